@@ -1,0 +1,63 @@
+# Needs GNU make and Python 3.11 or later. Everything is installed into .venv.
+
+PYTHON ?= python3
+INSTALLER ?= uv
+ARGS ?=
+
+export PYTHON INSTALLER
+
+BIN := .venv/bin
+STAMP := .venv/.setup
+COMPILE = sh scripts/uv.sh pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+	--no-emit-index-url --no-emit-find-links --annotation-style line
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help setup demo test lint check format lock bench clean again
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+setup: $(STAMP) ## Make .venv from the locks (INSTALLER=pip leaves uv out, PYTHON=… names the interpreter)
+	@:
+
+# The stamp holds the folder it was made in: an environment that was copied or moved is made again.
+ifneq "$(shell cat $(STAMP) 2>/dev/null)" "$(shell pwd -P)"
+$(STAMP): again
+endif
+$(STAMP): pyproject.toml requirements/uv.txt requirements/dev.txt scripts/setup.sh scripts/uv.sh
+	@sh scripts/setup.sh
+
+again:
+
+demo: setup ## Set up and run the main job
+	@sh scripts/demo.sh
+
+test: setup ## Set up and run the tests (ARGS="-k name")
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: setup ## Format, style, types and layers
+	$(BIN)/python -m ruff format --check
+	$(BIN)/python -m ruff check
+	$(BIN)/python -m mypy
+	$(BIN)/lint-imports
+
+check: lint test ## All that must pass before a change goes in
+
+format: setup ## Format the code and fix what can be fixed
+	$(BIN)/python -m ruff check --fix-only --exit-zero
+	$(BIN)/python -m ruff format
+
+lock: setup ## Make the locks again (ARGS=--upgrade for newer versions)
+	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --require-hashes -r requirements/uv.txt
+	$(COMPILE) $(ARGS) pyproject.toml --all-extras --group dev -o requirements/dev.txt
+	$(COMPILE) $(ARGS) pyproject.toml --extra fast -c requirements/dev.txt -o requirements/run.txt
+	echo uv | $(COMPILE) $(ARGS) - -o requirements/uv.txt
+	@! grep -n '://' requirements/*.txt || { echo "a lock must not name a host" >&2; exit 1; }
+
+bench: setup ## Measure, and print ratios (ARGS=…)
+	$(BIN)/python -m clew.study.bench $(ARGS)
+
+clean: ## Remove .venv and all caches
+	rm -rf .venv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

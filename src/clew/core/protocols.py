@@ -1,0 +1,184 @@
+"""The extension points: what holds a resource is a Protocol, what does not is a function."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from clew.core.text import Terms
+from clew.core.types import (
+    EVERYTHING,
+    Chunk,
+    Document,
+    DocumentRecord,
+    Facts,
+    Filter,
+    Hit,
+    Matrix,
+    Query,
+    Section,
+    Vector,
+)
+
+Role = Literal["query", "passage"]
+Mode = Literal["ann", "exact"]
+
+
+class Embedder(Protocol):
+    """Turns texts into unit vectors. A text longer than the model takes is embedded in windows and pooled."""
+
+    @property
+    def name(self) -> str:
+        """Kept in the store, so that two models' vectors never mix."""
+
+    @property
+    def dim(self) -> int:
+        """The width of a vector."""
+
+    @property
+    def max_tokens(self) -> int:
+        """How many tokens the model takes at once."""
+
+    @property
+    def min_similarity(self) -> float:
+        """The cosine below which two texts are unrelated for this model."""
+
+    def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
+        """One unit row a text, in order."""
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """How many tokens of the model each text has, special ones left out."""
+
+
+class Reranker(Protocol):
+    """Says how well each text answers the query, higher is better. It does not sort."""
+
+    @property
+    def name(self) -> str: ...
+
+    def score(self, query: str, texts: Sequence[str]) -> list[float]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What calls to a language model took."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached: int = 0  # answers that were kept from before and cost nothing
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            self.calls + other.calls,
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cached + other.cached,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LLMFailure:
+    """A prompt of many that got no answer, and why; it never reads like one."""
+
+    reason: str
+
+
+class LLM(Protocol):
+    """A language model, synchronous and small. A failure raises DriverFailed."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def usage(self) -> Usage:
+        """What all calls so far took."""
+
+    def complete(self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0) -> str:
+        """The model's answer."""
+
+    def complete_many(
+        self,
+        prompts: Sequence[str],
+        *,
+        system: str = "",
+        max_tokens: int = 300,
+        temperature: float = 0.0,
+        max_concurrent: int = 5,
+    ) -> list[str | LLMFailure]:
+        """One answer or failure a prompt, in order, at most so many at once."""
+
+
+class Store(Protocol):
+    """Keeps the documents of one collection with their chunks and vectors, and finds the chunks again.
+
+    What was put is found by the very next search, in any process; what was dropped is not. A failure raises
+    DriverFailed; it never looks like nothing found.
+    """
+
+    def put(self, document: Document, chunks: Sequence[Chunk], vectors: Matrix, terms: Sequence[Terms]) -> None:
+        """Replaces a document and all its chunks, whole or not at all."""
+
+    def append(
+        self,
+        doc_id: str,
+        text: str,
+        sections: Sequence[Section],
+        chunks: Sequence[Chunk],
+        vectors: Matrix,
+        terms: Sequence[Terms],
+    ) -> None:
+        """Extends a document at its end, whole or not at all, at a cost that does not grow with the document."""
+
+    def summarise(self, doc_id: str, summary: str, vector: Vector) -> None:
+        """Gives a document its summary and the summary's vector."""
+
+    def drop(self, doc_ids: Sequence[str]) -> int:
+        """Removes documents with all that belongs to them; how many there were."""
+
+    def document(self, doc_id: str) -> Document:
+        """The document with its text, or NotFound."""
+
+    def documents(self, where: Filter = EVERYTHING) -> Iterator[DocumentRecord]:
+        """Records of the documents that a filter admits (by document, kind, channel and meta), by uri and id."""
+
+    def chunks(self, doc_id: str) -> list[Chunk]:
+        """The chunks of a document in order, or NotFound."""
+
+    def vectors(self, chunk_ids: Sequence[str]) -> dict[str, Vector]:
+        """The vectors of those of the chunks that are there."""
+
+    def nearest(
+        self, vector: Vector, k: int, where: Filter = EVERYTHING, *, mode: Mode = "ann", breadth: int | None = None
+    ) -> list[Hit]:
+        """The k chunks of greatest cosine, best first, equal ones by id; the score is the cosine."""
+
+    def nearest_documents(self, vector: Vector, k: int, where: Filter = EVERYTHING) -> list[tuple[str, float]]:
+        """The k documents whose summaries are nearest, with the cosine."""
+
+    def matching(self, terms: Terms, k: int, where: Filter = EVERYTHING) -> list[Hit]:
+        """The k chunks of greatest BM25 score among those with any of the terms, best first, equal ones by id."""
+
+    def facts(self) -> Facts:
+        """Counts, the embedder, and a number that grows with every change."""
+
+    def flush(self) -> None:
+        """Returns when all that was put is safe on disk and the index is in its best shape."""
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A Judge's opinion: a grade from 1 to 5 (None: could not be graded) and, if wanting, a better query."""
+
+    grade: int | None
+    refined: Query | None = None
+
+
+Chunker = Callable[[Document], list[Chunk]]
+Enricher = Callable[[Document, list[Chunk]], list[Chunk]]
+Strategy = Callable[[Query], list[Hit]]  # the one type that retrieval is closed under
+Step = Callable[[Query, list[Hit]], list[Hit]]
+Rewrite = Callable[[Query], list[Query]]
+Fuse = Callable[[Sequence[list[Hit]]], list[Hit]]
+Judge = Callable[[Query, list[Hit]], Verdict]

@@ -1,0 +1,120 @@
+"""The settings: one frozen tree with a default for everything, checked when it is made.
+
+It is given to `Engine.open(settings=…)`, and any call may be given its own. Reading files and the environment is the
+surface's work.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from clew.core.errors import SettingsError
+
+
+@dataclass(frozen=True, slots=True)
+class IngestionConfig:
+    """How sources become chunks. Sizes are tokens of the embedder."""
+
+    chunk_size: int = 256
+    chunk_overlap: int = 48
+    use_semantic_chunking: bool = True  # False: plain windows
+    language: str = "auto"  # of the words that are indexed
+    max_file_bytes: int = 100_000_000
+
+    def __post_init__(self) -> None:
+        _at_least("ingestion.chunk_size", self.chunk_size, 8)
+        _between("ingestion.chunk_overlap", self.chunk_overlap, 0, self.chunk_size - 1)
+        _at_least("ingestion.max_file_bytes", self.max_file_bytes, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchConfig:
+    """How chunks are found. `min_similarity` is a cosine; None leaves it to the embedder."""
+
+    strategy: str = "hybrid"
+    k: int = 5
+    depth: int = 50
+    mode: Literal["ann", "exact"] = "ann"
+    nprobe: int | None = None  # breadth of the approximate search; None leaves it to the index
+    overfetch: int = 5
+    min_similarity: float | None = None
+    fusion: Literal["convex", "rrf"] = "convex"
+    semantic_weight: float = 0.7  # the rest is the lexical weight
+    rrf_k: int = 60
+
+    def __post_init__(self) -> None:
+        _at_least("search.k", self.k, 1)
+        _at_least("search.depth", self.depth, 1)
+        _one_of("search.mode", self.mode, ("ann", "exact"))
+        if self.nprobe is not None:
+            _at_least("search.nprobe", self.nprobe, 1)
+        _at_least("search.overfetch", self.overfetch, 1)
+        if self.min_similarity is not None:
+            _between("search.min_similarity", self.min_similarity, -1, 1)
+        _one_of("search.fusion", self.fusion, ("convex", "rrf"))
+        _between("search.semantic_weight", self.semantic_weight, 0, 1)
+        _at_least("search.rrf_k", self.rrf_k, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class ContextConfig:
+    """How hits become a prompt."""
+
+    tokens: int = 2000
+    k: int = 10
+    render: Literal["numbered"] = "numbered"
+
+    def __post_init__(self) -> None:
+        _at_least("context.tokens", self.tokens, 1)
+        _at_least("context.k", self.k, 1)
+        _one_of("context.render", self.render, ("numbered",))
+
+
+@dataclass(frozen=True, slots=True)
+class StoreConfig:
+    """Where the embedded index changes its shape, in chunks."""
+
+    exact_below: int = 10_000  # up to here every search is exact and in memory
+    exact_limit: int = 200_000  # the most that is searched in memory while another process holds the index
+
+    def __post_init__(self) -> None:
+        _at_least("store.exact_below", self.exact_below, 0)
+        _at_least("store.exact_limit", self.exact_limit, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedderConfig:
+    """Which model makes the vectors, by its exact name, and where an HTTP one answers."""
+
+    name: str = ""  # empty: the collection's own, bge-small for a new one
+    url: str = ""
+    api_key: str = field(default="", repr=False)
+    cache: str = ""  # a file that keeps vectors by model and text
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that can be set."""
+
+    embedder: EmbedderConfig = field(default_factory=EmbedderConfig)
+    ingestion: IngestionConfig = field(default_factory=IngestionConfig)
+    search: SearchConfig = field(default_factory=SearchConfig)
+    context: ContextConfig = field(default_factory=ContextConfig)
+    store: StoreConfig = field(default_factory=StoreConfig)
+
+
+def _at_least(name: str, value: float, least: float) -> None:
+    if value < least:
+        raise SettingsError(f"{name} is {value}; it must be at least {least}")
+
+
+def _between(name: str, value: float, least: float, most: float) -> None:
+    if not least <= value <= most:
+        raise SettingsError(f"{name} is {value}; it must be between {least} and {most}")
+
+
+def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise SettingsError(f"{name} is {value!r}; it may be {', '.join(allowed)}")
+
+
+DEFAULTS = Settings()

@@ -1,0 +1,90 @@
+"""What happened: a tree of steps with their times, kept in a context variable so that no signature carries it.
+
+with record() as trace:
+    engine.search("who rotates the keys?")
+print(trace.draw())
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import wraps
+from time import perf_counter
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Note = str | int | float | bool
+
+
+@dataclass(slots=True)
+class Trace:
+    """A step of the work: its time, what came out, the steps inside. The one noun that changes while it lives."""
+
+    name: str
+    ms: float = 0.0
+    out: int | None = None
+    notes: dict[str, Note] = field(default_factory=dict)
+    steps: list["Trace"] = field(default_factory=list)
+
+    def draw(self, *, depth: int = 0) -> str:
+        """The tree as indented lines."""
+        notes = "".join(f"  {key}={_shown(value)}" for key, value in self.notes.items())
+        out = "" if self.out is None else f"  {self.out} out"
+        line = f"{'  ' * depth}{self.name}  {self.ms:.1f} ms{out}{notes}"
+        return "\n".join([line, *(step.draw(depth=depth + 1) for step in self.steps)])
+
+    def find(self, name: str) -> "Trace | None":
+        """The first step of that name, or None, searched depth first from here."""
+        if self.name == name:
+            return self
+        return next((found for step in self.steps if (found := step.find(name))), None)
+
+
+_current: ContextVar[Trace | None] = ContextVar("clew_trace", default=None)
+
+
+@contextmanager
+def record(name: str = "trace") -> Iterator[Trace]:
+    """A trace that collects every step taken inside the block."""
+    trace = Trace(name)
+    token = _current.set(trace)
+    started = perf_counter()
+    try:
+        yield trace
+    finally:
+        trace.ms = (perf_counter() - started) * 1000
+        _current.reset(token)
+
+
+@contextmanager
+def step(name: str) -> Iterator[Trace]:
+    """A step of the current trace; where nothing is recorded, a step that is thrown away."""
+    parent = _current.get()
+    if parent is None:
+        yield Trace(name)
+        return
+    with record(name) as trace:
+        parent.steps.append(trace)
+        yield trace
+
+
+def traced(name: str) -> Callable[[Callable[P, list[T]]], Callable[P, list[T]]]:
+    """A decorator: each call of the function is a step, and the length of its list is what came out."""
+
+    def decorate(function: Callable[P, list[T]]) -> Callable[P, list[T]]:
+        @wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> list[T]:
+            with step(name) as trace:
+                result = function(*args, **kwargs)
+                trace.out = len(result)
+                return result
+
+        return call
+
+    return decorate
+
+
+def _shown(value: Note) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,1 @@
+"""Rerankers: a question and texts in, scores out."""

@@ -1,0 +1,44 @@
+"""What a store takes: checked at the door, so that nothing half right is kept or searched for."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from clew.core.errors import DriverFailed
+from clew.core.types import Chunk, Matrix, Vector
+from clew.drivers.store.words import Terms
+
+UNIT = 1e-3  # how far from 1 the length of a vector may be
+
+
+def rows(vectors: Matrix, chunks: Sequence[Chunk], terms: Sequence[Terms], dim: int) -> Matrix:
+    """The vectors as one contiguous matrix, if there is a sound one and a set of terms for each chunk."""
+    matrix = np.ascontiguousarray(vectors, np.float32)
+    if matrix.size == 0 and not chunks:
+        matrix = matrix.reshape(0, dim)
+    if not len(chunks) == len(matrix) == len(terms):
+        raise DriverFailed(
+            f"count mismatch: {len(chunks)} chunks, {len(matrix)} vectors and {len(terms)} sets of terms; "
+            "the embedder must give one vector a text; nothing was stored"
+        )
+    return _sound(matrix, dim, "nothing was stored")
+
+
+def row(vector: Vector, dim: int) -> Vector:
+    """The vector, if it is a sound one."""
+    flat: Vector = _sound(np.ascontiguousarray(vector, np.float32)[None], dim, "nothing was searched")[0]
+    return flat
+
+
+def _sound(matrix: Matrix, dim: int, so: str) -> Matrix:
+    if matrix.ndim != 2 or matrix.shape[1] != dim:
+        raise DriverFailed(f"a vector has {matrix.shape[-1]} dimensions where the collection has {dim}; {so}")
+    lengths = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
+    if not np.isfinite(lengths).all():
+        raise DriverFailed(f"a vector holds a value that is not a number; the embedder failed, try again; {so}")
+    if len(lengths) and np.abs(lengths - 1.0).max() > UNIT:
+        raise DriverFailed(
+            f"a vector has the length {lengths[np.abs(lengths - 1.0).argmax()]:.4f} where an embedder must give unit "
+            f"vectors; {so}"
+        )
+    return matrix

@@ -1,0 +1,165 @@
+"""The embedded store: a folder that holds one collection, the truth in SQLite and an index that follows it."""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from clew.core.protocols import Mode
+from clew.core.settings import StoreConfig
+from clew.core.types import EVERYTHING, Chunk, Document, DocumentRecord, Facts, Filter, Hit, Matrix, Section, Vector
+from clew.drivers.store import bm25, checks, order, words
+from clew.drivers.store.exact import Found, Reach
+from clew.drivers.store.keeper import Index, Keeper
+from clew.drivers.store.signals import State
+from clew.drivers.store.truth import Summaries, Truth, admits, kept_embedder
+from clew.drivers.store.words import Terms
+
+__all__ = ["EmbeddedStore", "kept_embedder"]
+
+SHOWN = 4096  # chunks that are kept ready to be shown again
+TRIES = 3  # a search that meets a chunk which has just been removed is done again
+
+
+class EmbeddedStore:
+    """One collection in a folder, or in memory where the folder is None. Several threads may use it."""
+
+    def __init__(
+        self,
+        folder: Path | None,
+        *,
+        embedder: str,
+        dim: int,
+        config: StoreConfig = StoreConfig(),  # noqa: B008
+    ) -> None:
+        self._folder = folder
+        self._truth = Truth(folder, embedder=embedder, dim=dim)
+        self._keeper = Keeper(self._truth, folder, config)
+        self._lock = threading.Lock()
+        self._shown: dict[int, Chunk] = {}
+        self._shown_at = -1
+        self._summaries = Summaries(-1, [], [], np.empty((0, dim), np.float32))
+
+    def put(self, document: Document, chunks: Sequence[Chunk], vectors: Matrix, terms: Sequence[Terms]) -> None:
+        """Replaces a document and all its chunks, whole or not at all."""
+        matrix = checks.rows(vectors, chunks, terms, self._truth.dim)
+        self._truth.put(document, chunks, matrix, terms)
+
+    def append(
+        self,
+        doc_id: str,
+        text: str,
+        sections: Sequence[Section],
+        chunks: Sequence[Chunk],
+        vectors: Matrix,
+        terms: Sequence[Terms],
+    ) -> None:
+        """Extends a document at its end, whole or not at all, at a cost that does not grow with the document."""
+        matrix = checks.rows(vectors, chunks, terms, self._truth.dim)
+        self._truth.append(doc_id, text, sections, chunks, matrix, terms)
+
+    def summarise(self, doc_id: str, summary: str, vector: Vector) -> None:
+        """Gives a document its summary and the summary's vector."""
+        self._truth.summarise(doc_id, summary, checks.row(vector, self._truth.dim))
+
+    def drop(self, doc_ids: Sequence[str]) -> int:
+        """Removes documents with all that belongs to them; how many there were."""
+        return self._truth.drop(doc_ids)
+
+    def document(self, doc_id: str) -> Document:
+        """The document with its text, or NotFound."""
+        return self._truth.document(doc_id)
+
+    def documents(self, where: Filter = EVERYTHING) -> Iterator[DocumentRecord]:
+        """Records of the documents that a filter admits (by document, kind, channel and meta), by uri and id."""
+        return self._truth.records(where)
+
+    def chunks(self, doc_id: str) -> list[Chunk]:
+        """The chunks of a document in order, or NotFound."""
+        return self._truth.chunks(doc_id)
+
+    def vectors(self, chunk_ids: Sequence[str]) -> dict[str, Vector]:
+        """The vectors of those of the chunks that are there."""
+        return self._truth.vectors(chunk_ids)
+
+    def nearest(
+        self, vector: Vector, k: int, where: Filter = EVERYTHING, *, mode: Mode = "ann", breadth: int | None = None
+    ) -> list[Hit]:
+        """The k chunks of greatest cosine, best first, equal ones by id; the score is the cosine."""
+        sound = checks.row(vector, self._truth.dim)
+        reach = Reach(exact=mode == "exact", breadth=breadth)
+        return self._search(k, lambda index, _: index.nearest(sound, k, where, reach))
+
+    def matching(self, terms: Terms, k: int, where: Filter = EVERYTHING) -> list[Hit]:
+        """The k chunks of greatest BM25 score among those with any of the terms, best first, equal ones by id."""
+        asked = words.pack(terms)
+        counts = dict(zip(asked.hashes.tolist(), asked.counts.tolist(), strict=True))
+
+        def search(index: Index, state: State) -> Found:
+            having = self._truth.having(list(counts))
+            rarity = bm25.idf(state.chunks, np.array(list(having.values()), np.float64)).tolist()
+            weights = {word: counts[word] * each for word, each in zip(having, rarity, strict=True)}
+            return index.matching(weights, state.average, k, where) if weights else []
+
+        return self._search(k, search)
+
+    def nearest_documents(self, vector: Vector, k: int, where: Filter = EVERYTHING) -> list[tuple[str, float]]:
+        """The k documents whose summaries are nearest, with the cosine."""
+        sound = checks.row(vector, self._truth.dim)
+        change = self._truth.state().change
+        kept = self._summaries
+        if kept.change != change:
+            kept = self._summaries = self._truth.summaries(change)
+        slots = [at for at, facets in enumerate(kept.facets) if admits(where, facets)]
+        if k < 1 or not slots:
+            return []
+        near = kept.vectors[slots] @ sound
+        top = [slots[at] for at in order.contenders(near, k, order.SLACK).tolist()]
+        found = order.best(top, [kept.ids[at] for at in top], order.cosines(kept.vectors[top], sound), k)
+        return [(kept.ids[at], score) for at, score in found]
+
+    def facts(self) -> Facts:
+        """Counts, the embedder, and a number that grows with every change."""
+        state, truth = self._truth.state(), self._truth
+        size = sum(file.stat().st_size for file in self._folder.rglob("*") if file.is_file()) if self._folder else 0
+        return Facts(
+            state.documents, state.chunks, truth.embedder, truth.dim, state.change, self._keeper.serving(state), size
+        )
+
+    def flush(self) -> None:
+        """Returns when all that was put is safe on disk and the index is in its best shape."""
+        self._truth.flush()
+        self._keeper.flush(self._truth.state())
+
+    def close(self) -> None:
+        """Lets go of the index and the database; a closed store raises when it is used."""
+        self._keeper.close()
+        self._truth.close()
+
+    def _search(self, k: int, search: Callable[[Index, State], Found]) -> list[Hit]:
+        """The hits of a search in an index that has followed the truth to where it stands now."""
+        for _ in range(TRIES):
+            state = self._truth.state()
+            if k < 1 or not state.chunks:
+                return []
+            found = self._keeper.search(state, lambda index, state=state: search(index, state))  # type: ignore[misc]
+            shown = self._show(state, [row for row, _ in found])
+            hits = [Hit(shown[row], score) for row, score in found if row in shown]
+            if len(hits) == k or self._truth.state().change == state.change:
+                break
+        return hits
+
+    def _show(self, state: State, rows: Sequence[int]) -> dict[int, Chunk]:
+        """The chunks in some rows. Any change may have moved any chunk, so what was kept ready is then forgotten."""
+        with self._lock:
+            if self._shown_at != state.change:
+                self._shown, self._shown_at = {}, state.change
+            kept = self._shown
+        found = {row: kept.get(row) for row in rows}
+        wanted = [row for row, chunk in found.items() if chunk is None]
+        read = self._truth.shown(wanted) if wanted else {}
+        if len(kept) + len(read) > SHOWN:
+            kept.clear()
+        kept.update(read)
+        return {row: chunk for row, chunk in (found | read).items() if chunk}

@@ -1,0 +1,37 @@
+"""The one order of hits: the greater score first, equal scores by chunk id; the same whatever index found them.
+
+Scores are rounded before they are compared, because the last digits depend on the order in which an index adds
+numbers up, and two chunks of the same text must be equal everywhere.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clew.core.types import Matrix, Vector
+from clew.drivers.store.bm25 import Floats
+
+COSINE_DIGITS = 6  # vectors are kept in single precision
+LEXICAL_DIGITS = 9
+SLACK = 3e-6  # what a cosine in single precision may be off, and twice the rounding
+
+
+def cosines(vectors: Matrix, vector: Vector) -> Floats:
+    """The cosine of each unit row with a unit vector, computed in double precision, within -1 and 1."""
+    exact: Floats = np.einsum("ij,j->i", vectors.astype(np.float64), vector.astype(np.float64))
+    return np.clip(exact.round(COSINE_DIGITS), -1.0, 1.0)
+
+
+def contenders(scores: NDArray[np.floating], k: int, slack: float) -> NDArray[np.intp]:
+    """The positions of all scores that may be among the k greatest, given that each may be off by some slack."""
+    if len(scores) <= k:
+        return np.arange(len(scores))
+    least = scores[np.argpartition(scores, len(scores) - k)[len(scores) - k]]
+    return np.flatnonzero(scores >= least - slack)
+
+
+def best(rows: Sequence[int], ids: Sequence[str], scores: Floats, k: int) -> list[tuple[int, float]]:
+    """The k best rows with their scores, in order."""
+    found = sorted(zip((-scores).tolist(), ids, rows, strict=True))[:k]
+    return [(row, -score) for score, _, row in found]

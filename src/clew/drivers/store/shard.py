@@ -1,0 +1,221 @@
+"""The shard index: a qdrant-edge shard that follows the truth, for collections too large to search exactly in memory.
+
+The shard only proposes candidates. Their scores are computed from the truth, so they are the same as anywhere else; and
+for words it is checked that nothing beyond the candidates could have scored better.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import qdrant_edge as edge
+
+from clew.core.facets import required, seconds
+from clew.core.types import Filter, Vector
+from clew.drivers.store import bm25, marks, order
+from clew.drivers.store.bm25 import Floats
+from clew.drivers.store.exact import Found, Reach
+from clew.drivers.store.marks import Mark
+from clew.drivers.store.signals import Signals, State
+from clew.drivers.store.truth import Truth
+
+BREADTH = 128  # candidates that a search in the graph keeps
+MORE = 16  # candidates beyond those asked for, so that equal ones can be told apart by id
+MOST = 20_000  # candidates; where more than this many are equal, which of them are found is left to the shard
+SAVED_EVERY = 5_000  # rows: what is replayed at most after a crash
+DELETED_AT_ONCE = 1_000
+DENSE, TERMS = "dense", "terms"
+
+
+class BrokenIndex(Exception):
+    """The shard failed. It holds nothing that the truth does not, so it can be thrown away."""
+
+
+class ShardIndex:
+    """An open shard. The caller holds its lock."""
+
+    name = "qdrant-edge shard"
+
+    def __init__(self, folder: Path, truth: Truth, mark: Mark) -> None:
+        """Opens the shard in a folder, or makes an empty one where there is no mark yet."""
+        self.mark = mark
+        self.folder = folder
+        self._truth = truth
+        self._lock = threading.RLock()
+        self._saved = mark
+        with _breaking():
+            place = folder / "shard"
+            if marks.read(folder):
+                self._shard = edge.EdgeShard.load(str(place))
+            else:
+                place.mkdir(parents=True)
+                self._shard = edge.EdgeShard.create(str(place), _config(mark.dim))
+                for name, kind in (("facets", edge.KeywordIndexParams()), ("at", edge.FloatIndexParams())):
+                    self._shard.update(edge.UpdateOperation.create_field_index(name, kind))
+
+    def follow(self, state: State) -> None:
+        """Takes in what the truth has and this has not. Doing it again after a crash changes nothing."""
+        with self._lock, _breaking():
+            if self.mark.change >= state.change and self.mark.row >= state.last:
+                return
+            if state.pruned > self.mark.change:
+                raise BrokenIndex("it is too far behind to follow")
+            for batch in self._truth.after(self.mark.row):
+                self._shard.update(edge.UpdateOperation.upsert_points(_points(batch, self.mark.average)))
+                self._advance(len(batch.ids), row=int(batch.rows[-1]))
+            gone = self._truth.gone(self.mark.change).tolist()
+            for at in range(0, len(gone), DELETED_AT_ONCE):
+                self._shard.update(edge.UpdateOperation.delete_points(gone[at : at + DELETED_AT_ONCE]))
+            self._advance(len(gone), row=max(self.mark.row, state.last), change=max(self.mark.change, state.change))
+
+    def nearest(self, vector: Vector, k: int, where: Filter, reach: Reach) -> Found:
+        """The k rows of greatest cosine that the shard finds."""
+        asked, limit = edge.Query.Nearest(vector.tolist(), using=DENSE), k + MORE
+        while True:
+            breadth = max(reach.breadth or BREADTH, limit)
+            points = self._query(asked, limit, where, edge.SearchParams(hnsw_ef=breadth, exact=reach.exact))
+            if len(points) < limit or points[k - 1].score - points[-1].score > order.SLACK or limit >= MOST:
+                break
+            limit *= 4
+        read = self._truth.scored([_row(point) for point in points], lexical=False)
+        return order.best(read.rows.tolist(), read.ids, order.cosines(read.vectors, vector), k)
+
+    def matching(self, weights: dict[int, float], average: float, k: int, where: Filter) -> Found:
+        """The k rows of greatest BM25 score.
+
+        The stored weights were made with the average length of their time. With a longer average a score can be
+        greater than the shard thinks, by no more than the ratio of the two; so when the k-th score is above what
+        the last candidate could have, no other chunk is missing.
+        """
+        merged: dict[int, float] = {}
+        for word, weight in weights.items():
+            merged[word & 0xFFFFFFFF] = merged.get(word & 0xFFFFFFFF, 0.0) + weight
+        asked = edge.Query.Nearest(edge.SparseVector(list(merged), list(merged.values())), using=TERMS)
+        most, limit = max(1.0, average / self.mark.average) * 1.0001, max(2 * k, k + 50)
+        while True:
+            points = self._query(asked, limit, where, None)
+            read = self._truth.scored([_row(point) for point in points], lexical=True)
+            scores = _lexical(read, weights, average)
+            if len(points) < limit or limit >= MOST or np.partition(scores, -k)[-k] > points[-1].score * most:
+                break
+            limit *= 4
+        some = np.flatnonzero(scores)
+        return order.best(read.rows[some].tolist(), [read.ids[at] for at in some.tolist()], scores[some], k)
+
+    def count(self) -> int:
+        """How many chunks are in the shard."""
+        with _breaking():
+            return self._shard.count(edge.CountRequest(exact=True))
+
+    def optimise(self) -> None:
+        """Builds the graph. The interpreter does nothing else meanwhile, which may be a minute."""
+        with self._lock, _breaking():
+            self._shard.optimize()
+            self.mark = replace(self.mark, loose=0)
+            self._saved = replace(self._saved, change=-1)
+
+    def save(self) -> None:
+        """Returns when all that was followed is safe on disk."""
+        with self._lock, _breaking():
+            if self.mark != self._saved:
+                self._shard.flush()
+                marks.write(self.folder, self.mark)
+                self._saved = self.mark
+
+    def abandon(self) -> None:
+        """Closes the shard as it is."""
+        with self._lock, suppress(Exception):
+            self._shard.close()
+
+    def close(self) -> None:
+        """Saves and closes the shard."""
+        with self._lock:
+            try:
+                self.save()
+            finally:
+                with _breaking():
+                    self._shard.close()
+
+    def _advance(self, rows: int, *, row: int | None = None, change: int | None = None) -> None:
+        loose = self.mark.loose + rows
+        row, change = self.mark.row if row is None else row, self.mark.change if change is None else change
+        self.mark = replace(self.mark, row=row, change=change, loose=loose)
+        if loose - self._saved.loose > SAVED_EVERY:
+            self.save()
+
+    def _query(
+        self, asked: edge.Query, limit: int, where: Filter, params: edge.SearchParams | None
+    ) -> list[edge.ScoredPoint]:
+        groups = required(where)
+        if not all(groups):
+            return []
+        with _breaking():
+            request = edge.QueryRequest(limit=limit, query=asked, filter=_filter(groups, where), params=params)
+            return self._shard.query(request)
+
+
+@contextmanager
+def _breaking() -> Iterator[None]:
+    """Gives what the shard raises, which is plain Exception, a name."""
+    try:
+        yield
+    except BrokenIndex:
+        raise
+    except Exception as error:
+        if type(error) is Exception or isinstance(error, OSError):
+            raise BrokenIndex(str(error)) from error
+        raise
+
+
+def _config(dim: int) -> edge.EdgeConfig:
+    return edge.EdgeConfig(
+        vectors={DENSE: edge.EdgeVectorParams(size=dim, distance=edge.Distance.Dot)},  # of unit vectors: the cosine
+        sparse_vectors={TERMS: edge.EdgeSparseVectorParams()},
+        hnsw_config=edge.HnswIndexConfig(m=16, ef_construct=128, full_scan_threshold=1000),
+        optimizers=edge.EdgeOptimizersConfig(indexing_threshold=1000, default_segment_number=1),
+        wal_enabled=False,
+    )
+
+
+def _points(batch: Signals, average: float) -> list[edge.Point]:
+    ends = np.cumsum(batch.sizes)
+    norms = np.repeat(bm25.norms(batch.lengths, average), batch.sizes)
+    values = bm25.saturated(batch.counts.astype(np.float64), norms)
+    words = batch.terms & 0xFFFFFFFF
+    made = []
+    for at, (row, end, size) in enumerate(zip(batch.rows.tolist(), ends.tolist(), batch.sizes.tolist(), strict=True)):
+        merged = dict(zip(words[end - size : end].tolist(), values[end - size : end].tolist(), strict=True))
+        payload: dict[str, object] = {"facets": batch.facets[at]}
+        if not np.isnan(batch.seconds[at]):
+            payload["at"] = float(batch.seconds[at])
+        sparse = edge.SparseVector(list(merged), list(merged.values()))
+        made.append(edge.Point(row, {DENSE: batch.vectors[at].tolist(), TERMS: sparse}, payload))
+    return made
+
+
+def _filter(groups: list[frozenset[str]], where: Filter) -> edge.Filter | None:
+    must: list[edge.FieldCondition] = [
+        edge.FieldCondition("facets", match=edge.MatchAny(sorted(group))) for group in groups
+    ]
+    since, until = seconds(where.since), seconds(where.until)
+    if since is not None or until is not None:
+        must.append(edge.FieldCondition("at", range=edge.RangeFloat(gte=since, lt=until)))
+    return edge.Filter(must=list(must)) if must else None
+
+
+def _row(point: edge.ScoredPoint) -> int:
+    return int(point.id)  # type: ignore[arg-type]  # ours are numbers
+
+
+def _lexical(read: Signals, weights: dict[int, float], average: float) -> Floats:
+    """The BM25 score of each row."""
+    norms = bm25.norms(read.lengths, average)
+    owners = np.repeat(np.arange(len(read.ids)), read.sizes)
+    scores = np.zeros(len(read.ids))
+    for word in sorted(weights):
+        at = np.flatnonzero(read.terms == word)
+        scores[owners[at]] += weights[word] * bm25.saturated(read.counts[at].astype(np.float64), norms[owners[at]])
+    return scores.round(order.LEXICAL_DIGITS)

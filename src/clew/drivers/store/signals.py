@@ -1,0 +1,95 @@
+"""Signals: what an index knows of chunks, column by column, as it is read from the truth."""
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clew.core.types import Matrix
+from clew.drivers.store.bm25 import Floats
+from clew.drivers.store.words import Counts, Hashes
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Signals:
+    """The signals of some chunks, in the order of their rows. `sizes` says how many of the terms are each one's."""
+
+    rows: Rows
+    ids: list[str]
+    facets: list[list[str]]
+    seconds: Floats  # nan: no time
+    lengths: Floats
+    terms: Hashes
+    counts: Counts
+    sizes: Rows
+    vectors: Matrix
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Where the truth stands: its change number, its last row, and the numbers that BM25 is made of."""
+
+    change: int
+    documents: int
+    chunks: int
+    length: int
+    last: int
+    pruned: int  # up to this change the log of removed rows has been forgotten
+    birth: str  # told to the collection when it was made, so that an index of another one is recognised
+
+    @property
+    def average(self) -> float:
+        """The mean number of terms of a chunk."""
+        return self.length / self.chunks if self.chunks else 0.0
+
+
+def state(db: sqlite3.Connection) -> State:
+    """Where the truth stands now."""
+    read = db.execute("SELECT change, documents, chunks, length, last, pruned, birth FROM meta")
+    return State(*read.fetchone())
+
+
+def after(db: sqlite3.Connection, row: int, limit: int, dim: int) -> Signals:
+    """The next signals after a row."""
+    columns = "row, id, facets, seconds, length, terms, counts, vector"
+    read = db.execute(f"SELECT {columns} FROM signals WHERE row > ? ORDER BY row LIMIT ?", (row, limit))
+    return _signals(read.fetchall(), dim)
+
+
+def scored(db: sqlite3.Connection, rows: Sequence[int], dim: int, *, lexical: bool) -> Signals:
+    """What is needed to score some rows exactly: their terms, or else their vectors; without those that are gone."""
+    wanted = "length, terms, counts, x''" if lexical else "0, x'', x'', vector"
+    read = db.execute(
+        f"SELECT row, id, '[]', NULL, {wanted} FROM signals WHERE row IN (SELECT value FROM json_each(?)) ORDER BY row",
+        (json.dumps(list(rows)),),
+    )
+    return _signals(read.fetchall(), 0 if lexical else dim)
+
+
+def _signals(read: list[Any], dim: int) -> Signals:
+    rows, ids, facets, seconds, lengths, terms, counts, vectors = zip(*read, strict=True) if read else ((),) * 8
+    return Signals(
+        np.array(rows, np.int64),
+        list(ids),
+        _words(facets),
+        np.array([np.nan if at is None else at for at in seconds], np.float64),
+        np.array(lengths, np.float64),
+        np.frombuffer(b"".join(terms), np.int64),
+        np.frombuffer(b"".join(counts), np.uint16),
+        np.array([len(each) // 8 for each in terms], np.int64),
+        np.frombuffer(b"".join(vectors), np.float32).reshape(len(read), dim),
+    )
+
+
+def _words(texts: Sequence[str]) -> list[list[str]]:
+    """The facets of each chunk; neighbours in a document mostly have the same, which are then read once."""
+    lists: list[list[str]] = []
+    for at, text in enumerate(texts):
+        lists.append(lists[-1] if at and text == texts[at - 1] else json.loads(text))
+    return lists

@@ -1,0 +1,241 @@
+"""The truth: one SQLite database a collection. Every change is one transaction, and the index only follows it."""
+
+import json
+import sqlite3
+import threading
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from clew.core.facets import required
+from clew.core.types import EVERYTHING, Chunk, Document, DocumentRecord, Filter, Matrix, Section, Vector
+from clew.drivers.store import codec, schema, signals, write
+from clew.drivers.store.signals import Rows, Signals, State
+from clew.drivers.store.words import Terms
+
+BATCH = 2000  # signals that are read at once
+
+
+@dataclass(frozen=True, slots=True)
+class Summaries:
+    """The documents that have a summary with a vector: their ids, their facets as JSON, the vectors."""
+
+    change: int
+    ids: list[str]
+    facets: list[str]
+    vectors: Matrix
+
+
+class Truth:
+    """An open database: one connection, used by one thread at a time.
+
+    `folder=None` keeps it in memory. Vectors are expected to be checked.
+    """
+
+    def __init__(self, folder: Path | None, *, embedder: str, dim: int) -> None:
+        self.dim = dim
+        self.embedder = embedder
+        self._place = str(folder / schema.FILE) if folder else "the collection in memory"
+        self._lock = threading.RLock()
+        self._db = schema.connect(folder)
+        try:
+            schema.prepare(self._db, self._place, embedder=embedder, dim=dim, birth=uuid.uuid4().hex)
+        except BaseException:
+            self._db.close()
+            raise
+
+    def put(self, document: Document, chunks: Sequence[Chunk], vectors: Matrix, terms: Sequence[Terms]) -> None:
+        """Replaces a document and all its chunks."""
+        made = write.entries(document, chunks, vectors, terms)
+        with self._change() as db:
+            write.put(db, document, made)
+
+    def append(
+        self,
+        doc_id: str,
+        text: str,
+        sections: Sequence[Section],
+        chunks: Sequence[Chunk],
+        vectors: Matrix,
+        terms: Sequence[Terms],
+    ) -> None:
+        """Extends a document at its end."""
+        with self._change() as db:
+            found = db.execute("SELECT kind, meta FROM documents WHERE id = ?", (doc_id,)).fetchone()
+            if not found:
+                raise write.missing(doc_id)
+            kind, meta = found
+            document = Document(doc_id, text, kind=kind, meta=json.loads(meta))
+            write.append(db, document, sections, write.entries(document, chunks, vectors, terms))
+
+    def summarise(self, doc_id: str, summary: str, vector: Vector) -> None:
+        """Gives a document its summary and the summary's vector."""
+        with self._change() as db:
+            write.summarise(db, doc_id, summary, vector)
+
+    def drop(self, doc_ids: Sequence[str]) -> int:
+        """How many documents were removed."""
+        with self._change() as db:
+            return write.drop(db, doc_ids)
+
+    def document(self, doc_id: str) -> Document:
+        """The document with its text, or NotFound."""
+        with self._read() as db:
+            found = db.execute(f"SELECT row, {codec.RECORD_COLUMNS} FROM documents WHERE id = ?", (doc_id,)).fetchone()
+            if not found:
+                raise write.missing(doc_id)
+            read = db.execute("SELECT text, sections FROM pieces WHERE doc = ? ORDER BY n", found[:1])
+            pieces = read.fetchall()
+        known = codec.record(found[1:])
+        return Document(
+            known.id,
+            "".join(text for text, _ in pieces),
+            codec.sections(given for _, given in pieces),
+            known.kind,
+            known.title,
+            known.uri,
+            known.summary,
+            known.meta,
+            known.hash,
+            known.stamp,
+        )
+
+    def records(self, where: Filter) -> Iterator[DocumentRecord]:
+        """The records of the documents that a filter admits, by uri and id."""
+        sql, given = f"SELECT facets, {codec.RECORD_COLUMNS} FROM documents", []
+        if where.documents:
+            sql += " WHERE id IN (SELECT value FROM json_each(?))"
+            given = [codec.to_json(sorted(where.documents))]
+        with self._read() as db:
+            read = db.execute(f"{sql} ORDER BY uri, id", given).fetchall()
+        return (codec.record(each[1:]) for each in read if admits(where, each[0]))
+
+    def summaries(self, change: int) -> Summaries:
+        """The vectors of all summaries, read at or after a change."""
+        with self._read() as db:
+            read = db.execute("SELECT id, facets, vector FROM documents WHERE vector IS NOT NULL").fetchall()
+        vectors = np.frombuffer(b"".join(each[2] for each in read), np.float32).reshape(len(read), self.dim)
+        return Summaries(change, [each[0] for each in read], [each[1] for each in read], vectors)
+
+    def chunks(self, doc_id: str) -> list[Chunk]:
+        """The chunks of a document in order, or NotFound."""
+        with self._read() as db:
+            if not db.execute("SELECT 1 FROM documents WHERE id = ?", (doc_id,)).fetchone():
+                raise write.missing(doc_id)
+            read = db.execute(
+                f"SELECT {codec.CHUNK_COLUMNS} FROM documents d JOIN chunks c ON c.doc = d.row"
+                " WHERE d.id = ? ORDER BY c.idx",
+                (doc_id,),
+            ).fetchall()
+        return [codec.chunk(columns) for columns in read]
+
+    def shown(self, rows: Sequence[int]) -> dict[int, Chunk]:
+        """The chunks in these rows, but for those that are gone."""
+        with self._read() as db:
+            read = db.execute(
+                f"SELECT c.row, {codec.CHUNK_COLUMNS} FROM chunks c JOIN documents d ON d.row = c.doc"
+                " WHERE c.row IN (SELECT value FROM json_each(?))",
+                (json.dumps(list(rows)),),
+            ).fetchall()
+        return {columns[0]: codec.chunk(columns[1:]) for columns in read}
+
+    def vectors(self, chunk_ids: Sequence[str]) -> dict[str, Vector]:
+        """The vectors of those of the chunks that are there."""
+        with self._read() as db:
+            read = db.execute(
+                "SELECT c.id, s.vector FROM chunks c JOIN signals s ON s.row = c.row"
+                " WHERE c.id IN (SELECT value FROM json_each(?))",
+                (json.dumps(list(chunk_ids)),),
+            ).fetchall()
+        return {name: np.frombuffer(vector, np.float32) for name, vector in read}
+
+    def state(self) -> State:
+        """Where the truth stands now."""
+        with self._read() as db:
+            return signals.state(db)
+
+    def after(self, row: int) -> Iterator[Signals]:
+        """All signals after a row, in batches."""
+        while True:
+            with self._read() as db:
+                batch = signals.after(db, row, BATCH, self.dim)
+            if not batch.ids:
+                return
+            yield batch
+            row = int(batch.rows[-1])
+
+    def scored(self, rows: Sequence[int], *, lexical: bool) -> Signals:
+        """The terms, or else the vectors, of these rows."""
+        with self._read() as db:
+            return signals.scored(db, rows, self.dim, lexical=lexical)
+
+    def gone(self, change: int) -> Rows:
+        """The rows that were removed after a change."""
+        with self._read() as db:
+            read = db.execute("SELECT row FROM gone WHERE change > ?", (change,)).fetchall()
+        return np.array([row for (row,) in read], np.int64)
+
+    def having(self, hashes: Sequence[int]) -> dict[int, int]:
+        """How many chunks have each of the words, for those that any has."""
+        with self._read() as db:
+            marks = ",".join("?" * len(hashes))
+            return dict(db.execute(f"SELECT term, n FROM df WHERE term IN ({marks})", list(hashes)).fetchall())
+
+    def flush(self) -> None:
+        """Returns when every change is safe on disk."""
+        with self._change() as db:
+            write.prune(db)
+        with self._read() as db:
+            db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+    def close(self) -> None:
+        """Closes the database."""
+        with self._lock, schema.failing(self._place):
+            self._db.close()
+
+    @contextmanager
+    def _read(self) -> Iterator[sqlite3.Connection]:
+        with self._lock, schema.failing(self._place):
+            yield self._db
+
+    @contextmanager
+    def _change(self) -> Iterator[sqlite3.Connection]:
+        """One transaction: whole, or not at all."""
+        with self._lock, schema.failing(self._place):
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._db
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+
+
+def admits(where: Filter, facets: str) -> bool:
+    """Whether a filter admits a document with these facets; authors and times are asked of chunks, not of documents."""
+    if where is EVERYTHING:
+        return True
+    words = json.loads(facets)
+    groups = required(replace(where, authors=frozenset(), since=None, until=None))
+    return all(not group.isdisjoint(words) for group in groups)
+
+
+def kept_embedder(folder: Path) -> str | None:
+    """The name of the embedder that a folder's collection was filled with; None where there is no collection."""
+    file = folder / schema.FILE
+    if not file.exists():
+        return None
+    with schema.failing(str(file)):
+        db = sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, timeout=schema.WAIT)
+        try:
+            if not db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'meta'").fetchone()[0]:
+                return None
+            name: str = db.execute("SELECT embedder FROM meta").fetchone()[0]
+            return name
+        finally:
+            db.close()

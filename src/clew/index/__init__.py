@@ -1,0 +1,1 @@
+"""The write path: read, thread, chunk, enrich, store."""

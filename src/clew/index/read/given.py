@@ -1,0 +1,32 @@
+"""Documents that a program made: checked at the door, and given the sections they lack."""
+
+from dataclasses import replace
+
+from clew.core.errors import SourceError
+from clew.core.types import Document
+from clew.index.read.markdown import parse
+from clew.index.read.outline import Heading, outline
+
+
+def prepared(document: Document) -> Document:
+    """The document with sections that cover its text; one that has none is read as markdown."""
+    name = document.uri or document.id
+    if not document.id:
+        raise SourceError(name or "a document", "has no id; give it one that stays the same when its text changes")
+    if not document.text.strip():
+        raise SourceError(name, "is empty")
+    if not document.sections:
+        headings = [Heading(part.start, part.level, part.label) for part in parse(document.text) if part.level]
+        title = document.title or next((heading.label for heading in headings if heading.level == 1), "")
+        meta = {"format": "markdown", **document.meta}
+        return replace(document, sections=outline(document.text, headings), title=title, meta=meta)
+    at = 0
+    for position, section in enumerate(document.sections):
+        if section.start != at or section.end < section.start:
+            raise SourceError(name, f"has sections that do not cover its text in order: see number {position}")
+        if section.parent is not None and not 0 <= section.parent < len(document.sections):
+            raise SourceError(name, f"has a section whose parent is not there: see number {position}")
+        at = section.end
+    if at != len(document.text):
+        raise SourceError(name, f"has sections up to {at}, but {len(document.text)} characters")
+    return document

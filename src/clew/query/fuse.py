@@ -1,0 +1,113 @@
+"""Several rankings into one. Each way is a function that makes a Fuse; equal scores are ordered by chunk id."""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+
+from clew.core.errors import SettingsError
+from clew.core.protocols import Fuse
+from clew.core.types import Hit
+
+Normalise = Callable[[Sequence[float]], list[float]]
+
+
+def minmax(scores: Sequence[float]) -> list[float]:
+    """The scores stretched over 0 to 1; where all are equal there is nothing to tell apart, and each is 1."""
+    if not scores:
+        return []
+    low, high = min(scores), max(scores)
+    if high == low:
+        return [1.0] * len(scores)
+    return [(score - low) / (high - low) for score in scores]
+
+
+def as_they_are(scores: Sequence[float]) -> list[float]:
+    """The scores themselves, for rankings that already share a scale."""
+    return list(scores)
+
+
+def convex(*weights: float, normalise: Normalise = minmax, by: str = "convex") -> Fuse:
+    """The weighted sum of normalised scores; a chunk that a ranking does not hold has 0 there.
+
+    Bruch, Gai and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", 2023.
+    """
+
+    def fuse(rankings: Sequence[list[Hit]]) -> list[Hit]:
+        totals: dict[str, float] = {}
+        for hits, weight in zip(rankings, _weights(weights, rankings), strict=True):
+            for hit, score in zip(hits, normalise([hit.score for hit in hits]), strict=True):
+                totals[hit.chunk.id] = totals.get(hit.chunk.id, 0.0) + weight * score
+        return _ranked(rankings, totals, by)
+
+    return fuse
+
+
+def rrf(*weights: float, k: int = 60, by: str = "rrf") -> Fuse:
+    """The weighted sum of 1 / (k + rank), ranks counted from 1.
+
+    Cormack, Clarke and Büttcher, "Reciprocal Rank Fusion outperforms Condorcet", 2009.
+    """
+
+    def fuse(rankings: Sequence[list[Hit]]) -> list[Hit]:
+        totals: dict[str, float] = {}
+        for hits, weight in zip(rankings, _weights(weights, rankings), strict=True):
+            for rank, hit in enumerate(hits, 1):
+                totals[hit.chunk.id] = totals.get(hit.chunk.id, 0.0) + weight / (k + rank)
+        return _ranked(rankings, totals, by)
+
+    return fuse
+
+
+def best(*, by: str = "best") -> Fuse:
+    """Each chunk under the greatest score that any ranking gave it, for rankings that share a scale."""
+
+    def fuse(rankings: Sequence[list[Hit]]) -> list[Hit]:
+        totals: dict[str, float] = {}
+        for hit in (hit for hits in rankings for hit in hits):
+            totals[hit.chunk.id] = max(hit.score, totals.get(hit.chunk.id, hit.score))
+        return _ranked(rankings, totals, by)
+
+    return fuse
+
+
+def round_robin(*weights: int, by: str = "round_robin") -> Fuse:
+    """The rankings dealt out in turn, `weight` hits of each at a time; one that is exhausted is passed over.
+
+    The score is 1 / position.
+    """
+
+    def fuse(rankings: Sequence[list[Hit]]) -> list[Hit]:
+        turns = [(iter(hits), int(weight)) for hits, weight in zip(rankings, _weights(weights, rankings), strict=True)]
+        dealt: dict[str, None] = {}
+        going = True
+        while going:
+            going = False
+            for hits, weight in turns:
+                fresh = (hit.chunk.id for hit in hits if hit.chunk.id not in dealt)
+                for chunk_id in islice(fresh, weight):
+                    dealt[chunk_id] = None
+                    going = True
+        return _ranked(rankings, {chunk_id: 1 / place for place, chunk_id in enumerate(dealt, 1)}, by)
+
+    return fuse
+
+
+def _weights(weights: Sequence[float], rankings: Sequence[list[Hit]]) -> Sequence[float]:
+    """One weight a ranking: those given, or 1 each."""
+    if not weights:
+        return [1] * len(rankings)
+    if len(weights) != len(rankings):
+        raise SettingsError(f"{len(weights)} weights were given for {len(rankings)} rankings; give one each")
+    return weights
+
+
+def _ranked(rankings: Sequence[list[Hit]], totals: Mapping[str, float], by: str) -> list[Hit]:
+    """One hit a chunk with all the scores that led there, best total first."""
+    merged: dict[str, Hit] = {}
+    scores: dict[str, dict[str, float]] = {}
+    for hit in (hit for hits in rankings for hit in hits):
+        merged.setdefault(hit.chunk.id, hit)
+        known = scores.setdefault(hit.chunk.id, {})
+        for name, score in hit.scores.items():
+            known[name] = max(score, known.get(name, score))
+    order = sorted(totals, key=lambda chunk_id: (-totals[chunk_id], chunk_id))
+    return [Hit(merged[i].chunk, totals[i], {**scores[i], by: totals[i]}) for i in order]

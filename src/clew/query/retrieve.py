@@ -1,0 +1,40 @@
+"""The first stage: the two strategies that ask the store, each for `query.depth` chunks."""
+
+from clew.core.protocols import Embedder, Mode, Store, Strategy
+from clew.core.text import terms
+from clew.core.trace import step, traced
+from clew.core.types import Hit, Query
+
+
+def semantic(
+    store: Store,
+    embedder: Embedder,
+    *,
+    mode: Mode = "ann",
+    nprobe: int | None = None,
+    min_similarity: float | None = None,
+) -> Strategy:
+    """Chunks near the query in meaning, none whose cosine is below `min_similarity` (None: the embedder's own)."""
+    floor = embedder.min_similarity if min_similarity is None else min_similarity
+
+    @traced("semantic")
+    def search(query: Query) -> list[Hit]:
+        vector = query.vector
+        if vector is None:
+            with step("embed"):
+                vector = embedder.embed([query.text], role="query")[0]
+        found = store.nearest(vector, query.depth, query.where, mode=mode, breadth=nprobe)
+        return [hit.rescored(hit.score, "semantic") for hit in found if hit.score >= floor]
+
+    return search
+
+
+def lexical(store: Store, *, language: str = "auto") -> Strategy:
+    """Chunks that share the query's words, by BM25."""
+
+    @traced("lexical")
+    def search(query: Query) -> list[Hit]:
+        found = store.matching(terms(query.text, language=language), query.depth, query.where)
+        return [hit.rescored(hit.score, "lexical") for hit in found]
+
+    return search

@@ -1,0 +1,1 @@
+"""Does it work? Judged questions and stopwatches in, tables out."""

@@ -1,0 +1,42 @@
+"""`python -m clew.study.bench [NAME …] [--data FOLDER] [--long]`: runs benchmarks and prints their ratios."""
+
+import argparse
+import tempfile
+from pathlib import Path
+
+from clew.study.bench import Bench, Setup, Skipped
+from clew.study.bench.ingest import add_over_embedding, memory_of_adding, second_add
+from clew.study.bench.search import hybrid_large, hybrid_small
+from clew.study.bench.startup import help_over_empty
+
+BENCHES: dict[str, Bench] = {
+    "help": help_over_empty,
+    "add": add_over_embedding,
+    "again": second_add,
+    "memory": memory_of_adding,
+    "search": hybrid_small,
+    "search-100k": hybrid_large,
+}
+
+
+def main() -> None:
+    """Prints a line for every ratio."""
+    parser = argparse.ArgumentParser(prog="clew.study.bench", description="Ratios against a raw floor, from one run.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which ones (default all): {', '.join(BENCHES)}")
+    parser.add_argument("--data", type=Path, default=None, help="the folder that holds the benchmark sets")
+    parser.add_argument("--long", action="store_true", help="also what takes many minutes")
+    given = parser.parse_args()
+    for name in given.names:
+        if name not in BENCHES:
+            parser.error(f"there is no benchmark {name!r}; there are {', '.join(BENCHES)}")
+    for name in given.names or BENCHES:
+        with tempfile.TemporaryDirectory(prefix="clew-bench-") as work:
+            try:
+                for line in BENCHES[name](Setup(given.data, Path(work), given.long)):
+                    print(line, flush=True)
+            except Skipped as reason:
+                print(f"{name}: skipped, {reason}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The thin outside: settings and the command line."""

@@ -1,0 +1,120 @@
+"""The options that several commands share, each said once, and the Filter that some of them make together."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from clew.core.errors import SettingsError
+
+if TYPE_CHECKING:
+    from clew.core.types import Filter
+
+_FILTERS = "Filters"
+
+Question = Annotated[str, typer.Argument(metavar="QUERY", help="What to look for, in words.")]
+Name = Annotated[str, typer.Argument(metavar="DOCUMENT", help="A document's id or its uri.")]
+Names = Annotated[list[str], typer.Argument(metavar="DOCUMENT...", help="Documents, each by its id or its uri.")]
+Sources = Annotated[list[str], typer.Argument(metavar="PATH...", help="Files, folders or exports to read.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON with keys that stay.")]
+
+Place = Annotated[str | None, typer.Option("--path", "-p", metavar="PATH", help="The collection's folder (.clew).")]
+Collection = Annotated[str | None, typer.Option("--collection", metavar="NAME", help="Which one there (default).")]
+Config = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE", help="The settings (clew.toml here or in a folder above).")
+]
+Embedder = Annotated[str | None, typer.Option("--embedder", metavar="NAME", help="The model that makes the vectors.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log to stderr, and show where an error comes from.")]
+
+ChunkSize = Annotated[int | None, typer.Option("--chunk-size", metavar="N", help="Tokens in a chunk.")]
+ChunkOverlap = Annotated[int | None, typer.Option("--chunk-overlap", metavar="N", help="Tokens that neighbours share.")]
+NoSemantic = Annotated[bool, typer.Option("--no-semantic", help="Cut plain windows, not along the structure.")]
+
+K = Annotated[int | None, typer.Option("-k", metavar="N", help="How many to find.")]
+Strategy = Annotated[str | None, typer.Option("--strategy", metavar="NAME", help="How to search: hybrid, semantic, …")]
+Mode = Annotated[str | None, typer.Option("--mode", metavar="MODE", help="ann (fast) or exact.")]
+Depth = Annotated[int | None, typer.Option("--depth", metavar="N", help="How many each ranking considers.")]
+MinSimilarity = Annotated[
+    float | None, typer.Option("--min-similarity", metavar="X", help="The least cosine that counts as found.")
+]
+Tokens = Annotated[int | None, typer.Option("--tokens", metavar="N", help="The most tokens the context may have.")]
+
+Kinds = Annotated[
+    list[str] | None,
+    typer.Option("--kind", metavar="KIND", help="Only this kind, such as page. (repeatable)", rich_help_panel=_FILTERS),
+]
+Documents = Annotated[
+    list[str] | None,
+    typer.Option("--document", metavar="DOC", help="Only this id or uri. (repeatable)", rich_help_panel=_FILTERS),
+]
+Channels = Annotated[
+    list[str] | None,
+    typer.Option("--channel", metavar="NAME", help="Only this channel. (repeatable)", rich_help_panel=_FILTERS),
+]
+Authors = Annotated[
+    list[str] | None,
+    typer.Option("--author", metavar="NAME", help="Only this author. (repeatable)", rich_help_panel=_FILTERS),
+]
+Since = Annotated[
+    str | None,
+    typer.Option("--since", metavar="DATE", help="From this day or time on (UTC).", rich_help_panel=_FILTERS),
+]
+Until = Annotated[
+    str | None,
+    typer.Option("--until", metavar="DATE", help="Before this day or time (UTC).", rich_help_panel=_FILTERS),
+]
+Metas = Annotated[
+    list[str] | None,
+    typer.Option("--meta", metavar="KEY=VALUE", help="Only where meta says so. (repeatable)", rich_help_panel=_FILTERS),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The filter options as they were given."""
+
+    kinds: Sequence[str] | None = None
+    documents: Sequence[str] | None = None
+    channels: Sequence[str] | None = None
+    authors: Sequence[str] | None = None
+    since: str | None = None
+    until: str | None = None
+    meta: Sequence[str] | None = None
+
+    def where(self, id_of: Callable[[str], str]) -> "Filter":
+        """The Filter they make together; `id_of` gives the id of a document that may be named by its uri."""
+        from clew.core.types import Filter
+
+        return Filter(
+            documents=frozenset(id_of(name) for name in self.documents or ()),
+            kinds=frozenset(self.kinds or ()),
+            channels=frozenset(self.channels or ()),
+            authors=frozenset(self.authors or ()),
+            since=_time("--since", self.since),
+            until=_time("--until", self.until),
+            meta=_pairs(self.meta or ()),
+        )
+
+
+def _time(option: str, text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        said = f"{option} is {text!r}; it must be a day or a time such as 2025-05-31 or 2025-05-31T14:00"
+        raise SettingsError(said) from None
+
+
+def _pairs(texts: Sequence[str]) -> dict[str, list[str]]:
+    """The values by key; a key that is given twice is met by either value."""
+    pairs: dict[str, list[str]] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise SettingsError(f"--meta is {text!r}; it must be KEY=VALUE")
+        pairs.setdefault(key, []).append(value)
+    return pairs

@@ -1,0 +1,681 @@
+"""What every Store must do, asked through the protocol alone and checked against a search written plainly here."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta, timezone
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from clew.core.errors import DriverFailed, NotFound, StoreMismatch
+from clew.core.facets import facets, required, seconds
+from clew.core.protocols import Store
+from clew.core.settings import StoreConfig
+from clew.core.types import EVERYTHING, Chunk, Document, Filter, Hit, Matrix, Section, Vector
+from clew.drivers.store.embedded import EmbeddedStore
+from clew.drivers.store.memory import MemoryStore
+
+DIM = 8
+MODEL = "model-a"
+WORDS = "anchor bell cable deck engine flag galley hull ink jib keel lamp mast net oar port".split()
+KINDS = ("memory", "exact", "shard")
+
+MakeStore = Callable[..., Store]
+Scores = list[tuple[str, float]]
+
+
+@pytest.fixture(params=KINDS)
+def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MakeStore]:
+    """Opens a store by the name of its collection; all are closed in the end."""
+    opened: list[Store] = []
+
+    def make(collection: str = "one", *, embedder: str = MODEL, dim: int = DIM) -> Store:
+        config = StoreConfig(exact_below=0) if request.param == "shard" else StoreConfig()
+        if request.param == "memory":
+            opened.append(MemoryStore(embedder=embedder, dim=dim))
+        else:
+            opened.append(EmbeddedStore(tmp_path / collection, embedder=embedder, dim=dim, config=config))
+        return opened[-1]
+
+    yield make
+    for store in opened:
+        store.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """A document with all that is put with it."""
+
+    document: Document
+    chunks: tuple[Chunk, ...]
+    vectors: Matrix
+    terms: tuple[Mapping[str, int], ...]
+
+
+def vectors(seed: int, many: int) -> Matrix:
+    """Unit rows, the same for the same seed."""
+    drawn = np.random.default_rng(seed).normal(size=(many, DIM))
+    return np.asarray(drawn / np.linalg.norm(drawn, axis=1, keepdims=True), np.float32)
+
+
+def vector(seed: int) -> Vector:
+    return np.asarray(vectors(seed, 1)[0])
+
+
+def bundle(
+    name: str,
+    texts: Sequence[str],
+    *,
+    seed: int = 0,
+    kind: str = "page",
+    meta: Mapping[str, Any] | None = None,
+    chunk_meta: Mapping[str, Any] | None = None,
+    at: datetime | None = None,
+    uri: str = "",
+) -> Bundle:
+    """A document with a chunk for each text; ids come from the text, so equal chunks have equal ids."""
+    chunks, sections, start, seen = [], [], 0, Counter[str]()
+    for index, text in enumerate(texts):
+        end = start + len(text)
+        chunk_id = f"{name}/{text}/{seen[text]}"
+        seen[text] += 1
+        sections.append(Section(start, end, label=text, at=at))
+        chunks.append(
+            Chunk(chunk_id, name, index, len(texts), text, start, end, ("Top", text), "", at, chunk_meta or {})
+        )
+        start = end + 1
+    document = Document(name, "\n".join(texts), tuple(sections), kind, name.title(), uri or name, "", meta or {}, "h")
+    drawn = np.stack([vector(seed + sum(text.encode())) for text in texts]) if texts else vectors(0, 0)
+    return Bundle(document, tuple(chunks), drawn, tuple(Counter(text.split()) for text in texts))
+
+
+def put(store: Store, given: Bundle) -> None:
+    store.put(given.document, given.chunks, given.vectors, given.terms)
+
+
+def found(hits: Sequence[Hit]) -> Scores:
+    return [(hit.chunk.id, hit.score) for hit in hits]
+
+
+def ids(hits: Sequence[Hit]) -> set[str]:
+    return {hit.chunk.id for hit in hits}
+
+
+def admits(where: Filter, document: Document, chunk: Chunk) -> bool:
+    words, at = facets(document, chunk), seconds(chunk.at)
+    since, until = seconds(where.since), seconds(where.until)
+    return (
+        all(group & words for group in required(where))
+        and (since is None or (at is not None and at >= since))
+        and (until is None or (at is not None and at < until))
+    )
+
+
+def ranked(scores: Mapping[str, float], k: int) -> Scores:
+    return sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))[:k]
+
+
+def plain_nearest(kept: Sequence[Bundle], query: Vector, k: int, where: Filter = EVERYTHING) -> Scores:
+    """The nearest chunks by the definition."""
+    scores = {
+        chunk.id: round(float(np.dot(row.astype(float), query.astype(float))), 6)
+        for each in kept
+        for chunk, row in zip(each.chunks, each.vectors, strict=True)
+        if admits(where, each.document, chunk)
+    }
+    return ranked(scores, k)
+
+
+def plain_matching(kept: Sequence[Bundle], query: Mapping[str, int], k: int, where: Filter = EVERYTHING) -> Scores:
+    """The best matching chunks by the definition of BM25."""
+    everything = [(each.document, *pair) for each in kept for pair in zip(each.chunks, each.terms, strict=True)]
+    average = sum(sum(terms.values()) for _, _, terms in everything) / max(len(everything), 1)
+    scores: dict[str, float] = {}
+    for document, chunk, terms in everything:
+        total = 0.0
+        for word, times in query.items():
+            having = sum(1 for _, _, others in everything if word in others)
+            if word in terms:
+                rarity = math.log(1 + (len(everything) - having + 0.5) / (having + 0.5))
+                norm = 1.5 * (0.25 + 0.75 * sum(terms.values()) / average)
+                total += times * rarity * terms[word] / (terms[word] + norm)
+        if total and admits(where, document, chunk):
+            scores[chunk.id] = round(total, 9)
+    return ranked(scores, k)
+
+
+def same(store: Store, kept: Sequence[Bundle], *, where: Filter = EVERYTHING, k: int = 10, seed: int = 99) -> None:
+    """Fails unless the store finds what a plain search finds, with the same scores in the same order."""
+    query, words = vector(seed), {WORDS[seed % 7]: 1, WORDS[seed % 5 + 3]: 2, "absent": 1}
+    near, match = plain_nearest(kept, query, k, where), plain_matching(kept, words, k, where)
+    for hits, expected in (
+        (store.nearest(query, k, where, mode="exact"), near),
+        (store.nearest(query, k, where), near),
+        (store.matching(words, k, where), match),
+    ):
+        assert [name for name, _ in found(hits)] == [name for name, _ in expected]
+        assert [hit.score for hit in hits] == pytest.approx([score for _, score in expected], abs=1e-6)
+
+
+def random_bundle(rng: np.random.Generator, name: str) -> Bundle:
+    texts = [" ".join(rng.choice(WORDS, rng.integers(1, 9))) for _ in range(rng.integers(0, 5))]
+    at = datetime(2025, 1, int(rng.integers(1, 28)), tzinfo=UTC) if rng.random() < 0.7 else None
+    meta = {"channel": str(rng.choice(["deck", "port"])), "year": int(rng.integers(2020, 2023)), "tags": ["a", "b"]}
+    given = bundle(
+        name, texts, kind=str(rng.choice(["page", "chat"])), meta=meta, at=at, chunk_meta={"author": WORDS[int(rng.integers(3))]}
+    )
+    return given
+
+
+# -- keeping
+
+
+def test_a_document_comes_back_as_it_was_put(make_store: MakeStore) -> None:
+    store = make_store()
+    at = datetime(2025, 3, 1, 12, 30, tzinfo=timezone(timedelta(hours=2)))
+    given = bundle("log", ["anchor bell", "cable"], meta={"n": 1, "x": 1.5, "on": True, "tags": ["a", 2], "none": None}, at=at)
+    sections = (Section(0, 11, "A", None, "m1", "ann", at, 3), Section(11, 17, "B", 0, "m2", "bob", None, None))
+    document = replace(given.document, sections=sections, summary="short", hash="abc", stamp="1:2", title="Log", uri="a/b.md")
+    store.put(document, given.chunks, given.vectors, given.terms)
+    assert store.document("log") == document
+    assert store.chunks("log") == list(given.chunks)
+    (record,) = store.documents()
+    assert (record.id, record.title, record.uri, record.kind) == ("log", "Log", "a/b.md", "page")
+    assert (record.hash, record.stamp, record.chars, record.chunks) == ("abc", "1:2", len(document.text), 2)
+    assert (record.summary, record.meta) == ("short", document.meta)
+    assert store.nearest(given.vectors[0], 1)[0].chunk == given.chunks[0]
+
+
+def test_naive_times_stay_naive(make_store: MakeStore) -> None:
+    store, at = make_store(), datetime(2025, 3, 1, 12, 30, 0, 125)
+    put(store, bundle("log", ["anchor"], at=at))
+    assert store.chunks("log")[0].at == at
+
+
+def test_putting_twice_changes_nothing(make_store: MakeStore) -> None:
+    store, given = make_store(), bundle("log", ["anchor bell", "cable", "cable"])
+    put(store, given)
+    before = (store.facts().chunks, store.chunks("log"), found(store.nearest(vector(1), 9)), found(store.matching({"cable": 1}, 9)))
+    put(store, given)
+    after = (store.facts().chunks, store.chunks("log"), found(store.nearest(vector(1), 9)), found(store.matching({"cable": 1}, 9)))
+    assert before == after
+    assert store.facts().documents == 1
+
+
+def test_replacing_removes_what_is_no_longer_there(make_store: MakeStore) -> None:
+    store = make_store()
+    put(store, bundle("log", ["anchor", "bell", "cable", "deck"]))
+    shorter = bundle("log", ["deck", "engine"], kind="chat", meta={"channel": "deck"})
+    same(store, [bundle("log", ["anchor", "bell", "cable", "deck"])])
+    put(store, shorter)
+    assert store.facts().chunks == 2
+    assert store.document("log") == shorter.document
+    assert store.chunks("log") == list(shorter.chunks)
+    assert ids(store.nearest(vector(1), 99)) == {chunk.id for chunk in shorter.chunks}
+    assert store.matching({"anchor": 1}, 5) == []
+    same(store, [shorter])
+    same(store, [shorter], where=Filter(kinds=frozenset({"chat"})))
+
+
+def test_a_chunk_that_moved_is_shown_where_it_is_now(make_store: MakeStore) -> None:
+    store = make_store()
+    put(store, bundle("log", ["anchor", "bell"]))
+    assert store.nearest(vector(1), 9)
+    moved = bundle("log", ["cable", "bell", "anchor"])
+    put(store, moved)
+    assert store.chunks("log") == list(moved.chunks)
+    shown = {hit.chunk.id: hit.chunk for hit in store.nearest(vector(1), 9)}
+    assert shown == {chunk.id: chunk for chunk in moved.chunks}
+
+
+def test_an_empty_document_is_kept(make_store: MakeStore) -> None:
+    store = make_store()
+    put(store, bundle("void", []))
+    assert store.document("void").text == ""
+    assert store.chunks("void") == []
+    assert store.nearest(vector(1), 5) == []
+    assert (store.facts().documents, store.facts().chunks) == (1, 0)
+
+
+def test_dropping_removes_all_of_it(make_store: MakeStore) -> None:
+    store = make_store()
+    put(store, bundle("log", ["anchor", "bell"]))
+    put(store, bundle("map", ["anchor", "cable"]))
+    same(store, [bundle("log", ["anchor", "bell"]), bundle("map", ["anchor", "cable"])])
+    assert store.drop(["log", "nothing", "log"]) == 1
+    assert ids(store.nearest(vector(1), 9)) == ids(store.matching({"anchor": 1, "cable": 1}, 9)) == {"map/anchor/0", "map/cable/0"}
+    same(store, [bundle("map", ["anchor", "cable"])])
+    assert [record.id for record in store.documents()] == ["map"]
+    assert store.vectors(["log/anchor/0"]) == {}
+    assert store.drop(["log"]) == 0
+    assert store.drop([]) == 0
+
+
+def test_what_is_not_there_is_not_found(make_store: MakeStore) -> None:
+    store = make_store()
+    with pytest.raises(NotFound, match="'log'"):
+        store.document("log")
+    with pytest.raises(NotFound, match="'log'"):
+        store.chunks("log")
+    with pytest.raises(NotFound, match="'log'"):
+        store.summarise("log", "short", vector(1))
+    with pytest.raises(NotFound, match="'log'"):
+        store.append("log", "more", [], [], vectors(0, 0), [])
+
+
+@pytest.mark.parametrize("name", ["o'brien", 'say "hi"', "%", "_", "naïve ☕ 日本語", "a;b--", "a\nb\tc", "\\x", "[1]", " ", "C:\\dir", "\x1f"])
+def test_odd_ids_name_only_themselves(make_store: MakeStore, name: str) -> None:
+    store = make_store()
+    odd, plain = bundle(name, ["anchor", "bell"]), bundle("plain", ["anchor", "cable"])
+    put(store, odd)
+    put(store, plain)
+    assert store.document(name).id == name
+    assert set(store.vectors([odd.chunks[0].id])) == {odd.chunks[0].id}
+    assert ids(store.nearest(vector(1), 9, Filter(documents=frozenset({name})))) == {chunk.id for chunk in odd.chunks}
+    assert [record.id for record in store.documents(Filter(documents=frozenset({name})))] == [name]
+    assert store.drop([name]) == 1
+    same(store, [plain])
+
+
+def test_a_chunk_id_belongs_to_one_document(make_store: MakeStore) -> None:
+    store, given = make_store(), bundle("log", ["anchor"])
+    put(store, given)
+    other = Document("map", "anchor")
+    with pytest.raises(DriverFailed, match="chunk id"):
+        store.put(other, given.chunks, given.vectors, given.terms)
+    with pytest.raises(DriverFailed, match="chunk id"):
+        store.put(other, bundle("map", ["bell"]).chunks * 2, vectors(1, 2), [{}, {}])
+    same(store, [given])
+    assert [record.id for record in store.documents()] == ["log"]
+
+
+def test_collections_never_mix(make_store: MakeStore) -> None:
+    one, two = make_store("one"), make_store("two")
+    put(one, bundle("log", ["anchor"]))
+    put(two, bundle("log", ["bell"]))
+    assert ids(one.nearest(vector(1), 9)) == {"log/anchor/0"}
+    assert ids(two.nearest(vector(1), 9)) == {"log/bell/0"}
+    assert one.drop(["log"]) == 1
+    assert ids(two.matching({"bell": 1}, 9)) == {"log/bell/0"}
+
+
+def test_vectors_come_back_as_they_were(make_store: MakeStore) -> None:
+    store, given = make_store(), bundle("log", ["anchor", "bell"])
+    put(store, given)
+    kept = store.vectors([chunk.id for chunk in given.chunks] + ["absent"])
+    assert set(kept) == {chunk.id for chunk in given.chunks}
+    for chunk, row in zip(given.chunks, given.vectors, strict=True):
+        np.testing.assert_array_equal(kept[chunk.id], row)
+    assert store.vectors([]) == {}
+
+
+def test_documents_are_listed_by_uri_and_id(make_store: MakeStore) -> None:
+    store = make_store()
+    for name, uri in (("c", "b"), ("a", "é"), ("b", "b"), ("d", "B"), ("e", "z")):
+        put(store, bundle(name, ["anchor"], uri=uri))
+    assert [record.id for record in store.documents()] == ["d", "b", "c", "e", "a"]
+
+
+def test_documents_are_filtered_by_what_is_said_of_them(make_store: MakeStore) -> None:
+    store = make_store()
+    put(store, bundle("log", ["anchor"], kind="chat", meta={"channel": "deck", "year": 2020}))
+    put(store, bundle("map", ["bell"], meta={"tags": ["x", "y"]}))
+    for where, expected in (
+        (EVERYTHING, ["log", "map"]),
+        (Filter(documents=frozenset({"map", "absent"})), ["map"]),
+        (Filter(kinds=frozenset({"chat"})), ["log"]),
+        (Filter(channels=frozenset({"deck"})), ["log"]),
+        (Filter(meta={"tags": "y"}), ["map"]),
+        (Filter(meta={"year": 2020}, documents=frozenset({"map"})), []),
+    ):
+        assert [record.id for record in store.documents(where)] == expected
+
+
+# -- growing
+
+
+def halves(given: Bundle, at: int) -> tuple[Bundle, str, tuple[Section, ...]]:
+    """The first chunks of a bundle as a document of their own, and the text and sections that are missing."""
+    cut = given.chunks[at].start
+    first = replace(given.document, text=given.document.text[:cut], sections=given.document.sections[:at])
+    chunks = tuple(replace(chunk, total=at) for chunk in given.chunks[:at])
+    return Bundle(first, chunks, given.vectors[:at], given.terms[:at]), given.document.text[cut:], given.document.sections[at:]
+
+
+def test_appending_equals_putting_the_whole(make_store: MakeStore) -> None:
+    store, whole = make_store("grown"), bundle("log", ["anchor", "bell", "cable bell", "deck"], meta={"channel": "deck"})
+    first, text, sections = halves(whole, 1)
+    put(store, first)
+    same(store, [first])
+    store.append("log", text, sections, whole.chunks[1:], whole.vectors[1:], whole.terms[1:])
+    assert store.document("log") == whole.document
+    assert store.chunks("log") == list(whole.chunks)
+    same(store, [whole])
+    same(store, [whole], where=Filter(channels=frozenset({"deck"})))
+    assert {hit.chunk.total for hit in store.nearest(vector(1), 9)} == {4}
+    other = make_store("put")
+    put(other, whole)
+    assert found(other.nearest(vector(1), 9)) == found(store.nearest(vector(1), 9))
+    assert list(other.documents()) == list(store.documents())
+
+
+def test_a_failed_append_changes_nothing(make_store: MakeStore) -> None:
+    store, given = make_store(), bundle("log", ["anchor", "bell"])
+    put(store, given)
+    with pytest.raises(DriverFailed):
+        store.append("log", "anchor", [], given.chunks[:1], given.vectors[:1], given.terms[:1])
+    assert store.document("log") == given.document
+    same(store, [given])
+
+
+def test_a_replaced_document_forgets_what_was_appended(make_store: MakeStore) -> None:
+    store, whole = make_store(), bundle("log", ["anchor", "bell", "cable"])
+    first, text, sections = halves(whole, 1)
+    put(store, first)
+    store.append("log", text, sections, whole.chunks[1:], whole.vectors[1:], whole.terms[1:])
+    put(store, first)
+    assert store.document("log") == first.document
+    same(store, [first])
+
+
+# -- summaries
+
+
+def test_documents_are_found_by_their_summaries(make_store: MakeStore) -> None:
+    store = make_store()
+    rows = vectors(5, 4)
+    for name, row, kind in zip("abcd", rows, ("page", "page", "chat", "page"), strict=True):
+        put(store, bundle(name, ["anchor"], kind=kind))
+        if name != "d":
+            store.summarise(name, f"about {name}", row)
+    assert store.nearest_documents(rows[1], 1) == [("b", 1.0)]
+    scores = {name: float(np.dot(row.astype(float), rows[1].astype(float))) for name, row in zip("abc", rows[:3], strict=True)}
+    near = store.nearest_documents(rows[1], 9)
+    assert [name for name, _ in near] == [name for name, _ in ranked(scores, 9)]
+    assert dict(near) == pytest.approx(scores, abs=1e-6)
+    assert [name for name, _ in store.nearest_documents(rows[1], 9, Filter(kinds=frozenset({"chat"})))] == ["c"]
+    assert store.document("a").summary == "about a"
+    assert {record.id: record.summary for record in store.documents()}["d"] == ""
+    store.drop(["b"])
+    assert {name for name, _ in store.nearest_documents(rows[1], 9)} == {"a", "c"}
+    store.summarise("a", "equal", rows[2])
+    assert [name for name, _ in store.nearest_documents(rows[2], 2)] == ["a", "c"]
+
+
+def test_a_summary_stays_when_its_document_is_put_again_with_it(make_store: MakeStore) -> None:
+    store, given = make_store(), bundle("log", ["anchor"])
+    put(store, given)
+    store.summarise("log", "short", vector(3))
+    put(store, replace(given, document=replace(given.document, summary="short")))
+    assert store.nearest_documents(vector(3), 1) == [("log", 1.0)]
+    put(store, given)
+    assert store.nearest_documents(vector(3), 1) == []
+
+
+# -- refusing
+
+
+def test_another_model_is_refused(make_store: MakeStore) -> None:
+    store = make_store()
+    if isinstance(store, MemoryStore):
+        pytest.skip("a collection in memory is opened once")
+    put(store, bundle("log", ["anchor"]))
+    with pytest.raises(StoreMismatch, match=r"model-a.*model-b"):
+        make_store(embedder="model-b")
+    with pytest.raises(StoreMismatch, match=r"8 dimensions.*16"):
+        make_store(dim=16)
+
+
+@pytest.mark.parametrize(
+    ("rows", "many", "words"),
+    [
+        (np.full((2, DIM), np.nan, np.float32), 2, "not a number"),
+        (np.full((2, DIM), np.inf, np.float32), 2, "not a number"),
+        (np.zeros((2, DIM), np.float32), 2, "unit"),
+        (3 * vectors(1, 2), 2, "unit"),
+        (np.ones((2, DIM + 1), np.float32), 2, "dimensions"),
+        (vectors(1, 1), 2, "count mismatch"),
+        (vectors(1, 2), 1, "count mismatch"),
+        (vectors(1, 0), 2, "count mismatch"),
+    ],
+)
+def test_unsound_vectors_are_refused_and_nothing_is_stored(make_store: MakeStore, rows: Matrix, many: int, words: str) -> None:
+    store, old = make_store(), bundle("log", ["anchor"])
+    put(store, old)
+    new = bundle("log", ["bell", "cable"])
+    with pytest.raises(DriverFailed, match=words):
+        store.put(new.document, new.chunks, rows, new.terms[:many])
+    with pytest.raises(DriverFailed, match=words):
+        store.append("log", "bell\ncable", [], new.chunks, rows, new.terms[:many])
+    assert store.document("log") == old.document
+    same(store, [old])
+
+
+@pytest.mark.parametrize("query", [np.full(DIM, np.nan), np.zeros(DIM), np.ones(DIM + 1), np.ones((1, DIM))])
+def test_unsound_queries_are_refused(make_store: MakeStore, query: Vector) -> None:
+    store = make_store()
+    put(store, bundle("log", ["anchor"]))
+    with pytest.raises(DriverFailed):
+        store.nearest(query.astype(np.float32), 3)
+    with pytest.raises(DriverFailed):
+        store.nearest_documents(query.astype(np.float32), 3)
+    with pytest.raises(DriverFailed):
+        store.summarise("log", "short", query.astype(np.float32))
+
+
+def test_a_closed_store_raises(make_store: MakeStore) -> None:
+    store, given = make_store(), bundle("log", ["anchor"])
+    put(store, given)
+    store.nearest(vector(1), 1)
+    store.close()
+    store.close()
+    calls: list[Callable[[], object]] = [
+        lambda: store.nearest(vector(1), 1),
+        lambda: store.matching({"anchor": 1}, 1),
+        lambda: store.nearest_documents(vector(1), 1),
+        lambda: store.document("log"),
+        lambda: list(store.documents()),
+        lambda: put(store, given),
+        lambda: store.drop(["log"]),
+        store.facts,
+        store.flush,
+    ]
+    for call in calls:
+        with pytest.raises(DriverFailed, match="closed"):
+            call()
+
+
+# -- finding
+
+
+def test_an_empty_store_finds_nothing(make_store: MakeStore) -> None:
+    store = make_store()
+    assert store.nearest(vector(1), 5) == store.matching({"anchor": 1}, 5) == []
+    assert store.nearest_documents(vector(1), 5) == []
+    assert list(store.documents()) == []
+    facts = store.facts()
+    assert (facts.documents, facts.chunks, facts.embedder, facts.dim) == (0, 0, MODEL, DIM)
+
+
+def test_as_many_are_found_as_are_asked_for_and_there(make_store: MakeStore) -> None:
+    store = make_store()
+    given = bundle("log", [f"anchor {word}" for word in WORDS[:15]])
+    put(store, given)
+    for k, many in ((5, 5), (15, 15), (1000, 15), (0, 0)):
+        assert len(store.nearest(vector(1), k)) == len(store.matching({"anchor": 1}, k)) == many
+    assert len(store.matching({"bell": 1}, 9)) == 1
+    assert store.matching({"absent": 1}, 9) == store.matching({}, 9) == []
+
+
+def test_scores_are_cosines_that_descend(make_store: MakeStore) -> None:
+    store = make_store()
+    rows = np.concatenate([vectors(1, 20), -vectors(1, 1), vectors(1, 1)])
+    given = bundle("log", [f"{word} {n}" for n in range(2) for word in WORDS][:22])
+    store.put(given.document, given.chunks, rows, given.terms)
+    hits = store.nearest(rows[0], 30)
+    scores = [hit.score for hit in hits]
+    assert scores == sorted(scores, reverse=True)
+    assert all(-1 <= score <= 1 for score in scores)
+    assert scores[:2] == [1.0, 1.0]
+    assert scores[-1] == -1.0
+
+
+def test_equal_scores_are_ordered_by_id(make_store: MakeStore) -> None:
+    store = make_store()
+    for name in np.random.default_rng(3).permutation(40).astype(str):
+        given = bundle(f"d{name:0>2}", ["anchor bell"])
+        store.put(given.document, given.chunks, vectors(7, 1), given.terms)
+    expected = [f"d{n:02}/anchor bell/0" for n in range(40)]
+    for k in (1, 7, 40):
+        assert [hit.chunk.id for hit in store.nearest(vector(1), k)] == expected[:k]
+        assert [hit.chunk.id for hit in store.matching({"bell": 1}, k)] == expected[:k]
+
+
+def test_a_word_asked_twice_counts_twice(make_store: MakeStore) -> None:
+    store, given = make_store(), bundle("log", ["anchor bell", "anchor cable"])
+    put(store, given)
+    (once, *_), (twice, *_) = store.matching({"bell": 1}, 1), store.matching({"bell": 2}, 1)
+    assert twice.score == pytest.approx(2 * once.score)
+
+
+EARLY, LATE = datetime(2025, 1, 10, tzinfo=UTC), datetime(2025, 1, 20, tzinfo=UTC)
+FILTERS = {
+    "documents": Filter(documents=frozenset({"d1", "d3", "d5", "absent"})),
+    "no such document": Filter(documents=frozenset({"absent"})),
+    "kinds": Filter(kinds=frozenset({"chat"})),
+    "channels": Filter(channels=frozenset({"deck"})),
+    "authors": Filter(authors=frozenset({"anchor", "bell"})),
+    "since": Filter(since=EARLY),
+    "until": Filter(until=LATE),
+    "since and until": Filter(since=EARLY, until=LATE),
+    "naive since": Filter(since=EARLY.replace(tzinfo=None)),
+    "since elsewhere": Filter(since=EARLY.astimezone(timezone(timedelta(hours=-8)))),
+    "an instant": Filter(since=EARLY, until=EARLY),
+    "int": Filter(meta={"year": 2021}),
+    "int as text": Filter(meta={"year": "2021"}),
+    "int as float": Filter(meta={"year": 2021.0}),
+    "any of ints": Filter(meta={"year": [2020, 2021]}),
+    "member": Filter(meta={"tags": "a"}),
+    "members": Filter(meta={"tags": ["b", "z"]}),
+    "no member": Filter(meta={"tags": "z"}),
+    "bool": Filter(meta={"on": True}),
+    "other bool": Filter(meta={"on": False}),
+    "of the chunk": Filter(meta={"author": "bell"}),
+    "none of it": Filter(meta={"year": []}),
+    "no such key": Filter(meta={"absent": 1}),
+    "two metas": Filter(meta={"year": 2021, "tags": "a"}),
+    "all together": Filter(
+        documents=frozenset(f"d{n}" for n in range(30)),
+        kinds=frozenset({"page", "chat"}),
+        channels=frozenset({"deck", "port"}),
+        authors=frozenset({"anchor", "cable"}),
+        since=EARLY,
+        until=LATE,
+        meta={"year": [2020, 2021], "tags": "a"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_filters_admit_what_they_say(make_store: MakeStore, name: str) -> None:
+    store, rng, where = make_store(), np.random.default_rng(11), FILTERS[name]
+    kept = [random_bundle(rng, f"d{n}") for n in range(30)]
+    kept += [bundle("on", ["anchor bell"], meta={"on": True}), bundle("edge", ["anchor bell"], at=EARLY)]
+    for each in kept:
+        put(store, each)
+    for seed in range(3):
+        same(store, kept, where=where, seed=seed)
+        same(store, kept, where=where, seed=seed, k=100)
+
+
+def test_a_chunk_says_more_of_itself_than_its_document(make_store: MakeStore) -> None:
+    store = make_store()
+    put(store, bundle("log", ["anchor"], meta={"channel": "deck", "lang": "en"}, chunk_meta={"channel": "port"}))
+    assert ids(store.nearest(vector(1), 5, Filter(channels=frozenset({"port"}), meta={"lang": "en"}))) == {"log/anchor/0"}
+    assert store.nearest(vector(1), 5, Filter(channels=frozenset({"deck"}))) == []
+
+
+def test_a_change_of_what_is_said_of_a_document_is_seen(make_store: MakeStore) -> None:
+    store = make_store()
+    put(store, bundle("log", ["anchor"], meta={"team": "red"}))
+    assert ids(store.nearest(vector(1), 5, Filter(meta={"team": "red"}))) == {"log/anchor/0"}
+    put(store, bundle("log", ["anchor"], meta={"team": "blue"}))
+    assert store.nearest(vector(1), 5, Filter(meta={"team": "red"})) == []
+    assert ids(store.matching({"anchor": 1}, 5, Filter(meta={"team": "blue"}))) == {"log/anchor/0"}
+
+
+def test_flushing_changes_no_answer(make_store: MakeStore) -> None:
+    store, rng = make_store(), np.random.default_rng(2)
+    kept = [random_bundle(rng, f"d{n}") for n in range(20)]
+    for each in kept[:10]:
+        put(store, each)
+    store.flush()
+    same(store, kept[:10])
+    for each in kept[10:]:
+        put(store, each)
+    same(store, kept)
+    store.flush()
+    store.flush()
+    same(store, kept)
+
+
+def test_the_change_number_grows(make_store: MakeStore) -> None:
+    store, given = make_store(), bundle("log", ["anchor"])
+    numbers = [store.facts().change]
+    changes: list[Callable[[], object]] = [
+        lambda: put(store, given),
+        lambda: store.append("log", "x", [], [], vectors(0, 0), []),
+        lambda: store.summarise("log", "short", vector(1)),
+        lambda: store.drop(["log"]),
+    ]
+    for change in changes:
+        change()
+        numbers.append(store.facts().change)
+    assert numbers == sorted(set(numbers))
+
+
+NUMBER = count()
+STEP = st.tuples(st.sampled_from(["put", "append", "drop", "search", "flush"]), st.integers(0, 4), st.integers(0, 2**16))
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=st.lists(STEP, min_size=1, max_size=14))
+def test_any_order_of_changes_equals_a_fresh_start(make_store: MakeStore, steps: list[tuple[str, int, int]]) -> None:
+    store, kept = make_store(f"c{next(NUMBER)}"), dict[str, Bundle]()
+    for verb, which, seed in steps:
+        name, rng = f"d{which}", np.random.default_rng(seed)
+        if verb == "put":
+            kept[name] = random_bundle(rng, name)
+            put(store, kept[name])
+        elif verb == "append" and name in kept:
+            old = kept[name]
+            texts = [chunk.text for chunk in old.chunks] + ["oar " + str(rng.choice(WORDS))]
+            document = old.document
+            new = bundle(name, texts, kind=document.kind, meta=document.meta, chunk_meta={"author": "bell"})
+            text = new.document.text[len(document.text) :]
+            at = len(old.chunks)
+            chunks = (*(replace(chunk, total=at + 1) for chunk in old.chunks), *new.chunks[at:])
+            store.append(name, text, new.document.sections[at:], new.chunks[at:], new.vectors[at:], new.terms[at:])
+            sections = (*document.sections, *new.document.sections[at:])
+            grown = replace(document, text=new.document.text, sections=sections)
+            kept[name] = Bundle(grown, chunks, new.vectors, new.terms)
+        elif verb == "drop":
+            assert store.drop([name]) == (kept.pop(name, None) is not None)
+        elif verb == "flush":
+            store.flush()
+        else:
+            same(store, list(kept.values()), seed=seed)
+    same(store, list(kept.values()))
+    same(store, list(kept.values()), where=FILTERS["all together"])
+    assert store.facts().chunks == sum(len(each.chunks) for each in kept.values())
+    for name, each in kept.items():
+        assert store.document(name) == each.document
+        assert store.chunks(name) == list(each.chunks)
+    store.close()

@@ -1,9 +1,10 @@
-"""The front door: every verb and every setting through Engine, on the real store, with the embedder that needs no model."""
+"""The front door: every verb and every setting through Engine, on the real store, with no model."""
 
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -19,9 +20,12 @@ from clew.drivers.embed.hashed import Hashed
 from clew.query.strategies import Drivers, hybrid
 
 PAGES = {
-    "vault.md": "# Vault\n\nSecrets live in the vault.\n\n## Rotation\n\nSigning keys are rotated every ninety days by Dan.\n",
-    "oncall.md": "# On call\n\nThe pager rotation changes every Monday.\n\n## Escalation\n\nAfter ten minutes the lead is called.\n",
-    "lunch.md": "---\ntitle: Lunch\ntags: [food, office]\nowner: ines\n---\n\nSoup is served at noon. The error E-4417 means no soup.\n",
+    "vault.md": "# Vault\n\nSecrets live in the vault.\n\n"
+    "## Rotation\n\nSigning keys are rotated every ninety days by Dan.\n",
+    "oncall.md": "# On call\n\nThe pager rotation changes every Monday.\n\n"
+    "## Escalation\n\nAfter ten minutes the lead is called.\n",
+    "lunch.md": "---\ntitle: Lunch\ntags: [food, office]\nowner: ines\n---\n\n"
+    "Soup is served at noon. The error E-4417 means no soup.\n",
     "notes.txt": "Plain notes about the tide gauge calibration in Lowport harbour.\n",
 }
 
@@ -162,7 +166,7 @@ def test_overlap_is_shared_by_neighbours(engine: Engine, tmp_path: Path) -> None
     def shared(overlap: int) -> int:
         engine.add(page, settings=Settings(ingestion=IngestionConfig(chunk_size=40, chunk_overlap=overlap)))
         hits = sorted(engine.search("sentence number", k=50), key=lambda hit: hit.chunk.start)
-        return sum(max(0, a.chunk.end - b.chunk.start) for a, b in zip(hits, hits[1:], strict=False))
+        return sum(max(0, a.chunk.end - b.chunk.start) for a, b in pairwise(hits))
 
     assert shared(0) == 0
     assert shared(15) > 0
@@ -310,16 +314,16 @@ def test_k(filled: Engine) -> None:
         (lambda e: e.search("keys", k=-1), "k is -1"),
         (lambda e: e.search("  "), "query is empty"),
         (lambda e: e.context("keys", tokens=0), "tokens is 0"),
-        (lambda e: Settings(search=SearchConfig(depth=0)), "search.depth"),
-        (lambda e: Settings(search=SearchConfig(mode="fast")), "search.mode"),  # type: ignore[arg-type]
-        (lambda e: Settings(search=SearchConfig(semantic_weight=1.5)), "search.semantic_weight"),
-        (lambda e: Settings(search=SearchConfig(fusion="sum")), "search.fusion"),  # type: ignore[arg-type]
-        (lambda e: Settings(search=SearchConfig(overfetch=0)), "search.overfetch"),
-        (lambda e: Settings(search=SearchConfig(nprobe=0)), "search.nprobe"),
-        (lambda e: Settings(search=SearchConfig(rrf_k=0)), "search.rrf_k"),
-        (lambda e: Settings(search=SearchConfig(min_similarity=2)), "search.min_similarity"),
-        (lambda e: Settings(ingestion=IngestionConfig(chunk_size=100, chunk_overlap=100)), "chunk_overlap"),
-        (lambda e: Settings(context=ContextConfig(render="prose")), "context.render"),  # type: ignore[arg-type]
+        (lambda _: Settings(search=SearchConfig(depth=0)), "search.depth"),
+        (lambda _: Settings(search=SearchConfig(mode="fast")), "search.mode"),  # type: ignore[arg-type]
+        (lambda _: Settings(search=SearchConfig(semantic_weight=1.5)), "search.semantic_weight"),
+        (lambda _: Settings(search=SearchConfig(fusion="sum")), "search.fusion"),  # type: ignore[arg-type]
+        (lambda _: Settings(search=SearchConfig(overfetch=0)), "search.overfetch"),
+        (lambda _: Settings(search=SearchConfig(nprobe=0)), "search.nprobe"),
+        (lambda _: Settings(search=SearchConfig(rrf_k=0)), "search.rrf_k"),
+        (lambda _: Settings(search=SearchConfig(min_similarity=2)), "search.min_similarity"),
+        (lambda _: Settings(ingestion=IngestionConfig(chunk_size=100, chunk_overlap=100)), "chunk_overlap"),
+        (lambda _: Settings(context=ContextConfig(render="prose")), "context.render"),  # type: ignore[arg-type]
     ],
 )
 def test_what_cannot_be_is_refused_by_name(filled: Engine, call: Callable[[Engine], object], says: str) -> None:

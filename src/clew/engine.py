@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
@@ -135,9 +136,7 @@ class Engine:
         self, documents: Iterable[Document], *, settings: Settings | None = None, progress: Watcher | None = None
     ) -> Report:
         """What was added of documents that a program made; one without sections is read as markdown."""
-        sources = (
-            pipeline.Source(each.id, each.uri or each.id, lambda each=each: prepared(each)) for each in documents
-        )  # type: ignore[misc]
+        sources = (pipeline.Source(each.id, each.uri or each.id, partial(prepared, each)) for each in documents)
         return self._add(sources, total=None, settings=settings, progress=progress)
 
     def drop(self, *documents: str) -> int:

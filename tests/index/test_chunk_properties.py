@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -112,7 +113,7 @@ def check_chunks(document: Document, chunks: Sequence[Chunk], *, size: int, coun
     assert [chunk.index for chunk in chunks] == list(range(len(chunks)))
     assert {chunk.total for chunk in chunks} <= {len(chunks)}
     assert len({chunk.id for chunk in chunks}) == len(chunks)
-    for before, after in zip(chunks, chunks[1:], strict=False):
+    for before, after in pairwise(chunks):
         assert before.start < after.start
         assert before.end < after.end
 
@@ -197,7 +198,7 @@ def test_only_chunks_of_one_section_overlap_and_by_no_more_than_asked(text: str,
     document = page(text)
     size, overlap = sizes
     chunks = structure(size=size, overlap=overlap, count=characters)(document)
-    for before, after in zip(chunks, chunks[1:], strict=False):
+    for before, after in pairwise(chunks):
         if after.start < before.end:
             assert before.headings == after.headings
             assert before.end - after.start <= overlap
@@ -225,7 +226,7 @@ def test_spans_move_on(text: str, sizes: tuple[int, int], count: Count) -> None:
         window_spans(text, size=sizes[0], overlap=sizes[1], count=count),
         paragraph_spans(text, max_tokens=sizes[0], overlap_tokens=sizes[1], count=count),
     ):
-        for (start, end), (next_start, next_end) in zip(spans, spans[1:], strict=False):
+        for (start, end), (next_start, next_end) in pairwise(spans):
             assert start < next_start
             assert end < next_end
 

@@ -125,7 +125,7 @@ def test_no_such_document(clew: "Clew") -> None:
 
 
 def test_another_embedder(clew: "Clew") -> None:
-    done = clew("search", "keys", CLEW_EMBEDDER__NAME="bge-small")
+    done = clew("search", "keys", CLEW_EMBEDDER__NAME="hashed:32")
     assert done.code == 7
     assert "hashed" in done.err
 

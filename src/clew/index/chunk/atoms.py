@@ -7,6 +7,7 @@ by rows, code by blank lines and then lines, text by lines and words, and a word
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
 from typing import NamedTuple
 
 from clew.core.text import sentences
@@ -82,10 +83,9 @@ def refined(text: str, found: Sequence[Atom], *, size: int, count: Count) -> tup
 
 def _spaced(text: str, atoms: Sequence[Atom]) -> list[str]:
     """The text of each atom up to the next: what it takes of a chunk that goes on after it."""
-    nexts = [*atoms[1:], None]
     return [
         text[atom.start : atom.end if after is None or after.cut == APART else after.start]
-        for atom, after in zip(atoms, nexts, strict=True)
+        for atom, after in zip_longest(atoms, atoms[1:])
     ]
 
 

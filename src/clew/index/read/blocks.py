@@ -24,7 +24,6 @@ _LINE_SYNTAX = re.compile(r"#{1,6}(?:\s|$)|>|[-+*](?:\s|$)|`{3}|~{3}|\||<[A-Za-z
 _RULERS = "-=*_:| \t"  # a line of nothing else is a rule, an underline or the second row of a table
 _FENCES = re.compile(r"`{3,}")
 _TAIL = re.compile(r"(#+)$")
-_SPACES = re.compile(r"\s+")
 _CONTROLS = dict.fromkeys([*range(0x00, 0x09), 0x0B, 0x0E, 0x0F, *range(0x10, 0x20), 0x7F, 0xFFFE, 0xFFFF])
 
 
@@ -111,7 +110,7 @@ def assemble(blocks: Iterable[Block]) -> tuple[str, tuple[Section, ...]]:
 
 def one_line(text: str) -> str:
     """The text with every run of white space made one space."""
-    return _SPACES.sub(" ", text.translate(_CONTROLS)).strip()
+    return " ".join((text if text.isprintable() else text.translate(_CONTROLS)).split())
 
 
 def escaped(text: str) -> str:

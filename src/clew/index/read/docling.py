@@ -4,6 +4,7 @@ The items are walked rather than Docling's markdown read, because that leaves ou
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
 
@@ -11,6 +12,7 @@ from clew.core.types import Document
 from clew.index.read.blocks import Block, Page, document, one_line
 from clew.index.read.converter import convert
 from clew.index.read.guard import check_archive, check_xml
+from clew.index.read.outline import title_of
 from clew.index.read.sheet import is_vast, sheets
 from clew.index.read.tables import tables
 
@@ -40,6 +42,7 @@ PLAIN = {
 }
 NAMES = {**ZIPPED, **PLAIN}
 DEEPEST = 150  # groups inside one another; what is deeper is read as if it stood there
+_SHEETS = frozenset({".xlsx", ".xlsm", ".ods", ".xls"})
 _SLIDES = frozenset({".pptx", ".pptm", ".ppsx", ".odp", ".ppt"})
 _SKIPPED_LAYERS = frozenset({"furniture", "background", "invisible"})
 _SKIPPED = frozenset({"page_header", "page_footer", "empty_value"})
@@ -61,6 +64,8 @@ def office(data: bytes, *, uri: str, name: str) -> Document:
         page = Page(list(sheets(data, uri=uri)), meta={"extraction": "streamed"})
     else:
         page = page_of(convert(data, uri=uri, name=name, what=what), slides=suffix in _SLIDES)
+    if suffix in _SHEETS:  # the name of its first sheet says little of a workbook
+        page = replace(page, title=title_of(name))
     return document(page, uri=uri, name=name, source_format=suffix.lstrip("."))
 
 
@@ -92,7 +97,7 @@ class _Walk:
 
     def _taken(self, reference: Item) -> Item | None:
         """The item referred to, unless it has been read or is not part of what the document says."""
-        path = reference.get("$ref") or reference.get("cref", "")
+        path = reference["$ref"]
         if path in self._seen:
             return None
         self._seen.add(path)

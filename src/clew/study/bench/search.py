@@ -74,9 +74,8 @@ def _measure(setup: Setup, corpus: Sequence[Text], queries: Sequence[Text], goal
         ratio = _ratio(engine, queries, lambda i: floor(queries[i].text, asked[i]))
         lines.append(Line(f"hybrid search / numpy + bm25s, {chunks:,} chunks, vector given", ratio, goal))
         if ann:
-            lines.append(
-                Line(f"recall@10 of its approximate search, {chunks:,} chunks", _recall(engine, queries), "≥ 0.98")
-            )
+            name = f"recall@10 of its approximate search, {chunks:,} chunks"
+            lines.append(Line(name, _recall(engine, queries), "≥ 0.98"))
     with Engine.open(folder, embedder=Given(model, stored)) as engine:
         ratio = _ratio(
             engine, queries, lambda i: floor(queries[i].text, model.embed([queries[i].text], role="query")[0])

@@ -10,7 +10,7 @@ run() { say clew "$@"; "$clew" --path "$demo" "$@"; }
 
 run add examples/handbook
 run search "I opened a phishing attachment by mistake; will I get into trouble?" -k 3
-run context "How often do station signing keys rotate, and who does it?" --tokens 400
+run context "How often do station signing keys rotate, and who does it?" --tokens 600
 run explain "What does E-4471 mean and is it dangerous?" -k 3
 
 cat <<TEXT

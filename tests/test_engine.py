@@ -126,6 +126,16 @@ def test_one_bad_file_is_reported_and_the_rest_added(engine: Engine, pages: Path
     assert all(reasons.values())
 
 
+def test_a_name_that_is_not_unicode_is_reported(engine: Engine, pages: Path) -> None:
+    try:
+        Path(os.fsdecode(os.fsencode(pages) + b"/bad\xff.md")).write_text("A page.", encoding="utf-8")
+    except OSError:
+        return  # this file system has only Unicode names
+    report = engine.add(pages)
+    assert len(report.added) == 4
+    assert "not Unicode" in report.failed[0].reason
+
+
 def test_a_file_over_the_limit_is_refused_unread(engine: Engine, tmp_path: Path) -> None:
     huge = tmp_path / "huge.txt"
     with huge.open("wb") as file:

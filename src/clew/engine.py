@@ -270,6 +270,8 @@ class Engine:
         if isinstance(path, SourceError):
             return path
         uri = self._uri(path)
+        if not uri.isprintable() and any("\ud800" <= sign <= "\udfff" for sign in uri):
+            return SourceError(ascii(uri), "has a name that is not Unicode; rename it")
         limit = (settings or self._settings).ingestion.max_file_bytes
         return pipeline.Source(document_id(uri), uri, lambda: read(path, uri=uri, max_bytes=limit), stamp(path))
 

@@ -137,6 +137,7 @@ def test_other_scripts_are_stemmed_by_themselves() -> None:
         ("3.14", {"3.14"}),
         ("1,000,000", {"1000000"}),
         ("2024-05-01", {"2024-05-01", "2024", "05", "01"}),
+        ("größe2", {"grosse2", "gross"}),
         ("20mg", {"20mg", "20", "mg"}),
         ("C++", {"c++"}),
         ("C#", {"c#"}),
@@ -273,8 +274,10 @@ def test_composition_does_not_change_the_terms(text: str) -> None:
 
 @given(ANY)
 def test_case_does_not_change_the_terms(text: str) -> None:
-    low = text.casefold()
-    if low.upper().casefold() == low:  # a few letters do not survive the way up and back
+    low = unicodedata.normalize("NFKC", text.casefold())
+    if all(
+        char.upper().casefold() == char == char.casefold() for char in low
+    ):  # a few letters do not survive the way up and back
         assert terms(low.upper()) == terms(low)
 
 

@@ -30,7 +30,10 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What `add` did: documents by address, and how many chunks were embedded and how many reused."""
+    """What `add` did: documents by address, and how many chunks were embedded and how many reused.
+
+    `noted` is what went less well in documents that were added all the same; `stopped` says why the work ended early.
+    """
 
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
@@ -40,3 +43,7 @@ class Report:
     embedded: int = 0
     reused: int = 0
     seconds: float = 0.0
+    noted: tuple[Failure, ...] = ()
+    dropped: int = 0
+    cost: float = 0.0
+    stopped: str = ""

@@ -45,7 +45,8 @@ _TOKEN = re.compile(
 _PLAIN = re.compile(rf"[{_UNSPACED}]+|(?:(?![{_UNSPACED}])[\w{_SIGNS}](?:(?<=\d)[.,](?=\d))?)+")
 _LEVELS = tuple(map(re.compile, (r"[/\\@:]+", r"(?<!\d)\.|\.(?!\d)", r"[-‐_]+")))
 _SEPARATORS = re.compile(r"[-‐_/\\@:]+|(?<!\d)\.|\.(?!\d)")
-_LEAVES = re.compile(r"\d+(?:\.\d+)*|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\dA-Za-z]+[^\d]*")
+_CAMEL = re.compile(r"\d+(?:\.\d+)*|[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_MIXED = re.compile(r"\d+(?:\.\d+)*|\D+")
 _CAPITALS = re.compile(r"[A-Z]{2,}s")  # APIs, not AP and Is
 _ELISIONS = frozenset({"all", "dall", "dell", "nell", "sull", "quell", "quest", "jusqu", "lorsqu", "puisqu", "quelqu"})
 _MARKS = dict.fromkeys([*range(0x300, 0x370), *range(0x591, 0x5C8), *range(0x64B, 0x660), 0x670, 0x640])
@@ -167,7 +168,7 @@ def _split(token: str) -> Iterator[str]:
     levels = ([part for part in level.split(token) if part] for level in _LEVELS)
     parts = next((parts for parts in levels if len(parts) > 1), None)
     if parts is None:
-        parts = [token] if _CAPITALS.fullmatch(token) else _LEAVES.findall(token)
+        parts = [token] if _CAPITALS.fullmatch(token) else (_CAMEL if token.isascii() else _MIXED).findall(token)
     if len(parts) < 2:
         yield token
         while 1 < token.count(".") < 4:  # 3.11.2 is also a 3.11; to call it a 3 would say too little
@@ -182,9 +183,9 @@ def _split(token: str) -> Iterator[str]:
 
 def _without_apostrophe(token: str) -> str:
     """The token without a possessive, a contracted verb or an elided article: Ada's, we'll, l'eau, dell'arte."""
-    head, mark, tail = token.replace("’", "'").rpartition("'")
-    if not mark:
-        return token
+    head, _, tail = token.replace("’", "'").rpartition("'")
+    if not head or not tail:
+        return head + tail
     if tail.casefold() in ("s", "re", "ve", "ll", "d", "m"):
         return head
     if (len(head) < 3 and head not in ("o", "O")) or head.casefold() in _ELISIONS:

@@ -237,7 +237,7 @@ class Explanation:
 
     def __str__(self) -> str:
         named = {record.id: record.uri or record.title or record.id for record in self.documents}
-        lines = [f"{self.query.text!r} by {self.strategy}: {len(self.hits)} hits", self.trace.draw(depth=1)]
+        lines = [f"{self.query.text!r} by {self.strategy}: {_counted(len(self.hits))}", self.trace.draw(depth=1)]
         for rank, hit in enumerate(self.hits, 1):
             scores = "  ".join(f"{name} {score:.3f}" for name, score in hit.scores.items())
             place = " > ".join((named.get(hit.chunk.doc_id, hit.chunk.doc_id), *hit.chunk.headings))
@@ -256,3 +256,7 @@ class Facts:
     change: int
     index: str = ""
     bytes: int = 0
+
+
+def _counted(hits: int) -> str:
+    return "1 hit" if hits == 1 else f"{hits} hits"

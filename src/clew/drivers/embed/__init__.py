@@ -1,1 +1,1 @@
-"""Embedders: texts in, unit vectors out."""
+"""Embedders: texts in, unit vectors out. `clew.drivers.embedder` finds one by its name."""

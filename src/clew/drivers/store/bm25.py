@@ -5,6 +5,8 @@ inverse document frequency is always positive, and the constant factor (k1 + 1),
 All of it is computed from the collection as it is now, so a score never depends on how the collection came to be.
 """
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,9 +16,9 @@ K1 = 1.5
 B = 0.75
 
 
-def idf(chunks: float, having: Floats) -> Floats:
+def idf(chunks: int, having: int) -> float:
     """The weight of a word that `having` of `chunks` chunks have: ln(1 + (N - n + 0.5) / (n + 0.5))."""
-    return np.log1p((chunks - having + 0.5) / (having + 0.5))
+    return math.log1p((max(chunks, having) - having + 0.5) / (having + 0.5))
 
 
 def norms(lengths: Floats, average: float) -> Floats:
@@ -24,6 +26,6 @@ def norms(lengths: Floats, average: float) -> Floats:
     return K1 * (1.0 - B + B * lengths / max(average, 1e-9))
 
 
-def saturated(counts: Floats, norm: Floats) -> Floats:
+def saturated(counts: NDArray[np.floating], norm: Floats) -> Floats:
     """How much a word's count in a chunk says, from 0 to 1: count / (count + norm)."""
-    return counts / (counts + norm)
+    return np.divide(counts, counts + norm, dtype=np.float64)

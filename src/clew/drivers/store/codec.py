@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from clew.core.types import Chunk, DocumentRecord, Meta, Section
@@ -46,7 +47,7 @@ def chunk(columns: Sequence[Any]) -> Chunk:
         text,
         start,
         end,
-        tuple(json.loads(headings)) if headings != "[]" else (),
+        _headings(headings),
         context,
         time(at),
         json.loads(meta) if meta != "{}" else {},
@@ -67,6 +68,11 @@ def time_text(at: datetime | None) -> str | None:
 def time(text: str | None) -> datetime | None:
     """The time that time_text wrote."""
     return datetime.fromisoformat(text) if text else None
+
+
+@lru_cache(4096)  # the chunks of a section have the same
+def _headings(text: str) -> tuple[str, ...]:
+    return tuple(json.loads(text))
 
 
 def _plain(value: Any) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 from clew.core.protocols import Mode
 from clew.core.settings import StoreConfig
 from clew.core.types import EVERYTHING, Chunk, Document, DocumentRecord, Facts, Filter, Hit, Matrix, Section, Vector
-from clew.drivers.store import bm25, checks, order, words
+from clew.drivers.store import checks, order, words
 from clew.drivers.store.exact import Found, Reach
 from clew.drivers.store.keeper import Index, Keeper
 from clew.drivers.store.signals import State
@@ -18,7 +18,7 @@ from clew.drivers.store.words import Terms
 
 __all__ = ["EmbeddedStore", "kept_embedder"]
 
-SHOWN = 4096  # chunks that are kept ready to be shown again
+SHOWN = 8192  # chunks that are kept ready to be shown again
 TRIES = 3  # a search that meets a chunk which has just been removed is done again
 
 
@@ -95,14 +95,7 @@ class EmbeddedStore:
         """The k chunks of greatest BM25 score among those with any of the terms, best first, equal ones by id."""
         asked = words.pack(terms)
         counts = dict(zip(asked.hashes.tolist(), asked.counts.tolist(), strict=True))
-
-        def search(index: Index, state: State) -> Found:
-            having = self._truth.having(list(counts))
-            rarity = bm25.idf(state.chunks, np.array(list(having.values()), np.float64)).tolist()
-            weights = {word: counts[word] * each for word, each in zip(having, rarity, strict=True)}
-            return index.matching(weights, state.average, k, where) if weights else []
-
-        return self._search(k, search)
+        return self._search(k, lambda index, state: index.matching(counts, state, k, where)) if counts else []
 
     def nearest_documents(self, vector: Vector, k: int, where: Filter = EVERYTHING) -> list[tuple[str, float]]:
         """The k documents whose summaries are nearest, with the cosine."""
@@ -122,15 +115,16 @@ class EmbeddedStore:
     def facts(self) -> Facts:
         """Counts, the embedder, and a number that grows with every change."""
         state, truth = self._truth.state(), self._truth
-        size = sum(file.stat().st_size for file in self._folder.rglob("*") if file.is_file()) if self._folder else 0
+        size = _bytes(self._folder) if self._folder else 0
         return Facts(
             state.documents, state.chunks, truth.embedder, truth.dim, state.change, self._keeper.serving(state), size
         )
 
     def flush(self) -> None:
         """Returns when all that was put is safe on disk and the index is in its best shape."""
-        self._truth.flush()
         self._keeper.flush(self._truth.state())
+        self._truth.prune()  # after the index has followed
+        self._truth.flush()
 
     def close(self) -> None:
         """Lets go of the index and the database; a closed store raises when it is used."""
@@ -163,3 +157,9 @@ class EmbeddedStore:
             kept.clear()
         kept.update(read)
         return {row: chunk for row, chunk in (found | read).items() if chunk}
+
+
+def _bytes(folder: Path) -> int:
+    """How much of the disk a folder takes; a shard's files are mostly holes, which take none."""
+    stats = [file.stat() for file in folder.rglob("*") if file.is_file()]
+    return sum(getattr(stat, "st_blocks", (stat.st_size + 511) // 512) * 512 for stat in stats)

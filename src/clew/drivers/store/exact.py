@@ -50,16 +50,13 @@ class ExactIndex:
         self._forget()
 
     def follow(self, state: State) -> None:
-        """Takes in what the truth has and this has not."""
+        """Takes in what the truth had at a state and this has not."""
         with self._lock:
-            if self._change == state.change:
+            if self._change >= state.change:
                 return
-            if state.pruned > self._change:
+            if not self._caught_up(state) or len(self._dead) > max(1024, self._columns.used // 4):
                 self._forget()
-            self._catch_up(state)
-            if len(self._dead) > max(1024, self._columns.used // 4):
-                self._forget()
-                self._catch_up(state)
+                self._caught_up(state)
 
     def nearest(self, vector: Vector, k: int, where: Filter, reach: Reach) -> Found:  # noqa: ARG002 (always exact)
         """The k rows of greatest cosine, with it."""
@@ -78,19 +75,25 @@ class ExactIndex:
         chosen = top if slots is None else slots[top]
         return _best(columns, ids, chosen, order.cosines(vectors[chosen], vector), k)
 
-    def matching(self, weights: dict[int, float], average: float, k: int, where: Filter) -> Found:
-        """The k rows of greatest BM25 score for words of given weights."""
+    def matching(self, asked: dict[int, int], state: State, k: int, where: Filter) -> Found:
+        """The k rows of greatest BM25 score for words that are asked for so many times."""
         columns, ids, slots, dead, words = self._view(where)
-        norms = bm25.norms(columns.lengths[: columns.used], average)
-        scores = np.zeros(columns.used)
-        for word in sorted(weights):
-            for having, counts in postings.having(words, word):
-                scores[having] += weights[word] * bm25.saturated(counts, norms[having])
+        found = postings.having(words, np.array(list(asked), np.int64))
+        having, counts = (np.concatenate(column) for column in zip(*found, strict=True))
+        many = [len(slots) for slots, _ in found]
+        weights = [
+            times * bm25.idf(state.chunks, len(each) - _among(each, dead))
+            for times, (each, _) in zip(asked.values(), found, strict=True)
+        ]
+        norms = bm25.norms(columns.lengths[: columns.used], state.average)
+        scores = np.bincount(
+            having, np.repeat(weights, many) * bm25.saturated(counts, norms[having]), minlength=columns.used
+        )
         scores[dead] = 0.0
         if slots is not None:
-            admitted = np.zeros(columns.used, bool)
-            admitted[slots] = True
-            scores[~admitted] = 0.0
+            kept = np.zeros(columns.used)
+            kept[slots] = scores[slots]
+            scores = kept
         some = np.flatnonzero(scores)
         top = some[order.contenders(scores[some], k, 10.0**-order.LEXICAL_DIGITS)]
         return _best(columns, ids, top, scores[top].round(order.LEXICAL_DIGITS), k)
@@ -115,7 +118,7 @@ class ExactIndex:
         if until is not None:
             admitted &= at < until
         admitted[dead] = False
-        return columns, ids, np.flatnonzero(admitted), dead[:0], words
+        return columns, ids, np.flatnonzero(admitted), dead, words
 
     def _having(self, group: frozenset[str]) -> NDArray[np.int32]:
         """The slots of the chunks that have a facet of the group."""
@@ -132,10 +135,12 @@ class ExactIndex:
         self._postings = postings.EMPTY
         self._dead = np.empty(0, np.intp)
 
-    def _catch_up(self, state: State) -> None:
-        """Adds what came, then removes what went: whatever goes between the two reads is in the second."""
-        known = self._change if self._row else state.change
-        new = [(self._add(batch, state.chunks), batch) for batch in self._truth.after(self._row)]
+    def _caught_up(self, state: State) -> bool:
+        """Whether it now stands where the truth did; False if it is too far behind to know what was removed."""
+        gone = self._truth.gone(self._change, state) if self._columns.used else []
+        if gone is None:
+            return False
+        new = [(self._add(batch.there, state.chunks), batch.there) for batch in self._truth.after(self._row, state)]
         if new:
             self._postings = postings.extended(
                 self._postings,
@@ -143,12 +148,13 @@ class ExactIndex:
                 np.concatenate([np.repeat(slots, batch.sizes) for slots, batch in new]),
                 np.concatenate([batch.counts for _, batch in new]).astype(np.float32),
             )
-        gone = self._truth.gone(known)
-        gone = gone[gone <= self._row]
-        rows = self._columns.rows[: self._columns.used]
-        slots = np.searchsorted(rows, gone)
-        self._dead = np.union1d(self._dead, slots[rows[slots] == gone])
-        self._change = state.change
+        rows, removed = self._columns.rows[: self._columns.used], np.array([row for row, _ in gone], np.int64)
+        slots = np.searchsorted(rows, removed)
+        known = slots < len(rows)
+        known[known] = rows[slots[known]] == removed[known]
+        self._dead = np.union1d(self._dead, slots[known])
+        self._change, self._row = state.change, state.last
+        return True
 
     def _add(self, batch: Signals, expected: int) -> NDArray[np.int32]:
         """The slots of the batch, in which all but its terms now stands."""
@@ -165,8 +171,12 @@ class ExactIndex:
                 self._facets.setdefault(word, array("i")).append(slot)
         self._ids.extend(batch.ids)
         self._columns = Columns(used, columns.vectors, columns.rows, columns.seconds, columns.lengths)
-        self._row = int(batch.rows[-1])
         return slots
+
+
+def _among(slots: NDArray[np.int32], dead: NDArray[np.intp]) -> int:
+    """How many of the slots are dead."""
+    return int(np.isin(slots, dead).sum()) if len(dead) else 0
 
 
 def _best(columns: Columns, ids: Sequence[str], slots: NDArray[np.intp], scores: Floats, k: int) -> Found:

@@ -99,8 +99,8 @@ class Keeper:
             elif state.chunks > self._config.exact_limit:
                 raise DriverFailed(
                     f"{self._folder}: another process has the index of these {state.chunks} chunks open, and they are "
-                    f"too many to search in memory (store.exact_limit is {self._config.exact_limit}); ask that process, "
-                    "serve the collection with `clew serve`, or keep it in PostgreSQL"
+                    f"too many to search in memory (store.exact_limit is {self._config.exact_limit}); ask that "
+                    "process, serve the collection with `clew serve`, or keep it in PostgreSQL"
                 )
             self._exact = self._exact or ExactIndex(self._truth)
             self._exact.follow(state)
@@ -158,7 +158,7 @@ class Keeper:
         return True  # the truth never stood still; nothing speaks against the shard
 
     def _large(self, state: State) -> bool:
-        """Whether a collection is for the shard. One that shrinks stays there for a while, so as not to go to and fro."""
+        """Whether a collection is for the shard; one that shrinks stays there a while, so as not to go to and fro."""
         return state.chunks > (self._config.exact_below // 2 if self._shard else self._config.exact_below)
 
     def _hold(self) -> bool:

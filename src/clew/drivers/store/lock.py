@@ -1,4 +1,4 @@
-"""A lock on a file that one holder at a time has, in this process or another; the system frees it when a holder ends."""
+"""A lock on a file that one holder at a time has, in any process; the system frees it when the holder ends."""
 
 import sys
 from pathlib import Path

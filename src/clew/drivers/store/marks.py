@@ -26,6 +26,7 @@ class Mark:
     row: int = 0
     change: int = 0
     loose: int = 0
+    counts: str = ""  # the file with the numbers of chunks that have each word, as of this row and change
     format: int = FORMAT
 
 

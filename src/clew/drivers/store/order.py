@@ -27,7 +27,7 @@ def contenders(scores: NDArray[np.floating], k: int, slack: float) -> NDArray[np
     """The positions of all scores that may be among the k greatest, given that each may be off by some slack."""
     if len(scores) <= k:
         return np.arange(len(scores))
-    least = scores[np.argpartition(scores, len(scores) - k)[len(scores) - k]]
+    least = np.partition(scores, len(scores) - k)[len(scores) - k]
     return np.flatnonzero(scores >= least - slack)
 
 

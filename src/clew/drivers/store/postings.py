@@ -1,12 +1,10 @@
 """Postings: for each word the chunks that have it, sorted in a large part and as they came in a small one."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clew.drivers.store.bm25 import Floats
 from clew.drivers.store.words import Hashes
 
 Slots = NDArray[np.int32]
@@ -50,15 +48,22 @@ def extended(postings: Postings, words: Hashes, slots: Slots, counts: NDArray[np
     return Postings(postings.words, postings.slots, postings.counts, postings.settled, used)
 
 
-def having(postings: Postings, word: int) -> Iterator[tuple[Slots, Floats]]:
-    """The chunks that have a word, each once, with its count in them."""
+def having(postings: Postings, words: Hashes) -> list[tuple[Slots, NDArray[np.float32]]]:
+    """For each word the chunks that have it, each once, with its count in them."""
     settled = postings.words[: postings.settled]
-    first, end = np.searchsorted(settled, word), np.searchsorted(settled, word, side="right")
-    if end > first:
-        yield postings.slots[first:end], postings.counts[first:end].astype(np.float64)
-    tail = np.flatnonzero(postings.words[postings.settled : postings.used] == word) + postings.settled
-    if len(tail):
-        yield postings.slots[tail], postings.counts[tail].astype(np.float64)
+    firsts, ends = settled.searchsorted(words).tolist(), settled.searchsorted(words, side="right").tolist()
+    found = [(postings.slots[a:z], postings.counts[a:z]) for a, z in zip(firsts, ends, strict=True)]
+    if postings.used == postings.settled:
+        return found
+    tail = slice(postings.settled, postings.used)
+    tail_words, tail_slots, tail_counts = postings.words[tail], postings.slots[tail], postings.counts[tail]
+    more = [np.flatnonzero(tail_words == word) for word in words]
+    return [
+        (np.concatenate([slots, tail_slots[at]]), np.concatenate([counts, tail_counts[at]]))
+        if len(at)
+        else (slots, counts)
+        for (slots, counts), at in zip(found, more, strict=True)
+    ]
 
 
 def _sorted(words: Hashes, slots: Slots, counts: NDArray[np.float32]) -> Postings:

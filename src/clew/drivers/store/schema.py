@@ -14,7 +14,9 @@ WAIT = 30.0  # seconds that a writer waits for another one
 
 # `chunks` is what a reader is shown and `signals` what an index follows: a chunk that only moved changes the first and
 # not the second, and showing a hit never reads its vector. A signal's row is never reused and never changes, so an
-# index that knows the last row and the last change it has seen knows all that it misses. A chunk's text stands beside
+# index that knows the last row and the last change it has seen knows all that it misses; `gone` tells it what to take
+# out. How many chunks have a word is counted by the index: a table of it would be written all over by every put, ten
+# times what the put itself writes. A chunk's text stands beside
 # its document's: cutting it from a long document would read all the pages before it. A document's text is kept in
 # pieces, so that a conversation grows without being written anew.
 TABLES = """
@@ -38,8 +40,8 @@ CREATE INDEX chunks_doc ON chunks(doc, idx);
 CREATE TABLE signals(
   row INTEGER PRIMARY KEY REFERENCES chunks(row) ON DELETE CASCADE, id TEXT NOT NULL, seconds REAL,
   length INTEGER NOT NULL, facets TEXT NOT NULL, terms BLOB NOT NULL, counts BLOB NOT NULL, vector BLOB NOT NULL);
-CREATE TABLE gone(change INTEGER NOT NULL, row INTEGER NOT NULL, PRIMARY KEY(change, row)) WITHOUT ROWID;
-CREATE TABLE df(term INTEGER PRIMARY KEY, n INTEGER NOT NULL);
+CREATE TABLE gone(
+  change INTEGER NOT NULL, row INTEGER NOT NULL, terms BLOB NOT NULL, PRIMARY KEY(change, row)) WITHOUT ROWID;
 """
 
 

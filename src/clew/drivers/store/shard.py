@@ -9,24 +9,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from uuid import UUID
 
 import numpy as np
 import qdrant_edge as edge
 
 from clew.core.facets import required, seconds
 from clew.core.types import Filter, Vector
-from clew.drivers.store import bm25, marks, order
+from clew.drivers.store import bm25, counts, marks, order
 from clew.drivers.store.bm25 import Floats
 from clew.drivers.store.exact import Found, Reach
 from clew.drivers.store.marks import Mark
 from clew.drivers.store.signals import Signals, State
 from clew.drivers.store.truth import Truth
+from clew.drivers.store.words import Hashes
 
 BREADTH = 128  # candidates that a search in the graph keeps
 MORE = 16  # candidates beyond those asked for, so that equal ones can be told apart by id
 MOST = 20_000  # candidates; where more than this many are equal, which of them are found is left to the shard
 SAVED_EVERY = 5_000  # rows: what is replayed at most after a crash
 DELETED_AT_ONCE = 1_000
+LOW = 0xFFFFFFFF  # a sparse vector's indices have 32 bits
 DENSE, TERMS = "dense", "terms"
 
 
@@ -40,7 +43,7 @@ class ShardIndex:
     name = "qdrant-edge shard"
 
     def __init__(self, folder: Path, truth: Truth, mark: Mark) -> None:
-        """Opens the shard in a folder, or makes an empty one where there is no mark yet."""
+        """Opens the shard in a folder, or makes an empty one where the mark is a new one."""
         self.mark = mark
         self.folder = folder
         self._truth = truth
@@ -48,7 +51,8 @@ class ShardIndex:
         self._saved = mark
         with _breaking():
             place = folder / "shard"
-            if marks.read(folder):
+            self._counts = counts.load(folder / mark.counts) if mark.counts else counts.EMPTY
+            if mark.counts:
                 self._shard = edge.EdgeShard.load(str(place))
             else:
                 place.mkdir(parents=True)
@@ -61,15 +65,16 @@ class ShardIndex:
         with self._lock, _breaking():
             if self.mark.change >= state.change and self.mark.row >= state.last:
                 return
-            if state.pruned > self.mark.change:
+            gone = self._truth.gone(self.mark.change, state)
+            if gone is None:
                 raise BrokenIndex("it is too far behind to follow")
-            for batch in self._truth.after(self.mark.row):
-                self._shard.update(edge.UpdateOperation.upsert_points(_points(batch, self.mark.average)))
-                self._advance(len(batch.ids), row=int(batch.rows[-1]))
-            gone = self._truth.gone(self.mark.change).tolist()
-            for at in range(0, len(gone), DELETED_AT_ONCE):
-                self._shard.update(edge.UpdateOperation.delete_points(gone[at : at + DELETED_AT_ONCE]))
-            self._advance(len(gone), row=max(self.mark.row, state.last), change=max(self.mark.change, state.change))
+            self._remove(gone)
+            self._advance(len(gone), change=max(self.mark.change, state.change))
+            for batch in self._truth.after(self.mark.row, state):
+                if batch.there.ids:
+                    self._shard.update(edge.UpdateOperation.upsert_points(_points(batch.there, self.mark.average)))
+                self._counts = counts.changed(self._counts, np.concatenate([batch.there.terms, *batch.missed]))
+                self._advance(len(batch.there.ids), row=batch.last)
 
     def nearest(self, vector: Vector, k: int, where: Filter, reach: Reach) -> Found:
         """The k rows of greatest cosine that the shard finds."""
@@ -83,23 +88,27 @@ class ShardIndex:
         read = self._truth.scored([_row(point) for point in points], lexical=False)
         return order.best(read.rows.tolist(), read.ids, order.cosines(read.vectors, vector), k)
 
-    def matching(self, weights: dict[int, float], average: float, k: int, where: Filter) -> Found:
+    def matching(self, asked: dict[int, int], state: State, k: int, where: Filter) -> Found:
         """The k rows of greatest BM25 score.
 
         The stored weights were made with the average length of their time. With a longer average a score can be
         greater than the shard thinks, by no more than the ratio of the two; so when the k-th score is above what
         the last candidate could have, no other chunk is missing.
         """
+        weights = {
+            word: times * bm25.idf(state.chunks, counts.having(self._counts, word)) for word, times in asked.items()
+        }
         merged: dict[int, float] = {}
         for word, weight in weights.items():
-            merged[word & 0xFFFFFFFF] = merged.get(word & 0xFFFFFFFF, 0.0) + weight
-        asked = edge.Query.Nearest(edge.SparseVector(list(merged), list(merged.values())), using=TERMS)
-        most, limit = max(1.0, average / self.mark.average) * 1.0001, max(2 * k, k + 50)
+            merged[word & LOW] = merged.get(word & LOW, 0.0) + weight
+        query = edge.Query.Nearest(edge.SparseVector(list(merged), list(merged.values())), using=TERMS)
+        most, limit = max(1.0, state.average / self.mark.average) * 1.0001, max(2 * k, k + 50)
         while True:
-            points = self._query(asked, limit, where, None)
+            points = self._query(query, limit, where, None)
             read = self._truth.scored([_row(point) for point in points], lexical=True)
-            scores = _lexical(read, weights, average)
-            if len(points) < limit or limit >= MOST or np.partition(scores, -k)[-k] > points[-1].score * most:
+            scores = _lexical(read, weights, state.average)
+            enough = len(scores) >= k and np.partition(scores, -k)[-k] > points[-1].score * most
+            if enough or len(points) < limit or limit >= MOST:
                 break
             limit *= 4
         some = np.flatnonzero(scores)
@@ -122,8 +131,12 @@ class ShardIndex:
         with self._lock, _breaking():
             if self.mark != self._saved:
                 self._shard.flush()
+                old, name = self.mark.counts, f"counts-{self.mark.row}-{self.mark.change}.npy"
+                counts.save(self.folder / name, self._counts)
+                self.mark = self._saved = replace(self.mark, counts=name)
                 marks.write(self.folder, self.mark)
-                self._saved = self.mark
+                if old and old != name:
+                    (self.folder / old).unlink(missing_ok=True)
 
     def abandon(self) -> None:
         """Closes the shard as it is."""
@@ -138,6 +151,14 @@ class ShardIndex:
             finally:
                 with _breaking():
                     self._shard.close()
+
+    def _remove(self, gone: list[tuple[int, Hashes]]) -> None:
+        """Takes rows out; those that came and went since it last followed were never in."""
+        rows: list[int | UUID | str] = [row for row, _ in gone]
+        for at in range(0, len(rows), DELETED_AT_ONCE):
+            self._shard.update(edge.UpdateOperation.delete_points(rows[at : at + DELETED_AT_ONCE]))
+        lost = [terms for row, terms in gone if row <= self.mark.row]
+        self._counts = counts.changed(self._counts, np.empty(0, np.int64), lost)
 
     def _advance(self, rows: int, *, row: int | None = None, change: int | None = None) -> None:
         loose = self.mark.loose + rows
@@ -165,7 +186,7 @@ def _breaking() -> Iterator[None]:
     except BrokenIndex:
         raise
     except Exception as error:
-        if type(error) is Exception or isinstance(error, OSError):
+        if type(error) is Exception or isinstance(error, OSError | ValueError):
             raise BrokenIndex(str(error)) from error
         raise
 
@@ -184,7 +205,7 @@ def _points(batch: Signals, average: float) -> list[edge.Point]:
     ends = np.cumsum(batch.sizes)
     norms = np.repeat(bm25.norms(batch.lengths, average), batch.sizes)
     values = bm25.saturated(batch.counts.astype(np.float64), norms)
-    words = batch.terms & 0xFFFFFFFF
+    words = batch.terms & LOW
     made = []
     for at, (row, end, size) in enumerate(zip(batch.rows.tolist(), ends.tolist(), batch.sizes.tolist(), strict=True)):
         merged = dict(zip(words[end - size : end].tolist(), values[end - size : end].tolist(), strict=True))
@@ -207,7 +228,7 @@ def _filter(groups: list[frozenset[str]], where: Filter) -> edge.Filter | None:
 
 
 def _row(point: edge.ScoredPoint) -> int:
-    return int(point.id)  # type: ignore[arg-type]  # ours are numbers
+    return int(point.id)  # ours are numbers
 
 
 def _lexical(read: Signals, weights: dict[int, float], average: float) -> Floats:

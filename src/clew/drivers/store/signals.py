@@ -32,6 +32,15 @@ class Signals:
 
 
 @dataclass(frozen=True, slots=True)
+class Batch:
+    """A stretch of the rows that were there at a state: the signals of those that still are, the terms of others."""
+
+    there: Signals
+    missed: list[Hashes]
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
 class State:
     """Where the truth stands: its change number, its last row, and the numbers that BM25 is made of."""
 
@@ -55,11 +64,27 @@ def state(db: sqlite3.Connection) -> State:
     return State(*read.fetchone())
 
 
-def after(db: sqlite3.Connection, row: int, limit: int, dim: int) -> Signals:
-    """The next signals after a row."""
+def after(db: sqlite3.Connection, row: int, upto: State, limit: int, dim: int) -> Batch:
+    """The next of the rows after one that were there at a state. Runs inside a transaction."""
     columns = "row, id, facets, seconds, length, terms, counts, vector"
-    read = db.execute(f"SELECT {columns} FROM signals WHERE row > ? ORDER BY row LIMIT ?", (row, limit))
-    return _signals(read.fetchall(), dim)
+    given = (row, upto.last, limit)
+    read = db.execute(
+        f"SELECT {columns} FROM signals WHERE row > ? AND row <= ? ORDER BY row LIMIT ?", given
+    ).fetchall()
+    last = read[-1][0] if len(read) == limit else upto.last
+    gone = db.execute("SELECT terms FROM gone WHERE change > ? AND row > ? AND row <= ?", (upto.change, row, last))
+    return Batch(_signals(read, dim), [np.frombuffer(terms, np.int64) for (terms,) in gone], last)
+
+
+def gone(db: sqlite3.Connection, change: int, upto: State) -> list[tuple[int, Hashes]] | None:
+    """The rows that were removed after a change up to a state, with their terms; None if that has been forgotten.
+
+    What is forgotten only grows, so if it does not reach the change after the rows were read, they were all there.
+    """
+    read = db.execute("SELECT row, terms FROM gone WHERE change > ? AND change <= ?", (change, upto.change)).fetchall()
+    if state(db).pruned > change:
+        return None
+    return [(row, np.frombuffer(terms, np.int64)) for row, terms in read]
 
 
 def scored(db: sqlite3.Connection, rows: Sequence[int], dim: int, *, lexical: bool) -> Signals:

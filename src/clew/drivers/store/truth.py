@@ -14,8 +14,8 @@ import numpy as np
 from clew.core.facets import required
 from clew.core.types import EVERYTHING, Chunk, Document, DocumentRecord, Filter, Matrix, Section, Vector
 from clew.drivers.store import codec, schema, signals, write
-from clew.drivers.store.signals import Rows, Signals, State
-from clew.drivers.store.words import Terms
+from clew.drivers.store.signals import Batch, Signals, State
+from clew.drivers.store.words import Hashes, Terms
 
 BATCH = 2000  # signals that are read at once
 
@@ -158,37 +158,35 @@ class Truth:
         with self._read() as db:
             return signals.state(db)
 
-    def after(self, row: int) -> Iterator[Signals]:
-        """All signals after a row, in batches."""
-        while True:
+    def after(self, row: int, upto: State) -> Iterator[Batch]:
+        """All the rows after one that were there at a state, in batches."""
+        while row < upto.last:
             with self._read() as db:
-                batch = signals.after(db, row, BATCH, self.dim)
-            if not batch.ids:
-                return
+                db.execute("BEGIN")
+                try:
+                    batch = signals.after(db, row, upto, BATCH, self.dim)
+                finally:
+                    db.execute("COMMIT")
             yield batch
-            row = int(batch.rows[-1])
+            row = batch.last
 
     def scored(self, rows: Sequence[int], *, lexical: bool) -> Signals:
         """The terms, or else the vectors, of these rows."""
         with self._read() as db:
             return signals.scored(db, rows, self.dim, lexical=lexical)
 
-    def gone(self, change: int) -> Rows:
-        """The rows that were removed after a change."""
+    def gone(self, change: int, upto: State) -> list[tuple[int, Hashes]] | None:
+        """The rows that were removed after a change up to a state, with their terms; None if that is forgotten."""
         with self._read() as db:
-            read = db.execute("SELECT row FROM gone WHERE change > ?", (change,)).fetchall()
-        return np.array([row for (row,) in read], np.int64)
+            return signals.gone(db, change, upto)
 
-    def having(self, hashes: Sequence[int]) -> dict[int, int]:
-        """How many chunks have each of the words, for those that any has."""
-        with self._read() as db:
-            marks = ",".join("?" * len(hashes))
-            return dict(db.execute(f"SELECT term, n FROM df WHERE term IN ({marks})", list(hashes)).fetchall())
+    def prune(self) -> None:
+        """Forgets the rows that were removed long ago."""
+        with self._change() as db:
+            write.prune(db)
 
     def flush(self) -> None:
         """Returns when every change is safe on disk."""
-        with self._change() as db:
-            write.prune(db)
         with self._read() as db:
             db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 

@@ -5,16 +5,15 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from xxhash import xxh3_64_intdigest
 
 from clew.core.errors import DriverFailed, NotFound
 from clew.core.facets import facets, seconds
 from clew.core.types import Chunk, Document, Matrix, Section, Vector
 from clew.drivers.store import codec
-from clew.drivers.store.words import Hashes, Terms, changes, pack
+from clew.drivers.store.words import Terms, pack
 
-KEPT_LOG = 100_000  # removed rows that are remembered, so that an index can follow instead of being rebuilt
+KEPT_LOG = 20_000  # removed rows that are remembered, so that an index can follow instead of being rebuilt
 NOTHING = Chunk("", "", 0, 0, "", 0, 0)
 
 
@@ -26,7 +25,7 @@ class Entry:
     seconds: float | None
     length: int
     facets: str
-    hashes: Hashes
+    terms: bytes
     counts: bytes
     vector: bytes
     print: int
@@ -36,13 +35,12 @@ def entries(document: Document, chunks: Sequence[Chunk], vectors: Matrix, terms:
     """The chunks of a document ready to be written."""
     found = []
     for chunk, vector, words in zip(chunks, vectors, terms, strict=True):
-        packed, row, at = pack(words), vector.tobytes(), seconds(chunk.at)
-        words_text, counts = _facets(document, chunk), packed.counts.tobytes()
-        seen = b"\0".join(
-            [row, packed.hashes.tobytes(), counts, words_text.encode("utf-8", "surrogatepass"), repr(at).encode()]
-        )
+        packed, row, at, words_text = pack(words), vector.tobytes(), seconds(chunk.at), _facets(document, chunk)
+        hashes, counts = packed.hashes.tobytes(), packed.counts.tobytes()
+        said = f"{words_text} {at!r}".encode("utf-8", "surrogatepass")
+        seen = b"\0".join([row, hashes, counts, said])
         mark = xxh3_64_intdigest(seen) - (1 << 63)
-        found.append(Entry(chunk, at, packed.length, words_text, packed.hashes, counts, row, mark))
+        found.append(Entry(chunk, at, packed.length, words_text, hashes, counts, row, mark))
     return found
 
 
@@ -53,7 +51,7 @@ def put(db: sqlite3.Connection, document: Document, made: Sequence[Entry]) -> No
     db.execute("INSERT INTO pieces VALUES(?, 0, ?, ?)", (doc, document.text, sections))
     kept = {each.chunk.id for each in made if old.get(each.chunk.id, (0, None))[1] == each.print}
     removed = [row for name, (row, _) in old.items() if name not in kept]
-    words, length = _remove(db, removed)
+    length = _remove(db, removed)
     fresh = [each for each in made if each.chunk.id not in kept]
     moved = [each.chunk for each in made if each.chunk.id in kept]
     db.executemany(
@@ -62,7 +60,7 @@ def put(db: sqlite3.Connection, document: Document, made: Sequence[Entry]) -> No
         [(*_shown(chunk), chunk.text, old[chunk.id][0]) for chunk in moved],
     )
     _insert(db, doc, fresh)
-    _settle(db, int(new), fresh, removed, words, length)
+    _settle(db, int(new), fresh, len(removed), length)
 
 
 def append(db: sqlite3.Connection, document: Document, sections: Sequence[Section], made: Sequence[Entry]) -> None:
@@ -77,7 +75,7 @@ def append(db: sqlite3.Connection, document: Document, sections: Sequence[Sectio
         (len(document.text), len(made), doc),
     )
     _insert(db, doc, made)
-    _settle(db, 0, made, [], [], 0)
+    _settle(db, 0, made, 0, 0)
 
 
 def summarise(db: sqlite3.Connection, doc_id: str, summary: str, vector: Vector) -> None:
@@ -85,7 +83,7 @@ def summarise(db: sqlite3.Connection, doc_id: str, summary: str, vector: Vector)
     done = db.execute("UPDATE documents SET summary = ?, vector = ? WHERE id = ?", (summary, vector.tobytes(), doc_id))
     if not done.rowcount:
         raise missing(doc_id)
-    _settle(db, 0, [], [], [], 0)
+    _settle(db, 0, [], 0, 0)
 
 
 def drop(db: sqlite3.Connection, doc_ids: Iterable[str]) -> int:
@@ -96,9 +94,9 @@ def drop(db: sqlite3.Connection, doc_ids: Iterable[str]) -> int:
     if not docs:
         return 0
     rows = [row for doc in docs for (row,) in db.execute("SELECT row FROM chunks WHERE doc = ?", doc)]
-    words, length = _remove(db, rows)
+    length = _remove(db, rows)
     db.executemany("DELETE FROM documents WHERE row = ?", docs)
-    _settle(db, -len(docs), [], rows, words, length)
+    _settle(db, -len(docs), [], len(rows), length)
     return len(docs)
 
 
@@ -167,44 +165,29 @@ def _insert(db: sqlite3.Connection, doc: int, made: Sequence[Entry]) -> None:
         ) from error
     db.executemany(
         "INSERT INTO signals VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
-        [
-            (row, e.chunk.id, e.seconds, e.length, e.facets, e.hashes.tobytes(), e.counts, e.vector)
-            for row, e in numbered
-        ],
+        [(row, e.chunk.id, e.seconds, e.length, e.facets, e.terms, e.counts, e.vector) for row, e in numbered],
     )
 
 
-def _remove(db: sqlite3.Connection, rows: Sequence[int]) -> tuple[list[Hashes], int]:
-    """The terms and the summed length of the chunks in these rows, which are removed."""
+def _remove(db: sqlite3.Connection, rows: Sequence[int]) -> int:
+    """The summed length of the chunks in these rows, which are removed and entered in the log."""
     if not rows:
-        return [], 0
+        return 0
     keys = [(row,) for row in rows]
-    read = [db.execute("SELECT terms, length FROM signals WHERE row = ?", key).fetchone() for key in keys]
+    read = [db.execute("SELECT length, row, terms FROM signals WHERE row = ?", key).fetchone() for key in keys]
+    (change,) = db.execute("SELECT change + 1 FROM meta").fetchone()
+    db.executemany("INSERT INTO gone VALUES(?, ?, ?)", [(change, row, terms) for _, row, terms in read])
     db.executemany("DELETE FROM chunks WHERE row = ?", keys)
-    return [np.frombuffer(terms, np.int64) for terms, _ in read], sum(length for _, length in read)
+    return sum(length for length, _, _ in read)
 
 
-def _settle(
-    db: sqlite3.Connection,
-    documents: int,
-    made: Sequence[Entry],
-    rows: Sequence[int],
-    words: Sequence[Hashes],
-    length: int,
-) -> None:
-    """Brings the counts, the change number and the log of removed rows up to date."""
-    if made or words:
-        by = changes((each.hashes for each in made), words)
-        db.executemany("INSERT INTO df VALUES(?, ?) ON CONFLICT(term) DO UPDATE SET n = n + excluded.n", by)
-        db.executemany("DELETE FROM df WHERE term = ? AND n <= 0", [(term,) for term, n in by if n < 0])
+def _settle(db: sqlite3.Connection, documents: int, made: Sequence[Entry], removed: int, length: int) -> None:
+    """Brings the change number and the counts up to date."""
     db.execute(
         "UPDATE meta SET change = change + 1, documents = documents + ?, chunks = chunks + ?, length = length + ?,"
         " last = last + ?",
-        (documents, len(made) - len(rows), sum(each.length for each in made) - length, len(made)),
+        (documents, len(made) - removed, sum(each.length for each in made) - length, len(made)),
     )
-    if rows:
-        (change,) = db.execute("SELECT change FROM meta").fetchone()
-        db.executemany("INSERT INTO gone VALUES(?, ?)", [(change, row) for row in rows])
 
 
 def _shown(chunk: Chunk) -> tuple[int, int, int, str, str, str | None, str]:

@@ -48,7 +48,7 @@ def measured(texts: Sequence[str], count: Count) -> list[int]:
     """The tokens of each text, never fewer than its length allows for."""
     if not texts:
         return []
-    return [max(n, len(text) // _LETTERS_A_TOKEN) for n, text in zip(count(texts), texts, strict=True)]
+    return [max(n, -(-len(text) // _LETTERS_A_TOKEN)) for n, text in zip(count(texts), texts, strict=True)]
 
 
 def atoms(text: str, groups: Sequence[Sequence[Block]], *, size: int, count: Count) -> tuple[list[Atom], list[int]]:

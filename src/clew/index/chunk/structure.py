@@ -17,6 +17,8 @@ from clew.index.chunk.blocks import Block, blocks, sections_of
 from clew.index.chunk.build import Cut, build
 from clew.index.chunk.pack import added, check, fitted, pack
 
+_WORTH_COUNTING = 6  # characters a token; a longer section is counted by its atoms at once, which tells as well
+
 
 class _Group(NamedTuple):
     """Neighbouring blocks that may share a chunk: a section, with the bare headings right before it."""
@@ -36,15 +38,21 @@ def structure(*, size: int, overlap: int, count: Count, headings: bool = True) -
         found = blocks(document)
         groups = list(_groups(document, found))
         text = document.text
-        counts = measured([text[g.blocks[0].start : g.blocks[-1].end] for g in groups], count)
-        fitting = [group for group, tokens in zip(groups, counts, strict=True) if tokens <= size]
-        larger = [group for group, tokens in zip(groups, counts, strict=True) if tokens > size]
+        fitting, larger = _sorted_out(text, groups, size=size, count=count)
         cuts = [Cut(group.blocks[0].start, group.blocks[-1].end, group.section) for group in fitting]
         if larger:
             cuts += _divided(text, larger, size=size, overlap=overlap, count=count)
         return build(document, sorted(cuts), found, headings=headings)
 
     return chunk
+
+
+def _sorted_out(text: str, groups: Sequence[_Group], *, size: int, count: Count) -> tuple[list[_Group], list[_Group]]:
+    """The groups that fit into one chunk, and those that do not or are too long for it to be worth counting."""
+    short = [group for group in groups if group.blocks[-1].end - group.blocks[0].start <= _WORTH_COUNTING * size]
+    counts = measured([text[group.blocks[0].start : group.blocks[-1].end] for group in short], count)
+    sections = {group.section for group, tokens in zip(short, counts, strict=True) if tokens <= size}
+    return [group for group in groups if group.section in sections], [g for g in groups if g.section not in sections]
 
 
 def _groups(document: Document, found: Sequence[Block]) -> Iterator[_Group]:
@@ -65,9 +73,10 @@ def _divided(text: str, groups: Sequence[_Group], *, size: int, overlap: int, co
     parts, counts = atoms(text, [group.blocks for group in groups], size=size, count=count)
     ranges = pack(parts, added(counts), size=size, overlap=overlap)
     spans = [(parts[low].start, parts[high - 1].end) for low, high in ranges]
+    sums = [sum(counts[low:high]) for low, high in ranges]
     heads = {atom.start: atom.head for before, atom in pairwise(parts) if _goes_on(before, atom, size)}
     starts = [group.blocks[0].start for group in groups]
-    for start, end in fitted(text, spans, [atom.start for atom in parts], size=size, count=count):
+    for start, end in fitted(text, spans, [atom.start for atom in parts], size=size, count=count, sums=sums):
         section = groups[bisect_right(starts, start) - 1].section
         yield Cut(start, end, section, heads.get(start, ""))
 

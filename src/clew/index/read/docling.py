@@ -3,11 +3,13 @@
 The items are walked rather than Docling's markdown read, because that leaves out speaker notes and the names of sheets.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
 
+from clew.core.errors import SourceError
 from clew.core.types import Document
 from clew.index.read.blocks import Block, Page, document, one_line
 from clew.index.read.converter import convert
@@ -46,6 +48,7 @@ _SHEETS = frozenset({".xlsx", ".xlsm", ".ods", ".xls"})
 _SLIDES = frozenset({".pptx", ".pptm", ".ppsx", ".odp", ".ppt"})
 _SKIPPED_LAYERS = frozenset({"furniture", "background", "invisible"})
 _SKIPPED = frozenset({"page_header", "page_footer", "empty_value"})
+_JATS = re.compile(rb"<!DOCTYPE\s+article|<(?:\w+:)?article[\s>]")
 _CLOSING = frozenset(".,;:!?)]}’”%")
 
 Item = Mapping[str, Any]
@@ -67,6 +70,13 @@ def office(data: bytes, *, uri: str, name: str) -> Document:
     if suffix in _SHEETS:  # the name of its first sheet says little of a workbook
         page = replace(page, title=title_of(name))
     return document(page, uri=uri, name=name, source_format=suffix.lstrip("."))
+
+
+def xml(data: bytes, *, uri: str, name: str) -> Document:
+    """The Document of a JATS article; other XML says nothing of what is a heading or a paragraph in it."""
+    if not _JATS.search(data[:4096]):
+        raise SourceError(uri, "is XML of an unknown kind; Clew reads JATS articles (.nxml) and XHTML pages")
+    return office(data, uri=uri, name=PurePath(name).with_suffix(".nxml").name)
 
 
 def page_of(found: Item, *, slides: bool = False) -> Page:
@@ -177,7 +187,8 @@ class _Walk:
 
     def _table(self, data: Item) -> Iterator[Block]:
         grid: Sequence[Sequence[Item]] = data.get("grid") or ()
-        rows = [[self._cell(cell) for cell in row] for row in grid]
+        rich = {_place(cell): self._cell(cell) for cell in data.get("table_cells") or () if cell.get("ref")}
+        rows = [[rich.get(_place(cell), cell.get("text") or "") for cell in row] for row in grid]
         filled = [cell for row in rows for cell in row if cell.strip()]
         if len(filled) == 1 and len(rows) == 1:  # a title that stands alone in its sheet
             yield self._block("paragraph", filled[0])
@@ -188,11 +199,9 @@ class _Walk:
         yield from tables(rows, header=max(header, 1) if header < len(grid) else 1, page=self._page)
 
     def _cell(self, cell: Item) -> str:
-        reference = cell.get("ref")
-        if reference is None:
-            return cell.get("text") or ""
-        _, kind, position = reference["$ref"].split("/")
-        self._seen.add(reference["$ref"])
+        """The words of a cell that holds more than words: lists, pictures, a table."""
+        _, kind, position = cell["ref"]["$ref"].split("/")
+        self._seen.add(cell["ref"]["$ref"])
         return " ".join(self._words(self._found[kind][int(position)])) or cell.get("text") or ""
 
     def _picture(self, item: Item) -> Iterator[Block]:
@@ -200,8 +209,10 @@ class _Walk:
         meta = item.get("meta") or {}
         if text := (meta.get("description") or {}).get("text"):
             yield self._block("caption", text)
-        chart = (meta.get("tabular_chart") or {}).get("chart_data")
-        if chart:
+        guesses = (meta.get("classification") or {}).get("predictions") or ()
+        if guesses and "chart" in (kind := guesses[0].get("class_name") or ""):
+            yield self._block("caption", kind.replace("_", " ").capitalize())
+        if chart := (meta.get("tabular_chart") or {}).get("chart_data"):
             yield from self._table(chart)
 
     def _words(self, item: Item, depth: int = 0) -> Iterator[str]:
@@ -212,7 +223,7 @@ class _Walk:
                 yield self._inline(child)
                 continue
             if "data" in child:
-                yield from (self._cell(cell) for row in child["data"].get("grid") or () for cell in row)
+                yield from (cell.get("text") or "" for row in child["data"].get("grid") or () for cell in row)
             elif text := _ticked(child["label"], child.get("text") or "").strip():
                 yield f"{child['marker']} {text}" if child.get("enumerated") else text
             yield from self._words(child, depth + 1)
@@ -236,6 +247,10 @@ class _Walk:
 
     def _block(self, kind: Any, text: str, *, level: int = 0, mark: str = "") -> Block:
         return Block(kind, text, level=level, page=self._page, mark=mark)
+
+
+def _place(cell: Item) -> tuple[int, int]:
+    return cell.get("start_row_offset_idx", 0), cell.get("start_col_offset_idx", 0)
 
 
 def _ticked(label: str, text: str) -> str:

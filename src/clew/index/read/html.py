@@ -2,14 +2,13 @@
 
 import codecs
 import re
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from clew.core.errors import DriverMissing, SourceError
 from clew.core.types import Document
 from clew.index.read.blocks import Block, Page, document, one_line
 from clew.index.read.guard import sealed
-from clew.index.read.markup import DEEPEST, flow
+from clew.index.read.markup import flow
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -25,6 +24,7 @@ _CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([A-Za-z0-9_.:
 _XML_CHARSET = re.compile(rb"""^\s*<\?xml[^>]{0,100}?encoding\s*=\s*["']([A-Za-z0-9_.:-]{1,40})""")
 _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _DATES = ("article:published_time", "article:modified_time", "date", "dc.date", "datePublished", "last-modified")
+SMALL = 200  # words
 MAIN_SHARE = 0.25  # of the page's words: a smaller <main> or <article> is one teaser of many
 
 
@@ -44,7 +44,7 @@ def page_of(text: str, *, uri: str) -> Page:
         tree = LexborHTMLParser(text)
         body = tree.body
         blocks = list(flow(_main(body))) if body is not None else []
-        if body is not None and not any(block.text.strip() for block in blocks):
+        if body is not None and _is_little(blocks, body):
             blocks = list(flow(body, everything=True))
         return Page(blocks, _title(tree, blocks), _meta(tree))
 
@@ -82,6 +82,12 @@ def _main(body: "LexborNode") -> "LexborNode":
     return body
 
 
+def _is_little(blocks: list[Block], body: "LexborNode") -> bool:
+    """Whether next to nothing is left of a page: then what looked like navigation is what it says."""
+    left = sum(len(block.text.split()) for block in blocks)
+    return left < SMALL and 2 * left < len(body.text(deep=True).split()) <= SMALL or left == 0
+
+
 def _title(tree: "LexborHTMLParser", blocks: list[Block]) -> str:
     shown = tree.css_first("head > title, body > title")
     if shown is not None and (text := one_line(shown.text(deep=True))):
@@ -112,9 +118,3 @@ def _content(tree: "LexborHTMLParser", name: str) -> str:
             return attributes.get("content") or ""
     return ""
 
-
-__all__ = ["DEEPEST", "html", "page_of", "spelled"]
-
-
-def _unused() -> Iterator[None]:
-    yield

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from clew.index.read.blocks import Block, one_line
@@ -152,10 +151,7 @@ class _Flow:
             if child.tag == "caption":
                 yield Block("caption", self._line(child, depth=depth))
         grid = _grid([[(self._line(cell, depth=depth), *_spans(cell)) for cell in _cells(row)] for row in rows])
-        header = 0
-        while header < len(rows) - 1 and all(cell.tag == "th" for cell in _cells(rows[header])):
-            header += 1
-        yield from tables(grid, header=max(header, 1))
+        yield from tables(grid, header=_header(rows, max(map(len, grid), default=0)))
 
     def _line(self, node: "LexborNode", *, depth: int) -> str:
         """All words below an element on one line: blocks are set apart by a space."""
@@ -220,6 +216,17 @@ def _cells(row: "LexborNode") -> list["LexborNode"]:
     return [cell for cell in row.iter() if cell.tag in ("td", "th")]
 
 
+def _header(rows: list["LexborNode"], width: int) -> int:
+    """How many rows head the columns: the first, and the next ones that are headers over half of the width."""
+    header = 1
+    for row in rows[1:-1]:
+        cells = _cells(row)
+        if not cells or any(cell.tag != "th" for cell in (*cells, *_cells(rows[0]))) or 2 * len(cells) < width:
+            break
+        header += 1
+    return header
+
+
 def _spans(cell: "LexborNode") -> tuple[int, int]:
     attributes: Mapping[str, str | None] = cell.attributes
     columns, rows = (_whole(attributes.get(name), 1) for name in ("colspan", "rowspan"))
@@ -227,23 +234,23 @@ def _spans(cell: "LexborNode") -> tuple[int, int]:
 
 
 def _grid(rows: list[list[tuple[str, int, int]]]) -> list[list[str]]:
-    """The cells by row and column: one that spans several stands in each of them."""
+    """The cells by row and column: one that spans several stands in each of them, as far as there is room."""
+    room = 10_000 + 20 * sum(map(len, rows))  # a page can claim far more than it holds
     grid: list[list[str]] = []
-    hanging: dict[int, tuple[str, int]] = {}  # by column: the text of a cell above, and the rows it still fills
+    hanging: dict[int, tuple[str, int]] = {}  # by column: the text of a cell above, and the rows that it still fills
     for row in rows:
         line: list[str] = []
-        left = dict(hanging)
-        for cell, _ in zip_longest(row, ()):
-            while len(line) in hanging:
-                line.append(hanging[len(line)][0])
-            text, columns, high = cell
-            for _ in range(columns):
-                if high > 1:
-                    left[len(line)] = (text, high)
+        below: dict[int, tuple[str, int]] = {}
+        for text, columns, high in [*row, ("", 0, 0)]:
+            while (above := hanging.get(len(line))) is not None:
+                below[len(line)] = above
+                line.append(above[0])
+            for _ in range(columns if room > 0 else min(columns, 1)):
+                below[len(line)] = (text, high)
                 line.append(text)
-        while len(line) in hanging:
-            line.append(hanging[len(line)][0])
-        hanging = {column: (text, high - 1) for column, (text, high) in left.items() if high > 1}
+                room -= 1
+        room -= len(line)
+        hanging = {at: (text, high - 1) for at, (text, high) in below.items() if high > 1} if room > 0 else {}
         grid.append(line)
     return grid
 

@@ -18,7 +18,7 @@ VAST = 300_000  # cells of a sheet's rectangle: Docling takes some 3 kB for each
 VAST_BYTES = 30_000_000
 MOST_CELLS = 20_000_000  # empty ones counted, up to the last of each row
 _STEP = 1 << 20
-_CELL = re.compile(rb'<(?:\w+:)?c\s[^>]{0,200}?\br="([A-Z]{1,3})(\d{1,7})"')
+_CELL = re.compile(rb'<(?:\w+:)?c\s[^>]{0,200}?\br="([A-Z]{1,3})(\d{1,7})"[^>]{0,200}(?<!/)>')  # with something in it
 _REFERENCE = re.compile(r"([A-Z]+)\d+")
 _QUOTED = re.compile(r'"[^"]*"|\[[^\]]*\]|\\.')
 _DATES = frozenset({*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)})

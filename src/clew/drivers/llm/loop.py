@@ -1,0 +1,71 @@
+"""A private event loop: asynchronous work for synchronous callers, also for those inside a loop of their own."""
+
+import asyncio
+import os
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import wait
+from contextlib import AbstractAsyncContextManager
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+TICK = 0.2  # seconds; a wait without an end cannot be interrupted everywhere
+GOODBYE = 1.0  # seconds that open connections have to close
+
+
+class LoopThread:
+    """A thread that runs an event loop and holds a resource open on it, until it is closed.
+
+    Connections belong to the loop that opened them, so one loop serves all calls: from a plain thread, a notebook or
+    a coroutine's thread pool alike.
+    """
+
+    def __init__(self, held: AbstractAsyncContextManager[object]) -> None:
+        self._held = held
+        self._pid = os.getpid()
+        self._ready = threading.Event()
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._serve, name="clew-llm-loop", daemon=True)
+        self._thread.start()
+        self._ready.wait()
+        if self._error is not None:
+            raise self._error
+
+    @property
+    def pid(self) -> int:
+        """The process that the thread runs in: a fork takes this object along, but not the thread."""
+        return self._pid
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """What the coroutine returns or raises; an interrupt cancels it."""
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            while not wait([future], timeout=TICK).done:
+                pass
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        """Closes what is held and ends the thread; work under way is cancelled."""
+        if self._pid != os.getpid() or not self._thread.is_alive():
+            return
+        self._loop.call_soon_threadsafe(self._stop.set)
+        if threading.current_thread() is not self._thread:  # garbage is collected in any thread
+            self._thread.join(GOODBYE)
+
+    def _serve(self) -> None:
+        try:
+            asyncio.run(self._hold())
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._ready.set()
+
+    async def _hold(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        async with self._held:
+            self._ready.set()
+            await self._stop.wait()

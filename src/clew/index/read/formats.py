@@ -1,0 +1,30 @@
+"""The readers of rich formats by suffix: each takes the bytes of a file, because what they spell is its own affair."""
+
+from typing import Protocol
+
+from clew.core.types import Document
+from clew.index.read.captions import captions
+from clew.index.read.delimited import delimited
+from clew.index.read.docling import NAMES, office, xml
+from clew.index.read.html import html
+from clew.index.read.mail import mail
+from clew.index.read.ocr import PICTURES, picture
+from clew.index.read.pdf import pdf
+
+
+class RichReader(Protocol):
+    """Makes a Document of the bytes of a file; `name` is the file's, for its suffix and for a title."""
+
+    def __call__(self, data: bytes, *, uri: str, name: str) -> Document: ...
+
+
+RICH: dict[str, RichReader] = {
+    **dict.fromkeys((".html", ".htm", ".xhtml"), html),
+    **dict.fromkeys((".csv", ".tsv"), delimited),
+    **dict.fromkeys((".vtt", ".srt"), captions),
+    **dict.fromkeys(PICTURES, picture),
+    **dict.fromkeys(NAMES, office),
+    ".eml": mail,
+    ".pdf": pdf,
+    ".xml": xml,
+}

@@ -1,0 +1,104 @@
+"""The first half of the write path: sources are read, the unchanged skipped, the others cut and enriched.
+
+It gives one outcome a source, in order, and touches no model but the one that enriches, so that it can run ahead of
+the embedder in a thread of its own.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from clew.core.errors import SourceError
+from clew.core.ids import digest
+from clew.core.protocols import Chunker, Embedder, Enricher, Store
+from clew.core.report import Failure
+from clew.core.types import Chunk, Document, DocumentRecord, Filter
+
+LOOK_UP = 64  # sources whose records are fetched together
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Something that can be added: where it stands, the state it is in, and how to read it."""
+
+    id: str
+    uri: str
+    read: Callable[[], Document]
+    stamp: str = ""  # of a file: its time and size; equal stamps are not read again
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How a document becomes chunks with vectors; `key` changes when any of it does."""
+
+    chunker: Chunker
+    embedder: Embedder
+    language: str
+    key: str
+    enrich: Enricher | None = None
+    summarise: Callable[[Document], str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """A source that is in the store as it stands."""
+
+    uri: str
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A document that is to be put, its chunks and summary, and the record of what it replaces."""
+
+    document: Document
+    chunks: list[Chunk]
+    summary: str
+    record: DocumentRecord | None
+
+    @property
+    def name(self) -> str:
+        """Its address, or its id where it has none."""
+        return self.document.uri or self.document.id
+
+
+Outcome = Taken | Unchanged | Failure
+
+
+def taken(sources: Iterable[Source | SourceError], *, store: Store, recipe: Recipe) -> Iterator[Outcome]:
+    """One outcome a source, in order."""
+    iterator = iter(sources)
+    while few := list(islice(iterator, LOOK_UP)):
+        ids = frozenset(source.id for source in few if isinstance(source, Source))
+        records = {record.id: record for record in store.documents(Filter(documents=ids))} if ids else {}
+        for source in few:
+            if isinstance(source, SourceError):
+                yield Failure(source.source, source.reason)
+            else:
+                yield _take(source, records.get(source.id), recipe)
+
+
+def _take(source: Source, record: DocumentRecord | None, recipe: Recipe) -> Outcome:
+    stamp = f"{source.stamp} {recipe.key}" if source.stamp else ""
+    if record is not None and stamp and record.stamp == stamp:
+        return Unchanged(source.uri)
+    try:
+        document = source.read()
+        hash_ = digest(recipe.key, fingerprint(document))
+        if record is not None and record.hash == hash_:
+            return Unchanged(source.uri)
+        chunks = recipe.chunker(document)
+    except SourceError as error:
+        return Failure(source.uri, error.reason)
+    if recipe.enrich is not None:
+        chunks = recipe.enrich(document, chunks)
+    summary = recipe.summarise(document) if recipe.summarise is not None else ""
+    return Taken(replace(document, hash=hash_, stamp=stamp), chunks, summary, record)
+
+
+def fingerprint(document: Document) -> str:
+    """A digest of all that a document says, its place and its summary left out."""
+    sections = [
+        f"{s.start} {s.end} {s.parent} {s.page} {s.at} {s.label}\x1f{s.id}\x1f{s.author}" for s in document.sections
+    ]
+    meta = [f"{key}\x1f{document.meta[key]!r}" for key in sorted(document.meta)]
+    return digest(document.kind, document.title, document.text, *sections, "\x1e", *meta)

@@ -112,7 +112,8 @@ def test_passages_are_embedded_together_and_queries_as_queries(tmp_path: Path, p
     with Engine.open(tmp_path / "team.clew", embedder=counting) as engine:
         report = engine.add(pages)
         engine.search("keys")
-    assert counting.calls == [("passage", report.chunks), ("query", 1)]
+    summaries = 2  # of the documents with more than one chunk
+    assert counting.calls == [("passage", report.chunks + summaries), ("query", 1)]
 
 
 def test_one_bad_file_is_reported_and_the_rest_added(engine: Engine, pages: Path) -> None:
@@ -133,7 +134,7 @@ def test_a_name_that_is_not_unicode_is_reported(engine: Engine, pages: Path) -> 
         return  # this file system has only Unicode names
     report = engine.add(pages)
     assert len(report.added) == 4
-    assert "not Unicode" in report.failed[0].reason
+    assert "not UTF-8" in report.failed[0].reason
 
 
 def test_a_file_over_the_limit_is_refused_unread(engine: Engine, tmp_path: Path) -> None:

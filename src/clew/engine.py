@@ -3,18 +3,16 @@
 import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
 from clew import drivers
-from clew.core.errors import DriverMissing, NotFound, SettingsError, SourceError
-from clew.core.ids import digest, document_id
-from clew.core.protocols import Embedder, Store, Strategy
-from clew.core.report import Report, Watcher
+from clew.core.errors import DriverMissing, NotFound, SettingsError
+from clew.core.ids import document_id
+from clew.core.protocols import LLM, Embedder, Store, Strategy
+from clew.core.report import Plan, Report, Watcher
 from clew.core.settings import DEFAULTS, Settings
-from clew.core.text import estimate_tokens
 from clew.core.trace import record, step
 from clew.core.types import (
     EVERYTHING,
@@ -30,23 +28,18 @@ from clew.core.types import (
 )
 from clew.drivers.store.embedded import EmbeddedStore, kept_embedder
 from clew.drivers.store.memory import MemoryStore
-from clew.index import pipeline
-from clew.index.chunk import chunker
-from clew.index.read import read
-from clew.index.read.files import find
-from clew.index.read.given import prepared
-from clew.index.read.source import stamp
-from clew.query.budget import fit
+from clew.index import write
+from clew.index.read.address import uri_of
+from clew.index.write import Desk
+from clew.query.assemble import assemble
 from clew.query.dedupe import by_chunk
 from clew.query.format import RENDERERS
-from clew.query.merge import merge
 from clew.query.strategies import STRATEGIES, Drivers, Maker
 
 Hits = list[Hit]  # `list` is a verb below
 T = TypeVar("T")
 MEMORY = ":memory:"
 DEFAULT_EMBEDDER = "bge-small"
-READING = "1"  # changed when the same file would now be read or cut differently, so that the next add does it again
 
 
 class Engine:
@@ -60,6 +53,7 @@ class Engine:
         store: Store,
         embedder: Embedder,
         *,
+        llm: LLM | None = None,
         settings: Settings = DEFAULTS,
         strategies: Mapping[str, Maker] = STRATEGIES,
         root: Path | None = None,
@@ -67,6 +61,7 @@ class Engine:
         self.strategies = dict(strategies)
         self._store = store
         self._embedder = embedder
+        self._llm = llm
         self._settings = settings
         self._root = root or Path.cwd()
 
@@ -77,6 +72,7 @@ class Engine:
         *,
         collection: str = "default",
         embedder: str | Embedder | None = None,
+        llm: str | LLM | None = None,
         settings: Settings = DEFAULTS,
         strategies: Mapping[str, Maker] | None = None,
         create: bool = True,
@@ -84,6 +80,7 @@ class Engine:
         """An engine over the collection in a folder (":memory:" for one that lasts as long as the engine).
 
         Without an embedder named here or in the settings, the collection's own is used, bge-small for a new one.
+        Without a language model, what could use one does without.
         `create=False` raises NotFound where there is no such collection.
         """
         if "://" in str(path):
@@ -98,6 +95,8 @@ class Engine:
         if embedder is None or isinstance(embedder, str):
             name = embedder or settings.embedder.name or kept or DEFAULT_EMBEDDER
             embedder = drivers.embedder(replace(settings.embedder, name=name))
+        if llm is None or isinstance(llm, str):
+            llm = drivers.language_model(replace(settings.llm, name=llm or settings.llm.name))
         store: Store = (
             MemoryStore(embedder=embedder.name, dim=embedder.dim)
             if in_memory
@@ -106,6 +105,7 @@ class Engine:
         return cls(
             store,
             embedder,
+            llm=llm,
             settings=settings,
             strategies={**STRATEGIES, **(strategies or {})},
             root=Path.cwd() if in_memory else folder.parent.parent,
@@ -125,19 +125,39 @@ class Engine:
 
     # -- the write path
 
-    def add(self, *sources: str | Path, settings: Settings | None = None, progress: Watcher | None = None) -> Report:
-        """What was added of files and folders: new and changed documents are read, the unchanged are skipped."""
+    def add(
+        self,
+        *sources: str | Path,
+        sync: bool = False,
+        max_cost: float | None = None,
+        settings: Settings | None = None,
+        progress: Watcher | None = None,
+    ) -> Report:
+        """What was added of files and folders: new and changed documents are read, the unchanged are skipped.
+
+        `sync` also drops what has vanished from the folders. The work stops before it costs more than `max_cost`.
+        """
         paths = [Path(source) for source in sources]
-        total = sum(1 for _ in find(paths)) if progress else None
-        found = (self._source(path, settings) for path in find(paths))
-        return self._add(found, total=total, settings=settings, progress=progress)
+        return write.add_files(self._desk(settings), paths, sync=sync, max_cost=max_cost, watch=progress)
 
     def add_documents(
-        self, documents: Iterable[Document], *, settings: Settings | None = None, progress: Watcher | None = None
+        self,
+        documents: Iterable[Document],
+        *,
+        max_cost: float | None = None,
+        settings: Settings | None = None,
+        progress: Watcher | None = None,
     ) -> Report:
         """What was added of documents that a program made; one without sections is read as markdown."""
-        sources = (pipeline.Source(each.id, each.uri or each.id, partial(prepared, each)) for each in documents)
-        return self._add(sources, total=None, settings=settings, progress=progress)
+        return write.add_documents(self._desk(settings), documents, max_cost=max_cost, watch=progress)
+
+    def plan(self, *sources: str | Path, sync: bool = False, settings: Settings | None = None) -> Plan:
+        """What `add` would read, reuse, embed, ask and drop, and what it would cost; nothing is asked or stored."""
+        return write.plan_files(self._desk(settings), [Path(source) for source in sources], sync=sync)
+
+    def backfill(self, *, max_cost: float | None = None, progress: Watcher | None = None) -> Report:
+        """Which documents without a summary were given one."""
+        return write.fill(self._desk(None), max_cost=max_cost, watch=progress)
 
     def drop(self, *documents: str) -> int:
         """How many documents were removed, each named by its id or address."""
@@ -193,24 +213,11 @@ class Engine:
         form = _named(render or settings.context.render, RENDERERS, "renderer")
         k = settings.context.k if k is None else k
         hits = self.search(text, k=k, strategy=strategy, where=where, history=history, settings=settings)
-        records = self.records(hits)
-        with step("merge") as trace:
-            passages = merge(hits, records, self._store.document)
-            trace.out = len(passages)
-        with step("budget") as trace:
-            kept, dropped = fit(passages, tokens=budget, render=form, count=estimate_tokens)
-            trace.out = len(kept)
-        shown = form(kept)
-        held = dict.fromkeys(hit.chunk.doc_id for passage in kept for hit in passage.chunks)
-        return Context(
-            query=_query(text, k, where, history, settings),
-            passages=tuple(kept),
-            text=shown,
-            tokens=estimate_tokens(shown),
-            documents=tuple(records[doc_id] for doc_id in held),
-            dropped=tuple(dropped),
-            reason="" if kept else self._why_empty(hits, budget),
-        )
+        query = _query(text, k, where, history, settings)
+        context = assemble(query, hits, self.records(hits), read=self._store.document, tokens=budget, render=form)
+        if not hits and not self._store.facts().chunks:
+            return replace(context, reason="the collection is empty")
+        return context
 
     def explain(
         self,
@@ -246,43 +253,12 @@ class Engine:
 
     # -- inside
 
-    def _add(
-        self,
-        sources: Iterable[pipeline.Source | SourceError],
-        *,
-        total: int | None,
-        settings: Settings | None,
-        progress: Watcher | None,
-    ) -> Report:
-        config = (settings or self._settings).ingestion
-        recipe = pipeline.Recipe(
-            chunker=chunker(config, self._embedder.count),
-            embedder=self._embedder,
-            language=config.language,
-            key=digest(READING, self._embedder.name, repr(config)),
-        )
-        try:
-            return pipeline.add(sources, store=self._store, recipe=recipe, total=total, watch=progress)
-        finally:
-            self._store.flush()
-
-    def _source(self, path: Path | SourceError, settings: Settings | None) -> pipeline.Source | SourceError:
-        if isinstance(path, SourceError):
-            return path
-        uri = self._uri(path)
-        if not uri.isprintable() and any("\ud800" <= sign <= "\udfff" for sign in uri):
-            return SourceError(ascii(uri), "has a name that is not Unicode; rename it")
-        limit = (settings or self._settings).ingestion.max_file_bytes
-        return pipeline.Source(document_id(uri), uri, lambda: read(path, uri=uri, max_bytes=limit), stamp(path))
-
-    def _uri(self, path: Path) -> str:
-        """The address of a file: from the folder that holds the collection where it lies below, else the whole path."""
-        whole = path.absolute().resolve()
-        return (whole.relative_to(self._root) if whole.is_relative_to(self._root) else whole).as_posix()
+    def _desk(self, settings: Settings | None) -> Desk:
+        return Desk(self._store, self._embedder, self._llm, settings or self._settings, self._root)
 
     def _resolve(self, document: str) -> str:
         """The id of the document that an id, an address or a path names."""
-        for candidate in (document, document_id(document), document_id(self._uri(Path(document)))):
+        for candidate in (document, document_id(document), document_id(uri_of(Path(document), self._root))):
             if any(True for _ in self._store.documents(Filter(documents=frozenset({candidate})))):
                 return candidate
         names = {each.uri or each.id: each.id for each in self._store.documents()}
@@ -294,11 +270,6 @@ class Engine:
 
     def _strategy(self, name: str, settings: Settings) -> Strategy:
         return _named(name, self.strategies, "strategy")(Drivers(self._store, self._embedder, settings))
-
-    def _why_empty(self, hits: Sequence[Hit], budget: int) -> str:
-        if hits:
-            return f"nothing of what was found fits in {budget} tokens"
-        return "nothing in the collection matches" if self._store.facts().chunks else "the collection is empty"
 
 
 def _query(text: str, k: int, where: Filter, history: Sequence[Message], settings: Settings) -> Query:

@@ -47,3 +47,22 @@ class Report:
     dropped: int = 0
     cost: float = 0.0
     stopped: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What `add` would do: nothing was embedded, asked or stored to find it out. Tokens of a model are an estimate."""
+
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    unchanged: int = 0
+    failed: tuple[Failure, ...] = ()
+    dropped: tuple[str, ...] = ()
+    chunks: int = 0
+    reused: int = 0
+    embedded: int = 0
+    embedded_tokens: int = 0
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float = 0.0

@@ -17,12 +17,16 @@ class IngestionConfig:
     chunk_size: int = 256
     chunk_overlap: int = 48
     use_semantic_chunking: bool = True  # False: plain windows
+    use_contextual_enrichment: bool = False  # a sentence before each chunk that places it in its document
+    summaries: bool = True  # two or three sentences a document, embedded with it
     language: str = "auto"  # of the words that are indexed
+    max_concurrent: int = 5  # calls to the language model at once
     max_file_bytes: int = 100_000_000
 
     def __post_init__(self) -> None:
         _at_least("ingestion.chunk_size", self.chunk_size, 8)
         _between("ingestion.chunk_overlap", self.chunk_overlap, 0, self.chunk_size - 1)
+        _at_least("ingestion.max_concurrent", self.max_concurrent, 1)
         _at_least("ingestion.max_file_bytes", self.max_file_bytes, 1)
 
 
@@ -89,6 +93,28 @@ class EmbedderConfig:
     url: str = ""
     api_key: str = field(default="", repr=False)
     cache: str = ""  # a file that keeps vectors by model and text
+    price: float = 0.0  # of a million tokens
+
+    def __post_init__(self) -> None:
+        _at_least("embedder.price", self.price, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class LLMConfig:
+    """Which language model helps, if any: what can use one works without, too. Prices are of a million tokens."""
+
+    name: str = ""
+    url: str = ""
+    api_key: str = field(default="", repr=False)
+    cache: str = ""  # a file that keeps answers by model and prompt
+    window: int = 24_000  # characters of a document that it may be shown at once
+    input_price: float = 0.0
+    output_price: float = 0.0
+
+    def __post_init__(self) -> None:
+        _at_least("llm.window", self.window, 1000)
+        _at_least("llm.input_price", self.input_price, 0)
+        _at_least("llm.output_price", self.output_price, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +122,7 @@ class Settings:
     """Everything that can be set."""
 
     embedder: EmbedderConfig = field(default_factory=EmbedderConfig)
+    llm: LLMConfig = field(default_factory=LLMConfig)
     ingestion: IngestionConfig = field(default_factory=IngestionConfig)
     search: SearchConfig = field(default_factory=SearchConfig)
     context: ContextConfig = field(default_factory=ContextConfig)

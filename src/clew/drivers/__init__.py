@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import Final, cast
 
 from clew.core.errors import NotFound
-from clew.core.protocols import Embedder
-from clew.core.settings import EmbedderConfig
+from clew.core.protocols import LLM, Embedder
+from clew.core.settings import EmbedderConfig, LLMConfig
 
 EMBEDDERS: Final[Mapping[str, str]] = MappingProxyType(  # to "module:function", which is given the EmbedderConfig
     {
@@ -38,6 +38,20 @@ def embedder(config: EmbedderConfig) -> Embedder:
         from clew.drivers.embed.cached import CachedEmbedder
 
         return CachedEmbedder(made, config.cache)
+    return made
+
+
+def language_model(config: LLMConfig) -> LLM | None:
+    """The language model of that name, around which a cache stands if one is set; None where none is named."""
+    if not config.name:
+        return None
+    from clew.drivers.llm.model import ModelLLM
+
+    made = ModelLLM(config.name, url=config.url, api_key=config.api_key)
+    if config.cache:
+        from clew.drivers.llm.cached import CachedLLM
+
+        return CachedLLM(made, config.cache)
     return made
 
 

@@ -95,17 +95,15 @@ def _keys(document: Document, chunks: Sequence[Chunk], model: str) -> list[str]:
 
 
 def _prompt(document: Document, chunk: Chunk, window: int) -> str:
-    """The prompt for one chunk; a document larger than the window is cut around it, so prompts share a beginning
-    wherever they can and the chunk's own neighbourhood is always there."""
+    """The prompt for one chunk. The document stands first, the same for all its chunks, so that a provider can keep it;
+    one larger than the window is cut around the chunk, whose neighbourhood is then always there."""
     text = document.text
     if len(text) > window:
         start = max(0, min((chunk.start + chunk.end - window) // 2, len(text) - window))
         text = f"{document.title}\n…{text[start : start + window]}…"
-    return (
-        PROMPT.replace("{document}", text, 1).replace("{chunk}", chunk.text)
-        if "{chunk}" not in text
-        else (PROMPT.split("{document}")[0] + text + PROMPT.split("{document}")[1].replace("{chunk}", chunk.text))
-    )
+    before, rest = PROMPT.split("{document}")  # not format(): the text may hold braces
+    between, after = rest.split("{chunk}")
+    return "".join((before, text, between, chunk.text, after))
 
 
 def _fallback(document: Document) -> str:

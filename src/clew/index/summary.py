@@ -2,7 +2,6 @@
 
 from collections import Counter
 
-from clew.core.errors import DriverFailed
 from clew.core.protocols import LLM
 from clew.core.text import sentences, terms
 from clew.core.types import Document
@@ -36,16 +35,6 @@ def written(document: Document, llm: LLM) -> str:
     before, after = PROMPT.split("{text}")  # not format(): the text may hold braces
     answer = llm.complete(before + text + after, max_tokens=300, temperature=0.3).strip()
     return answer or f"Document: {document.title or document.uri or document.id}"
-
-
-def summary_of(document: Document, llm: LLM | None) -> tuple[str, str]:
-    """The summary, and why the model did not write it if it should have; then the summary is empty."""
-    if llm is None:
-        return extract(document), ""
-    try:
-        return written(document, llm), ""
-    except DriverFailed as error:
-        return "", str(error)
 
 
 def _tells(sentence: str) -> bool:

@@ -26,6 +26,7 @@ _HEADING = re.compile(r"#{1,6}\s+(.*?)\s*#*$")
 _CELL = re.compile(r"(?<!\\)\|")
 _RULE = re.compile(r"[\s|:-]+")
 _EMPHASIS = re.compile(r"[*~]{1,3}")
+_COLUMNS = ("words", "worst", "heads", "cells")
 GOAL = 0.95
 
 
@@ -57,7 +58,8 @@ def measure(file: Path, root: Path) -> Outcome:
     if not reference.exists():
         return Outcome(file, note=note)
     wanted = plain(reference.read_text(encoding="utf-8"))
-    return Outcome(file, recall(wanted, plain(document.text)), *_structure(wanted, document), note=note)
+    heads, table_cells = _structure(wanted, document)
+    return Outcome(file, recall(wanted, plain(document.text)), heads, table_cells, note=note)
 
 
 def recall(wanted: str, found: str) -> float:
@@ -97,14 +99,17 @@ def _said(text: str) -> str:
     return " ".join(words(_ESCAPE.sub(r"\1", _EMPHASIS.sub("", text))))
 
 
-def _structure(wanted: str, document: Document) -> Iterator[float | None]:
+def _structure(wanted: str, document: Document) -> tuple[float | None, float | None]:
+    """The shares of headings and of table cells that are kept; None where there are none."""
     there = Counter(headings(wanted))
     here = Counter(_said(html.unescape(section.label)) for section in document.sections)
-    yield (there & here).total() / there.total() if there else None
     text = plain(document.text)
     kept = cells(text) | {_said(line) for line in text.splitlines()}
-    table = cells(wanted)
-    yield len(table & kept) / len(table) if table else None
+    table_cells = cells(wanted)
+    return (
+        (there & here).total() / there.total() if there else None,
+        len(table_cells & kept) / len(table_cells) if table_cells else None,
+    )
 
 
 def _raw_pdf(file: Path) -> str:
@@ -122,7 +127,9 @@ def files(root: Path) -> list[Path]:
 
 def table(outcomes: Sequence[Outcome]) -> Iterator[str]:
     """A line for each format, then the files that were not read and those below the goal."""
-    yield f"{'format':<10}{'files':>6}{'read':>6}{'refused':>8}{'crash':>6}{'words':>8}{'worst':>8}{'heads':>8}{'cells':>8}"
+    yield f"{'format':<10}{'files':>6}{'read':>6}{'refused':>8}{'crash':>6}" + "".join(
+        f"{name:>8}" for name in _COLUMNS
+    )
     formats = sorted({outcome.file.suffix.lower() for outcome in outcomes})
     for suffix in [*formats, "all"]:
         some = [o for o in outcomes if suffix in (o.file.suffix.lower(), "all")]
@@ -139,8 +146,8 @@ def table(outcomes: Sequence[Outcome]) -> Iterator[str]:
         elif outcome.reason:
             yield f"refused  {outcome.file.name}: {outcome.reason}"
         elif any(share is not None and share < GOAL for share in (outcome.words, outcome.headings, outcome.cells)):
-            shares = "".join(_shown(share) for share in (outcome.words, outcome.headings, outcome.cells))
-            yield f"below {GOAL:.2f}{shares}  {outcome.file.name}  {outcome.note}"
+            shown = "".join(map(_shown, (outcome.words, outcome.headings, outcome.cells)))
+            yield f"below {GOAL:.2f}{shown}  {outcome.file.name}  {outcome.note}"
 
 
 def _column(outcomes: Sequence[Outcome], name: str) -> float | None:

@@ -31,6 +31,7 @@ _TOKEN = re.compile(
     r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{1,16}|[^\w\s]"
 )
 _KNOWN = 1 << 16  # how many words' buckets are remembered before they are all forgotten
+_WORTH = 64  # letters; what is longer is no word and will not come again
 
 
 class Hashed:
@@ -81,7 +82,8 @@ class Hashed:
         known = np.array([(hashed >> 1) % self.dim for hashed in hashes], dtype=np.intp), signs
         if len(self._known) >= _KNOWN:
             self._known = {}  # a new one: another thread may be reading the old
-        self._known[word] = known
+        if len(word) <= _WORTH:
+            self._known[word] = known
         return known
 
 

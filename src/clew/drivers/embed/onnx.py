@@ -26,11 +26,13 @@ from clew.drivers.embed.vectors import encodable, pooled, unit
 
 OVERLAP = 32  # tokens that two windows of a long text share, so that no sentence is only ever seen cut
 
+# The floor: of 650 true pairs (SciFact, XQuAD, single turns of LoCoMo) the lowest 1 % lie under .61, .56 and .46, while
+# half of the unrelated ones lie under .57, .41 and .43.
 BGE_SMALL = Card(
     name="bge-small",
     pooling="cls",
     query_prefix="Represent this sentence for searching relevant passages: ",
-    min_similarity=0.0,
+    min_similarity=0.45,
 )
 
 
@@ -49,6 +51,8 @@ class OnnxEmbedder:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1  # the threads are ours, see above
         options.enable_mem_pattern = False  # it remembers every length it ever saw
+        # 8 % faster; it moves a vector less than a batch would, and ranked 500 questions as well as the exact one.
+        options.add_session_config_entry("optimization.enable_gelu_approximation", "1")
         options.log_severity_level = 4  # what goes wrong is raised; it need not be printed as well
         try:
             self._session = onnxruntime.InferenceSession(

@@ -26,7 +26,9 @@ class WordLlama:
 
     name = "wordllama"
     max_tokens = 1 << 20  # a mean has no end
-    min_similarity = 0.0
+    # Of 650 true pairs (SciFact, XQuAD, single turns of LoCoMo) the lowest 1 % lie under .12, .22 and .11, while half
+    # of the unrelated ones lie under .16, .03 and .07.
+    min_similarity = 0.1
 
     def __init__(self, folder: Path) -> None:
         try:
@@ -52,7 +54,8 @@ class WordLlama:
         """One unit row a text, in order."""
         rows = np.zeros((len(texts), self.dim), np.float32)
         for at, ids in enumerate(self._ids([text or " " for text in texts])):  # an empty text has no token at all
-            rows[at] = self._table[ids].mean(axis=0)
+            distinct, counts = np.unique(ids, return_counts=True)  # a long text repeats itself; its direction is enough
+            rows[at] = counts.astype(np.float32) @ self._table[distinct]
         return unit(rows, of=self.name)
 
     def count(self, texts: Sequence[str]) -> list[int]:

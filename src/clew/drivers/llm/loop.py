@@ -3,7 +3,7 @@
 import asyncio
 import os
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import wait
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
@@ -36,12 +36,17 @@ class LoopThread:
         """The process that the thread runs in: a fork takes this object along, but not the thread."""
         return self._pid
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """What the coroutine returns or raises; an interrupt cancels it."""
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+    def run(self, work: Coroutine[Any, Any, T], *, stopped: Callable[[], bool]) -> T:
+        """What the coroutine returns or raises; an interrupt cancels it, and so does `stopped`."""
+        try:
+            future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        except RuntimeError:  # the loop is closed: the program ends
+            work.close()
+            raise
         try:
             while not wait([future], timeout=TICK).done:
-                pass
+                if stopped():
+                    future.cancel()
             return future.result()
         except BaseException:
             future.cancel()
@@ -69,3 +74,8 @@ class LoopThread:
         async with self._held:
             self._ready.set()
             await self._stop.wait()
+            # Before what they use is closed, or they take that for a broken connection and try again.
+            under_way = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in under_way:
+                task.cancel()
+            await asyncio.gather(*under_way, return_exceptions=True)

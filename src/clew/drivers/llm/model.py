@@ -11,7 +11,7 @@ from clew.core.errors import DriverFailed, SettingsError
 from clew.core.protocols import LLMFailure, Usage
 from clew.drivers.llm.ask import Ask, asks
 from clew.drivers.llm.loop import LoopThread
-from clew.drivers.llm.many import answer_all, attempt
+from clew.drivers.llm.many import answer_all, attempt, is_over
 from clew.drivers.llm.named import model_named
 from clew.drivers.llm.trouble import Scrubber, Trouble, explained
 
@@ -106,7 +106,7 @@ class ModelLLM:
 
     def _once(self, ask: Ask) -> str:
         try:
-            response = self._loop().run(self._request(ask))
+            response = self._loop().run(self._request(ask), stopped=is_over)
         except Exception as error:
             trouble = explained(error, name=self._name, timeout=self._timeout, scrub=self._scrub)
         else:
@@ -142,6 +142,6 @@ class ModelLLM:
 
 def _pause(error: Exception) -> bool | float:
     """Whether to try again, or the seconds to wait before."""
-    if not isinstance(error, Trouble) or not error.again:
+    if not isinstance(error, Trouble) or not error.again or is_over():
         return False
     return True if error.after is None else error.after

@@ -26,6 +26,6 @@ def norms(lengths: Floats, average: float) -> Floats:
     return K1 * (1.0 - B + B * lengths / max(average, 1e-9))
 
 
-def saturated(counts: NDArray[np.floating], norm: Floats) -> Floats:
+def saturated(counts: NDArray[np.float32], norm: Floats) -> Floats:
     """How much a word's count in a chunk says, from 0 to 1: count / (count + norm)."""
-    return np.divide(counts, counts + norm, dtype=np.float64)
+    return counts / (counts + norm)

@@ -55,7 +55,7 @@ def save(file: Path, counts: WordCounts) -> None:
 
 
 def load(file: Path) -> WordCounts:
-    """The counts in a file; ValueError or OSError where they cannot be read."""
+    """The counts in a file; ValueError, EOFError or OSError where they cannot be read."""
     with file.open("rb") as of:
         words, numbers = np.load(of, allow_pickle=False)
     return WordCounts(Tally(words, numbers), _NONE)

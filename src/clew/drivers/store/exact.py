@@ -86,9 +86,10 @@ class ExactIndex:
             for times, (each, _) in zip(asked.values(), found, strict=True)
         ]
         norms = bm25.norms(columns.lengths[: columns.used], state.average)
-        scores = np.bincount(
+        sums = np.bincount(
             having, np.repeat(weights, many) * bm25.saturated(counts, norms[having]), minlength=columns.used
         )
+        scores = sums.astype(np.float64, copy=False)
         scores[dead] = 0.0
         if slots is not None:
             kept = np.zeros(columns.used)

@@ -180,13 +180,13 @@ class ShardIndex:
 
 @contextmanager
 def _breaking() -> Iterator[None]:
-    """Gives what the shard raises, which is plain Exception, a name."""
+    """Gives a name to what the shard raises: plain Exception, or a panic, which is not even that."""
     try:
         yield
-    except BrokenIndex:
-        raise
-    except Exception as error:
-        if type(error) is Exception or isinstance(error, OSError | ValueError):
+    except (OSError, ValueError, EOFError) as error:
+        raise BrokenIndex(str(error)) from error
+    except BaseException as error:
+        if type(error) is Exception or type(error).__name__ == "PanicException":
             raise BrokenIndex(str(error)) from error
         raise
 
@@ -204,7 +204,7 @@ def _config(dim: int) -> edge.EdgeConfig:
 def _points(batch: Signals, average: float) -> list[edge.Point]:
     ends = np.cumsum(batch.sizes)
     norms = np.repeat(bm25.norms(batch.lengths, average), batch.sizes)
-    values = bm25.saturated(batch.counts.astype(np.float64), norms)
+    values = bm25.saturated(batch.counts.astype(np.float32), norms)
     words = batch.terms & LOW
     made = []
     for at, (row, end, size) in enumerate(zip(batch.rows.tolist(), ends.tolist(), batch.sizes.tolist(), strict=True)):
@@ -238,5 +238,5 @@ def _lexical(read: Signals, weights: dict[int, float], average: float) -> Floats
     scores = np.zeros(len(read.ids))
     for word in sorted(weights):
         at = np.flatnonzero(read.terms == word)
-        scores[owners[at]] += weights[word] * bm25.saturated(read.counts[at].astype(np.float64), norms[owners[at]])
+        scores[owners[at]] += weights[word] * bm25.saturated(read.counts[at].astype(np.float32), norms[owners[at]])
     return scores.round(order.LEXICAL_DIGITS)

@@ -9,7 +9,7 @@ from clew.core.types import Document, Section
 from clew.index.read.markdown import Part, parse, parts_of
 from clew.index.read.plain import titles
 
-_PARAGRAPH = re.compile(r"\S[^\n]*(?:\n[^\S\n]*\S[^\n]*)*")  # lines up to one that is blank
+PARAGRAPH = re.compile(r"\S[^\n]*(?:\n[^\S\n]*\S[^\n]*)*")  # lines up to one that is blank
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def _titled(text: str, sections: Sequence[Section]) -> Iterator[Part]:
     title_ends = {title.start: title.end for title in titles(text)}
     for section in sections:
         start = section.start
-        first = _PARAGRAPH.search(text, section.start, section.end) if section.label else None
+        first = PARAGRAPH.search(text, section.start, section.end) if section.label else None
         if first is not None and title_ends.get(first.start(), section.end + 1) <= section.end:
             start = title_ends[first.start()]
             yield Part("heading", first.start(), start)
@@ -82,5 +82,5 @@ def _titled(text: str, sections: Sequence[Section]) -> Iterator[Part]:
 
 def _paragraphs(text: str, sections: Sequence[Section], kind: str) -> Iterator[Part]:
     for section in sections:
-        for match in _PARAGRAPH.finditer(text, section.start, section.end):
+        for match in PARAGRAPH.finditer(text, section.start, section.end):
             yield Part(kind, match.start(), match.start() + len(match[0].rstrip()))

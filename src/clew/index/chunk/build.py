@@ -56,10 +56,10 @@ def build(document: Document, cuts: Sequence[Cut], blocks: Sequence[Block] = (),
     return [replace(chunk, id=id_) for chunk, id_ in zip(chunks, ids, strict=True)]
 
 
-def section_at(document: Document, position: int) -> int:
-    """The section that a position of the text is in."""
+def cuts_of(document: Document, spans: Sequence[tuple[int, int]]) -> list[Cut]:
+    """The spans, each as a cut of the section that it begins in."""
     ends = [section.end for section in sections_of(document)]
-    return min(bisect_right(ends, position), len(ends) - 1)
+    return [Cut(start, end, bisect_right(ends, start)) for start, end in spans]
 
 
 def _content(cut: Cut, blocks: Sequence[Block], starts: Sequence[int]) -> str:

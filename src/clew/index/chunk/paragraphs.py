@@ -3,17 +3,16 @@
 It cuts a conversation that is asked as a query, and whatever has no more structure than paragraphs.
 """
 
-import re
 from collections.abc import Sequence
 
 from clew.core.protocols import Chunker
 from clew.core.text import estimate_tokens
 from clew.core.types import Chunk, Document
 from clew.index.chunk.atoms import APART, Atom, Count, refined
-from clew.index.chunk.build import Cut, build, section_at
+from clew.index.chunk.blocks import PARAGRAPH
+from clew.index.chunk.build import build, cuts_of
 from clew.index.chunk.pack import Span, check, exact, fitted, pack
 
-_PARAGRAPH = re.compile(r"\S[^\n]*(?:\n[^\S\n]*\S[^\n]*)*")
 MAX_TOKENS = 1800  # under the limit of 2048 that models of the time had
 OVERLAP_TOKENS = 150
 
@@ -37,7 +36,7 @@ def paragraphs(*, max_tokens: int = MAX_TOKENS, overlap_tokens: int | None = Non
 
     def chunk(document: Document) -> list[Chunk]:
         spans = paragraph_spans(document.text, max_tokens=max_tokens, overlap_tokens=overlap, count=count)
-        return build(document, [Cut(start, end, section_at(document, start)) for start, end in spans], headings=True)
+        return build(document, cuts_of(document, spans), headings=True)
 
     return chunk
 
@@ -53,7 +52,7 @@ def paragraph_spans(
     """
     overlap = _overlap(max_tokens, overlap_tokens)
     found = [
-        Atom(m.start(), m.start() + len(m[0].rstrip()), "paragraph", 0, whole=True) for m in _PARAGRAPH.finditer(text)
+        Atom(m.start(), m.start() + len(m[0].rstrip()), "paragraph", 0, whole=True) for m in PARAGRAPH.finditer(text)
     ]
     found[:1] = [atom._replace(cut=APART) for atom in found[:1]]
     atoms, counts = refined(text, found, size=max_tokens, count=count)

@@ -8,7 +8,7 @@ from itertools import accumulate
 from clew.core.protocols import Chunker
 from clew.core.types import Chunk, Document
 from clew.index.chunk.atoms import Count, measured, trim
-from clew.index.chunk.build import Cut, build, section_at
+from clew.index.chunk.build import build, cuts_of
 from clew.index.chunk.pack import Span, check
 
 _WORD = re.compile(r"\S+")
@@ -20,8 +20,7 @@ def windows(*, size: int, overlap: int, count: Count) -> Chunker:
 
     def chunk(document: Document) -> list[Chunk]:
         spans = window_spans(document.text, size=size, overlap=overlap, count=count)
-        cuts = [Cut(start, end, section_at(document, start)) for start, end in spans]
-        return build(document, cuts, headings=True)
+        return build(document, cuts_of(document, spans), headings=True)
 
     return chunk
 

@@ -1,8 +1,8 @@
 """What the readers of rich formats share: the blocks of a page become one markdown text and the sections that cover it.
 
 The text is what the chunker cuts and what is cited, so structure is spelled as markdown (`#`, pipes, fences, nested
-lists) and whatever only looks like markdown is escaped at the start of its line, where it would become structure; inside
-a line nothing is touched, so that identifiers stay findable.
+lists) and whatever only looks like markdown is escaped at the start of its line, where it would become structure.
+Inside a line nothing is touched, so that identifiers stay findable.
 """
 
 import re
@@ -24,7 +24,7 @@ _LINE_SYNTAX = re.compile(r"#{1,6}(?:\s|$)|>|[-+*](?:\s|$)|`{3}|~{3}|\||<[A-Za-z
 _RULERS = "-=*_:| \t"  # a line of nothing else is a rule, an underline or the second row of a table
 _FENCES = re.compile(r"`{3,}")
 _TAIL = re.compile(r"(#+)$")
-_CONTROLS = dict.fromkeys([*range(0x00, 0x09), 0x0B, 0x0E, 0x0F, *range(0x10, 0x20), 0x7F, 0xFFFE, 0xFFFF])
+_CONTROLS = dict.fromkeys([*range(0x09), 0x0B, *range(0x0E, 0x20), 0x7F, 0xFFFE, 0xFFFF])
 
 
 @dataclass(frozen=True, slots=True)

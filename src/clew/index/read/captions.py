@@ -13,7 +13,7 @@ LONGEST = 600  # characters of a paragraph, after which the next cue begins a ne
 _TIME = re.compile(r"(?:(\d{1,4}):)?(\d{1,2}):(\d{2})[.,]\d{1,3}\s*-->")
 _VOICE = re.compile(r"<v(?:\.[\w.]+)?[ \t]+([^>]*)>")
 _TAG = re.compile(r"</?[^<>\n]*>")
-_SAID = ".?!…。！？\"”"
+_SAID = '.?!…。！？"”'
 
 
 def captions(data: bytes, *, uri: str, name: str) -> Document:
@@ -29,7 +29,7 @@ def captions(data: bytes, *, uri: str, name: str) -> Document:
         cues += 1
         for voice, text in _said(cue[time.end() :].partition("\n")[2]):
             size = sum(map(len, words))
-            if voice != speaker or size > 2 * LONGEST or size > LONGEST and words[-1][-1:] in _SAID:
+            if voice != speaker or size > 2 * LONGEST or (size > LONGEST and words[-1][-1:] in _SAID):
                 blocks += _paragraph(started, speaker, words)
                 words = []
             if not words:

@@ -68,7 +68,9 @@ def _native(where: Path) -> ModuleType:
         return loaded
     spec = importlib.util.spec_from_file_location(_EXTENSION, where)
     if spec is None or spec.loader is None:
-        raise DriverMissing(f"docling-rs cannot be loaded from {where}; install it again: pip install 'clew[documents]'")
+        raise DriverMissing(
+            f"docling-rs cannot be loaded from {where}; install it again: pip install 'clew[documents]'"
+        )
     native = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(native)
     sys.modules[_EXTENSION] = native

@@ -165,7 +165,9 @@ class _Walk:
             text = " ".join(map(self._inline, inline))
             self._seen.update(child["self_ref"] for child in inline)
         if item.get("content_layer") == "notes":
-            is_comment = (item.get("parent") or {}).get("$ref", "").startswith("#/groups") and text.startswith("[author")
+            is_comment = (item.get("parent") or {}).get("$ref", "").startswith("#/groups") and text.startswith(
+                "[author"
+            )
             yield self._block("note", text if is_comment or not self._slides else f"Notes: {text}")
         elif label == "title":
             yield self._block("heading", text, level=1)

@@ -1,7 +1,7 @@
 """Before the readers: the files that are to be read, found one at a time."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from clew.core.errors import SourceError
@@ -16,8 +16,8 @@ def find(sources: Iterable[Path]) -> Iterator[Path | SourceError]:
     is hidden, and folders of Clew's own, are passed over. Links to folders are not followed: what they lead to is
     found where it stands, or is outside.
     """
-    taken: list[Path] = []  # the sources so far, resolved: what is in one of them has been found
-    linked: set[Path] = set()
+    taken: list[Path] = []  # where the sources so far really are: what can be found in one of them has been
+    linked: set[Path] = set()  # where links to files outside have led
     for source in sources:
         try:
             real = source.resolve(strict=True)
@@ -28,62 +28,83 @@ def find(sources: Iterable[Path]) -> Iterator[Path | SourceError]:
         except (ValueError, RuntimeError):  # a NUL in the path; a link to itself
             yield SourceError(str(source), "is not a path that leads to a file")
             continue
-        if real in linked or any(_found(real, before) for before in taken):
+        if real in linked or _is_in(real, taken):
             continue
-        if is_folder and real.suffix == ".clew":
+        if not is_folder:
+            yield source
+        elif real.suffix == ".clew":
             yield SourceError(str(source), "is a Clew collection, not a source")
-            continue
-        for found in _walk(source) if is_folder else [source]:
-            if isinstance(found, Path) and not _is_new(found, real, taken, linked):
-                continue
-            yield found
+        else:
+            for found in _walk(source):
+                if isinstance(found, SourceError) or _is_new(found, real, taken, linked):
+                    yield found
         taken.append(real)
 
 
 def _walk(folder: Path) -> Iterator[Path | SourceError]:
     """The files of a folder and those below, depth first; no more is held than the folders on the way down."""
+    open_folders = [_entries(folder)]
+    while open_folders:
+        entry = next(open_folders[-1], None)
+        if entry is None:
+            open_folders.pop()
+        elif isinstance(entry, SourceError):
+            yield entry
+        elif entry.is_dir(follow_symlinks=False):
+            if not entry.name.endswith(".clew"):
+                open_folders.append(_entries(Path(entry.path)))
+        elif Path(entry.name).suffix.lower() in SUFFIXES:
+            yield from _file(entry)
+
+
+def _entries(folder: Path) -> Iterator["os.DirEntry[str] | SourceError"]:
+    """What is in a folder and not hidden, sorted by name."""
     try:
         with os.scandir(folder) as entries:
             ordered = sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda e: e.name)
     except OSError as error:
         yield SourceError(str(folder), why(error))
         return
-    for entry in ordered:
-        path = folder / entry.name
-        if entry.is_dir(follow_symlinks=False):
-            if path.suffix != ".clew":
-                yield from _walk(path)
-        elif path.suffix.lower() in SUFFIXES:
-            if entry.is_symlink() and not path.exists():
-                yield SourceError(str(path), "is a link that leads nowhere")
-            elif entry.is_file():
-                yield path
+    yield from ordered
 
 
-def _is_new(path: Path, root: Path, taken: list[Path], linked: set[Path]) -> bool:
-    """Whether a file has not been found under another name: only links and nested sources can bring one again."""
-    if not path.is_symlink() and not taken and not linked:
+def _file(entry: "os.DirEntry[str]") -> Iterator[Path | SourceError]:
+    """The file of an entry; nothing for pipes, devices and links to folders."""
+    path = Path(entry.path)
+    try:
+        entry.name.encode()
+        if entry.is_file():
+            yield path
+        elif entry.is_symlink() and not path.exists():
+            yield SourceError(str(path), "is a link that leads nowhere")
+    except UnicodeEncodeError:
+        name = entry.path.encode(errors="surrogateescape").decode(errors="replace")
+        yield SourceError(name, "has a name that is not UTF-8; rename it")
+    except OSError as error:
+        yield SourceError(str(path), why(error))
+
+
+def _is_new(path: Path, root: Path, taken: Sequence[Path], linked: set[Path]) -> bool:
+    """Whether a file was not found before, nor will be where it really is: only links and nested sources repeat one."""
+    is_link = path.is_symlink()
+    if not is_link and not taken and not linked:
         return True
     real = path.resolve()
-    if any(_found(real, before) for before in taken) or real in linked:
+    if real in linked or _is_in(real, taken) or (is_link and _is_in(real, [root])):
         return False
-    if path.is_symlink() and path.resolve() != root:
-        if real.is_relative_to(root) and _found(real, root):
-            return False
+    if is_link:
         linked.add(real)
     return True
 
 
-def _found(real: Path, root: Path) -> bool:
-    """Whether a walk of the root, or the root itself, gives this file or folder."""
-    if real == root:
-        return True
-    if not real.is_relative_to(root):
-        return False
-    inside = real.relative_to(root).parts
-    hidden = any(part.startswith(".") for part in inside)
-    return (
-        not hidden
-        and not any(part.endswith(".clew") for part in inside[:-1])
-        and (real.suffix.lower() in SUFFIXES or real.is_dir())
-    )
+def _is_in(real: Path, roots: Sequence[Path]) -> bool:
+    """Whether one of the roots is this file or folder, or gives it when it is walked."""
+    for root in roots:
+        if real == root:
+            return True
+        if real.is_relative_to(root):
+            inside = real.relative_to(root).parts
+            passed_over = any(part.startswith(".") or part.endswith(".clew") for part in inside)
+            if not passed_over and (real.suffix.lower() in SUFFIXES or real.is_dir()):
+                return True
+    return False

@@ -56,13 +56,17 @@ def check_archive(data: bytes, *, uri: str, what: str) -> None:
     Entries are unpacked as they are checked, because the sizes that an archive states need not be true.
     """
     if data.startswith(_OLE):
-        reason = PROTECTED if _ENCRYPTED in data else f"is not a {what}: it is a file of an older Office; check its name"
+        reason = (
+            PROTECTED if _ENCRYPTED in data else f"is not a {what}: it is a file of an older Office; check its name"
+        )
         raise SourceError(uri, reason)
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             entries = archive.infolist()
             if len(entries) > MAX_ENTRIES:
-                raise SourceError(uri, f"is refused: its archive has {len(entries):,} entries, more than {MAX_ENTRIES:,}")
+                raise SourceError(
+                    uri, f"is refused: its archive has {len(entries):,} entries, more than {MAX_ENTRIES:,}"
+                )
             if any(entry.flag_bits & 0x1 for entry in entries):
                 raise SourceError(uri, PROTECTED)
             _check_total(sum(entry.file_size for entry in entries), len(data), uri=uri)
@@ -112,7 +116,7 @@ def check_xml(chunks: Iterable[bytes], *, uri: str) -> Iterator[int]:
     def entity(_name: str, _is_parameter: int, value: str | None, *_rest: object) -> None:
         nonlocal entities
         entities += 1
-        if entities > MAX_ENTITIES or value is not None and ("&" in value or "%" in value or len(value) > 1000):
+        if entities > MAX_ENTITIES or (value is not None and ("&" in value or "%" in value or len(value) > 1000)):
             raise SourceError(uri, "is refused: its XML declares entities that expand to more than they say")
 
     parser = expat.ParserCreate()

@@ -17,8 +17,11 @@ MAX_NESTED = 5_000  # the time to parse grows with the square of the depth
 _TAG = re.compile(r"<(/?)([a-zA-Z][^\s/>]*)")
 # Elements that end by themselves or by what follows them: a page may leave thousands of them open.
 _CLOSING = frozenset(
-    "area base br col embed hr img input link meta param source track wbr "
-    "p li dt dd tr td th thead tbody tfoot option optgroup rt rp colgroup caption path html head body".split()
+    re.split(
+        r"\s+",
+        "area base br col embed hr img input link meta param source track wbr p li dt dd tr td th thead tbody tfoot "
+        "option optgroup rt rp colgroup caption path html head body",
+    )
 )
 _CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([A-Za-z0-9_.:-]{1,40})""", re.IGNORECASE)
 _XML_CHARSET = re.compile(rb"""^\s*<\?xml[^>]{0,100}?encoding\s*=\s*["']([A-Za-z0-9_.:-]{1,40})""")
@@ -40,7 +43,9 @@ def page_of(text: str, *, uri: str) -> Page:
         try:
             from selectolax.lexbor import LexborHTMLParser
         except ImportError as error:
-            raise DriverMissing("HTML is read by selectolax, which is not here: pip install 'clew[documents]'") from error
+            raise DriverMissing(
+                "HTML is read by selectolax, which is not here: pip install 'clew[documents]'"
+            ) from error
         tree = LexborHTMLParser(text)
         body = tree.body
         blocks = list(flow(_main(body))) if body is not None else []
@@ -85,7 +90,7 @@ def _main(body: "LexborNode") -> "LexborNode":
 def _is_little(blocks: list[Block], body: "LexborNode") -> bool:
     """Whether next to nothing is left of a page: then what looked like navigation is what it says."""
     left = sum(len(block.text.split()) for block in blocks)
-    return left < SMALL and 2 * left < len(body.text(deep=True).split()) <= SMALL or left == 0
+    return left == 0 or 2 * left < len(body.text(deep=True).split()) <= SMALL
 
 
 def _title(tree: "LexborHTMLParser", blocks: list[Block]) -> str:
@@ -117,4 +122,3 @@ def _content(tree: "LexborHTMLParser", name: str) -> str:
         if (attributes.get("name") or attributes.get("property") or "").lower() == name.lower():
             return attributes.get("content") or ""
     return ""
-

@@ -16,8 +16,11 @@ _DIGITS = re.compile(r"\d+")
 _MARKUP = re.compile(r"[#*_|]|</?(?:u|su[bp])>")
 _TAGS = re.compile(r"</?(?:u|su[bp])>|\*\*")
 # pdfium marks a hyphen that it took out at the end of a line; other hyphens there are as they were written.
-_BREAK = re.compile(r"([^\W\d_]+)(?:\ufffe|[-\u2010\u00ad\x02]\s*\r?\n\s*)([^\W\d_]+)")
-_SPACED_BREAK = re.compile(r"([^\W\d_]+)- ([^\W\d_]+)")
+_SEAM = re.compile(r"\ufffe|[-\u2010\u00ad\x02][ \t]*\r?\n[ \t]*")
+_SPACED_SEAM = re.compile(r"- ")
+_LAST = re.compile(r"[^\W\d_]+$")
+_FIRST = re.compile(r"[^\W\d_]+")
+_FAR = 40  # characters that the part of a word before a seam may have
 _COMPOUND = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)+|[^\W\d_]+")
 _HEADING = re.compile(r"(#{1,6})\s+(.*)")
 _ITEM = re.compile(r"([ \t]*)([-*+•●◦▪‣○■]|\d{1,3}[.)])\s+(\S.*)")
@@ -35,9 +38,17 @@ class Breaks:
 
     def joined(self, text: str) -> str:
         """The text with its broken words made whole."""
-        if "\ufffe" in text or "\n" in text:
-            text = _BREAK.sub(lambda m: self.joins.get((m[1], m[2]), m[0]), text)
-        return _SPACED_BREAK.sub(lambda m: self.joins.get((m[1], m[2]), m[0]), text) if "- " in text else text
+        return self._sewn(self._sewn(text, _SEAM), _SPACED_SEAM) if self.joins else text
+
+    def _sewn(self, text: str, seam: re.Pattern[str]) -> str:
+        pieces: list[str] = []
+        at = 0
+        for a, b in _seams(text, seam):
+            whole = self.joins.get((a[0], b[0]))
+            if whole is not None and a.start() >= at:
+                pieces += (text[at : a.start()], whole)
+                at = b.end()
+        return "".join([*pieces, text[at:]])
 
 
 def breaks_of(texts: Sequence[str]) -> Breaks:
@@ -45,11 +56,20 @@ def breaks_of(texts: Sequence[str]) -> Breaks:
 
     What looks like a name or a range (a capital or a digit after the hyphen) keeps it.
     """
-    pairs = {(match[1], match[2]) for text in texts for match in _BREAK.finditer(text)}
+    pairs = {(a[0], b[0]) for text in texts for a, b in _seams(text, _SEAM)}
     if not pairs:
         return Breaks()
     known = {word.casefold() for text in texts for word in _COMPOUND.findall(text)}
     return Breaks({(a, b): _join(a, b, known) for a, b in pairs})
+
+
+def _seams(text: str, seam: re.Pattern[str]) -> Iterator[tuple[re.Match[str], re.Match[str]]]:
+    """The parts of words before and after each seam."""
+    for found in seam.finditer(text):
+        before = _LAST.search(text, max(found.start() - _FAR, 0), found.start())
+        after = _FIRST.match(text, found.end())
+        if before is not None and after is not None:
+            yield before, after
 
 
 def _join(a: str, b: str, known: set[str]) -> str:

@@ -15,16 +15,22 @@ DEEPEST = 150  # elements inside one another; what is deeper is taken as plain t
 MAX_SPAN = 1_000  # columns or rows that one cell may claim, as browsers have it
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _DROPPED = frozenset(
-    "script style noscript template nav head svg canvas iframe object embed audio video map dialog menu "
-    "button select option datalist textarea input -comment link meta title".split()
+    re.split(
+        r"\s+",
+        "script style noscript template nav head svg canvas iframe object embed audio video map dialog menu button "
+        "select option datalist textarea input -comment link meta title",
+    )
 )
 _ROLES = frozenset({"navigation", "banner", "contentinfo", "search", "menu", "menubar", "toolbar", "complementary"})
 _CONTENT = frozenset({"main", "article", "section", "blockquote", "figure", "td", "li"})
 _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _LANGUAGE = re.compile(r"(?:language|lang|highlight-source|brush:)[-\s:]*([\w+#.-]+)")
 _INLINE = frozenset(
-    "-text a abbr acronym b bdi bdo big br cite code data del dfn em font i img ins kbd label mark math output q ruby rb "
-    "rt rp s samp small span strike strong sub sup time tt u var wbr picture source".split()
+    re.split(
+        r"\s+",
+        "-text a abbr acronym b bdi bdo big br cite code data del dfn em font i img ins kbd label mark math output q "
+        "ruby rb rt rp s samp small span strike strong sub sup time tt u var wbr picture source",
+    )
 )
 _BLANK = re.compile(r"[ \t\r\f\v]*\n[ \t\r\f\v]*|[ \t\r\f\v]+")
 
@@ -133,7 +139,9 @@ class _Flow:
         is_first = True
         for block in self._inside(node, depth=depth):
             if block.kind == "paragraph":
-                yield Block("list_item", block.text, level=level if is_first else level + 1, mark=mark if is_first else "")
+                yield Block(
+                    "list_item", block.text, level=level if is_first else level + 1, mark=mark if is_first else ""
+                )
                 is_first = False
             elif block.kind == "list_item" and is_first:
                 yield replace(block, level=max(block.level - 1, 0))

@@ -4,7 +4,6 @@ Its models are in its package, so nothing is fetched; it is an extra because it 
 """
 
 import importlib.util
-import logging
 from collections.abc import Iterator
 from functools import cache
 from pathlib import PurePath
@@ -40,17 +39,16 @@ def picture(data: bytes, *, uri: str, name: str) -> Document:
     if not has_ocr():
         raise SourceError(uri, MISSING)
     with sealed(uri, what="picture"):
-        import cv2
-
         frames = _frames(data)
         if not frames:
             raise SourceError(uri, "is not a picture that can be read: it is broken, or too large")
-        turned = [cv2.cvtColor(frame, cv2.COLOR_GRAY2BGR) if frame.ndim == 2 else frame for frame in frames]
-    blocks = [block for page, frame in enumerate(turned, 1) for block in recognised(frame, uri=uri, page=page)]
+    blocks = [block for page, frame in enumerate(frames, 1) for block in recognised(frame, uri=uri, page=page)]
     if not blocks:
         raise SourceError(uri, "is a picture in which no text is recognised")
     meta = {"pages": len(frames), "extraction": "ocr"}
-    return document(Page(blocks, title_of(name), meta), uri=uri, name=name, source_format=PurePath(name).suffix[1:].lower())
+    return document(
+        Page(blocks, title_of(name), meta), uri=uri, name=name, source_format=PurePath(name).suffix[1:].lower()
+    )
 
 
 def recognised(pixels: Pixels, *, uri: str, page: int) -> Iterator[Block]:
@@ -82,8 +80,7 @@ def _engine() -> Any:
         from rapidocr import RapidOCR
     except ImportError as error:
         raise DriverMissing("pictures are read by rapidocr, which is not here: pip install 'clew[ocr]'") from error
-    logging.getLogger("RapidOCR").setLevel(logging.ERROR)
-    return RapidOCR()
+    return RapidOCR(params={"Global.log_level": "error"})
 
 
 def _upright(pixels: Pixels, boxes: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -110,7 +107,7 @@ def _is_turned(pixels: Pixels, low: NDArray[np.float64], top: NDArray[np.float64
     if not cut.size:
         return False
     said = _engine()(cut, use_det=False, use_cls=True, use_rec=False)
-    results = getattr(said, "cls_res", None)
+    results: Any = getattr(said, "cls_res", None)
     return bool(results) and str(results[0][0]) == "180"
 
 

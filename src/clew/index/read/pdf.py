@@ -8,7 +8,9 @@ with the raw ones, and the Document says of which pages it is not.
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +30,9 @@ PICTURE_ONLY = 20  # characters; a page with a picture and fewer of them is a sc
 DPI = 150  # of the picture of a page that is given to OCR
 _WORD = re.compile(r"[^\W_]+")
 _RIGHT_TO_LEFT = re.compile(r"[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
-_NO_TITLE = re.compile(r"untitled|(?:microsoft \w+ - )?.*\.(?:docx?|pptx?|xlsx?|tex|dvi|indd|qxd|pdf|ps)$|\W*$", re.IGNORECASE)
+_NO_TITLE = re.compile(
+    r"untitled|.*\.(?:docx?|pptx?|xlsx?|tex|dvi|indd|qxd|pdf|ps|png|jpe?g|tiff?)$|[\W\d]*$", re.IGNORECASE
+)
 _PASSWORD = 4  # pdfium's number for it
 _pdfium = Lock()  # the library keeps its state in one place and may not be used by two threads at once
 
@@ -55,7 +59,9 @@ def pdf(data: bytes, *, uri: str, name: str) -> Document:
     raw = _raw(data, uri=uri)
     spoken = [page for page in range(len(raw.texts)) if page not in set(raw.pictures)]
     if not spoken and not has_ocr():
-        raise SourceError(uri, "is scanned: its pages are pictures with no text in them; pip install 'clew[ocr]' reads them")
+        raise SourceError(
+            uri, "is scanned: its pages are pictures with no text in them; pip install 'clew[ocr]' reads them"
+        )
     marked = _marked(data, uri=uri) if spoken else _Marked()
     kept = running(raw.texts)
     breaks = breaks_of(raw.texts)
@@ -86,7 +92,7 @@ def agrees(raw: str, structured: str, *, ordered: bool = False) -> bool:
     there, here = _WORD.findall(raw), _WORD.findall(structured)
     if _share(there, here) < AGREEMENT:
         return False
-    return not ordered or _share(list(zip(there, there[1:], strict=False)), list(zip(here, here[1:], strict=False))) >= ORDER
+    return not ordered or _share(list(pairwise(there)), list(pairwise(here))) >= ORDER
 
 
 def _share(wanted: Sequence[Any], found: Sequence[Any]) -> float:
@@ -116,25 +122,22 @@ def _raw(data: bytes, *, uri: str) -> _Raw:
         return _Raw(texts, pictures, "" if _NO_TITLE.match(title) else title)
 
 
-class _opened:
-    """A PDF that is open for as long as the block runs."""
-
-    def __init__(self, data: bytes, *, uri: str) -> None:
-        try:
-            import pypdfium2 as pdfium
-        except ImportError as error:
-            raise DriverMissing("PDF is read by pypdfium2, which is not here: pip install 'clew[documents]'") from error
-        try:
-            self._file = pdfium.PdfDocument(data)
-        except pdfium.PdfiumError as error:
-            is_locked = getattr(error, "err_code", None) == _PASSWORD or "password" in str(error).lower()
-            raise SourceError(uri, PROTECTED if is_locked else "is not a PDF that can be read: it is broken") from error
-
-    def __enter__(self) -> "pdfium.PdfDocument":
-        return self._file
-
-    def __exit__(self, *_error: object) -> None:
-        self._file.close()
+@contextmanager
+def _opened(data: bytes, *, uri: str) -> Iterator["pdfium.PdfDocument"]:
+    """The PDF, open for as long as the block runs."""
+    try:
+        import pypdfium2 as pdfium
+    except ImportError as error:
+        raise DriverMissing("PDF is read by pypdfium2, which is not here: pip install 'clew[documents]'") from error
+    try:
+        file = pdfium.PdfDocument(data)
+    except pdfium.PdfiumError as error:
+        is_locked = getattr(error, "err_code", None) == _PASSWORD
+        raise SourceError(uri, PROTECTED if is_locked else "is not a PDF that can be read: it is broken") from error
+    try:
+        yield file
+    finally:
+        file.close()
 
 
 def _has_picture(page: "pdfium.PdfPage") -> bool:

@@ -28,7 +28,9 @@ _RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationship
 def is_vast(data: bytes, *, uri: str) -> bool:
     """Whether any sheet of the workbook spans more cells than Docling should be given."""
     with sealed(uri, what="workbook"), zipfile.ZipFile(io.BytesIO(data)) as archive:
-        parts = [entry for entry in archive.infolist() if "worksheets/" in entry.filename and entry.filename.endswith("xml")]
+        parts = [
+            entry for entry in archive.infolist() if "worksheets/" in entry.filename and entry.filename.endswith("xml")
+        ]
         return any(entry.file_size > VAST_BYTES or _area(archive, entry) > VAST for entry in parts)
 
 
@@ -88,7 +90,9 @@ def _dated(archive: zipfile.ZipFile) -> Sequence[bool]:
     return [style.get("numFmtId", "") in dates for style in styles]
 
 
-def _rows(file: IO[bytes], shared: Sequence[str], dated: Sequence[bool], *, sheet: str, uri: str) -> Iterator[list[str]]:
+def _rows(
+    file: IO[bytes], shared: Sequence[str], dated: Sequence[bool], *, sheet: str, uri: str
+) -> Iterator[list[str]]:
     room = MOST_CELLS
     for row in _ended(file, "row"):
         cells: list[str] = []
@@ -106,17 +110,11 @@ def _rows(file: IO[bytes], shared: Sequence[str], dated: Sequence[bool], *, shee
 
 def _ended(file: IO[bytes], name: str) -> Iterator[ElementTree.Element]:
     """Each element of that name when it is complete; it is forgotten afterwards."""
-    events = ElementTree.iterparse(file, events=("start", "end"))
-    parents: list[ElementTree.Element] = []
-    for event, element in events:
-        if event == "start":
-            parents.append(element)
-            continue
-        parents.pop()
-        if _local(element) == name:
+    ending = f"}}{name}"
+    for _, element in ElementTree.iterparse(file):
+        if element.tag.endswith(ending) or element.tag == name:
             yield element
-            if parents:
-                parents[-1].clear()
+            element.clear()
 
 
 def _value(cell: ElementTree.Element, shared: Sequence[str], dated: Sequence[bool]) -> str:
@@ -144,9 +142,14 @@ def _date(serial: float) -> str:
 
 def _text(element: ElementTree.Element) -> str:
     """The text of a string, its runs joined; how it is pronounced is left out."""
-    said = [child for child in element.iter() if _local(child) == "rPh"]
-    skipped = {id(text) for reading in said for text in reading.iter()}
-    return "".join(t.text or "" for t in element.iter() if _local(t) == "t" and id(t) not in skipped)
+    texts = []
+    for child in element:
+        kind = _local(child)
+        if kind == "t":
+            texts.append(child.text or "")
+        elif kind != "rPh":
+            texts.append(_text(child))
+    return "".join(texts)
 
 
 def _column(letters: str) -> int:

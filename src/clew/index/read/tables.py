@@ -19,7 +19,7 @@ def tables(rows: Iterable[Row], *, header: int = 1, page: int | None = None, pie
     head = _head(filled[:header])
     body = [row for row in filled[header:] if row]
     width = max(map(len, (head, *body)), default=0)
-    if not width or not any(head) and not body:
+    if not any(head) and not body:
         return
     head += [""] * (width - len(head))
     if sum(map(len, head)) + 3 * width <= piece:

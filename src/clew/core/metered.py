@@ -1,0 +1,93 @@
+"""Models that pay for what they are asked, and stop before the purse is empty: the same protocols around another."""
+
+from collections.abc import Sequence
+
+from clew.core.cost import Purse
+from clew.core.protocols import LLM, Embedder, LLMFailure, Role, Usage
+from clew.core.types import Matrix
+
+
+class MeteredEmbedder:
+    """An embedder; a call that could pass the purse's limit raises CostLimit and is not made."""
+
+    def __init__(self, embedder: Embedder, purse: Purse) -> None:
+        self._embedder = embedder
+        self._purse = purse
+        self.name = embedder.name
+        self.dim = embedder.dim
+        self.max_tokens = embedder.max_tokens
+        self.min_similarity = embedder.min_similarity
+
+    def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
+        """One unit row a text, in order."""
+        reserved = self._purse.reserve(self.name, list(texts))
+        tokens = 0
+        try:
+            vectors = self._embedder.embed(texts, role=role)
+            tokens = sum(self._embedder.count(texts))
+            return vectors
+        finally:
+            self._purse.settle(reserved, self.name, input=tokens)
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """How many tokens of the model each text has."""
+        return self._embedder.count(texts)
+
+
+class MeteredLLM:
+    """A language model; a call that could pass the purse's limit raises CostLimit and is not made."""
+
+    def __init__(self, llm: LLM, purse: Purse) -> None:
+        self._llm = llm
+        self._purse = purse
+        self.name = llm.name
+
+    @property
+    def usage(self) -> Usage:
+        """What all calls so far took."""
+        return self._llm.usage
+
+    def complete(self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0) -> str:
+        """The model's answer."""
+        reserved = self._purse.reserve(self.name, [system + prompt], output=max_tokens)
+        before = self._llm.usage
+        try:
+            return self._llm.complete(prompt, system=system, max_tokens=max_tokens, temperature=temperature)
+        finally:
+            self._settle(reserved, before)
+
+    def complete_many(
+        self,
+        prompts: Sequence[str],
+        *,
+        system: str = "",
+        max_tokens: int = 300,
+        temperature: float = 0.0,
+        max_concurrent: int = 5,
+    ) -> list[str | LLMFailure]:
+        """One answer or failure a prompt; paid for `max_concurrent` at a time, so that the purse lasts longer."""
+        answers: list[str | LLMFailure] = []
+        for start in range(0, len(prompts), max_concurrent):
+            few = prompts[start : start + max_concurrent]
+            reserved = self._purse.reserve(self.name, [system + prompt for prompt in few], output=max_tokens)
+            before = self._llm.usage
+            try:
+                answers += self._llm.complete_many(
+                    few,
+                    system=system,
+                    max_tokens=max_tokens,
+                    temperature=temperature,
+                    max_concurrent=max_concurrent,
+                )
+            finally:
+                self._settle(reserved, before)
+        return answers
+
+    def _settle(self, reserved: float, before: Usage) -> None:
+        after = self._llm.usage
+        self._purse.settle(
+            reserved,
+            self.name,
+            input=after.input_tokens - before.input_tokens,
+            output=after.output_tokens - before.output_tokens,
+        )

@@ -1,0 +1,136 @@
+"""The write path as the engine calls it: files become sources, settings a recipe, and every call is paid for."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from clew.core.cost import Price, Purse
+from clew.core.errors import SourceError
+from clew.core.ids import document_id
+from clew.core.metered import MeteredEmbedder, MeteredLLM
+from clew.core.protocols import LLM, Embedder, Store
+from clew.core.report import Failure, Plan, Report, Watcher
+from clew.core.settings import Settings
+from clew.core.types import Document, DocumentRecord
+from clew.index import backfill, pipeline
+from clew.index.plan import Estimating, plan
+from clew.index.read import read
+from clew.index.read.address import uri_of
+from clew.index.read.files import find
+from clew.index.read.given import prepared
+from clew.index.read.source import stamp
+from clew.index.recipe import recipe, summarise
+from clew.index.take import Source
+
+Sources = Iterable[Source | SourceError]
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What the write path works with; addresses of files start from `root`."""
+
+    store: Store
+    embedder: Embedder
+    llm: LLM | None
+    settings: Settings
+    root: Path
+
+    def purse(self, limit: float | None = None) -> Purse:
+        """An empty account at the prices of the settings."""
+        prices = {self.embedder.name: Price(self.settings.embedder.price)}
+        if self.llm:
+            prices[self.llm.name] = Price(self.settings.llm.input_price, self.settings.llm.output_price)
+        return Purse(prices, limit)
+
+
+def add_files(
+    desk: Desk, paths: Sequence[Path], *, sync: bool, max_cost: float | None, watch: Watcher | None
+) -> Report:
+    """What was added of files and folders, and with `sync` how many documents were dropped that had vanished."""
+    total = sum(1 for _ in find(paths)) if watch else None
+    report = add(desk, _from_files(desk, paths), total=total, max_cost=max_cost, watch=watch)
+    gone = vanished(desk, paths) if sync and not report.stopped else []
+    return replace(report, dropped=desk.store.drop([each.id for each in gone]) if gone else 0)
+
+
+def add_documents(
+    desk: Desk, documents: Iterable[Document], *, max_cost: float | None, watch: Watcher | None
+) -> Report:
+    """What was added of documents that a program made."""
+    sources = (Source(each.id, each.uri or each.id, partial(prepared, each)) for each in documents)
+    return add(desk, sources, total=None, max_cost=max_cost, watch=watch)
+
+
+def add(desk: Desk, sources: Sources, *, total: int | None, max_cost: float | None, watch: Watcher | None) -> Report:
+    """What was added of the sources, what it cost, and what the models failed at on the way."""
+    purse = desk.purse(max_cost)
+    noted: list[Failure] = []
+    made = recipe(
+        desk.settings.ingestion,
+        embedder=MeteredEmbedder(desk.embedder, purse),
+        llm=MeteredLLM(desk.llm, purse) if desk.llm else None,
+        window=desk.settings.llm.window,
+        store=desk.store,
+        complain=noted.append,
+    )
+    try:
+        report = pipeline.add(sources, store=desk.store, recipe=made, total=total, watch=watch)
+    finally:
+        desk.store.flush()
+    return replace(report, noted=tuple(noted), cost=purse.spent)
+
+
+def plan_files(desk: Desk, paths: Sequence[Path], *, sync: bool) -> Plan:
+    """What adding the files and folders would do; nothing is asked or stored."""
+    model = Estimating(desk.llm) if desk.llm else None
+    return plan(
+        _from_files(desk, paths),
+        store=desk.store,
+        recipe=recipe(
+            desk.settings.ingestion,
+            embedder=desk.embedder,
+            llm=model,
+            window=desk.settings.llm.window,
+            store=desk.store,
+            complain=lambda _: None,
+        ),
+        model=model,
+        purse=desk.purse(),
+        vanished=[each.uri for each in vanished(desk, paths)] if sync else (),
+    )
+
+
+def fill(desk: Desk, *, max_cost: float | None, watch: Watcher | None) -> Report:
+    """Which documents without a summary were given one."""
+    purse = desk.purse(max_cost)
+    noted: list[Failure] = []
+    llm = MeteredLLM(desk.llm, purse) if desk.llm else None
+    report = backfill.backfill(
+        store=desk.store,
+        embedder=MeteredEmbedder(desk.embedder, purse),
+        summarise=partial(summarise, llm=llm, complain=noted.append),
+        watch=watch,
+    )
+    desk.store.flush()
+    return replace(report, noted=tuple(noted), cost=purse.spent)
+
+
+def vanished(desk: Desk, paths: Sequence[Path]) -> list[DocumentRecord]:
+    """The documents whose files stood below one of the folders and are there no more."""
+    folders = [f"{uri_of(path, desk.root)}/".removeprefix("./") for path in paths if path.is_dir()]
+    return [
+        each
+        for each in desk.store.documents()
+        if any(each.uri.startswith(folder) for folder in folders) and not (desk.root / each.uri).exists()
+    ]
+
+
+def _from_files(desk: Desk, paths: Sequence[Path]) -> Iterator[Source | SourceError]:
+    limit = desk.settings.ingestion.max_file_bytes
+    for path in find(paths):
+        if isinstance(path, SourceError):
+            yield path
+            continue
+        uri = uri_of(path, desk.root)
+        yield Source(document_id(uri), uri, partial(read, path, uri=uri, max_bytes=limit), stamp(path))

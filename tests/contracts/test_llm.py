@@ -1,0 +1,260 @@
+"""What every LLM must do, asked through the protocol alone, also of a model behind a real server on loopback."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clew.core.errors import DriverFailed, SettingsError
+from clew.core.protocols import LLM, LLMFailure
+from clew.drivers.llm.cached import CachedLLM
+from clew.drivers.llm.model import ModelLLM
+from clew.drivers.llm.scripted import Scripted
+
+KINDS = ("scripted", "cached", "function", "http")
+Speak = Callable[[str], str]  # a model that refuses raises Refuses
+MakeLLM = Callable[[Speak], LLM]
+
+
+class Refuses(Exception):
+    """The model's own refusal, which each kind of model says in its own way."""
+
+
+@pytest.fixture(params=KINDS)
+def make_llm(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeLLM]:
+    """Makes an LLM of each kind around a function."""
+    if request.param in ("scripted", "cached"):
+        yield lambda speak: scripted(speak, tmp_path if request.param == "cached" else None)
+    elif request.param == "function":
+        monkeypatch.setattr(pytest.importorskip("pydantic_ai").models, "ALLOW_MODEL_REQUESTS", False)
+        yield function_model
+    else:
+        pytest.importorskip("pydantic_ai")
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        with served() as (url, speakers):
+
+            def make(speak: Speak) -> LLM:
+                speakers.append(speak)
+                return ModelLLM(f"model-{len(speakers) - 1}", url=url, timeout=30)
+
+            yield make
+
+
+def scripted(speak: Speak, folder: Path | None) -> LLM:
+    def answer(prompt: str) -> str:
+        try:
+            return speak(prompt)
+        except Refuses as refusal:
+            raise DriverFailed(f"refused: {refusal}") from None
+
+    return Scripted(answer) if folder is None else CachedLLM(Scripted(answer), folder / "answers.db")
+
+
+def function_model(speak: Speak) -> LLM:
+    from pydantic_ai.exceptions import ModelHTTPError
+    from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, UserPromptPart
+    from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+    async def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        part = messages[-1].parts[-1]
+        assert isinstance(part, UserPromptPart)
+        try:
+            return ModelResponse([TextPart(await asyncio.to_thread(speak, str(part.content)))])
+        except Refuses as refusal:
+            raise ModelHTTPError(400, "function", {"message": str(refusal)}) from None
+
+    return ModelLLM.wrap(FunctionModel(answer))
+
+
+@contextmanager
+def served() -> Iterator[tuple[str, list[Speak]]]:
+    """An OpenAI-compatible server and the functions that speak there, by their place in the list."""
+    speakers: list[Speak] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            body: dict[str, Any]
+            try:
+                text = speakers[int(asked["model"].partition("-")[2])](asked["messages"][-1]["content"])
+                choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
+                tokens = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
+                body = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
+                status, body["usage"] = 200, tokens
+            except Refuses as refusal:
+                status, body = 400, {"error": {"message": str(refusal)}}
+            data = json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+            """Says nothing."""
+
+    class Server(ThreadingHTTPServer):
+        request_queue_size = 64
+
+    with Server(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/v1", speakers
+        server.shutdown()
+        thread.join()
+
+
+def test_an_answer_comes_back_and_is_counted(make_llm: MakeLLM) -> None:
+    llm = make_llm(lambda prompt: f"heard {prompt}")
+    assert llm.name
+    assert (llm.usage.calls, llm.usage.input_tokens, llm.usage.output_tokens) == (0, 0, 0)
+    assert llm.complete("first") == "heard first"
+    assert llm.complete("second", system="be brief", max_tokens=9, temperature=0.5) == "heard second"
+    assert llm.usage.calls == 2
+    assert llm.usage.input_tokens > 0
+    assert llm.usage.output_tokens > 0
+    assert llm.usage.cached == 0
+
+
+def test_any_text_goes_there_and_back(make_llm: MakeLLM) -> None:
+    llm = make_llm(lambda prompt: prompt)
+    for text in (
+        "ein Schlüssel für Zoë",
+        "鍵を回す者は誰か",
+        "🗝️ <b>&amp;</b> {x} %s \\n",
+        "line\nline\r\n\ttab",
+        "x" * 100_000,
+    ):
+        assert llm.complete(text) == text
+
+
+def test_an_empty_answer_is_an_answer(make_llm: MakeLLM) -> None:
+    llm = make_llm(lambda _: "")
+    assert llm.complete("anything?") == ""
+    assert llm.complete_many(["a", "b"]) == ["", ""]
+
+
+def test_a_failure_raises(make_llm: MakeLLM) -> None:
+    def refuse(prompt: str) -> str:
+        raise Refuses("not in the mood")
+
+    llm = make_llm(refuse)
+    with pytest.raises(DriverFailed, match="not in the mood"):
+        llm.complete("please")
+    assert llm.usage.calls == 0
+
+
+def test_many_keep_their_order(make_llm: MakeLLM) -> None:
+    last = threading.Event()
+
+    def speak(prompt: str) -> str:
+        if prompt == "0":  # the first answers when the last has
+            assert last.wait(20)
+        if prompt == "19":
+            last.set()
+        return f"re {prompt}"
+
+    llm = make_llm(speak)
+    assert llm.complete_many([str(n) for n in range(20)]) == [f"re {n}" for n in range(20)]
+    assert llm.usage.calls == 20
+    assert llm.complete_many([]) == []
+
+
+def test_one_failure_does_not_stop_the_rest(make_llm: MakeLLM) -> None:
+    def speak(prompt: str) -> str:
+        if int(prompt) % 3 == 0:
+            raise Refuses(f"no {prompt}")
+        return prompt
+
+    llm = make_llm(speak)
+    answers = llm.complete_many([str(n) for n in range(10)], max_concurrent=4)
+    for n, answer in enumerate(answers):
+        if n % 3:
+            assert answer == str(n)
+        else:
+            assert isinstance(answer, LLMFailure)
+            assert f"no {n}" in answer.reason
+    assert llm.usage.calls == 6
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_so_many_at_once_and_never_more(make_llm: MakeLLM, most: int) -> None:
+    lock = threading.Lock()
+    meeting = threading.Barrier(most)  # passed only by that many together
+    now = peak = 0
+
+    def speak(prompt: str) -> str:
+        nonlocal now, peak
+        with lock:
+            now += 1
+            peak = max(peak, now)
+        meeting.wait(20)
+        with lock:
+            now -= 1
+        return "met"
+
+    assert make_llm(speak).complete_many([str(n) for n in range(9)], max_concurrent=most) == ["met"] * 9
+    assert peak == most
+
+
+def test_what_cannot_be_asked_is_refused_at_the_door(make_llm: MakeLLM) -> None:
+    asked: list[str] = []
+
+    def speak(prompt: str) -> str:
+        asked.append(prompt)
+        return "yes"
+
+    llm = make_llm(speak)
+    with pytest.raises(SettingsError, match="max_tokens is 0"):
+        llm.complete("a", max_tokens=0)
+    with pytest.raises(SettingsError, match="temperature"):
+        llm.complete("a", temperature=float("nan"))
+    with pytest.raises(SettingsError, match="max_concurrent is 0"):
+        llm.complete_many(["a", "b"], max_concurrent=0)
+    with pytest.raises(SettingsError, match="max_tokens is -1"):
+        llm.complete_many(["a", "b"], max_tokens=-1)
+    assert asked == []
+
+
+def test_it_works_inside_a_running_event_loop(make_llm: MakeLLM) -> None:
+    llm = make_llm(lambda prompt: prompt.upper())
+
+    async def main() -> list[object]:
+        return [
+            llm.complete("a"),
+            llm.complete_many(["b", "c"]),
+            *await asyncio.gather(
+                asyncio.to_thread(llm.complete, "d"), asyncio.to_thread(llm.complete_many, ["e", "f"])
+            ),
+        ]
+
+    wanted = ["A", ["B", "C"], "D", ["E", "F"]]
+    assert asyncio.run(main()) == wanted
+    assert asyncio.run(main()) == wanted  # another loop, the same connections
+
+
+def test_many_threads_share_it(make_llm: MakeLLM) -> None:
+    llm = make_llm(lambda prompt: f"re {prompt}")
+    wrong: list[str] = []
+
+    def work(mine: int) -> None:
+        for n in range(10):
+            answer = llm.complete(f"{mine}/{n}")
+            if answer != f"re {mine}/{n}":
+                wrong.append(answer)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert llm.usage.calls == 80

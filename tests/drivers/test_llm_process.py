@@ -1,0 +1,125 @@
+"""A model in a program that forks, and one that is interrupted while its server hangs."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from clew.drivers.llm.model import ModelLLM
+
+pytest.importorskip("pydantic_ai")
+
+
+class Server(ThreadingHTTPServer):
+    """Says its replies, then hangs."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.replies: list[str] = []
+        self.asked = 0
+        self.lock = threading.Lock()
+        self.over = threading.Event()
+        self.url = f"http://127.0.0.1:{self.server_port}/v1"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Says nothing: clients that hang up are meant to."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        with self.server.lock:
+            self.server.asked += 1
+            text = self.server.replies.pop(0) if self.server.replies else None
+        if text is None:
+            self.server.over.wait(60)
+            return
+        choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
+        body = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        self.wfile.write(json.dumps(body).encode())
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        """Says nothing."""
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with Server() as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server
+        server.over.set()
+        server.shutdown()
+        thread.join()
+
+
+PROGRAM = """
+import os, sys
+from clew.drivers.llm.model import ModelLLM
+llm = ModelLLM("m", url=sys.argv[1])
+print(llm.complete("parent"), flush=True)
+if hasattr(os, "fork"):
+    if child := os.fork():
+        os.waitpid(child, 0)
+    else:
+        print(*llm.complete_many(["child", "child"]), flush=True)
+        sys.exit()
+try:
+    llm.complete_many([str(n) for n in range(50)], max_concurrent=3)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_a_program_that_forks_and_is_interrupted(server: Server) -> None:
+    forks = 2 if hasattr(os, "fork") else 0
+    server.replies = ["one", *["two"] * forks]
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", PROGRAM, server.url]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
+        for _ in range(6000):
+            if server.asked == forks + 4:
+                break
+            time.sleep(0.01)
+        program.send_signal(signal.SIGINT)
+        out, err = program.communicate(timeout=30)  # a request would hang for 60
+    assert (out, err) == ("one\n" + "two two\n" * (forks // 2) + "interrupted\n", "")
+    assert program.returncode == 0
+    assert server.asked == forks + 4
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="a thread cannot be sent a signal on Windows")
+def test_after_an_interrupt_nothing_is_tried_again(server: Server) -> None:
+    llm = ModelLLM("m", url=server.url)
+    main = threading.get_ident()
+
+    def interrupt() -> None:
+        while server.asked < 2:
+            time.sleep(0.01)
+        signal.pthread_kill(main, signal.SIGINT)
+
+    helper = threading.Thread(target=interrupt)
+    helper.start()
+    with pytest.raises(KeyboardInterrupt):
+        llm.complete_many(list("abcdef"), max_concurrent=2)
+    helper.join()
+    for thread in threading.enumerate():
+        if thread.name.startswith("clew-llm-") and thread.name != "clew-llm-loop":
+            thread.join(20)  # their requests are cancelled, or this would take 60 s
+            assert not thread.is_alive()
+    assert server.asked == 2

@@ -1,9 +1,11 @@
 """Small chunks are joined and poor ones left out, when asked for."""
 
+from itertools import accumulate
+
 import pytest
 
 from clew.core.types import Chunk, Document
-from clew.index.chunk.paragraphs import paragraphs
+from clew.index.chunk.build import build, cuts_of
 from clew.index.chunk.quality import characters, drop_poor, merge_small
 from clew.index.chunk.structure import structure
 from clew.index.read.markdown import markdown
@@ -12,7 +14,9 @@ from clew.index.read.markdown import markdown
 def document_of(*sizes: int) -> tuple[Document, list[Chunk]]:
     """A text of paragraphs of these sizes, and a chunk of each."""
     document = markdown("\n\n".join("x" * size for size in sizes), uri="a", name="a.md")
-    return document, paragraphs(max_tokens=max(sizes), overlap_tokens=0, count=characters)(document)
+    starts = [0, *accumulate(size + 2 for size in sizes)]
+    spans = [(start, start + size) for start, size in zip(starts, sizes, strict=False)]
+    return document, build(document, cuts_of(document, spans), headings=True)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
 
 import pytest
 
@@ -12,6 +13,7 @@ from clew.index.chunk import chunker
 from clew.index.chunk.blocks import blocks
 from clew.index.chunk.quality import characters
 from clew.index.chunk.structure import structure
+from clew.index.read import Reader
 from clew.index.read.code import code
 from clew.index.read.markdown import markdown
 from clew.index.read.plain import plain
@@ -50,10 +52,8 @@ def test_case_2_12_order_under_a_heading_is_that_of_the_document(size: int) -> N
 
 
 @pytest.mark.parametrize(("reader", "name"), [(markdown, "a.md"), (plain, "a.txt")])
-def test_case_2_15_markdown_and_text_go_through_structure(reader: type, name: str) -> None:
-    document = markdown("Title\n=====\n\nFirst.\n\nOther\n=====\n\nSecond.\n", uri=name, name=name)
-    if reader is plain:
-        document = plain(document.text, uri=name, name=name)
+def test_case_2_15_markdown_and_text_go_through_structure(reader: Reader, name: str) -> None:
+    document = reader("Title\n=====\n\nFirst.\n\nOther\n=====\n\nSecond.\n", uri=name, name=name)
     chunks = chunker(IngestionConfig(chunk_size=100, chunk_overlap=0), characters)(document)
     assert [chunk.headings for chunk in chunks] == [("Title",), ("Other",)]
 
@@ -138,7 +138,7 @@ def test_code_inside_an_item_is_not_cut() -> None:
 def test_overlap_is_of_whole_sentences_inside_a_section() -> None:
     sentences = [f"Sentence number {n:02}." for n in range(12)]
     chunks = chunks_of("# A\n\n" + " ".join(sentences) + "\n\n# B\n\nOther words.", size=70, overlap=25)
-    for before, after in zip(chunks, chunks[1:-1], strict=False):
+    for before, after in pairwise(chunks[:-1]):
         shared = before.text[after.start - before.start :]
         assert shared in sentences
     assert chunks[-1].text == "# B\n\nOther words."

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from clew.core.errors import DriverFailed
+from clew.core.errors import DriverFailed, NotFound
 from clew.core.ids import digest
 from clew.core.protocols import LLM, Embedder, Enricher, Store
 from clew.core.report import Failure
@@ -48,6 +48,9 @@ def _enricher(config: IngestionConfig, llm: LLM | None, window: int, store: Stor
         return placed()
 
     def recall(doc_id: str) -> dict[str, str]:
-        return contexts_of(store.chunks(doc_id))
+        try:
+            return contexts_of(store.chunks(doc_id))
+        except NotFound:  # it is new
+            return {}
 
     return contextual(llm, recall=recall, complain=complain, max_concurrent=config.max_concurrent, window=window)

@@ -72,6 +72,7 @@ def connect(folder: Path | None) -> sqlite3.Connection:
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute("PRAGMA cache_size = -16000")
+            connection.execute("PRAGMA mmap_size = 1073741824")  # a hit reads a few rows all over a large file
         except BaseException:
             connection.close()
             raise

@@ -100,7 +100,7 @@ def assemble(blocks: Iterable[Block]) -> tuple[str, tuple[Section, ...]]:
             opened.append((at, "", above[-1][1] if above else None, page))
         at += len(spelled)
         before = block.kind
-    ends = [start for start, *_ in opened[1:]] + [at]
+    ends = [start for start, *_ in opened[1:]] + [at] * bool(opened)
     sections = tuple(
         Section(start, end, label, parent, page=on)
         for (start, label, parent, on), end in zip(opened, ends, strict=True)

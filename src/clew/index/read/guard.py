@@ -9,6 +9,7 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from xml.parsers import expat
 
 from clew.core.errors import ClewError, SourceError
@@ -25,6 +26,15 @@ _XML = (".xml", ".rels", ".vml", ".xhtml", ".opf", ".ncx", ".html", ".htm")
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
 PROTECTED = "is password-protected; save a copy without a password and add that"
+
+
+def state(path: Path) -> tuple[int, ...]:
+    """What changes when a file is written to or replaced; empty where it cannot be looked at."""
+    try:
+        status = path.stat()
+    except (OSError, ValueError):
+        return ()
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 @contextmanager

@@ -17,7 +17,7 @@ _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _DROPPED = frozenset(
     re.split(
         r"\s+",
-        "script style noscript template nav head svg canvas iframe object embed audio video map dialog menu button "
+        "script style noscript template head svg canvas iframe object embed audio video map dialog button "
         "select option datalist textarea input -comment link meta title",
     )
 )
@@ -85,6 +85,8 @@ class _Flow:
         if self._everything:
             return False
         if (attributes.get("role") or "") in _ROLES:
+            return True
+        if tag in ("nav", "menu"):
             return True
         if tag in ("footer", "aside"):
             return not self._content

@@ -50,17 +50,24 @@ def _head(rows: Sequence[Row]) -> list[str]:
 
 
 def _pieces(head: Row, body: Sequence[Row], *, page: int | None, piece: int) -> Iterator[Block]:
-    top = f"{pipe(head)}\n{pipe('-' for _ in head)}"
-    lines: list[str] = []
-    size = len(top)
+    named = max((at for at, cell in enumerate(head, 1) if cell), default=0)
+    top = len(pipe(head[:named])) + 4 * named
+    rows: list[Row] = []
+    size = top
     for row in body:
-        line = pipe(row)
-        if lines and size + len(line) > piece:
-            yield Block("table", "\n".join([top, *lines]), page=page)
-            lines, size = [], len(top)
-        lines.append(line)
-        size += len(line) + 1
-    yield Block("table", "\n".join([top, *lines]), page=page)
+        line = 3 * len(row) + sum(map(len, row)) + 2
+        if rows and size + line > piece:
+            yield _piece(head, named, rows, page)
+            rows, size = [], top
+        rows.append(row)
+        size += line
+    yield _piece(head, named, rows, page)
+
+
+def _piece(head: Row, named: int, rows: Sequence[Row], page: int | None) -> Block:
+    """One pipe table: the header as wide as it has names or the rows have cells."""
+    top = head[: max([named, 1, *map(len, rows)])]
+    return Block("table", "\n".join(map(pipe, [top, ["-"] * len(top), *rows])), page=page)
 
 
 def _groups(head: Row, body: Sequence[Row], *, piece: int) -> Iterator[tuple[Row, list[Row]]]:

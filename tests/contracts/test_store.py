@@ -633,13 +633,12 @@ FILTERS = {
 @pytest.mark.parametrize("name", FILTERS)
 def test_filters_admit_what_they_say(make_store: MakeStore, name: str) -> None:
     store, rng, where = make_store(), np.random.default_rng(11), FILTERS[name]
-    kept = [random_bundle(rng, f"d{n}") for n in range(30)]
+    kept = [random_bundle(rng, f"d{n}") for n in range(20)]
     kept += [bundle("on", ["anchor bell"], meta={"on": True}), bundle("edge", ["anchor bell"], at=EARLY)]
     for each in kept:
         put(store, each)
-    for seed in range(3):
-        same(store, kept, where=where, seed=seed)
-        same(store, kept, where=where, seed=seed, k=100)
+    same(store, kept, where=where, seed=1)
+    same(store, kept, where=where, seed=2, k=100)
 
 
 def test_a_chunk_says_more_of_itself_than_its_document(make_store: MakeStore) -> None:

@@ -7,7 +7,7 @@ import pytest
 from clew.core.errors import SourceError
 from clew.core.types import Document
 from clew.index.read import ocr, pdf
-from clew.index.read.lines import breaks_of, raw_blocks, running, structured_blocks, without
+from clew.index.read.lines import breaks_of, edges, raw_blocks, running, structured_blocks, without
 
 Line = tuple[int, str]  # size of the type, words
 PICTURE = b"q 200 0 0 100 50 50 cm BI /W 1 /H 1 /CS /G /BPC 8 ID \x00 EI Q"
@@ -61,8 +61,8 @@ def read(data: bytes) -> Document:
 def test_headings_and_pages_are_kept() -> None:
     pages = [
         [(24, "Vault"), *((10, line) for line in BODY * 3)],
-        [(10, line) for line in BODY],
-        [(24, "Locks"), *((10, line) for line in BODY * 3)],
+        [(10, f"The second page says {words}.") for words in ("this", "that", "more")],
+        [(24, "Locks"), *((10, f"Lock {words} of the door is old.") for words in ("one", "two", "six"))],
     ]
     found = read(file(pages, title="The vault handbook"))
     assert found.title == "The vault handbook"
@@ -109,8 +109,11 @@ def test_running_lines_stay_where_they_come_first_and_only_there() -> None:
 def test_lines_that_repeat_inside_pages_are_no_running_lines() -> None:
     texts = [f"head\nsecond {n}x\nsame words\nthird {n}y\nfoot" for n in "abcd"]
     kept = running(texts)
-    assert without(texts[0], kept, 0) == texts[0]
-    assert without(texts[1], kept, 1) == "second bx\nsame words\nthird by"
+    assert edges(texts[0], kept, 0) == []
+    assert edges(texts[1], kept, 1) == ["head", "foot"]
+    assert without(texts[1], ["head", "foot"]) == "second bx\nsame words\nthird by"
+    assert without("# **head** text **12 foot**\n", ["12 foot", "head"]) == "text"
+    assert without("heading and afoot", ["head", "foot"]) == "heading and afoot"
 
 
 def test_words_broken_at_line_ends_are_joined_as_they_are_written_elsewhere() -> None:

@@ -1,7 +1,7 @@
 """The nouns: frozen values with no behaviour beyond a derived view of themselves."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -183,7 +183,7 @@ class Hit:
 
     def rescored(self, score: float, by: str) -> "Hit":
         """The same chunk under a new score, which is kept beside the others by its name."""
-        return replace(self, score=score, scores={**self.scores, by: score})
+        return Hit(self.chunk, score, {**self.scores, by: score})
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,14 +36,14 @@ def fresh(home: Path) -> Path:
     return home / f"shard-{uuid.uuid4().hex[:12]}"
 
 
-def built(collection: Path, home: Path, truth: Truth) -> bool:
-    """Whether a new shard with its graph now stands beside the others; the reason why not is logged."""
-    command = [sys.executable, "-m", __name__, str(collection), str(fresh(home)), truth.embedder, str(truth.dim)]
+def built(collection: Path, target: Path, truth: Truth) -> bool:
+    """Whether a new shard with its graph now stands in a folder; the reason why not is logged."""
+    command = [sys.executable, "-m", __name__, str(collection), str(target), truth.embedder, str(truth.dim)]
     try:
         subprocess.run(command, check=True, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     except (OSError, subprocess.CalledProcessError) as error:
         said = getattr(error, "stderr", "") or str(error)
-        log.warning("%s: no graph was built, searches scan instead: %s", home, said.strip()[-500:])
+        log.warning("%s: no graph was built, searches scan instead: %s", collection, said.strip()[-500:])
         return False
     return True
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from clew.core.errors import DriverFailed
+from clew.core.text import Terms
 from clew.core.types import Chunk, Matrix, Vector
-from clew.drivers.store.words import Terms
 
 UNIT = 1e-3  # how far from 1 the length of a vector may be
 

@@ -8,13 +8,13 @@ import numpy as np
 
 from clew.core.protocols import Mode
 from clew.core.settings import StoreConfig
+from clew.core.text import Terms
 from clew.core.types import EVERYTHING, Chunk, Document, DocumentRecord, Facts, Filter, Hit, Matrix, Section, Vector
 from clew.drivers.store import checks, order, words
 from clew.drivers.store.exact import Found, Reach
 from clew.drivers.store.keeper import Index, Keeper
 from clew.drivers.store.signals import State
-from clew.drivers.store.truth import Summaries, Truth, admits, kept_embedder
-from clew.drivers.store.words import Terms
+from clew.drivers.store.truth import Summaries, Truth, admits, asked_of_documents, kept_embedder
 
 __all__ = ["EmbeddedStore", "kept_embedder"]
 
@@ -104,7 +104,8 @@ class EmbeddedStore:
         kept = self._summaries
         if kept.change != change:
             kept = self._summaries = self._truth.summaries(change)
-        slots = [at for at, facets in enumerate(kept.facets) if admits(where, facets)]
+        groups = asked_of_documents(where)
+        slots = [at for at, facets in enumerate(kept.facets) if admits(groups, facets)]
         if k < 1 or not slots:
             return []
         near = kept.vectors[slots] @ sound

@@ -39,6 +39,7 @@ class Keeper:
         self._held: BinaryIO | None = None
         self._exact: ExactIndex | None = None
         self._shard: ShardIndex | None = None
+        self._building: Path | None = None  # the folder of a shard that is not finished
 
     def search(self, state: State, ask: Callable[[Index], Found]) -> Found:
         """What an index finds that has followed the truth at least to a state. One that breaks is made again, once."""
@@ -68,20 +69,21 @@ class Keeper:
                 if not self._folder or not self._large(state) or not self._hold():
                     return
                 home, current = self._folder / HOME, self._shard.mark if self._shard else None
-            known = [mark for folder, mark in _usable(home, state, self._truth.dim)]
-            if build.due(current or max(known, key=_freshness, default=None), state):
-                made = build.built(self._folder, home, self._truth)
-                with self._lock:
-                    if made and self._shard:
-                        self._shard.close()
-                        self._shard = None
-            try:
-                with self._lock:
-                    self._ready(state)
+                self._building = build.fresh(home)
+            known = [mark for _, mark in _usable(home, state, self._truth.dim)]
+            due = build.due(current or max(known, key=_freshness, default=None), state)
+            made = due and build.built(self._folder, self._building, self._truth)
+            with self._lock:
+                self._building = None
+                if made and self._shard:
+                    self._shard.abandon()
+                    self._shard = None
+                try:
+                    self._ready(self._truth.state())
                     if self._shard:
                         self._shard.save()
-            except BrokenIndex as error:
-                self._discard(error)
+                except BrokenIndex as error:
+                    self._discard(error)
 
     def close(self) -> None:
         """Lets go of the index."""
@@ -115,20 +117,20 @@ class Keeper:
             except BrokenIndex as error:
                 self._discard(error)
         try:
-            self._shard = self._opened(state)
+            self._shard = self._opened()
         except (BrokenIndex, OSError) as error:
             raise DriverFailed(f"{self._folder}: the index cannot be made ({error}); is the disk full?") from error
         return self._shard
 
-    def _opened(self, state: State) -> ShardIndex:
+    def _opened(self) -> ShardIndex:
         """The shard on disk if it is sound, or else a new one that is filled from the truth."""
         assert self._folder
-        home = self._folder / HOME
+        home, state = self._folder / HOME, self._truth.state()  # which no shard is ahead of, now that the lock is ours
         home.mkdir(exist_ok=True)
         usable = _usable(home, state, self._truth.dim)
         kept = max(usable, key=lambda each: _freshness(each[1]), default=None)
         for other in home.iterdir():
-            if kept is None or other != kept[0]:
+            if other != self._building and (kept is None or other != kept[0]):
                 _remove(other)
         if kept:
             try:

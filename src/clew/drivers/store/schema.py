@@ -71,6 +71,7 @@ def connect(folder: Path | None) -> sqlite3.Connection:
             _use_wal(connection)
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("PRAGMA foreign_keys = ON")
+            connection.execute("PRAGMA wal_autocheckpoint = 4000")  # pages: each time waits for the disk
             connection.execute("PRAGMA cache_size = -16000")
             connection.execute("PRAGMA mmap_size = 1073741824")  # a hit reads a few rows all over a large file
         except BaseException:
@@ -82,27 +83,38 @@ def connect(folder: Path | None) -> sqlite3.Connection:
 def prepare(connection: sqlite3.Connection, place: str, *, embedder: str, dim: int, birth: str) -> None:
     """Makes the tables of a new collection, or refuses one that was filled in another way."""
     with failing(place):
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
-            (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-            if version == 0 and tables == 0:
-                for statement in TABLES.split(";\n"):
-                    connection.execute(statement)
-                connection.execute("INSERT INTO meta VALUES(1, ?, ?, 0, 0, 0, 0, 0, 0, ?)", (embedder, dim, birth))
-                connection.execute(f"PRAGMA user_version = {VERSION}")
-            elif version != VERSION:
-                raise StoreMismatch(_other_version(place, version))
-            connection.execute("COMMIT")
-        except BaseException:
-            connection.execute("ROLLBACK")
-            raise
+        if _version(connection) != VERSION:
+            _create(connection, place, (embedder, dim, birth))
         name, width = connection.execute("SELECT embedder, dim FROM meta").fetchone()
     if (name, width) != (embedder, dim):
         raise StoreMismatch(
             f"{place} was filled with {name} ({width} dimensions) and cannot be searched or extended with {embedder} "
             f"({dim}); open it with {name}, or add the sources to a new collection"
         )
+
+
+def _create(connection: sqlite3.Connection, place: str, given: tuple[str, int, str]) -> None:
+    """Makes the tables, unless another process just has, or somebody else's are there."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        version = _version(connection)
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if version == 0 and tables == 0:
+            for statement in TABLES.split(";\n"):
+                connection.execute(statement)
+            connection.execute("INSERT INTO meta VALUES(1, ?, ?, 0, 0, 0, 0, 0, 0, ?)", given)
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+        elif version != VERSION:
+            raise StoreMismatch(_other_version(place, version))
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    return version
 
 
 def _other_version(place: str, version: int) -> str:

@@ -12,10 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from clew.core.facets import required
-from clew.core.types import EVERYTHING, Chunk, Document, DocumentRecord, Filter, Matrix, Section, Vector
+from clew.core.text import Terms
+from clew.core.types import Chunk, Document, DocumentRecord, Filter, Matrix, Section, Vector
 from clew.drivers.store import codec, schema, signals, write
 from clew.drivers.store.signals import Batch, Signals, State
-from clew.drivers.store.words import Hashes, Terms
+from clew.drivers.store.words import Hashes
 
 BATCH = 2000  # signals that are read at once
 
@@ -112,7 +113,8 @@ class Truth:
             given = [codec.to_json(sorted(where.documents))]
         with self._read() as db:
             read = db.execute(f"{sql} ORDER BY uri, id", given).fetchall()
-        return (codec.record(each[1:]) for each in read if admits(where, each[0]))
+        groups = asked_of_documents(where)
+        return (codec.record(each[1:]) for each in read if admits(groups, each[0]))
 
     def summaries(self, change: int) -> Summaries:
         """The vectors of all summaries, read at or after a change."""
@@ -214,12 +216,16 @@ class Truth:
                 raise
 
 
-def admits(where: Filter, facets: str) -> bool:
-    """Whether a filter admits a document with these facets; authors and times are asked of chunks, not of documents."""
-    if where is EVERYTHING:
+def asked_of_documents(where: Filter) -> list[frozenset[str]]:
+    """The groups of facets that a filter asks of a document; authors and times are asked of its chunks."""
+    return required(replace(where, authors=frozenset(), since=None, until=None))
+
+
+def admits(groups: list[frozenset[str]], facets: str) -> bool:
+    """Whether a document with these facets has one of each group."""
+    if not groups:
         return True
     words = json.loads(facets)
-    groups = required(replace(where, authors=frozenset(), since=None, until=None))
     return all(not group.isdisjoint(words) for group in groups)
 
 

@@ -3,14 +3,14 @@
 With 64 bits, two of ten million words share a number with a probability of about one in 400,000.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
-Terms = Mapping[str, int]
+from clew.core.text import Terms
+
 Hashes = NDArray[np.int64]
 Counts = NDArray[np.uint16]
 

@@ -9,9 +9,10 @@ from xxhash import xxh3_64_intdigest
 
 from clew.core.errors import DriverFailed, NotFound
 from clew.core.facets import facets, seconds
+from clew.core.text import Terms
 from clew.core.types import Chunk, Document, Matrix, Section, Vector
 from clew.drivers.store import codec
-from clew.drivers.store.words import Terms, pack
+from clew.drivers.store.words import pack
 
 KEPT_LOG = 20_000  # removed rows that are remembered, so that an index can follow instead of being rebuilt
 NOTHING = Chunk("", "", 0, 0, "", 0, 0)

@@ -11,6 +11,7 @@ from clew.index.read.tables import tables
 EDGE = 2  # lines at the top and bottom of a page that may be a running head or foot
 REPEATED = 0.4  # of the pages, because left and right pages may differ
 FEWEST = 3  # pages on which a line repeats before it is a running one
+LONGEST_RUNNING = 70  # characters; what is longer is a sentence
 LONGEST_HEADING = 200
 _DIGITS = re.compile(r"\d+")
 _MARKUP = re.compile(r"[#*_|]|</?(?:u|su[bp])>")
@@ -86,21 +87,30 @@ def running(texts: Sequence[str]) -> Mapping[str, int]:
     for page, text in enumerate(texts):
         lines = [line for line in text.splitlines() if line.strip()]
         filled += bool(lines)
-        for key in {_key(line) for line in (*lines[:EDGE], *lines[-EDGE:])}:
+        for key in {_key(line) for line in (*lines[:EDGE], *lines[-EDGE:]) if len(line) <= LONGEST_RUNNING}:
             counts[key] += 1
             first.setdefault(key, page)
     enough = max(FEWEST, REPEATED * filled)
     return {key: first[key] for key, count in counts.items() if count >= enough and key}
 
 
-def without(text: str, kept: Mapping[str, int], page: int) -> str:
-    """The text of a page without running lines at its edges; where a line comes first it stays."""
-    if not kept or not text:
-        return text
-    lines = text.splitlines()
-    filled = [at for at, line in enumerate(lines) if line.strip()]
-    edges = {*filled[:EDGE], *filled[-EDGE:]}
-    return "\n".join(line for at, line in enumerate(lines) if at not in edges or kept.get(_key(line), page) >= page)
+def edges(text: str, kept: Mapping[str, int], page: int) -> list[str]:
+    """The lines at the top and bottom of a page that repeat one of an earlier page."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()] if kept else []
+    edge = lines if len(lines) <= 2 * EDGE else [*lines[:EDGE], *lines[-EDGE:]]
+    gone = [line for line in edge if kept.get(_key(line), page) < page]
+    return gone if 2 * sum(map(len, gone)) <= sum(map(len, lines)) else []  # else it is what the page says
+
+
+def without(text: str, gone: Sequence[str]) -> str:
+    """The text of a page without those lines at its beginning and its end, in whatever line they stand there."""
+    for _ in gone:  # outer lines first: only then do inner ones stand at the edge
+        for line in gone:
+            words = r"\s+".join(map(re.escape, line.split()))
+            text = re.sub(rf"\A[#*\s]*{words}(?!\w)[*]*\s*", "", text)
+            if tail := re.search(rf"\s*[#*]*(?<!\w){words}[*\s]*\Z", text[-2 * len(line) - 40 :]):
+                text = text[: len(text) - (len(tail[0]))]
+    return text
 
 
 def _key(line: str) -> str:

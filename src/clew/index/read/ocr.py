@@ -54,7 +54,7 @@ def picture(data: bytes, *, uri: str, name: str) -> Document:
 def recognised(pixels: Pixels, *, uri: str, page: int) -> Iterator[Block]:
     """The lines of the picture as paragraphs, read the right way up however the page lies."""
     with sealed(uri, what="picture"), _engine_lock:
-        found = _engine()(pixels)
+        found = _engine()(pixels, use_det=True, use_cls=True, use_rec=True)  # it remembers what was last asked
         if found.boxes is None or not found.txts:
             return
         keep = [at for at, score in enumerate(found.scores) if score >= SURE and found.txts[at].strip()]

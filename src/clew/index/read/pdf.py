@@ -18,7 +18,7 @@ from clew.core.errors import DriverMissing, SourceError
 from clew.core.types import Document
 from clew.index.read.blocks import Block, Page, document, one_line
 from clew.index.read.guard import PROTECTED, sealed
-from clew.index.read.lines import Breaks, breaks_of, raw_blocks, running, structured_blocks, without
+from clew.index.read.lines import Breaks, breaks_of, edges, raw_blocks, running, structured_blocks, without
 from clew.index.read.ocr import has_ocr, recognised
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ _NO_TITLE = re.compile(
     r"untitled|.*\.(?:docx?|pptx?|xlsx?|tex|dvi|indd|qxd|pdf|ps|png|jpe?g|tiff?)$|[\W\d]*$", re.IGNORECASE
 )
 _PASSWORD = 4  # pdfium's number for it
+_NO_PAGES = re.compile(rb"/Count\s+0\b")
 _pdfium = Lock()  # the library keeps its state in one place and may not be used by two threads at once
 
 
@@ -68,7 +69,8 @@ def pdf(data: bytes, *, uri: str, name: str) -> Document:
     blocks: list[Block] = []
     how: dict[str, list[int]] = {"structured": [], "raw": [], "ocr": [], "unread": []}
     for page, text in enumerate(raw.texts):
-        said, structured = without(text, kept, page), without(marked.pages.get(page, ""), kept, page)
+        gone = edges(text, kept, page)
+        said, structured = without(text, gone), without(marked.pages.get(page, ""), gone)
         found, way = _page(page, said, structured, breaks, is_doubtful=page in marked.columns)
         if page in raw.pictures:
             read = _by_ocr(data, page, uri=uri) if has_ocr() else []
@@ -132,12 +134,18 @@ def _opened(data: bytes, *, uri: str) -> Iterator["pdfium.PdfDocument"]:
     try:
         file = pdfium.PdfDocument(data)
     except pdfium.PdfiumError as error:
-        is_locked = getattr(error, "err_code", None) == _PASSWORD
-        raise SourceError(uri, PROTECTED if is_locked else "is not a PDF that can be read: it is broken") from error
+        raise SourceError(uri, _why(data, error)) from error
     try:
         yield file
     finally:
         file.close()
+
+
+def _why(data: bytes, error: Exception) -> str:
+    """Why a PDF could not be opened. pdfium's number may be left over from a file before, so the bytes are asked too."""
+    if getattr(error, "err_code", None) == _PASSWORD and b"/Encrypt" in data:
+        return PROTECTED
+    return "has no pages" if _NO_PAGES.search(data) else "is not a PDF that can be read: it is broken"
 
 
 def _has_picture(page: "pdfium.PdfPage") -> bool:

@@ -45,12 +45,16 @@ def file(pages: Sequence[Sequence[Line]], *, pictures: bool = False, locked: boo
         data += b"%d 0 obj\n%s\nendobj\n" % (number, body)
     table = b"".join(b"%010d 00000 n \n" % place for place in places)
     lock = b"/Encrypt %d 0 R /ID [<41> <41>]" % len(objects) if locked else b""
-    return data + b"xref\n0 %d\n0000000000 65535 f \n%strailer\n<< /Size %d /Root 1 0 R /Info 4 0 R %s >>\nstartxref\n%d\n%%%%EOF" % (
-        len(objects) + 1,
-        table,
-        len(objects) + 1,
-        lock,
-        len(data),
+    return (
+        data
+        + b"xref\n0 %d\n0000000000 65535 f \n%strailer\n<< /Size %d /Root 1 0 R /Info 4 0 R %s >>\nstartxref\n%d\n%%%%EOF"
+        % (
+            len(objects) + 1,
+            table,
+            len(objects) + 1,
+            lock,
+            len(data),
+        )
     )
 
 
@@ -119,12 +123,16 @@ def test_lines_that_repeat_inside_pages_are_no_running_lines() -> None:
 def test_words_broken_at_line_ends_are_joined_as_they_are_written_elsewhere() -> None:
     texts = ["The well-known rotation. We rota-\r\nted the well-\r\nknown key of Ada-\r\nBob by uni\ufffeversal law."]
     breaks = breaks_of(texts)
-    assert breaks.joined(texts[0]) == "The well-known rotation. We rotated the well-known key of Ada-Bob by universal law."
+    assert (
+        breaks.joined(texts[0]) == "The well-known rotation. We rotated the well-known key of Ada-Bob by universal law."
+    )
     assert breaks.joined("# We rota- ted it - twice") == "# We rotated it - twice"
 
 
 def test_the_forms_of_structured_text() -> None:
-    markdown = "# Title\ntext\nmore\n- one\n  - two\n1. three\n\n|a|b|\n|---|---|\n|1|2|\n```py\nx = 1\n```\n## • bullet"
+    markdown = (
+        "# Title\ntext\nmore\n- one\n  - two\n1. three\n\n|a|b|\n|---|---|\n|1|2|\n```py\nx = 1\n```\n## • bullet"
+    )
     found = [(block.kind, block.text, block.level) for block in structured_blocks(markdown, page=1)]
     assert found == [
         ("heading", "Title", 1),

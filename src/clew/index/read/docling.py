@@ -10,12 +10,14 @@ from pathlib import PurePath
 from typing import Any
 
 from clew.core.errors import SourceError
-from clew.core.types import Document
+from clew.core.ids import document_id
+from clew.core.types import Document, Section
 from clew.index.read.blocks import Block, Page, document, one_line
 from clew.index.read.converter import convert
 from clew.index.read.guard import check_archive, check_xml
 from clew.index.read.outline import title_of
 from clew.index.read.sheet import is_vast, sheets
+from clew.index.read.source import decode
 from clew.index.read.tables import tables
 
 ZIPPED = {
@@ -73,10 +75,14 @@ def office(data: bytes, *, uri: str, name: str) -> Document:
 
 
 def xml(data: bytes, *, uri: str, name: str) -> Document:
-    """The Document of a JATS article; other XML says nothing of what is a heading or a paragraph in it."""
-    if not _JATS.search(data[:4096]):
-        raise SourceError(uri, "is XML of an unknown kind; Clew reads JATS articles (.nxml) and XHTML pages")
-    return office(data, uri=uri, name=PurePath(name).with_suffix(".nxml").name)
+    """The Document of a JATS article; of other XML, which does not say what is a heading in it, the source as code."""
+    if _JATS.search(data[:4096]):
+        return office(data, uri=uri, name=PurePath(name).with_suffix(".nxml").name)
+    text = decode(data, uri=uri)
+    if not text.strip():
+        raise SourceError(uri, "is empty: it holds nothing but white space")
+    whole = (Section(0, len(text)),)
+    return Document(document_id(uri), text, whole, title=name, uri=uri, meta={"format": "code", "language": "xml"})
 
 
 def page_of(found: Item, *, slides: bool = False) -> Page:
@@ -165,10 +171,8 @@ class _Walk:
             text = " ".join(map(self._inline, inline))
             self._seen.update(child["self_ref"] for child in inline)
         if item.get("content_layer") == "notes":
-            is_comment = (item.get("parent") or {}).get("$ref", "").startswith("#/groups") and text.startswith(
-                "[author"
-            )
-            yield self._block("note", text if is_comment or not self._slides else f"Notes: {text}")
+            is_spoken = self._slides and not text.startswith("[author")  # else it is a comment
+            yield self._block("note", f"Notes: {text}" if is_spoken else text)
         elif label == "title":
             yield self._block("heading", text, level=1)
         elif label == "section_header":

@@ -111,7 +111,7 @@ def _parts(at: str, url: str) -> SplitResult:
         raise SourceError(url, f"is not an http or https address{led}")
     if parts.username or parts.password:
         raise SourceError(url, "has a name or password in its address; Clew sends none")
-    if port == 0 or any(ord(sign) < 33 for sign in at):
+    if port == 0 or any(ord(sign) < 32 for sign in at):
         raise SourceError(url, "is not an address")
     return parts
 

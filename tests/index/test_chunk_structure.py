@@ -98,6 +98,15 @@ def test_a_table_that_fits_is_not_cut() -> None:
     assert {chunk.meta.get("content") for chunk in chunks if table in chunk.text} == {"table"}
 
 
+@pytest.mark.parametrize("size", [100, 101, 120])
+def test_what_is_exactly_as_large_as_a_chunk_is_not_cut(size: int) -> None:
+    table = "| a |\n|---|\n| " + "x" * 84 + " |"
+    assert len(table) == 100
+    texts = texts_of(chunks_of(f"{'Some words. ' * 20}\n\n{table}\n\n\n\n{'More words. ' * 20}", size=size))
+    assert any(table in text for text in texts)
+    assert "y" * 100 in texts_of(chunks_of(f"{'Some words. ' * 20}\n\n{'y' * 100}\n\n{'More words. ' * 20}"))
+
+
 def test_a_large_table_is_cut_by_rows_that_know_their_head() -> None:
     rows = [f"| row {n} | {n * n} |" for n in range(30)]
     chunks = chunks_of("\n".join(["| name | square |", "|---|---|", *rows]))

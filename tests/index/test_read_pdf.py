@@ -1,4 +1,4 @@
-"""PDF: structure where it can be trusted, the raw text elsewhere, the page of everything, and plain words for failures."""
+"""PDF: structure where it can be trusted, the raw text elsewhere, and the page of everything."""
 
 from collections.abc import Sequence
 
@@ -46,8 +46,8 @@ def file(pages: Sequence[Sequence[Line]], *, pictures: bool = False, locked: boo
     table = b"".join(b"%010d 00000 n \n" % place for place in places)
     lock = b"/Encrypt %d 0 R /ID [<41> <41>]" % len(objects) if locked else b""
     return (
-        data
-        + b"xref\n0 %d\n0000000000 65535 f \n%strailer\n<< /Size %d /Root 1 0 R /Info 4 0 R %s >>\nstartxref\n%d\n%%%%EOF"
+        data + b"xref\n0 %d\n0000000000 65535 f \n%strailer\n<< /Size %d /Root 1 0 R /Info 4 0 R %s >>\n"
+        b"startxref\n%d\n%%%%EOF"
         % (
             len(objects) + 1,
             table,
@@ -86,7 +86,7 @@ def test_the_name_is_the_title_where_the_file_gives_none_of_use() -> None:
 
 def test_a_page_whose_structure_lacks_words_is_read_raw(monkeypatch: pytest.MonkeyPatch) -> None:
     marked = pdf._Marked({0: f"# {BODY[0]}\n\n{BODY[1]}", 1: "# The keys"})
-    monkeypatch.setattr(pdf, "_marked", lambda _data, *, uri: marked)
+    monkeypatch.setattr(pdf, "_marked", lambda _data, **_options: marked)
     found = read(file([[(10, line) for line in BODY], [(10, line) for line in BODY]]))
     assert found.meta["extraction"] == "mixed"
     assert found.meta["raw_pages"] == [2]

@@ -14,6 +14,7 @@ from itertools import takewhile
 from typing import Any
 
 import typer
+from typer._click.exceptions import ClickException  # without the underscore from typer 0.28 on
 from typer.core import TyperGroup
 
 from clew.core.errors import (
@@ -80,7 +81,7 @@ class Door(TyperGroup):
                 stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
         try:
             result = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
-        except typer.TyperException as error:
+        except ClickException as error:
             result = _usage(error, words)
         except typer.Abort:
             result = INTERRUPTED
@@ -106,7 +107,7 @@ class Door(TyperGroup):
         """What the command returns, or Exit with the code of what it raised."""
         try:
             return super().invoke(ctx)
-        except (typer.TyperException, typer.Abort, typer.Exit):
+        except (ClickException, typer.Abort, typer.Exit):
             raise
         except BrokenPipeError:
             raise typer.Exit(_hushed()) from None
@@ -123,7 +124,7 @@ class Door(TyperGroup):
         raise typer.Exit(number)
 
 
-def _usage(error: typer.TyperException, words: list[str]) -> int:
+def _usage(error: ClickException, words: list[str]) -> int:
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "clew"
     said = f"{error.format_message().rstrip('.')}; see {path} --help"

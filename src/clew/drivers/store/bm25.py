@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-K1 = 1.5
+K1 = 1.2
 B = 0.75
 
 

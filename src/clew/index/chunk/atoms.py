@@ -7,7 +7,6 @@ by rows, code by blank lines and then lines, text by lines and words, and a word
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
-from itertools import zip_longest
 from typing import NamedTuple
 
 from clew.core.text import sentences
@@ -67,25 +66,31 @@ def atoms(text: str, groups: Sequence[Sequence[Block]], *, size: int, count: Cou
 
 def refined(text: str, found: Sequence[Atom], *, size: int, count: Count) -> tuple[list[Atom], list[int]]:
     """The atoms, those cut finer that are larger than the size, and the tokens of each."""
-    atoms, counts = list(found), measured(_spaced(text, found), count)
+    atoms, counts = list(found), measured(_spaced(text, found, range(len(found))), count)
     while True:
         rooms = _rooms(atoms, counts, size)
         over = [i for i, room in enumerate(rooms) if counts[i] > room]
-        pieces = {i: _finer(text, atoms[i], counts[i], rooms[i]) for i in over}
+        alone = dict(zip(over, measured([text[atoms[i].start : atoms[i].end] for i in over], count), strict=True))
+        for i in over:
+            if alone[i] <= rooms[i]:  # only with the white space after it is it too large
+                counts[i] = rooms[i]
+        pieces = {i: _finer(text, atoms[i], alone[i], rooms[i]) for i in over if alone[i] > rooms[i]}
         if all(len(finer) == 1 for finer in pieces.values()):
             return atoms, counts
-        recounted = iter(measured([piece for finer in pieces.values() for piece in _spaced(text, finer)], count))
-        counts = [
-            n for i, old in enumerate(counts) for n in ([next(recounted) for _ in pieces[i]] if i in pieces else [old])
-        ]
+        finer_counts = [[counts[i]] if i not in pieces else [-1] * len(pieces[i]) for i in range(len(atoms))]
         atoms = [piece for i, atom in enumerate(atoms) for piece in pieces.get(i, [atom])]
+        counts = [tokens for group in finer_counts for tokens in group]
+        fresh = [i for i, tokens in enumerate(counts) if tokens < 0]
+        for i, tokens in zip(fresh, measured(_spaced(text, atoms, fresh), count), strict=True):
+            counts[i] = tokens
 
 
-def _spaced(text: str, atoms: Sequence[Atom]) -> list[str]:
-    """The text of each atom up to the next: what it takes of a chunk that goes on after it."""
+def _spaced(text: str, atoms: Sequence[Atom], positions: Sequence[int]) -> list[str]:
+    """The text of some of the atoms, each up to the next: what it takes of a chunk that goes on after it."""
+    last = len(atoms) - 1
     return [
-        text[atom.start : atom.end if after is None or after.cut == APART else after.start]
-        for atom, after in zip_longest(atoms, atoms[1:])
+        text[atoms[i].start : atoms[i].end if i == last or atoms[i + 1].cut == APART else atoms[i + 1].start]
+        for i in positions
     ]
 
 

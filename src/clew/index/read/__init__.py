@@ -10,7 +10,10 @@ from typing import Protocol
 from clew.core.errors import SourceError
 from clew.core.types import Document
 from clew.index.read.code import LANGUAGES, code
+from clew.index.read.formats import RICH
+from clew.index.read.guard import state
 from clew.index.read.markdown import markdown
+from clew.index.read.ocr import PICTURES, has_ocr
 from clew.index.read.plain import plain
 from clew.index.read.source import decode, load
 
@@ -21,17 +24,25 @@ class Reader(Protocol):
     def __call__(self, text: str, *, uri: str, name: str) -> Document: ...
 
 
-SUFFIXES: dict[str, Reader] = {
+READERS: dict[str, Reader] = {
     **dict.fromkeys((".md", ".markdown", ".mdown", ".mkd", ".mdx"), markdown),
     **dict.fromkeys((".txt", ".text", ".log", ".rst"), plain),
     **dict.fromkeys(LANGUAGES, code),
 }
+# What is taken from a folder: a picture only where it can be read, a file that is named by itself always.
+SUFFIXES = frozenset({*READERS, *RICH}) - (frozenset() if has_ocr() else frozenset(PICTURES))
 
 
 def read(path: Path, *, uri: str, max_bytes: int = 100_000_000) -> Document:
     """The Document that a file holds, or a SourceError that says why it holds none."""
+    before = state(path)
     data = load(path, uri=uri, max_bytes=max_bytes)
-    reader = SUFFIXES.get(path.suffix.lower())
+    if state(path) != before:
+        raise SourceError(uri, "changed while it was read; add it again")
+    suffix = path.suffix.lower()
+    if suffix in RICH:
+        return RICH[suffix](data, uri=uri, name=path.name)
+    reader = READERS.get(suffix)
     try:
         text = decode(data, uri=uri)
     except SourceError as error:

@@ -142,7 +142,7 @@ def _opened(data: bytes, *, uri: str) -> Iterator["pdfium.PdfDocument"]:
 
 
 def _why(data: bytes, error: Exception) -> str:
-    """Why a PDF could not be opened. pdfium's number may be left over from a file before, so the bytes are asked too."""
+    """Why a PDF could not be opened; the bytes are asked too, for pdfium's number may be left from a file before."""
     if getattr(error, "err_code", None) == _PASSWORD and b"/Encrypt" in data:
         return PROTECTED
     return "has no pages" if _NO_PAGES.search(data) else "is not a PDF that can be read: it is broken"

@@ -25,7 +25,7 @@ def tables(rows: Iterable[Row], *, header: int = 1, page: int | None = None, pie
     if sum(map(len, head)) + 3 * width <= piece:
         yield from _pieces(head, body, page=page, piece=piece)
         return
-    for columns, part in _groups(head, body, piece=piece // 2):
+    for columns, part in _groups(head, body, piece=piece // 3):
         yield from _pieces(columns, part, page=page, piece=piece)
 
 

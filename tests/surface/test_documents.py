@@ -29,7 +29,8 @@ def test_add_says_what_it_did(fresh: "Clew") -> None:
 
 def test_add_as_json(fresh: "Clew") -> None:
     done = fresh("add", "pages/vault.md", "--json")
-    assert list(done.json) == ["added", "changed", "skipped", "failed", "chunks", "embedded", "reused", "seconds"]
+    assert list(done.json)[:8] == ["added", "changed", "skipped", "failed", "chunks", "embedded", "reused", "seconds"]
+    assert list(done.json)[8:] == ["noted", "dropped", "cost", "stopped"]
     assert (done.json["added"], done.json["changed"], done.json["failed"]) == (["pages/vault.md"], [], [])
     assert done.json["chunks"] == done.json["embedded"] > 0
     page = fresh.folder / "pages" / "vault.md"
@@ -49,6 +50,47 @@ def test_a_source_that_fails_is_named_and_the_rest_is_added(fresh: "Clew") -> No
     assert failed.code == 4
     assert {Path(each["source"]).name for each in failed.json["failed"]} == {"nowhere.md", "empty.md"}
     assert all(each["reason"] for each in failed.json["failed"])
+
+
+def test_plan_says_what_add_would_do_and_does_nothing(fresh: "Clew") -> None:
+    planned = fresh("plan", "pages", "--json").json
+    assert len(planned["added"]) == 4
+    assert planned["embedded"] == planned["chunks"] > 0
+    assert fresh("status", "--json").json["documents"] == 0
+    assert re.search(r"^embedded_tokens +\d+$", fresh("plan", "pages").out, re.MULTILINE)
+    priced = fresh("plan", "pages", "--json", CLEW_EMBEDDER__PRICE="5").json
+    assert priced["cost"] == pytest.approx(5 * priced["embedded_tokens"] / 1e6)
+    assert fresh("add", "pages", "--json").json["embedded"] == planned["embedded"]
+    assert fresh("plan", "pages", "--json").json["unchanged"] == 4
+    assert fresh("plan", "pages", "--contextual", "--json").json["changed"]
+
+
+def test_sync_drops_what_has_vanished(fresh: "Clew") -> None:
+    fresh("add", "pages")
+    (fresh.folder / "pages" / "lunch.md").unlink()
+    assert fresh("plan", "pages", "--sync", "--json").json["dropped"] == ["pages/lunch.md"]
+    assert fresh("add", "pages", "--json").json["dropped"] == 0
+    assert "; 1 dropped" in fresh("add", "pages", "--sync").out
+    assert "lunch" not in fresh("list").out
+
+
+def test_contexts_and_summaries_are_options(fresh: "Clew") -> None:
+    fresh("add", "pages", "--no-summaries")
+    assert not any(each["summary"] for each in fresh("list", "--json").json["documents"])
+    assert fresh("backfill", "--json").json["embedded"] == 4
+    assert all(each["summary"] for each in fresh("list", "--json").json["documents"])
+    assert fresh("backfill").out.startswith("0 added, 0 changed")
+    assert not fresh.hits("vault rotation ninety", "--strategy", "lexical", "-k", "1") == []
+    done = fresh("add", "pages", "--contextual", "--json").json
+    assert len(done["changed"]) == 4
+
+
+def test_a_ceiling_of_cost_stops_the_work(fresh: "Clew") -> None:
+    done = fresh("add", "pages", "--max-cost", "0", CLEW_EMBEDDER__PRICE="5")
+    assert done.code == 4
+    assert "limit is 0.0000" in done.err
+    assert fresh("status", "--json").json["documents"] == 0
+    assert fresh("add", "pages", "--max-cost", "1", CLEW_EMBEDDER__PRICE="5").code == 0
 
 
 LONG = "# Tides\n\n" + "\n\n".join(

@@ -1,6 +1,8 @@
 """The command line as a process: what it imports, what a terminal and a closed pipe get."""
 
+import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -77,3 +79,19 @@ def test_a_terminal_gets_colour_and_a_pipe_does_not(collection: Path) -> None:
     _, err = process.communicate()
     assert (process.returncode, err) == (0, b"")
     assert b"\x1b[1;33mkeys\x1b[0m" in shown
+
+
+def test_watch_keeps_a_folder_in_step(tmp_path: Path) -> None:
+    folder = tmp_path / "pages"
+    folder.mkdir()
+    (folder / "one.md").write_text("The first page.", encoding="utf-8")
+    command = [sys.executable, "-m", "clew", "--path", str(tmp_path / "c"), "add", str(folder), "--watch", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environ()) as work:
+        assert work.stdout is not None
+        assert json.loads(work.stdout.readline())["added"]
+        (folder / "two.md").write_text("The second page.", encoding="utf-8")
+        assert json.loads(work.stdout.readline())["added"]
+        (folder / "one.md").unlink()
+        assert json.loads(work.stdout.readline())["dropped"] == 1
+        work.send_signal(signal.SIGINT)
+        assert work.wait(timeout=20) == 130

@@ -199,7 +199,7 @@ def test_context_options(clew: "Clew") -> None:
 def test_explain(clew: "Clew") -> None:
     done = clew("explain", QUERY, "-k", "1", "--strategy", "lexical")
     assert done.code == 0
-    assert done.out.startswith(f"{QUERY!r} by lexical: 1 hits\n")
+    assert done.out.startswith(f"{QUERY!r} by lexical: 1 hit\n")
     assert " ms" in done.out
     shape = clew("explain", QUERY, "-k", "1", "--strategy", "lexical", "--json").json
     assert list(shape) == ["query", "strategy", "hits", "trace"]

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from time import monotonic
 
+from clew.core.cost import CostLimit
 from clew.core.errors import DriverFailed
 from clew.core.protocols import Embedder, Store
 from clew.core.report import Failure, Progress, Report, Watcher
@@ -17,6 +18,7 @@ def backfill(
     missing = [record for record in store.documents() if not record.summary and record.chunks]
     filled: list[str] = []
     failed: list[Failure] = []
+    stopped = ""
     for record in missing:
         name = record.uri or record.id
         try:
@@ -28,8 +30,17 @@ def backfill(
                 failed.append(Failure(name, "no summary could be made of it"))
         except DriverFailed as error:
             failed.append(Failure(name, str(error)))
+        except CostLimit as limit:
+            stopped = str(limit)
+            break
         if watch:
             spent, done = monotonic() - started, len(filled) + len(failed)
             left = spent / done * (len(missing) - done)
             watch(Progress("summarising", done, len(missing), "documents", done / spent, left, len(failed)))
-    return Report(changed=tuple(filled), failed=tuple(failed), embedded=len(filled), seconds=monotonic() - started)
+    return Report(
+        changed=tuple(filled),
+        failed=tuple(failed),
+        embedded=len(filled),
+        seconds=monotonic() - started,
+        stopped=stopped,
+    )

@@ -49,7 +49,9 @@ def plan(
     vanished: Sequence[str] = (),
 ) -> Plan:
     """What adding the sources would do; `recipe` must have been made with `model` in place of the real one."""
-    added, changed, failed = [], [], []
+    added: list[str] = []
+    changed: list[str] = []
+    failed: list[Failure] = []
     unchanged = chunks = reused = embedded = tokens = 0
     for outcome in taken(sources, store=store, recipe=recipe):
         if isinstance(outcome, Unchanged):

@@ -15,6 +15,7 @@ from clew.surface.program import Program, called, log_until_closed
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "add": documents.add,
+    "plan": documents.plan,
     "drop": documents.drop,
     "list": documents.list_,
     "read": documents.read,
@@ -22,6 +23,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "context": questions.context,
     "explain": questions.explain,
     "status": documents.status,
+    "backfill": documents.backfill,
 }
 EPILOG = "\n".join(
     (
@@ -68,6 +70,7 @@ def program(
     collection: o.Collection = None,
     config: o.Config = None,
     embedder: o.Embedder = None,
+    llm: o.Llm = None,
     verbose: o.Verbose = False,
     version: Annotated[  # noqa: ARG001 (its callback does the work)
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
@@ -79,7 +82,7 @@ def program(
         raise typer.Exit(USAGE)
     if verbose:
         log_until_closed(ctx)
-    ctx.obj = Program(path, collection, config, embedder)
+    ctx.obj = Program(path, collection, config, embedder, llm)
 
 
 @config_app.callback()

@@ -52,7 +52,7 @@ TABLE = (
 )
 
 # Options of the whole program, which may stand anywhere before a "--".
-_VALUED = frozenset({"--path", "-p", "--collection", "--config", "--embedder"})
+_VALUED = frozenset({"--path", "-p", "--collection", "--config", "--embedder", "--llm"})
 _FLAGS = frozenset({"--verbose", "-v"})
 _JSON = "clew.json"  # in a context's notes: whether the command line asks for JSON
 

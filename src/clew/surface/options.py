@@ -27,10 +27,18 @@ Config = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help="The settings (clew.toml here or in a folder above).")
 ]
 Embedder = Annotated[str | None, typer.Option("--embedder", metavar="NAME", help="The model that makes the vectors.")]
+Llm = Annotated[str | None, typer.Option("--llm", metavar="NAME", help="The language model that helps, if any.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log to stderr, and show where an error comes from.")]
 
 ChunkSize = Annotated[int | None, typer.Option("--chunk-size", metavar="N", help="Tokens in a chunk.")]
 ChunkOverlap = Annotated[int | None, typer.Option("--chunk-overlap", metavar="N", help="Tokens that neighbours share.")]
+Contextual = Annotated[bool, typer.Option("--contextual", help="Place each chunk in its document with a sentence.")]
+NoSummaries = Annotated[bool, typer.Option("--no-summaries", help="Leave out the summaries of documents.")]
+Sync = Annotated[bool, typer.Option("--sync", help="Also drop what has vanished from the folders.")]
+Watch = Annotated[bool, typer.Option("--watch", help="Stay, and keep the collection in step with the folders.")]
+MaxCost = Annotated[
+    float | None, typer.Option("--max-cost", metavar="X", help="Stop before models cost more than this.", min=0)
+]
 NoSemantic = Annotated[bool, typer.Option("--no-semantic", help="Cut plain windows, not along the structure.")]
 
 K = Annotated[int | None, typer.Option("-k", metavar="N", help="How many to find.")]

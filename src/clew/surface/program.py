@@ -24,6 +24,7 @@ class Program:
     collection: str | None = None
     config: Path | None = None
     embedder: str | None = None
+    llm: str | None = None
 
 
 def called(ctx: typer.Context, flags: Mapping[str, Any] | None = None) -> "Invocation":
@@ -31,7 +32,12 @@ def called(ctx: typer.Context, flags: Mapping[str, Any] | None = None) -> "Invoc
     from clew.surface.settings import load
 
     program: Program = ctx.obj
-    own = {"path": program.path, "collection": program.collection, "embedder.name": program.embedder}
+    own = {
+        "path": program.path,
+        "collection": program.collection,
+        "embedder.name": program.embedder,
+        "llm.name": program.llm,
+    }
     return load(file=program.config, environ=os.environ, overrides={**own, **(flags or {})})
 
 

@@ -44,8 +44,14 @@ def put_report(done: Report) -> None:
         (f"{len(done.added)} added, {len(done.changed)} changed, {done.skipped} skipped, ", ""),
         (f"{len(done.failed)} failed", "bold red" if done.failed else ""),
         (f"; {done.chunks} chunks, {done.embedded} embedded, {done.reused} reused", ""),
+        (f"; {done.dropped} dropped" if done.dropped else "", ""),
         (f"; {duration(done.seconds)}" if done.seconds >= 1 else "", "dim"),
+        (f"; cost {done.cost:.4f}" if done.cost else "", "dim"),
     )
+    if done.stopped:
+        put((done.stopped, "yellow"), err=True)
+    for note in done.noted:
+        put(("noted: ", "yellow"), (note.source, "bold"), (f": {note.reason}", ""), err=True)
     for failure in done.failed:
         put(("failed: ", "red"), (failure.source, "bold"), (f": {failure.reason}", ""), err=True)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence, Set
 from datetime import date
 from typing import Any
 
-from clew.core.report import Report
+from clew.core.report import Plan, Report
 from clew.core.trace import Trace
 from clew.core.types import (
     Context,
@@ -57,6 +57,29 @@ def report(done: Report) -> Shape:
         "embedded": done.embedded,
         "reused": done.reused,
         "seconds": done.seconds,
+        "noted": [{"source": note.source, "reason": note.reason} for note in done.noted],
+        "dropped": done.dropped,
+        "cost": done.cost,
+        "stopped": done.stopped,
+    }
+
+
+def plan(of: Plan) -> Shape:
+    """What `add` would do."""
+    return {
+        "added": of.added,
+        "changed": of.changed,
+        "unchanged": of.unchanged,
+        "dropped": of.dropped,
+        "failed": [{"source": failure.source, "reason": failure.reason} for failure in of.failed],
+        "chunks": of.chunks,
+        "reused": of.reused,
+        "embedded": of.embedded,
+        "embedded_tokens": of.embedded_tokens,
+        "calls": of.calls,
+        "input_tokens": of.input_tokens,
+        "output_tokens": of.output_tokens,
+        "cost": of.cost,
     }
 
 

@@ -1,4 +1,4 @@
-"""If it is shown, it runs: every Python block and every `$ clew` line of the README and the docs, in the given order."""
+"""If it is shown, it runs: every Python block and every `$ clew` line of the README and the docs."""
 
 import os
 import re

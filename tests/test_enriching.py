@@ -17,7 +17,7 @@ PLAIN = Settings(ingestion=IngestionConfig(chunk_size=40, chunk_overlap=0))
 
 def long_page(parts: int, *, changed: int | None = None) -> str:
     texts = [
-        f"## Part {number}\n\nThe {'altered' if number == changed else 'usual'} story of subject {number} goes on here.\n"
+        f"## Part {number}\n\nThe {'altered' if number == changed else 'usual'} story of subject {number} goes on.\n"
         for number in range(parts)
     ]
     return "# Chronicle\n\n" + "\n".join(texts)

@@ -122,7 +122,7 @@ def _raw_pdf(file: Path) -> str:
 def files(root: Path) -> list[Path]:
     """The files of the set, its references and its own description left out."""
     found = sorted(path for path in root.rglob("*") if path.is_file() and "reference" not in path.parts)
-    return [path for path in found if path.name not in ("manifest.json", "README.md")]
+    return [path for path in found if path not in (root / "manifest.json", root / "README.md")]
 
 
 def table(outcomes: Sequence[Outcome]) -> Iterator[str]:

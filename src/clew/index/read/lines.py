@@ -80,18 +80,21 @@ def _join(a: str, b: str, known: set[str]) -> str:
 
 
 def running(texts: Sequence[str]) -> Mapping[str, int]:
-    """The lines that stand at the edge of many pages, numbers aside, with the first page that has each."""
-    counts: Counter[str] = Counter()
+    """The lines that stand at the edge of many pages, numbers aside, with the first page that has each.
+
+    A line that also stands inside of pages is part of what they say.
+    """
+    pages = [[line for line in text.splitlines() if line.strip()] for text in texts]
     first: dict[str, int] = {}
-    filled = 0
-    for page, text in enumerate(texts):
-        lines = [line for line in text.splitlines() if line.strip()]
-        filled += bool(lines)
+    counts: Counter[str] = Counter()
+    for page, lines in enumerate(pages):
         for key in {_key(line) for line in (*lines[:EDGE], *lines[-EDGE:]) if len(line) <= LONGEST_RUNNING}:
             counts[key] += 1
             first.setdefault(key, page)
-    enough = max(FEWEST, REPEATED * filled)
-    return {key: first[key] for key, count in counts.items() if count >= enough and key}
+    enough = max(FEWEST, REPEATED * sum(map(bool, pages)))
+    often = {key for key, count in counts.items() if count >= enough and key}
+    inside = (line for lines in pages for line in lines[EDGE:-EDGE] if len(line) <= LONGEST_RUNNING) if often else ()
+    return {key: first[key] for key in often - set(map(_key, inside))}
 
 
 def edges(text: str, kept: Mapping[str, int], page: int) -> list[str]:

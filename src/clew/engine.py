@@ -133,12 +133,11 @@ class Engine:
         settings: Settings | None = None,
         progress: Watcher | None = None,
     ) -> Report:
-        """What was added of files and folders: new and changed documents are read, the unchanged are skipped.
+        """What was added of files, folders and web pages: new and changed documents are read, the unchanged are skipped.
 
         `sync` also drops what has vanished from the folders. The work stops before it costs more than `max_cost`.
         """
-        paths = [Path(source) for source in sources]
-        return write.add_files(self._desk(settings), paths, sync=sync, max_cost=max_cost, watch=progress)
+        return write.add_places(self._desk(settings), sources, sync=sync, max_cost=max_cost, watch=progress)
 
     def add_documents(
         self,
@@ -153,7 +152,7 @@ class Engine:
 
     def plan(self, *sources: str | Path, sync: bool = False, settings: Settings | None = None) -> Plan:
         """What `add` would read, reuse, embed, ask and drop, and what it would cost; nothing is asked or stored."""
-        return write.plan_files(self._desk(settings), [Path(source) for source in sources], sync=sync)
+        return write.plan_places(self._desk(settings), sources, sync=sync)
 
     def backfill(self, *, max_cost: float | None = None, progress: Watcher | None = None) -> Report:
         """Which documents without a summary were given one."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from clew.core.settings import EmbedderConfig
-from clew.drivers.embed.static import WordLlama, configured
+from clew.drivers.embed.static import TOKENIZER, WEIGHTS, WordLlama, configured
 
 TEXTS = ["Keys are rotated every ninety days.", "日本語 🎉", "no", "a\nb\tc  d " * 50]
 
@@ -22,8 +22,14 @@ def test_the_vectors_are_the_package_s_own(wordllama: WordLlama, tmp_path: Path)
     # In a process of its own: the package sets up the logging of whoever imports it.
     program = (
         "import sys, pathlib, numpy, wordllama\n"
+        "from safetensors.numpy import load_file\n"
+        "from tokenizers import Tokenizer\n"
+        "from wordllama.inference import WordLlamaInference\n"
         "folder = pathlib.Path(wordllama.__file__).parent\n"
-        "model = wordllama.WordLlama.load(cache_dir=folder, disable_download=True)\n"
+        f"table = load_file(folder / '{WEIGHTS}')['embedding.weight']\n"
+        f"tokenizer = Tokenizer.from_file(str(folder / '{TOKENIZER}'))\n"
+        "config = wordllama.config.Config.l2_supercat\n"
+        "model = WordLlamaInference(table, config, tokenizer)\n"
         "numpy.save(sys.argv[1], model.embed(sys.argv[2:], norm=True))\n"
     )
     out = tmp_path / "theirs.npy"

@@ -22,6 +22,7 @@ class IngestionConfig:
     language: str = "auto"  # of the words that are indexed
     max_concurrent: int = 5  # calls to the language model at once
     max_file_bytes: int = 100_000_000
+    allow_private: bool = False  # whether web pages may be read from private addresses
 
     def __post_init__(self) -> None:
         _at_least("ingestion.chunk_size", self.chunk_size, 8)

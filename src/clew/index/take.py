@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from clew.core.errors import SourceError
+from clew.core.errors import DriverMissing, SourceError
 from clew.core.ids import digest
 from clew.core.protocols import Chunker, Embedder, Enricher, Store
 from clew.core.report import Failure
@@ -89,6 +89,8 @@ def _take(source: Source, record: DocumentRecord | None, recipe: Recipe) -> Outc
         chunks = recipe.chunker(document)
     except SourceError as error:
         return Failure(source.uri, error.reason)
+    except DriverMissing as error:  # of its reader: other formats can still be read
+        return Failure(source.uri, str(error))
     if recipe.enrich is not None:
         chunks = recipe.enrich(document, chunks)
     summary = recipe.summarise(document) if recipe.summarise is not None else ""

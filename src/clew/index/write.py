@@ -20,6 +20,7 @@ from clew.index.read.address import uri_of
 from clew.index.read.files import find
 from clew.index.read.given import prepared
 from clew.index.read.source import stamp
+from clew.index.read.web import page
 from clew.index.recipe import recipe, summarise
 from clew.index.take import Source
 
@@ -44,13 +45,13 @@ class Desk:
         return Purse(prices, limit)
 
 
-def add_files(
-    desk: Desk, paths: Sequence[Path], *, sync: bool, max_cost: float | None, watch: Watcher | None
+def add_places(
+    desk: Desk, places: Sequence[str | Path], *, sync: bool, max_cost: float | None, watch: Watcher | None
 ) -> Report:
-    """What was added of files and folders, and with `sync` how many documents were dropped that had vanished."""
-    total = sum(1 for _ in find(paths)) if watch else None
-    report = add(desk, _from_files(desk, paths), total=total, max_cost=max_cost, watch=watch)
-    gone = vanished(desk, paths) if sync and not report.stopped else []
+    """What was added of files, folders and web pages, and with `sync` how many vanished documents were dropped."""
+    total = sum(1 for _ in _sources(desk, places)) if watch else None
+    report = add(desk, _sources(desk, places), total=total, max_cost=max_cost, watch=watch)
+    gone = vanished(desk, places) if sync and not report.stopped else []
     return replace(report, dropped=desk.store.drop([each.id for each in gone]) if gone else 0)
 
 
@@ -81,11 +82,11 @@ def add(desk: Desk, sources: Sources, *, total: int | None, max_cost: float | No
     return replace(report, noted=tuple(noted), cost=purse.spent)
 
 
-def plan_files(desk: Desk, paths: Sequence[Path], *, sync: bool) -> Plan:
-    """What adding the files and folders would do; nothing is asked or stored."""
+def plan_places(desk: Desk, places: Sequence[str | Path], *, sync: bool) -> Plan:
+    """What adding the files, folders and web pages would do; nothing is asked or stored."""
     model = Estimating(desk.llm) if desk.llm else None
     return plan(
-        _from_files(desk, paths),
+        _sources(desk, places),
         store=desk.store,
         recipe=recipe(
             desk.settings.ingestion,
@@ -97,7 +98,7 @@ def plan_files(desk: Desk, paths: Sequence[Path], *, sync: bool) -> Plan:
         ),
         model=model,
         purse=desk.purse(),
-        vanished=[each.uri for each in vanished(desk, paths)] if sync else (),
+        vanished=[each.uri for each in vanished(desk, places)] if sync else (),
     )
 
 
@@ -116,8 +117,9 @@ def fill(desk: Desk, *, max_cost: float | None, watch: Watcher | None) -> Report
     return replace(report, noted=tuple(noted), cost=purse.spent)
 
 
-def vanished(desk: Desk, paths: Sequence[Path]) -> list[DocumentRecord]:
+def vanished(desk: Desk, places: Sequence[str | Path]) -> list[DocumentRecord]:
     """The documents whose files stood below one of the folders and are there no more."""
+    paths = [Path(place) for place in places if not is_web(place)]
     folders = [f"{uri_of(path, desk.root)}/".removeprefix("./") for path in paths if path.is_dir()]
     return [
         each
@@ -126,9 +128,17 @@ def vanished(desk: Desk, paths: Sequence[Path]) -> list[DocumentRecord]:
     ]
 
 
-def _from_files(desk: Desk, paths: Sequence[Path]) -> Iterator[Source | SourceError]:
+def is_web(place: str | Path) -> bool:
+    """Whether a place is the address of a web page, not a path."""
+    return isinstance(place, str) and place.lower().startswith(("http://", "https://"))
+
+
+def _sources(desk: Desk, places: Sequence[str | Path]) -> Iterator[Source | SourceError]:
     limit = desk.settings.ingestion.max_file_bytes
-    for path in find(paths):
+    for place in dict.fromkeys(str(place) for place in places if is_web(place)):
+        reader = partial(page, place, allow_private=desk.settings.ingestion.allow_private)
+        yield Source(document_id(place), place, reader)
+    for path in find([Path(place) for place in places if not is_web(place)]):
         if isinstance(path, SourceError):
             yield path
             continue

@@ -45,8 +45,8 @@ def convert(data: bytes, *, uri: str, name: str, what: str) -> dict[str, Any]:
     """The DoclingDocument of a file's bytes; the suffix of the name says what they are."""
     suffix = PurePath(name).suffix.lower()
     with sealed(uri, what=what):
-        if suffix in BY_DOCLING and importlib.util.find_spec("docling") is not None:
-            return _by_docling(data, name)
+        if suffix in BY_DOCLING and (made := _by_docling(data, name)) is not None:
+            return made
         where = _extension()
         spelled = _in_child(where, data, name) if suffix in LEGACY else _here(where, data, name, uri=uri)
         found: dict[str, Any] = json.loads(spelled)
@@ -101,11 +101,15 @@ def _in_child(where: Path, data: bytes, name: str) -> str:
     raise ValueError(gist(ValueError(said[-1].partition(": ")[2] or said[-1])))
 
 
-def _by_docling(data: bytes, name: str) -> dict[str, Any]:
-    """The DoclingDocument that the user's own Docling makes."""
-    from docling.datamodel.base_models import DocumentStream
-    from docling.document_converter import DocumentConverter
-
+def _by_docling(data: bytes, name: str) -> dict[str, Any] | None:
+    """The DoclingDocument that the user's own Docling makes; None where there is none, or one that does not load."""
+    if importlib.util.find_spec("docling") is None:
+        return None
+    try:
+        from docling.datamodel.base_models import DocumentStream
+        from docling.document_converter import DocumentConverter
+    except ImportError:  # parts of it need packages that are not installed with every choice of its extras
+        return None
     stream = DocumentStream(name=name, stream=io.BytesIO(data))
     found: dict[str, Any] = DocumentConverter().convert(stream).document.export_to_dict()
     return found

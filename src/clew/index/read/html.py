@@ -43,9 +43,7 @@ def page_of(text: str, *, uri: str) -> Page:
         try:
             from selectolax.lexbor import LexborHTMLParser
         except ImportError as error:
-            raise DriverMissing(
-                "HTML is read by selectolax, which is not here: pip install 'clew[documents]'"
-            ) from error
+            raise DriverMissing("HTML is read by selectolax, which is not here: pip install selectolax") from error
         tree = LexborHTMLParser(text)
         body = tree.body
         blocks = list(flow(_main(body))) if body is not None else []

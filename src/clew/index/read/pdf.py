@@ -130,7 +130,7 @@ def _opened(data: bytes, *, uri: str) -> Iterator["pdfium.PdfDocument"]:
     try:
         import pypdfium2 as pdfium
     except ImportError as error:
-        raise DriverMissing("PDF is read by pypdfium2, which is not here: pip install 'clew[documents]'") from error
+        raise DriverMissing("PDF is read by pypdfium2, which is not here: pip install pypdfium2") from error
     try:
         file = pdfium.PdfDocument(data)
     except pdfium.PdfiumError as error:
@@ -159,7 +159,7 @@ def _marked(data: bytes, *, uri: str) -> _Marked:
     try:
         import pdf_inspector
     except ImportError as error:
-        raise DriverMissing("PDF is read by pdf-inspector, which is not here: pip install 'clew[documents]'") from error
+        raise DriverMissing("PDF is read by pdf-inspector, which is not here: pip install pdf-inspector") from error
     try:
         with sealed(uri, what="PDF"):
             found = pdf_inspector.extract_pages_markdown_bytes(data)

@@ -133,7 +133,7 @@ class Engine:
         settings: Settings | None = None,
         progress: Watcher | None = None,
     ) -> Report:
-        """What was added of files, folders and web pages: new and changed documents are read, the unchanged are skipped.
+        """What was added of files, folders and web pages: new and changed ones are read, the unchanged are skipped.
 
         `sync` also drops what has vanished from the folders. The work stops before it costs more than `max_cost`.
         """

@@ -26,7 +26,8 @@ WORD = 20
 LETTER = 21
 STICK = 22  # after a heading, or after the head of a table
 
-_LETTERS_A_TOKEN = 24  # a word that no vocabulary knows may count as one token however long it is
+LETTERS_A_TOKEN = 24  # a word that no vocabulary knows may count as one token however long it is
+_GRAIN = 16  # parts of a chunk: how finely a sentence is cut that is larger than one
 _BLANK_LINES = re.compile(r"\n[^\S\n]*\n\s*")
 _LINE_END = re.compile(r"\n\s*")
 _SPACE = re.compile(r"\s+")
@@ -47,7 +48,7 @@ def measured(texts: Sequence[str], count: Count) -> list[int]:
     """The tokens of each text, never fewer than its length allows for."""
     if not texts:
         return []
-    return [max(n, -(-len(text) // _LETTERS_A_TOKEN)) for n, text in zip(count(texts), texts, strict=True)]
+    return [max(n, -(-len(text) // LETTERS_A_TOKEN)) for n, text in zip(count(texts), texts, strict=True)]
 
 
 def atoms(text: str, groups: Sequence[Sequence[Block]], *, size: int, count: Count) -> tuple[list[Atom], list[int]]:
@@ -135,9 +136,21 @@ def _finer(text: str, atom: Atom, tokens: int, room: int) -> list[Atom]:
         gaps = [match.span() for match in rule.finditer(text, atom.start, atom.end)]
         if gaps:
             starts = [atom.start, *(end for _, end in gaps)]
-            ends = [*(start for start, _ in gaps), atom.end]
-            return _cut(text, atom, list(zip(starts, ends, strict=True)), cut)
+            spans = list(zip(starts, [*(start for start, _ in gaps), atom.end], strict=True))
+            length = (atom.end - atom.start) * room // (tokens * _GRAIN)
+            return _cut(text, atom, _clustered(spans, length) if cut == WORD else spans, cut)
     return _cut(text, atom, _letters(text, atom, -(-tokens // max(room, 1))), LETTER)
+
+
+def _clustered(spans: Sequence[tuple[int, int]], length: int) -> list[tuple[int, int]]:
+    """Neighbouring words joined up to a length: counting each by itself would take long and gain little."""
+    joined = [spans[0]]
+    for start, end in spans[1:]:
+        if end - joined[-1][0] <= length:
+            joined[-1] = (joined[-1][0], end)
+        else:
+            joined.append((start, end))
+    return joined
 
 
 def _cut(text: str, atom: Atom, spans: Sequence[tuple[int, int]], cut: int) -> list[Atom]:

@@ -7,7 +7,7 @@ from itertools import accumulate
 
 from clew.core.protocols import Chunker
 from clew.core.types import Chunk, Document
-from clew.index.chunk.atoms import Count, measured, trim
+from clew.index.chunk.atoms import LETTERS_A_TOKEN, Count, measured, trim
 from clew.index.chunk.build import build, cuts_of
 from clew.index.chunk.pack import Span, check
 
@@ -67,13 +67,20 @@ def _filled(
     used = sums[word]
     if start > words[word][0]:  # the rest of a word that was cut
         rest = words[word + 1][0] if word + 1 < len(words) else words[word][1]
-        used = sums[word + 1] - measured([text[start:rest]], count)[0]
+        used = sums[word + 1] - _tokens(text, start, rest, size=size, count=count)
     after = max(bisect_right(sums, used + size) - 1, word + 1)
-    while measured([text[start : words[after - 1][1]]], count)[0] > size:
+    while _tokens(text, start, words[after - 1][1], size=size, count=count) > size:
         if after == word + 1:
             return after, start + max(1, _most(words[word][1] - start, size, lambda n: text[start : start + n], count))
         after -= 1
     return after, words[after - 1][1]
+
+
+def _tokens(text: str, start: int, end: int, *, size: int, count: Count) -> int:
+    """The tokens of a stretch; of one that is far too long it is enough to know that."""
+    if end - start > LETTERS_A_TOKEN * size:
+        return size + 1
+    return measured([text[start:end]], count)[0]
 
 
 def _beyond(words: Sequence[Span], end: int) -> tuple[int, int]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from clew.study.bench import Bench, Setup, Skipped
 from clew.study.bench.ingest import add_over_embedding, memory_of_adding, second_add
+from clew.study.bench.reading import chunking, pdf, sheet
 from clew.study.bench.search import hybrid_large, hybrid_small
 from clew.study.bench.startup import help_over_empty
 
@@ -14,6 +15,9 @@ BENCHES: dict[str, Bench] = {
     "add": add_over_embedding,
     "again": second_add,
     "memory": memory_of_adding,
+    "chunking": chunking,
+    "pdf": pdf,
+    "sheet": sheet,
     "search": hybrid_small,
     "search-100k": hybrid_large,
 }

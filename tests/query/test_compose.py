@@ -85,14 +85,14 @@ def test_reflected_stops_when_content() -> None:
 @pytest.mark.parametrize(("second", "kept"), [(4, ["b"]), (1, ["a"]), (2, ["a"])])
 def test_reflected_keeps_the_better_hits(second: int, kept: list[str]) -> None:
     def judge(query: Query, _: list[Hit]) -> Verdict:
-        return Verdict(2, replace(query, text="b")) if query.text == "a" else Verdict(second)
+        return Verdict(2, lambda: replace(query, text="b")) if query.text == "a" else Verdict(second)
 
     assert ids(reflected(echo, judge)(Query("a"))) == kept
 
 
 def test_reflected_keeps_the_first_hits_when_the_second_search_is_empty() -> None:
     def judge(query: Query, hits: list[Hit]) -> Verdict:
-        return Verdict(2, replace(query, text="")) if hits else Verdict(5)
+        return Verdict(2, lambda: replace(query, text="")) if hits else Verdict(5)
 
     assert ids(reflected(echo, judge)(Query("a"))) == ["a"]
 
@@ -102,7 +102,7 @@ def test_reflected_ends_after_its_rounds() -> None:
 
     def judge(query: Query, _: list[Hit]) -> Verdict:
         asked.append(query.text)
-        return Verdict(1, replace(query, text=query.text + " more"))
+        return Verdict(1, lambda: replace(query, text=query.text + " more"))
 
     reflected(echo, judge, rounds=3)(Query("a"))
     assert asked == ["a", "a more", "a more more"]

@@ -169,10 +169,13 @@ class Store(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A Judge's opinion: a grade from 1 to 5 (None: could not be graded) and, if wanting, a better query."""
+    """A Judge's opinion: a grade from 1 to 5 (None: could not be graded) and, if wanting, how to get a better query.
+
+    The better query is made only when it is asked for, because making it may cost a call.
+    """
 
     grade: int | None
-    refined: Query | None = None
+    refine: Callable[[], Query | None] | None = None
 
 
 Chunker = Callable[[Document], list[Chunk]]

@@ -59,21 +59,22 @@ def reflected(strategy: Strategy, judge: Judge, *, rounds: int = 2) -> Strategy:
     """A strategy that searches again with the judge's better query until it is content, and keeps the better hits."""
 
     def search(query: Query) -> list[Hit]:
-        hits = strategy(query)
+        best: list[Hit] = []
         grade = -1
         asked = query
         for round_ in range(1, rounds + 1):
             with step("reflect") as trace:
-                found = hits if round_ == 1 else strategy(asked)
+                found = strategy(asked)
                 verdict = judge(asked, found)
                 trace.out = len(found)
                 trace.notes["query"] = asked.text
                 trace.notes["grade"] = "ungraded" if verdict.grade is None else verdict.grade
-            if found and (verdict.grade or 0) > grade:
-                hits, grade = found, verdict.grade or 0
-            if verdict.refined is None:
+            if (found or not best) and (verdict.grade or 0) > grade:
+                best, grade = found, verdict.grade or 0
+            refined = verdict.refine() if verdict.refine and round_ < rounds else None
+            if refined is None:
                 break
-            asked = verdict.refined
-        return hits
+            asked = refined
+        return best
 
     return search

@@ -1,0 +1,87 @@
+"""Which strategy a question calls for: by the words of whoever asks, else by what kind of question it is."""
+
+import re
+from dataclasses import dataclass
+
+from clew.core.text import words
+
+# What a question may say of its own search, and the strategy it means.
+_NAMED = (
+    (r"multi[\s-]?quer(?:y|ies)", "multi_query"),
+    (r"re-?rank(?:ing|ed|er)?|cross-?encoder", "rerank"),
+    (r"self[\s-]?reflect(?:ion|ive)|reflection", "self_reflective"),
+    (r"document[\s-]?boost(?:ing|ed)?", "document_boost"),
+    (r"hybrid(?:\s+search)?", "hybrid"),
+    (r"(?:lexical|keyword)(?:\s+search)?|bm25", "lexical"),
+    (r"(?:semantic|vector)(?:\s+search)?", "semantic"),
+)
+_ASKED = [
+    (
+        re.compile(
+            rf"[\s,;.–—-]*(?:\b(?:but|and|please)\b[\s,]*)*\b(?:use|using|with|via|through|by)\s+(?:the\s+|a\s+)?"
+            rf"(?:{pattern})(?:\s+(?:approach|strategy|method|search|retrieval|technique))?\b[\s.!]*",
+            re.IGNORECASE,
+        ),
+        name,
+    )
+    for pattern, name in _NAMED
+]
+_WHOLE = re.compile(
+    r"\b(?:complete|full|entire|whole)\b[^.?!]{0,40}?\b(?:document|polic(?:y|ies)|guide|guidelines?|page|text|report|manual|"
+    r"handbook|contract|agreement|procedure|article|paper|file|terms)\b|\ball of the (?:document|page|text)\b",
+    re.IGNORECASE,
+)
+_PRECISE = frozenset(
+    # law
+    "legal legally law laws lawful contract contractual liability liable clause compliance regulation regulatory "
+    "gdpr hipaa statute litigation lawsuit court warranty indemnity licence licensing "
+    # medicine
+    "medical medicine medication dosage dose diagnosis diagnose patient patients drug drugs symptom symptoms clinical "
+    "therapy prescription contraindication allergy allergic disease surgery vaccine "
+    # money
+    "financial finance tax taxes taxation vat invoice audit interest mortgage revenue dividend accounting deductible "
+    "penalty payroll".split()
+)
+_RESEARCH = re.compile(
+    r"\b(?:implications?|impacts?|consequences|trade-?offs?|pros and cons|advantages and disadvantages|ethical|ethics of|"
+    r"compare|comparison|analy[sz]e|analysis|evaluate|assess(?:ment)?|relationship between|investigate|root causes?|"
+    r"in what ways|to what extent|how (?:does|do|did|would|could) .+ (?:affect|influence|relate|differ|interact))\b",
+    re.IGNORECASE,
+)
+_BROAD = re.compile(
+    r"^\W*(?:(?:please\s+)?(?:can|could) you\s+)?(?:tell me (?:more )?about|what about|overview of|an overview of|"
+    r"give me an overview|everything (?:about|on)|information (?:about|on)|what do (?:we|you) (?:know|have) (?:about|on)|"
+    r"explore|describe|introduction to|anything (?:about|on))\b",
+    re.IGNORECASE,
+)
+_LONG = 25  # words from which a question is taken to ask for several things
+_SHORT = 2  # words up to which a query may mean many things
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The strategy for a question, why, and the question without the words that named the strategy."""
+
+    strategy: str
+    reason: str
+    text: str
+
+
+def route(text: str, *, turns: int = 0, single_below: int = 100) -> Route:
+    """Where a question should go; `turns` is how many messages came before it."""
+    for pattern, name in _ASKED:
+        if found := pattern.search(text):
+            rest = (text[: found.start()] + " " + text[found.end() :]).strip()
+            return Route(name, f"the question asks for {found.group().strip(' ,.;!')!r}", rest or text)
+    if turns > single_below:
+        return Route("chunked", f"the conversation has {turns} messages", text)
+    asked = words(text)
+    if _WHOLE.search(text):
+        return Route("document_boost", "it asks for a whole document: find the document first", text)
+    if _RESEARCH.search(text) or len(asked) >= _LONG:
+        return Route("self_reflective", "it is a complex question", text)
+    if precise := next((word for word in asked if word in _PRECISE), None):
+        return Route("rerank", f"{precise!r} calls for precision", text)
+    if _BROAD.search(text) or len(asked) <= _SHORT:
+        return Route("multi_query", "it is broad or may mean several things", text)
+    return Route("hybrid", "it is a plain question", text)

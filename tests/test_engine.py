@@ -12,7 +12,18 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from clew import Document, DriverFailed, Engine, Filter, NotFound, Settings, SettingsError, StoreMismatch, record
+from clew import (
+    Document,
+    DriverFailed,
+    Engine,
+    Filter,
+    NotFound,
+    Section,
+    Settings,
+    SettingsError,
+    StoreMismatch,
+    record,
+)
 from clew.core.protocols import Role, Strategy
 from clew.core.report import Progress
 from clew.core.settings import ContextConfig, EmbedderConfig, IngestionConfig, SearchConfig, StoreConfig
@@ -239,6 +250,22 @@ def test_documents_of_a_program(engine: Engine) -> None:
     assert [failure.source for failure in report.failed] == ["void"]
     assert engine.read("it's").sections[0].label == "Quoted"
     assert engine.search("text", where=Filter(meta={"team": "blue"}), k=9)[0].chunk.doc_id == "other"
+
+
+@pytest.mark.parametrize(
+    ("sections", "says"),
+    [
+        ((Section(0, 4), Section(5, 10)), "do not cover"),
+        ((Section(0, 4),), "up to 4"),
+        ((Section(0, 10, parent=3),), "parent is not there"),
+        ((Section(0, 10, parent=0),), "above itself"),
+        ((Section(0, 4, parent=1), Section(4, 10, parent=0)), "above itself"),
+    ],
+)
+def test_sections_that_cannot_be_are_refused(engine: Engine, sections: tuple[Section, ...], says: str) -> None:
+    report = engine.add_documents([Document("d", "0123456789", sections), Document("e", "good")])
+    assert report.added == ("e",)
+    assert says in report.failed[0].reason
 
 
 def test_progress_counts_up_and_ends_at_the_total(engine: Engine, pages: Path) -> None:

@@ -32,25 +32,26 @@ _WHOLE = re.compile(
     re.IGNORECASE,
 )
 _PRECISE = frozenset(
-    # law
-    "legal legally law laws lawful contract contractual liability liable clause compliance regulation regulatory "
-    "gdpr hipaa statute litigation lawsuit court warranty indemnity licence licensing "
-    # medicine
-    "medical medicine medication dosage dose diagnosis diagnose patient patients drug drugs symptom symptoms clinical "
-    "therapy prescription contraindication allergy allergic disease surgery vaccine "
-    # money
-    "financial finance tax taxes taxation vat invoice audit interest mortgage revenue dividend accounting deductible "
-    "penalty payroll".split()
+    """
+    legal legally law laws lawful contract contractual liability liable clause compliance regulation regulatory gdpr
+    hipaa statute litigation lawsuit court warranty indemnity licence licensing
+    medical medicine medication dosage dose diagnosis diagnose patient patients drug drugs symptom symptoms clinical
+    therapy prescription contraindication allergy allergic disease surgery vaccine
+    financial finance tax taxes taxation vat invoice audit interest mortgage revenue dividend accounting deductible
+    penalty payroll
+    """.split()  # noqa: SIM905 (a list of so many words would fill the page)
 )
 _RESEARCH = re.compile(
-    r"\b(?:implications?|impacts?|consequences|trade-?offs?|pros and cons|advantages and disadvantages|ethical|ethics of|"
+    r"\b(?:implications?|impacts?|consequences|trade-?offs?|pros and cons|advantages and disadvantages|ethical|"
+    r"ethics of|"
     r"compare|comparison|analy[sz]e|analysis|evaluate|assess(?:ment)?|relationship between|investigate|root causes?|"
     r"in what ways|to what extent|how (?:does|do|did|would|could) .+ (?:affect|influence|relate|differ|interact))\b",
     re.IGNORECASE,
 )
 _BROAD = re.compile(
     r"^\W*(?:(?:please\s+)?(?:can|could) you\s+)?(?:tell me (?:more )?about|what about|overview of|an overview of|"
-    r"give me an overview|everything (?:about|on)|information (?:about|on)|what do (?:we|you) (?:know|have) (?:about|on)|"
+    r"give me an overview|everything (?:about|on)|information (?:about|on)|"
+    r"what do (?:we|you) (?:know|have) (?:about|on)|"
     r"explore|describe|introduction to|anything (?:about|on))\b",
     re.IGNORECASE,
 )

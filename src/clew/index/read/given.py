@@ -1,9 +1,10 @@
 """Documents that a program made: checked at the door, and given the sections they lack."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from clew.core.errors import SourceError
-from clew.core.types import Document
+from clew.core.types import Document, Section
 from clew.index.read.markdown import parse
 from clew.index.read.outline import Heading, outline
 
@@ -29,4 +30,21 @@ def prepared(document: Document) -> Document:
         at = section.end
     if at != len(document.text):
         raise SourceError(name, f"has sections up to {at}, but {len(document.text)} characters")
+    if (position := _circular(document.sections)) is not None:
+        raise SourceError(name, f"has a section that is above itself: see number {position}")
     return document
+
+
+def _circular(sections: Sequence[Section]) -> int | None:
+    """The position of a section that is reached again on the way up from it, or None."""
+    ends: set[int] = set()  # sections from which the way up is known to end
+    for start in range(len(sections)):
+        way: dict[int, None] = {}
+        at: int | None = start
+        while at is not None and at not in ends:
+            if at in way:
+                return at
+            way[at] = None
+            at = sections[at].parent
+        ends |= way.keys()
+    return None

@@ -11,7 +11,11 @@ from clew.study.contextual import document_of
 from clew.study.sets import contextual_retrieval
 
 FILES = {
-    "d1": ["class Buoy:\n", "    def drift(self):\n        return self.miles\n", "\n    def sink(self):\n        pass\n"],
+    "d1": [
+        "class Buoy:\n",
+        "    def drift(self):\n        return self.miles\n",
+        "\n    def sink(self):\n        pass\n",
+    ],
     "d2": ["class Lamp:\n", "    def drift(self):\n        return 0\n", "\n    def light(self):\n        pass\n"],
 }
 

@@ -29,11 +29,14 @@ def added(counts: Sequence[int]) -> Fits:
 
 
 def exact(text: str, atoms: Sequence[Atom], counts: Sequence[int], count: Count) -> Fits:
-    """The rule that counts the joined text wherever adding up says that it is too much."""
-    roughly = added(counts)
+    """The rule that counts the joined text where adding up is too much, but by no more than rounding can explain."""
+    sums = [0, *accumulate(counts)]
 
     def fits(low: int, high: int, limit: int) -> bool:
-        return roughly(low, high, limit) or measured([text[atoms[low].start : atoms[high - 1].end]], count)[0] <= limit
+        beyond = sums[high] - sums[low] - limit
+        if 0 < beyond <= 2 * (high - low):
+            return measured([text[atoms[low].start : atoms[high - 1].end]], count)[0] <= limit
+        return beyond <= 0
 
     return fits
 

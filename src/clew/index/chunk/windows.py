@@ -11,6 +11,7 @@ from clew.index.chunk.atoms import LETTERS_A_TOKEN, Count, measured, trim
 from clew.index.chunk.build import build, cuts_of
 from clew.index.chunk.pack import Span, check
 
+_GUESSES = 4  # by proportion, which is nearly always right; then by halves
 _WORD = re.compile(r"\S+")
 
 
@@ -98,12 +99,13 @@ def _ending(text: str, end: int) -> Callable[[int], str]:
 def _most(length: int, limit: int, piece: Callable[[int], str], count: Count) -> int:
     """The largest number of characters, up to `length`, whose piece is within the limit; 0 if none is."""
     fits, over = 0, length + 1
-    step = max(limit, 1)
+    guess, guesses = max(limit, 1), _GUESSES
     while over - fits > 1:
-        middle = min(fits + step, over - 1) if over > length else (fits + over) // 2
-        if measured([piece(middle)], count)[0] <= limit:
+        middle = min(max(guess, fits + 1), over - 1) if guesses > 0 else (fits + over) // 2
+        tokens = measured([piece(middle)], count)[0]
+        if tokens <= limit:
             fits = middle
-            step *= 2
         else:
             over = middle
+        guess, guesses = middle * limit // max(tokens, 1), guesses - 1
     return fits

@@ -27,7 +27,6 @@ from clew.core.types import (
     Query,
 )
 from clew.drivers.store.embedded import EmbeddedStore, kept_embedder
-from clew.drivers.store.memory import MemoryStore
 from clew.index import write
 from clew.index.read.address import uri_of
 from clew.index.write import Desk
@@ -97,11 +96,8 @@ class Engine:
             embedder = drivers.embedder(replace(settings.embedder, name=name))
         if llm is None or isinstance(llm, str):
             llm = drivers.language_model(replace(settings.llm, name=llm or settings.llm.name))
-        store: Store = (
-            MemoryStore(embedder=embedder.name, dim=embedder.dim)
-            if in_memory
-            else EmbeddedStore(folder, embedder=embedder.name, dim=embedder.dim, config=settings.store)
-        )
+        place = None if in_memory else folder
+        store = EmbeddedStore(place, embedder=embedder.name, dim=embedder.dim, config=settings.store)
         return cls(
             store,
             embedder,

@@ -18,7 +18,6 @@ from clew.core.settings import StoreConfig
 from clew.core.types import Chunk, Document, Filter, Hit, Matrix, Section
 from clew.drivers.store import build, keeper, marks, schema, shard, write
 from clew.drivers.store.embedded import EmbeddedStore, kept_embedder
-from clew.drivers.store.memory import MemoryStore
 
 DIM = 16
 WORDS = ("anchor", "bell", "cable", "deck", "engine", "flag", "galley", "hull", "ink", "jib")
@@ -44,7 +43,7 @@ def rows(seed: int, many: int, dim: int = DIM) -> Matrix:
     return np.asarray(drawn / np.linalg.norm(drawn, axis=1, keepdims=True), np.float32)
 
 
-def put(store: EmbeddedStore | MemoryStore, name: str, many: int = 3, *, dim: int = DIM) -> None:
+def put(store: EmbeddedStore, name: str, many: int = 3, *, dim: int = DIM) -> None:
     seed = sum(name.encode())
     drawn = np.random.default_rng(seed)
     texts = [" ".join(drawn.choice(WORDS, 5)) for _ in range(many)]
@@ -53,7 +52,7 @@ def put(store: EmbeddedStore | MemoryStore, name: str, many: int = 3, *, dim: in
     store.put(document, chunks, rows(seed, many, dim), [Counter(text.split()) for text in texts])
 
 
-def answers(store: EmbeddedStore | MemoryStore, *, dim: int = DIM) -> list[list[tuple[str, float]]]:
+def answers(store: EmbeddedStore, *, dim: int = DIM) -> list[list[tuple[str, float]]]:
     """What a few searches find."""
     even = Filter(meta={"even": True})
     asked: list[list[Hit]] = []
@@ -205,7 +204,7 @@ def test_an_index_that_cannot_be_made_raises(folder: Path, monkeypatch: pytest.M
 
 
 def test_the_index_changes_its_shape_as_the_collection_grows_and_shrinks(folder: Path) -> None:
-    store, memory = open_store(folder, StoreConfig(exact_below=20)), MemoryStore(embedder="m", dim=DIM)
+    store, memory = open_store(folder, StoreConfig(exact_below=20)), EmbeddedStore(None, embedder="m", dim=DIM)
     shapes = []
     for n in range(12):
         for each in (store, memory):
@@ -265,7 +264,7 @@ def test_searches_go_on_without_a_graph(
 
 def test_lengths_that_change_do_not_change_what_is_found(folder: Path) -> None:
     """The shard's stored weights are of the average length when it was made; here that grows by a factor of ten."""
-    store, memory = open_store(folder), MemoryStore(embedder="m", dim=DIM)
+    store, memory = open_store(folder), EmbeddedStore(None, embedder="m", dim=DIM)
     drawn = np.random.default_rng(5)
     for n in range(400):
         words = Counter(drawn.choice(WORDS, 3 if n < 200 else int(drawn.integers(3, 60))).tolist())

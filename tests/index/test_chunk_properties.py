@@ -236,3 +236,25 @@ def test_our_own_code(path: Path) -> None:
     document = code(path.read_text(), uri="a.py", name="a.py")
     check_sections(document)
     check_chunks(document, structure(size=256, overlap=48, count=estimated)(document), size=256, count=estimated)
+
+
+SHAPES = {
+    "blank lines": "\n" * 100_000 + "x",
+    "spaces": "a" + " " * 100_000 + "b",
+    "bare headings": "# H\n\n" * 4_000,
+    "one word": "x" * 100_000,
+    "one line": "word " * 20_000,
+    "no spaces": "鍵を回す" * 10_000,
+    "rules": "---\n" * 10_000,
+    "brackets": "[" * 20_000,
+    "quotes": "> " * 5_000 + "x",
+}
+
+
+@pytest.mark.parametrize("reader", [markdown, plain, code])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_no_shape_of_text_takes_for_ever(shape: str, reader: Callable[..., Document]) -> None:
+    document = reader(SHAPES[shape], uri="a", name="a.js")
+    for kind in (structure, windows):
+        chunks = kind(size=256, overlap=48, count=word_pieces)(document)
+        check_chunks(document, chunks, size=256, count=word_pieces)

@@ -55,7 +55,11 @@ class Reranker(Protocol):
     @property
     def name(self) -> str: ...
 
-    def score(self, query: str, texts: Sequence[str]) -> list[float]: ...
+    def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        """One score a text, in order, on the model's own scale."""
+
+    def calibrated(self, score: float) -> float:
+        """The chance, from 0 to 1, that a text of that score answers the query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +164,9 @@ class Store(Protocol):
 
     def facts(self) -> Facts:
         """Counts, the embedder, and a number that grows with every change."""
+
+    def change(self) -> int:
+        """That number alone, at next to no cost."""
 
     def flush(self) -> None:
         """Returns when all that was put is safe on disk and the index is in its best shape."""

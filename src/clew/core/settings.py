@@ -45,6 +45,12 @@ class SearchConfig:
     fusion: Literal["convex", "rrf"] = "convex"
     semantic_weight: float = 0.7  # the rest is the lexical weight
     rrf_k: int = 60
+    document_weight: float = 0.3  # the share of the document's similarity in document_boost
+    document_min_similarity: float | None = None  # of a summary; None leaves it to the embedder
+    candidates: int = 20  # the least that are re-ranked
+    variations: int = 3  # queries that multi_query adds to the one that was asked
+    rounds: int = 2  # searches that self_reflective may make
+    cache: int = 256  # results that are kept until the collection changes; 0: none
 
     def __post_init__(self) -> None:
         _at_least("search.k", self.k, 1)
@@ -58,6 +64,13 @@ class SearchConfig:
         _one_of("search.fusion", self.fusion, ("convex", "rrf"))
         _between("search.semantic_weight", self.semantic_weight, 0, 1)
         _at_least("search.rrf_k", self.rrf_k, 1)
+        _between("search.document_weight", self.document_weight, 0, 1)
+        if self.document_min_similarity is not None:
+            _between("search.document_min_similarity", self.document_min_similarity, -1, 1)
+        _at_least("search.candidates", self.candidates, 1)
+        _at_least("search.variations", self.variations, 0)
+        _at_least("search.rounds", self.rounds, 1)
+        _at_least("search.cache", self.cache, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +132,20 @@ class LLMConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class RerankerConfig:
+    """Which model reads question and text together, by its exact name, and where an HTTP one answers; empty: none."""
+
+    name: str = "ms-marco-minilm"
+    url: str = ""
+    api_key: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """Everything that can be set."""
 
     embedder: EmbedderConfig = field(default_factory=EmbedderConfig)
+    reranker: RerankerConfig = field(default_factory=RerankerConfig)
     llm: LLMConfig = field(default_factory=LLMConfig)
     ingestion: IngestionConfig = field(default_factory=IngestionConfig)
     search: SearchConfig = field(default_factory=SearchConfig)

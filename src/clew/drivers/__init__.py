@@ -1,4 +1,4 @@
-"""Whatever touches a model, a disk or a network. Here stands the table from names to embedders.
+"""Whatever touches a model, a disk or a network. Here stand the tables from names to drivers.
 
 A name is exact ("bge-small") or begins with a prefix that ends in a colon ("openai:text-embedding-3-small"). A driver
 is imported when it is asked for, so that nothing heavy is loaded for a name that is not used.
@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from importlib import import_module
 from types import MappingProxyType
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from clew.core.errors import NotFound
-from clew.core.protocols import LLM, Embedder
-from clew.core.settings import EmbedderConfig, LLMConfig
+from clew.core.protocols import LLM, Embedder, Reranker
+from clew.core.settings import EmbedderConfig, LLMConfig, RerankerConfig
 
-EMBEDDERS: Final[Mapping[str, str]] = MappingProxyType(  # to "module:function", which is given the EmbedderConfig
+# From a name to "module:function", which is given the config.
+EMBEDDERS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "bge-small": "clew.drivers.embed.onnx:bge_small",
         "hashed": "clew.drivers.embed.hashed:configured",
@@ -24,21 +25,29 @@ EMBEDDERS: Final[Mapping[str, str]] = MappingProxyType(  # to "module:function",
         "wordllama": "clew.drivers.embed.static:configured",
     }
 )
+RERANKERS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "ms-marco-minilm": "clew.drivers.rerank.cross_encoder:ms_marco_minilm",
+        "onnx:": "clew.drivers.rerank.cross_encoder:in_folder",
+        "http:": "clew.drivers.rerank.http:configured",
+        "overlap": "clew.drivers.rerank.overlap:configured",
+    }
+)
 
 
 def embedder(config: EmbedderConfig) -> Embedder:
     """The embedder of that name, around which a cache stands if one is set; NotFound lists the names there are."""
-    prefix, colon, _ = config.name.partition(":")
-    place = EMBEDDERS.get(prefix + colon)
-    if place is None:
-        raise NotFound(_unknown(config.name))
-    module, _, attribute = place.partition(":")
-    made = cast(Embedder, getattr(import_module(module), attribute)(config))
+    made = cast(Embedder, _maker(config.name, EMBEDDERS, "embedder")(config))
     if config.cache:
         from clew.drivers.embed.cached import CachedEmbedder
 
         return CachedEmbedder(made, config.cache)
     return made
+
+
+def reranker(config: RerankerConfig) -> Reranker | None:
+    """The reranker of that name, or None where none is named; NotFound lists the names there are."""
+    return cast(Reranker, _maker(config.name, RERANKERS, "reranker")(config)) if config.name else None
 
 
 def language_model(config: LLMConfig) -> LLM | None:
@@ -55,8 +64,14 @@ def language_model(config: LLMConfig) -> LLM | None:
     return made
 
 
-def _unknown(name: str) -> str:
-    shown = {key: f"{key}…" if key.endswith(":") else key for key in EMBEDDERS}
-    near = get_close_matches(name.casefold(), EMBEDDERS, n=1)
-    guess = f"; did you mean {shown[near[0]]}?" if near else "."
-    return f"there is no embedder {name!r}{guess} There are: {', '.join(shown.values())}"
+def _maker(name: str, table: Mapping[str, str], what: str) -> Any:
+    """The function that makes the driver of that name."""
+    prefix, colon, _ = name.partition(":")
+    place = table.get(prefix + colon)
+    if place is None:
+        shown = {key: f"{key}…" if key.endswith(":") else key for key in table}
+        near = get_close_matches(name.casefold(), table, n=1)
+        guess = f"; did you mean {shown[near[0]]}?" if near else "."
+        raise NotFound(f"there is no {what} {name!r}{guess} There are: {', '.join(shown.values())}")
+    module, _, attribute = place.partition(":")
+    return getattr(import_module(module), attribute)

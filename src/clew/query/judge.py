@@ -13,7 +13,6 @@ SHOWN = 5  # hits that are graded
 EXCERPT = 600  # characters of each that a model is shown
 
 Refine = Callable[[Query, list[Hit]], Query | None]
-Calibrate = Callable[[float], float]  # a reranker's score as the chance that the text answers the query
 
 GRADE = """Question: {query}
 
@@ -57,12 +56,12 @@ def by_model(llm: LLM) -> Judge:
     return judge
 
 
-def by_reranker(reranker: Reranker, calibrate: Calibrate, refine: Refine) -> Judge:
+def by_reranker(reranker: Reranker, refine: Refine) -> Judge:
     """A judge without a language model: the grade is the chance, by the reranker, that the best hit answers."""
 
     def judge(query: Query, hits: list[Hit]) -> Verdict:
         scores = reranker.score(query.text, [hit.chunk.embed_text for hit in hits[:SHOWN]])
-        grade = graded(max(map(calibrate, scores), default=0.0))
+        grade = graded(max(map(reranker.calibrated, scores), default=0.0))
         return Verdict(grade) if grade >= ENOUGH else Verdict(grade, lambda: refine(query, hits))
 
     return judge

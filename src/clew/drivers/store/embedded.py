@@ -121,6 +121,10 @@ class EmbeddedStore:
             state.documents, state.chunks, truth.embedder, truth.dim, state.change, self._keeper.serving(state), size
         )
 
+    def change(self) -> int:
+        """The number of the last change."""
+        return self._truth.state().change
+
     def flush(self) -> None:
         """Returns when all that was put is safe on disk and the index is in its best shape."""
         self._keeper.flush(self._truth.state())

@@ -60,8 +60,9 @@ def _groups(document: Document, found: Sequence[Block]) -> Iterator[_Group]:
     sections = sections_of(document)
     bare: list[Block] = []
     for section, members in groupby(found, key=lambda block: block.section):
-        bare += members
-        if not sections[section].label or any(block.kind != "heading" for block in bare):
+        inside = list(members)
+        bare += inside
+        if not sections[section].label or any(block.kind != "heading" for block in inside):
             yield _Group(bare, section)
             bare = []
     if bare:

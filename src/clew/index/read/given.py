@@ -30,8 +30,8 @@ def prepared(document: Document) -> Document:
         at = section.end
     if at != len(document.text):
         raise SourceError(name, f"has sections up to {at}, but {len(document.text)} characters")
-    if (position := _circular(document.sections)) is not None:
-        raise SourceError(name, f"has a section that is above itself: see number {position}")
+    if (circular := _circular(document.sections)) is not None:
+        raise SourceError(name, f"has a section that is above itself: see number {circular}")
     return document
 
 

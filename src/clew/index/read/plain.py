@@ -2,20 +2,16 @@
 
 import re
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 from clew.core.ids import document_id
 from clew.core.types import Document
+from clew.index.read.markdown import line_starts
 from clew.index.read.outline import Heading, outline, title_of
 
-# A title stands at the margin between blank lines, and its underline is at least as long.
-_UNDERLINED = re.compile(
-    r"""(?:\A\s*|\n[ \t]*\n+)
-    (?:(?P<over>(?P<char>[=\-~^"'\#*+`:.])(?P=char){2,})[ \t]*\n[ ]?)?
-    (?P<title>\S[^\n]{0,119})\n
-    (?P<under>(?P<mark>[=\-~^"'\#*+`:.])(?P=mark){2,})[ \t]*(?=\n|\Z)""",
-    re.VERBOSE,
-)
+_RULE = re.compile(r"""([=\-~^"'#*+`:.])\1{2,}""")
+_LONGEST = 120  # characters of a title
 
 
 class Title(NamedTuple):
@@ -40,22 +36,28 @@ def plain(text: str, *, uri: str, name: str) -> Document:
     )
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=4)  # the chunker asks again for what the reader has just asked for
 def titles(text: str) -> tuple[Title, ...]:
-    """The underlined titles in order; the first way of underlining is the first level, the next new one the second."""
+    """The underlined titles in order; the first way of underlining is the first level, the next new one the second.
+
+    A title stands at the margin after a blank line. The rule below it is at least as long; a rule above it is the same.
+    """
+    starts = line_starts(text)
+    lines = [text[start:stop].rstrip() for start, stop in pairwise(starts)]
     styles: list[tuple[str, bool]] = []
     found: list[Title] = []
-    for match in _UNDERLINED.finditer(text):
-        label = match["title"].strip()
-        over = match["over"]
-        mark = match["mark"]
-        if len(match["under"]) < len(label) or not any(map(str.isalnum, label)):
+    for number, under in enumerate(lines[1:], 1):
+        if len(under) < 3 or not _RULE.fullmatch(under):
             continue
-        if over and (match["char"] != mark or len(over) != len(match["under"])):
+        label = lines[number - 1].strip()
+        over = number > 1 and lines[number - 2] == under
+        first = number - 2 if over else number - 1
+        if not 0 < len(label) <= min(len(under), _LONGEST) or not any(map(str.isalnum, label)):
             continue
-        style = (mark, bool(over))
+        if (first and lines[first - 1]) or (not over and lines[number - 1][0].isspace()):
+            continue
+        style = (under[0], over)
         if style not in styles:
             styles.append(style)
-        start = match.start("over") if over else match.start("title")
-        found.append(Title(start, match.end("under"), styles.index(style) + 1, label))
+        found.append(Title(starts[first], starts[number] + len(under), styles.index(style) + 1, label))
     return tuple(found)

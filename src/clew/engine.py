@@ -10,10 +10,10 @@ from typing import Self, TypeVar
 from clew import drivers
 from clew.core.errors import DriverMissing, NotFound, SettingsError
 from clew.core.ids import document_id
-from clew.core.protocols import LLM, Embedder, Store, Strategy
+from clew.core.protocols import LLM, Embedder, Store
 from clew.core.report import Plan, Report, Watcher
 from clew.core.settings import DEFAULTS, Settings
-from clew.core.trace import record, step
+from clew.core.trace import record
 from clew.core.types import (
     EVERYTHING,
     Context,
@@ -31,9 +31,9 @@ from clew.index import write
 from clew.index.read.address import uri_of
 from clew.index.write import Desk
 from clew.query.assemble import assemble
-from clew.query.dedupe import by_chunk
+from clew.query.find import Finder
 from clew.query.format import RENDERERS
-from clew.query.strategies import STRATEGIES, Drivers, Maker
+from clew.query.strategies import STRATEGIES, Maker
 
 Hits = list[Hit]  # `list` is a verb below
 T = TypeVar("T")
@@ -57,10 +57,18 @@ class Engine:
         strategies: Mapping[str, Maker] = STRATEGIES,
         root: Path | None = None,
     ) -> None:
-        self.strategies = dict(strategies)
         self._store = store
         self._embedder = embedder
         self._llm = llm
+        self._finder = Finder(
+            store,
+            embedder,
+            llm=llm,
+            load=drivers.reranker,
+            strategies=strategies,
+            cache=settings.search.cache,
+        )
+        self.strategies = self._finder.strategies
         self._settings = settings
         self._root = root or Path.cwd()
 
@@ -181,12 +189,21 @@ class Engine:
         """The k best chunks for a question, best first."""
         settings = settings or self._settings
         query = _query(text, settings.search.k if k is None else k, where, history, settings)
-        name = strategy or settings.search.strategy
-        with step("search") as trace:
-            hits = by_chunk(self._strategy(name, settings)(query))[: query.k]
-            trace.out = len(hits)
-            trace.notes["strategy"] = name
-        return hits
+        return self._finder.find(query, strategy or settings.search.strategy, settings)
+
+    def search_many(
+        self,
+        texts: Sequence[str],
+        *,
+        k: int | None = None,
+        strategy: str | None = None,
+        where: Filter = EVERYTHING,
+        settings: Settings | None = None,
+    ) -> "Sequence[Hits]":
+        """The k best chunks for each of several questions, embedded in one call and searched at once."""
+        settings = settings or self._settings
+        asked = [_query(text, settings.search.k if k is None else k, where, (), settings) for text in texts]
+        return self._finder.find_many(asked, strategy or settings.search.strategy, settings)
 
     def context(
         self,
@@ -262,9 +279,6 @@ class Engine:
         near = difflib.get_close_matches(document, names, n=3, cutoff=0.4)
         hint = f"did you mean {', '.join(near)}?" if near else "`clew list` shows what there is"
         raise NotFound(f"there is no document {document!r}; {hint}")
-
-    def _strategy(self, name: str, settings: Settings) -> Strategy:
-        return _named(name, self.strategies, "strategy")(Drivers(self._store, self._embedder, settings))
 
 
 def _query(text: str, k: int, where: Filter, history: Sequence[Message], settings: Settings) -> Query:

@@ -11,31 +11,12 @@ from clew.core.text import words
 from clew.core.types import Message
 from clew.query.keywords import content_words, stems
 
-Said = (
-    Message | Mapping[str, Any]
-)  # a mapping has `role` and `content`, and `raw_content` where the content was added to
+# A mapping has `role` and `content`, and `raw_content` if something was added to the content before it was sent.
+Said = Message | Mapping[str, Any]
 Topics = Callable[[str], Sequence[str]]
 
-_POINTING = frozenset(
-    [
-        "this",
-        "that",
-        "these",
-        "those",
-        "it",
-        "them",
-        "he",
-        "she",
-        "him",
-        "they",
-        "example",
-        "examples",
-        "more",
-        "another",
-        "same",
-        "similar",
-    ]
-)
+_POINTERS = "this that these those it them he she him they example examples more another same similar"
+_POINTING = frozenset(_POINTERS.split())
 _OPENING = re.compile(r"\W*(?:(?:what|how) about|and|or|but)\b", re.IGNORECASE)
 # After an article or a possessive, "it" is no pronoun but a name: the IT department.
 _NAME = re.compile(r"\b(?:the|an|our|your|my|their|his|her|whose)\s+it\b", re.IGNORECASE)

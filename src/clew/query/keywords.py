@@ -12,102 +12,14 @@ from clew.core.words import FUNCTION_WORDS, SENSE
 _WORD = re.compile(r"\w+(?:[-‐.'’@]\w+)*(?:\+\+|#(?!\w))?")
 _POSSESSIVE = re.compile(r"['’]s$")
 # How one asks, not what about.
-ASKING = frozenset(
-    [
-        "tell",
-        "show",
-        "give",
-        "explain",
-        "describe",
-        "name",
-        "list",
-        "provide",
-        "find",
-        "look",
-        "talk",
-        "talking",
-        "speak",
-        "speaking",
-        "know",
-        "want",
-        "need",
-        "like",
-        "help",
-        "please",
-        "let",
-        "lets",
-        "make",
-        "get",
-        "see",
-        "say",
-        "said",
-        "mean",
-        "meant",
-        "think",
-        "thank",
-        "thanks",
-        "hello",
-        "hi",
-        "hey",
-        "ok",
-        "okay",
-        "yes",
-        "sure",
-        "right",
-        "well",
-        "now",
-        "really",
-        "actually",
-        "maybe",
-        "going",
-        "go",
-        "thing",
-        "things",
-        "something",
-        "anything",
-        "way",
-        "lot",
-        "much",
-        "many",
-        "more",
-        "most",
-        "less",
-        "few",
-        "other",
-        "others",
-        "another",
-        "else",
-        "example",
-        "examples",
-        "similar",
-        "question",
-        "questions",
-        "answer",
-        "else",
-        "again",
-        "further",
-        "once",
-        "yet",
-        "because",
-        "until",
-        "while",
-        "without",
-        "every",
-        "us",
-        "one",
-        "good",
-        "great",
-        "kind",
-        "got",
-        "gonna",
-        "im",
-        "ive",
-        "id",
-        "youre",
-        "thats",
-        "whats",
-    ]
-)
+_ASKING = """
+tell show give explain describe name list provide find look talk talking speak speaking know want need like help please
+let lets make get see say said mean meant think thank thanks hello hi hey ok okay yes sure right well now really
+actually maybe going thing things something anything way lot much many more most less few other others another else
+example examples similar question questions answer again further once yet because until while without every one good
+great kind got gonna
+"""
+ASKING = frozenset(_ASKING.split())
 
 
 def said(text: str) -> list[str]:
@@ -118,17 +30,20 @@ def said(text: str) -> list[str]:
 def content_words(text: str, *, keep: frozenset[str] = frozenset()) -> list[str]:
     """The words that say what the text is about, as written and in order: no function words, no words of asking.
 
-    `keep` are words to leave in all the same. A word of one or two letters stays if it looks like a name: AI, 5G, C#.
+    `keep` are words to leave in all the same. A word of one or two letters stays if it looks like a name.
     """
     spoken = said(text)
     plain = [word.casefold().replace("’", "'") for word in spoken]
-    empty = _function_words(frozenset(plain)) | ASKING
-    return [
-        word
-        for word, folded in zip(spoken, plain, strict=True)
-        if folded in keep
-        or (folded.replace("'", "") not in empty and folded.split("'")[0] not in empty and _long(word))
-    ]
+    function = _function_words(frozenset(plain))
+    shouted = text.isupper()
+
+    def telling(word: str, folded: str) -> bool:
+        if len(word) == 2 and word.isupper() and not shouted:  # IT, US
+            return folded not in ASKING
+        forms = {folded, folded.replace("'", ""), folded.split("'")[0], folded.removesuffix("n't")}
+        return _long(word) and forms.isdisjoint(function) and forms.isdisjoint(ASKING)
+
+    return [word for word, folded in zip(spoken, plain, strict=True) if folded in keep or telling(word, folded)]
 
 
 def gist(text: str) -> str:
@@ -167,8 +82,10 @@ def telling_terms(query: str, texts: Sequence[str], *, most: int = 5) -> list[st
 
 
 def _long(word: str) -> bool:
-    """Whether the word has three letters, or is shorter and looks like a name."""
-    return len(word) > 2 or (len(word) == 2 and (word.isupper() or not word.isalpha()) and not word.isdigit())
+    """Whether the word has three letters, or is shorter and looks like a name: AI, 5G, C#, vitamin C."""
+    if len(word) == 1:
+        return word.isupper() and word not in "AI"
+    return len(word) > 2 or (not word.isdigit() and (word.isupper() or not word.isalpha()))
 
 
 def _function_words(words: frozenset[str]) -> frozenset[str]:

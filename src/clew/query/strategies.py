@@ -4,24 +4,42 @@ A maker takes what a strategy may use and gives the strategy; your own joins by 
 `Engine.open(…, strategies={"mine": maker})`.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from clew.core.protocols import Embedder, Fuse, Store, Strategy
-from clew.core.settings import Settings
+from clew.core.protocols import LLM, Embedder, Fuse, Judge, Reranker, Store, Strategy, Verdict
+from clew.core.settings import DEFAULTS, Settings
+from clew.core.trace import step
 from clew.core.types import Hit, Query
-from clew.query import retrieve
-from clew.query.compose import fused
-from clew.query.fuse import convex, rrf
+from clew.query import boost, retrieve
+from clew.query.compose import Embed, fanned, fused, pipe, reflected
+from clew.query.fuse import best, convex, rrf
+from clew.query.judge import by_model, by_reranker
+from clew.query.rerank import rerank as by_score
+from clew.query.rewrite import expand_query_variations, variations
+from clew.query.route import route
+
+log = logging.getLogger("clew")
+
+
+def _no_reranker() -> None:
+    return None
 
 
 @dataclass(frozen=True, slots=True)
 class Drivers:
-    """What a strategy may use."""
+    """What a strategy may use. The reranker is loaded when it is first asked for; there may be none, and no model."""
 
     store: Store
     embedder: Embedder
-    settings: Settings
+    settings: Settings = DEFAULTS
+    reranker: Callable[[], Reranker | None] = _no_reranker
+    llm: LLM | None = None
+
+    def embed(self) -> Embed:
+        """A function that embeds queries in one batch."""
+        return lambda texts: self.embedder.embed(texts, role="query")
 
 
 Maker = Callable[[Drivers], Strategy]
@@ -42,7 +60,59 @@ def hybrid(drivers: Drivers) -> Strategy:
     return fused(_semantic(drivers), _lexical(drivers), by=fusion(drivers.settings))
 
 
-STRATEGIES: Mapping[str, Maker] = {"semantic": semantic, "lexical": lexical, "hybrid": hybrid}
+def document_boost(drivers: Drivers) -> Strategy:
+    """By the chunk and by what its document is about."""
+    search = drivers.settings.search
+    return boost.document_boost(
+        drivers.store,
+        drivers.embedder,
+        weight=search.document_weight,
+        min_similarity=search.document_min_similarity,
+        mode=search.mode,
+        nprobe=search.nprobe,
+    )
+
+
+def multi_query(drivers: Drivers) -> Strategy:
+    """The question and its variations, each chunk under its best score."""
+    first = hybrid(drivers)
+    rewrite = variations(drivers.llm, n=drivers.settings.search.variations, feedback=first)
+    return fanned(rewrite, first, by=best(by="multi_query"), embed=drivers.embed())
+
+
+def rerank(drivers: Drivers) -> Strategy:
+    """The best of a hybrid search in the order of a model that reads question and text together."""
+    return pipe(hybrid(drivers), by_score(drivers.reranker(), candidates=drivers.settings.search.candidates))
+
+
+def self_reflective(drivers: Drivers) -> Strategy:
+    """Searched again with a better query for as long as the judge finds the hits wanting."""
+    return reflected(hybrid(drivers), _judge(drivers), rounds=drivers.settings.search.rounds)
+
+
+def auto(drivers: Drivers) -> Strategy:
+    """The strategy that the question calls for, by its own words or its kind."""
+
+    def search(query: Query) -> list[Hit]:
+        found = route(query.text, turns=len(query.history))
+        with step("auto") as trace:
+            trace.notes["strategy"] = found.strategy
+            trace.notes["reason"] = found.reason
+        return STRATEGIES[found.strategy](drivers)(replace(query, text=found.text))
+
+    return search
+
+
+STRATEGIES: Mapping[str, Maker] = {
+    "semantic": semantic,
+    "lexical": lexical,
+    "hybrid": hybrid,
+    "document_boost": document_boost,
+    "multi_query": multi_query,
+    "rerank": rerank,
+    "self_reflective": self_reflective,
+    "auto": auto,
+}
 
 
 def fusion(settings: Settings) -> Fuse:
@@ -75,3 +145,19 @@ def _semantic(drivers: Drivers) -> Strategy:
 
 def _lexical(drivers: Drivers) -> Strategy:
     return retrieve.lexical(drivers.store, language=drivers.settings.ingestion.language)
+
+
+def _judge(drivers: Drivers) -> Judge:
+    """By the language model where there is one, else by the reranker; with neither, content with everything."""
+    if drivers.llm is not None:
+        return by_model(drivers.llm)
+    reranker = drivers.reranker()
+    if reranker is None:
+        log.warning("there is neither a language model nor a reranker; nothing is graded")
+        return lambda _query, _hits: Verdict(None)
+
+    def refine(query: Query, hits: list[Hit]) -> Query | None:
+        texts = expand_query_variations(query.text, n=1, feedback=[hit.chunk.text for hit in hits[:5]])
+        return replace(query, text=texts[1], vector=None) if len(texts) > 1 else None
+
+    return by_reranker(reranker, refine)

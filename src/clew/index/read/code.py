@@ -61,6 +61,7 @@ _BRACED = re.compile(r"[\w~].*(?:\)|[\w>\]*&])[^;=]*\{\s*$|[\w~][\w\s:*&<>,~]*\(
 _SHELL = re.compile(r"(?:function\s+)?[\w-]+\s*\(\)")
 _TABLE = re.compile(r"\[+[^\]]+\]+\s*(?:[#;].*)?$")
 _LABEL = 100  # characters
+_LONGEST = 400  # characters of a line that may begin a definition; a longer one was written by a program
 _lock = Lock()
 
 
@@ -156,6 +157,6 @@ def _named(line: str, language: str) -> str:
     if language in ("toml", "ini"):
         return line.strip() if _TABLE.match(line) else ""
     rules = (_SHELL,) if language == "shell" else (_KEYWORD, _ARROW, _BRACED)
-    if not any(rule.match(line) for rule in rules):
+    if len(line) > _LONGEST or not any(rule.match(line) for rule in rules):
         return ""
     return line.strip().rstrip("{:").rstrip()[:_LABEL]

@@ -1,0 +1,80 @@
+"""The read path as the engine calls it: a strategy by its name, what it may use, and what was found a moment ago."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from clew.core.errors import DriverMissing, NotFound
+from clew.core.ids import digest
+from clew.core.parallel import gather
+from clew.core.protocols import LLM, Embedder, Reranker, Store
+from clew.core.recent import Recent, RecentEmbedder
+from clew.core.settings import RerankerConfig, Settings
+from clew.core.trace import step
+from clew.core.types import Hit, Query
+from clew.query.dedupe import by_chunk
+from clew.query.strategies import STRATEGIES, Drivers, Maker
+
+log = logging.getLogger("clew")
+Load = Callable[[RerankerConfig], Reranker | None]
+
+
+class Finder:
+    """Finds by any strategy that has a name; keeps query vectors, results and the reranker for the next time."""
+
+    def __init__(
+        self,
+        store: Store,
+        embedder: Embedder,
+        *,
+        llm: LLM | None,
+        load: Load,
+        strategies: Mapping[str, Maker],
+        cache: int,
+    ) -> None:
+        self.strategies = dict(strategies)
+        self._store = store
+        self._embedder = RecentEmbedder(embedder)
+        self._llm = llm
+        self._load = load
+        self._found: Recent[list[Hit]] = Recent(cache)
+        self._rerankers: dict[RerankerConfig, Reranker | None] = {}
+
+    def find(self, query: Query, name: str, settings: Settings) -> list[Hit]:
+        """The k best hits of a strategy, each chunk once; those of a built-in one are kept until something changes."""
+        if name not in self.strategies:
+            raise NotFound(f"there is no strategy {name!r}; there are {', '.join(self.strategies)}")
+        maker = self.strategies[name]
+        keep = settings.search.cache > 0 and maker is STRATEGIES.get(name)
+        key = digest(str(self._store.change()), name, repr(replace(query, vector=None)), repr(settings)) if keep else ""
+        with step("search") as trace:
+            trace.notes["strategy"] = name
+            hits = self._found.get(key) if keep else None
+            if hits is None:
+                reranker = partial(self._reranker, settings.reranker)
+                strategy = maker(Drivers(self._store, self._embedder, settings, reranker, self._llm))
+                hits = by_chunk(strategy(query))[: query.k]
+                if keep:
+                    self._found.put(key, hits)
+            else:
+                trace.notes["cached"] = True
+            trace.out = len(hits)
+        return list(hits)
+
+    def find_many(self, queries: Sequence[Query], name: str, settings: Settings) -> list[list[Hit]]:
+        """The hits of each query, all embedded in one call and searched at once."""
+        if name != "lexical" and queries:
+            vectors = self._embedder.embed([query.text for query in queries], role="query")
+            queries = [replace(query, vector=vector) for query, vector in zip(queries, vectors, strict=True)]
+        return gather([partial(self.find, query, name, settings) for query in queries])
+
+    def _reranker(self, config: RerankerConfig) -> Reranker | None:
+        """The reranker of the settings, loaded once; None, and a warning, where it is not installed."""
+        if config not in self._rerankers:
+            try:
+                self._rerankers[config] = self._load(config)
+            except DriverMissing as error:
+                log.warning("%s", error)
+                self._rerankers[config] = None
+        return self._rerankers[config]

@@ -1,0 +1,148 @@
+"""Where a conversation turns to another topic: the step between messages and queries, instead of cuts by length.
+
+A stretch of messages holds together as far as their vectors point the same way, in meaning and in words. The cuts are
+those under which all stretches together hold best, each cut at a price; dynamic programming finds them. Utiyama and
+Isahara, "A Statistical Model for Domain-Independent Text Segmentation", 2001, with vectors in place of words. Cuts at
+the deepest dips of similarity (Hearst's TextTiling, 1997) measured worse: `python -m clew.study.topics`.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import accumulate, pairwise
+from statistics import median
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clew.core.errors import SettingsError
+from clew.core.text import Terms, estimate_tokens, terms
+from clew.core.types import Matrix, Message
+
+Embed = Callable[[Sequence[str]], Matrix]
+Floats = NDArray[np.float64]
+
+GRANULARITY = 0.2  # a cut's price in mean messages, over the square root of how many there are
+LEXICAL = 0.5  # how much words count beside meaning
+ANSWER = 0.4  # what it costs, in mean messages, to part a question from what another says next
+PAUSE = 0.5  # how much of the price a pause takes away that is LONG times the usual one
+LONG = 100.0
+REACH = 500  # messages that a topic has at most, which bounds the work
+VOCABULARY = 1024  # words that are compared; the rest count as said once
+
+
+def boundaries(
+    messages: Sequence[Message],
+    embed: Embed,
+    *,
+    granularity: float = GRANULARITY,
+    lexical: float = LEXICAL,
+    max_tokens: int | None = None,
+    language: str = "auto",
+) -> list[int]:
+    """The positions of the messages, the first left out, at which a topic begins.
+
+    A greater `granularity` cuts less; `lexical`, from 0 to 1, is the weight of words against meaning; no topic has more
+    than about `max_tokens` unless a single message does.
+    """
+    if granularity < 0:
+        raise SettingsError(f"granularity is {granularity}; it must be at least 0")
+    if not 0 <= lexical <= 1:
+        raise SettingsError(f"lexical is {lexical}; it must be between 0 and 1")
+    if max_tokens is not None and max_tokens < 1:
+        raise SettingsError(f"max_tokens is {max_tokens}; it must be at least 1")
+    if len(messages) < 2:
+        return []
+    counted = [terms(message.text, language=language) if message.text.strip() else {} for message in messages]
+    weights = np.log1p([sum(each.values()) for each in counted])
+    if not weights.any():
+        return []
+    rows, apart = _worded(counted)
+    meaning = np.asarray(embed([message.text or " " for message in messages]), np.float64)
+    rows = np.hstack([meaning * math.sqrt(1 - lexical), rows * math.sqrt(lexical)]) * weights[:, None]
+    lengths = [estimate_tokens(message.text) for message in messages]
+    return _cut(rows, lexical * apart * weights**2, _prices(messages, granularity, weights), lengths, max_tokens)
+
+
+def segments(
+    messages: Sequence[Message],
+    embed: Embed,
+    *,
+    granularity: float = GRANULARITY,
+    lexical: float = LEXICAL,
+    max_tokens: int | None = None,
+    language: str = "auto",
+) -> list[tuple[Message, ...]]:
+    """The messages in order as topics, each a run of them; none for no messages."""
+    starts = boundaries(
+        messages, embed, granularity=granularity, lexical=lexical, max_tokens=max_tokens, language=language
+    )
+    return [tuple(messages[start:end]) for start, end in pairwise([0, *starts, len(messages)]) if end > start]
+
+
+def _worded(counted: Sequence[Terms]) -> tuple[Floats, Floats]:
+    """A row of weighted words a message, of unit length together with its second part: what no other message says."""
+    messages = len(counted)
+    frequency = Counter(term for each in counted for term in each)
+    shared = sorted((term for term, times in frequency.items() if times > 1), key=lambda term: (-frequency[term], term))
+    place = {term: at for at, term in enumerate(shared[:VOCABULARY])}
+    rows = np.zeros((messages, len(place)))
+    apart = np.zeros(messages)
+    for row, each in enumerate(counted):
+        for term, times in each.items():
+            weight = (1 + math.log(times)) * math.log1p(messages / frequency[term])
+            if term in place:
+                rows[row, place[term]] = weight
+            else:
+                apart[row] += weight**2
+    lengths = np.maximum(np.sqrt((rows**2).sum(axis=1) + apart), 1e-9)
+    return rows / lengths[:, None], apart / lengths**2
+
+
+def _prices(messages: Sequence[Message], granularity: float, weights: Floats) -> Floats:
+    """What a cut before each message costs: less after a long pause, more where another answers a question."""
+    mean = float(weights.mean())
+    price = np.full(len(messages), granularity * math.sqrt(len(messages)) * mean)
+    pauses = [_pause(before, after) for before, after in pairwise(messages)]
+    known = [pause for pause in pauses if pause]
+    usual = median(known) if known else 0.0
+    for at, (before, after) in enumerate(pairwise(messages), 1):
+        pause = pauses[at - 1]
+        if pause > usual > 0:
+            price[at] *= 1 - PAUSE * min(1.0, math.log(pause / usual) / math.log(LONG))
+        if any(sign in before.text for sign in "?？؟") and not (before.author and before.author == after.author):
+            price[at] += ANSWER * mean
+    return price
+
+
+def _pause(before: Message, after: Message) -> float:
+    """The seconds between two messages; 0 where a time is missing or they cannot be compared."""
+    if before.at is None or after.at is None or (before.at.tzinfo is None) != (after.at.tzinfo is None):
+        return 0.0
+    return max(0.0, (after.at - before.at).total_seconds())
+
+
+def _cut(rows: Floats, apart: Floats, prices: Floats, lengths: Sequence[int], max_tokens: int | None) -> list[int]:
+    """The starts under which the lengths of the topics' summed rows, less the prices, come to the most."""
+    count = len(rows)
+    sums = np.vstack([np.zeros(rows.shape[1]), np.cumsum(rows, axis=0)])
+    alone = np.concatenate([[0.0], np.cumsum(apart)])
+    tokens = [0, *accumulate(lengths)]
+    best = np.zeros(count + 1)
+    came = [0] * (count + 1)
+    low = 0
+    for end in range(1, count + 1):
+        low = max(low, end - REACH)
+        while max_tokens is not None and low < end - 1 and tokens[end] - tokens[low] > max_tokens:
+            low += 1
+        between = sums[end] - sums[low:end]
+        held = np.sqrt(np.einsum("ij,ij->i", between, between) + alone[end] - alone[low:end])
+        totals = best[low:end] + held - prices[low:end]
+        came[end] = low + int(np.argmax(totals))
+        best[end] = totals[came[end] - low]
+    starts = []
+    at = came[count]
+    while at:
+        starts.append(at)
+        at = came[at]
+    return starts[::-1]

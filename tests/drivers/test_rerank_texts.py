@@ -1,0 +1,44 @@
+"""Windows, ends and chances: the arithmetic that rerankers share."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clew.drivers.rerank.texts import best, both_ends, logistic, windows
+
+
+@given(length=st.integers(0, 400), room=st.integers(1, 60), overlap=st.integers(0, 80))
+def test_windows_cover_everything(length: int, room: int, overlap: int) -> None:
+    found = [range(length)[window] for window in windows(length, room, overlap)]
+    assert sorted({each for window in found for each in window}) == list(range(length))
+    assert all(len(window) == min(room, length) for window in found)
+    shared = min(overlap, room // 2)
+    assert all(len(set(one) & set(other)) >= shared for one, other in zip(found, found[1:], strict=False))
+    assert len(found) == max(1, math.ceil((length - shared) / (room - shared)))
+
+
+def test_windows_are_spread_evenly() -> None:
+    assert windows(1000, 400, 50) == [slice(0, 400), slice(300, 700), slice(600, 1000)]
+    assert windows(400, 400, 50) == [slice(0, 400)]
+    assert windows(401, 400, 50) == [slice(0, 400), slice(1, 401)]
+    assert windows(0, 400, 50) == [slice(0, 0)]
+
+
+def test_both_ends() -> None:
+    assert ["abcdefgh"[part] for part in both_ends(8, 5)] == ["abc", "gh"]
+    assert ["abcdefgh"[part] for part in both_ends(8, 8)] == ["abcdefgh"]
+    assert ["abcdefgh"[part] for part in both_ends(8, 1)] == ["a", ""]
+
+
+def test_the_best_window_counts() -> None:
+    assert best([-3.0, -1.0, 2.0, 0.5], [1, 0, 1, 0], 2) == [0.5, 2.0]
+    assert best([], [], 0) == []
+
+
+def test_the_logistic() -> None:
+    assert logistic(0) == 0.5
+    assert logistic(math.log(3)) == pytest.approx(0.75)
+    assert logistic(-1e6) == 0
+    assert logistic(1e6) == 1

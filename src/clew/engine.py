@@ -9,7 +9,6 @@ from typing import Self, TypeVar
 
 from clew import drivers
 from clew.core.errors import DriverMissing, NotFound, SettingsError
-from clew.core.ids import document_id
 from clew.core.protocols import LLM, Embedder, Store
 from clew.core.report import Plan, Report, Watcher
 from clew.core.settings import DEFAULTS, Settings
@@ -28,7 +27,7 @@ from clew.core.types import (
 )
 from clew.drivers.store.embedded import EmbeddedStore, kept_embedder
 from clew.index import write
-from clew.index.read.address import uri_of
+from clew.index.read.address import ids_of
 from clew.index.write import Desk
 from clew.query.assemble import assemble
 from clew.query.find import Finder
@@ -39,6 +38,7 @@ Hits = list[Hit]  # `list` is a verb below
 T = TypeVar("T")
 MEMORY = ":memory:"
 DEFAULT_EMBEDDER = "bge-small"
+MOST = 1_000_000  # hits that can be asked for
 
 
 class Engine:
@@ -95,7 +95,7 @@ class Engine:
         if not collection or collection.startswith(".") or any(sign in collection for sign in '/\\\0:*?"<>|'):
             raise SettingsError(f"collection {collection!r} must be a plain name: no slashes, no leading dot")
         in_memory = str(path) == MEMORY
-        folder = Path(path).absolute() / collection
+        folder = Path(path).resolve() / collection
         kept = None if in_memory else kept_embedder(folder)
         if not in_memory and not create and kept is None:
             raise NotFound(f"there is no collection {collection!r} in {path}; `clew add` makes one")
@@ -270,7 +270,7 @@ class Engine:
 
     def _resolve(self, document: str) -> str:
         """The id of the document that an id, an address or a path names."""
-        for candidate in (document, document_id(document), document_id(uri_of(Path(document), self._root))):
+        for candidate in ids_of(document, self._root):
             if any(True for _ in self._store.documents(Filter(documents=frozenset({candidate})))):
                 return candidate
         names = {each.uri or each.id: each.id for each in self._store.documents()}
@@ -284,8 +284,8 @@ class Engine:
 def _query(text: str, k: int, where: Filter, history: Sequence[Message], settings: Settings) -> Query:
     if not text.strip():
         raise SettingsError("the query is empty; ask something")
-    if k < 1:
-        raise SettingsError(f"k is {k}; it must be at least 1")
+    if k not in range(1, MOST + 1):  # neither is 2.5
+        raise SettingsError(f"k is {k}; it must be a whole number of at least 1 and at most {MOST}")
     return Query(text, k=k, depth=max(settings.search.depth, k), history=tuple(history), where=where)
 
 

@@ -139,11 +139,9 @@ def test_any_query_can_be_asked(reranker: AnyReranker, query: str) -> None:
 
 
 def test_a_long_text_is_read_to_its_end(reranker: AnyReranker) -> None:
-    body = " ".join(["The canteen opens at noon and closes at two."] * 90)
-    plain, early, middle, late = reranker.score(
-        QUERY, [body, f"{TEXTS[0]} {body}", f"{body[:2000]} {TEXTS[0]} {body[2000:]}", f"{body} {TEXTS[0]}"]
-    )
-    assert min(early, middle, late) > plain
+    body = " ".join(["The canteen opens at noon and closes at two."] * 55)
+    plain, middle, late = reranker.score(QUERY, [body, f"{body[:1500]} {TEXTS[0]} {body[1500:]}", f"{body} {TEXTS[0]}"])
+    assert min(middle, late) > plain
 
 
 def test_a_long_query_keeps_its_start_and_its_end(reranker: AnyReranker) -> None:

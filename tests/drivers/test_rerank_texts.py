@@ -1,6 +1,7 @@
 """Windows, ends and chances: the arithmetic that rerankers share."""
 
 import math
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -15,7 +16,7 @@ def test_windows_cover_everything(length: int, room: int, overlap: int) -> None:
     assert sorted({each for window in found for each in window}) == list(range(length))
     assert all(len(window) == min(room, length) for window in found)
     shared = min(overlap, room // 2)
-    assert all(len(set(one) & set(other)) >= shared for one, other in zip(found, found[1:], strict=False))
+    assert all(len(set(one) & set(other)) >= shared for one, other in pairwise(found))
     assert len(found) == max(1, math.ceil((length - shared) / (room - shared)))
 
 

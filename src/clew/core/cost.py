@@ -40,9 +40,14 @@ class Purse:
         price = self.prices.get(model, Price())
         return (input * price.input + output * price.output) / MILLION
 
+    def is_free(self, model: str) -> bool:
+        """Whether nothing is counted for a model."""
+        return self.prices.get(model, Price()) == Price()
+
     def reserve(self, model: str, texts: list[str], *, output: int = 0) -> float:
         """Sets aside the most that a call may cost, or raises CostLimit."""
-        most = self.cost(model, input=sum(len(text.encode()) for text in texts), output=output * len(texts))
+        size = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
+        most = self.cost(model, input=size, output=output * len(texts))
         with self._lock:
             if self.limit is not None and self.spent + self._reserved + most > self.limit:
                 raise CostLimit(

@@ -136,6 +136,9 @@ class Store(Protocol):
     def summarise(self, doc_id: str, summary: str, vector: Vector) -> None:
         """Gives a document its summary and the summary's vector."""
 
+    def restamp(self, doc_id: str, stamp: str) -> None:
+        """Notes the new state of the file of a document that has not changed; no change to what is found."""
+
     def drop(self, doc_ids: Sequence[str]) -> int:
         """Removes documents with all that belongs to them; how many there were."""
 

@@ -81,12 +81,18 @@ _stemmers: dict[str, Stemmer.Stemmer] = {}
 _lock = Lock()
 
 
-def terms(text: str, *, language: str = "auto") -> dict[str, int]:
-    """How often each term occurs in the text; never empty if the text has a letter or a digit."""
+def terms(text: str, *, language: str = "auto", asked: bool = False) -> dict[str, int]:
+    """How often each term occurs in the text; never empty if the text has a letter or a digit.
+
+    A text that is kept is in one language, English where that cannot be told. One that is `asked` may be in several
+    where it cannot: it gets the stems of each, so that it meets what was kept either way.
+    """
     if language != "auto" and language not in STEMMERS:
         raise SettingsError(f"language {language!r} is not known; it may be auto, {', '.join(STEMMERS)}")
     pieces = _pieces(text)
     languages = _languages(pieces) if language == "auto" else (language,)
+    if not asked:
+        languages = languages[:1]
     found = Counter(chain.from_iterable(map(_stems, pieces, repeat(languages))))
     # A question of function words alone ("who are you") keeps them; composition may leave nothing of an odd letter.
     return dict(found or Counter(map(_folded, pieces)) or Counter(filter(str.isalnum, text)))

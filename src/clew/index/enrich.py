@@ -70,7 +70,8 @@ def contextual(
                 reason = answer.reason if isinstance(answer, LLMFailure) else "the model gave an empty answer"
                 complain(Failure(f"{document.uri or document.id}, chunk {place}", f"no context: {reason}"))
                 failed.add(place)
-            contexts[place] = _fallback(document) if place in failed else str(answer).strip()
+            said = _fallback(document) if place in failed else str(answer).strip()
+            contexts[place] = "\n".join(part for part in (said, chunks[place].context) if part)
         return _renamed(
             [
                 _with(chunk, contexts[place], {} if place in failed else {KEY: keys[place]})

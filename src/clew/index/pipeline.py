@@ -20,9 +20,13 @@ from clew.core.text import terms
 from clew.core.types import Matrix, Vector
 from clew.index.take import Recipe, Source, Taken, Unchanged, taken
 
-AHEAD = 64  # documents that are read before the embedder asks for them
+AHEAD = 8  # documents that are read before the embedder asks for them: few, since one may be large
 BATCH = 64  # chunks that are embedded together: enough to sort by length, few enough to show progress
 PATIENCE = 3  # documents in a row that may fail in a driver before the work is given up
+
+
+class CountMismatch(DriverFailed):
+    """An embedder that gave another number of vectors than of texts: which vector is whose cannot be told."""
 
 
 @dataclass(slots=True)
@@ -87,6 +91,8 @@ def add(
                 work.waiting.append(outcome)
             elif isinstance(outcome, Unchanged):
                 work.skipped += 1
+                if outcome.stamp:
+                    store.restamp(outcome.id, outcome.stamp)
             else:
                 work.failed.append(outcome)
             if sum(len(each.chunks) for each in work.waiting) >= BATCH:
@@ -108,6 +114,8 @@ def _store_waiting(store: Store, recipe: Recipe, work: _Work) -> None:
     known = store.vectors([chunk.id for each in waiting if each.record for chunk in each.chunks])
     try:
         made = _embedded(waiting, known, recipe.embedder)
+    except CountMismatch:
+        raise
     except DriverFailed:
         made = None
     for each in waiting:
@@ -136,7 +144,7 @@ def _embedded(waiting: Sequence[Taken], known: Mapping[str, Vector], embedder: E
         return known
     vectors = embedder.embed(list(texts.values()), role="passage")
     if len(vectors) != len(texts):
-        raise DriverFailed(
+        raise CountMismatch(
             f"count mismatch: {embedder.name} gave {len(vectors)} vectors for {len(texts)} texts; none was stored"
         )
     return {**known, **dict(zip(texts, vectors, strict=True))}

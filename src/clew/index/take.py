@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from clew.core.errors import DriverMissing, SourceError
+from clew.core.errors import ClewError, DriverMissing, SourceError
 from clew.core.ids import digest
 from clew.core.protocols import Chunker, Embedder, Enricher, Store
 from clew.core.report import Failure
@@ -41,9 +41,11 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Unchanged:
-    """A source that is in the store as it stands."""
+    """A source that is in the store as it stands; `stamp` is the new state of its file where only that is new."""
 
     uri: str
+    id: str = ""
+    stamp: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +69,17 @@ Outcome = Taken | Unchanged | Failure
 def taken(sources: Iterable[Source | SourceError], *, store: Store, recipe: Recipe) -> Iterator[Outcome]:
     """One outcome a source, in order."""
     iterator = iter(sources)
+    seen: set[int] = set()
     while few := list(islice(iterator, LOOK_UP)):
         ids = frozenset(source.id for source in few if isinstance(source, Source))
         records = {record.id: record for record in store.documents(Filter(documents=ids))} if ids else {}
         for source in few:
             if isinstance(source, SourceError):
                 yield Failure(source.source, source.reason)
+            elif hash(source.id) in seen:
+                yield Failure(source.uri, f"another with its id {source.id!r} was given before it")
             else:
+                seen.add(hash(source.id))
                 yield _take(source, records.get(source.id), recipe)
 
 
@@ -85,22 +91,27 @@ def _take(source: Source, record: DocumentRecord | None, recipe: Recipe) -> Outc
         document = source.read()
         hash_ = digest(recipe.key, fingerprint(document))
         if record is not None and record.hash == hash_:
-            return Unchanged(source.uri)
+            return Unchanged(source.uri, record.id, stamp if stamp != record.stamp else "")
         chunks = recipe.chunker(document)
     except SourceError as error:
         return Failure(source.uri, error.reason)
     except DriverMissing as error:  # of its reader: other formats can still be read
         return Failure(source.uri, str(error))
+    except ClewError:
+        raise
+    except Exception as error:  # a reader met what its author did not foresee: that is no reason to stop the others
+        return Failure(source.uri, f"cannot be read: {type(error).__name__}: {error}")
     if recipe.enrich is not None:
         chunks = recipe.enrich(document, chunks)
-    summary = recipe.summarise(document) if recipe.summarise is not None else ""
+    summary = document.summary or (recipe.summarise(document) if recipe.summarise is not None else "")
     return Taken(replace(document, hash=hash_, stamp=stamp), chunks, summary, record)
 
 
 def fingerprint(document: Document) -> str:
-    """A digest of all that a document says, its place and its summary left out."""
+    """A digest of all that a document says, and of where it stands."""
     sections = [
         f"{s.start} {s.end} {s.parent} {s.page} {s.at} {s.label}\x1f{s.id}\x1f{s.author}" for s in document.sections
     ]
     meta = [f"{key}\x1f{document.meta[key]!r}" for key in sorted(document.meta)]
-    return digest(document.kind, document.title, document.text, *sections, "\x1e", *meta)
+    head = (document.kind, document.title, document.uri, document.summary, document.text)
+    return digest(*head, *sections, "\x1e", *meta)

@@ -118,13 +118,16 @@ def fill(desk: Desk, *, max_cost: float | None, watch: Watcher | None) -> Report
 
 
 def vanished(desk: Desk, places: Sequence[str | Path]) -> list[DocumentRecord]:
-    """The documents whose files stood below one of the folders and are there no more."""
+    """The documents whose files stood below one of the folders and are there no more.
+
+    Only what was read from a file has a stamp; what a program made is never taken for a file that is gone.
+    """
     paths = [Path(place) for place in places if not is_web(place)]
     folders = [f"{uri_of(path, desk.root)}/".removeprefix("./") for path in paths if path.is_dir()]
     return [
         each
         for each in desk.store.documents()
-        if any(each.uri.startswith(folder) for folder in folders) and not (desk.root / each.uri).exists()
+        if each.stamp and any(each.uri.startswith(folder) for folder in folders) and not (desk.root / each.uri).exists()
     ]
 
 

@@ -33,7 +33,6 @@ def by_document(n: int = 1) -> Step:
             if taken.get(hit.chunk.doc_id, 0) < n:
                 taken[hit.chunk.doc_id] = taken.get(hit.chunk.doc_id, 0) + 1
                 kept.add(hit.chunk.id)
-        log_kept(len(hits), len(kept), len(taken), n)
         return [hit for hit in once if hit.chunk.id in kept]
 
     return keep
@@ -56,9 +55,7 @@ def deduplicate_by_document(results: Sequence[Mapping[str, Any]], n: int = 1) ->
         if chunk not in chunks or _similarity(row) > _similarity(chunks[chunk]):
             chunks[chunk] = row
     kept = [
-        dict(row)
-        for chunks in documents.values()
-        for row in sorted(chunks.values(), key=_similarity, reverse=True)[:n]
+        dict(row) for chunks in documents.values() for row in sorted(chunks.values(), key=_similarity, reverse=True)[:n]
     ]
     log_kept(len(results), len(kept), len(documents), n)
     return kept
@@ -66,9 +63,7 @@ def deduplicate_by_document(results: Sequence[Mapping[str, Any]], n: int = 1) ->
 
 def log_kept(results: int, rows: int, documents: int, n: int) -> None:
     """Writes how many rows of how many documents are left; with n over 1 the two differ."""
-    log.debug(
-        "Deduplication: %d results → %d unique documents (n=%d per doc), %d rows", results, documents, n, rows
-    )
+    log.debug("Deduplication: %d results → %d unique documents (n=%d per doc), %d rows", results, documents, n, rows)
 
 
 def _chunk_of(row: Mapping[str, Any], place: int) -> Hashable:

@@ -6,6 +6,7 @@ from itertools import islice
 from clew.core.errors import SettingsError
 from clew.core.protocols import Fuse
 from clew.core.types import Hit
+from clew.query.dedupe import by_chunk
 
 Normalise = Callable[[Sequence[float]], list[float]]
 
@@ -34,7 +35,8 @@ def convex(*weights: float, normalise: Normalise = minmax, by: str = "convex") -
     def fuse(rankings: Sequence[list[Hit]]) -> list[Hit]:
         totals: dict[str, float] = {}
         for hits, weight in zip(rankings, _weights(weights, rankings), strict=True):
-            for hit, score in zip(hits, normalise([hit.score for hit in hits]), strict=True):
+            once = by_chunk(hits)
+            for hit, score in zip(once, normalise([hit.score for hit in once]), strict=True):
                 totals[hit.chunk.id] = totals.get(hit.chunk.id, 0.0) + weight * score
         return _ranked(rankings, totals, by)
 
@@ -46,11 +48,13 @@ def rrf(*weights: float, k: int = 60, by: str = "rrf") -> Fuse:
 
     Cormack, Clarke and Büttcher, "Reciprocal Rank Fusion outperforms Condorcet", 2009.
     """
+    if k < 0:
+        raise SettingsError(f"k of rrf is {k}; it must be at least 0")
 
     def fuse(rankings: Sequence[list[Hit]]) -> list[Hit]:
         totals: dict[str, float] = {}
         for hits, weight in zip(rankings, _weights(weights, rankings), strict=True):
-            for rank, hit in enumerate(hits, 1):
+            for rank, hit in enumerate(by_chunk(hits), 1):
                 totals[hit.chunk.id] = totals.get(hit.chunk.id, 0.0) + weight / (k + rank)
         return _ranked(rankings, totals, by)
 
@@ -74,6 +78,8 @@ def round_robin(*weights: int, by: str = "round_robin") -> Fuse:
 
     The score is 1 / position.
     """
+    if any(weight != int(weight) for weight in weights):
+        raise SettingsError(f"the weights of round_robin are {weights}; they must be whole numbers")
 
     def fuse(rankings: Sequence[list[Hit]]) -> list[Hit]:
         turns = [(iter(hits), int(weight)) for hits, weight in zip(rankings, _weights(weights, rankings), strict=True)]
@@ -97,6 +103,8 @@ def _weights(weights: Sequence[float], rankings: Sequence[list[Hit]]) -> Sequenc
         return [1] * len(rankings)
     if len(weights) != len(rankings):
         raise SettingsError(f"{len(weights)} weights were given for {len(rankings)} rankings; give one each")
+    if any(weight < 0 for weight in weights):
+        raise SettingsError(f"a weight is {min(weights)}; it must be at least 0")
     return weights
 
 

@@ -51,6 +51,7 @@ def same(query: str) -> str:
 
 def _bare(line: str, place: int) -> str:
     """The line without the marks that models put around it."""
+    line = _unwrapped(line)
     line = _BULLET.sub("", line, count=1) if _BULLET.match(line) else line
     number = _NUMBER.match(line)
     if number and int(number[1]) <= place:

@@ -34,7 +34,7 @@ def lexical(store: Store, *, language: str = "auto") -> Strategy:
 
     @traced("lexical")
     def search(query: Query) -> list[Hit]:
-        found = store.matching(terms(query.text, language=language), query.depth, query.where)
+        found = store.matching(terms(query.text, language=language, asked=True), query.depth, query.where)
         return [hit.rescored(hit.score, "lexical") for hit in found]
 
     return search

@@ -33,7 +33,7 @@ VOCABULARY = 1024  # words that are compared; the rest count as said once
 
 def boundaries(
     messages: Sequence[Message],
-    embed: Embed,
+    embed: Embed | None,
     *,
     granularity: float = GRANULARITY,
     lexical: float = LEXICAL,
@@ -58,15 +58,19 @@ def boundaries(
     if not weights.any():
         return []
     rows, apart = _worded(counted)
-    meaning = np.asarray(embed([message.text or " " for message in messages]), np.float64)
-    rows = np.hstack([meaning * math.sqrt(1 - lexical), rows * math.sqrt(lexical)]) * weights[:, None]
+    if embed is None or lexical == 1:
+        lexical = 1.0
+    else:
+        meaning = np.asarray(embed([message.text or " " for message in messages]), np.float64)
+        rows = np.hstack([meaning * math.sqrt(1 - lexical), rows * math.sqrt(lexical)])
+    rows = rows * weights[:, None]
     lengths = [estimate_tokens(message.text) for message in messages]
     return _cut(rows, lexical * apart * weights**2, _prices(messages, granularity, weights), lengths, max_tokens)
 
 
 def segments(
     messages: Sequence[Message],
-    embed: Embed,
+    embed: Embed | None,
     *,
     granularity: float = GRANULARITY,
     lexical: float = LEXICAL,

@@ -34,6 +34,7 @@ _SIDES = (
     ),
     re.compile(r"\b(?:compare|comparing)\s+(?P<one>.+?)\s+(?:and|with|to|against)\s+(?P<two>.+)", re.IGNORECASE),
     re.compile(r"(?P<one>.+?)[\s,]+(?:vs\.?|versus|compared\s+(?:to|with))\s+(?P<two>.+)", re.IGNORECASE),
+    re.compile(r"(?:which|who)\s[^,]+,\s*(?P<one>[^,]+?),?\s+or\s+(?P<two>[^,]+)", re.IGNORECASE),
 )
 _LIST = re.compile(r"[^,]+(?:,[^,]+)*,?\s(?:and|or)\s[^,]+")
 _ITEMS = re.compile(r"\s*,\s*(?:(?:and|or)\s+)?|\s+(?:and|or)\s+", re.IGNORECASE)

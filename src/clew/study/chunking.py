@@ -23,7 +23,7 @@ Count = Callable[[Sequence[str]], list[int]]
 Splitter = Callable[[str, int, int, Count], list[Span]]  # a text, the size and overlap in tokens
 
 RETRIEVED = 5
-CLOSE = 0.03  # how far the mean length of a peer's chunks may be from ours
+TRIES = 5  # sizes that a peer is tried with until the mean length of its chunks is ours
 WHOLE = 1_000_000  # a chunk size that nothing reaches: the peers' pieces are not cut again
 BLANKS = ("\n\n", "\n", " ", "")
 STOPS = ("\n\n", "\n", ".", "?", "!", " ", "")
@@ -144,14 +144,11 @@ def tuned(splitter: Splitter, texts: Sequence[str], mean: float, overlap: int, c
         pieces = [text[start:end] for text in texts for start, end in splitter(text, size, overlap, count)]
         return fmean(count(pieces))
 
-    low, high = max(overlap + 1, 1), round(6 * mean)
     tried: dict[int, float] = {}
-    while low <= high:
-        size = round(mean) if not tried and low <= round(mean) <= high else (low + high) // 2
+    size = round(mean)
+    while size not in tried and len(tried) < TRIES:
         tried[size] = reached(size)
-        if abs(tried[size] / mean - 1) < CLOSE / 6:
-            break
-        low, high = (size + 1, high) if tried[size] < mean else (low, size - 1)
+        size = max(overlap + 1, round(size * mean / tried[size]))
     return min(tried, key=lambda size: abs(tried[size] - mean))
 
 

@@ -7,7 +7,7 @@ import typer
 
 from clew.surface import options as o
 from clew.surface.exits import PARTLY
-from clew.surface.program import called, opened
+from clew.surface.program import called, imagined, opened
 
 if TYPE_CHECKING:
     from clew.core.report import Report
@@ -65,7 +65,7 @@ def plan(
     from clew.surface import render, shapes
 
     flags = _flags(chunk_size, chunk_overlap, no_semantic, contextual, no_summaries)
-    with opened(ctx, flags, create=True) as engine:
+    with imagined(ctx, flags) as engine:
         shape = shapes.plan(engine.plan(*sources, sync=sync))
     if as_json:
         render.put_json(shape)

@@ -51,6 +51,21 @@ def opened(ctx: typer.Context, flags: Mapping[str, Any] | None = None, *, create
         yield engine
 
 
+@contextmanager
+def imagined(ctx: typer.Context, flags: Mapping[str, Any]) -> Iterator["Engine"]:
+    """The engine over the collection, or over an empty one in memory where there is none yet: nothing is made."""
+    from clew.core.errors import NotFound
+    from clew.engine import MEMORY, Engine
+
+    start = called(ctx, flags)
+    try:
+        engine = Engine.open(start.path, collection=start.collection, settings=start.settings, create=False)
+    except NotFound:
+        engine = Engine.open(MEMORY, collection=start.collection, settings=start.settings)
+    with engine:
+        yield engine
+
+
 def log_until_closed(ctx: typer.Context) -> None:
     """Sends what Clew logs to stderr until the command is over."""
     logger = logging.getLogger("clew")

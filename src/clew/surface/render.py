@@ -57,7 +57,8 @@ def put_report(done: Report) -> None:
 
 
 def put_text(text: str) -> None:
-    """The text as it is, on stdout."""
+    """The text as it is, on stdout; on a terminal without what would steer it."""
+    text = text.translate(_CONTROL) if sys.stdout.isatty() else text
     print(text, end="" if text.endswith("\n") else "\n")
 
 
@@ -83,7 +84,7 @@ def put_records(records: Iterable[DocumentRecord]) -> None:
 def put_hits(hits: Sequence[Hit], records: Mapping[str, DocumentRecord], query: str) -> None:
     """Each hit by rank, score and place, with two lines of its text in which the query's words are marked."""
     width = shutil.get_terminal_size((_WIDTH, 24)).columns if sys.stdout.isatty() else _WIDTH
-    asked = frozenset(terms(query))
+    asked = frozenset(terms(query, asked=True))
     for rank, hit in enumerate(hits, 1):
         record = records.get(hit.chunk.doc_id)
         title, uri = (record.title, record.uri) if record else ("", "")

@@ -63,6 +63,10 @@ class EmbeddedStore:
         """Gives a document its summary and the summary's vector."""
         self._truth.summarise(doc_id, summary, checks.row(vector, self._truth.dim))
 
+    def restamp(self, doc_id: str, stamp: str) -> None:
+        """Notes the new state of the file of a document that has not changed."""
+        self._truth.restamp(doc_id, stamp)
+
     def drop(self, doc_ids: Sequence[str]) -> int:
         """Removes documents with all that belongs to them; how many there were."""
         return self._truth.drop(doc_ids)

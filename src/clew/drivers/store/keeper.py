@@ -60,7 +60,7 @@ class Keeper:
     def serving(self, state: State) -> str:
         """The name of the index that serves now."""
         with self._lock:
-            return ShardIndex.name if self._shard and self._large(state) else ExactIndex.name
+            return ShardIndex.name if self._large(state) else ExactIndex.name
 
     def flush(self, state: State) -> None:
         """Returns when the index is safe on disk, with a graph if one is due. Searches go on meanwhile."""

@@ -78,6 +78,11 @@ class Truth:
         with self._change() as db:
             write.summarise(db, doc_id, summary, vector)
 
+    def restamp(self, doc_id: str, stamp: str) -> None:
+        """Notes the new state of a document's file; that is no change."""
+        with self._change() as db:
+            db.execute("UPDATE documents SET stamp = ? WHERE id = ?", (stamp, doc_id))
+
     def drop(self, doc_ids: Sequence[str]) -> int:
         """How many documents were removed."""
         with self._change() as db:

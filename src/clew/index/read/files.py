@@ -8,16 +8,17 @@ from clew.core.errors import SourceError
 from clew.index.read import SUFFIXES
 from clew.index.read.source import why
 
+TRUTH, SETTINGS = "clew.db", "clew.toml"  # what a collection and its settings are kept in
+
 
 def find(sources: Iterable[Path]) -> Iterator[Path | SourceError]:
     """Each file once, in order; what cannot be looked at comes as the SourceError that says why.
 
     A file is taken as it is given. A folder gives the files in it and below that a reader knows, sorted by name; what
-    is hidden, and folders of Clew's own, are passed over. Links to folders are not followed: what they lead to is
-    found where it stands, or is outside.
+    is hidden, Clew's own folders and its settings, which may hold a key, are passed over. Links are not followed: what
+    they lead to is found where it stands, or is outside.
     """
     taken: list[Path] = []  # where the sources so far really are: what can be found in one of them has been
-    linked: set[Path] = set()  # where links to files outside have led
     for source in sources:
         try:
             real = source.resolve(strict=True)
@@ -28,7 +29,7 @@ def find(sources: Iterable[Path]) -> Iterator[Path | SourceError]:
         except (ValueError, RuntimeError):  # a NUL in the path; a link to itself
             yield SourceError(str(source), "is not a path that leads to a file")
             continue
-        if real in linked or _is_in(real, taken):
+        if _is_in(real, taken):
             continue
         if not is_folder:
             yield source
@@ -36,7 +37,7 @@ def find(sources: Iterable[Path]) -> Iterator[Path | SourceError]:
             yield SourceError(str(source), "is a Clew collection, not a source")
         else:
             for found in _walk(source):
-                if isinstance(found, SourceError) or _is_new(found, real, taken, linked):
+                if isinstance(found, SourceError) or not taken or not _is_in(found.resolve(), taken):
                     yield found
         taken.append(real)
 
@@ -51,9 +52,9 @@ def _walk(folder: Path) -> Iterator[Path | SourceError]:
         elif isinstance(entry, SourceError):
             yield entry
         elif entry.is_dir(follow_symlinks=False):
-            if not entry.name.endswith(".clew"):
+            if not entry.name.endswith(".clew") and not Path(entry.path, TRUTH).exists():
                 open_folders.append(_entries(Path(entry.path)))
-        elif Path(entry.name).suffix.lower() in SUFFIXES:
+        elif Path(entry.name).suffix.lower() in SUFFIXES and entry.name != SETTINGS:
             yield from _file(entry)
 
 
@@ -69,32 +70,16 @@ def _entries(folder: Path) -> Iterator["os.DirEntry[str] | SourceError"]:
 
 
 def _file(entry: "os.DirEntry[str]") -> Iterator[Path | SourceError]:
-    """The file of an entry; nothing for pipes, devices and links to folders."""
-    path = Path(entry.path)
+    """The file of an entry; nothing for pipes, devices and links."""
     try:
         entry.name.encode()
-        if entry.is_file():
-            yield path
-        elif entry.is_symlink() and not path.exists():
-            yield SourceError(str(path), "is a link that leads nowhere")
+        if entry.is_file(follow_symlinks=False):
+            yield Path(entry.path)
     except UnicodeEncodeError:
         name = entry.path.encode(errors="surrogateescape").decode(errors="replace")
         yield SourceError(name, "has a name that is not UTF-8; rename it")
     except OSError as error:
-        yield SourceError(str(path), why(error))
-
-
-def _is_new(path: Path, root: Path, taken: Sequence[Path], linked: set[Path]) -> bool:
-    """Whether a file was not found before, nor will be where it really is: only links and nested sources repeat one."""
-    is_link = path.is_symlink()
-    if not is_link and not taken and not linked:
-        return True
-    real = path.resolve()
-    if real in linked or _is_in(real, taken) or (is_link and _is_in(real, [root])):
-        return False
-    if is_link:
-        linked.add(real)
-    return True
+        yield SourceError(entry.path, why(error))
 
 
 def _is_in(real: Path, roots: Sequence[Path]) -> bool:

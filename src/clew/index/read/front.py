@@ -33,23 +33,28 @@ def front(text: str) -> Front:
         values = yaml.safe_load(match[1] or "")
         if values is not None and not isinstance(values, dict):  # two rules with words between them
             return Front({}, text)
-        budget = [_VALUES]
-        safe = {str(key): _json_safe(value, budget) for key, value in (values or {}).items()}
+        safe = safe_meta(values or {})
     except (yaml.YAMLError, ValueError, OverflowError, TypeError, RecursionError) as error:
         reason = getattr(error, "problem", None) or str(error) or type(error).__name__
         return Front({}, text, f"front matter is not YAML: {reason}")
     return Front(safe, text[match.end() :], at=_at(safe))
 
 
-def _json_safe(value: Any, budget: list[int]) -> Any:
+def safe_meta(values: Mapping[Any, Any]) -> dict[str, Any]:
+    """The values under names, in what JSON knows; ValueError where there are too many."""
+    budget = [_VALUES]
+    return {str(key): json_safe(value, budget) for key, value in values.items()}
+
+
+def json_safe(value: Any, budget: list[int]) -> Any:
     """The value in what JSON knows: times as ISO text, whatever else as its text."""
     budget[0] -= 1
     if budget[0] < 0:
         raise ValueError(f"it holds more than {_VALUES:,} values")
     if isinstance(value, dict):
-        return {str(key): _json_safe(item, budget) for key, item in value.items()}
+        return {str(key): json_safe(item, budget) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_json_safe(item, budget) for item in value]
+        return [json_safe(item, budget) for item in value]
     if isinstance(value, set):
         return sorted(str(item) for item in value)
     if isinstance(value, date):  # a datetime is one too

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from clew.core.errors import SourceError
 from clew.core.types import Document, Section
+from clew.index.read.front import safe_meta
 from clew.index.read.markdown import parse
 from clew.index.read.outline import Heading, outline
 
@@ -16,6 +17,7 @@ def prepared(document: Document) -> Document:
         raise SourceError(name or "a document", "has no id; give it one that stays the same when its text changes")
     if not document.text.strip():
         raise SourceError(name, "is empty")
+    document = replace(document, meta=safe_meta(document.meta))
     if not document.sections:
         headings = [Heading(part.start, part.level, part.label) for part in parse(document.text) if part.level]
         title = document.title or next((heading.label for heading in headings if heading.level == 1), "")

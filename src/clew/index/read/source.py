@@ -4,11 +4,11 @@ import codecs
 import re
 import stat
 from pathlib import Path
-from time import time
+from time import time_ns
 
 from clew.core.errors import SourceError
 
-SETTLED = 2.0  # seconds after which the time of a file can be relied on
+SETTLED = 2_000_000_000  # nanoseconds after which the time of a file can be relied on
 _NEWLINE = re.compile(r"\r\n?")
 # The longest first: the mark of UTF-32 begins with that of UTF-16.
 _MARKS = (
@@ -56,15 +56,17 @@ def decode(data: bytes, *, uri: str) -> str:
 
 
 def stamp(path: Path) -> str:
-    """The state of a file, equal as long as it is not written to; empty where that cannot be told.
+    """The state of a file, equal as long as it is not written to, and never empty.
 
-    A file written a moment ago could be written again within one tick of its clock, so its stamp would prove nothing.
+    A file written a moment ago could be written again within one tick of its clock, so its stamp is one of the moment.
     """
+    now = time_ns()
     try:
         status = path.stat()
     except (OSError, ValueError):
-        return ""
-    return "" if time() - status.st_mtime < SETTLED else f"{status.st_mtime_ns} {status.st_size}"
+        return f"unknown at {now}"
+    settled = now - status.st_mtime_ns > SETTLED
+    return f"{status.st_mtime_ns} {status.st_size}" if settled else f"unsettled at {now}"
 
 
 def why(error: OSError) -> str:

@@ -313,6 +313,70 @@ def test_vectors_that_cannot_be_are_refused(tmp_path: Path, pages: Path, spoil: 
         assert engine.status().chunks == 0
 
 
+def test_too_few_vectors_stop_the_work_and_nothing_is_stored(tmp_path: Path) -> None:
+    class Short(Hashed):
+        def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
+            return super().embed(texts[:1], role=role)
+
+    with Engine.open(tmp_path / "team.clew", embedder=Short()) as engine:
+        with pytest.raises(DriverFailed, match="count mismatch"):
+            engine.add_documents([Document("a", "One text."), Document("b", "Another text.")])
+        assert engine.status().documents == 0
+
+
+def test_odd_documents_cost_only_themselves(engine: Engine) -> None:
+    report = engine.add_documents(
+        [
+            Document("half", "half a pair \ud800"),
+            Document("keys", "Odd keys.", meta={1: 2, "when": object()}),  # type: ignore[dict-item]
+            Document("fine", "All is fine."),
+            Document("fine", "The same id again."),
+        ]
+    )
+    assert report.added == ("keys", "fine")
+    assert {failure.source for failure in report.failed} == {"half", "fine"}
+    assert engine.read("fine").text == "All is fine."
+
+
+def test_what_a_program_says_of_its_document_is_kept(engine: Engine) -> None:
+    engine.add_documents([Document("a", "The text of it.", uri="one", summary="By hand.")])
+    assert next(engine.list()).summary == "By hand."
+    engine.add_documents([Document("a", "The text of it.", uri="two", summary="By hand, again.")])
+    assert (next(engine.list()).uri, next(engine.list()).summary) == ("two", "By hand, again.")
+
+
+def test_a_file_that_was_new_is_not_read_for_ever(engine: Engine, pages: Path) -> None:
+    engine.add(pages)
+    assert all(each.stamp.startswith("unsettled") for each in engine.list())
+    for page in pages.iterdir():
+        os.utime(page, (1_700_000_000, 1_700_000_000))
+    change = engine.status().change
+    assert engine.add(pages).skipped == 4
+    assert all(each.stamp.startswith("1700000000") for each in engine.list())
+    assert engine.status().change == change  # nothing that can be found has changed
+
+
+def test_secrets_and_collections_are_not_read(tmp_path: Path) -> None:
+    (tmp_path / "page.md").write_text("A page.", encoding="utf-8")
+    (tmp_path / "clew.toml").write_text('[embedder]\napi_key = "secret"', encoding="utf-8")
+    (tmp_path / "outside.txt").write_text("outside", encoding="utf-8")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "link.txt").symlink_to(tmp_path / "outside.txt")
+    with Engine.open(tmp_path / "odd name", embedder="hashed") as engine:
+        (tmp_path / "odd name" / "default" / "notes.txt").write_text("inside a collection", encoding="utf-8")
+        assert engine.add(folder).added == ()
+        assert engine.add(tmp_path).added == ("outside.txt", "page.md")
+
+
+def test_a_collection_reached_through_a_link_is_the_same(tmp_path: Path, pages: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    for root in (tmp_path, tmp_path / "link"):
+        with Engine.open(root / "team.clew", embedder="hashed") as engine:
+            engine.add(root / "pages")
+            assert engine.status().documents == 4
+
+
 # -- drop, list, read
 
 
@@ -328,6 +392,8 @@ def test_an_unknown_document_is_not_found_and_the_near_one_named(filled: Engine)
         filled.read("pages/valt.md")
     with pytest.raises(NotFound):
         filled.drop("pages/lunch.md", "nothing like it")
+    with pytest.raises(NotFound):
+        filled.read("a\0b")
     assert filled.status().documents == 4
 
 
@@ -375,6 +441,8 @@ def test_k(filled: Engine) -> None:
     [
         (lambda e: e.search("keys", k=0), "k is 0"),
         (lambda e: e.search("keys", k=-1), "k is -1"),
+        (lambda e: e.search("keys", k=2.5), "k is 2.5"),
+        (lambda e: e.search("keys", k=10**30), "at most"),
         (lambda e: e.search("  "), "query is empty"),
         (lambda e: e.context("keys", tokens=0), "tokens is 0"),
         (lambda _: Settings(search=SearchConfig(depth=0)), "search.depth"),

@@ -248,13 +248,18 @@ def test_sync_drops_what_has_vanished_and_nothing_else(engine: Engine, page: Pat
     (page.parent / "gone.md").write_text("Soon gone.", encoding="utf-8")
     (tmp_path / "elsewhere.md").write_text("Elsewhere.", encoding="utf-8")
     engine.add(page.parent, tmp_path / "elsewhere.md")
-    engine.add_documents([Document("made", "By a program.")])
+    engine.add_documents([Document("made", "By a program."), Document("m2", "By another.", uri="pages/made.md")])
     (page.parent / "gone.md").unlink()
     (tmp_path / "elsewhere.md").unlink()
     assert engine.add(page.parent).dropped == 0
     assert engine.plan(page.parent, sync=True).dropped == ("pages/gone.md",)
     assert engine.add(page.parent, sync=True).dropped == 1
-    assert {each.uri or each.id for each in engine.list()} == {"pages/chronicle.md", "elsewhere.md", "made"}
+    assert {each.uri or each.id for each in engine.list()} == {
+        "pages/chronicle.md",
+        "elsewhere.md",
+        "made",
+        "pages/made.md",
+    }
 
 
 def test_a_ceiling_of_cost_is_never_passed_and_the_next_run_goes_on(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """Fusion: each test is the arithmetic of the formula."""
 
+from collections.abc import Callable
+
 import pytest
 
 from clew.core.errors import SettingsError
@@ -100,3 +102,17 @@ def test_round_robin_never_loops_on_a_weight_of_nothing() -> None:
 def test_weights_must_match_the_rankings() -> None:
     with pytest.raises(SettingsError, match="2 weights were given for 3 rankings"):
         convex(0.5, 0.5)([[], [], []])
+
+
+def test_a_chunk_that_a_ranking_repeats_counts_once() -> None:
+    assert convex()([[hit("a", 1.0), hit("a", 0.5), hit("b", 0.0)]])[0].score == 1.0
+    assert rrf()([[hit("a"), hit("a"), hit("b")]])[1].score == pytest.approx(1 / 62)
+
+
+@pytest.mark.parametrize(
+    "fuse",
+    [lambda: convex(-1)([[]]), lambda: round_robin(0.5, 1.5), lambda: rrf(k=-1)],  # type: ignore[arg-type]
+)
+def test_what_cannot_be_fused_by_is_refused(fuse: Callable[[], object]) -> None:
+    with pytest.raises(SettingsError):
+        fuse()

@@ -1,6 +1,6 @@
 """The nouns: frozen values with no behaviour beyond a derived view of themselves."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -136,10 +136,10 @@ class Filter:
     with what the chunk says of itself, or else its document; a list is met by any of its members.
     """
 
-    documents: frozenset[str] = frozenset()
-    kinds: frozenset[str] = frozenset()
-    channels: frozenset[str] = frozenset()
-    authors: frozenset[str] = frozenset()
+    documents: Set[str] = frozenset()
+    kinds: Set[str] = frozenset()
+    channels: Set[str] = frozenset()
+    authors: Set[str] = frozenset()
     since: datetime | None = None
     until: datetime | None = None
     meta: Meta = field(default_factory=dict)

@@ -1,8 +1,9 @@
 """Fourth on the write path: a sentence that places each chunk in its document goes into `Chunk.context`.
 
 What is embedded and indexed changes; what is stored and cited does not. Without a model the sentence is made of the
-title, the heading path and the lead of the section. With one it is written by the model (Anthropic, "Contextual
-Retrieval", 2024), which sees as much of the document around the chunk as fits its window.
+title, the heading path (in code, the definitions around the chunk) and the lead of the section. With one it is written
+by the model (Anthropic, "Contextual Retrieval", 2024), which sees as much of the document around the chunk as fits its
+window.
 
 A context is known by what it depends on nearby (`surroundings`), not by the whole document: an edit elsewhere in the
 document leaves it as it was, and nothing is asked or embedded again.
@@ -16,6 +17,7 @@ from clew.core.protocols import LLM, Enricher, LLMFailure
 from clew.core.report import Failure
 from clew.core.text import sentences
 from clew.core.types import Chunk, Document
+from clew.index.scope import enclosing, first_definition
 
 Recall = Callable[[str], Mapping[str, str]]  # of a document: the contexts it has, by their surroundings
 Complain = Callable[[Failure], None]
@@ -112,9 +114,28 @@ def _fallback(document: Document) -> str:
 
 
 def _place(document: Document, chunk: Chunk, lead: str) -> str:
-    path = [each for each in (document.title, *chunk.headings) if each]
-    named = " > ".join(dict.fromkeys(path))
+    named = " > ".join(dict.fromkeys(each for each in (_title(document), *_path(document, chunk)) if each))
     return "\n".join(part for part in (named, lead, chunk.context) if part)
+
+
+def _title(document: Document) -> str:
+    """What the document is called; without a title, its first heading, or what its code defines first."""
+    if document.title:
+        return document.title
+    label = next((section.label for section in document.sections if section.label), "")
+    return label or (first_definition(document.text) if _is_code(document) else "")
+
+
+def _path(document: Document, chunk: Chunk) -> tuple[str, ...]:
+    """The headings above a chunk, and the definitions around it that they do not name yet."""
+    if not _is_code(document):
+        return chunk.headings
+    around = enclosing(document.text, chunk.start)
+    return (*chunk.headings, *(line for line in around if not any(each in line for each in chunk.headings)))
+
+
+def _is_code(document: Document) -> bool:
+    return document.meta.get("format") == "code"
 
 
 def _leads(document: Document, chunks: Sequence[Chunk]) -> list[str]:

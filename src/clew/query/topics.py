@@ -9,7 +9,8 @@ the deepest dips of similarity (Hearst's TextTiling, 1997) measured worse: `pyth
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import accumulate, pairwise
+from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 
 import numpy as np
@@ -31,12 +32,31 @@ REACH = 500  # messages that a topic has at most, which bounds the work
 VOCABULARY = 1024  # words that are compared; the rest count as said once
 
 
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """Sums over the first messages, so that a stretch is a difference of two."""
+
+    sums: Floats
+    apart: Floats
+    weights: Floats
+    tokens: Floats
+    common: float  # what any two messages share, which says nothing
+
+    def held(self, low: int, end: int) -> Floats:
+        """How much each stretch up to `end` holds together: the length of the sum of its rows."""
+        between = self.sums[end] - self.sums[low:end]
+        squares = np.einsum("ij,ij->i", between, between) + self.apart[end] - self.apart[low:end]
+        squares -= self.common * (self.weights[end] - self.weights[low:end]) ** 2
+        return np.sqrt(np.maximum(squares, 0.0))
+
+
 def boundaries(
     messages: Sequence[Message],
     embed: Embed | None,
     *,
     granularity: float = GRANULARITY,
     lexical: float = LEXICAL,
+    unrelated: float = 0.0,
     max_tokens: int | None = None,
     language: str = "auto",
 ) -> list[int]:
@@ -49,6 +69,8 @@ def boundaries(
         raise SettingsError(f"granularity is {granularity}; it must be at least 0")
     if not 0 <= lexical <= 1:
         raise SettingsError(f"lexical is {lexical}; it must be between 0 and 1")
+    if not 0 <= unrelated < 1:
+        raise SettingsError(f"unrelated is {unrelated}; it must be at least 0 and below 1")
     if max_tokens is not None and max_tokens < 1:
         raise SettingsError(f"max_tokens is {max_tokens}; it must be at least 1")
     if len(messages) < 2:
@@ -58,14 +80,23 @@ def boundaries(
     if not weights.any():
         return []
     rows, apart = _worded(counted)
+    common = 0.0
     if embed is None or lexical == 1:
         lexical = 1.0
     else:
         meaning = np.asarray(embed([message.text or " " for message in messages]), np.float64)
-        rows = np.hstack([meaning * math.sqrt(1 - lexical), rows * math.sqrt(lexical)])
-    rows = rows * weights[:, None]
-    lengths = [estimate_tokens(message.text) for message in messages]
-    return _cut(rows, lexical * apart * weights**2, _prices(messages, granularity, weights), lengths, max_tokens)
+        share = (1 - lexical) / (1 - unrelated)
+        common = share * unrelated
+        rows = np.hstack([meaning * math.sqrt(share), rows * math.sqrt(lexical)])
+        apart = apart * lexical
+    parts = _Parts(
+        sums=_summed(rows * weights[:, None]),
+        apart=_summed(apart * weights**2),
+        weights=_summed(weights),
+        tokens=_summed(np.array([estimate_tokens(message.text) for message in messages], float)),
+        common=common,
+    )
+    return _cut(parts, _prices(messages, granularity, weights), max_tokens)
 
 
 def segments(
@@ -74,12 +105,19 @@ def segments(
     *,
     granularity: float = GRANULARITY,
     lexical: float = LEXICAL,
+    unrelated: float = 0.0,
     max_tokens: int | None = None,
     language: str = "auto",
 ) -> list[tuple[Message, ...]]:
     """The messages in order as topics, each a run of them; none for no messages."""
     starts = boundaries(
-        messages, embed, granularity=granularity, lexical=lexical, max_tokens=max_tokens, language=language
+        messages,
+        embed,
+        granularity=granularity,
+        lexical=lexical,
+        unrelated=unrelated,
+        max_tokens=max_tokens,
+        language=language,
     )
     return [tuple(messages[start:end]) for start, end in pairwise([0, *starts, len(messages)]) if end > start]
 
@@ -126,22 +164,22 @@ def _pause(before: Message, after: Message) -> float:
     return max(0.0, (after.at - before.at).total_seconds())
 
 
-def _cut(rows: Floats, apart: Floats, prices: Floats, lengths: Sequence[int], max_tokens: int | None) -> list[int]:
-    """The starts under which the lengths of the topics' summed rows, less the prices, come to the most."""
-    count = len(rows)
-    sums = np.vstack([np.zeros(rows.shape[1]), np.cumsum(rows, axis=0)])
-    alone = np.concatenate([[0.0], np.cumsum(apart)])
-    tokens = [0, *accumulate(lengths)]
+def _summed(values: Floats) -> Floats:
+    """The sums of the first rows, of none at first."""
+    return np.concatenate([np.zeros((1, *values.shape[1:])), np.cumsum(values, axis=0)])
+
+
+def _cut(parts: _Parts, prices: Floats, max_tokens: int | None) -> list[int]:
+    """The starts under which what the topics hold, less the prices, comes to the most."""
+    count = len(prices)
     best = np.zeros(count + 1)
     came = [0] * (count + 1)
     low = 0
     for end in range(1, count + 1):
         low = max(low, end - REACH)
-        while max_tokens is not None and low < end - 1 and tokens[end] - tokens[low] > max_tokens:
+        while max_tokens is not None and low < end - 1 and parts.tokens[end] - parts.tokens[low] > max_tokens:
             low += 1
-        between = sums[end] - sums[low:end]
-        held = np.sqrt(np.einsum("ij,ij->i", between, between) + alone[end] - alone[low:end])
-        totals = best[low:end] + held - prices[low:end]
+        totals = best[low:end] + parts.held(low, end) - prices[low:end]
         came[end] = low + int(np.argmax(totals))
         best[end] = totals[came[end] - low]
     starts = []

@@ -56,13 +56,12 @@ def test_what_was_dropped_meanwhile_is_left_out() -> None:
     assert made([hit(0, 100, doc="gone")]).reason == "nothing in the collection matches"
 
 
+Spans = list[tuple[int, int, float, tuple[str, ...]]]
 SPANS = st.tuples(st.integers(0, 5000), st.integers(1, 900), st.floats(0, 1), st.sampled_from([("A",), ("A", "B")]))
 
 
 @given(st.lists(SPANS, max_size=12), st.integers(1, 600))
-def test_no_budget_is_passed_and_every_passage_is_a_span(
-    spans: list[tuple[int, int, float, tuple[str, ...]]], tokens: int
-) -> None:
+def test_no_budget_is_passed_and_every_passage_is_a_span(spans: Spans, tokens: int) -> None:
     hits = [hit(start, start + size, score, headings=headings) for start, size, score, headings in spans]
     context = made(hits, tokens)
     assert estimate_tokens(context.text) == context.tokens <= tokens

@@ -14,6 +14,7 @@ from clew.core.settings import RerankerConfig, Settings
 from clew.core.trace import step
 from clew.core.types import Hit, Query
 from clew.query.dedupe import by_chunk
+from clew.query.rewrite import history_aware
 from clew.query.strategies import STRATEGIES, Drivers, Maker
 
 log = logging.getLogger("clew")
@@ -54,7 +55,8 @@ class Finder:
             if hits is None:
                 reranker = partial(self._reranker, settings.reranker)
                 strategy = maker(Drivers(self._store, self._embedder, settings, reranker, self._llm))
-                hits = by_chunk(strategy(query))[: query.k]
+                asked = history_aware()(query) if query.history else query
+                hits = by_chunk(strategy(asked))[: query.k]
                 if keep:
                     self._found.put(key, hits)
             else:

@@ -14,7 +14,7 @@ from clew.core.trace import step
 from clew.core.types import Hit, Query
 from clew.query import boost, retrieve
 from clew.query.compose import Embed, fanned, fused, pipe, reflected
-from clew.query.fuse import best, convex, rrf
+from clew.query.fuse import convex, rrf
 from clew.query.judge import by_model, by_reranker
 from clew.query.rerank import rerank as by_score
 from clew.query.rewrite import expand_query_variations, variations
@@ -74,10 +74,14 @@ def document_boost(drivers: Drivers) -> Strategy:
 
 
 def multi_query(drivers: Drivers) -> Strategy:
-    """The question and its variations, each chunk under its best score."""
+    """The question and its variations, each chunk once: the more and the higher they rank it, the better.
+
+    Ranks, because the scores of hybrid searches are relative to their own query: taking the best of them gained
+    nothing over the question alone where adding up reciprocal ranks did (MTRAG, recall@5 .280 against .305).
+    """
     first = hybrid(drivers)
     rewrite = variations(drivers.llm, n=drivers.settings.search.variations, feedback=first)
-    return fanned(rewrite, first, by=best(by="multi_query"), embed=drivers.embed())
+    return fanned(rewrite, first, by=rrf(k=drivers.settings.search.rrf_k, by="multi_query"), embed=drivers.embed())
 
 
 def rerank(drivers: Drivers) -> Strategy:

@@ -71,6 +71,35 @@ def test_a_later_chunk_of_a_section_is_told_how_it_begins(engine: Engine) -> Non
     assert "keeper" not in last.text
 
 
+def test_a_chunk_of_code_is_told_the_definitions_around_it(engine: Engine, tmp_path: Path) -> None:
+    steps = "".join(f"        self.step_{number}(wind={number})\n" for number in range(60))
+    (tmp_path / "buoy.py").write_text(f"class Buoy(Float):\n    def drift(self, miles):\n{steps}", encoding="utf-8")
+    engine.add(tmp_path / "buoy.py", settings=CONTEXTUAL)
+    last = engine.search("step_59", strategy="lexical", k=1)[0].chunk
+    assert last.context.startswith("buoy.py > class Buoy > def drift")
+    assert "drift" not in last.text
+
+
+def test_code_without_a_title_or_sections_is_named_by_what_it_defines_first(engine: Engine) -> None:
+    parts = ["/* A licence. */\n", "public class Harbour {\n  void open() {\n", "    unbar();\n", "  }\n}\n"]
+    marks = [sum(map(len, parts[:number])) for number in range(len(parts) + 1)]
+    sections = tuple(Section(start, end) for start, end in zip(marks, marks[1:], strict=False))
+    engine.add_documents([Document("d", "".join(parts), sections, meta={"format": "code"})], settings=CONTEXTUAL)
+    found = {hit.chunk.text: hit.chunk.context for hit in engine.search("harbour", strategy="lexical", k=9)}
+    assert found["/* A licence. */"] == "public class Harbour"
+    assert found["unbar();"] == "public class Harbour > void open()"
+
+
+def test_an_edited_line_of_code_embeds_at_most_three_chunks(engine: Engine, tmp_path: Path) -> None:
+    source = tmp_path / "long.py"
+    methods = [f"    def method_{number}(self):\n        return {number}\n\n" for number in range(200)]
+    source.write_text("class Long:\n" + "".join(methods), encoding="utf-8")
+    assert engine.add(source, settings=CONTEXTUAL).embedded >= 200
+    methods[100] = methods[100].replace("return", "yield")
+    source.write_text("class Long:\n" + "".join(methods), encoding="utf-8")
+    assert 1 <= engine.add(source, settings=CONTEXTUAL).embedded <= 3
+
+
 def test_a_model_writes_contexts_at_most_so_many_at_once(tmp_path: Path, page: Path) -> None:
     model = Scripted(describe)
     with Engine.open(tmp_path / "team.clew", embedder="hashed", llm=model) as engine:

@@ -9,6 +9,9 @@ from clew.core.trace import step, traced
 from clew.core.types import Filter, Hit, Query
 
 
+EACH = 2  # chunks that a relevant document brings in, wherever they stand among all
+
+
 def boosted(chunk: float, document: float, weight: float) -> float:
     """The share of the chunk's similarity and the share of its document's: chunk · (1 - w) + document · w."""
     return chunk * (1 - weight) + document * weight
@@ -44,21 +47,15 @@ def document_boost(
             found = store.nearest_documents(vector, documents, query.where)
             near = {doc_id: score for doc_id, score in found if score > floor}
             trace.out = len(near)
-        many = query.k * 3
         with step("chunks") as trace:
-            hits = store.nearest(vector, many, query.where, mode=mode, breadth=nprobe)
-            if near:
-                inside = _within(query.where, near)
-                hits = [*hits, *store.nearest(vector, many, inside, mode=mode, breadth=nprobe)]
+            hits = store.nearest(vector, query.k * 3, query.where, mode=mode, breadth=nprobe)
+            for doc_id in near:  # one by one: together, the best document could lose its place to the others
+                inside = replace(query.where, documents=frozenset({doc_id}))
+                hits = [*hits, *store.nearest(vector, EACH, inside, mode=mode, breadth=nprobe)]
             trace.out = len(hits)
         return _scored(hits, near, _summarised(store, hits), weight)
 
     return search
-
-
-def _within(where: Filter, documents: Mapping[str, float]) -> Filter:
-    asked = frozenset(documents)
-    return replace(where, documents=where.documents & asked if where.documents else asked)
 
 
 def _summarised(store: Store, hits: list[Hit]) -> frozenset[str]:

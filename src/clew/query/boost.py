@@ -8,7 +8,6 @@ from clew.core.protocols import Embedder, Mode, Store, Strategy
 from clew.core.trace import step, traced
 from clew.core.types import Filter, Hit, Query
 
-
 EACH = 2  # chunks that a relevant document brings in, wherever they stand among all
 
 

@@ -23,7 +23,7 @@ from clew.core.types import Matrix, Message
 Embed = Callable[[Sequence[str]], Matrix]
 Floats = NDArray[np.float64]
 
-GRANULARITY = 0.2  # a cut's price in mean messages, over the square root of how many there are
+GRANULARITY = 0.22  # a cut's price in mean messages, over the square root of how many there are
 LEXICAL = 0.5  # how much words count beside meaning
 ANSWER = 0.4  # what it costs, in mean messages, to part a question from what another says next
 PAUSE = 0.5  # how much of the price a pause takes away that is LONG times the usual one
@@ -47,7 +47,8 @@ class _Parts:
         between = self.sums[end] - self.sums[low:end]
         squares = np.einsum("ij,ij->i", between, between) + self.apart[end] - self.apart[low:end]
         squares -= self.common * (self.weights[end] - self.weights[low:end]) ** 2
-        return np.sqrt(np.maximum(squares, 0.0))
+        held: Floats = np.sqrt(np.maximum(squares, 0.0))
+        return held
 
 
 def boundaries(
@@ -60,10 +61,11 @@ def boundaries(
     max_tokens: int | None = None,
     language: str = "auto",
 ) -> list[int]:
-    """The positions of the messages, the first left out, at which a topic begins.
+    """The positions of the messages, the first left out, at which a topic begins; by words alone without `embed`.
 
-    A greater `granularity` cuts less; `lexical`, from 0 to 1, is the weight of words against meaning; no topic has more
-    than about `max_tokens` unless a single message does.
+    A greater `granularity` cuts less; `lexical`, from 0 to 1, is the weight of words beside meaning; `unrelated` is the
+    cosine that the embedder gives to texts that have nothing in common (its `min_similarity`). No topic has more than
+    about `max_tokens`, unless a single message does.
     """
     if granularity < 0:
         raise SettingsError(f"granularity is {granularity}; it must be at least 0")

@@ -1,0 +1,320 @@
+"""`python -m clew.study.topics --data FOLDER`: does a conversation that asks by its parts reach all of its topics?
+
+FOLDER holds `qmsum` and `tiage`. Three questions, each on the part of the data that is asked for:
+
+1. Requests of two or three questions about one meeting, searched among its turns (each with its two neighbours on
+   either side): the share of the questions that have a gold turn among the first 5, 10 and 20.
+2. Conversations joined from five stretches of different meetings, searched among notes on all meetings: the share of
+   the stretches that have one of their notes among the first 5, 10 and 20.
+3. Where topics begin: in chats, by F1 and Pk (Beeferman, Berger and Lafferty, 1999), and in those conversations, by Pk.
+"""
+
+import argparse
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from clew import Document, Engine, Message, Settings, drivers
+from clew.core.protocols import Embedder, Strategy
+from clew.core.settings import EmbedderConfig, IngestionConfig, SearchConfig
+from clew.core.text import terms
+from clew.index.chunk.paragraphs import chunk_markdown
+from clew.query import strategies
+from clew.query.conversation import Order, Topics, chunked
+from clew.query.strategies import Drivers, Maker
+from clew.query.topics import boundaries, segments
+from clew.study.measures import bootstrap
+from clew.study.sets import Missing, lines
+
+DEPTHS = (5, 10, 20)
+LEGS: Mapping[str, Maker] = {
+    "lexical": strategies.lexical,
+    "semantic": strategies.semantic,
+    "hybrid": strategies.hybrid,
+}
+AROUND = 2  # turns on either side of one
+STRETCHES, SHORTEST, LONGEST = 5, 15, 150  # of a joined conversation; in turns
+WHOLE = 1_000_000
+SEED = 7
+SETTINGS = Settings(
+    ingestion=IngestionConfig(chunk_size=WHOLE, chunk_overlap=0, summaries=False, language="en"),
+    search=SearchConfig(mode="exact", min_similarity=-1.0),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A conversation, what stands for each of its topics among the documents, and where the topics begin."""
+
+    messages: tuple[Message, ...]
+    gold: tuple[frozenset[str], ...]
+    starts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """A way to ask: the tokens of a query (0: the whole at once), the order, and how topics are found, if they are."""
+
+    name: str
+    size: int
+    order: Order = "coverage"
+    topics: str = ""
+    labels: bool = False
+
+
+REQUESTS = (
+    System("one query", 0),
+    System("chunked 32", 32, "score"),
+    System("chunked 32, coverage", 32),
+    System("topics, coverage", 256, topics="words"),
+    System("gold split, coverage", 256, topics="gold"),
+)
+WINDOWS = (
+    System("one query", 0),
+    System("chunked 1800", 1800, "score"),
+    System("chunked 1800, coverage", 1800),
+    System("chunked 256", 256, "score"),
+    System("chunked 256, coverage", 256),
+    System("chunked 256, coverage, labels", 256, labels=True),
+    System("topics 256, coverage", 256, topics="words"),
+    System("topics 256, by words and meaning", 256, topics="meaning"),
+    System("gold split 256, coverage", 256, topics="gold"),
+)
+
+
+# -- the data
+
+
+def meetings(folder: Path, split: str) -> list[dict[str, Any]]:
+    """The meetings of QMSum's train or val."""
+    return list(lines(_there(folder / "qmsum" / f"{split}.jsonl.gz")))
+
+
+def requests(folder: Path, split: str) -> dict[str, list[Asked]]:
+    """Requests of several questions by their meeting: those of the set, or for train some made in the same way."""
+    path = folder / "qmsum" / f"multitopic.{split}.jsonl"
+    rows = lines(path) if path.exists() else _made(meetings(folder, split))
+    found: dict[str, list[Asked]] = {}
+    for row in rows:
+        gold = tuple(frozenset(map(str, _turns(spans))) for spans in row["gold_spans"])
+        messages = tuple(Message(text, author="user") for text in row["sub_queries"])
+        found.setdefault(row["meeting_id"], []).append(Asked(messages, gold, tuple(range(1, len(messages)))))
+    return found
+
+
+def windows(given: Sequence[dict[str, Any]], count: int) -> tuple[dict[str, str], list[Asked]]:
+    """Notes by id, and conversations of stretches that have notes."""
+    notes: dict[str, str] = {}
+    stretches: list[tuple[str, list[str], frozenset[str]]] = []
+    for meeting in given:
+        own: dict[str, set[int]] = {}
+        for number, question in enumerate(meeting["specific_query_list"]):
+            id_ = f"{meeting['meeting_id']}#{number}"
+            notes[id_], own[id_] = question["answer"], _turns(question["relevant_text_span"])
+        turns = [turn["content"] for turn in meeting["meeting_transcripts"]]
+        for topic in meeting["topic_list"]:
+            inside = _turns(topic["relevant_text_span"])
+            if len(topic["relevant_text_span"]) == 1 and SHORTEST <= len(inside) <= LONGEST:
+                gold = frozenset(id_ for id_, held in own.items() if 2 * len(held & inside) >= len(held))
+                if gold:
+                    stretches.append((meeting["meeting_id"], turns[min(inside) : max(inside) + 1], gold))
+    drawn = random.Random(SEED)
+    made: list[Asked] = []
+    while len(made) < count:
+        picked = drawn.sample(stretches, STRETCHES)
+        if len({meeting for meeting, _, _ in picked}) == STRETCHES:
+            messages = tuple(Message(text) for _, texts, _ in picked for text in texts)
+            marks = list(accumulate(len(texts) for _, texts, _ in picked))
+            made.append(Asked(messages, tuple(gold for _, _, gold in picked), tuple(marks[:-1])))
+    return notes, made
+
+
+def chats(folder: Path, split: str) -> list[Asked]:
+    """The dialogues of TIAGE with the turns at which the topic shifts."""
+    found = []
+    for row in lines(_there(folder / "tiage" / f"{split}.jsonl")):
+        messages = tuple(Message(turn["text"], author="ab"[place % 2]) for place, turn in enumerate(row["turns"]))
+        starts = tuple(place for place, turn in enumerate(row["turns"]) if place and turn["topic_shift"])
+        found.append(Asked(messages, (), starts))
+    return found
+
+
+def _made(given: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    drawn = random.Random(SEED)
+    for meeting in given:
+        for _ in range(min(5, len(meeting["specific_query_list"]) // 2)):
+            picked = drawn.sample(meeting["specific_query_list"], drawn.choice((2, 2, 3)) if _ else 2)
+            spans = [each["relevant_text_span"] for each in picked]
+            turns = [_turns(each) for each in spans]
+            if len(set().union(*turns)) == sum(map(len, turns)):
+                texts = [each["query"] for each in picked]
+                yield {"meeting_id": meeting["meeting_id"], "sub_queries": texts, "gold_spans": spans}
+
+
+def _turns(spans: Sequence[Sequence[str]]) -> set[int]:
+    return {turn for low, high in spans for turn in range(int(low), int(high) + 1)}
+
+
+def _there(path: Path) -> Path:
+    if not path.exists():
+        raise Missing(f"there is no {path}; give the folder that holds qmsum and tiage with --data")
+    return path
+
+
+# -- the measures
+
+
+def covered(found: Sequence[str], gold: Sequence[frozenset[str]], k: int) -> float:
+    """The share of the topics of which something is among the first k."""
+    first = set(found[:k])
+    return fmean(bool(first & each) for each in gold)
+
+
+def pk(starts: Sequence[int], guessed: Sequence[int], count: int) -> float:
+    """How often two messages half a mean topic apart are wrongly put in one topic or in two."""
+    reach = max(1, round(count / (len(starts) + 1) / 2))
+    real, guess = (list(accumulate(int(place in set(each)) for place in range(count))) for each in (starts, guessed))
+    pairs = [(real[i] == real[i + reach]) != (guess[i] == guess[i + reach]) for i in range(count - reach)]
+    return fmean(pairs) if pairs else 0.0
+
+
+def f1(pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> float:
+    """The harmonic mean of precision and recall of exact starts, over all conversations together."""
+    right = sum(len(set(real) & set(guess)) for real, guess in pairs)
+    total = sum(len(real) + len(guess) for real, guess in pairs)
+    return 2 * right / total if total else 0.0
+
+
+# -- the study
+
+
+def maker(system: System, leg: Maker, asked: Asked) -> Maker:
+    """The strategy that a system is on a leg."""
+
+    def make(drivers: Drivers) -> Strategy:
+        found: Mapping[str, Topics] = {
+            "words": partial(segments, embed=None, language="en"),
+            "meaning": partial(
+                segments, embed=drivers.embed(), unrelated=drivers.embedder.min_similarity, language="en"
+            ),
+            "gold": lambda messages: [
+                messages[low:high] for low, high in zip((0, *asked.starts), (*asked.starts, len(messages)), strict=True)
+            ],
+        }
+        return chunked(
+            leg(drivers),
+            chunk=partial(chunk_markdown, max_tokens=system.size or WHOLE, overlap_tokens=0),
+            embed=drivers.embed(),
+            topics=found.get(system.topics),
+            chunks_per_query=max(DEPTHS),
+            order=system.order,
+            single_below=0 if system.size else WHOLE,
+            labels=system.labels,
+        )
+
+    return make
+
+
+def found_by(engine: Engine, system: System, leg: Maker, asked: Asked) -> list[str]:
+    """The ids of the documents that a conversation finds."""
+    engine.strategies["asked"] = maker(system, leg, asked)
+    hits = engine.search(
+        asked.messages[-1].text, k=max(DEPTHS), strategy="asked", history=asked.messages, settings=SETTINGS
+    )
+    return [hit.chunk.doc_id for hit in hits]
+
+
+def rows(
+    shelves: Sequence[tuple[Mapping[str, str], Sequence[Asked]]], systems: Sequence[System], embedder: Embedder
+) -> Iterator[str]:
+    """The lines of a table of coverage, a system a row; the lead at 10 is over the first system of the leg."""
+    values: dict[tuple[str, str], list[tuple[float, ...]]] = {}
+    for texts, many in shelves:
+        with Engine.open(":memory:", embedder=embedder, settings=SETTINGS) as engine:
+            engine.add_documents([Document(id_, text, meta={"format": "text"}) for id_, text in texts.items()])
+            for asked in many:
+                for leg, system in ((leg, system) for leg in LEGS for system in systems):
+                    ids = found_by(engine, system, LEGS[leg], asked)
+                    values.setdefault((leg, system.name), []).append(
+                        tuple(covered(ids, asked.gold, depth) for depth in DEPTHS)
+                    )
+    yield f"| leg | system | {' | '.join(f'coverage@{depth}' for depth in DEPTHS)} | lead at {DEPTHS[1]} |"
+    yield "|---" * (3 + len(DEPTHS)) + "|"
+    for (leg, name), each in values.items():
+        columns = list(zip(*each, strict=True))
+        first = [row[1] for row in values[leg, systems[0].name]]
+        lead = "" if name == systems[0].name else str(bootstrap(columns[1], first))
+        yield f"| {leg} | {name} | {' | '.join(f'{100 * fmean(column):.1f}' for column in columns)} | {lead} |"
+
+
+def boundary_rows(dialogues: Sequence[Asked], joined: Sequence[Asked], embedder: Embedder) -> Iterator[str]:
+    """The lines of the table of boundaries."""
+    embed = partial(embedder.embed, role="query")
+    ways: Mapping[str, Callable[[Sequence[Message]], list[int]]] = {
+        "none": lambda _: [],
+        "every message": lambda messages: list(range(1, len(messages))),
+        "no word of the two before": _unheard,
+        "topics, by words": partial(boundaries, embed=None, language="en"),
+        "topics, by words and meaning": partial(
+            boundaries, embed=embed, unrelated=embedder.min_similarity, language="en"
+        ),
+    }
+    yield "| boundaries | chats: F1 | chats: Pk | joined: Pk |"
+    yield "|---|---|---|---|"
+    for name, way in ways.items():
+        first, second = (
+            [(each.starts, way(each.messages), len(each.messages)) for each in s] for s in (dialogues, joined)
+        )
+        shown = (f1([each[:2] for each in first]), *(fmean(pk(*each) for each in many) for many in (first, second)))
+        yield f"| {name} | {' | '.join(f'{value:.3f}' for value in shown)} |"
+
+
+def _unheard(messages: Sequence[Message]) -> list[int]:
+    said = [set(terms(message.text, language="en")) for message in messages]
+    return [place for place in range(1, len(said)) if not said[place] & set().union(*said[max(0, place - 2) : place])]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Prints the tables."""
+    parser = argparse.ArgumentParser(prog="clew.study.topics", description="Conversations as queries.")
+    parser.add_argument("--data", type=Path, required=True, help="the folder that holds qmsum and tiage")
+    parser.add_argument("--split", choices=("train", "val"), default="val", help="train is for choosing")
+    parser.add_argument("--embedder", default="bge-small")
+    parser.add_argument("--cache", default="", help="a file that keeps vectors, so that nothing is embedded twice")
+    parser.add_argument("--windows", type=int, default=60, help="how many conversations are joined")
+    parser.add_argument("--meetings", type=int, default=None, help="how many meetings requests are about, at most")
+    parser.add_argument("--parts", nargs="+", choices=("1", "2", "3"), default=["3", "2", "1"])
+    given = parser.parse_args(arguments)
+    embedder = drivers.embedder(EmbedderConfig(name=given.embedder, cache=given.cache))
+    all_meetings = meetings(given.data, given.split)
+    notes, joined = windows(all_meetings, given.windows)
+    dialogues = chats(given.data, "dev" if given.split == "val" else "train")
+    asked = requests(given.data, given.split)
+    units = [
+        (_units(meeting), asked[meeting["meeting_id"]]) for meeting in all_meetings if meeting["meeting_id"] in asked
+    ][: given.meetings]
+    tables: Mapping[str, tuple[str, Callable[[], Iterator[str]]]] = {
+        "1": (f"{sum(len(many) for _, many in units)} requests", partial(rows, units, REQUESTS, embedder)),
+        "2": (f"{len(joined)} joined conversations", partial(rows, [(notes, joined)], WINDOWS, embedder)),
+        "3": (f"{len(dialogues)} chats", partial(boundary_rows, dialogues, joined, embedder)),
+    }
+    for part in given.parts:
+        title, table = tables[part]
+        print(f"\n{title}, {given.split}, {embedder.name}", flush=True)
+        for row in table():
+            print(row, flush=True)
+
+
+def _units(meeting: Mapping[str, Any]) -> dict[str, str]:
+    """Each turn with its neighbours, by its number."""
+    said = [f"{turn['speaker']}: {turn['content']}" for turn in meeting["meeting_transcripts"]]
+    return {str(at): " ".join(said[max(0, at - AROUND) : at + AROUND + 1]) for at in range(len(said))}
+
+
+if __name__ == "__main__":
+    main()

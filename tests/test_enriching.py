@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -83,7 +84,7 @@ def test_a_chunk_of_code_is_told_the_definitions_around_it(engine: Engine, tmp_p
 def test_code_without_a_title_or_sections_is_named_by_what_it_defines_first(engine: Engine) -> None:
     parts = ["/* A licence. */\n", "public class Harbour {\n  void open() {\n", "    unbar();\n", "  }\n}\n"]
     marks = [sum(map(len, parts[:number])) for number in range(len(parts) + 1)]
-    sections = tuple(Section(start, end) for start, end in zip(marks, marks[1:], strict=False))
+    sections = tuple(Section(start, end) for start, end in pairwise(marks))
     engine.add_documents([Document("d", "".join(parts), sections, meta={"format": "code"})], settings=CONTEXTUAL)
     found = {hit.chunk.text: hit.chunk.context for hit in engine.search("harbour", strategy="lexical", k=9)}
     assert found["/* A licence. */"] == "public class Harbour"
@@ -233,6 +234,15 @@ def test_summaries_can_be_left_out_and_filled_in(engine: Engine, page: Path) -> 
     assert engine.backfill().changed == ("pages/chronicle.md",)
     assert next(engine.list()).summary
     assert engine.backfill().embedded == 0
+
+
+def test_a_summary_that_was_left_out_is_made_when_it_is_wanted_again(engine: Engine, page: Path) -> None:
+    engine.add(page, settings=Settings(ingestion=IngestionConfig(summaries=False)))
+    os.utime(page, ns=(10**18, 10**18))
+    report = engine.add(page)
+    assert (len(report.changed), report.embedded) == (1, 0)
+    assert next(engine.list()).summary
+    assert engine.add(page).skipped == 1
 
 
 def test_sections_of_one_source_are_documents_of_their_own(engine: Engine) -> None:

@@ -9,6 +9,7 @@ A context is known by what it depends on nearby (`surroundings`), not by the who
 document leaves it as it was, and nothing is asked or embedded again.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -16,7 +17,7 @@ from clew.core.ids import chunk_ids, digest
 from clew.core.protocols import LLM, Enricher, LLMFailure
 from clew.core.report import Failure
 from clew.core.text import sentences
-from clew.core.types import Chunk, Document
+from clew.core.types import Chunk, Document, Section
 from clew.index.scope import enclosing, first_definition
 
 Recall = Callable[[str], Mapping[str, str]]  # of a document: the contexts it has, by their surroundings
@@ -140,11 +141,13 @@ def _is_code(document: Document) -> bool:
 
 def _leads(document: Document, chunks: Sequence[Chunk]) -> list[str]:
     """For each chunk the opening of its section, or of the page where that is its own; empty where it holds it."""
+    ends = [section.end for section in document.sections]
     leads = []
     for chunk in chunks:
-        section = next((each for each in document.sections if each.start <= chunk.start < each.end), None)
-        start = section.start if section else 0
-        leads.append("" if chunk.start <= start + 1 else _opening(document.text[start : start + 4 * LEAD], chunk))
+        place = bisect_right(ends, chunk.start)
+        section = document.sections[place] if place < len(ends) else Section(0, len(document.text))
+        body = document.text[section.start : min(section.end, section.start + 4 * LEAD)].lstrip()
+        leads.append("" if chunk.text.startswith(body[: len(chunk.text)]) else _opening(body, chunk))
     return leads
 
 

@@ -85,12 +85,13 @@ def taken(sources: Iterable[Source | SourceError], *, store: Store, recipe: Reci
 
 def _take(source: Source, record: DocumentRecord | None, recipe: Recipe) -> Outcome:
     stamp = f"{source.stamp} {recipe.key}" if source.stamp else ""
-    if record is not None and stamp and record.stamp == stamp:
+    whole = record is not None and bool(record.summary or recipe.summarise is None)  # else it lacks its summary
+    if record is not None and whole and stamp and record.stamp == stamp:
         return Unchanged(source.uri)
     try:
         document = source.read()
         hash_ = digest(recipe.key, fingerprint(document))
-        if record is not None and record.hash == hash_:
+        if record is not None and whole and record.hash == hash_:
             return Unchanged(source.uri, record.id, stamp if stamp != record.stamp else "")
         chunks = recipe.chunker(document)
     except SourceError as error:

@@ -14,7 +14,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -49,11 +49,19 @@ SETTINGS = Settings(
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A conversation, what stands for each of its topics among the documents, and where the topics begin."""
+    """A conversation by its topics, what stands for each among the documents, and whether it is said in one breath."""
 
-    messages: tuple[Message, ...]
-    gold: tuple[frozenset[str], ...]
-    starts: tuple[int, ...]
+    topics: tuple[tuple[Message, ...], ...]
+    gold: tuple[frozenset[str], ...] = ()
+    request: bool = False
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        return tuple(chain.from_iterable(self.topics))
+
+    @property
+    def starts(self) -> list[int]:
+        return list(accumulate(map(len, self.topics)))[:-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +110,8 @@ def requests(folder: Path, split: str) -> dict[str, list[Asked]]:
     found: dict[str, list[Asked]] = {}
     for row in rows:
         gold = tuple(frozenset(map(str, _turns(spans))) for spans in row["gold_spans"])
-        messages = tuple(Message(text, author="user") for text in row["sub_queries"])
-        found.setdefault(row["meeting_id"], []).append(Asked(messages, gold, tuple(range(1, len(messages)))))
+        topics = tuple((Message(text),) for text in row["sub_queries"])
+        found.setdefault(row["meeting_id"], []).append(Asked(topics, gold, request=True))
     return found
 
 
@@ -128,9 +136,8 @@ def windows(given: Sequence[dict[str, Any]], count: int) -> tuple[dict[str, str]
     while len(made) < count:
         picked = drawn.sample(stretches, STRETCHES)
         if len({meeting for meeting, _, _ in picked}) == STRETCHES:
-            messages = tuple(Message(text) for _, texts, _ in picked for text in texts)
-            marks = list(accumulate(len(texts) for _, texts, _ in picked))
-            made.append(Asked(messages, tuple(gold for _, _, gold in picked), tuple(marks[:-1])))
+            topics = tuple(tuple(map(Message, texts)) for _, texts, _ in picked)
+            made.append(Asked(topics, tuple(gold for _, _, gold in picked)))
     return notes, made
 
 
@@ -138,9 +145,11 @@ def chats(folder: Path, split: str) -> list[Asked]:
     """The dialogues of TIAGE with the turns at which the topic shifts."""
     found = []
     for row in lines(_there(folder / "tiage" / f"{split}.jsonl")):
-        messages = tuple(Message(turn["text"], author="ab"[place % 2]) for place, turn in enumerate(row["turns"]))
-        starts = tuple(place for place, turn in enumerate(row["turns"]) if place and turn["topic_shift"])
-        found.append(Asked(messages, (), starts))
+        topics: list[tuple[Message, ...]] = [()]
+        for place, turn in enumerate(row["turns"]):
+            topics += [()] if place and turn["topic_shift"] else []
+            topics[-1] += (Message(turn["text"], author="ab"[place % 2]),)
+        found.append(Asked(tuple(topics)))
     return found
 
 
@@ -202,9 +211,7 @@ def maker(system: System, leg: Maker, asked: Asked) -> Maker:
             "meaning": partial(
                 segments, embed=drivers.embed(), unrelated=drivers.embedder.min_similarity, language="en"
             ),
-            "gold": lambda messages: [
-                messages[low:high] for low, high in zip((0, *asked.starts), (*asked.starts, len(messages)), strict=True)
-            ],
+            "gold": lambda _: asked.topics,
         }
         return chunked(
             leg(drivers),
@@ -223,9 +230,10 @@ def maker(system: System, leg: Maker, asked: Asked) -> Maker:
 def found_by(engine: Engine, system: System, leg: Maker, asked: Asked) -> list[str]:
     """The ids of the documents that a conversation finds."""
     engine.strategies["asked"] = maker(system, leg, asked)
-    hits = engine.search(
-        asked.messages[-1].text, k=max(DEPTHS), strategy="asked", history=asked.messages, settings=SETTINGS
-    )
+    messages = asked.messages
+    text = " ".join(message.text for message in messages) if asked.request else messages[-1].text
+    history = () if asked.request else messages
+    hits = engine.search(text, k=max(DEPTHS), strategy="asked", history=history, settings=SETTINGS)
     return [hit.chunk.doc_id for hit in hits]
 
 

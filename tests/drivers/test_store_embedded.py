@@ -7,6 +7,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -412,3 +413,15 @@ def test_threads_search_while_others_write(folder: Path, config: StoreConfig) ->
 @pytest.fixture(autouse=True)
 def _listen(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
+
+
+def test_a_collection_that_can_only_be_read_is_searched(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(open_store(folder)) as store:
+        put(store, "log")
+        wanted = answers(store)
+    monkeypatch.setattr(schema, "is_writable", lambda _: False)
+    assert kept_embedder(folder) == "m"
+    with closing(open_store(folder)) as store:
+        assert answers(store) == wanted
+        with pytest.raises(DriverFailed, match="cannot be opened for writing"):
+            put(store, "more")

@@ -146,8 +146,10 @@ def _leads(document: Document, chunks: Sequence[Chunk]) -> list[str]:
     for chunk in chunks:
         place = bisect_right(ends, chunk.start)
         section = document.sections[place] if place < len(ends) else Section(0, len(document.text))
-        body = document.text[section.start : min(section.end, section.start + 4 * LEAD)].lstrip()
-        leads.append("" if chunk.text.startswith(body[: len(chunk.text)]) else _opening(body, chunk))
+        opening = document.text[section.start : min(section.end, section.start + 4 * LEAD)]
+        body = opening.lstrip()
+        begins = chunk.start <= section.start + len(opening) - len(body)
+        leads.append("" if begins else _opening(body, chunk))
     return leads
 
 

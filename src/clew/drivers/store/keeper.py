@@ -168,8 +168,8 @@ class Keeper:
         if self._held is None and self._folder:
             try:
                 self._held = lock.take(self._folder / LOCK)
-            except OSError as error:
-                raise DriverFailed(f"{self._folder}: cannot be written in ({error}); check who may") from error
+            except OSError as error:  # a collection that can only be read is searched in memory
+                log.debug("%s: the index cannot be held: %s", self._folder, error)
         return self._held is not None
 
     def _discard(self, error: Exception) -> None:

@@ -1,5 +1,6 @@
 """The tables of a collection, and a connection to them with the errors in our own words."""
 
+import os
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -64,6 +65,8 @@ def connect(folder: Path | None) -> sqlite3.Connection:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DriverFailed(f"{folder}: cannot be made a collection ({error}); give another folder") from error
+    if (folder / FILE).exists() and not is_writable(folder):
+        return reading(folder / FILE)
     with failing(str(folder / FILE)):
         connection = sqlite3.connect(folder / FILE, timeout=WAIT, check_same_thread=False, isolation_level=None)
         try:
@@ -78,6 +81,20 @@ def connect(folder: Path | None) -> sqlite3.Connection:
             connection.close()
             raise
     return connection
+
+
+def is_writable(folder: Path) -> bool:
+    """Whether a collection can be changed: not on a disc, a snapshot or another's folder."""
+    return os.access(folder, os.W_OK)
+
+
+def reading(file: Path) -> sqlite3.Connection:
+    """A connection that only reads; where nothing can be written beside the file, as one that cannot change."""
+    fixed = "" if is_writable(file.parent) else "&immutable=1"
+    with failing(str(file)):
+        return sqlite3.connect(
+            f"{file.as_uri()}?mode=ro{fixed}", uri=True, timeout=WAIT, check_same_thread=False, isolation_level=None
+        )
 
 
 def prepare(connection: sqlite3.Connection, place: str, *, embedder: str, dim: int, birth: str) -> None:

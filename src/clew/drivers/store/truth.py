@@ -240,7 +240,7 @@ def kept_embedder(folder: Path) -> str | None:
     if not file.exists():
         return None
     with schema.failing(str(file)):
-        db = sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, timeout=schema.WAIT)
+        db = schema.reading(file)
         try:
             if not db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'meta'").fetchone()[0]:
                 return None

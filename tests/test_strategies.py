@@ -9,7 +9,7 @@ import pytest
 
 from clew import Document, Engine, Message, Settings, SettingsError, record
 from clew.core.protocols import Role
-from clew.core.settings import IngestionConfig, RerankerConfig, SearchConfig
+from clew.core.settings import ConversationConfig, IngestionConfig, RerankerConfig, SearchConfig
 from clew.core.types import Hit, Matrix
 from clew.drivers.embed.hashed import Hashed
 from clew.drivers.llm.scripted import Scripted
@@ -324,3 +324,104 @@ def test_settings_are_read_from_a_file(tmp_path: Path) -> None:
     file.write_text('[reranker]\nname = "overlap"\n[search]\ndocument_weight = 0.5\n', encoding="utf-8")
     settings = load(file=file, environ={}, overrides={}).settings
     assert (settings.reranker.name, settings.search.document_weight) == ("overlap", 0.5)
+
+
+# -- a whole conversation as the query
+
+TOPICS = {
+    "paris": "Paris trip: the museum, the hotel by the river and the train to the city",
+    "debug": "Debugging the crash: the stack trace, the null pointer and the failing test",
+    "recipe": "Recipe ideas: simmer the onion soup, bake the bread, season with thyme",
+}
+
+
+def talk(each: int) -> list[dict[str, str]]:
+    """Rows on three topics, one after the other."""
+    return [
+        {
+            "timestamp": f"2025-01-15 {10 + place}:{number:02}",
+            "author": f"u{place}",
+            "message": f"{text}, part {number}",
+        }
+        for place, text in enumerate(TOPICS.values())
+        for number in range(each)
+    ]
+
+
+@pytest.fixture
+def posts() -> Iterator[Engine]:
+    with Engine.open(":memory:", embedder="hashed") as opened:
+        opened.add_documents(Document(name, f"A post. {text}.") for name, text in TOPICS.items())
+        opened.add_documents(Document(f"paris{n}", f"Paris trip {n}: museum, hotel, river, train.") for n in range(6))
+        parts = "\n\n".join(f"## Day {n}\n\nParis trip, the museum, the hotel, the train {n}." for n in range(4))
+        opened.add_documents([Document("paris9", parts)])
+        yield opened
+
+
+def conversing(**conversation: object) -> Settings:
+    return Settings(conversation=ConversationConfig(**conversation))  # type: ignore[arg-type]
+
+
+def test_every_topic_of_a_conversation_is_found(posts: Engine) -> None:
+    settings = conversing(single_below=10, max_tokens=60, overlap_tokens=0)
+    hits = posts.search(talk(10), k=5, settings=settings)
+    assert set(TOPICS) <= {name.rstrip("0123456789") for name in documents(hits)}
+    assert len(hits) == 5
+
+
+def test_up_to_a_hundred_messages_are_one_query(posts: Engine, caplog: pytest.LogCaptureFixture) -> None:
+    def chunks(rows: list[dict[str, str]]) -> int:
+        with record() as trace:
+            posts.search(rows)
+        step = trace.find("chunked")
+        assert step
+        return int(step.notes["chunks"])
+
+    rows = talk(40)
+    assert chunks(rows[:100]) == 1
+    with caplog.at_level(logging.INFO, logger="clew"):
+        assert chunks(rows[:101]) > 1
+    assert "Chunked conversation into" in caplog.text
+    assert " final" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"order": "coverage"}, {"order": "score"}),
+        ({"dedup_strategy": "document"}, {"dedup_strategy": "none"}),
+        ({"single_below": 5}, {"single_below": 1000}),
+        ({"chunks_per_query": 1}, {"chunks_per_query": 5}),
+        ({"max_tokens": 60, "overlap_tokens": 0}, {"max_tokens": 1800}),
+        ({"global_query": False}, {"global_query": True}),
+        (
+            {"dedup_strategy": "semantic", "dedup_threshold": 0.3},
+            {"dedup_strategy": "semantic", "dedup_threshold": 1.0},
+        ),
+        ({"order": "score"}, {"order": "score", "mmr": 0.1}),
+    ],
+)
+def test_each_setting_of_a_conversation_changes_something(
+    posts: Engine, one: dict[str, object], other: dict[str, object]
+) -> None:
+    def found(given: dict[str, object]) -> tuple[object, ...]:
+        settings = conversing(**{"single_below": 10, "max_tokens": 60, "overlap_tokens": 0, **given})
+        with record() as trace:
+            hits = posts.search(talk(10), k=8, settings=settings)
+        step = trace.find("chunked")
+        assert step
+        return documents(hits), step.notes["chunks"], step.notes["results"]
+
+    assert found(one) != found(other)
+
+
+def test_an_empty_conversation_finds_nothing(posts: Engine) -> None:
+    assert posts.search([]) == []
+    assert posts.search([{"timestamp": "1", "author": "a", "message": "  "}]) == []
+
+
+def test_what_is_no_conversation_is_refused(posts: Engine) -> None:
+    with pytest.raises(TypeError):
+        posts.search([1, 2, 3])  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="timestamp/ts"):
+        posts.search([{"some_col": "x"}])

@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
@@ -23,22 +24,23 @@ from clew.core.types import (
     Filter,
     Hit,
     Message,
-    Query,
 )
 from clew.drivers.store.embedded import EmbeddedStore, kept_embedder
 from clew.index import write
+from clew.index.chunk import cutter
 from clew.index.read.address import ids_of
 from clew.index.write import Desk
 from clew.query.assemble import assemble
-from clew.query.find import Finder
+from clew.query.conversation import messages_of
+from clew.query.find import Finder, asked_query
 from clew.query.format import RENDERERS
+from clew.query.rows import Table
 from clew.query.strategies import STRATEGIES, Maker
 
 Hits = list[Hit]  # `list` is a verb below
 T = TypeVar("T")
 MEMORY = ":memory:"
 DEFAULT_EMBEDDER = "bge-small"
-MOST = 1_000_000  # hits that can be asked for
 
 
 class Engine:
@@ -65,6 +67,7 @@ class Engine:
             embedder,
             llm=llm,
             load=drivers.reranker,
+            cutter=partial(cutter, count=embedder.count),
             strategies=strategies,
             cache=settings.search.cache,
         )
@@ -178,7 +181,7 @@ class Engine:
 
     def search(
         self,
-        text: str,
+        asked: str | Table,
         *,
         k: int | None = None,
         strategy: str | None = None,
@@ -186,10 +189,17 @@ class Engine:
         history: Sequence[Message] = (),
         settings: Settings | None = None,
     ) -> Hits:
-        """The k best chunks for a question, best first."""
+        """The k best chunks for a question, best first.
+
+        What is asked may be a whole conversation: an Arrow table, rows or messages; then each of its topics asks.
+        """
         settings = settings or self._settings
-        query = _query(text, settings.search.k if k is None else k, where, history, settings)
-        return self._finder.find(query, strategy or settings.search.strategy, settings)
+        k = settings.search.k if k is None else k
+        if isinstance(asked, str):
+            query = asked_query(asked, k, where, history, settings)
+            return self._finder.find(query, strategy or settings.search.strategy, settings)
+        query = replace(asked_query("-", k, where, messages_of(asked), settings), text="")
+        return self._finder.find(query, strategy or "chunked", settings)
 
     def search_many(
         self,
@@ -202,7 +212,7 @@ class Engine:
     ) -> "Sequence[Hits]":
         """The k best chunks for each of several questions, embedded in one call and searched at once."""
         settings = settings or self._settings
-        asked = [_query(text, settings.search.k if k is None else k, where, (), settings) for text in texts]
+        asked = [asked_query(text, settings.search.k if k is None else k, where, (), settings) for text in texts]
         return self._finder.find_many(asked, strategy or settings.search.strategy, settings)
 
     def context(
@@ -225,7 +235,7 @@ class Engine:
         form = _named(render or settings.context.render, RENDERERS, "renderer")
         k = settings.context.k if k is None else k
         hits = self.search(text, k=k, strategy=strategy, where=where, history=history, settings=settings)
-        query = _query(text, k, where, history, settings)
+        query = asked_query(text, k, where, history, settings)
         context = assemble(query, hits, self.records(hits), read=self._store.document, tokens=budget, render=form)
         if not hits and not self._store.facts().chunks:
             return replace(context, reason="the collection is empty")
@@ -247,7 +257,7 @@ class Engine:
             hits = self.search(text, k=k, strategy=strategy, where=where, history=history, settings=settings)
         k = settings.search.k if k is None else k
         return Explanation(
-            query=_query(text, k, where, history, settings),
+            query=asked_query(text, k, where, history, settings),
             strategy=strategy or settings.search.strategy,
             hits=tuple(hits),
             documents=tuple(self.records(hits).values()),
@@ -279,14 +289,6 @@ class Engine:
         near = difflib.get_close_matches(document, names, n=3, cutoff=0.4)
         hint = f"did you mean {', '.join(near)}?" if near else "`clew list` shows what there is"
         raise NotFound(f"there is no document {document!r}; {hint}")
-
-
-def _query(text: str, k: int, where: Filter, history: Sequence[Message], settings: Settings) -> Query:
-    if not text.strip():
-        raise SettingsError("the query is empty; ask something")
-    if k not in range(1, MOST + 1):  # neither is 2.5
-        raise SettingsError(f"k is {k}; it must be a whole number of at least 1 and at most {MOST}")
-    return Query(text, k=k, depth=max(settings.search.depth, k), history=tuple(history), where=where)
 
 
 def _named(name: str, table: Mapping[str, T], what: str) -> T:

@@ -71,7 +71,7 @@ def test_a_long_pause_makes_a_cut_cheaper() -> None:
     late = [
         Message(each.text, "ada", start + timedelta(days=place // 2, minutes=place)) for place, each in enumerate(even)
     ]
-    price = 0.3
+    price = 0.45
     assert 2 not in boundaries(even, None, granularity=price)
     assert 2 in boundaries(late, None, granularity=price)
 

@@ -45,7 +45,12 @@ def test_every_setting_can_be_given_in_the_file_and_in_the_environment(tmp_path:
         "search.fusion": "rrf",
         "search.nprobe": 7,
         "search.min_similarity": 0.5,
+        "search.document_min_similarity": 0.5,
         "llm.window": 2000,
+        "conversation.max_tokens": 500,
+        "conversation.order": "score",
+        "conversation.dedup_strategy": "none",
+        "conversation.mmr": 0.5,
     }
     for key in keys().values():
         value = given.get(key.name, key.default if key.name == "context.render" else other.get(key.kind, key.default))

@@ -74,6 +74,35 @@ class SearchConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class ConversationConfig:
+    """How a whole conversation is asked as a query. Sizes are tokens of the embedder."""
+
+    single_below: int = 100  # messages up to which it is one query
+    max_tokens: int = 1800  # of a part that asks for itself
+    overlap_tokens: int = 150
+    chunks_per_query: int = 5  # hits that each part takes
+    dedup_strategy: Literal["document", "none", "semantic"] = "document"
+    dedup_max_per_doc: int = 1
+    dedup_threshold: float = 0.92  # the cosine from which two chunks say the same
+    order: Literal["coverage", "score"] = "coverage"
+    topics: bool = True  # cut where the topic changes, not by length alone
+    global_query: bool = False  # also ask the whole at once
+    mmr: float | None = None  # the share of relevance against novelty; needs order = "score"
+
+    def __post_init__(self) -> None:
+        _at_least("conversation.single_below", self.single_below, 0)
+        _at_least("conversation.max_tokens", self.max_tokens, 8)
+        _between("conversation.overlap_tokens", self.overlap_tokens, 0, self.max_tokens - 1)
+        _at_least("conversation.chunks_per_query", self.chunks_per_query, 1)
+        _one_of("conversation.dedup_strategy", self.dedup_strategy, ("document", "none", "semantic"))
+        _at_least("conversation.dedup_max_per_doc", self.dedup_max_per_doc, 1)
+        _between("conversation.dedup_threshold", self.dedup_threshold, -1, 1)
+        _one_of("conversation.order", self.order, ("coverage", "score"))
+        if self.mmr is not None:
+            _between("conversation.mmr", self.mmr, 0, 1)
+
+
+@dataclass(frozen=True, slots=True)
 class ContextConfig:
     """How hits become a prompt."""
 
@@ -149,6 +178,7 @@ class Settings:
     llm: LLMConfig = field(default_factory=LLMConfig)
     ingestion: IngestionConfig = field(default_factory=IngestionConfig)
     search: SearchConfig = field(default_factory=SearchConfig)
+    conversation: ConversationConfig = field(default_factory=ConversationConfig)
     context: ContextConfig = field(default_factory=ContextConfig)
     store: StoreConfig = field(default_factory=StoreConfig)
 

@@ -103,7 +103,7 @@ def chunked(
         beside = [query.text] if history and query.text.strip() not in ("", *(m.text.strip() for m in messages)) else []
         if not any(message.text.strip() for message in messages):
             return _Asked(len(messages), tuple((text,) for text in beside))
-        whole = query.text if not history else "\n\n".join([write(_markdown(rows_of(messages))), *beside])
+        whole = query.text if not history else "\n\n".join([write(_markdown(rows_of(messages))).strip(), *beside])
         if len(messages) <= single_below:
             return _Asked(len(messages), ((whole.strip(),),))
         parts: list[tuple[str, ...]]

@@ -5,20 +5,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from clew.core.errors import DriverMissing, NotFound
+from clew.core.errors import DriverMissing, NotFound, SettingsError
 from clew.core.ids import digest
 from clew.core.parallel import gather
 from clew.core.protocols import LLM, Embedder, Reranker, Store
 from clew.core.recent import Recent, RecentEmbedder
-from clew.core.settings import RerankerConfig, Settings
+from clew.core.settings import ConversationConfig, RerankerConfig, Settings
 from clew.core.trace import step
-from clew.core.types import Hit, Query
+from clew.core.types import Filter, Hit, Message, Query
+from clew.query.conversation import Cut
 from clew.query.dedupe import by_chunk
 from clew.query.rewrite import history_aware
 from clew.query.strategies import STRATEGIES, Drivers, Maker
 
 log = logging.getLogger("clew")
+MOST = 1_000_000  # hits that can be asked for
 Load = Callable[[RerankerConfig], Reranker | None]
+Cutter = Callable[[ConversationConfig], Cut]  # the storage chunker at the sizes of a conversation
 
 
 class Finder:
@@ -31,6 +34,7 @@ class Finder:
         *,
         llm: LLM | None,
         load: Load,
+        cutter: Cutter,
         strategies: Mapping[str, Maker],
         cache: int,
     ) -> None:
@@ -39,6 +43,7 @@ class Finder:
         self._embedder = RecentEmbedder(embedder)
         self._llm = llm
         self._load = load
+        self._cutter = cutter
         self._found: Recent[list[Hit]] = Recent(cache)
         self._rerankers: dict[RerankerConfig, Reranker | None] = {}
 
@@ -54,8 +59,9 @@ class Finder:
             hits = self._found.get(key) if keep else None
             if hits is None:
                 reranker = partial(self._reranker, settings.reranker)
-                strategy = maker(Drivers(self._store, self._embedder, settings, reranker, self._llm))
-                asked = history_aware()(query) if query.history else query
+                cut = self._cutter(settings.conversation)
+                strategy = maker(Drivers(self._store, self._embedder, settings, reranker, self._llm, cut))
+                asked = history_aware()(query) if query.history and query.text else query
                 hits = by_chunk(strategy(asked))[: query.k]
                 if keep:
                     self._found.put(key, hits)
@@ -80,3 +86,12 @@ class Finder:
                 log.warning("%s", error)
                 self._rerankers[config] = None
         return self._rerankers[config]
+
+
+def asked_query(text: str, k: int, where: Filter, history: Sequence[Message], settings: Settings) -> Query:
+    """The query that a question makes under the settings; what cannot be asked is refused."""
+    if not text.strip():
+        raise SettingsError("the query is empty; ask something")
+    if k not in range(1, MOST + 1):  # neither is 2.5
+        raise SettingsError(f"k is {k}; it must be a whole number of at least 1 and at most {MOST}")
+    return Query(text, k=k, depth=max(settings.search.depth, k), history=tuple(history), where=where)

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
 from itertools import count
@@ -113,14 +114,12 @@ def parsed(value: Any) -> datetime | None:
 
 
 def _since_1970(seconds: float) -> datetime | None:
-    if not math.isfinite(seconds):
-        return None
-    while abs(seconds) >= 1e11:  # past the year 5000
-        seconds /= 1000
-    try:
-        return datetime.fromtimestamp(seconds, UTC)
-    except (ValueError, OverflowError, OSError):  # before the year 1
-        return None
+    for unit in (1, 1e3, 1e6, 1e9):
+        if abs(seconds) / unit < 1e11:  # before the year 5138
+            with suppress(ValueError, OverflowError, OSError):  # and after the year 0
+                return datetime.fromtimestamp(seconds / unit, UTC)
+            break
+    return None
 
 
 def _stamp(at: datetime | None) -> float:

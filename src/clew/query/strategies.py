@@ -7,24 +7,31 @@ A maker takes what a strategy may use and gives the strategy; your own joins by 
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from clew.core.protocols import LLM, Embedder, Fuse, Judge, Reranker, Store, Strategy, Verdict
 from clew.core.settings import DEFAULTS, Settings
 from clew.core.trace import step
 from clew.core.types import Hit, Query
-from clew.query import boost, retrieve
+from clew.query import boost, conversation, retrieve
 from clew.query.compose import Embed, fanned, fused, pipe, reflected
+from clew.query.conversation import Cut
 from clew.query.fuse import convex, rrf
 from clew.query.judge import by_model, by_reranker
 from clew.query.rerank import rerank as by_score
 from clew.query.rewrite import expand_query_variations, variations
 from clew.query.route import route
+from clew.query.topics import segments
 
 log = logging.getLogger("clew")
 
 
 def _no_reranker() -> None:
     return None
+
+
+def _whole(text: str) -> list[str]:
+    return [text]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +43,7 @@ class Drivers:
     settings: Settings = DEFAULTS
     reranker: Callable[[], Reranker | None] = _no_reranker
     llm: LLM | None = None
+    cut: Cut = _whole  # the storage chunker, for texts as long as documents
 
     def embed(self) -> Embed:
         """A function that embeds queries in one batch."""
@@ -94,11 +102,33 @@ def self_reflective(drivers: Drivers) -> Strategy:
     return reflected(hybrid(drivers), _judge(drivers), rounds=drivers.settings.search.rounds)
 
 
+def chunked(drivers: Drivers) -> Strategy:
+    """A whole conversation: each of its topics asks for itself, and each has its best document found."""
+    config = drivers.settings.conversation
+    split = partial(segments, embed=drivers.embed(), unrelated=max(0.0, drivers.embedder.min_similarity))
+    return conversation.chunked(
+        hybrid(drivers),
+        chunk=drivers.cut,
+        embed=drivers.embed(),
+        topics=partial(split, max_tokens=config.max_tokens) if config.topics else None,
+        vectors=drivers.store.vectors,
+        chunks_per_query=config.chunks_per_query,
+        dedup=config.dedup_strategy,
+        max_per_doc=config.dedup_max_per_doc,
+        threshold=config.dedup_threshold,
+        order=config.order,
+        mmr=config.mmr,
+        global_query=config.global_query,
+        single_below=config.single_below,
+    )
+
+
 def auto(drivers: Drivers) -> Strategy:
     """The strategy that the question calls for, by its own words or its kind."""
 
     def search(query: Query) -> list[Hit]:
-        found = route(query.text, turns=len(query.history))
+        most = drivers.settings.conversation.single_below
+        found = route(query.text, turns=len(query.history), single_below=most)
         with step("auto") as trace:
             trace.notes["strategy"] = found.strategy
             trace.notes["reason"] = found.reason
@@ -115,6 +145,7 @@ STRATEGIES: Mapping[str, Maker] = {
     "multi_query": multi_query,
     "rerank": rerank,
     "self_reflective": self_reflective,
+    "chunked": chunked,
     "auto": auto,
 }
 

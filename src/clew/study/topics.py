@@ -10,13 +10,14 @@ FOLDER holds `qmsum` and `tiage`. Three questions, each on the part of the data 
 """
 
 import argparse
-import random
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate, chain
+from itertools import accumulate
+from math import hypot
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, pstdev
 from typing import Any
 
 from clew import Document, Engine, Message, Settings, drivers
@@ -28,8 +29,8 @@ from clew.query import strategies
 from clew.query.conversation import Order, Topics, chunked
 from clew.query.strategies import Drivers, Maker
 from clew.query.topics import boundaries, segments
+from clew.study.conversations import Asked, chats, meetings, requests, windows
 from clew.study.measures import bootstrap
-from clew.study.sets import Missing, lines
 
 DEPTHS = (5, 10, 20)
 LEGS: Mapping[str, Maker] = {
@@ -38,30 +39,11 @@ LEGS: Mapping[str, Maker] = {
     "hybrid": strategies.hybrid,
 }
 AROUND = 2  # turns on either side of one
-STRETCHES, SHORTEST, LONGEST = 5, 15, 150  # of a joined conversation; in turns
 WHOLE = 1_000_000
-SEED = 7
 SETTINGS = Settings(
     ingestion=IngestionConfig(chunk_size=WHOLE, chunk_overlap=0, summaries=False, language="en"),
     search=SearchConfig(mode="exact", min_similarity=-1.0),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A conversation by its topics, what stands for each among the documents, and whether it is said in one breath."""
-
-    topics: tuple[tuple[Message, ...], ...]
-    gold: tuple[frozenset[str], ...] = ()
-    request: bool = False
-
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        return tuple(chain.from_iterable(self.topics))
-
-    @property
-    def starts(self) -> list[int]:
-        return list(accumulate(map(len, self.topics)))[:-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,86 +75,6 @@ WINDOWS = (
     System("topics 256, by words and meaning", 256, topics="meaning"),
     System("gold split 256, coverage", 256, topics="gold"),
 )
-
-
-# -- the data
-
-
-def meetings(folder: Path, split: str) -> list[dict[str, Any]]:
-    """The meetings of QMSum's train or val."""
-    return list(lines(_there(folder / "qmsum" / f"{split}.jsonl.gz")))
-
-
-def requests(folder: Path, split: str) -> dict[str, list[Asked]]:
-    """Requests of several questions by their meeting: those of the set, or for train some made in the same way."""
-    path = folder / "qmsum" / f"multitopic.{split}.jsonl"
-    rows = lines(path) if path.exists() else _made(meetings(folder, split))
-    found: dict[str, list[Asked]] = {}
-    for row in rows:
-        gold = tuple(frozenset(map(str, _turns(spans))) for spans in row["gold_spans"])
-        topics = tuple((Message(text),) for text in row["sub_queries"])
-        found.setdefault(row["meeting_id"], []).append(Asked(topics, gold, request=True))
-    return found
-
-
-def windows(given: Sequence[dict[str, Any]], count: int) -> tuple[dict[str, str], list[Asked]]:
-    """Notes by id, and conversations of stretches that have notes."""
-    notes: dict[str, str] = {}
-    stretches: list[tuple[str, list[str], frozenset[str]]] = []
-    for meeting in given:
-        own: dict[str, set[int]] = {}
-        for number, question in enumerate(meeting["specific_query_list"]):
-            id_ = f"{meeting['meeting_id']}#{number}"
-            notes[id_], own[id_] = question["answer"], _turns(question["relevant_text_span"])
-        turns = [turn["content"] for turn in meeting["meeting_transcripts"]]
-        for topic in meeting["topic_list"]:
-            inside = _turns(topic["relevant_text_span"])
-            if len(topic["relevant_text_span"]) == 1 and SHORTEST <= len(inside) <= LONGEST:
-                gold = frozenset(id_ for id_, held in own.items() if 2 * len(held & inside) >= len(held))
-                if gold:
-                    stretches.append((meeting["meeting_id"], turns[min(inside) : max(inside) + 1], gold))
-    drawn = random.Random(SEED)
-    made: list[Asked] = []
-    while len(made) < count:
-        picked = drawn.sample(stretches, STRETCHES)
-        if len({meeting for meeting, _, _ in picked}) == STRETCHES:
-            topics = tuple(tuple(map(Message, texts)) for _, texts, _ in picked)
-            made.append(Asked(topics, tuple(gold for _, _, gold in picked)))
-    return notes, made
-
-
-def chats(folder: Path, split: str) -> list[Asked]:
-    """The dialogues of TIAGE with the turns at which the topic shifts."""
-    found = []
-    for row in lines(_there(folder / "tiage" / f"{split}.jsonl")):
-        topics: list[tuple[Message, ...]] = [()]
-        for place, turn in enumerate(row["turns"]):
-            topics += [()] if place and turn["topic_shift"] else []
-            topics[-1] += (Message(turn["text"], author="ab"[place % 2]),)
-        found.append(Asked(tuple(topics)))
-    return found
-
-
-def _made(given: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    drawn = random.Random(SEED)
-    for meeting in given:
-        for _ in range(min(5, len(meeting["specific_query_list"]) // 2)):
-            picked = drawn.sample(meeting["specific_query_list"], drawn.choice((2, 2, 3)) if _ else 2)
-            spans = [each["relevant_text_span"] for each in picked]
-            turns = [_turns(each) for each in spans]
-            if len(set().union(*turns)) == sum(map(len, turns)):
-                texts = [each["query"] for each in picked]
-                yield {"meeting_id": meeting["meeting_id"], "sub_queries": texts, "gold_spans": spans}
-
-
-def _turns(spans: Sequence[Sequence[str]]) -> set[int]:
-    return {turn for low, high in spans for turn in range(int(low), int(high) + 1)}
-
-
-def _there(path: Path) -> Path:
-    if not path.exists():
-        raise Missing(f"there is no {path}; give the folder that holds qmsum and tiage with --data")
-    return path
 
 
 # -- the measures
@@ -267,6 +169,7 @@ def boundary_rows(dialogues: Sequence[Asked], joined: Sequence[Asked], embedder:
         "none": lambda _: [],
         "every message": lambda messages: list(range(1, len(messages))),
         "no word of the two before": _unheard,
+        "dips (TextTiling), by words": dips,
         "topics, by words": partial(boundaries, embed=None, language="en"),
         "topics, by words and meaning": partial(
             boundaries, embed=embed, unrelated=embedder.min_similarity, language="en"
@@ -280,6 +183,41 @@ def boundary_rows(dialogues: Sequence[Asked], joined: Sequence[Asked], embedder:
         )
         shown = (f1([each[:2] for each in first]), *(fmean(pk(*each) for each in many) for many in (first, second)))
         yield f"| {name} | {' | '.join(f'{value:.3f}' for value in shown)} |"
+
+
+def dips(messages: Sequence[Message], *, strictness: float = 0.5) -> list[int]:
+    """The deepest dips between what is said before and after, as in Hearst's TextTiling, 1997, with messages as units.
+
+    A dip counts if its depth passes the mean by so many deviations.
+    """
+    said = [Counter(terms(message.text, language="en")) for message in messages]
+    reach = max(2, round(len(said) ** 0.5 / 2))
+    likes = [
+        _cosine(sum(said[max(0, at - reach) : at], Counter()), sum(said[at : at + reach], Counter()))
+        for at in range(1, len(said))
+    ]
+    depths = [_climb(likes[: at + 1][::-1]) + _climb(likes[at:]) for at in range(len(likes))]
+    least = fmean(depths) + strictness * pstdev(depths)
+    kept: list[int] = []
+    for at in sorted(range(len(depths)), key=lambda at: -depths[at]):
+        if depths[at] > least and all(abs(at - other) >= reach for other in kept):
+            kept.append(at)
+    return sorted(at + 1 for at in kept)
+
+
+def _climb(likes: Sequence[float]) -> float:
+    """How far it goes up from the first until it goes down."""
+    top = likes[0]
+    for like in likes:
+        if like < top:
+            break
+        top = like
+    return top - likes[0]
+
+
+def _cosine(one: Mapping[str, int], other: Mapping[str, int]) -> float:
+    length = hypot(*one.values()) * hypot(*other.values())
+    return sum(times * other.get(term, 0) for term, times in one.items()) / length if length else 0.0
 
 
 def _unheard(messages: Sequence[Message]) -> list[int]:

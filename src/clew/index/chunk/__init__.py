@@ -1,8 +1,12 @@
 """Third on the write path: a Document becomes the Chunks that are embedded and found."""
 
+from collections.abc import Callable
+from functools import partial
+
 from clew.core.protocols import Chunker
-from clew.core.settings import IngestionConfig
+from clew.core.settings import ConversationConfig, IngestionConfig
 from clew.index.chunk.atoms import Count
+from clew.index.chunk.paragraphs import chunk_markdown
 from clew.index.chunk.structure import structure
 from clew.index.chunk.windows import windows
 
@@ -11,3 +15,8 @@ def chunker(config: IngestionConfig, count: Count) -> Chunker:
     """The chunker that the settings ask for; sizes are tokens by `count`."""
     make = structure if config.use_semantic_chunking else windows
     return make(size=config.chunk_size, overlap=config.chunk_overlap, count=count)
+
+
+def cutter(config: ConversationConfig, *, count: Count) -> Callable[[str], list[str]]:
+    """The same chunker for texts that are asked: a conversation becomes parts of so many tokens."""
+    return partial(chunk_markdown, max_tokens=config.max_tokens, overlap_tokens=config.overlap_tokens, count=count)

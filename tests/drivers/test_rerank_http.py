@@ -5,7 +5,6 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock, Thread
@@ -14,18 +13,13 @@ from typing import Any
 import pytest
 
 from clew.core.errors import ClewError, DriverFailed, SettingsError
-from clew.drivers.rerank.http import COHERE, HttpReranker, configured
+from clew.core.settings import RerankerConfig
+from clew.drivers.rerank.http import HttpReranker, configured
 
 KEY = "sk-very-secret-4417"
+COHERE = "https://api.cohere.com/v2"
 
 Reply = tuple[int, dict[str, str], bytes]
-
-
-@dataclass(frozen=True, slots=True)
-class Config:
-    name: str
-    url: str = ""
-    api_key: str = ""
 
 
 def good(asked: dict[str, Any]) -> Reply:
@@ -120,14 +114,10 @@ def test_the_scores_come_back_in_order(server: Server) -> None:
     assert server.keys == [f"Bearer {KEY}"]
 
 
-def test_without_a_key_none_is_sent(server: Server) -> None:
+def test_without_a_key_none_is_sent_and_without_texts_nothing(server: Server) -> None:
+    assert server.reranker().score("q", []) == []
     server.reranker(api_key="").score("q", ["a"])
     assert server.keys == [None]
-
-
-def test_nothing_is_asked_about_nothing(server: Server) -> None:
-    assert server.reranker().score("q", []) == []
-    assert server.asked == []
 
 
 def test_text_embeddings_inference_is_asked_in_its_own_way_once_it_said_so(server: Server) -> None:
@@ -279,20 +269,20 @@ def test_the_key_is_never_shown(server: Server, status: int, caplog: pytest.LogC
 
 
 def test_it_is_made_by_name() -> None:
-    made = configured(Config("cohere:rerank-v3.5", api_key=KEY))
-    assert made.name == "cohere:rerank-v3.5"
+    made = configured(RerankerConfig(name="http:rerank-v3.5", url=COHERE, api_key=KEY))
+    assert made.name == "http:rerank-v3.5"
     assert repr(made) == "HttpReranker('rerank-v3.5' at api.cohere.com)"
-    own = configured(Config("cohere:bge", url="http://127.0.0.1:9/v1"))
+    own = configured(RerankerConfig(name="http:bge", url="http://127.0.0.1:9/v1"))
     assert repr(own) == "HttpReranker('bge' at 127.0.0.1)"
 
 
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: configured(Config("cohere:", api_key=KEY)),
-        lambda: configured(Config("cohere:small")),
-        lambda: configured(Config("cohere:small", url="ftp://example.com")),
-        lambda: configured(Config("cohere:small", url="localhost:8080")),
+        lambda: configured(RerankerConfig(name="http:", api_key=KEY)),
+        lambda: configured(RerankerConfig(name="http:small")),
+        lambda: configured(RerankerConfig(name="http:small", url="ftp://example.com")),
+        lambda: configured(RerankerConfig(name="http:small", url="localhost:8080")),
         lambda: HttpReranker("small", url=COHERE, api_key=f"{KEY}\n"),
         lambda: HttpReranker("small", url=COHERE, api_key=f"{KEY} {KEY}"),
         lambda: HttpReranker("small", url=COHERE, max_tokens=8),

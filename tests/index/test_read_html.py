@@ -109,7 +109,7 @@ def test_spans_that_claim_the_world_cost_no_more_than_the_page() -> None:
 
 def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "selectolax.lexbor", None)
-    with pytest.raises(DriverMissing, match=r"clew\[documents\]"):
+    with pytest.raises(DriverMissing, match=r"selectolax"):
         read("<p>a</p>")
 
 

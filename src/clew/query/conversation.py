@@ -114,10 +114,10 @@ def chunked(
         parts += [(text,) for text in (*beside, *([whole.strip()] if global_query else []))]
         return _Asked(len(messages), tuple(filter(None, parts)))
 
-    def ask(query: Query, number: int, count: int, wanted: int) -> list[Hit]:
+    def ask(query: Query, number: int, count: int, wanted: int | None) -> list[Hit]:
         log.debug("Querying for chunk %d/%d", number, count)
         with step("query") as trace:
-            taken = _widened(strategy, policy, query, wanted)
+            taken = _widened(strategy, policy, query, wanted or query.k)[: wanted or None]
             trace.out = len(taken)
             return taken
 
@@ -131,12 +131,14 @@ def chunked(
                 trace.out = 0
                 return []
             queries = [replace(query, text=text, history=(), vector=None) for text in texts]
-            if embed is not None:
+            if query.vector is not None and texts == [query.text]:
+                queries = [query]
+            elif embed is not None:
                 with step("embed") as embedding:
                     rows = embed(texts)
                     embedding.out = len(texts)
                 queries = [replace(each, vector=row) for each, row in zip(queries, rows, strict=True)]
-            wanted = query.k if len(texts) == 1 else chunks_per_query
+            wanted = None if len(texts) == 1 else chunks_per_query  # a single one leaves the cut to the engine
             found = gather(
                 [
                     lambda each=each, number=number: ask(each, number, len(queries), wanted)  # type: ignore[misc]
@@ -203,11 +205,11 @@ def _by_topic(found: Sequence[list[Hit]], topics: Sequence[Sequence[str]]) -> It
 
 
 def _widened(strategy: Strategy, policy: Step, query: Query, wanted: int) -> list[Hit]:
-    """The best hits that the policy leaves; searched deeper while what was found is of too few documents."""
+    """The hits that the policy leaves; searched deeper while they are fewer than wanted and there may be more."""
     k, depth, before = max(query.k, wanted), query.depth, 0
     while True:
         found = by_chunk(strategy(replace(query, k=k, depth=max(depth, k))))
-        kept = policy(query, found)[:wanted]
+        kept = policy(query, found)
         if len(kept) >= wanted or len(found) < max(k, before + 1) or k >= WIDER**2 * max(query.k, wanted):
             return kept
         k, depth, before = WIDER * k, WIDER * depth, len(found)

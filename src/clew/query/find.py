@@ -92,6 +92,8 @@ def asked_query(text: str, k: int, where: Filter, history: Sequence[Message], se
     """The query that a question makes under the settings; what cannot be asked is refused."""
     if not text.strip():
         raise SettingsError("the query is empty; ask something")
-    if k not in range(1, MOST + 1):  # neither is 2.5
-        raise SettingsError(f"k is {k}; it must be a whole number of at least 1 and at most {MOST}")
+    if k < 1:
+        raise SettingsError(f"k is {k}; it must be at least 1")
+    if k not in range(MOST + 1):  # neither is 2.5
+        raise SettingsError(f"k is {k}; it must be a whole number of at most {MOST}")
     return Query(text, k=k, depth=max(settings.search.depth, k), history=tuple(history), where=where)

@@ -11,11 +11,10 @@ from typing import Any
 
 from clew.core.errors import DriverFailed, SettingsError
 from clew.core.parallel import gather
-from clew.drivers.rerank.config import Config
+from clew.core.settings import RerankerConfig
 from clew.drivers.rerank.post import Address, Refused
 from clew.drivers.rerank.texts import best, both_ends, encodable, logistic, windows
 
-COHERE = "https://api.cohere.com/v2"
 MOST_DOCUMENTS = 100  # in one request: what Cohere counts as one search
 MOST_TEXTS = 32  # the same for text-embeddings-inference, which by default takes no more
 BYTES_PER_TOKEN = 3  # few for prose, so that a window fits the model; the server's tokeniser is not known here
@@ -33,7 +32,7 @@ class HttpReranker:
         self,
         model: str,
         *,
-        url: str = COHERE,
+        url: str,
         api_key: str = "",
         max_tokens: int = 512,
         timeout: float = 60.0,
@@ -42,7 +41,7 @@ class HttpReranker:
     ) -> None:
         if max_tokens < 4 * SPECIAL_TOKENS:
             raise SettingsError(f"reranker.max_tokens is {max_tokens}; it must be at least {4 * SPECIAL_TOKENS}")
-        self.name = f"cohere:{model}"
+        self.name = f"http:{model}"
         self.max_tokens = max_tokens
         self._model = model
         self._address = Address(
@@ -120,16 +119,14 @@ class HttpReranker:
         return [found[at] for at in range(count)]
 
 
-def configured(config: Config) -> HttpReranker:
-    """The reranker called "cohere:MODEL", at Cohere's address or the one that is set."""
+def configured(config: RerankerConfig) -> HttpReranker:
+    """The reranker called "http:MODEL", at the address that is set."""
     _, _, model = config.name.partition(":")
     if not model:
-        raise SettingsError("reranker.name is 'cohere:'; after it stands the model, as in cohere:rerank-v3.5")
-    if not config.url and not config.api_key:
-        raise SettingsError(
-            f"{config.name} needs a key: set reranker.api_key, or reranker.url for a server of your own"
-        )
-    return HttpReranker(model, url=config.url or COHERE, api_key=config.api_key)
+        raise SettingsError("reranker.name is 'http:'; after it stands the model, as in http:rerank-v3.5")
+    if not config.url:
+        raise SettingsError(f"{config.name} needs an address: set reranker.url, as in https://api.cohere.com/v2")
+    return HttpReranker(model, url=config.url, api_key=config.api_key)
 
 
 def _texts(query: str, batch: Sequence[str]) -> dict[str, Any]:

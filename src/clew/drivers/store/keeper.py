@@ -60,7 +60,8 @@ class Keeper:
     def serving(self, state: State) -> str:
         """The name of the index that serves now."""
         with self._lock:
-            return ShardIndex.name if self._large(state) else ExactIndex.name
+            large = self._large(state) and (self._shard is not None or self._hold())
+            return ShardIndex.name if large else ExactIndex.name
 
     def flush(self, state: State) -> None:
         """Returns when the index is safe on disk, with a graph if one is due. Searches go on meanwhile."""

@@ -9,6 +9,8 @@ from clew.core.ids import chunk_ids
 from clew.core.types import Chunk, Document
 from clew.index.chunk.blocks import Block, sections_of
 
+_LONGEST = 200  # characters of a heading; a paragraph that a stray line of === underlines names nothing
+
 
 class Cut(NamedTuple):
     """A span that will be a chunk, the section it belongs to, and what has to be said before it."""
@@ -28,7 +30,7 @@ def build(document: Document, cuts: Sequence[Cut], blocks: Sequence[Block] = (),
     for index, cut in enumerate(cuts):
         section = sections[cut.section]
         if headings and cut.section not in paths and document.sections:
-            paths[cut.section] = document.path(cut.section)
+            paths[cut.section] = tuple(each for each in document.path(cut.section) if len(each) <= _LONGEST)
         meta: dict[str, Any] = {}
         if section.page is not None:
             meta["page"] = section.page

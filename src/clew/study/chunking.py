@@ -24,6 +24,7 @@ Splitter = Callable[[str, int, int, Count], list[Span]]  # a text, the size and 
 
 RETRIEVED = 5
 TRIES = 5  # sizes that a peer is tried with until the mean length of its chunks is ours
+STEP = 5  # tokens between such sizes
 WHOLE = 1_000_000  # a chunk size that nothing reaches: the peers' pieces are not cut again
 BLANKS = ("\n\n", "\n", " ", "")
 STOPS = ("\n\n", "\n", ".", "?", "!", " ", "")
@@ -145,10 +146,10 @@ def tuned(splitter: Splitter, texts: Sequence[str], mean: float, overlap: int, c
         return fmean(count(pieces))
 
     tried: dict[int, float] = {}
-    size = round(mean)
+    size = STEP * round(mean / STEP)
     while size not in tried and len(tried) < TRIES:
         tried[size] = reached(size)
-        size = max(overlap + 1, round(size * mean / tried[size]))
+        size = STEP * max(overlap // STEP + 1, round(size * mean / tried[size] / STEP))
     return min(tried, key=lambda size: abs(tried[size] - mean))
 
 

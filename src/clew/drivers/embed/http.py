@@ -3,23 +3,20 @@
 The key goes into one header and nowhere else: not into an error, a log or a repr.
 """
 
-import weakref
 from collections.abc import Sequence
-from email.utils import parsedate_to_datetime
 from functools import partial
 from threading import Lock
-from time import time
 from typing import Any
-from urllib.parse import urlsplit
 
 import numpy as np
 
-from clew.core.errors import DriverFailed, DriverMissing, SettingsError
+from clew.core.errors import DriverFailed, SettingsError
 from clew.core.parallel import gather
 from clew.core.protocols import Role
 from clew.core.settings import EmbedderConfig
 from clew.core.types import Matrix
 from clew.drivers.embed.vectors import encodable, pooled, unit
+from clew.drivers.post import Address
 
 OPENAI = "https://api.openai.com/v1"
 MOST_INPUTS = 128  # texts in one request
@@ -27,15 +24,6 @@ MOST_BYTES = 400_000  # of text in one request: under OpenAI's 300,000 tokens ev
 BYTES_PER_TOKEN = 4  # of English prose; the server's tokeniser is not known here
 SAFE_BYTES = 2  # a token of nearly any text has more, so a window of so many fits the model
 AT_ONCE = 4  # requests
-LONGEST_WAIT = 60.0  # seconds that a server may ask us to wait before trying again
-
-
-class _Again(Exception):
-    """An answer that may be better the next time; `wait` is what the server asked for, in seconds."""
-
-    def __init__(self, reason: str, wait: float | None = None) -> None:
-        super().__init__(reason)
-        self.wait = wait
 
 
 class HttpEmbedder:
@@ -54,28 +42,21 @@ class HttpEmbedder:
         attempts: int = 6,
         backoff: float = 0.5,
     ) -> None:
-        try:
-            import httpx2
-        except ImportError as error:
-            raise DriverMissing("an embedder behind an address needs the package httpx2; install clew again") from error
-        address = urlsplit(url)
-        if address.scheme not in ("http", "https") or not address.hostname:
-            raise SettingsError("embedder.url must be an http:// or https:// address")
-        if not (api_key.isascii() and api_key.isprintable()) or " " in api_key:
-            raise SettingsError("embedder.api_key holds a sign that no key has; copy it again")
-        headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         self.name = f"openai:{model}"
         self.max_tokens = max_tokens
         self._model = model
-        self._host = address.hostname
-        self._endpoint = f"{url.rstrip('/')}/embeddings"
-        self._api_key = api_key
-        self._attempts = attempts
-        self._backoff = backoff
-        self._client = httpx2.Client(headers=headers, timeout=timeout)
+        self._address = Address(
+            f"{url.rstrip('/')}/embeddings",
+            name=self.name,
+            setting="embedder",
+            api_key=api_key,
+            timeout=timeout,
+            attempts=attempts,
+            backoff=backoff,
+        )
+        self._host = self._address.host
         self._dim = 0
         self._lock = Lock()
-        weakref.finalize(self, self._client.close)
 
     def __repr__(self) -> str:
         return f"HttpEmbedder({self._model!r} at {self._host})"
@@ -111,47 +92,7 @@ class HttpEmbedder:
 
     def _request(self, batch: Sequence[str]) -> Matrix:
         """The unit rows of one batch, tried again while the server is busy or out of reach."""
-        import stamina
-
-        try:
-            for attempt in stamina.retry_context(
-                on=_wait,
-                attempts=self._attempts,
-                timeout=None,
-                wait_initial=self._backoff,
-                wait_max=LONGEST_WAIT,
-                wait_jitter=self._backoff,
-            ):
-                with attempt:
-                    answer = self._post(batch)
-        except _Again as error:
-            raise DriverFailed(
-                f"{self.name} at {self._host} {error}, {self._attempts} times; try again later"
-            ) from None
-        return self._rows(answer, len(batch))
-
-    def _post(self, batch: Sequence[str]) -> Any:
-        import httpx2
-
-        try:
-            response = self._client.post(self._endpoint, json={"model": self._model, "input": list(batch)})
-        except httpx2.TimeoutException:
-            raise _Again("did not answer in time") from None
-        except httpx2.TransportError as error:
-            raise _Again(f"could not be reached ({self._safe(str(error))})") from None
-        status = response.status_code
-        if status in (408, 429) or status >= 500:
-            wait = _seconds(response.headers.get("Retry-After", ""))
-            raise _Again(f"answered {status} ({self._said(response)})", wait)
-        if status != 200:
-            raise DriverFailed(
-                f"{self.name} at {self._host} refused with {status}: {self._said(response)}; "
-                "trying again will not help, check the model, the key and the address"
-            )
-        try:
-            return response.json()
-        except ValueError:
-            raise DriverFailed(f"{self.name} at {self._host} answered with something that is not JSON") from None
+        return self._rows(self._address.ask({"model": self._model, "input": list(batch)}), len(batch))
 
     def _rows(self, answer: Any, count: int) -> Matrix:
         """The vectors of an answer as unit rows in the order of what was sent."""
@@ -173,19 +114,6 @@ class HttpEmbedder:
             raise DriverFailed(f"{source} changed its width from {self._dim} to {rows.shape[1]}; is it one model?")
         return rows
 
-    def _said(self, response: Any) -> str:
-        """The server's own words, short, and without the key that some servers repeat."""
-        try:
-            body = response.json()
-            error = body.get("error", body)
-            said = error.get("message", error) if isinstance(error, dict) else error
-        except (ValueError, AttributeError):
-            said = response.text
-        return self._safe(str(said).strip()[:300]) or "no message"
-
-    def _safe(self, text: str) -> str:
-        return text.replace(self._api_key, "…") if self._api_key else text
-
 
 def configured(config: EmbedderConfig) -> HttpEmbedder:
     """The embedder called "openai:MODEL", at OpenAI's address or the one that is set."""
@@ -199,25 +127,6 @@ def configured(config: EmbedderConfig) -> HttpEmbedder:
             f"{config.name} needs a key: set embedder.api_key, or embedder.url for a server of your own"
         )
     return HttpEmbedder(model, url=config.url or OPENAI, api_key=config.api_key)
-
-
-def _wait(error: Exception) -> bool | float:
-    """Whether to try again after an error, or the seconds that the server asked for."""
-    if not isinstance(error, _Again):
-        return False
-    return True if error.wait is None else min(error.wait, LONGEST_WAIT)
-
-
-def _seconds(header: str) -> float | None:
-    """What a Retry-After header asks for: seconds, or a date."""
-    try:
-        return max(0.0, float(header))
-    except ValueError:
-        pass
-    try:
-        return max(0.0, parsedate_to_datetime(header).timestamp() - time())
-    except ValueError:
-        return None
 
 
 def _windows(text: str, most: int) -> list[str]:

@@ -117,9 +117,29 @@ def _of_block(text: str, before: Block | None, block: Block) -> Iterator[Atom]:
     if block.kind in ("heading", "table", "code", "rule"):
         yield Atom(block.start, block.end, block.kind, cut)
         return
-    for start, end in _sentences(text, block.start, block.end):
-        yield Atom(start, end, block.kind, cut, whole=True)
-        cut = SENTENCE
+    for low, high in _lines(text, block):
+        for start, end in _sentences(text, low, high):
+            yield Atom(start, end, block.kind, cut, whole=True)
+            cut = SENTENCE
+        cut = STICK if _is_title(text, high - low, high) else min(block.depth + 1, DEEPEST)
+
+
+def _lines(text: str, block: Block) -> list[tuple[int, int]]:
+    """The lines of a block whose lines are too long to have been wrapped: there a line is a paragraph. Else the block."""
+    lines = [match.span() for match in _LINE.finditer(text, block.start, block.end)]
+    return lines if any(end - start > _WRAPPED for start, end in lines) else [(block.start, block.end)]
+
+
+def _is_title(text: str, length: int, end: int) -> bool:
+    """Whether a line that ends there names what follows: short, without a stop, before a line that is a paragraph."""
+    following = _LINE.search(text, end)
+    return (
+        length <= _TITLE
+        and text[end - 1] not in _STOPS
+        and following is not None
+        and following.end() - following.start() > _WRAPPED
+        and text.count("\n", end, following.start()) == 1
+    )
 
 
 def _sentences(text: str, start: int, end: int) -> list[tuple[int, int]]:

@@ -26,6 +26,10 @@ WORD = 20
 LETTER = 21
 STICK = 22  # after a heading, or after the head of a table
 
+_WRAPPED = 160  # characters of a line; editors wrap at 72 to 120, so a longer one was not wrapped
+_TITLE = 80  # characters of a line that may name what follows
+_STOPS = ".!?…,;。！？"
+_LINE = re.compile(r"\S[^\n]*")
 LETTERS_A_TOKEN = 24  # a word that no vocabulary knows may count as one token however long it is
 _GRAIN = 16  # parts of a chunk: how finely a sentence is cut that is larger than one
 _BLANK_LINES = re.compile(r"\n[^\S\n]*\n\s*")
@@ -125,7 +129,7 @@ def _of_block(text: str, before: Block | None, block: Block) -> Iterator[Atom]:
 
 
 def _lines(text: str, block: Block) -> list[tuple[int, int]]:
-    """The lines of a block whose lines are too long to have been wrapped: there a line is a paragraph. Else the block."""
+    """The lines of a block that was not wrapped, where each is a paragraph; else the block as it is."""
     lines = [match.span() for match in _LINE.finditer(text, block.start, block.end)]
     return lines if any(end - start > _WRAPPED for start, end in lines) else [(block.start, block.end)]
 

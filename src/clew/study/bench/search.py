@@ -16,6 +16,7 @@ from clew.study.bench import Line, Setup, interleaved, p50
 from clew.study.bench.corpus import Text, many, scifact
 
 QUERIES = 200
+FRESH = Settings(search=SearchConfig(cache=0))  # every search is made, none remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ def _measure(setup: Setup, corpus: Sequence[Text], queries: Sequence[Text], goal
     floor = _floor([each.text for each in corpus], matrix)
     folder = setup.work / "given.clew"
     lines = []
-    with Engine.open(folder, embedder=given) as engine:
+    with Engine.open(folder, embedder=given, settings=FRESH) as engine:
         engine.add_documents(Document(each.id, each.text) for each in corpus)
         chunks = engine.status().chunks
         ratio = _ratio(engine, queries, lambda i: floor(queries[i].text, asked[i]))
@@ -76,7 +77,7 @@ def _measure(setup: Setup, corpus: Sequence[Text], queries: Sequence[Text], goal
         if ann:
             name = f"recall@10 of its approximate search, {chunks:,} chunks"
             lines.append(Line(name, _recall(engine, queries), "≥ 0.98"))
-    with Engine.open(folder, embedder=Given(model, stored)) as engine:
+    with Engine.open(folder, embedder=Given(model, stored), settings=FRESH) as engine:
         ratio = _ratio(
             engine, queries, lambda i: floor(queries[i].text, model.embed([queries[i].text], role="query")[0])
         )
@@ -93,7 +94,7 @@ def _ratio(engine: Engine, queries: Sequence[Text], floor: Callable[[int], objec
 
 def _recall(engine: Engine, queries: Sequence[Text]) -> float:
     """The share of the exact ten nearest that the approximate search finds."""
-    exact = Settings(search=SearchConfig(mode="exact"))
+    exact = Settings(search=SearchConfig(mode="exact", cache=0))
     shares = []
     for each in queries:
         truth = {hit.chunk.id for hit in engine.search(each.text, k=10, strategy="semantic", settings=exact)}

@@ -76,7 +76,7 @@ def connect(folder: Path | None) -> sqlite3.Connection:
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute("PRAGMA wal_autocheckpoint = 4000")  # pages: each time waits for the disk
             connection.execute("PRAGMA cache_size = -16000")
-            connection.execute("PRAGMA mmap_size = 1073741824")  # a hit reads a few rows all over a large file
+            connection.execute("PRAGMA mmap_size = 268435456")  # a hit reads a few rows all over a large file
         except BaseException:
             connection.close()
             raise

@@ -24,7 +24,7 @@ from clew.drivers.store.signals import Signals, State
 from clew.drivers.store.truth import Truth
 from clew.drivers.store.words import Hashes
 
-BREADTH = 100  # candidates that a search in the graph keeps: recall@10 is .99 at 90,000 chunks, .98 with 64
+BREADTH = 160  # candidates that a search in the graph keeps: recall@10 is .985 at 100,000 chunks, .96 with 64
 MORE = 16  # candidates beyond those asked for, so that equal ones can be told apart by id
 MOST = 20_000  # candidates; where more than this many are equal, which of them are found is left to the shard
 SAVED_EVERY = 5_000  # rows: what is replayed at most after a crash

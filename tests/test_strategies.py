@@ -392,7 +392,9 @@ def test_up_to_a_hundred_messages_are_one_query(posts: Engine, caplog: pytest.Lo
         ({"dedup_strategy": "document"}, {"dedup_strategy": "none"}),
         ({"single_below": 5}, {"single_below": 1000}),
         ({"chunks_per_query": 1}, {"chunks_per_query": 5}),
-        ({"max_tokens": 60, "overlap_tokens": 0}, {"max_tokens": 1800}),
+        ({"max_tokens": 60}, {"max_tokens": 1800}),
+        ({"max_tokens": 60, "overlap_tokens": 0}, {"max_tokens": 60, "overlap_tokens": 30}),
+        ({"topics": True}, {"topics": False}),
         ({"global_query": False}, {"global_query": True}),
         (
             {"dedup_strategy": "semantic", "dedup_threshold": 0.3},

@@ -81,6 +81,24 @@ def test_a_heading_goes_with_what_follows() -> None:
         assert chunk.text != "# The heading"
 
 
+def test_where_lines_are_not_wrapped_each_is_a_paragraph() -> None:
+    first, second = ("One thing, told at length. " * 8).strip(), ("Another thing, told at length. " * 8).strip()
+    assert texts_of(chunks_of(f"Of one\n{first}\nOf another\n{second}", size=300)) == [
+        f"Of one\n{first}",
+        f"Of another\n{second}",
+    ]
+
+
+def test_where_lines_are_wrapped_they_are_no_place_to_cut() -> None:
+    text = "A sentence that is broken\nover lines. Another that is\nbroken over lines as well.\n" * 4
+    assert all(chunk.text.endswith(".") for chunk in chunks_of(text, size=100))
+
+
+def test_a_paragraph_that_a_stray_line_underlines_is_not_said_before_every_chunk() -> None:
+    text = f"{'A long paragraph that is no heading. ' * 9}\n====\n\n## Part\n\nText of it."
+    assert chunks_of(text, size=800)[-1].headings == ("Part",)
+
+
 def test_a_bare_heading_goes_with_the_next_section() -> None:
     chunks = chunks_of("# Book\n\n## Part\n\nText of it.\n\n## Empty\n\n## Last\n\nMore text.\n\n# End")
     assert texts_of(chunks) == [

@@ -78,8 +78,8 @@ class ConversationConfig:
     """How a whole conversation is asked as a query. Sizes are tokens of the embedder."""
 
     single_below: int = 100  # messages up to which it is one query
-    max_tokens: int = 1800  # of a part that asks for itself
-    overlap_tokens: int = 150
+    max_tokens: int = 256  # of a part that asks for itself: 1800 found fewer of its topics
+    overlap_tokens: int = 48
     chunks_per_query: int = 5  # hits that each part takes
     dedup_strategy: Literal["document", "none", "semantic"] = "document"
     dedup_max_per_doc: int = 1

@@ -105,12 +105,12 @@ def self_reflective(drivers: Drivers) -> Strategy:
 def chunked(drivers: Drivers) -> Strategy:
     """A whole conversation: each of its topics asks for itself, and each has its best document found."""
     config = drivers.settings.conversation
-    split = partial(segments, embed=drivers.embed(), unrelated=max(0.0, drivers.embedder.min_similarity))
+    topics = partial(segments, embed=None)  # by words: as good as with meaning, and nothing is embedded for it
     return conversation.chunked(
         hybrid(drivers),
         chunk=drivers.cut,
         embed=drivers.embed(),
-        topics=partial(split, max_tokens=config.max_tokens) if config.topics else None,
+        topics=topics if config.topics else None,
         vectors=drivers.store.vectors,
         chunks_per_query=config.chunks_per_query,
         dedup=config.dedup_strategy,

@@ -234,7 +234,7 @@ def _peers(data: SpanSet, embedder: Embedder, mean: float, overlap: int) -> Iter
 
 def _row(outcome: Outcome, against: Outcome | None) -> str:
     shown = " | ".join(f"{100 * fmean(outcome.values[measure]):.1f}" for measure in MEASURES)
-    leads = "| |"
+    leads = "| | |"
     if against is not None:
         leads = " ".join(f"| {bootstrap(against.values[m], outcome.values[m])}" for m in ("recall", "iou")) + " |"
     return f"| {outcome.name} | {outcome.chunks} | {outcome.mean:.0f} ± {outcome.spread:.0f} | {shown} {leads}"

@@ -351,6 +351,29 @@ def test_vectors_come_back_as_they_were(make_store: MakeStore) -> None:
     assert store.vectors([]) == {}
 
 
+def test_chunks_are_found_by_their_ids(make_store: MakeStore) -> None:
+    store, given = make_store(), bundle("a", ["anchor", "bell", "cable"])
+    put(store, given)
+    wanted = [given.chunks[2].id, given.chunks[0].id]
+    assert store.named([*wanted, "nowhere", wanted[0]]) == {given.chunks[at].id: given.chunks[at] for at in (0, 2)}
+    assert store.named([]) == {}
+
+
+def test_the_latest_of_a_channel_are_those_that_were_added_last(make_store: MakeStore) -> None:
+    store = make_store()
+    one = bundle("one", ["anchor", "bell", "cable"], chunk_meta={"channel": "deck"})
+    put(store, one)
+    put(store, bundle("elsewhere", ["flag"], chunk_meta={"channel": "hull"}))
+    put(store, bundle("page", ["galley"]))
+    two = bundle("two", ["engine", "jib"], chunk_meta={"channel": "deck"})
+    put(store, two)
+    assert [chunk.text for chunk in store.latest("deck", 3)] == ["cable", "engine", "jib"]
+    assert [chunk.text for chunk in store.latest("deck", 9)] == ["anchor", "bell", "cable", "engine", "jib"]
+    assert store.latest("nowhere", 3) == []
+    store.drop(["two"])
+    assert [chunk.text for chunk in store.latest("deck", 1)] == ["cable"]
+
+
 def test_documents_are_listed_by_uri_and_id(make_store: MakeStore) -> None:
     store = make_store()
     for name, uri in (("c", "b"), ("a", "é"), ("b", "b"), ("d", "B"), ("e", "z")):

@@ -330,6 +330,21 @@ def test_a_database_of_somebody_else_is_refused(folder: Path) -> None:
     assert kept_embedder(folder) is None
 
 
+def test_a_database_of_an_older_clew_is_brought_up_to_date(folder: Path) -> None:
+    before = filled(folder, StoreConfig())
+    with sqlite3.connect(folder / schema.FILE) as db:
+        db.execute("DROP INDEX chunks_channel")
+        db.execute("PRAGMA user_version = 1")
+    db.close()
+    store = open_store(folder)
+    assert answers(store) == before
+    store.close()
+    with sqlite3.connect(folder / schema.FILE) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (schema.VERSION,)
+        assert db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'chunks_channel'").fetchone() == (1,)
+    db.close()
+
+
 def test_a_database_of_a_newer_clew_is_refused(folder: Path) -> None:
     filled(folder, StoreConfig())
     with sqlite3.connect(folder / schema.FILE) as db:

@@ -151,6 +151,12 @@ class Store(Protocol):
     def chunks(self, doc_id: str) -> list[Chunk]:
         """The chunks of a document in order, or NotFound."""
 
+    def named(self, chunk_ids: Sequence[str]) -> dict[str, Chunk]:
+        """Those of the chunks that are there, by id."""
+
+    def latest(self, channel: str, k: int) -> list[Chunk]:
+        """The k chunks of a channel that were added last, the last one at the end, at a cost that does not grow."""
+
     def vectors(self, chunk_ids: Sequence[str]) -> dict[str, Vector]:
         """The vectors of those of the chunks that are there."""
 

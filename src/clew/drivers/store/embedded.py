@@ -83,6 +83,14 @@ class EmbeddedStore:
         """The chunks of a document in order, or NotFound."""
         return self._truth.chunks(doc_id)
 
+    def named(self, chunk_ids: Sequence[str]) -> dict[str, Chunk]:
+        """Those of the chunks that are there, by id."""
+        return self._truth.named(chunk_ids)
+
+    def latest(self, channel: str, k: int) -> list[Chunk]:
+        """The k chunks of a channel that were added last, the last one at the end."""
+        return self._truth.latest(channel, k)
+
     def vectors(self, chunk_ids: Sequence[str]) -> dict[str, Vector]:
         """The vectors of those of the chunks that are there."""
         return self._truth.vectors(chunk_ids)

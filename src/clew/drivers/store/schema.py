@@ -9,9 +9,11 @@ from pathlib import Path
 
 from clew.core.errors import DriverFailed, StoreMismatch
 
-VERSION = 1
+VERSION = 2
 FILE = "clew.db"
 WAIT = 30.0  # seconds that a writer waits for another one
+
+CHANNEL = "json_extract(c.meta, '$.channel')"  # as the index below has it
 
 # `chunks` is what a reader is shown and `signals` what an index follows: a chunk that only moved changes the first and
 # not the second, and showing a hit never reads its vector. A signal's row is never reused and never changes, so an
@@ -44,6 +46,11 @@ CREATE TABLE signals(
 CREATE TABLE gone(
   change INTEGER NOT NULL, row INTEGER NOT NULL, terms BLOB NOT NULL, PRIMARY KEY(change, row)) WITHOUT ROWID;
 """
+# What brings a collection of an earlier version to the next one; a new collection goes through them all.
+UPGRADES = {
+    1: "CREATE INDEX chunks_channel ON chunks(json_extract(meta, '$.channel'), row)"
+    " WHERE json_extract(meta, '$.channel') IS NOT NULL",
+}
 
 
 @contextmanager
@@ -98,7 +105,7 @@ def reading(file: Path) -> sqlite3.Connection:
 
 
 def prepare(connection: sqlite3.Connection, place: str, *, embedder: str, dim: int, birth: str) -> None:
-    """Makes the tables of a new collection, or refuses one that was filled in another way."""
+    """Makes the tables of a new collection, upgrades those of an older one, refuses one filled in another way."""
     with failing(place):
         if _version(connection) != VERSION:
             _create(connection, place, (embedder, dim, birth))
@@ -111,7 +118,7 @@ def prepare(connection: sqlite3.Connection, place: str, *, embedder: str, dim: i
 
 
 def _create(connection: sqlite3.Connection, place: str, given: tuple[str, int, str]) -> None:
-    """Makes the tables, unless another process just has, or somebody else's are there."""
+    """Makes the tables, or brings those of an earlier version up to this one; somebody else's are refused."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         version = _version(connection)
@@ -120,9 +127,12 @@ def _create(connection: sqlite3.Connection, place: str, given: tuple[str, int, s
             for statement in TABLES.split(";\n"):
                 connection.execute(statement)
             connection.execute("INSERT INTO meta VALUES(1, ?, ?, 0, 0, 0, 0, 0, 0, ?)", given)
-            connection.execute(f"PRAGMA user_version = {VERSION}")
-        elif version != VERSION:
+            version = 1
+        if version not in range(1, VERSION + 1):
             raise StoreMismatch(_other_version(place, version))
+        for older in range(version, VERSION):
+            connection.execute(UPGRADES[older])
+        connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
     except BaseException:
         connection.execute("ROLLBACK")

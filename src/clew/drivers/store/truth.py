@@ -140,6 +140,26 @@ class Truth:
             ).fetchall()
         return [codec.chunk(columns) for columns in read]
 
+    def named(self, chunk_ids: Sequence[str]) -> dict[str, Chunk]:
+        """Those of the chunks that are there, by id."""
+        with self._read() as db:
+            read = db.execute(
+                f"SELECT {codec.CHUNK_COLUMNS} FROM chunks c JOIN documents d ON d.row = c.doc"
+                " WHERE c.id IN (SELECT value FROM json_each(?))",
+                (json.dumps(list(chunk_ids)),),
+            ).fetchall()
+        return {columns[0]: codec.chunk(columns) for columns in read}
+
+    def latest(self, channel: str, k: int) -> list[Chunk]:
+        """The k chunks of a channel that were added last, the last one at the end."""
+        with self._read() as db:
+            read = db.execute(
+                f"SELECT {codec.CHUNK_COLUMNS} FROM chunks c JOIN documents d ON d.row = c.doc"
+                f" WHERE {schema.CHANNEL} = ? ORDER BY c.row DESC LIMIT ?",
+                (channel, k),
+            ).fetchall()
+        return [codec.chunk(columns) for columns in reversed(read)]
+
     def shown(self, rows: Sequence[int]) -> dict[int, Chunk]:
         """The chunks in these rows, but for those that are gone."""
         with self._read() as db:

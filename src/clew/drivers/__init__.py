@@ -7,12 +7,15 @@ is imported when it is asked for, so that nothing heavy is loaded for a name tha
 from collections.abc import Mapping
 from difflib import get_close_matches
 from importlib import import_module
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, cast
 
-from clew.core.errors import NotFound
-from clew.core.protocols import LLM, Embedder, Reranker
-from clew.core.settings import EmbedderConfig, LLMConfig, RerankerConfig
+from clew.core.errors import DriverMissing, NotFound
+from clew.core.protocols import LLM, Embedder, Reranker, Store
+from clew.core.settings import EmbedderConfig, LLMConfig, RerankerConfig, StoreConfig
+
+MEMORY: Final = ":memory:"
 
 # From a name to "module:function", which is given the config.
 EMBEDDERS: Final[Mapping[str, str]] = MappingProxyType(
@@ -62,6 +65,32 @@ def language_model(config: LLMConfig) -> LLM | None:
 
         return CachedLLM(made, config.cache)
     return made
+
+
+def open_store(path: str | Path, collection: str, *, embedder: Embedder, config: StoreConfig) -> Store:
+    """The store of a collection: in a folder, or in memory."""
+    from clew.drivers.store.embedded import EmbeddedStore
+
+    folder = None if str(path) == MEMORY else _folder(path) / collection
+    return EmbeddedStore(folder, embedder=embedder.name, dim=embedder.dim, config=config)
+
+
+def kept_embedder(path: str | Path, collection: str) -> str | None:
+    """The name of the embedder that a collection was filled with; None where there is no such collection."""
+    from clew.drivers.store.embedded import kept_embedder as kept
+
+    return None if str(path) == MEMORY else kept(_folder(path) / collection)
+
+
+def root(path: str | Path) -> Path:
+    """The folder from which the addresses of files start: the one that the collections' folder stands in."""
+    return Path.cwd() if str(path) == MEMORY else _folder(path).parent
+
+
+def _folder(path: str | Path) -> Path:
+    if "://" in str(path):
+        raise DriverMissing(f"{path}: this version keeps collections in folders; give the path of one")
+    return Path(path).resolve()
 
 
 def _maker(name: str, table: Mapping[str, str], what: str) -> Any:

@@ -5,7 +5,7 @@ with record() as trace:
 print(trace.draw())
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -27,6 +27,14 @@ class Trace:
     out: int | None = None
     notes: dict[str, Note] = field(default_factory=dict)
     steps: list["Trace"] = field(default_factory=list)
+    keeps: bool = False  # whether what came out is kept, not only counted
+    kept: tuple[object, ...] | None = None
+
+    def gave(self, items: Sequence[object]) -> None:
+        """Notes what came out of the step."""
+        self.out = len(items)
+        if self.keeps:
+            self.kept = tuple(items)
 
     def draw(self, *, depth: int = 0) -> str:
         """The tree as indented lines."""
@@ -46,9 +54,9 @@ _current: ContextVar[Trace | None] = ContextVar("clew_trace", default=None)
 
 
 @contextmanager
-def record(name: str = "trace") -> Iterator[Trace]:
-    """A trace that collects every step taken inside the block."""
-    trace = Trace(name)
+def record(name: str = "trace", *, keep: bool = False) -> Iterator[Trace]:
+    """A trace that collects every step taken inside the block, and with `keep` what came out of each."""
+    trace = Trace(name, keeps=keep)
     token = _current.set(trace)
     started = perf_counter()
     try:
@@ -65,7 +73,7 @@ def step(name: str) -> Iterator[Trace]:
     if parent is None:
         yield Trace(name)
         return
-    with record(name) as trace:
+    with record(name, keep=parent.keeps) as trace:
         parent.steps.append(trace)
         yield trace
 
@@ -78,7 +86,7 @@ def traced(name: str) -> Callable[[Callable[P, list[T]]], Callable[P, list[T]]]:
         def call(*args: P.args, **kwargs: P.kwargs) -> list[T]:
             with step(name) as trace:
                 result = function(*args, **kwargs)
-                trace.out = len(result)
+                trace.gave(result)
                 return result
 
         return call

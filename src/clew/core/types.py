@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from clew.core.cite import Citation
 from clew.core.ids import digest
 from clew.core.text import with_headings
 from clew.core.trace import Trace
@@ -211,7 +212,7 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What fits the budget, the prompt text that holds it, and the ledger of what was left out.
+    """What fits the budget, the prompt text that holds it, its citations, and the ledger of what was left out.
 
     Nothing found is an empty Context with a reason; a failure raises.
     """
@@ -223,6 +224,8 @@ class Context:
     documents: tuple[DocumentRecord, ...] = ()
     dropped: tuple[Dropped, ...] = ()
     reason: str = ""
+    citations: tuple[Citation, ...] = ()
+    numbers: Mapping[str, int] = field(default_factory=dict)  # of the documents, by id
 
 
 @dataclass(frozen=True, slots=True)

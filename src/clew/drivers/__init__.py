@@ -4,8 +4,9 @@ A name is exact ("bge-small") or begins with a prefix that ends in a colon ("ope
 is imported when it is asked for, so that nothing heavy is loaded for a name that is not used.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
@@ -65,6 +66,14 @@ def language_model(config: LLMConfig) -> LLM | None:
 
         return CachedLLM(made, config.cache)
     return made
+
+
+@lru_cache(8)
+def token_counter(path: str) -> Callable[[str], int]:
+    """How many tokens a text has by the tokenizer in a file."""
+    from clew.drivers.tokens import counter
+
+    return counter(path)
 
 
 def open_store(path: str | Path, collection: str, *, embedder: Embedder, config: StoreConfig) -> Store:

@@ -13,6 +13,7 @@ from clew.core.types import DocumentRecord, Filter, Hit
 from clew.index.chunk import cutter
 from clew.index.read.address import ids_of
 from clew.query.find import Finder
+from clew.query.session import Sessions
 from clew.query.strategies import STRATEGIES, Maker
 
 
@@ -42,6 +43,9 @@ class Held:
             cache=settings.search.cache,
         )
         self.strategies = self._finder.strategies
+        self.sessions = Sessions(
+            most=settings.session.most, documents=settings.session.documents, idle=settings.session.idle
+        )
         self._settings = settings
         self._root = root or Path.cwd()
 

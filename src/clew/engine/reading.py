@@ -4,25 +4,29 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from clew import drivers
 from clew.core.errors import NotFound, SettingsError
 from clew.core.settings import Settings
-from clew.core.trace import record
+from clew.core.text import estimate_tokens
 from clew.core.types import (
     EVERYTHING,
     Context,
     Document,
     DocumentRecord,
-    Explanation,
     Facts,
     Filter,
     Hit,
     Message,
+    Query,
 )
 from clew.engine.held import Held
 from clew.query.assemble import assemble
+from clew.query.budget import Count
+from clew.query.cite import citations
 from clew.query.conversation import messages_of
 from clew.query.find import asked_query
-from clew.query.format import RENDERERS
+from clew.query.format import RENDERERS, ContextFormatter
+from clew.query.format.renderers import document_of
 from clew.query.rows import Table
 
 Hits = list[Hit]  # `list` is a verb below
@@ -55,12 +59,8 @@ class Reading(Held):
         What is asked may be a whole conversation: an Arrow table, rows or messages; then each of its topics asks.
         """
         settings = settings or self._settings
-        k = settings.search.k if k is None else k
-        if isinstance(asked, str):
-            query = asked_query(asked, k, where, history, settings)
-            return self._finder.find(query, strategy or settings.search.strategy, settings)
-        query = replace(asked_query("-", k, where, messages_of(asked), settings), text="")
-        return self._finder.find(query, strategy or "chunked", settings)
+        query = self._query(asked, settings.search.k if k is None else k, where, history, settings)
+        return self._finder.find(query, strategy or self._strategy(asked, settings), settings)
 
     def search_many(
         self,
@@ -78,7 +78,7 @@ class Reading(Held):
 
     def context(
         self,
-        text: str,
+        asked: str | Table,
         *,
         tokens: int | None = None,
         k: int | None = None,
@@ -86,48 +86,74 @@ class Reading(Held):
         where: Filter = EVERYTHING,
         history: Sequence[Message] = (),
         render: str | None = None,
+        session: str | None = None,
         settings: Settings | None = None,
     ) -> Context:
-        """What a prompt should hold to answer a question, within a budget of tokens."""
+        """What a prompt should hold to answer a question or a whole conversation, within a budget of tokens.
+
+        Within a `session` a document keeps the number that it was first shown with.
+        """
         settings = settings or self._settings
         budget = settings.context.tokens if tokens is None else tokens
         if budget < 1:
             raise SettingsError(f"tokens is {budget}; it must be at least 1")
         form = _named(render or settings.context.render, RENDERERS, "renderer")
-        k = settings.context.k if k is None else k
-        hits = self.search(text, k=k, strategy=strategy, where=where, history=history, settings=settings)
-        query = asked_query(text, k, where, history, settings)
-        context = assemble(query, hits, self.records(hits), read=self._store.document, tokens=budget, render=form)
+        query = self._query(asked, settings.context.k if k is None else k, where, history, settings)
+        hits = self._finder.find(query, strategy or self._strategy(asked, settings), settings)
+        records = self.records(hits)
+        with self.sessions.numbered(session) as numbers:
+            context = assemble(
+                query,
+                hits,
+                records,
+                read=self._store.document,
+                chunks=self._store.chunks,
+                tokens=budget,
+                render=form,
+                settings=settings,
+                count=self._count(settings.context.tokenizer),
+                numbers=numbers.known,
+            )
+            context = replace(
+                context,
+                citations=citations(context.passages, records),
+                numbers=numbers.taken(dict.fromkeys(document_of(passage) for passage in context.passages)),
+            )
         if not hits and not self._store.facts().chunks:
             return replace(context, reason="the collection is empty")
         return context
 
-    def explain(
-        self,
-        text: str,
-        *,
-        k: int | None = None,
-        strategy: str | None = None,
-        where: Filter = EVERYTHING,
-        history: Sequence[Message] = (),
-        settings: Settings | None = None,
-    ) -> Explanation:
-        """How a search came to its hits: its stages with counts and times, and every score of each hit."""
+    def message_with_context(
+        self, message: str, *, rag_query: str | None = None, k: int = 10, settings: Settings | None = None
+    ) -> str:
+        """A user's message with what the collection knows before it; where that is nothing, the message alone."""
         settings = settings or self._settings
-        with record("explain") as trace:
-            hits = self.search(text, k=k, strategy=strategy, where=where, history=history, settings=settings)
-        k = settings.search.k if k is None else k
-        return Explanation(
-            query=asked_query(text, k, where, history, settings),
-            strategy=strategy or settings.search.strategy,
-            hits=tuple(hits),
-            documents=tuple(self.records(hits).values()),
-            trace=trace,
-        )
+        found = self.context(rag_query or message, k=k, settings=settings)
+        shown = found.text
+        if settings.context.wrap == "none":
+            shown = ContextFormatter(settings.formatter).wrap_for_prompt(shown, tag=settings.context.tag)
+        return f"{shown}\n\nUser: {message}" if found.passages else message
 
     def status(self) -> Facts:
         """How much there is, what embedded it, and the number of its last change."""
         return self._store.facts()
+
+    # -- inside
+
+    def _query(
+        self, asked: str | Table, k: int, where: Filter, history: Sequence[Message], settings: Settings
+    ) -> Query:
+        """The query that a question makes, or a conversation, which is then its history."""
+        if isinstance(asked, str):
+            return asked_query(asked, k, where, history, settings)
+        return replace(asked_query("-", k, where, messages_of(asked), settings), text="")
+
+    def _strategy(self, asked: str | Table, settings: Settings) -> str:
+        return settings.search.strategy if isinstance(asked, str) else "chunked"
+
+    def _count(self, tokenizer: str) -> Count:
+        """How the tokens of a prompt are counted."""
+        return drivers.token_counter(tokenizer) if tokenizer else estimate_tokens
 
 
 def _named(name: str, table: Mapping[str, T], what: str) -> T:

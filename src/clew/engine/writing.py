@@ -5,7 +5,7 @@ from pathlib import Path
 
 from clew.core.report import Plan, Report, Watcher
 from clew.core.settings import Settings
-from clew.core.types import Document
+from clew.core.types import Document, Message
 from clew.engine.held import Held
 from clew.index import write
 from clew.index.write import Desk
@@ -38,6 +38,13 @@ class Writing(Held):
     ) -> Report:
         """What was added of documents that a program made; one without sections is read as markdown."""
         return write.add_documents(self._desk(settings), documents, max_cost=max_cost, watch=progress)
+
+    def add_messages(self, messages: Iterable[Message], *, settings: Settings | None = None) -> Report:
+        """What was added of messages as they are written: each joins its thread and costs one embedding.
+
+        A message that is there is skipped, one that was edited replaces itself. The report names them by id.
+        """
+        return write.add_messages(self._desk(settings), messages)
 
     def plan(self, *sources: str | Path, sync: bool = False, settings: Settings | None = None) -> Plan:
         """What `add` would read, reuse, embed, ask and drop, and what it would cost; nothing is asked or stored."""

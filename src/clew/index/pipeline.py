@@ -17,6 +17,7 @@ from clew.core.parallel import ahead
 from clew.core.protocols import Embedder, Store
 from clew.core.report import Failure, Progress, Report, Watcher
 from clew.core.text import terms
+from clew.core.thread import KIND
 from clew.core.types import Matrix, Vector
 from clew.index.take import Recipe, Source, Taken, Unchanged, taken
 
@@ -111,7 +112,7 @@ def add(
 def _store_waiting(store: Store, recipe: Recipe, work: _Work) -> None:
     """Embeds what waits in one call and puts each document; where the call fails, each document tries alone."""
     waiting, work.waiting = work.waiting, []
-    known = store.vectors([chunk.id for each in waiting if each.record for chunk in each.chunks])
+    known = store.vectors(_unchanged([each for each in waiting if each.record], store))
     try:
         made = _embedded(waiting, known, recipe.embedder)
     except CountMismatch:
@@ -134,6 +135,14 @@ def _store_waiting(store: Store, recipe: Recipe, work: _Work) -> None:
         work.reused += reused
         work.embedded += len(each.chunks) - reused
         work.tell()
+
+
+def _unchanged(again: Sequence[Taken], store: Store) -> list[str]:
+    """The chunks that are embedded as they were; a page's chunk is named by what is embedded, a message by itself."""
+    talk = [chunk for each in again if each.document.kind == KIND for chunk in each.chunks]
+    stored = store.named([chunk.id for chunk in talk]) if talk else {}
+    pages = [chunk.id for each in again if each.document.kind != KIND for chunk in each.chunks]
+    return pages + [c.id for c in talk if c.id in stored and stored[c.id].embed_text == c.embed_text]
 
 
 def _embedded(waiting: Sequence[Taken], known: Mapping[str, Vector], embedder: Embedder) -> Mapping[str, Vector]:

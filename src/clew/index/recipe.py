@@ -6,7 +6,7 @@ from clew.core.errors import DriverFailed, NotFound
 from clew.core.ids import digest
 from clew.core.protocols import LLM, Embedder, Enricher, Store
 from clew.core.report import Failure
-from clew.core.settings import IngestionConfig
+from clew.core.settings import Settings
 from clew.core.types import Document
 from clew.index.chunk import chunker
 from clew.index.enrich import Complain, contexts_of, contextual, placed
@@ -16,18 +16,17 @@ from clew.index.take import Recipe
 READING = "2"  # changed when the same file would now be read or cut differently, so that the next add does it again
 
 
-def recipe(
-    config: IngestionConfig, *, embedder: Embedder, llm: LLM | None, window: int, store: Store, complain: Complain
-) -> Recipe:
+def recipe(settings: Settings, *, embedder: Embedder, llm: LLM | None, store: Store, complain: Complain) -> Recipe:
     """What the settings ask for; a model writes contexts and summaries, and what it fails at is complained of."""
-    shape = (config.chunk_size, config.chunk_overlap, config.use_semantic_chunking, config.language)
+    config = settings.ingestion
+    shape = (config.chunk_size, config.chunk_overlap, config.use_semantic_chunking, config.language, settings.threads)
     enriched = (llm.name if llm else "placed") if config.use_contextual_enrichment else ""
     return Recipe(
-        chunker=chunker(config, embedder.count),
+        chunker=chunker(config, embedder.count, settings.threads),
         embedder=embedder,
         language=config.language,
         key=digest(READING, embedder.name, repr(shape), enriched),
-        enrich=_enricher(config, llm, window, store, complain) if config.use_contextual_enrichment else None,
+        enrich=_enricher(settings, llm, store, complain) if config.use_contextual_enrichment else None,
         summarise=partial(summarise, llm=llm, complain=complain) if config.summaries else None,
     )
 
@@ -43,7 +42,7 @@ def summarise(document: Document, *, llm: LLM | None, complain: Complain) -> str
         return ""
 
 
-def _enricher(config: IngestionConfig, llm: LLM | None, window: int, store: Store, complain: Complain) -> Enricher:
+def _enricher(settings: Settings, llm: LLM | None, store: Store, complain: Complain) -> Enricher:
     if llm is None:
         return placed()
 
@@ -53,4 +52,10 @@ def _enricher(config: IngestionConfig, llm: LLM | None, window: int, store: Stor
         except NotFound:  # it is new
             return {}
 
-    return contextual(llm, recall=recall, complain=complain, max_concurrent=config.max_concurrent, window=window)
+    return contextual(
+        llm,
+        recall=recall,
+        complain=complain,
+        max_concurrent=settings.ingestion.max_concurrent,
+        window=settings.llm.window,
+    )

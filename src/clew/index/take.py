@@ -12,6 +12,7 @@ from clew.core.errors import ClewError, DriverMissing, SourceError
 from clew.core.ids import digest
 from clew.core.protocols import Chunker, Embedder, Enricher, Store
 from clew.core.report import Failure
+from clew.core.thread import KIND
 from clew.core.types import Chunk, Document, DocumentRecord, Filter
 
 LOOK_UP = 64  # sources whose records are fetched together
@@ -85,7 +86,7 @@ def taken(sources: Iterable[Source | SourceError], *, store: Store, recipe: Reci
 
 def _take(source: Source, record: DocumentRecord | None, recipe: Recipe) -> Outcome:
     stamp = f"{source.stamp} {recipe.key}" if source.stamp else ""
-    whole = record is not None and bool(record.summary or recipe.summarise is None)  # else it lacks its summary
+    whole = record is not None and (bool(record.summary) or recipe.summarise is None or record.kind == KIND)
     if record is not None and whole and stamp and record.stamp == stamp:
         return Unchanged(source.uri)
     try:
@@ -102,9 +103,10 @@ def _take(source: Source, record: DocumentRecord | None, recipe: Recipe) -> Outc
         raise
     except Exception as error:  # a reader met what its author did not foresee: that is no reason to stop the others
         return Failure(source.uri, f"cannot be read: {type(error).__name__}: {error}")
-    if recipe.enrich is not None:
+    page = document.kind != KIND  # a message says before itself what it answers, and a thread is summed up on demand
+    if recipe.enrich is not None and page:
         chunks = recipe.enrich(document, chunks)
-    summary = document.summary or (recipe.summarise(document) if recipe.summarise is not None else "")
+    summary = document.summary or (recipe.summarise(document) if recipe.summarise is not None and page else "")
     return Taken(replace(document, hash=hash_, stamp=stamp), chunks, summary, record)
 
 

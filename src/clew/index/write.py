@@ -12,11 +12,13 @@ from clew.core.metered import MeteredEmbedder, MeteredLLM
 from clew.core.protocols import LLM, Embedder, Store
 from clew.core.report import Failure, Plan, Report, Watcher
 from clew.core.settings import Settings
-from clew.core.types import Document, DocumentRecord
-from clew.index import backfill, pipeline
+from clew.core.types import Document, DocumentRecord, Message
+from clew.index import backfill, live, pipeline
+from clew.index.chats import may_be_chat, thread_sources
 from clew.index.plan import Estimating, plan
 from clew.index.read import read
 from clew.index.read.address import uri_of
+from clew.index.read.chat import export_of
 from clew.index.read.files import find
 from clew.index.read.given import prepared
 from clew.index.read.source import stamp
@@ -49,8 +51,10 @@ def add_places(
     desk: Desk, places: Sequence[str | Path], *, sync: bool, max_cost: float | None, watch: Watcher | None
 ) -> Report:
     """What was added of files, folders and web pages, and with `sync` how many vanished documents were dropped."""
-    total = sum(1 for _ in _sources(desk, places)) if watch else None
-    report = add(desk, _sources(desk, places), total=total, max_cost=max_cost, watch=watch)
+    notes: list[Failure] = []
+    total = _total(places) if watch else None
+    report = add(desk, _sources(desk, places, notes), total=total, max_cost=max_cost, watch=watch)
+    report = replace(report, noted=(*report.noted, *notes))
     gone = vanished(desk, places) if sync and not report.stopped else []
     return replace(report, dropped=desk.store.drop([each.id for each in gone]) if gone else 0)
 
@@ -63,15 +67,22 @@ def add_documents(
     return add(desk, sources, total=None, max_cost=max_cost, watch=watch)
 
 
+def add_messages(desk: Desk, messages: Iterable[Message]) -> Report:
+    """What was added of messages that a program hands over as they are written."""
+    purse = desk.purse()
+    embedder = MeteredEmbedder(desk.embedder, purse)
+    report = live.add_messages(messages, store=desk.store, embedder=embedder, settings=desk.settings)
+    return replace(report, cost=purse.spent)
+
+
 def add(desk: Desk, sources: Sources, *, total: int | None, max_cost: float | None, watch: Watcher | None) -> Report:
     """What was added of the sources, what it cost, and what the models failed at on the way."""
     purse = desk.purse(max_cost)
     noted: list[Failure] = []
     made = recipe(
-        desk.settings.ingestion,
+        desk.settings,
         embedder=MeteredEmbedder(desk.embedder, purse),
         llm=MeteredLLM(desk.llm, purse) if desk.llm else None,
-        window=desk.settings.llm.window,
         store=desk.store,
         complain=noted.append,
     )
@@ -89,10 +100,9 @@ def plan_places(desk: Desk, places: Sequence[str | Path], *, sync: bool) -> Plan
         _sources(desk, places),
         store=desk.store,
         recipe=recipe(
-            desk.settings.ingestion,
+            desk.settings,
             embedder=desk.embedder,
             llm=model,
-            window=desk.settings.llm.window,
             store=desk.store,
             complain=lambda _: None,
         ),
@@ -136,7 +146,19 @@ def is_web(place: str | Path) -> bool:
     return isinstance(place, str) and place.lower().startswith(("http://", "https://"))
 
 
-def _sources(desk: Desk, places: Sequence[str | Path]) -> Iterator[Source | SourceError]:
+def _total(places: Sequence[str | Path]) -> int | None:
+    """How many documents will be read; None where a chat is among them, whose threads are not counted before."""
+    count = sum(1 for place in places if is_web(place))
+    for path in find([Path(place) for place in places if not is_web(place)]):
+        if isinstance(path, Path) and may_be_chat(path):
+            return None
+        count += 1
+    return count
+
+
+def _sources(
+    desk: Desk, places: Sequence[str | Path], notes: list[Failure] | None = None
+) -> Iterator[Source | SourceError]:
     limit = desk.settings.ingestion.max_file_bytes
     for place in dict.fromkeys(str(place) for place in places if is_web(place)):
         reader = partial(page, place, allow_private=desk.settings.ingestion.allow_private)
@@ -144,6 +166,8 @@ def _sources(desk: Desk, places: Sequence[str | Path]) -> Iterator[Source | Sour
     for path in find([Path(place) for place in places if not is_web(place)]):
         if isinstance(path, SourceError):
             yield path
-            continue
-        uri = uri_of(path, desk.root)
-        yield Source(document_id(uri), uri, partial(read, path, uri=uri, max_bytes=limit), stamp(path))
+        elif may_be_chat(path) and (export := export_of(path)):
+            yield from thread_sources(export, desk.settings.threads, notes)
+        else:
+            uri = uri_of(path, desk.root)
+            yield Source(document_id(uri), uri, partial(read, path, uri=uri, max_bytes=limit), stamp(path))

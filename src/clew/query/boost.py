@@ -51,7 +51,7 @@ def document_boost(
             for doc_id in near:  # one by one: together, the best document could lose its place to the others
                 inside = replace(query.where, documents=frozenset({doc_id}))
                 hits = [*hits, *store.nearest(vector, EACH, inside, mode=mode, breadth=nprobe)]
-            trace.out = len(hits)
+            trace.gave(hits)
         return _scored(hits, near, _summarised(store, hits), weight)
 
     return search

@@ -66,7 +66,7 @@ def reflected(strategy: Strategy, judge: Judge, *, rounds: int = 2) -> Strategy:
             with step("reflect") as trace:
                 found = strategy(asked)
                 verdict = judge(asked, found)
-                trace.out = len(found)
+                trace.gave(found)
                 trace.notes["query"] = asked.text
                 trace.notes["grade"] = "ungraded" if verdict.grade is None else verdict.grade
             if (found or not best) and (verdict.grade or 0) > grade:

@@ -118,7 +118,7 @@ def chunked(
         log.debug("Querying for chunk %d/%d", number, count)
         with step("query") as trace:
             taken = _widened(strategy, policy, query, wanted or query.k)[: wanted or None]
-            trace.out = len(taken)
+            trace.gave(taken)
             return taken
 
     def search(query: Query) -> list[Hit]:
@@ -154,7 +154,7 @@ def chunked(
             final = min(query.k, len(hits))
             log.info("%d chunks → %d results → %d deduped → %d final", len(texts), len(collected), len(kept), final)
             trace.notes.update(results=len(collected), rows=len(kept), documents=documents, final=final)
-            trace.out = len(hits)
+            trace.gave(hits)
             return hits
 
     return search

@@ -28,8 +28,9 @@ def by_meaning(vectors: Vectors, *, threshold: float = THRESHOLD) -> Step:
                 # Nothing is known of a chunk without a vector, and the rounding of float32 must not decide.
                 if not kept or alike[place, kept].max() < threshold - 1e-6:
                     kept.append(place)
-            trace.out = len(kept)
-            return [hits[place] for place in sorted(kept)]
+            told_apart = [hits[place] for place in sorted(kept)]
+            trace.gave(told_apart)
+            return told_apart
 
     return keep
 
@@ -58,7 +59,7 @@ def mmr(vectors: Vectors, *, balance: float = BALANCE) -> Step:
                 hit = hits[place]
                 nearest = np.maximum(nearest, alike[place]) if taken else alike[place]
                 taken.append(Hit(hit.chunk, hit.score, {**hit.scores, "mmr": float(values[at])}))
-            trace.out = len(taken)
+            trace.gave(taken)
             return taken
 
     return order

@@ -67,7 +67,7 @@ class Finder:
                     self._found.put(key, hits)
             else:
                 trace.notes["cached"] = True
-            trace.out = len(hits)
+            trace.gave(hits)
         return list(hits)
 
     def find_many(self, queries: Sequence[Query], name: str, settings: Settings) -> list[list[Hit]]:

@@ -4,17 +4,26 @@ from collections.abc import Callable
 from functools import partial
 
 from clew.core.protocols import Chunker
-from clew.core.settings import ConversationConfig, IngestionConfig
+from clew.core.settings import ConversationConfig, IngestionConfig, ThreadConfig
+from clew.core.thread import KIND
+from clew.core.types import Chunk, Document
 from clew.index.chunk.atoms import Count
+from clew.index.chunk.messages import messages
 from clew.index.chunk.paragraphs import chunk_markdown
 from clew.index.chunk.structure import structure
 from clew.index.chunk.windows import windows
 
 
-def chunker(config: IngestionConfig, count: Count) -> Chunker:
-    """The chunker that the settings ask for; sizes are tokens by `count`."""
+def chunker(config: IngestionConfig, count: Count, threads: ThreadConfig = ThreadConfig()) -> Chunker:  # noqa: B008
+    """The chunker that the settings ask for, of pages and of threads; sizes are tokens by `count`."""
     make = structure if config.use_semantic_chunking else windows
-    return make(size=config.chunk_size, overlap=config.chunk_overlap, count=count)
+    pages = make(size=config.chunk_size, overlap=config.chunk_overlap, count=count)
+    talk = messages(config, threads, count)
+
+    def chunk(document: Document) -> list[Chunk]:
+        return talk(document) if document.kind == KIND else pages(document)
+
+    return chunk
 
 
 def cutter(config: ConversationConfig, *, count: Count) -> Callable[[str], list[str]]:

@@ -6,17 +6,21 @@ from pathlib import Path
 
 from clew.core.errors import SourceError
 from clew.index.read import SUFFIXES
+from clew.index.read.chat import export_of
 from clew.index.read.source import why
 
+CHATS = frozenset({".zip", ".json", ".jsonl", ".ndjson", ".mbox", ".mbx", ".mboxrd"})  # that may hold a chat
+MARKS = ("users.json", "channels.json", "realm.json", "result.json", "_chat.txt")  # of a folder that is one
 TRUTH, SETTINGS = "clew.db", "clew.toml"  # what a collection and its settings are kept in
 
 
 def find(sources: Iterable[Path]) -> Iterator[Path | SourceError]:
     """Each file once, in order; what cannot be looked at comes as the SourceError that says why.
 
-    A file is taken as it is given. A folder gives the files in it and below that a reader knows, sorted by name; what
-    is hidden, Clew's own folders and its settings, which may hold a key, are passed over. Links are not followed: what
-    they lead to is found where it stands, or is outside.
+    A file is taken as it is given, and so is a folder that is a chat export. Any other folder gives, sorted by name,
+    the files in it and below that a reader knows, and the exports. What is hidden, Clew's own folders and its settings,
+    which may hold a key, are passed over. Links are not followed: what they lead to is found where it stands, or is
+    outside.
     """
     taken: list[Path] = []  # where the sources so far really are: what can be found in one of them has been
     for source in sources:
@@ -35,6 +39,8 @@ def find(sources: Iterable[Path]) -> Iterator[Path | SourceError]:
             yield source
         elif real.suffix == ".clew":
             yield SourceError(str(source), "is a Clew collection, not a source")
+        elif is_chat(real):
+            yield source
         else:
             for found in _walk(source):
                 if isinstance(found, SourceError) or not taken or not _is_in(found.resolve(), taken):
@@ -52,10 +58,30 @@ def _walk(folder: Path) -> Iterator[Path | SourceError]:
         elif isinstance(entry, SourceError):
             yield entry
         elif entry.is_dir(follow_symlinks=False):
-            if not entry.name.endswith(".clew") and not Path(entry.path, TRUTH).exists():
+            if entry.name.endswith(".clew") or Path(entry.path, TRUTH).exists():
+                continue
+            if is_chat(Path(entry.path)):
+                yield Path(entry.path)
+            else:
                 open_folders.append(_entries(Path(entry.path)))
-        elif Path(entry.name).suffix.lower() in SUFFIXES and entry.name != SETTINGS:
+        elif _is_read(entry):
             yield from _file(entry)
+
+
+def is_chat(folder: Path) -> bool:
+    """Whether a folder is a chat export as a whole."""
+    return any(Path(folder, mark).exists() for mark in MARKS) and export_of(folder) is not None
+
+
+def _is_read(entry: "os.DirEntry[str]") -> bool:
+    """Whether a reader knows a file, or it is a chat export."""
+    suffix = Path(entry.name).suffix.lower()
+    if suffix in SUFFIXES:
+        return entry.name != SETTINGS
+    try:
+        return suffix in CHATS and entry.is_file(follow_symlinks=False) and export_of(Path(entry.path)) is not None
+    except SourceError:
+        return True  # it is one, but damaged: reading it says so
 
 
 def _entries(folder: Path) -> Iterator["os.DirEntry[str] | SourceError"]:

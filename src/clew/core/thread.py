@@ -1,0 +1,81 @@
+"""A conversation: messages in order. Inside the engine it is a Document whose sections are the messages."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from clew.core.ids import document_id
+from clew.core.types import Document, Message, Meta, Section
+
+KIND = "thread"
+BETWEEN = "\n\n"  # after each message, so that a thread grows at its end
+_TITLE = 80  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """A conversation of one channel, its messages by time; `id` is that of the message that opened it."""
+
+    id: str
+    channel: str
+    messages: tuple[Message, ...]
+    title: str = ""
+    uri: str = ""
+    meta: Meta = field(default_factory=dict)
+
+    def document(self) -> Document:
+        """The thread as a document: the messages' texts one after another, each a section that names its author.
+
+        The parent of a section is the message that it answers.
+        """
+        text, sections = written(self.messages, at=0, known={})
+        opening = self.messages[0].text if self.messages else ""
+        first = " ".join(opening.split())
+        short = first if len(first) <= _TITLE else f"{first[: _TITLE - 1].rstrip()}…"
+        return Document(
+            id=document_id(f"thread:{self.channel}/{self.id}"),
+            text=text,
+            sections=sections,
+            kind=KIND,
+            title=self.title or f"#{self.channel}: {short}",
+            uri=self.uri or (self.id if self.id.startswith(f"{self.channel}/") else f"{self.channel}/{self.id}"),
+            meta={**self.meta, "channel": self.channel},
+        )
+
+
+def written(messages: Sequence[Message], *, at: int, known: dict[str, int]) -> tuple[str, tuple[Section, ...]]:
+    """The text of messages that begin at a place of a document, and their sections.
+
+    `known` are the positions of the messages before them, by id.
+    """
+    places = dict(known)
+    sections: list[Section] = []
+    texts: list[str] = []
+    for message in messages:
+        body = message.text + BETWEEN
+        parent = places.get(message.reply_to) if message.reply_to else None
+        sections.append(Section(at, at + len(body), parent=parent, id=message.id, author=message.author, at=message.at))
+        places[message.id] = len(places)
+        texts.append(body)
+        at += len(body)
+    return "".join(texts), tuple(sections)
+
+
+def messages_in(document: Document) -> list[Message]:
+    """The messages of a thread's document, in order."""
+    channel = str(document.meta.get("channel", ""))
+    return [
+        Message(
+            text=message_text(document, section),
+            author=section.author,
+            at=section.at,
+            id=section.id,
+            channel=channel,
+            reply_to=document.sections[section.parent].id if section.parent is not None else None,
+        )
+        for section in document.sections
+    ]
+
+
+def message_text(document: Document, section: Section) -> str:
+    """The text of the message that a section is."""
+    return document.text[section.start : section.end].removesuffix(BETWEEN)

@@ -1,0 +1,50 @@
+"""Why something was not found: the stage that lost it, and the smallest change of one setting that brings it back."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Stage = Literal[
+    "found",  # it is there
+    "not ingested",
+    "parse",
+    "filter",
+    "threshold",
+    "depth",
+    "fusion",
+    "rerank",
+    "dedup",
+    "diversity",
+    "merge",
+    "budget",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """A setting by its dotted name, and the value that was tried and brought it back."""
+
+    setting: str
+    value: object
+    before: object
+
+    def __str__(self) -> str:
+        return f"{self.setting} = {self.value} (now {self.before})"
+
+
+@dataclass(frozen=True, slots=True)
+class WhyNot:
+    """What became of a document, chunk or message in a search; as text, the answer in a few lines."""
+
+    query: str
+    target: str
+    stage: Stage
+    reason: str
+    fix: Fix | None = None  # None: it was found, or no single setting brings it back
+
+    def __str__(self) -> str:
+        lines = [f"{self.target}: {self.stage}", f"  {self.reason}"]
+        if self.fix is not None:
+            lines.append(f"  it would be found with {self.fix}")
+        elif self.stage not in ("found", "not ingested", "parse"):
+            lines.append("  no single setting brings it back")
+        return "\n".join(lines)

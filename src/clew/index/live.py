@@ -1,0 +1,208 @@
+"""Messages as they are written: each joins its thread, costs one embedding, and changes no other.
+
+A message that was added before is skipped, one that was edited since replaces itself. What cannot be embedded is
+reported, and the rest is stored.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from time import monotonic
+
+import numpy as np
+
+from clew.core.errors import DriverFailed
+from clew.core.protocols import Embedder, Store
+from clew.core.report import Failure, Report
+from clew.core.settings import Settings, ThreadConfig
+from clew.core.text import terms
+from clew.core.thread import Thread, message_text, messages_in, written
+from clew.core.types import Chunk, Document, Filter, Message, Vector
+from clew.index.chunk.messages import chunks_of
+from clew.index.thread import check_channels, linked
+
+RECENT = 100  # chunks of a channel among which an answered message is looked for
+BATCH = 100  # texts that are embedded together
+
+
+@dataclass(slots=True)
+class _Growth:
+    """A thread that gets messages: the document as it is, None for a new one, and what is new in it."""
+
+    document: Document | None
+    channel: str
+    messages: list[Message] = field(default_factory=list)  # those that are new
+    edited: dict[str, Message] = field(default_factory=dict)
+
+
+def add_messages(messages: Iterable[Message], *, store: Store, embedder: Embedder, settings: Settings) -> Report:
+    """Which messages were added, which replaced themselves, and which failed; the others were there."""
+    started = monotonic()
+    latest = {message.id: message for message in messages}  # of two versions the last
+    check_channels(latest.values())
+    given = [message for message in latest.values() if message.text.strip()]
+    stored = store.named([_first(message.id) for message in given])
+    added = [message for message in given if _first(message.id) not in stored]
+    changed = [message for message in given if _is_edited(message, stored, store)]
+    writer = _Writer(store, embedder, settings)
+    vectors, failed = writer.embedded(_grown(added, changed, stored, store, settings.threads))
+    if failed:
+        added = [message for message in added if message.id not in failed]
+        changed = [message for message in changed if message.id not in failed]
+    growths = _grown(added, changed, stored, store, settings.threads)
+    return Report(
+        added=tuple(message.id for message in added),
+        changed=tuple(message.id for message in changed),
+        skipped=len(latest) - len(added) - len(changed) - len(failed),
+        failed=tuple(Failure(name, reason) for name, reason in failed.items()),
+        chunks=sum(writer.write(growth, vectors) for growth in growths),
+        embedded=len(vectors),
+        seconds=monotonic() - started,
+    )
+
+
+def _grown(
+    added: Sequence[Message],
+    changed: Sequence[Message],
+    stored: Mapping[str, Chunk],
+    store: Store,
+    config: ThreadConfig,
+) -> list[_Growth]:
+    """The threads that the messages go to, each with what is new in it."""
+    homes: dict[str, _Growth] = {}  # by the id of a message that is in it
+    growths: list[_Growth] = []
+
+    def home(doc_id: str) -> _Growth:
+        document = store.document(doc_id)
+        growth = _Growth(document, str(document.meta.get("channel", "")))
+        growths.append(growth)
+        homes.update((section.id, growth) for section in document.sections)
+        return growth
+
+    for message in changed:
+        growth = homes.get(message.id) or home(stored[_first(message.id)].doc_id)
+        growth.edited[message.id] = message
+    for channel in dict.fromkeys(message.channel for message in added):
+        new = [message for message in added if message.channel == channel]
+        before = _recent(channel, new, store)
+        answered = linked(new, config=config, before=[each[0] for each in before])
+        places = {message.id: doc_id for message, doc_id in before}
+        for message, parent in zip(new, answered, strict=True):
+            if parent is None:
+                growth = _Growth(None, channel)
+                growths.append(growth)
+            else:
+                growth = homes.get(parent.id) or home(places[parent.id])
+            growth.messages.append(replace(message, reply_to=parent.id if parent else None))
+            homes[message.id] = growth
+    return growths
+
+
+def _recent(channel: str, new: Sequence[Message], store: Store) -> list[tuple[Message, str]]:
+    """The last messages of a channel and those that are answered by name, each with its document."""
+    answers = [_first(message.reply_to) for message in new if message.reply_to]
+    named = store.named(answers) if answers else {}
+    chunks = {chunk.id: chunk for chunk in (*named.values(), *store.latest(channel, RECENT))}
+    return [
+        (message, chunk.doc_id)
+        for chunk in chunks.values()
+        if (message := _message(chunk)).channel == channel and chunk.id == _first(message.id)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    store: Store
+    embedder: Embedder
+    settings: Settings
+
+    def embedded(self, growths: Sequence[_Growth]) -> tuple[dict[str, Vector], dict[str, str]]:
+        """The vectors of what is new, by what is embedded, and why there is none, by message."""
+        texts: dict[str, str] = {}  # what is embedded, and the message that it belongs to
+        for growth in growths:
+            chunks = self._chunks(*self._document(growth))
+            same = self._unchanged(growth, chunks)
+            texts.update((chunk.embed_text, str(chunk.meta["message"])) for chunk in chunks if chunk.id not in same)
+        vectors: dict[str, Vector] = {}
+        failed: dict[str, str] = {}
+        wanted = list(texts)
+        for at in range(0, len(wanted), BATCH):
+            few = wanted[at : at + BATCH]
+            try:
+                vectors.update(zip(few, self.embedder.embed(few, role="passage"), strict=True))
+            except DriverFailed:
+                for text in few:  # one bad text must not keep the others out
+                    try:
+                        vectors[text] = self.embedder.embed([text], role="passage")[0]
+                    except DriverFailed as error:
+                        failed[texts[text]] = str(error)
+        return vectors, failed
+
+    def write(self, growth: _Growth, vectors: Mapping[str, Vector]) -> int:
+        """How many chunks were written: the thread is put if it is new or was edited, else it grows at its end."""
+        document, positions = self._document(growth)
+        chunks = self._chunks(document, positions)
+        known = self.store.vectors(list(self._unchanged(growth, chunks)))
+        rows = [known[chunk.id] if chunk.id in known else vectors[chunk.embed_text] for chunk in chunks]
+        matrix = np.stack(rows) if rows else np.empty((0, self.embedder.dim), np.float32)
+        words = [terms(chunk.embed_text, language=self.settings.ingestion.language) for chunk in chunks]
+        old = growth.document
+        if old is None or growth.edited:
+            self.store.put(document, chunks, matrix, words)
+        else:
+            record = next(self.store.documents(Filter(documents=frozenset({document.id}))))
+            later = [replace(chunk, index=record.chunks + chunk.index) for chunk in chunks]
+            sections = document.sections[len(old.sections) :]
+            self.store.append(document.id, document.text[len(old.text) :], sections, later, matrix, words)
+        return len(chunks)
+
+    def _unchanged(self, growth: _Growth, chunks: Sequence[Chunk]) -> set[str]:
+        """The chunks that are stored as they are; after an edit those before it, and those that do not say it."""
+        stored = self.store.named([chunk.id for chunk in chunks]) if growth.edited else {}
+        return {c.id for c in chunks if c.id in stored and stored[c.id].embed_text == c.embed_text}
+
+    def _document(self, growth: _Growth) -> tuple[Document, range]:
+        """The thread with what is new in it, and the positions of the messages that are to be written."""
+        old = growth.document
+        if old is None:
+            first = growth.messages[0]
+            document = Thread(first.id, growth.channel, tuple(growth.messages)).document()
+            return document, range(len(document.sections))
+        messages = [growth.edited.get(message.id, message) for message in messages_in(old)] if growth.edited else []
+        text, sections = written(messages, at=0, known={}) if growth.edited else (old.text, old.sections)
+        known = {section.id: place for place, section in enumerate(sections)}
+        more, new = written(growth.messages, at=len(text), known=known)
+        grown = replace(old, text=text + more, sections=(*sections, *new), hash="")
+        return grown, range(0 if growth.edited else len(sections), len(grown.sections))
+
+    def _chunks(self, document: Document, positions: Sequence[int]) -> list[Chunk]:
+        ingestion, threads = self.settings.ingestion, self.settings.threads
+        return chunks_of(document, positions, config=ingestion, threads=threads, count=self.embedder.count)
+
+
+def _first(message_id: str) -> str:
+    return f"{message_id}_chunk_0"
+
+
+def _message(chunk: Chunk) -> Message:
+    """The message that a chunk begins."""
+    meta = chunk.meta
+    return Message(
+        chunk.text,
+        author=str(meta.get("author", "")),
+        at=chunk.at,
+        id=str(meta.get("message", "")),
+        channel=str(meta.get("channel", "")),
+        reply_to=meta.get("reply_to"),
+    )
+
+
+def _is_edited(message: Message, stored: Mapping[str, Chunk], store: Store) -> bool:
+    """Whether a message is stored with another text."""
+    chunk = stored.get(_first(message.id))
+    if chunk is None:
+        return False
+    if chunk.meta.get("total_chunks", 1) == 1:
+        return chunk.text.strip() != message.text.strip()
+    document = store.document(chunk.doc_id)
+    section = next(section for section in document.sections if section.id == message.id)
+    return message_text(document, section) != message.text

@@ -1,0 +1,67 @@
+"""Second on the write path of chats: the messages of a channel become threads.
+
+Replies say what they answer; of a message that says nothing, `link` finds it out. A reply to a reply belongs to the
+thread of the first message.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from clew.core.errors import SettingsError
+from clew.core.settings import ThreadConfig
+from clew.core.thread import Thread
+from clew.core.types import Message
+from clew.index.untangle import untangle
+
+
+def linked(
+    messages: Sequence[Message], *, config: ThreadConfig, before: Sequence[Message] = ()
+) -> list[Message | None]:
+    """For each message the one that it answers, or None where it opens a thread.
+
+    What a message itself says counts; where it answers one that is not here, it opens a thread of its own. Found links
+    do not reach over a longer silence than `gap_hours`.
+    """
+    whole = [*before, *messages]
+    places = {message.id: place for place, message in enumerate(whole)}
+    found = untangle(messages, before=before) if config.untangle else [None] * len(messages)
+    answered: list[Message | None] = []
+    for own, (message, guess) in enumerate(zip(messages, found, strict=True), len(before)):
+        said = places.get(message.reply_to) if message.reply_to else None
+        if said is not None and said < own:
+            answered.append(whole[said])
+        elif message.reply_to or guess is None or _far(whole[guess], message, config.gap_hours):
+            answered.append(None)
+        else:
+            answered.append(whole[guess])
+    return answered
+
+
+def threads(channel: str, messages: Sequence[Message], *, config: ThreadConfig) -> list[Thread]:
+    """The threads of a channel in the order of their first messages."""
+    check_channels(messages)
+    root: dict[str, str] = {}
+    grouped: dict[str, list[Message]] = {}
+    for message, answered in zip(messages, linked(messages, config=config), strict=True):
+        opener = root.get(answered.id, answered.id) if answered else message.id
+        root[message.id] = opener
+        reply = answered.id if answered else None
+        grouped.setdefault(opener, []).append(replace(message, reply_to=reply))
+    return [Thread(opener, channel, tuple(group)) for opener, group in grouped.items()]
+
+
+def check_channels(messages: Iterable[Message]) -> None:
+    """Refuses messages that say nowhere where they were written."""
+    if any(not message.channel for message in messages):
+        raise SettingsError("All messages must have channelId: give each Message a channel")
+
+
+def _far(earlier: Message, later: Message, hours: float) -> bool:
+    if earlier.at is None or later.at is None:
+        return False
+    return _zoned(later.at) - _zoned(earlier.at) > timedelta(hours=hours)
+
+
+def _zoned(at: datetime) -> datetime:
+    return at if at.tzinfo else at.replace(tzinfo=UTC)

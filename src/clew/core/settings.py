@@ -4,6 +4,7 @@ It is given to `Engine.open(settings=…)`, and any call may be given its own. R
 surface's work.
 """
 
+import re
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -42,7 +43,7 @@ class SearchConfig:
     nprobe: int | None = None  # breadth of the approximate search; None leaves it to the index
     overfetch: int = 5
     min_similarity: float | None = None
-    fusion: Literal["convex", "rrf"] = "convex"
+    fusion: Literal["convex", "rrf", "round_robin"] = "convex"
     semantic_weight: float = 0.7  # the rest is the lexical weight
     rrf_k: int = 60
     document_weight: float = 0.3  # the share of the document's similarity in document_boost
@@ -61,7 +62,7 @@ class SearchConfig:
         _at_least("search.overfetch", self.overfetch, 1)
         if self.min_similarity is not None:
             _between("search.min_similarity", self.min_similarity, -1, 1)
-        _one_of("search.fusion", self.fusion, ("convex", "rrf"))
+        _one_of("search.fusion", self.fusion, ("convex", "rrf", "round_robin"))
         _between("search.semantic_weight", self.semantic_weight, 0, 1)
         _at_least("search.rrf_k", self.rrf_k, 1)
         _between("search.document_weight", self.document_weight, 0, 1)
@@ -103,17 +104,90 @@ class ConversationConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class MergerConfig:
+    """How hits of one source and heading path are joined into a readable stretch. Sizes are characters."""
+
+    max_merged_size: int = 2000  # separators and marks counted; a single chunk is never cut
+    preserve_order: bool = True  # False: within a stretch the best comes first
+    require_adjacent: bool = False  # True: never joined across a gap
+    gap_mark: str = "[…]"  # stands where text between two parts is left out; empty: nothing does
+
+    def __post_init__(self) -> None:
+        _at_least("merger.max_merged_size", self.max_merged_size, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class FormatterConfig:
+    """How an entry is written. Thresholds are characters of its text."""
+
+    small_chunk_threshold: int = 200  # below: all headings
+    medium_chunk_threshold: int = 800  # below: the last two; from here on: none
+    include_scores: bool = False
+    include_source: bool = True
+    group_by_source: bool = False
+
+    def __post_init__(self) -> None:
+        _at_least("formatter.small_chunk_threshold", self.small_chunk_threshold, 0)
+        _at_least("formatter.medium_chunk_threshold", self.medium_chunk_threshold, self.small_chunk_threshold)
+
+
+RENDERED = ("numbered", "knowledge_base", "related_posts", "threads", "json")
+
+
+@dataclass(frozen=True, slots=True)
 class ContextConfig:
     """How hits become a prompt."""
 
     tokens: int = 2000
     k: int = 10
-    render: Literal["numbered"] = "numbered"
+    render: Literal["numbered", "knowledge_base", "related_posts", "threads", "json"] = "numbered"
+    wrap: Literal["none", "xml", "markdown", "prose"] = "none"
+    tag: str = "knowledge_base"  # what the wrapper is called
+    order: Literal["score", "reading"] = "score"  # best first; or documents by their best, each from its beginning
+    grow: Literal["none", "neighbours", "section"] = "none"  # what may fill the room that is left
+    section_share: float = 0.5  # of a section that must be found before the rest of it may come too
+    cut: bool = False  # whether what does not fit whole may end at the end of a sentence
+    tokenizer: str = ""  # a tokenizers JSON file of the model that reads the prompt; empty: a token is four characters
 
     def __post_init__(self) -> None:
         _at_least("context.tokens", self.tokens, 1)
         _at_least("context.k", self.k, 1)
-        _one_of("context.render", self.render, ("numbered",))
+        _one_of("context.render", self.render, RENDERED)
+        _one_of("context.wrap", self.wrap, ("none", "xml", "markdown", "prose"))
+        if not re.fullmatch(r"[^\W\d][\w.-]*", self.tag):
+            raise SettingsError(f"context.tag is {self.tag!r}; it must be a plain name, as in an XML tag")
+        _one_of("context.order", self.order, ("score", "reading"))
+        _one_of("context.grow", self.grow, ("none", "neighbours", "section"))
+        _between("context.section_share", self.section_share, 0, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionConfig:
+    """How long the documents of a conversation keep their numbers, and how many are kept."""
+
+    most: int = 1000  # conversations at once; the least used are forgotten first
+    documents: int = 1000  # numbers in one
+    idle: float = 86_400.0  # seconds after which an unused one is forgotten
+
+    def __post_init__(self) -> None:
+        _at_least("session.most", self.most, 1)
+        _at_least("session.documents", self.documents, 1)
+        _at_least("session.idle", self.idle, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadConfig:
+    """How the messages of a channel become threads, and what is embedded of each."""
+
+    untangle: bool = True  # whether messages that say not what they answer are joined to conversations
+    gap_hours: float = 12.0  # the longest silence that a link which nobody wrote reaches over
+    before: int = 2  # earlier messages that are embedded with one
+    before_chars: int = 300  # of each of them
+
+    def __post_init__(self) -> None:
+        _at_least("threads.gap_hours", self.gap_hours, 0)
+        _at_least("threads.before", self.before, 0)
+        _at_least("threads.before_chars", self.before_chars, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +253,11 @@ class Settings:
     ingestion: IngestionConfig = field(default_factory=IngestionConfig)
     search: SearchConfig = field(default_factory=SearchConfig)
     conversation: ConversationConfig = field(default_factory=ConversationConfig)
+    merger: MergerConfig = field(default_factory=MergerConfig)
+    formatter: FormatterConfig = field(default_factory=FormatterConfig)
     context: ContextConfig = field(default_factory=ContextConfig)
+    session: SessionConfig = field(default_factory=SessionConfig)
+    threads: ThreadConfig = field(default_factory=ThreadConfig)
     store: StoreConfig = field(default_factory=StoreConfig)
 
 

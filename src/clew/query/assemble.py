@@ -1,14 +1,20 @@
 """The last stages in one function: hits are merged, fitted to the budget and written as the prompt text."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 
 from clew.core.errors import NotFound
+from clew.core.settings import DEFAULTS, Settings
 from clew.core.text import estimate_tokens
 from clew.core.trace import step
-from clew.core.types import Context, Document, DocumentRecord, Hit, MergedChunk, Query
-from clew.query.budget import Render, fit
-from clew.query.merge import merge
+from clew.core.types import Context, Document, DocumentRecord, Dropped, Hit, MergedChunk, Query
+from clew.query.budget import DUPLICATE, GONE, Budget, Count
+from clew.query.format import Renderer, Sheet, wrapped
+from clew.query.grow import Chunks, growth
+from clew.query.merge import alone, merge
+
+NO_NUMBERS: Mapping[str, int] = {}
 
 
 def assemble(
@@ -17,13 +23,22 @@ def assemble(
     records: Mapping[str, DocumentRecord],
     *,
     read: Callable[[str], Document],
+    chunks: Chunks,
     tokens: int,
-    render: Render,
+    render: Renderer,
+    settings: Settings = DEFAULTS,
+    count: Count = estimate_tokens,
+    numbers: Mapping[str, int] = NO_NUMBERS,
 ) -> Context:
     """The Context that the hits make; where nothing is in it, the reason says why.
 
-    A document that was dropped since it was found is left out.
+    The order of the hits is that of their worth: the search made it, and it is kept; only among equal scores it does
+    not matter. `numbers` are those that documents have already.
     """
+    config = settings.context
+    ranked, lost = _sorted_out(hits, records)
+    ranks = {hit.chunk.id: rank for rank, hit in enumerate(ranked)}
+    sheet = Sheet(records, numbers, settings.formatter)
 
     @cache
     def text(doc_id: str) -> str:
@@ -33,21 +48,80 @@ def assemble(
             return ""
 
     def join(some: Sequence[Hit]) -> list[MergedChunk]:
-        return merge(some, records, text)
+        return _ordered(merge(some, settings.merger, records=records, text=text), ranks, by=config.order)
 
-    there = [hit for hit in hits if hit.chunk.doc_id in records]
+    def write(passages: Sequence[MergedChunk]) -> str:
+        shown = render.write(passages, sheet)
+        return shown if config.wrap == "none" else wrapped(shown, config.tag, config.wrap)
+
+    def more(kept: Sequence[Hit]) -> Iterator[Hit]:
+        for hit in growth(config.grow, chunks, share=config.section_share)(kept):
+            ranks.setdefault(hit.chunk.id, len(ranks))
+            yield hit
+
     with step("budget") as trace:
-        kept, dropped = fit(there, tokens=tokens, join=join, render=render, count=estimate_tokens)
-        trace.out = len(kept)
-    shown = render(kept)
-    held = dict.fromkeys(hit.chunk.doc_id for passage in kept for hit in passage.chunks)
-    reason = f"nothing of what was found fits in {tokens} tokens" if there else "nothing in the collection matches"
+        budget = Budget(tokens, join=join, write=write, count=count, shows=render.shows)
+        fitted = budget.fit(ranked, cut=config.cut, more=more)
+        trace.out = len(fitted.passages)
+    held = dict.fromkeys(hit.chunk.doc_id for passage in fitted.passages for hit in passage.chunks)
+    reason = f"nothing of what was found fits in {tokens} tokens" if ranked else "nothing in the collection matches"
     return Context(
         query=query,
-        passages=tuple(kept),
-        text=shown,
-        tokens=estimate_tokens(shown),
+        passages=fitted.passages,
+        text=fitted.text,
+        tokens=fitted.tokens,
         documents=tuple(records[doc_id] for doc_id in held),
-        dropped=tuple(dropped),
-        reason="" if kept else reason,
+        dropped=tuple(
+            Dropped(alone(hit, _source(hit, records)), why, count(hit.chunk.text))
+            for hit, why in (*lost, *fitted.dropped)
+        ),
+        reason="" if fitted.passages else reason,
     )
+
+
+def _sorted_out(hits: Sequence[Hit], records: Mapping[str, DocumentRecord]) -> tuple[list[Hit], list[tuple[Hit, str]]]:
+    """The hits in their order, each chunk once; those that came again, and those whose document is gone.
+
+    Hits of one score stand in their places by document and position, so it does not matter how they were given.
+    """
+    equal: defaultdict[float, list[Hit]] = defaultdict(list)
+    for hit in hits:
+        equal[hit.score].append(hit)
+    queues = {score: iter(sorted(some, key=_by_place) if len(some) > 1 else some) for score, some in equal.items()}
+    kept: dict[str, Hit] = {}
+    lost: list[tuple[Hit, str]] = []
+    for given in hits:
+        hit = next(queues[given.score])
+        if hit.chunk.doc_id not in records:
+            lost.append((hit, GONE))
+        elif hit.chunk.id in kept:
+            lost.append((hit, DUPLICATE))
+        else:
+            kept[hit.chunk.id] = hit
+    return list(kept.values()), lost
+
+
+def _ordered(passages: list[MergedChunk], ranks: Mapping[str, int], *, by: str) -> list[MergedChunk]:
+    """The passages best first, or document by document as one reads."""
+    best = [min(ranks[hit.chunk.id] for hit in passage.chunks) for passage in passages]
+    documents: dict[str, int] = {}
+    for passage, rank in zip(passages, best, strict=True):
+        doc_id = passage.chunks[0].chunk.doc_id
+        documents[doc_id] = min(rank, documents.get(doc_id, rank))
+
+    def place(at: int) -> tuple[int, int, int]:
+        first = passages[at].chunks[0].chunk
+        if by == "score":
+            return best[at], first.start, first.index
+        return documents[first.doc_id], first.start, first.index
+
+    return [passages[at] for at in sorted(range(len(passages)), key=place)]
+
+
+def _by_place(hit: Hit) -> tuple[str, int, int, str]:
+    return hit.chunk.doc_id, hit.chunk.start, hit.chunk.end, hit.chunk.id
+
+
+def _source(hit: Hit, records: Mapping[str, DocumentRecord]) -> str:
+    record = records.get(hit.chunk.doc_id)
+    return (record.uri or record.title or record.id) if record else hit.chunk.doc_id

@@ -1,0 +1,142 @@
+"""The ways to write a context: one function each, over the same passages and a sheet that tells of their documents."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from clew.core.settings import FormatterConfig
+from clew.core.types import DocumentRecord, MergedChunk
+from clew.query.format.formatter import ContextFormatter
+from clew.query.format.quote import ENDS, Lines, one_line
+
+EXCERPT = 400  # characters that related posts show of each
+REPLY = "\n  ↪ "
+POSTS = (
+    "\n\n## Related Previous Posts (for continuity and linking):\n"
+    "You can reference these posts in your writing to maintain conversation continuity.\n\n"
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+BASE_LINES = Lines(r"##\s*Knowledge\s+Base", r"###\s*\[\d+\]", marks="#")
+POST_LINES = Lines(r"##\s*Related\s+Previous", r"###\s*\[", r"-\s*Tags:", r"-\s*Similarity:", marks="#-")
+THREAD_LINES = Lines("↪", ENDS)  # a blank line would begin another thread
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """What writing needs besides the passages: records by document, numbers that documents have, how entries look."""
+
+    records: Mapping[str, DocumentRecord] = field(default_factory=dict)
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    formatter: FormatterConfig = field(default_factory=FormatterConfig)
+
+
+@dataclass(frozen=True, slots=True)
+class Renderer:
+    """A way to write passages, and how many characters it shows of each (None: all)."""
+
+    write: Callable[[Sequence[MergedChunk], Sheet], str]
+    shows: int | None = None
+
+
+def numbering(passages: Sequence[MergedChunk], known: Mapping[str, int]) -> dict[str, int]:
+    """The number of each document: the one it has, or else the next ones after all that are known, as they are seen."""
+    numbers: dict[str, int] = {}
+    following = max(known.values(), default=0) + 1
+    for document in dict.fromkeys(map(document_of, passages)):
+        if document in known:
+            numbers[document] = known[document]
+        else:
+            numbers[document] = following
+            following += 1
+    return numbers
+
+
+def document_of(passage: MergedChunk) -> str:
+    """The id of the document that a passage is from."""
+    return passage.chunks[0].chunk.doc_id
+
+
+def numbered(passages: Sequence[MergedChunk], sheet: Sheet) -> str:
+    """Numbered entries with headings by size, and sources."""
+    return ContextFormatter(sheet.formatter).format_merged(passages)
+
+
+def knowledge_base(passages: Sequence[MergedChunk], sheet: Sheet) -> str:
+    """Each document under its number and name, with all its passages."""
+    parts = ["## Knowledge Base\n\n"] if passages else []
+    numbers = numbering(passages, sheet.numbers)
+    for document, members in _by_document(passages).items():
+        parts.append(f"### [{numbers[document]}] {one_line(members[0].source)}\n")
+        parts += [f"{BASE_LINES.quoted(each.text)}\n\n" for each in members]
+    return "".join(parts)
+
+
+def related_posts(passages: Sequence[MergedChunk], sheet: Sheet) -> str:
+    """The beginning of each passage under its title and date, with tags and similarity."""
+    parts = [POSTS] if passages else []
+    for each in passages:
+        record = sheet.records.get(document_of(each))
+        meta = {**(record.meta if record else {}), **each.chunks[0].chunk.meta}
+        title = meta.get("post_title") or (record.title if record else "") or each.source
+        at = each.chunks[0].chunk.at
+        date = meta.get("post_date") or meta.get("date") or (at.date().isoformat() if at else "no date")
+        parts.append(
+            f"### [{one_line(title)}] ({one_line(date)})\n{POST_LINES.quoted(each.text[:EXCERPT])}...\n"
+            f"- Tags: {_tags(meta.get('tags'))}\n- Similarity: {each.avg_similarity:.2f}\n\n"
+        )
+    return "".join(parts)
+
+
+def threads(passages: Sequence[MergedChunk], sheet: Sheet) -> str:  # noqa: ARG001
+    """The passages of each document as a thread, oldest first."""
+    return "\n\n".join(
+        REPLY.join(THREAD_LINES.quoted(each.text.strip()) for each in sorted(members, key=_when))
+        for members in _by_document(passages).values()
+    )
+
+
+def as_json(passages: Sequence[MergedChunk], sheet: Sheet) -> str:
+    """The same entries for a machine; `<` is written so that no text in it can be a tag."""
+    numbers = numbering(passages, sheet.numbers)
+    entries = [
+        {
+            "number": number,
+            "document": {"id": document_of(each), "number": numbers[document_of(each)], "source": each.source},
+            "headings": each.heading_path,
+            "similarity": round(each.avg_similarity, 6),
+            "spans": each.spans,
+            "text": each.text,
+        }
+        for number, each in enumerate(passages, 1)
+    ]
+    return json.dumps(entries, ensure_ascii=False).replace("<", "\\u003c") if entries else ""
+
+
+RENDERERS: dict[str, Renderer] = {
+    "numbered": Renderer(numbered),
+    "knowledge_base": Renderer(knowledge_base),
+    "related_posts": Renderer(related_posts, shows=EXCERPT),
+    "threads": Renderer(threads),
+    "json": Renderer(as_json),
+}
+
+
+def _by_document(passages: Sequence[MergedChunk]) -> dict[str, list[MergedChunk]]:
+    documents: dict[str, list[MergedChunk]] = {}
+    for each in passages:
+        documents.setdefault(document_of(each), []).append(each)
+    return documents
+
+
+def _when(passage: MergedChunk) -> tuple[datetime, int, int]:
+    """When it was said; what has no time counts as the oldest, in the order of the document."""
+    first = passage.chunks[0].chunk
+    at = first.at or _EPOCH
+    return at if at.tzinfo else at.replace(tzinfo=UTC), first.start, first.index
+
+
+def _tags(given: Any) -> str:
+    tags = given.split(",") if isinstance(given, str) else given if isinstance(given, list | tuple) else []
+    return ", ".join(filter(None, map(one_line, tags))) or "none"

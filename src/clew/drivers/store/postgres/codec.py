@@ -1,0 +1,92 @@
+"""Arrays and vectors in PostgreSQL's own binary form: a document's worth of rows is sent as a few columns.
+
+They are written by `INSERT … SELECT unnest(…)`, because COPY is refused on tables with row-level security.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from psycopg import Connection
+from psycopg.adapt import Dumper
+from psycopg.pq import Format
+from xxhash import xxh3_64_intdigest
+
+from clew.core.types import Matrix, Vector
+
+BIGINT, INT = 20, 23  # the types' numbers, the same on every server
+FACET = 1  # seeds the hashes of facets, so that no word is ever taken for one
+
+
+class Raw(bytes):
+    """A parameter that is already in binary form; the statement says its type by a cast."""
+
+
+class RawDumper(Dumper):
+    """Sends Raw as it is."""
+
+    format = Format.BINARY
+
+    def dump(self, obj: Raw) -> bytes:
+        """The bytes themselves."""
+        return obj
+
+
+def register(connection: Connection) -> None:
+    """Lets a connection send Raw."""
+    connection.adapters.register_dumper(Raw, RawDumper)
+
+
+def bigints(numbers: NDArray[np.integer] | Sequence[int]) -> Raw:
+    """A bigint[]."""
+    return _array(np.asarray(numbers, ">i8"), ">i8", BIGINT)
+
+
+def ints(numbers: NDArray[np.integer] | Sequence[int]) -> Raw:
+    """An int[]."""
+    return _array(np.asarray(numbers, ">i4"), ">i4", INT)
+
+
+def vector(given: Vector) -> Raw:
+    """A vector."""
+    return Raw(_vectors(given[None])["body"].tobytes())
+
+
+def vectors(given: Matrix, oid: int) -> Raw:
+    """A vector[], given the number that the type has in this database."""
+    return Raw(_head(oid, len(given)) + _vectors(given).tobytes())
+
+
+def read_vector(sent: bytes) -> Vector:
+    """The vector that a server sent in binary form."""
+    return np.frombuffer(sent, ">f4", offset=4).astype(np.float32)
+
+
+def read_vectors(sent: Sequence[bytes], dim: int) -> Matrix:
+    """Vectors that a server sent, as rows."""
+    rows = np.frombuffer(b"".join(each[4:] for each in sent), ">f4").reshape(len(sent), dim)
+    return rows.astype(np.float32)
+
+
+def facet_hash(facet: str) -> int:
+    """The number that stands for a facet."""
+    digest = xxh3_64_intdigest(facet.encode("utf-8", "surrogatepass"), seed=FACET)
+    return digest - (1 << 64) if digest >> 63 else digest
+
+
+def _array(numbers: NDArray[np.integer], form: str, oid: int) -> Raw:
+    rows = np.empty(len(numbers), [("size", ">i4"), ("body", form)])
+    rows["size"], rows["body"] = rows.dtype["body"].itemsize, numbers
+    return Raw(_head(oid, len(numbers)) + rows.tobytes())
+
+
+def _head(oid: int, many: int) -> bytes:
+    """The head of an array of one dimension that begins at 1 and has no nulls; an empty one has no dimension."""
+    return np.array([1, 0, oid, many, 1] if many else [0, 0, oid], ">i4").tobytes()
+
+
+def _vectors(given: Matrix) -> NDArray[np.void]:
+    body = np.dtype([("dim", ">i2"), ("unused", ">i2"), ("values", ">f4", (given.shape[1],))])
+    rows = np.zeros(len(given), [("size", ">i4"), ("body", body)])
+    rows["size"], rows["body"]["dim"], rows["body"]["values"] = body.itemsize, given.shape[1], given
+    return rows

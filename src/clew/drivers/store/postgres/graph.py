@@ -1,0 +1,57 @@
+"""The graph of a collection: an HNSW index of its own over its vectors in half precision, made when it is large."""
+
+from dataclasses import dataclass
+
+from psycopg import Connection
+from xxhash import xxh3_64_intdigest
+
+from clew.drivers.store.postgres.pool import rows
+
+WIDEST = 4000  # dimensions that a graph in half precision takes
+MEMORY = 512  # MB at most to build one in; beyond, it is built more slowly
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Where a collection stands, and which of its graphs are there."""
+
+    change: int
+    documents: int
+    chunks: int
+    over_chunks: bool
+    over_summaries: bool
+
+
+def state(connection: Connection, number: int) -> State:
+    """Where a collection stands now."""
+    has = "coalesce((SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass('clew.{0}_graph_{1}')), false)"
+    found = rows(
+        connection,
+        f"SELECT change, documents, chunks, {has.format('signals', number)}, {has.format('summaries', number)}"
+        f" FROM collections WHERE number = {number}",
+    )
+    return State(*found[0]) if found else State(0, 0, 0, False, False)
+
+
+def build(connection: Connection, table: str, number: int, dim: int, many: int) -> None:
+    """Builds the graph over a table's vectors, unless another program is at it."""
+    name = f"{table}_graph_{number}"
+    key = xxh3_64_intdigest(name.encode()) - (1 << 63)
+    if not rows(connection, "SELECT pg_try_advisory_lock(%s)", (key,))[0][0]:
+        return
+    memory = min(MEMORY, 64 + many * (2 * dim + 1000) // 1_000_000)
+    connection.execute("SELECT set_config('maintenance_work_mem', %s, false)", (f"{memory}MB",))
+    ((is_owner,),) = rows(
+        connection,
+        "SELECT pg_has_role(current_user, relowner, 'USAGE') FROM pg_class WHERE oid = to_regclass(%s)",
+        (f"clew.{table}",),
+    )
+    if not is_owner:
+        connection.execute("SELECT build_graph(%s)", (table,))
+        return
+    connection.execute(f"DROP INDEX IF EXISTS clew.{name}")  # one that was broken off; a sound one is not built again
+    connection.execute(  # as build_graph has it, but while others write
+        f"CREATE INDEX CONCURRENTLY {name} ON {table} USING hnsw ((vector::halfvec({dim})) halfvec_l2_ops)"
+        f" WITH (m = 16, ef_construction = 128) WHERE collection = {number}"
+    )
+    connection.execute(f"ANALYZE {table}")

@@ -1,0 +1,139 @@
+"""Connections: one for each search or change that runs, never shared, replaced when it breaks."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Final, TypeVar
+
+import psycopg
+from psycopg import Connection
+from psycopg.conninfo import conninfo_to_dict
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from clew.drivers.store.postgres import codec, trouble
+
+MOST: Final = 16  # connections of one store, so as many searches at once; others wait
+WAIT = 10.0  # seconds that one waits for a connection, and for a server that is starting again
+Row = tuple[Any, ...]
+T = TypeVar("T")
+
+
+def connect(url: str, collection: str) -> Connection:
+    """A connection that sees the rows of one collection. What fails raises psycopg's errors."""
+    connection = psycopg.connect(url, autocommit=True, **_options(url))
+    try:
+        configure(connection, collection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def configure(connection: Connection, collection: str) -> None:
+    """Makes a new connection ready: its collection, where names are looked up, how statements are planned."""
+    codec.register(connection)
+    # Statements are planned for what they are given: a graph is only used for a collection that is known by number.
+    # Compiling them takes longer than running them.
+    connection.execute(
+        "SELECT set_config('clew.collection', %s, false), set_config('plan_cache_mode', 'force_custom_plan', false),"
+        " set_config('jit', 'off', false), set_config('search_path', 'clew, ' || coalesce((SELECT quote_ident("
+        "nspname) FROM pg_extension e JOIN pg_namespace n ON n.oid = extnamespace WHERE extname = 'vector'), 'public'),"
+        " false)",
+        (collection,),
+    )
+
+
+class Pool:
+    """The connections of one store."""
+
+    def __init__(self, url: str, collection: str) -> None:
+        self.place = trouble.place(url)
+        self._url, self._collection = url, collection
+        self._pool = ConnectionPool(
+            url,
+            kwargs={"autocommit": True, **_options(url)},
+            configure=lambda connection: configure(connection, collection),
+            min_size=1,
+            max_size=MOST,
+            timeout=WAIT,
+            reconnect_timeout=WAIT,
+            open=False,
+        )
+        self._pool.open()
+
+    def read(self, work: Callable[[Connection], T]) -> T:
+        """What reading gives; on another connection, once, where the first was lost."""
+        with trouble.failing(self.place):
+            return self._twice(work)
+
+    def ask(self, sql: str, given: Sequence[Any] = ()) -> list[Row]:
+        """The rows that a statement gives."""
+        return self.read(lambda connection: rows(connection, sql, given))
+
+    def change(self, work: Callable[[Connection], T]) -> T:
+        """What a change gives, which is done in one transaction, whole or not at all.
+
+        Where the connection is lost before the end, nothing has happened, and it is tried once more. Where it is lost
+        at the very end, nobody knows, and it is not.
+        """
+        with trouble.failing(self.place):
+            return self._twice(lambda connection: _changed(connection, work))
+
+    def apart(self) -> Connection:
+        """A connection of its own, for what takes long; the caller closes it."""
+        return connect(self._url, self._collection)
+
+    def close(self) -> None:
+        """Closes all connections."""
+        self._pool.close()
+
+    def _twice(self, work: Callable[[Connection], T]) -> T:
+        with self._connection() as connection:
+            try:
+                return work(connection)
+            except psycopg.OperationalError as error:
+                if isinstance(error, trouble.Unsure) or not connection.broken:
+                    raise
+        self._pool.check()  # where one connection was lost, others were too
+        with self._connection() as connection:
+            return work(connection)
+
+    @contextmanager
+    def _connection(self) -> Iterator[Connection]:
+        """A connection that nobody else has. Where none can be had, the error says why."""
+        try:
+            connection = self._pool.getconn()
+        except PoolTimeout:
+            connect(self._url, self._collection).close()  # fails with the reason, if there is one
+            raise
+        try:
+            yield connection
+        finally:
+            self._pool.putconn(connection)
+
+
+def rows(connection: Connection, sql: str, given: Sequence[Any] = ()) -> list[Row]:
+    """The rows that a statement gives, vectors among them as bytes."""
+    return connection.cursor(binary=True).execute(sql, given).fetchall()
+
+
+def _changed(connection: Connection, work: Callable[[Connection], T]) -> T:
+    connection.execute("BEGIN")
+    try:
+        done = work(connection)
+    except BaseException:
+        with suppress(psycopg.Error):  # a connection that is lost has forgotten it anyway
+            connection.execute("ROLLBACK")
+        raise
+    try:
+        connection.execute("COMMIT")
+    except psycopg.OperationalError as error:
+        if connection.broken:
+            raise trouble.Unsure(str(error)) from error
+        raise
+    return done
+
+
+def _options(url: str) -> dict[str, Any]:
+    """What an address leaves open."""
+    known = conninfo_to_dict(url)
+    return {key: value for key, value in (("connect_timeout", 10), ("application_name", "clew")) if key not in known}

@@ -1,0 +1,191 @@
+"""The server store: one collection of a PostgreSQL database. The server is the truth and the index at once."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+from psycopg import Connection
+
+from clew.core.facets import required
+from clew.core.protocols import Mode
+from clew.core.settings import StoreConfig
+from clew.core.text import Terms
+from clew.core.types import EVERYTHING, Chunk, Document, DocumentRecord, Facts, Filter, Hit, Matrix, Section, Vector
+from clew.drivers.store import checks, codec, words
+from clew.drivers.store.postgres import graph, lexical, near, read, setup, sieve, trouble, write
+from clew.drivers.store.postgres.near import Search
+from clew.drivers.store.postgres.pool import Pool, Row, rows
+from clew.drivers.store.truth import asked_of_documents
+from clew.drivers.store.write import entries, missing
+
+
+class PostgresStore:
+    """One collection on a server. Several threads, programs and machines may use it at once."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        collection: str,
+        embedder: str,
+        dim: int,
+        config: StoreConfig = StoreConfig(),  # noqa: B008
+    ) -> None:
+        self._embedder, self._dim, self._config = embedder, dim, config
+        self._known = setup.opened(url, collection=collection, embedder=embedder, dim=dim)
+        self._number = self._known.number
+        self._pool = Pool(url, collection)
+
+    def put(self, document: Document, chunks: Sequence[Chunk], vectors: Matrix, terms: Sequence[Terms]) -> None:
+        """Replaces a document and all its chunks, whole or not at all."""
+        made = entries(document, chunks, checks.rows(vectors, chunks, terms, self._dim), terms)
+        self._pool.change(lambda connection: write.put(connection, self._known, document, made))
+
+    def append(
+        self,
+        doc_id: str,
+        text: str,
+        sections: Sequence[Section],
+        chunks: Sequence[Chunk],
+        vectors: Matrix,
+        terms: Sequence[Terms],
+    ) -> None:
+        """Extends a document at its end, whole or not at all, at a cost that does not grow with the document."""
+        matrix = checks.rows(vectors, chunks, terms, self._dim)
+
+        def extend(connection: Connection) -> None:
+            write.lock(connection, self._number, [doc_id])
+            sql = "SELECT kind, meta FROM documents WHERE collection = %s AND id = %s"
+            found = rows(connection, sql, (self._number, doc_id))
+            if not found:
+                raise missing(doc_id)
+            document = Document(doc_id, text, kind=found[0][0], meta=json.loads(found[0][1]))
+            write.append(connection, self._known, document, sections, entries(document, chunks, matrix, terms))
+
+        self._pool.change(extend)
+
+    def summarise(self, doc_id: str, summary: str, vector: Vector) -> None:
+        """Gives a document its summary and the summary's vector."""
+        sound = checks.row(vector, self._dim)
+        self._pool.change(lambda connection: write.summarise(connection, self._known, doc_id, summary, sound))
+
+    def restamp(self, doc_id: str, stamp: str) -> None:
+        """Notes the new state of the file of a document that has not changed."""
+        sql = "UPDATE documents SET stamp = %s WHERE collection = %s AND id = %s"
+        self._pool.change(lambda connection: connection.execute(sql, (stamp, self._number, doc_id)))
+
+    def drop(self, doc_ids: Sequence[str]) -> int:
+        """Removes documents with all that belongs to them, some hundreds a transaction; how many there were."""
+        names, many = sorted(set(doc_ids)), 0
+        for at in range(0, len(names), write.DROPPED_AT_ONCE):
+            some = partial(write.drop, known=self._known, doc_ids=names[at : at + write.DROPPED_AT_ONCE])
+            many += self._pool.change(some)
+        return many
+
+    def document(self, doc_id: str) -> Document:
+        """The document with its text, or NotFound."""
+        return self._pool.read(lambda connection: read.document(connection, self._number, doc_id))
+
+    def documents(self, where: Filter = EVERYTHING) -> Iterator[DocumentRecord]:
+        """Records of the documents that a filter admits (by document, kind, channel and meta), by uri and id."""
+        return self._pool.read(lambda connection: read.records(connection, self._number, where))
+
+    def chunks(self, doc_id: str) -> list[Chunk]:
+        """The chunks of a document in order, or NotFound."""
+        return self._pool.read(lambda connection: read.chunks(connection, self._number, doc_id))
+
+    def named(self, chunk_ids: Sequence[str]) -> dict[str, Chunk]:
+        """Those of the chunks that are there, by id."""
+        return self._pool.read(lambda connection: read.named(connection, self._number, chunk_ids))
+
+    def latest(self, channel: str, k: int) -> list[Chunk]:
+        """The k chunks of a channel that were added last, the last one at the end."""
+        return self._pool.read(lambda connection: read.latest(connection, self._number, channel, k))
+
+    def vectors(self, chunk_ids: Sequence[str]) -> dict[str, Vector]:
+        """The vectors of those of the chunks that are there."""
+        return self._pool.read(lambda connection: read.vectors(connection, self._number, chunk_ids))
+
+    def nearest(
+        self, vector: Vector, k: int, where: Filter = EVERYTHING, *, mode: Mode = "ann", breadth: int | None = None
+    ) -> list[Hit]:
+        """The k chunks of greatest cosine, best first, equal ones by id; the score is the cosine."""
+        sound = checks.row(vector, self._dim)
+        conditions = sieve.conditions(required(where), where)
+        search = Search(near.CHUNKS, self._number, sound, k, conditions)
+
+        def find(connection: Connection) -> list[tuple[Row, float]]:
+            state = graph.state(connection, self._number)
+            if not state.chunks:
+                return []
+            few = sieve.few(connection, self._number, where, self._config.exact_below)
+            large = state.over_chunks and state.chunks >= self._config.exact_below
+            if mode == "ann" and large and not few:
+                found = near.by_graph(connection, search, breadth, iterates=self._known.iterates)
+                if found is not None:
+                    return found
+            return near.exact(connection, search, few)
+
+        return self._hits(find) if k > 0 and not sieve.is_closed(where) else []
+
+    def nearest_documents(self, vector: Vector, k: int, where: Filter = EVERYTHING) -> list[tuple[str, float]]:
+        """The k documents whose summaries are nearest, with the cosine."""
+        sound = checks.row(vector, self._dim)
+        groups = asked_of_documents(where)
+        search = Search(near.DOCUMENTS, self._number, sound, k, sieve.conditions(groups))
+
+        def find(connection: Connection) -> list[tuple[Row, float]]:
+            state = graph.state(connection, self._number)
+            if state.over_summaries and state.documents >= self._config.exact_below:
+                found = near.by_graph(connection, search, None, iterates=self._known.iterates)
+                if found is not None:
+                    return found
+            return near.exact(connection, search, None)
+
+        found = self._pool.read(find if k > 0 and all(groups) else _nothing)
+        return [(columns[0], score) for columns, score in found]
+
+    def matching(self, terms: Terms, k: int, where: Filter = EVERYTHING) -> list[Hit]:
+        """The k chunks of greatest BM25 score among those with any of the terms, best first, equal ones by id."""
+        asked = words.pack(terms)
+        conditions = sieve.conditions(required(where), where)
+
+        def find(connection: Connection) -> list[tuple[Row, float]]:
+            few = sieve.few(connection, self._number, where, self._config.exact_below)
+            return lexical.matching(connection, self._number, asked, k, conditions, few)
+
+        return self._hits(find) if k > 0 and len(asked.hashes) and not sieve.is_closed(where) else []
+
+    def facts(self) -> Facts:
+        """Counts, the embedder, and a number that grows with every change; the bytes are its share of the tables."""
+        state = self._pool.read(lambda connection: graph.state(connection, self._number))
+        size = self._pool.read(lambda connection: read.size(connection, state.chunks))
+        large = state.over_chunks and state.chunks >= self._config.exact_below
+        index = "pgvector HNSW, half precision" if large else "exact, in PostgreSQL"
+        return Facts(state.documents, state.chunks, self._embedder, self._dim, state.change, index, size)
+
+    def change(self) -> int:
+        """The number of the last change."""
+        found = self._pool.ask("SELECT change FROM collections WHERE number = %s", (self._number,))
+        return int(found[0][0]) if found else 0
+
+    def flush(self) -> None:
+        """Returns when the graphs that are due are built; what was put is safe on the server's disk anyway."""
+        state = self._pool.read(lambda connection: graph.state(connection, self._number))
+        wanted = [("signals", state.chunks, state.over_chunks), ("summaries", state.documents, state.over_summaries)]
+        due = [(table, many) for table, many, is_there in wanted if many >= self._config.exact_below and not is_there]
+        if due and self._dim <= graph.WIDEST:
+            with trouble.failing(self._pool.place), self._pool.apart() as connection:
+                for table, many in due:
+                    graph.build(connection, table, self._number, self._dim, many)
+
+    def close(self) -> None:
+        """Closes all connections; a closed store raises when it is used."""
+        self._pool.close()
+
+    def _hits(self, find: Callable[[Connection], list[tuple[Row, float]]]) -> list[Hit]:
+        return [Hit(codec.chunk(columns), score) for columns, score in self._pool.read(find)]
+
+
+def _nothing(connection: Connection) -> list[tuple[Row, float]]:  # noqa: ARG001
+    return []

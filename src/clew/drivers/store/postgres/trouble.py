@@ -1,0 +1,92 @@
+"""What PostgreSQL says, in our own words: what is wrong and what to do next, and never a password."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+from psycopg import errors
+from psycopg.conninfo import conninfo_to_dict
+from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
+
+from clew.core.errors import DriverFailed, SettingsError
+
+_ADVICE: dict[type[psycopg.Error], str] = {
+    errors.DiskFull: "the server's disk is full; make room and try again, nothing was half written",
+    errors.OutOfMemory: "the server has no memory left; try again, with fewer programs at once",
+    errors.TooManyConnections: "the server takes no more connections; close some, or raise its max_connections",
+    errors.InsufficientPrivilege: "the role may not do this; connect as the owner of the tables, or grant it what"
+    " app_role.sql lists",
+    errors.ReadOnlySqlTransaction: "the server only reads (a standby, or set read-only); connect to the primary",
+    errors.DeadlockDetected: "two programs waited for each other, and this one gave way; try again",
+    errors.LockNotAvailable: "another program holds what this one needs; try again when it is done",
+    errors.QueryCanceled: "the statement was stopped (statement_timeout, or an administrator); try again, or raise it",
+    errors.UniqueViolation: "a chunk id is given twice, or is taken by another document; nothing was stored",
+    errors.ForeignKeyViolation: "the collection or document was removed meanwhile; open it again",
+    errors.UndefinedTable: "a table of Clew is missing; put back the schema clew from a copy, or drop it and add the"
+    " sources again",
+    errors.InvalidPassword: "the password is wrong, or none was given; check the address",
+    errors.InvalidCatalogName: "there is no such database; make it with createdb",
+    errors.ProgramLimitExceeded: "an id is too long for the server to index (about 2,700 bytes); give a shorter one",
+}
+_SAID = {  # a connection that fails has no code, only words
+    "password authentication failed": _ADVICE[errors.InvalidPassword],
+    "no password supplied": _ADVICE[errors.InvalidPassword],
+    "does not exist": "there is no such database or role; make it with createdb or createuser",
+    "too many": _ADVICE[errors.TooManyConnections],
+    "no pg_hba.conf entry": "the server takes no connections from here; an administrator allows them in pg_hba.conf",
+    "could not translate host": "there is no host of that name; check the address",
+    "ssl": "the server and this program do not agree on encryption; check sslmode in the address",
+}
+UNREACHABLE = (
+    "the server cannot be reached, or has closed the connection; check that it runs and the address, and try again"
+)
+
+
+class Unsure(psycopg.OperationalError):
+    """The connection was lost while a change was sealed."""
+
+
+def place(url: str) -> str:
+    """The address without its password, for messages."""
+    try:
+        known = conninfo_to_dict(url)
+    except psycopg.Error:  # its words may hold the password
+        raise SettingsError(
+            "the address of the database cannot be read; it must look like postgresql://user:password@host:5432/name, "
+            "with special characters in the password percent-encoded"
+        ) from None
+    host = str(known.get("host") or "localhost")
+    user, port = (f"{known['user']}@" if known.get("user") else ""), (f":{known['port']}" if known.get("port") else "")
+    name = known.get("dbname") or known.get("user") or ""
+    where = f"{user}{host}{port}" if not host.startswith("/") else f"{user}[{host}]"
+    return f"postgresql://{where}/{name}"
+
+
+@contextmanager
+def failing(where: str) -> Iterator[None]:
+    """Turns every error of the server or of the way to it into a DriverFailed that says what to do."""
+    try:
+        yield
+    except (psycopg.Error, UnicodeEncodeError) as error:
+        said = str(error).strip().split("\n")[0]
+        raise DriverFailed(f"{where}: {_advice(error)} ({said})") from error
+
+
+def _advice(error: Exception) -> str:
+    for kind, advice in _ADVICE.items():
+        if isinstance(error, kind):
+            return advice
+    said = str(error).lower()
+    if isinstance(error, UnicodeEncodeError):
+        return 'a text holds half of a character pair, which cannot be stored; decode it with errors="replace"'
+    if isinstance(error, psycopg.DataError) and "nul" in said:
+        return "a text holds a NUL character, which PostgreSQL cannot keep; remove it from the source"
+    if isinstance(error, Unsure):
+        return "the connection was lost while a change was sealed, so it may be stored or not; look, then try again"
+    if isinstance(error, PoolClosed):
+        return "the store is closed; open it again"
+    if isinstance(error, (PoolTimeout, TooManyRequests)):
+        return "all connections of this program have been busy for too long; ask less at once"
+    if isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
+        return next((advice for words, advice in _SAID.items() if words in said), UNREACHABLE)
+    return "the database failed; try again, and read the server's log if it fails again"

@@ -155,8 +155,10 @@ def test_every_command_has_json_and_a_help() -> None:
     from typer.main import get_command
 
     commands = get_command(app).commands  # type: ignore[attr-defined]
-    assert set(commands) == {*COMMANDS, "config"}
-    for command in [*(commands[name] for name in COMMANDS), *commands["config"].commands.values()]:
+    groups = ("citations", "config")
+    assert set(commands) == {*COMMANDS, *groups}
+    inside = [command for name in groups for command in commands[name].commands.values()]
+    for command in [*(commands[name] for name in COMMANDS), *inside]:
         assert command.help
         assert any("--json" in param.opts for param in command.params), command.name
         assert all(getattr(param, "help", None) for param in command.params), command.name

@@ -60,6 +60,11 @@ def written(messages: Sequence[Message], *, at: int, known: dict[str, int]) -> t
     return "".join(texts), tuple(sections)
 
 
+def is_thread(document: Document) -> bool:
+    """Whether a document is a conversation whose sections are messages, not one that a program wrote as plain text."""
+    return document.kind == KIND and bool(document.sections) and all(section.id for section in document.sections)
+
+
 def messages_in(document: Document) -> list[Message]:
     """The messages of a thread's document, in order."""
     channel = str(document.meta.get("channel", ""))

@@ -15,6 +15,7 @@ from clew.index.read import read
 from clew.index.read.address import uri_of
 from clew.query import cite, why
 from clew.query.find import asked_query
+from clew.query.format import RENDERERS
 from clew.query.rows import Table
 from clew.query.why import Attempt
 
@@ -79,7 +80,8 @@ class Explaining(Reading):
                     )
                 found = self.context(asked, strategy=name, where=wider, history=history, settings=tried)
             step = trace.find("search")
-            return Attempt([hit for hit in (step.kept or ()) if isinstance(hit, Hit)] if step else [], trace, found)
+            hits = [hit for hit in (step.kept or ()) if isinstance(hit, Hit)] if step else []
+            return Attempt(hits, trace, found, RENDERERS[tried.context.render].shows)
 
         try:
             document, chunks = self._target(target)

@@ -17,7 +17,7 @@ from clew.core.parallel import ahead
 from clew.core.protocols import Embedder, Store
 from clew.core.report import Failure, Progress, Report, Watcher
 from clew.core.text import terms
-from clew.core.thread import KIND
+from clew.core.thread import is_thread
 from clew.core.types import Matrix, Vector
 from clew.index.take import Recipe, Source, Taken, Unchanged, taken
 
@@ -139,9 +139,9 @@ def _store_waiting(store: Store, recipe: Recipe, work: _Work) -> None:
 
 def _unchanged(again: Sequence[Taken], store: Store) -> list[str]:
     """The chunks that are embedded as they were; a page's chunk is named by what is embedded, a message by itself."""
-    talk = [chunk for each in again if each.document.kind == KIND for chunk in each.chunks]
+    talk = [chunk for each in again if is_thread(each.document) for chunk in each.chunks]
     stored = store.named([chunk.id for chunk in talk]) if talk else {}
-    pages = [chunk.id for each in again if each.document.kind != KIND for chunk in each.chunks]
+    pages = [chunk.id for each in again if not is_thread(each.document) for chunk in each.chunks]
     return pages + [c.id for c in talk if c.id in stored and stored[c.id].embed_text == c.embed_text]
 
 

@@ -12,7 +12,7 @@ from clew.core.errors import ClewError, DriverMissing, SourceError
 from clew.core.ids import digest
 from clew.core.protocols import Chunker, Embedder, Enricher, Store
 from clew.core.report import Failure
-from clew.core.thread import KIND
+from clew.core.thread import KIND, is_thread
 from clew.core.types import Chunk, Document, DocumentRecord, Filter
 
 LOOK_UP = 64  # sources whose records are fetched together
@@ -103,7 +103,7 @@ def _take(source: Source, record: DocumentRecord | None, recipe: Recipe) -> Outc
         raise
     except Exception as error:  # a reader met what its author did not foresee: that is no reason to stop the others
         return Failure(source.uri, f"cannot be read: {type(error).__name__}: {error}")
-    page = document.kind != KIND  # a message says before itself what it answers, and a thread is summed up on demand
+    page = not is_thread(document)  # a message says before itself what it answers, and a thread is summed up on demand
     if recipe.enrich is not None and page:
         chunks = recipe.enrich(document, chunks)
     summary = document.summary or (recipe.summarise(document) if recipe.summarise is not None and page else "")

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from clew.surface import documents, questions
+from clew.surface import documents, questions, reasons
 from clew.surface import options as o
 from clew.surface.exits import TABLE, USAGE, Door
 from clew.surface.program import Program, called, log_until_closed
@@ -21,7 +21,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "read": documents.read,
     "search": questions.search,
     "context": questions.context,
-    "explain": questions.explain,
+    "explain": reasons.explain,
+    "why_not": reasons.why_not,
     "status": documents.status,
     "backfill": documents.backfill,
 }
@@ -47,6 +48,11 @@ for name, command in COMMANDS.items():
     app.command(name)(command)
 config_app = typer.Typer()
 app.add_typer(config_app, name="config")
+
+
+citations_app = typer.Typer()
+citations_app.command("check")(reasons.check)
+app.add_typer(citations_app, name="citations")
 
 
 def main() -> None:
@@ -83,6 +89,11 @@ def program(
     if verbose:
         log_until_closed(ctx)
     ctx.obj = Program(path, collection, config, embedder, llm)
+
+
+@citations_app.callback()
+def citations() -> None:
+    """Check the citations of past answers."""
 
 
 @config_app.callback()

@@ -49,6 +49,9 @@ MinSimilarity = Annotated[
     float | None, typer.Option("--min-similarity", metavar="X", help="The least cosine that counts as found.")
 ]
 Tokens = Annotated[int | None, typer.Option("--tokens", metavar="N", help="The most tokens the context may have.")]
+Render = Annotated[
+    str | None, typer.Option("--render", metavar="NAME", help="How it is written: numbered, knowledge_base, …")
+]
 
 Kinds = Annotated[
     list[str] | None,

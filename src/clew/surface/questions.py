@@ -1,4 +1,4 @@
-"""The commands that answer a question: search, context, explain. Each calls one verb and prints what comes back."""
+"""The commands that answer a question: search and context. Each calls one verb and prints what comes back."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +35,7 @@ def search(
     from clew.surface import render, shapes
 
     asked = o.Wanted(kind, document, channel, author, since, until, meta)
-    with opened(ctx, _flags(mode, depth, min_similarity)) as engine:
+    with opened(ctx, flags(mode, depth, min_similarity)) as engine:
         where = asked.where(lambda name: engine.read(name).id)
         with record("search") as trace:
             hits = engine.search(query, k=k, strategy=strategy, where=where)
@@ -54,6 +54,7 @@ def context(
     *,
     query: o.Question,
     tokens: o.Tokens = None,
+    how: o.Render = None,
     k: o.K = None,
     strategy: o.Strategy = None,
     mode: o.Mode = None,
@@ -73,48 +74,18 @@ def context(
     from clew.surface import render, shapes
 
     asked = o.Wanted(kind, document, channel, author, since, until, meta)
-    with opened(ctx, _flags(mode, depth, min_similarity)) as engine:
+    with opened(ctx, flags(mode, depth, min_similarity)) as engine:
         where = asked.where(lambda name: engine.read(name).id)
         with record("context") as trace:
-            found = engine.context(query, tokens=tokens, k=k, strategy=strategy, where=where)
+            found = engine.context(query, tokens=tokens, k=k, strategy=strategy, where=where, render=how)
     if as_json:
         render.put_json(shapes.context(found, traced=trace))
     else:
         render.put_context(found)
 
 
-def explain(
-    ctx: typer.Context,
-    *,
-    query: o.Question,
-    k: o.K = None,
-    strategy: o.Strategy = None,
-    mode: o.Mode = None,
-    depth: o.Depth = None,
-    min_similarity: o.MinSimilarity = None,
-    kind: o.Kinds = None,
-    document: o.Documents = None,
-    channel: o.Channels = None,
-    author: o.Authors = None,
-    since: o.Since = None,
-    until: o.Until = None,
-    meta: o.Metas = None,
-    as_json: o.Json = False,
-) -> None:
-    """Show how a search comes to its hits: stages, counts, times and scores."""
-    from clew.surface import render, shapes
-
-    asked = o.Wanted(kind, document, channel, author, since, until, meta)
-    with opened(ctx, _flags(mode, depth, min_similarity)) as engine:
-        where = asked.where(lambda name: engine.read(name).id)
-        explanation = engine.explain(query, k=k, strategy=strategy, where=where)
-    if as_json:
-        render.put_json(shapes.explanation(explanation))
-    else:
-        render.put((str(explanation), ""))
-
-
-def _flags(mode: str | None, depth: int | None, min_similarity: float | None) -> dict[str, Any]:
+def flags(mode: str | None, depth: int | None, min_similarity: float | None) -> dict[str, Any]:
+    """The settings that the options of a search stand for."""
     return {"search.mode": mode, "search.depth": depth, "search.min_similarity": min_similarity}
 
 

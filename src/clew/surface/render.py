@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from clew.core.cite import Checked
 from clew.core.report import Report
 from clew.core.text import terms
 from clew.core.types import Context, DocumentRecord, Hit
@@ -16,6 +17,7 @@ from clew.surface.progress import duration
 Span = tuple[str, str]  # words and their style
 _CONTROL = {code: "\ufffd" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 _WORD = re.compile(r"\w+(?:[.'’-]\w+)*")
+_QUOTE = 80  # characters of a quote that are shown
 _WIDTH = 100  # of a line where there is no terminal
 
 
@@ -112,6 +114,20 @@ def put_context(context: Context) -> None:
     passages = f"{len(context.passages)} passage{'s' if len(context.passages) != 1 else ''}"
     said = f"{passages}, {context.tokens} tokens, {len(context.dropped)} dropped"
     put((f"nothing found: {context.reason}" if not context.passages and context.reason else said, "dim"), err=True)
+
+
+def put_checks(answers: Sequence[tuple[str, Sequence[Checked]]]) -> None:
+    """Each answer with the citations that no longer stand; the count in the end."""
+    fallen = 0
+    for name, checked in answers:
+        lost = [one for one in checked if one.standing != "stands"]
+        fallen += bool(lost)
+        for one in lost:
+            place = one.citation.uri or one.citation.title or one.citation.document
+            quote = " ".join(one.citation.quote.split())
+            short = quote if len(quote) <= _QUOTE else f"{quote[:_QUOTE]}…"
+            put((f"{one.standing}: ", "yellow"), (name, "bold"), (f"  {place}  {short!r}", ""))
+    put((f"{len(answers) - fallen} of {len(answers)} answers stand", "" if not fallen else "yellow"))
 
 
 def put_pairs(shape: Mapping[str, Any]) -> None:

@@ -3,9 +3,11 @@
 import json
 import math
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import fields
 from datetime import date
 from typing import Any
 
+from clew.core.cite import Checked, Citation
 from clew.core.report import Plan, Report
 from clew.core.trace import Trace
 from clew.core.types import (
@@ -17,6 +19,7 @@ from clew.core.types import (
     Hit,
     MergedChunk,
 )
+from clew.core.why import WhyNot
 from clew.surface.settings import Invocation, masked, show
 
 Shape = dict[str, Any]
@@ -188,8 +191,37 @@ def context(of: Context, *, traced: Trace) -> Shape:
         "documents": [record(one) for one in of.documents],
         "dropped": [{**_passage(one.passage), "reason": one.reason, "tokens": one.tokens} for one in of.dropped],
         "reason": of.reason,
+        "citations": [citation(one) for one in of.citations],
+        "numbers": of.numbers,
         "trace": trace(traced),
     }
+
+
+def citation(of: Citation) -> Shape:
+    """Where a quote stands."""
+    return {field.name: getattr(of, field.name) for field in fields(of)}
+
+
+def checks(of: Sequence[tuple[str, Sequence[Checked]]]) -> Shape:
+    """Past answers, each with how its citations stand."""
+    return {
+        "answers": [
+            {
+                "question": name,
+                "stands": all(one.standing == "stands" for one in checked),
+                "citations": [
+                    {**citation(one.citation), "standing": one.standing, "now": one.start} for one in checked
+                ],
+            }
+            for name, checked in of
+        ]
+    }
+
+
+def why_not(of: WhyNot) -> Shape:
+    """What became of something that was not found."""
+    fix = {"setting": of.fix.setting, "value": of.fix.value, "before": of.fix.before} if of.fix else None
+    return {"query": of.query, "target": of.target, "stage": of.stage, "reason": of.reason, "fix": fix}
 
 
 def _passage(of: MergedChunk) -> Shape:

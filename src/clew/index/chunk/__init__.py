@@ -5,7 +5,7 @@ from functools import partial
 
 from clew.core.protocols import Chunker
 from clew.core.settings import ConversationConfig, IngestionConfig, ThreadConfig
-from clew.core.thread import KIND
+from clew.core.thread import is_thread
 from clew.core.types import Chunk, Document
 from clew.index.chunk.atoms import Count
 from clew.index.chunk.messages import messages
@@ -21,7 +21,7 @@ def chunker(config: IngestionConfig, count: Count, threads: ThreadConfig = Threa
     talk = messages(config, threads, count)
 
     def chunk(document: Document) -> list[Chunk]:
-        return talk(document) if document.kind == KIND else pages(document)
+        return talk(document) if is_thread(document) else pages(document)
 
     return chunk
 

@@ -13,6 +13,7 @@ from clew.query.why.fix import smallest, without_conditions
 # Rankings that stand side by side: what one of them lacks may still come from the other.
 BESIDE = frozenset({"semantic", "lexical", "chunks", "query", "reflect", "fused"})
 RANKINGS = ("semantic", "lexical")
+_SEEN = 40  # characters from its middle on by which a chunk is known to be shown
 ANYTHING = -1.0  # a cosine that everything has
 
 
@@ -23,12 +24,23 @@ class Attempt:
     hits: Sequence[Hit]
     trace: Trace
     context: Context | None = None
+    shows: int | None = None  # characters of a passage that are written (None: all)
 
     def has(self, wanted: Set[str]) -> bool:
         """Whether any of the wanted chunks is in what the asker gets."""
         if self.context is None:
             return any(hit.chunk.id in wanted for hit in self.hits)
-        return any(hit.chunk.id in wanted for passage in self.context.passages for hit in passage.chunks)
+        return self.passage(wanted) is not None
+
+    def passage(self, wanted: Set[str]) -> int | None:
+        """The number of the passage that shows one of the wanted chunks."""
+        for number, passage in enumerate(self.context.passages if self.context else (), 1):
+            shown = passage.text[: self.shows]
+            for hit in passage.chunks:
+                middle = hit.chunk.text[len(hit.chunk.text) // 2 :][:_SEEN]
+                if hit.chunk.id in wanted and (self.shows is None or middle in shown):
+                    return number
+        return None
 
     def steps(self) -> list[Trace]:
         """The steps in the order in which they ended."""
@@ -103,9 +115,7 @@ def _placed(attempt: Attempt, wanted: Set[str]) -> str:
     if attempt.context is None:
         rank = next(rank for rank, hit in enumerate(attempt.hits, 1) if hit.chunk.id in wanted)
         return f"it is hit {rank} of {len(attempt.hits)}"
-    passages = attempt.context.passages
-    number = next(n for n, passage in enumerate(passages, 1) if any(hit.chunk.id in wanted for hit in passage.chunks))
-    return f"it is in passage {number} of {len(passages)}"
+    return f"it is in passage {attempt.passage(wanted)} of {len(attempt.context.passages)}"
 
 
 def _lost(attempt: Attempt, wanted: Set[str], run: Run, settings: Settings, where: Filter) -> tuple[Stage, str]:
@@ -148,7 +158,7 @@ def _left_out(context: Context, wanted: Set[str]) -> tuple[Stage, str]:
         if any(hit.chunk.id in wanted for hit in left.passage.chunks):
             stage: Stage = "budget" if left.reason == "budget" else "merge"
             return stage, f"it was found and left out of the context: {left.reason} ({left.tokens} tokens)"
-    return "merge", "it was found, and another passage stands for it in the context"
+    return "merge", "it was found and joined to others, and the passage is not shown as far as it stands"
 
 
 def _never_seen(wanted: Set[str], run: Run, settings: Settings, where: Filter) -> tuple[Stage, str]:

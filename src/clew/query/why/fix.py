@@ -51,7 +51,11 @@ KNOBS: dict[Stage, tuple[Knob, ...]] = {
         Knob("conversation.dedup_strategy", ("document", "none")),
     ),
     "diversity": (*_more("k"), Knob("conversation.mmr", (1.0, None)), Knob("conversation.order", ("score",))),
-    "merge": (Knob("context.grow", ("none",)), *_more("k")),
+    "merge": (
+        Knob("merger.max_merged_size", tuple(int(100_000 / 1.1**n) for n in range(100)), up=False),
+        Knob("merger.require_adjacent", (True,)),
+        Knob("context.render", ("numbered",)),
+    ),
     "budget": (
         Knob("context.tokens", tuple(int(10 * 1.05**n) for n in range(240)), up=True),
         Knob("context.cut", (True,)),

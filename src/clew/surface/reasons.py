@@ -1,0 +1,97 @@
+"""The commands that say why: explain, why_not, and whether past citations still stand."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from clew.surface import options as o
+from clew.surface.program import opened
+from clew.surface.questions import flags
+
+Answers = Annotated[
+    Path, typer.Argument(metavar="FILE", help="What `context --json` or `ask --json` printed, one or more objects.")
+]
+Target = Annotated[
+    str, typer.Argument(metavar="TARGET", help="A document, chunk or message that was not found, by id, uri or path.")
+]
+
+
+def explain(
+    ctx: typer.Context,
+    *,
+    query: o.Question,
+    k: o.K = None,
+    strategy: o.Strategy = None,
+    mode: o.Mode = None,
+    depth: o.Depth = None,
+    min_similarity: o.MinSimilarity = None,
+    kind: o.Kinds = None,
+    document: o.Documents = None,
+    channel: o.Channels = None,
+    author: o.Authors = None,
+    since: o.Since = None,
+    until: o.Until = None,
+    meta: o.Metas = None,
+    as_json: o.Json = False,
+) -> None:
+    """Show how a search comes to its hits: stages, counts, times and scores."""
+    from clew.surface import render, shapes
+
+    asked = o.Wanted(kind, document, channel, author, since, until, meta)
+    with opened(ctx, flags(mode, depth, min_similarity)) as engine:
+        where = asked.where(lambda name: engine.read(name).id)
+        explanation = engine.explain(query, k=k, strategy=strategy, where=where)
+    if as_json:
+        render.put_json(shapes.explanation(explanation))
+    else:
+        render.put((str(explanation), ""))
+
+
+def why_not(
+    ctx: typer.Context,
+    *,
+    query: o.Question,
+    target: Target,
+    tokens: o.Tokens = None,
+    k: o.K = None,
+    strategy: o.Strategy = None,
+    mode: o.Mode = None,
+    depth: o.Depth = None,
+    min_similarity: o.MinSimilarity = None,
+    kind: o.Kinds = None,
+    document: o.Documents = None,
+    channel: o.Channels = None,
+    author: o.Authors = None,
+    since: o.Since = None,
+    until: o.Until = None,
+    meta: o.Metas = None,
+    as_json: o.Json = False,
+) -> None:
+    """Say which stage lost something that was not found, and the smallest setting that brings it back.
+
+    With --tokens it is asked of the context of so many tokens, else of the search.
+    """
+    from clew.surface import render, shapes
+
+    asked = o.Wanted(kind, document, channel, author, since, until, meta)
+    with opened(ctx, flags(mode, depth, min_similarity)) as engine:
+        where = asked.where(lambda name: engine.read(name).id)
+        found = engine.why_not(query, target, k=k, tokens=tokens, strategy=strategy, where=where)
+    if as_json:
+        render.put_json(shapes.why_not(found))
+    else:
+        render.put_text(str(found))
+
+
+def check(ctx: typer.Context, *, file: Answers, as_json: o.Json = False) -> None:
+    """List which past answers no longer stand, because what they cite has moved, changed or gone."""
+    from clew.surface import cited, render, shapes
+
+    answers = cited.answers(file)
+    with opened(ctx) as engine:
+        checked = [(name, engine.check(citations)) for name, citations in answers]
+    if as_json:
+        render.put_json(shapes.checks(checked))
+    else:
+        render.put_checks(checked)

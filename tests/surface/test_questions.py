@@ -179,7 +179,18 @@ def test_context_is_the_text_alone(clew: "Clew") -> None:
     assert done.out.rstrip("\n") == shape["text"].rstrip("\n") != ""
     said = f"{len(shape['passages'])} passages, {shape['tokens']} tokens, {len(shape['dropped'])} dropped\n"
     assert done.err.replace("passage,", "passages,") == said
-    assert list(shape) == ["query", "text", "tokens", "passages", "documents", "dropped", "reason", "trace"]
+    assert list(shape) == [
+        "query",
+        "text",
+        "tokens",
+        "passages",
+        "documents",
+        "dropped",
+        "reason",
+        "citations",
+        "numbers",
+        "trace",
+    ]
     assert list(shape["passages"][0]) == ["source", "headings", "text", "similarity", "spans", "chunks"]
 
 

@@ -11,20 +11,20 @@ QUERY = "who rotates the keys?"
 
 
 def test_why_not_names_the_stage_and_the_setting(clew: "Clew") -> None:
-    done = clew("why_not", QUERY, "pages/lunch.md", "-k", "1")
+    done = clew("why_not", QUERY, "pages/vault.md", "-k", "1")
     assert done.code == 0
-    assert done.out.startswith("pages/lunch.md: ")
+    assert done.out.startswith("pages/vault.md: ")
     assert "it would be found with search.k = " in done.out
-    shape = clew("why_not", QUERY, "pages/lunch.md", "-k", "1", "--json").json
+    shape = clew("why_not", QUERY, "pages/vault.md", "-k", "1", "--json").json
     assert list(shape) == ["query", "target", "stage", "reason", "fix"]
     assert shape["stage"] in ("depth", "fusion")
     value = shape["fix"]["value"]
-    assert clew("why_not", QUERY, "pages/lunch.md", "-k", str(value), "--json").json["stage"] == "found"
-    assert clew("why_not", QUERY, "pages/lunch.md", "-k", str(value - 1), "--json").json["stage"] != "found"
+    assert clew("why_not", QUERY, "pages/vault.md", "-k", str(value), "--json").json["stage"] == "found"
+    assert clew("why_not", QUERY, "pages/vault.md", "-k", str(value - 1), "--json").json["stage"] != "found"
 
 
 def test_why_not_of_a_context(clew: "Clew") -> None:
-    tight = clew("why_not", QUERY, "pages/lunch.md", "--tokens", "30", "--json").json
+    tight = clew("why_not", QUERY, "pages/vault.md", "--tokens", "30", "--json").json
     assert tight["stage"] == "budget"
     assert tight["fix"]["setting"] == "context.tokens"
 

@@ -18,7 +18,7 @@ from clew.index.chats import may_be_chat, thread_sources
 from clew.index.plan import Estimating, plan
 from clew.index.read import read
 from clew.index.read.address import uri_of
-from clew.index.read.chat import export_of
+from clew.index.read.chat import Export, export_of
 from clew.index.read.files import find
 from clew.index.read.given import prepared
 from clew.index.read.source import stamp
@@ -150,7 +150,7 @@ def _total(places: Sequence[str | Path]) -> int | None:
     """How many documents will be read; None where a chat is among them, whose threads are not counted before."""
     count = sum(1 for place in places if is_web(place))
     for path in find([Path(place) for place in places if not is_web(place)]):
-        if isinstance(path, Path) and may_be_chat(path):
+        if isinstance(path, Path) and may_be_chat(path) and _export(path):
             return None
         count += 1
     return count
@@ -166,8 +166,19 @@ def _sources(
     for path in find([Path(place) for place in places if not is_web(place)]):
         if isinstance(path, SourceError):
             yield path
-        elif may_be_chat(path) and (export := export_of(path)):
-            yield from thread_sources(export, desk.settings.threads, notes)
+        elif may_be_chat(path) and (export := _export(path)):
+            if isinstance(export, SourceError):
+                yield export
+            else:
+                yield from thread_sources(export, desk.settings.threads, notes)
         else:
             uri = uri_of(path, desk.root)
             yield Source(document_id(uri), uri, partial(read, path, uri=uri, max_bytes=limit), stamp(path))
+
+
+def _export(path: Path) -> Export | SourceError | None:
+    """The chat export at a path, or what is wrong with it."""
+    try:
+        return export_of(path)
+    except SourceError as error:
+        return error

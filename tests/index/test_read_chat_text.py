@@ -162,8 +162,15 @@ def test_logs_and_other_texts_are_no_chat(tmp_path: Path) -> None:
     ):
         path.write_text(text)
         assert export_of(path) is None, text
+
+
+def test_a_chat_in_another_encoding_says_how_to_save_it(tmp_path: Path) -> None:
+    path = tmp_path / "chat.txt"
     path.write_bytes(b"31/12/2023, 21:41 - Ann: caf\xe9\n")
-    assert export_of(path) is None
+    with pytest.raises(SourceError, match="is not UTF-8 text; save it as UTF-8"):
+        channels(export(path, "whatsapp"))
+    path.write_bytes("31/12/2023, 21:41 - Ann: café\n".encode("utf-16"))
+    assert channels(export(path, "whatsapp"))["chat"][0].text == "café"
 
 
 def test_a_chat_of_nothing_but_notices_says_so(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def discord(parts: Sequence[Part], notes: Notes) -> Iterator[tuple[str, list[Mes
 def _head(part: Part) -> dict[str, Any]:
     """What stands before the messages of a file: the guild and the channel; empty where it is no such file."""
     head: dict[str, Any] = {}
-    with scanned(part) as scanner:
+    with scanned(part, at_sight=True) as scanner:
         if scanner.peek() != "{":
             return {}
         for key in scanner.fields():

@@ -144,22 +144,13 @@ class Scanner:
 
 
 @contextmanager
-def scanned(part: Part) -> Iterator[Scanner]:
-    """A scanner at the beginning of a part."""
-    with part.text() as file:
+def scanned(part: Part, *, at_sight: bool = False) -> Iterator[Scanner]:
+    """A scanner at the beginning of a part, to read it or only to see what it is."""
+    with part.text(at_sight=at_sight) as file:
         yield Scanner(file, uri=part.uri)
 
 
-def whole(part: Part) -> Any:
-    """The value of a part that is small enough to be held."""
-    with scanned(part) as scanner:
-        return scanner.value()
-
-
 def is_json(part: Part, opening: str) -> bool:
-    """Whether a part begins as an object or an array does; False where it is no text."""
-    try:
-        with scanned(part) as scanner:
-            return scanner.peek() == opening
-    except NotSpelled:
-        return False
+    """Whether a part begins as an object or an array does."""
+    with scanned(part, at_sight=True) as scanner:
+        return scanner.peek() == opening

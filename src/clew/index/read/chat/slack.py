@@ -164,7 +164,7 @@ def _has_days(root: Tree, folder: str) -> bool:
     if day is None or not is_json(day, "["):
         return False
     try:
-        with scanned(day) as scanner:
+        with scanned(day, at_sight=True) as scanner:
             first = next(scanner.rows(), None)
     except NotSpelled:  # cut short in its first entry: that is said when it is read
         return True

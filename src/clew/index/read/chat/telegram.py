@@ -39,7 +39,7 @@ _MEDIA = {"photo": "photo", "file": "file", "contact_information": "contact", "l
 def is_telegram(part: Part) -> bool:
     """Whether a file has the shape of one chat or of an account, seen by its first keys."""
     try:
-        with scanned(part) as scanner:
+        with scanned(part, at_sight=True) as scanner:
             return scanner.peek() == "{" and _is_one(scanner)
     except NotSpelled:
         return False

@@ -38,6 +38,8 @@ _MS = 100_000_000_000  # a larger number counts milliseconds: as seconds it is a
 
 def tidy(text: str) -> str:
     """The text without control characters and halves of characters, its lines ended alike, the ends trimmed."""
+    if text.isprintable():  # as most are: one line without anything odd
+        return text.strip()
     if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     text = _NEWLINE.sub("\n", text).translate(_CONTROLS)

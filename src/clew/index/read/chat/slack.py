@@ -73,11 +73,11 @@ def slack(root: Tree, notes: Notes) -> Iterator[tuple[str, list[Message]]]:
             channels[key if file == "dms.json" else name] = (key, name or key)
     names = Names(users, dict(channels.values()))
     for folder in root.names():
-        key, name = channels.get(folder, (folder, folder))
-        yield name, _channel(root, folder, key=key, name=name, names=names, notes=notes)
+        _, name = channels.get(folder, (folder, folder))
+        yield name, _channel(root, folder, name=name, names=names, notes=notes)
 
 
-def _channel(root: Tree, folder: str, *, key: str, name: str, names: Names, notes: Notes) -> list[Message]:
+def _channel(root: Tree, folder: str, *, name: str, names: Names, notes: Notes) -> list[Message]:
     """The messages of a channel as they stood last: edits applied, what was deleted left out."""
     found: dict[str, Message | None] = {}  # by time stamp; None where it says nothing
     gone: set[str] = set()
@@ -85,7 +85,7 @@ def _channel(root: Tree, folder: str, *, key: str, name: str, names: Names, note
         if _DAY.fullmatch(file):
             with scanned(part) as scanner:
                 for row in scanner.rows():
-                    _place(table(row), found, gone, key=key, name=name, names=names, notes=notes)
+                    _place(table(row), found, gone, name=name, names=names, notes=notes)
     notes.update({DELETED: len(gone)} if gone else {})
     return in_order(message for stamp, message in found.items() if message is not None and stamp not in gone)
 
@@ -95,7 +95,6 @@ def _place(
     found: dict[str, Message | None],
     gone: set[str],
     *,
-    key: str,
     name: str,
     names: Names,
     notes: Notes,
@@ -116,11 +115,11 @@ def _place(
     elif stamp in found and not is_edit:  # a reply that was sent to the channel too stands in both
         notes.note(REPEATED)
     else:
-        found[stamp] = _message(row, stamp, key=key, name=name, names=names, notes=notes)
+        found[stamp] = _message(row, stamp, name=name, names=names, notes=notes)
         notes.note(EDITED, is_edit or "edited" in row)
 
 
-def _message(row: Mapping[str, Any], stamp: str, *, key: str, name: str, names: Names, notes: Notes) -> Message | None:
+def _message(row: Mapping[str, Any], stamp: str, *, name: str, names: Names, notes: Notes) -> Message | None:
     """The message of an entry, None where it says nothing."""
     text = said(row, names)
     if not text:
@@ -133,9 +132,9 @@ def _message(row: Mapping[str, Any], stamp: str, *, key: str, name: str, names: 
         text,
         author=_author(row, names),
         at=at,
-        id=f"{key}/{stamp}",
+        id=f"{name}/{stamp}",
         channel=name,
-        reply_to=f"{key}/{first}" if first and first != stamp else None,
+        reply_to=f"{name}/{first}" if first and first != stamp else None,
         role="bot" if row.get("subtype") == "bot_message" or row.get("bot_id") else "user",
     )
 

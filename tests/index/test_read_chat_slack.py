@@ -85,7 +85,7 @@ def test_a_folder_becomes_messages_by_channel(tmp_path: Path) -> None:
     )
     assert (reply.text, reply.author, reply.reply_to) == ("On it & done", "Bob Ray", first.id)
     assert [third.text, fourth.author] == ["Earlier that day, later in the file", "U9"]
-    assert found["Ann, Bob Ray"][0].id == "D1/1704100100.000100"
+    assert found["Ann, Bob Ray"][0].id == "Ann, Bob Ray/1704100100.000100"
 
 
 @pytest.mark.parametrize("around", ["", "Acme Slack export Jan 1 2024/"])

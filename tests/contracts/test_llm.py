@@ -2,8 +2,9 @@
 
 import asyncio
 import json
+import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -69,7 +70,16 @@ def function_model(speak: Speak) -> LLM:
         except Refuses as refusal:
             raise ModelHTTPError(400, "function", {"message": str(refusal)}) from None
 
-    return ModelLLM.wrap(FunctionModel(answer))
+    async def pieces(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str]:
+        for piece in cut((await answer(messages, info)).text or ""):
+            yield piece
+
+    return ModelLLM.wrap(FunctionModel(answer, stream_function=pieces))
+
+
+def cut(text: str) -> list[str]:
+    """A text in pieces, none of them empty but that of an empty text."""
+    return re.findall(r"(?s).{1,20000}?(?: |$)|.{20000}", text) or [""]
 
 
 @contextmanager
@@ -87,6 +97,9 @@ def served() -> Iterator[tuple[str, list[Speak]]]:
                 text = speakers[int(asked["model"].partition("-")[2])](asked["messages"][-1]["content"])
                 choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
                 tokens = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
+                if asked.get("stream"):
+                    self.send_pieces(text, tokens)
+                    return
                 body = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
                 status, body["usage"] = 200, tokens
             except Refuses as refusal:
@@ -97,6 +110,20 @@ def served() -> Iterator[tuple[str, list[Speak]]]:
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
             self.wfile.write(data)
+
+        def send_pieces(self, text: str, tokens: dict[str, int]) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.send_header("Connection", "close")
+            self.end_headers()
+            events: list[dict[str, Any]] = [{"choices": [{"index": 0, "delta": {"content": p}}]} for p in cut(text)]
+            events.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+            events.append({"choices": [], "usage": tokens})
+            for event in events:
+                head = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+                self.wfile.write(f"data: {json.dumps(head | event)}\n\n".encode())
+            self.wfile.write(b"data: [DONE]\n\n")
+            self.close_connection = True
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
             """Says nothing."""
@@ -258,3 +285,96 @@ def test_many_threads_share_it(make_llm: MakeLLM) -> None:
         thread.join()
     assert wrong == []
     assert llm.usage.calls == 80
+
+
+def test_an_answer_comes_in_pieces_and_is_counted_once(make_llm: MakeLLM) -> None:
+    llm = make_llm(lambda prompt: f"heard {prompt}, and more")
+    pieces = list(llm.stream("first", system="be brief", max_tokens=9, temperature=0.5))
+    assert "".join(pieces) == "heard first, and more"
+    assert len(pieces) > 1
+    assert all(pieces)
+    assert llm.usage.calls == 1
+    assert llm.usage.input_tokens > 0
+    assert llm.usage.output_tokens > 0
+
+
+def test_any_text_comes_in_pieces(make_llm: MakeLLM) -> None:
+    llm = make_llm(lambda prompt: prompt)
+    for text in ("ein Schlüssel für Zoë", "鍵を回す 者は誰か", "🗝️ <b> {x}\n\ndata: no\r\n end", "x" * 50_000):
+        assert "".join(llm.stream(text)) == text
+    assert "".join(make_llm(lambda _: "").stream("anything?")) == ""
+
+
+def test_nothing_is_asked_before_the_first_piece_is_taken(make_llm: MakeLLM) -> None:
+    asked: list[str] = []
+
+    def speak(prompt: str) -> str:
+        asked.append(prompt)
+        return "one two"
+
+    llm = make_llm(speak)
+    with pytest.raises(SettingsError, match="max_tokens is 0"):
+        llm.stream("a", max_tokens=0)
+    pieces = llm.stream("a")
+    assert asked == []
+    assert next(pieces)
+    assert asked == ["a"]
+
+
+def test_whoever_goes_away_has_paid_for_what_came(make_llm: MakeLLM) -> None:
+    llm = make_llm(lambda _: "one two three")
+    pieces = llm.stream("a")
+    assert next(pieces)
+    del pieces
+    assert llm.usage.calls == 1
+    assert llm.usage.input_tokens > 0
+    assert llm.complete("again") == "one two three"
+
+
+def test_a_stream_that_is_refused_raises(make_llm: MakeLLM) -> None:
+    def refuse(prompt: str) -> str:
+        raise Refuses("not in the mood")
+
+    llm = make_llm(refuse)
+    with pytest.raises(DriverFailed, match="not in the mood"):
+        list(llm.stream("please"))
+    assert llm.usage.calls == 0
+
+
+def test_a_stream_does_not_keep_others_waiting(make_llm: MakeLLM) -> None:
+    llm = make_llm(lambda prompt: f"re {prompt}")
+    said = [(piece, llm.complete(piece)) for piece in llm.stream("a b")]
+    assert "".join(piece for piece, _ in said) == "re a b"
+    assert all(answer == f"re {piece}" for piece, answer in said)
+
+
+def test_tokens_are_counted(make_llm: MakeLLM) -> None:
+    llm = make_llm(lambda prompt: prompt)
+    assert llm.count("") == 0
+    assert 0 < llm.count("who rotates the keys?") <= 21
+
+
+def test_an_agent_can_use_it(make_llm: MakeLLM) -> None:
+    agent = pytest.importorskip("pydantic_ai").Agent(
+        make_llm(lambda prompt: f"heard {prompt}").model(), instructions="Be brief."
+    )
+
+    async def main() -> str:
+        async with agent:
+            return str((await agent.run("first")).output)
+
+    assert asyncio.run(main()) == "heard first"
+
+
+def test_an_agent_sees_its_failure_in_our_words(make_llm: MakeLLM) -> None:
+    def refuse(prompt: str) -> str:
+        raise Refuses("not in the mood")
+
+    agent = pytest.importorskip("pydantic_ai").Agent(make_llm(refuse).model())
+
+    async def main() -> None:
+        async with agent:
+            await agent.run("please")
+
+    with pytest.raises(DriverFailed, match="not in the mood"):
+        asyncio.run(main())

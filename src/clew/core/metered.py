@@ -1,10 +1,14 @@
 """Models that pay for what they are asked, and stop before the purse is empty: the same protocols around another."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from clew.core.cost import Purse
 from clew.core.protocols import LLM, Embedder, LLMFailure, Role, Usage
 from clew.core.types import Matrix
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
 
 
 class MeteredEmbedder:
@@ -84,6 +88,29 @@ class MeteredLLM:
             finally:
                 self._settle(reserved, before)
         return answers
+
+    def stream(
+        self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0
+    ) -> Iterator[str]:
+        """The answer in pieces; what it took is paid when it ends, however it does."""
+        pieces = self._llm.stream(prompt, system=system, max_tokens=max_tokens, temperature=temperature)
+        return self._paid(pieces, system + prompt, max_tokens)
+
+    def count(self, text: str) -> int:
+        """How many tokens of the model a text has."""
+        return self._llm.count(text)
+
+    def model(self) -> "Model":
+        """The model itself: an agent keeps to limits of its own."""
+        return self._llm.model()
+
+    def _paid(self, pieces: Iterator[str], asked: str, max_tokens: int) -> Iterator[str]:
+        reserved = self._purse.reserve(self.name, [asked], output=max_tokens)
+        before = self._llm.usage
+        try:
+            yield from pieces
+        finally:
+            self._settle(reserved, before)
 
     def _settle(self, reserved: float, before: Usage) -> None:
         after = self._llm.usage

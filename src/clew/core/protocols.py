@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from clew.core.text import Terms
 from clew.core.types import (
@@ -18,6 +18,9 @@ from clew.core.types import (
     Section,
     Vector,
 )
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
 
 Role = Literal["query", "passage"]
 Mode = Literal["ann", "exact"]
@@ -110,6 +113,21 @@ class LLM(Protocol):
         max_concurrent: int = 5,
     ) -> list[str | LLMFailure]:
         """One answer or failure a prompt, in order, at most so many at once."""
+
+    def stream(
+        self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0
+    ) -> Iterator[str]:
+        """The answer in pieces, as they come; asked when the first is taken.
+
+        An answer that breaks off raises DriverFailed after the pieces that came, and is not asked for again: they
+        are paid for. Until the first piece it is tried again as `complete` is.
+        """
+
+    def count(self, text: str) -> int:
+        """How many tokens of the model a text has; an estimate where the model does not say."""
+
+    def model(self) -> "Model":
+        """The same model for a pydantic-ai agent: as patient, counted alike, its failures DriverFailed too."""
 
 
 class Store(Protocol):

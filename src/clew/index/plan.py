@@ -1,13 +1,17 @@
 """The write path without its costs: what `add` would read, reuse, embed and ask, found out before any call."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from clew.core.cost import Purse
-from clew.core.errors import SourceError
+from clew.core.errors import DriverFailed, SourceError
 from clew.core.protocols import LLM, LLMFailure, Store, Usage
 from clew.core.report import Failure, Plan
 from clew.core.text import estimate_tokens
 from clew.index.take import Recipe, Source, Taken, Unchanged, taken
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
 
 ANSWER = 100  # tokens that a context or a summary usually has
 
@@ -37,6 +41,20 @@ class Estimating:
         return [
             self.complete(prompt, system=system, max_tokens=max_tokens, temperature=temperature) for prompt in prompts
         ]
+
+    def stream(
+        self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0
+    ) -> Iterator[str]:
+        """That word alone."""
+        yield self.complete(prompt, system=system, max_tokens=max_tokens, temperature=temperature)
+
+    def count(self, text: str) -> int:
+        """About how many tokens a text has."""
+        return estimate_tokens(text)
+
+    def model(self) -> "Model":
+        """None: adding runs no agent."""
+        raise DriverFailed(f"{self.name} is only estimated here, and runs no agent")
 
 
 def plan(

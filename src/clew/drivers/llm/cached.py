@@ -1,14 +1,18 @@
 """Answers kept on disk, so that no question is paid for twice."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from clew.core.errors import DriverFailed
 from clew.core.protocols import LLM, LLMFailure, Usage
 from clew.drivers.llm.ask import Ask, asks
 from clew.drivers.llm.kept import Kept, opened
 from clew.drivers.llm.many import Answer, answer_all, attempt
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
 
 
 class CachedLLM:
@@ -82,6 +86,36 @@ class CachedLLM:
         paid = sum(isinstance(answers[ask], str) for ask in new)
         self._count(sum(isinstance(answers[ask], str) for ask in asked) - paid)
         return [answers[ask] for ask in asked]
+
+    def stream(
+        self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0
+    ) -> Iterator[str]:
+        """The kept answer in one piece, or the model's in its own; that one is kept when it is whole."""
+        return self._stream(Ask(prompt, system, max_tokens, temperature))
+
+    def count(self, text: str) -> int:
+        """How many tokens of the model a text has."""
+        return self._llm.count(text)
+
+    def model(self) -> "Model":
+        """The model itself: what an agent does is not kept."""
+        return self._llm.model()
+
+    def _stream(self, ask: Ask) -> Iterator[str]:
+        with opened(self._path) as kept:  # not held while pieces come: whoever takes them may never come back
+            found = self._found(kept, [ask])
+        if ask in found:
+            self._count(1)
+            yield found[ask]
+            return
+        pieces: list[str] = []
+        for piece in self._llm.stream(
+            ask.prompt, system=ask.system, max_tokens=ask.max_tokens, temperature=ask.temperature
+        ):
+            pieces.append(piece)
+            yield piece
+        with opened(self._path) as kept:
+            self._keep(kept, ask, "".join(pieces))
 
     def _found(self, kept: Kept, asked: Sequence[Ask]) -> dict[Ask, str]:
         keys = {ask.key(self.name): ask for ask in asked}

@@ -3,9 +3,10 @@
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from concurrent.futures import wait
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, aclosing
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -51,6 +52,33 @@ class LoopThread:
         except BaseException:
             future.cancel()
             raise
+
+    def iterate(self, items: AsyncGenerator[T, None], *, stopped: Callable[[], bool]) -> Iterator[T]:
+        """What the generator yields, as it comes; whoever goes away, and `stopped`, cancels it."""
+        queue: SimpleQueue[list[T]] = SimpleQueue()  # an empty list is the end
+
+        async def feed() -> None:
+            # In one task and without waiting for the reader, so that a slow one does not hold the connection.
+            async with aclosing(items):
+                async for item in items:
+                    queue.put([item])
+
+        future = asyncio.run_coroutine_threadsafe(feed(), self._loop)
+        future.add_done_callback(lambda _: queue.put([]))
+        try:
+            while True:
+                try:
+                    item = queue.get(timeout=TICK)
+                except Empty:
+                    if stopped():
+                        future.cancel()
+                    continue
+                if not item:
+                    break
+                yield item[0]
+            future.result()
+        finally:
+            future.cancel()
 
     def close(self) -> None:
         """Closes what is held and ends the thread; work under way is cancelled."""

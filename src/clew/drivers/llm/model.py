@@ -4,20 +4,26 @@ import asyncio
 import os
 import threading
 import weakref
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING, TypeVar
 
 from clew.core.errors import DriverFailed, SettingsError
 from clew.core.protocols import LLMFailure, Usage
+from clew.core.text import estimate_tokens
 from clew.drivers.llm.ask import Ask, asks
 from clew.drivers.llm.loop import LoopThread
 from clew.drivers.llm.many import answer_all, attempt, is_over
 from clew.drivers.llm.named import model_named
-from clew.drivers.llm.trouble import Scrubber, Trouble, explained
+from clew.drivers.llm.trouble import HalfAnAnswer, Scrubber, Trouble, explained, pause
 
 if TYPE_CHECKING:
-    from pydantic_ai.messages import ModelResponse
+    from pydantic_ai.messages import ModelRequest, ModelResponse, ModelResponseStreamEvent
     from pydantic_ai.models import Model
+    from pydantic_ai.settings import ModelSettings
+    from pydantic_ai.usage import RequestUsage
+
+T = TypeVar("T")
 
 
 class ModelLLM:
@@ -89,17 +95,52 @@ class ModelLLM:
         asked = asks(prompts, system=system, max_tokens=max_tokens, temperature=temperature)
         return answer_all(asked, lambda ask: attempt(self._complete, ask), max_concurrent=max_concurrent)
 
+    def stream(
+        self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0
+    ) -> Iterator[str]:
+        """The answer in pieces, as they come; `timeout` is for each of them."""
+        return self._stream(Ask(prompt, system, max_tokens, temperature))
+
+    def count(self, text: str) -> int:
+        """About how many tokens a text has: no provider says before it is asked."""
+        return estimate_tokens(text)
+
+    def model(self) -> "Model":
+        """The model with connections of its own, for an agent to enter; its calls count here."""
+        from clew.drivers.llm.lent import Lent
+
+        return Lent(self._build(), timeout=self._timeout, tries=self._tries, explained=self._explained, count=self._add)
+
     def _complete(self, ask: Ask) -> str:
+        return self._tried(lambda: self._once(ask))
+
+    def _stream(self, ask: Ask) -> Iterator[str]:
+        first, rest = self._tried(lambda: self._begun(ask))
+        given = len(first)
+        with closing(rest):
+            try:
+                if first:
+                    yield first
+                for piece in rest:
+                    given += len(piece)
+                    yield piece
+                return
+            except Trouble as trouble:
+                text = str(trouble)
+        raise DriverFailed(f"the answer broke off after {given} characters, which are kept: {text}")
+
+    def _tried(self, once: Callable[[], T]) -> T:
+        """What a try gives, or as many as may be made."""
         import stamina
 
         tries = 0
         try:
             for trial in stamina.retry_context(
-                on=_pause, attempts=self._tries, timeout=None, wait_initial=0.5, wait_max=20.0
+                on=pause, attempts=self._tries, timeout=None, wait_initial=0.5, wait_max=20.0
             ):
                 with trial:
                     tries = trial.num
-                    return self._once(ask)
+                    return once()
         except Trouble as trouble:
             text = str(trouble) if tries == 1 else f"{trouble} (tried {tries} times)"
         raise DriverFailed(text)  # out here, so that no earlier error, which may hold the key, hangs on it
@@ -108,26 +149,76 @@ class ModelLLM:
         try:
             response = self._loop().run(self._request(ask), stopped=is_over)
         except Exception as error:
-            trouble = explained(error, name=self._name, timeout=self._timeout, scrub=self._scrub)
+            trouble = self._explained(error)
         else:
-            used = Usage(1, response.usage.input_tokens, response.usage.output_tokens)
-            with self._lock:
-                self._usage += used
-            return response.text or ""
+            text = response.text or ""
+            self._count(response.usage, ask, text)
+            return text
+        raise trouble
+
+    def _begun(self, ask: Ask) -> tuple[str, Generator[str, None, None]]:
+        """The first piece, empty if there is none, and those that follow."""
+        pieces = self._read(ask)
+        return next(pieces, ""), pieces
+
+    def _read(self, ask: Ask) -> Generator[str, None, None]:
+        given: list[str] = []
+        used: list[RequestUsage] = []  # filled in the other thread, when the answer is whole
+        try:
+            for piece in self._loop().iterate(self._pieces(ask, used), stopped=is_over):
+                given.append(piece)
+                yield piece
+            return
+        except Exception as error:
+            trouble = self._explained(error)
+        finally:
+            if given or used:  # also where it broke off, or whoever read it went away: it is paid for
+                self._count(used[0] if used else None, ask, "".join(given))
         raise trouble
 
     async def _request(self, ask: Ask) -> "ModelResponse":
         from pydantic_ai.direct import model_request
-        from pydantic_ai.messages import ModelRequest, ModelRequestPart, SystemPromptPart, UserPromptPart
+
+        async with asyncio.timeout(self._timeout):  # of the whole: a server that drips never runs into the client's
+            return await model_request(self._model, [_message(ask)], model_settings=self._settings(ask))
+
+    async def _pieces(self, ask: Ask, used: "list[RequestUsage]") -> AsyncGenerator[str, None]:
+        from pydantic_ai.direct import model_request_stream
+
+        now = asyncio.get_running_loop().time
+        settings = self._settings(ask)
+        async with asyncio.timeout(self._timeout) as limit:
+            async with model_request_stream(self._model, [_message(ask)], model_settings=settings) as response:
+                async for event in response:
+                    if piece := _piece(event):
+                        yield piece
+                        limit.reschedule(now() + self._timeout)
+                if self._model.provider is not None and response.finish_reason is None:
+                    raise HalfAnAnswer  # a connection that was closed in the middle may look like an end
+                used.append(response.usage)
+
+    def _settings(self, ask: Ask) -> "ModelSettings":
         from pydantic_ai.settings import ModelSettings
 
         settings = ModelSettings(max_tokens=ask.max_tokens, temperature=ask.temperature)
         if "max_retries" not in self._model.unsupported_settings:
             settings["max_retries"] = 0  # the client's own tries would multiply ours
-        parts: list[ModelRequestPart] = [SystemPromptPart(ask.system)] if ask.system else []
-        parts.append(UserPromptPart(ask.prompt))
-        async with asyncio.timeout(self._timeout):  # of the whole: a server that drips never runs into the client's
-            return await model_request(self._model, [ModelRequest(parts)], model_settings=settings)
+        return settings
+
+    def _explained(self, error: Exception) -> Trouble:
+        return explained(error, name=self._name, timeout=self._timeout, scrub=self._scrub)
+
+    def _count(self, usage: "RequestUsage | None", ask: Ask, answer: str) -> None:
+        """Adds what an answer took: what the provider says, or an estimate where it does not say."""
+        if usage is not None and (usage.input_tokens or usage.output_tokens):
+            used = Usage(1, usage.input_tokens, usage.output_tokens)
+        else:
+            used = Usage(1, self.count(ask.system + ask.prompt), self.count(answer))
+        self._add(used)
+
+    def _add(self, used: Usage) -> None:
+        with self._lock:
+            self._usage += used
 
     def _loop(self) -> LoopThread:
         """The thread that this process's requests run in, started when first needed."""
@@ -140,8 +231,19 @@ class ModelLLM:
             return self._thread
 
 
-def _pause(error: Exception) -> bool | float:
-    """Whether to try again, or the seconds to wait before."""
-    if not isinstance(error, Trouble) or not error.again or is_over():
-        return False
-    return True if error.after is None else error.after
+def _message(ask: Ask) -> "ModelRequest":
+    from pydantic_ai.messages import ModelRequest, ModelRequestPart, SystemPromptPart, UserPromptPart
+
+    parts: list[ModelRequestPart] = [SystemPromptPart(ask.system)] if ask.system else []
+    return ModelRequest([*parts, UserPromptPart(ask.prompt)])
+
+
+def _piece(event: "ModelResponseStreamEvent") -> str:
+    """The text that an event brings."""
+    from pydantic_ai.messages import PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
+
+    if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
+        return event.part.content
+    if isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
+        return event.delta.content_delta
+    return ""

@@ -1,16 +1,22 @@
 """A language model that says what it was told to: for tests, examples and first runs."""
 
+import re
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from clew.core.errors import DriverFailed
 from clew.core.protocols import LLMFailure, Usage
 from clew.drivers.llm.ask import Ask, asks
 from clew.drivers.llm.many import answer_all, attempt
 
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+
 Line = str | DriverFailed
+WORD = re.compile(r"\s*\S+\s*$|\s*\S+|\s+")  # with the space before it, and at the end the space after it
 
 
 class Scripted:
@@ -76,6 +82,25 @@ class Scripted:
         # Lines are dealt before the threads race for them, so the nth prompt gets the nth line.
         jobs = [(ask, self._line()) for ask in asked]
         return answer_all(jobs, lambda job: attempt(self._say, job), max_concurrent=max_concurrent)
+
+    def stream(
+        self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0
+    ) -> Iterator[str]:
+        """The script's answer, word by word."""
+        return self._stream(Ask(prompt, system, max_tokens, temperature))
+
+    def count(self, text: str) -> int:
+        """How many words a text has."""
+        return len(text.split())
+
+    def model(self) -> "Model":
+        """A pydantic-ai model that says the script's answers and calls no tools."""
+        from clew.drivers.llm.spoken import spoken
+
+        return spoken(self)
+
+    def _stream(self, ask: Ask) -> Iterator[str]:
+        yield from WORD.findall(self._say((ask, self._line())))
 
     def _line(self) -> Line | None:
         """The next line of the list, or None if a function answers."""

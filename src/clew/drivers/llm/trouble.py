@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from clew.core.errors import DriverFailed
+from clew.drivers.llm.many import is_over
 
 if TYPE_CHECKING:
     from pydantic_ai.exceptions import ModelHTTPError
@@ -24,6 +25,10 @@ class Trouble(DriverFailed):
         self.after = after
 
 
+class HalfAnAnswer(Exception):
+    """A stream that ended without the word that says so."""
+
+
 class Scrubber:
     """Takes secrets out of texts. It never shows them itself."""
 
@@ -39,6 +44,13 @@ class Scrubber:
         return KEY_LIKE.sub("[key]", text)
 
 
+def pause(error: Exception) -> bool | float:
+    """Whether to try again, or the seconds to wait before."""
+    if not isinstance(error, Trouble) or not error.again or is_over():
+        return False
+    return True if error.after is None else error.after
+
+
 def explained(error: Exception, *, name: str, timeout: float, scrub: Scrubber) -> Trouble:
     """The Trouble that an error of pydantic-ai, or of what it calls, amounts to."""
     from pydantic_ai import exceptions as ai
@@ -50,6 +62,10 @@ def explained(error: Exception, *, name: str, timeout: float, scrub: Scrubber) -
     if isinstance(error, ai.ModelConnectionError):
         reason = _short(scrub(str(error.__cause__ or error)))
         return Trouble(f"{name} cannot be reached, or broke off ({reason}); try again when it can", again=True)
+    if isinstance(error, HalfAnAnswer):
+        return Trouble(f"{name} broke off before its answer was whole; try again", again=True)
+    if isinstance(error, ai.ModelServerError | ai.ModelUnavailableError | ai.ModelRateLimitError):  # inside a stream
+        return Trouble(f"{name} is in trouble ({_short(scrub(str(error)))}); try again later", again=True)
     if isinstance(error, ai.ModelAPIError | ai.UnexpectedModelBehavior):
         reason = _short(scrub(str(error)))
         text = f"{name} sent an answer that cannot be read ({reason}); check that its address serves language models"

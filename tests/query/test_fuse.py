@@ -6,7 +6,7 @@ import pytest
 
 from clew.core.errors import SettingsError
 from clew.core.types import Chunk, Hit
-from clew.query.fuse import as_they_are, best, convex, minmax, round_robin, rrf
+from clew.query.fuse import as_they_are, best, contrast, convex, minmax, round_robin, rrf, turns
 
 
 def hit(name: str, score: float = 0.0, **scores: float) -> Hit:
@@ -40,7 +40,7 @@ def test_rrf_k_and_weights_change_the_scores() -> None:
     assert ids(rrf(2, 1)([ranking("a", "b"), ranking("b", "a")]))[0] == "a"
 
 
-@pytest.mark.parametrize("fuse", [rrf(), convex(), best(), round_robin()])
+@pytest.mark.parametrize("fuse", [rrf(), convex(), contrast(), best(), round_robin()])
 def test_nothing_fused_with_nothing_is_nothing(fuse) -> None:  # type: ignore[no-untyped-def]
     assert fuse([[], []]) == []
 
@@ -99,6 +99,44 @@ def test_round_robin_never_loops_on_a_weight_of_nothing() -> None:
     assert ids(round_robin(0, 1)([ranking("a"), ranking("b")])) == ["b"]
 
 
+@pytest.mark.parametrize(
+    ("shares", "dealt"),
+    [((0.5, 0.5), [1, 1]), ((0.7, 0.3), [2, 1]), ((0.2, 0.8), [1, 4]), ((1.0, 0.0), [1, 0]), ((0.0, 1.0), [0, 1])],
+)
+def test_shares_become_turns(shares: tuple[float, float], dealt: list[int]) -> None:
+    assert turns(*shares) == dealt
+
+
+def test_contrast_listens_to_the_ranking_whose_first_stands_out() -> None:
+    """The second ranking knows: one hit far above the rest. The first has a slope and no more."""
+    slope = [hit("a", 0.72), hit("b", 0.71), hit("c", 0.70), hit("d", 0.60)]
+    sure = [hit("d", 9.0), hit("c", 1.2), hit("b", 1.1), hit("a", 1.0)]
+    assert ids(convex(0.6, 0.4)([slope, sure]))[0] == "a"
+    assert ids(contrast(0.6, 0.4)([slope, sure]))[0] == "d"
+
+
+def test_contrast_by_hand() -> None:
+    """Others at 0.5 and 0 leave a contrast of 0.75, others at 0 one of 1: shares 27/91 and 64/91, cubed."""
+    fused = contrast(0.5, 0.5)([[hit("a", 3), hit("b", 2), hit("c", 1)], [hit("b", 9), hit("c", 1)]])
+    assert {each.chunk.id: each.score for each in fused} == pytest.approx(
+        {"b": 0.5 * 27 / 91 + 64 / 91, "a": 27 / 91, "c": 0}
+    )
+    assert all(each.scores["contrast"] == each.score for each in fused)
+
+
+def test_contrast_of_no_sharpness_is_convex_and_weights_still_count() -> None:
+    one, other = [hit("a", 3), hit("b", 2), hit("c", 1)], [hit("b", 9), hit("c", 1)]
+    flat, plain = (fuse([one, other]) for fuse in (contrast(0.7, 0.3, sharpness=0), convex(0.7, 0.3)))
+    assert [(each.chunk.id, each.score) for each in flat] == [(each.chunk.id, each.score) for each in plain]
+    assert ids(contrast(1.0, 0.0)([one, other]))[0] == "a"
+
+
+def test_contrast_of_rankings_that_tell_nothing_keeps_what_they_found() -> None:
+    assert ids(contrast()([[hit("b", 1), hit("a", 1)], []])) == ["a", "b"]
+    assert [each.score for each in contrast()([[hit("b", 1), hit("a", 1)], []])] == [1, 1]
+    assert ids(contrast(0, 1)([[hit("a", 1)], []])) == ["a"]
+
+
 def test_weights_must_match_the_rankings() -> None:
     with pytest.raises(SettingsError, match="2 weights were given for 3 rankings"):
         convex(0.5, 0.5)([[], [], []])
@@ -111,7 +149,7 @@ def test_a_chunk_that_a_ranking_repeats_counts_once() -> None:
 
 @pytest.mark.parametrize(
     "fuse",
-    [lambda: convex(-1)([[]]), lambda: round_robin(0.5, 1.5), lambda: rrf(k=-1)],  # type: ignore[arg-type]
+    [lambda: convex(-1)([[]]), lambda: round_robin(0.5, 1.5), lambda: rrf(k=-1), lambda: contrast(sharpness=-1)],  # type: ignore[arg-type]
 )
 def test_what_cannot_be_fused_by_is_refused(fuse: Callable[[], object]) -> None:
     with pytest.raises(SettingsError):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
+from statistics import fmean
 
 from clew.core.errors import SettingsError
 from clew.core.protocols import Fuse
@@ -9,6 +10,7 @@ from clew.core.types import Hit
 from clew.query.dedupe import by_chunk
 
 Normalise = Callable[[Sequence[float]], list[float]]
+_LEAST = 0.01  # of contrast: a ranking whose hits are all alike still says which they are
 
 
 def minmax(scores: Sequence[float]) -> list[float]:
@@ -41,6 +43,36 @@ def convex(*weights: float, normalise: Normalise = minmax, by: str = "convex") -
         return _ranked(rankings, totals, by)
 
     return fuse
+
+
+def contrast(*weights: float, sharpness: float = 3.0, by: str = "contrast") -> Fuse:
+    """As `convex`, with weights of the moment: a ranking counts the more, the further its first hit stands out.
+
+    No fixed weight is right for every question. Where a leg cannot tell its hits apart (a model that does not know the
+    language, words that every text has), its normalised scores fall slowly and lie high; where it can, one or two stand
+    alone. The share of a ranking is its weight times (1 - the mean of its other scores) to the power of `sharpness`, as
+    the spread of scores is used to predict how well a query does (Shtok and others, "Predicting Query Performance by
+    Query-Drift Estimation", 2012).
+    """
+    if sharpness < 0:
+        raise SettingsError(f"sharpness of contrast is {sharpness}; it must be at least 0")
+
+    def fuse(rankings: Sequence[list[Hit]]) -> list[Hit]:
+        given = _weights(weights, rankings)
+        clear = [weight * _contrast(hits) ** sharpness for hits, weight in zip(rankings, given, strict=True)]
+        total = sum(clear)
+        shares = [each / total for each in clear] if total else given
+        return convex(*shares, by=by)(rankings)
+
+    return fuse
+
+
+def _contrast(hits: list[Hit]) -> float:
+    """How far the first of a ranking stands out: 1 if it stands alone, near 0 if all are alike, 0 if none is there."""
+    if not hits:
+        return 0.0
+    others = minmax([hit.score for hit in by_chunk(hits)])[1:]
+    return max(1 - fmean(others), _LEAST) if others else 1.0
 
 
 def rrf(*weights: float, k: int = 60, by: str = "rrf") -> Fuse:
@@ -95,6 +127,12 @@ def round_robin(*weights: int, by: str = "round_robin") -> Fuse:
         return _ranked(rankings, {chunk_id: 1 / place for place, chunk_id in enumerate(dealt, 1)}, by)
 
     return fuse
+
+
+def turns(*weights: float) -> list[int]:
+    """Shares as the hits that each ranking deals at a time: the least share deals one, none deals none."""
+    least = min((weight for weight in weights if weight > 0), default=1.0)
+    return [round(weight / least) for weight in weights]
 
 
 def _weights(weights: Sequence[float], rankings: Sequence[list[Hit]]) -> Sequence[float]:

@@ -16,7 +16,7 @@ from clew.core.types import Hit, Query
 from clew.query import boost, conversation, retrieve
 from clew.query.compose import Embed, fanned, fused, pipe, reflected
 from clew.query.conversation import Cut
-from clew.query.fuse import convex, rrf
+from clew.query.fuse import contrast, convex, round_robin, rrf, turns
 from clew.query.judge import by_model, by_reranker
 from clew.query.rerank import rerank as by_score
 from clew.query.rewrite import expand_query_variations, variations
@@ -155,6 +155,10 @@ def fusion(settings: Settings) -> Fuse:
     weight = settings.search.semantic_weight
     if settings.search.fusion == "rrf":
         return rrf(weight, 1 - weight, k=settings.search.rrf_k, by="hybrid")
+    if settings.search.fusion == "round_robin":
+        return round_robin(*turns(weight, 1 - weight), by="hybrid")
+    if settings.search.fusion == "contrast":
+        return contrast(weight, 1 - weight, by="hybrid")
     return convex(weight, 1 - weight, by="hybrid")
 
 

@@ -5,10 +5,12 @@ import tempfile
 from pathlib import Path
 
 from clew.study.bench import Bench, Setup, Skipped
+from clew.study.bench.context import context_over_search
 from clew.study.bench.ingest import add_over_embedding, memory_of_adding, second_add
 from clew.study.bench.reading import chunking, pdf, sheet
 from clew.study.bench.search import hybrid_large, hybrid_small
 from clew.study.bench.startup import help_over_empty
+from clew.study.bench.strategies import many_over_single, over_calls
 
 BENCHES: dict[str, Bench] = {
     "help": help_over_empty,
@@ -20,6 +22,9 @@ BENCHES: dict[str, Bench] = {
     "sheet": sheet,
     "search": hybrid_small,
     "search-100k": hybrid_large,
+    "context": context_over_search,
+    "strategies": over_calls,
+    "search-many": many_over_single,
 }
 
 

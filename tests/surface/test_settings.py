@@ -51,6 +51,7 @@ def test_every_setting_can_be_given_in_the_file_and_in_the_environment(tmp_path:
         "conversation.order": "score",
         "conversation.dedup_strategy": "none",
         "conversation.mmr": 0.5,
+        "scoring.min_score": 0.5,
     }
     for key in keys().values():
         value = given.get(key.name, key.default if key.name == "context.render" else other.get(key.kind, key.default))

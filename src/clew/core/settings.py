@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from clew.core.errors import SettingsError
+from clew.core.scoring import ScoringConfig as ScoringConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +259,7 @@ class Settings:
     context: ContextConfig = field(default_factory=ContextConfig)
     session: SessionConfig = field(default_factory=SessionConfig)
     threads: ThreadConfig = field(default_factory=ThreadConfig)
+    scoring: ScoringConfig = field(default_factory=ScoringConfig)
     store: StoreConfig = field(default_factory=StoreConfig)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from clew.surface import documents, questions, reasons
+from clew.surface import documents, questions, reasons, talk
 from clew.surface import options as o
 from clew.surface.exits import TABLE, USAGE, Door
 from clew.surface.program import Program, called, log_until_closed
@@ -23,6 +23,9 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "context": questions.context,
     "explain": reasons.explain,
     "why_not": reasons.why_not,
+    "window": talk.window,
+    "profile": talk.profile,
+    "links": talk.links,
     "status": documents.status,
     "backfill": documents.backfill,
 }

@@ -104,13 +104,14 @@ class Wanted:
             kinds=frozenset(self.kinds or ()),
             channels=frozenset(self.channels or ()),
             authors=frozenset(self.authors or ()),
-            since=_time("--since", self.since),
-            until=_time("--until", self.until),
+            since=time_of("--since", self.since),
+            until=time_of("--until", self.until),
             meta=_pairs(self.meta or ()),
         )
 
 
-def _time(option: str, text: str | None) -> datetime | None:
+def time_of(option: str, text: str | None) -> datetime | None:
+    """The day or time that an option gives; None where it was not given."""
     if text is None:
         return None
     try:

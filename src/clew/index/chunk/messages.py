@@ -7,6 +7,7 @@ What is stored is the message. What is embedded also says where, who and when, a
 from collections.abc import Sequence
 from dataclasses import replace
 
+from clew.core.links import links_in
 from clew.core.protocols import Chunker
 from clew.core.settings import IngestionConfig, ThreadConfig
 from clew.core.thread import message_text
@@ -55,9 +56,12 @@ def chunks_of(
 
 
 def said_before(document: Document, position: int, config: ThreadConfig) -> str:
-    """Where, who and when, and the messages that this one answers or follows, the nearest last."""
+    """Where, who and when, and the messages that this one answers or follows, the nearest last.
+
+    The date is said as people ask for it, and the earlier messages without their authors: both found more.
+    """
     section = document.sections[position]
-    when = f"{section.at:%Y-%m-%d %H:%M}" if section.at else ""
+    when = f"{section.at.day} {section.at:%B %Y}" if section.at else ""
     where = f"#{document.meta['channel']}" if document.meta.get("channel") else ""
     head = ", ".join(part for part in (where, section.author, when) if part)
     lines = [_line(document, place, config.before_chars) for place in _before(document, position, config.before)]
@@ -78,10 +82,8 @@ def _before(document: Document, position: int, many: int) -> list[int]:
 
 
 def _line(document: Document, position: int, chars: int) -> str:
-    section = document.sections[position]
-    text = " ".join(message_text(document, section).split())
-    said = text if len(text) <= chars else f"{text[: chars - 1].rstrip()}…"
-    return f"{section.author}: {said}" if section.author else said
+    text = " ".join(message_text(document, document.sections[position]).split())
+    return text if len(text) <= chars else f"{text[: chars - 1].rstrip()}…"
 
 
 def _meta(document: Document, section: Section, number: int, total: int) -> dict[str, object]:
@@ -92,4 +94,6 @@ def _meta(document: Document, section: Section, number: int, total: int) -> dict
         meta["reply_to"] = document.sections[section.parent].id
     if total > 1:
         meta.update(chunk_index=number, total_chunks=total)
+    if links := links_in(message_text(document, section)):
+        meta["links"] = sorted({link.name for link in links})  # by which the threads that name a page are found
     return meta

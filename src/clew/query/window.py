@@ -1,0 +1,215 @@
+"""The messages of a conversation that a prompt should hold: what `Engine.context_window` does after the search.
+
+similar messages → their scores, once → hits in their order, each with the chain of replies before it, while they fit →
+threads made whole where room is left, the best first → text, the best thread first, each by time.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from clew.core.settings import Settings
+from clew.core.thread import KIND
+from clew.core.trace import step
+from clew.core.types import Filter, Hit, Message
+from clew.core.window import ContextMessage, ContextWindow, LeftOut, WindowThread
+from clew.query.budget import BUDGET, Count
+from clew.query.format.quote import one_line
+from clew.query.format.renderers import REPLY, THREAD_LINES
+from clew.query.similar import Cosines, Read, Search, Similar, Talk, similar, threaded, unfound
+
+MIN_SCORE = "min_score"  # why a message was left out: it is not similar enough, nor in a thread with one that is
+APART = "\n\n"  # between two threads
+_MENTION = re.compile(r"(?<![\w&#])#([\w-]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a window is asked for."""
+
+    channel: str
+    prompt: str
+    max_tokens: int
+    related: bool
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What a window is made from: a search within a filter, a document by id, cosines, whether a channel is there."""
+
+    search: Search
+    read: Read
+    cosines: Cosines
+    exists: Callable[[str], bool]
+    floor: float  # the embedder's own
+
+
+def context_window(asked: Asked, sources: Sources, *, settings: Settings, count: Count) -> ContextWindow:
+    """The window for a prompt in a channel: what fits the tokens, and what was left out and why."""
+    config = settings.scoring
+    hits = sources.search(_within({asked.channel}))
+    channels = {asked.channel}
+    if asked.related and config.related_channels:
+        channels |= set(related_channels(asked, hits, sources, most=config.related_channels))
+        hits = sources.search(_within(channels)) if len(channels) > 1 else hits
+    with step("score") as trace:
+        found = similar(
+            hits,
+            read=sources.read,
+            cosines=sources.cosines,
+            channel=asked.channel,
+            now=asked.now,
+            config=config,
+            floor=sources.floor,
+        )
+        trace.gave(found.messages)
+    with step("select") as trace:
+        shown = _Selection(found, asked.max_tokens, count, authors=config.authors)
+        shown.take_hits(share=config.chain_share)
+        shown.grow()
+        threads = shown.threads()
+        trace.gave(threads)
+    text = rendered(threads, authors=config.authors)
+    dropped = [LeftOut(each, BUDGET, shown.tokens(each)) for each in found.messages if not shown.has(each)]
+    dropped += [LeftOut(each, MIN_SCORE, shown.tokens(each)) for each in found.below]
+    messages = tuple(each for thread in threads for each in thread.messages)
+    return ContextWindow(
+        messages=messages,
+        total_tokens=count(text) if text else 0,
+        channels=frozenset(channels),
+        text=text,
+        threads=tuple(threads),
+        dropped=tuple(dropped),
+        reason="" if messages else _why_nothing(asked, sources, dropped),
+    )
+
+
+def related_channels(asked: Asked, hits: Sequence[Hit], sources: Sources, *, most: int) -> list[str]:
+    """The other channels to look in: those that the prompt mentions as #name, then those that the hits mention, then
+    those whose own messages are most similar, the best first."""
+    said = [asked.prompt, *(hit.chunk.text for hit in hits)]
+    mentioned = [name for text in said for name in _MENTION.findall(text)]
+    chosen: list[str] = []
+    for name in dict.fromkeys(mentioned):
+        if len(chosen) < most and name != asked.channel and sources.exists(name):
+            chosen.append(name)
+    if len(chosen) < most:
+        everywhere = sources.search(_within(()))
+        near = dict.fromkeys(str(hit.chunk.meta.get("channel", "")) for hit in everywhere)
+        chosen += [name for name in near if name and name != asked.channel and name not in chosen]
+    return chosen[:most]
+
+
+def rendered(threads: Iterable[WindowThread], *, authors: bool = False) -> str:
+    """The threads as text: replies after an arrow, threads apart by a blank line."""
+    return APART.join(REPLY.join(_line(each.message, authors) for each in thread.messages) for thread in threads)
+
+
+def _line(message: Message, authors: bool) -> str:
+    text = THREAD_LINES.quoted(message.text.strip())
+    return f"{one_line(message.author)}: {text}" if authors and message.author else text
+
+
+class _Selection:
+    """What has been taken so far, thread by thread, and the tokens that are left."""
+
+    def __init__(self, found: Similar, tokens: int, count: Count, *, authors: bool) -> None:
+        self._found = found
+        self._hits = {each.id: each for each in found.messages}
+        self._taken: dict[str, set[int]] = {}
+        self._left = tokens
+        self._budget = tokens
+        self._count = count
+        self._authors = authors
+        self._joint = max(count(REPLY), count(APART))
+        self._costs: dict[str, int] = {}
+
+    def take_hits(self, *, share: float) -> None:
+        """Takes the hits in their order, each with the chain before it; one that does not fit is passed over.
+
+        A chain that alone is larger than its share of the budget brings its nearest messages, and one at least.
+        """
+        for hit in self._found.messages:
+            talk = self._found.talks[hit.thread]
+            place = talk.places[hit.id]
+            self._take(talk, [place, *self._chain(talk, place, int(share * self._budget))])
+
+    def grow(self) -> None:
+        """Makes the threads of the hits whole, the best first; of one that does not fit, what is near its hits."""
+        for name in dict.fromkeys(each.thread for each in self._found.messages):
+            if name not in self._taken:
+                continue
+            talk, taken = self._found.talks[name], self._taken[name]
+            hits = [place for place in taken if talk.messages[place].id in self._hits]
+            rest = [place for place in range(len(talk.messages)) if place not in taken]
+            if not self._take(talk, rest):
+                answered = {place for hit in hits for place in talk.chain(hit)}
+                near = {place: min(abs(place - hit) for hit in hits) for place in rest}
+                for place in sorted(rest, key=lambda place: (place not in answered, near[place], place)):
+                    self._take(talk, [place])
+
+    def threads(self) -> list[WindowThread]:
+        """What was taken, the thread of the best hit first."""
+        taken = [each for each in self._found.messages if self.has(each)]
+        for name, places in self._taken.items():
+            talk = self._found.talks[name]
+            taken += [unfound(talk, place) for place in places if talk.messages[place].id not in self._hits]
+        here = {each.id for each in taken}
+        taken = [each if each.parent and each.parent.id in here else replace(each, parent=None) for each in taken]
+        return threaded(taken, self._found.talks)
+
+    def tokens(self, each: ContextMessage) -> int:
+        """The tokens of a message as it is written."""
+        if each.id not in self._costs:
+            self._costs[each.id] = self._count(_line(each.message, self._authors))
+        return self._costs[each.id]
+
+    def _take(self, talk: Talk, places: Sequence[int]) -> bool:
+        """Whether the places that are not taken yet fit together; then they are."""
+        taken = self._taken.get(talk.document.id, set())
+        new = [place for place in places if place not in taken]
+        cost = sum(self._cost(talk, place) + self._joint for place in new)
+        if new and not self._taken:
+            cost -= self._joint  # before the first there is nothing to join
+        if cost > self._left:
+            return False
+        if new:
+            self._left -= cost
+            self._taken[talk.document.id] = taken | set(new)
+        return True
+
+    def _chain(self, talk: Talk, place: int, room: int) -> list[int]:
+        chain = talk.chain(place)
+        costs = [self._cost(talk, each) + self._joint for each in chain]
+        if sum(costs) <= room:
+            return chain
+        near: list[int] = []
+        for each, cost in zip(chain, costs, strict=True):
+            room -= cost
+            if near and room < 0:
+                break
+            near.append(each)
+        return near
+
+    def _cost(self, talk: Talk, place: int) -> int:
+        return self.tokens(unfound(talk, place))
+
+    def has(self, each: ContextMessage) -> bool:
+        """Whether a message was taken."""
+        return self._found.talks[each.thread].places[each.id] in self._taken.get(each.thread, ())
+
+
+def _within(channels: Iterable[str]) -> Filter:
+    return Filter(channels=frozenset(channels), kinds=frozenset({KIND}))
+
+
+def _why_nothing(asked: Asked, sources: Sources, dropped: Sequence[LeftOut]) -> str:
+    if any(each.reason == BUDGET for each in dropped):
+        return f"no message fits {asked.max_tokens} tokens"
+    if dropped:
+        return "no message is similar enough"
+    if not sources.exists(asked.channel):
+        return f"there is no message in the channel {asked.channel!r}"
+    return "no message matches"

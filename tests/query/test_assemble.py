@@ -48,6 +48,7 @@ def made(
     numbers: dict[str, int] | None = None,
     **config: Any,
 ) -> Context:
+    config = {"grow": "none", **config}
     tree = Settings(merger=merger or MergerConfig(), context=ContextConfig(**config))
     return assemble(
         Query("q"),
@@ -184,7 +185,24 @@ def test_neighbours_fill_the_room_that_is_left() -> None:
     assert context.passages[0].avg_similarity == pytest.approx(0.88)
     assert grown([2], "neighbours", 130)[0] == ["c2", "c3"]
     assert grown([2, 0], "neighbours", 130)[0] == ["c0", "c2"]  # what was found comes first
+    assert grown([4], "neighbours")[0] == ["c4", "c5"]  # c3 stands under another heading
     assert not grown([2], "neighbours", 130)[1].dropped  # what was not found is not left out
+
+
+def test_a_neighbour_comes_before_hits_that_are_worth_less() -> None:
+    hits = [Hit(CHUNKS[2], 1.0), Hit(CHUNKS[0], 0.5), Hit(CHUNKS[5], 0.45)]
+
+    def shown(tokens: int, **config: Any) -> list[str]:
+        context = made(hits, tokens, chunks=lambda _: CHUNKS, grow="neighbours", **config)
+        return sorted(one.chunk.id for passage in context.passages for one in passage.chunks)
+
+    assert shown(180) == ["c1", "c2", "c3"]
+    assert shown(180, neighbour_worth=0.48) == ["c0", "c2", "c3"]  # between the two
+    assert shown(180, neighbour_worth=0.1) == ["c0", "c2", "c5"]
+    assert shown(180, neighbour_worth=0.0) == ["c0", "c2", "c5"]
+    below = [replace(hit, score=hit.score - 2) for hit in hits]  # as a reranker may score
+    context = made(below, 180, chunks=lambda _: CHUNKS, grow="neighbours", neighbour_worth=0.6)
+    assert sorted(one.chunk.id for passage in context.passages for one in passage.chunks) == ["c0", "c2", "c5"]
 
 
 def test_a_section_is_completed_when_most_of_it_was_found() -> None:

@@ -145,7 +145,8 @@ class ContextConfig:
     wrap: Literal["none", "xml", "markdown", "prose"] = "none"
     tag: str = "knowledge_base"  # what the wrapper is called
     order: Literal["score", "reading"] = "score"  # best first; or documents by their best, each from its beginning
-    grow: Literal["none", "neighbours", "section"] = "none"  # what may fill the room that is left
+    grow: Literal["none", "threads", "neighbours", "section"] = "threads"  # what hits bring along
+    neighbour_worth: float = 0.8  # of its hit's score: a neighbour comes before hits that score less
     section_share: float = 0.5  # of a section that must be found before the rest of it may come too
     cut: bool = False  # whether what does not fit whole may end at the end of a sentence
     tokenizer: str = ""  # a tokenizers JSON file of the model that reads the prompt; empty: a token is four characters
@@ -158,8 +159,23 @@ class ContextConfig:
         if not re.fullmatch(r"[^\W\d][\w.-]*", self.tag):
             raise SettingsError(f"context.tag is {self.tag!r}; it must be a plain name, as in an XML tag")
         _one_of("context.order", self.order, ("score", "reading"))
-        _one_of("context.grow", self.grow, ("none", "neighbours", "section"))
+        _one_of("context.grow", self.grow, ("none", "threads", "neighbours", "section"))
+        _between("context.neighbour_worth", self.neighbour_worth, 0, 1)
         _between("context.section_share", self.section_share, 0, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerConfig:
+    """How a question is answered."""
+
+    min_confidence: float = 0.5  # the least chance, by the reranker, that what was found answers; without a model
+    sentences: int = 3  # of an answer without a model
+    max_tokens: int = 600  # of an answer with one
+
+    def __post_init__(self) -> None:
+        _between("answer.min_confidence", self.min_confidence, 0, 1)
+        _at_least("answer.sentences", self.sentences, 1)
+        _at_least("answer.max_tokens", self.max_tokens, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,11 +241,25 @@ class LLMConfig:
     url: str = ""
     api_key: str = field(default="", repr=False)
     cache: str = ""  # a file that keeps answers by model and prompt
+    timeout: float = 60.0  # seconds for an answer, or for the next piece of one
+    retries: int = 3  # more tries at a provider that is full, failing, slow or out of reach
+    max_concurrent: int = 8  # requests at once, whoever makes them
     window: int = 24_000  # characters of a document that it may be shown at once
-    input_price: float = 0.0
+    prices: tuple[str, ...] = ()  # the price table: "openai:gpt-4o-mini 0.15 0.60" is model, input, output
+    input_price: float = 0.0  # with the next one, over the table
     output_price: float = 0.0
 
     def __post_init__(self) -> None:
+        if not self.timeout > 0:
+            raise SettingsError(f"llm.timeout is {self.timeout}; it must be more than 0 seconds")
+        _at_least("llm.retries", self.retries, 0)
+        _at_least("llm.max_concurrent", self.max_concurrent, 1)
+        for line in self.prices:
+            if not re.fullmatch(r"\s*\S+(\s+\d+(\.\d*)?){2}\s*", line):
+                raise SettingsError(
+                    f"llm.prices has the line {line!r}; it must be a model and what a million tokens cost that it "
+                    'reads and writes, such as "openai:gpt-4o-mini 0.15 0.60"'
+                )
         _at_least("llm.window", self.window, 1000)
         _at_least("llm.input_price", self.input_price, 0)
         _at_least("llm.output_price", self.output_price, 0)
@@ -257,6 +287,7 @@ class Settings:
     merger: MergerConfig = field(default_factory=MergerConfig)
     formatter: FormatterConfig = field(default_factory=FormatterConfig)
     context: ContextConfig = field(default_factory=ContextConfig)
+    answer: AnswerConfig = field(default_factory=AnswerConfig)
     session: SessionConfig = field(default_factory=SessionConfig)
     threads: ThreadConfig = field(default_factory=ThreadConfig)
     scoring: ScoringConfig = field(default_factory=ScoringConfig)

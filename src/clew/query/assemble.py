@@ -1,17 +1,18 @@
 """The last stages in one function: hits are merged, fitted to the budget and written as the prompt text."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
 from clew.core.errors import NotFound
 from clew.core.settings import DEFAULTS, Settings
 from clew.core.text import estimate_tokens
+from clew.core.thread import KIND
 from clew.core.trace import step
 from clew.core.types import Context, Document, DocumentRecord, Dropped, Hit, MergedChunk, Query
-from clew.query.budget import DUPLICATE, GONE, Budget, Count
+from clew.query.budget import DUPLICATE, GONE, Budget, Count, Offer, nothing_more
 from clew.query.format import Renderer, Sheet, wrapped
-from clew.query.grow import Chunks, growth
+from clew.query.grow import Chunks, known, rest_of_sections, with_neighbours
 from clew.query.merge import alone, merge
 
 NO_NUMBERS: Mapping[str, int] = {}
@@ -54,14 +55,15 @@ def assemble(
         shown = render.write(passages, sheet)
         return shown if config.wrap == "none" else wrapped(shown, config.tag, config.wrap)
 
-    def more(kept: Sequence[Hit]) -> Iterator[Hit]:
-        for hit in growth(config.grow, chunks, share=config.section_share)(kept):
-            ranks.setdefault(hit.chunk.id, len(ranks))
-            yield hit
-
+    of = known(chunks)
     with step("budget") as trace:
         budget = Budget(tokens, join=join, write=write, count=count, shows=render.shows)
-        fitted = budget.fit(ranked, cut=config.cut, more=more)
+        offers: Sequence[Offer] = ranked
+        if config.grow in ("threads", "neighbours"):
+            among = {each.id for each in records.values() if config.grow == "neighbours" or each.kind == KIND}
+            offers = with_neighbours(ranked, of, worth=config.neighbour_worth, among=among) if among else ranked
+        more = rest_of_sections(of, share=config.section_share) if config.grow == "section" else nothing_more
+        fitted = budget.fit(offers, cut=config.cut, more=more)
         trace.out = len(fitted.passages)
     held = dict.fromkeys(hit.chunk.doc_id for passage in fitted.passages for hit in passage.chunks)
     reason = f"nothing of what was found fits in {tokens} tokens" if ranked else "nothing in the collection matches"
@@ -102,8 +104,8 @@ def _sorted_out(hits: Sequence[Hit], records: Mapping[str, DocumentRecord]) -> t
 
 
 def _ordered(passages: list[MergedChunk], ranks: Mapping[str, int], *, by: str) -> list[MergedChunk]:
-    """The passages best first, or document by document as one reads."""
-    best = [min(ranks[hit.chunk.id] for hit in passage.chunks) for passage in passages]
+    """The passages best first, or document by document as one reads; what has grown is behind what was found."""
+    best = [min(ranks.get(hit.chunk.id, len(ranks)) for hit in passage.chunks) for passage in passages]
     documents: dict[str, int] = {}
     for passage, rank in zip(passages, best, strict=True):
         doc_id = passage.chunks[0].chunk.doc_id

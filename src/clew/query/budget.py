@@ -7,9 +7,9 @@ at least four fifths of the budget are used.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, chain
 
 from clew.core.text import sentences
 from clew.core.types import Hit, MergedChunk
@@ -17,6 +17,7 @@ from clew.core.types import Hit, MergedChunk
 Join = Callable[[Sequence[Hit]], list[MergedChunk]]
 Write = Callable[[Sequence[MergedChunk]], str]
 Count = Callable[[str], int]
+Offer = Hit | Callable[[], Hit | None]  # what was found, or what was not and is read only when it is its turn
 More = Callable[[Sequence[Hit]], Iterable[Hit]]
 
 # Why something is not in a context.
@@ -55,21 +56,47 @@ class Budget:
         self._count = count
         self._shows = shows
 
-    def fit(self, hits: Sequence[Hit], *, cut: bool = False, more: More = nothing_more) -> Fitted:
-        """The hits that fit, best first, and what they bring along where room is left."""
-        kept, at = self._prefix(hits)
+    def fit(self, offers: Sequence[Offer], *, cut: bool = False, more: More = nothing_more) -> Fitted:
+        """What fits of the offers in their order, and what the hits then bring along where room is left.
+
+        Only what was found is in the ledger, and only that is cut.
+        """
+        queue = iter(offers)
+        opening, grown = self._opening(queue)
+        kept, at = self._prefix(opening)
         dropped: list[tuple[Hit, str]] = []
-        for hit in hits[at:]:
+        for offer in chain(opening[at:], queue):
+            found = isinstance(offer, Hit) and offer.chunk.id not in grown
+            hit = offer if isinstance(offer, Hit) else offer() if self._worth_filling(kept) else None
+            if hit is None:
+                continue
             larger = self._with(kept, hit)
-            part = self._part(kept, hit) if cut and larger is None else None
+            part = self._part(kept, hit) if cut and found and larger is None else None
             kept = larger or (part[0] if part else kept)
-            if larger is None:
+            if larger is None and found:
                 dropped.append((part[1], CUT) if part else (hit, BUDGET))
         for hit in more(kept.hits):
-            if self._tokens - kept.tokens < WORTH * self._tokens:
+            if not self._worth_filling(kept):
                 break
             kept = self._with(kept, hit) or kept
         return replace(kept, dropped=tuple(dropped))
+
+    def _opening(self, queue: Iterator[Offer]) -> tuple[list[Hit], set[str]]:
+        """The first hits, until they cannot all fit, and the ids of those that were not found."""
+        opening: list[Hit] = []
+        grown: set[str] = set()
+        cost = 0
+        for offer in queue:
+            hit = offer if isinstance(offer, Hit) else offer()
+            if hit is None:
+                continue
+            opening.append(hit)
+            if hit is not offer:
+                grown.add(hit.chunk.id)
+            cost += self._least(hit, ())
+            if cost > self._tokens:
+                break
+        return opening, grown
 
     def _prefix(self, hits: Sequence[Hit]) -> tuple[Fitted, int]:
         """The longest run of first hits that fits, found by halving; how many they are."""
@@ -85,6 +112,9 @@ class Budget:
                 high = middle - 1
             middle = (low + high + 1) // 2
         return best, low
+
+    def _worth_filling(self, kept: Fitted) -> bool:
+        return self._tokens - kept.tokens >= WORTH * self._tokens
 
     def _with(self, kept: Fitted, hit: Hit) -> Fitted | None:
         """What is kept with one more hit, if that fits."""
@@ -117,7 +147,7 @@ class Budget:
 
     def _part(self, kept: Fitted, hit: Hit) -> tuple[Fitted, Hit] | None:
         """What is kept with as many whole sentences of a hit as fit, and the rest of the hit; None if none does."""
-        if self._tokens - kept.tokens < WORTH * self._tokens:
+        if not self._worth_filling(kept):
             return None
         ends = [end for _, end in sentences(hit.chunk.text)][:-1]
         best: tuple[Fitted, Hit] | None = None

@@ -1,6 +1,7 @@
 """The read path as the engine calls it: a strategy by its name, what it may use, and what was found a moment ago."""
 
 import logging
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -75,7 +76,8 @@ class Finder:
         if name != "lexical" and queries:
             vectors = self._embedder.embed([query.text for query in queries], role="query")
             queries = [replace(query, vector=vector) for query, vector in zip(queries, vectors, strict=True)]
-        return gather([partial(self.find, query, name, settings) for query in queries])
+        calls = [partial(self.find, query, name, settings) for query in queries]
+        return gather(calls, workers=os.cpu_count() or 1)  # more would only fight for the cores
 
     def reranker(self, config: RerankerConfig) -> Reranker | None:
         """The reranker of the settings, loaded once; None, and a warning, where it is not installed."""

@@ -4,6 +4,7 @@ A name is exact ("bge-small") or begins with a prefix that ends in a colon ("ope
 is imported when it is asked for, so that nothing heavy is loaded for a name that is not used.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import lru_cache
@@ -60,7 +61,14 @@ def language_model(config: LLMConfig) -> LLM | None:
         return None
     from clew.drivers.llm.model import ModelLLM
 
-    made = ModelLLM(config.name, url=config.url, api_key=config.api_key)
+    made = ModelLLM(
+        config.name,
+        url=config.url,
+        api_key=config.api_key,
+        timeout=config.timeout,
+        retries=config.retries,
+        max_concurrent=config.max_concurrent,
+    )
     if config.cache:
         from clew.drivers.llm.cached import CachedLLM
 
@@ -77,7 +85,12 @@ def token_counter(path: str) -> Callable[[str], int]:
 
 
 def open_store(path: str | Path, collection: str, *, embedder: Embedder, config: StoreConfig) -> Store:
-    """The store of a collection: in a folder, or in memory."""
+    """The store of a collection: in a folder, in memory, or on a PostgreSQL server by its address."""
+    if is_server(path):
+        from clew.drivers.store.postgres import PostgresStore
+
+        name, dim = embedder.name, embedder.dim
+        return PostgresStore(str(path), collection=collection, embedder=name, dim=dim, config=config)
     from clew.drivers.store.embedded import EmbeddedStore
 
     folder = None if str(path) == MEMORY else _folder(path) / collection
@@ -86,19 +99,35 @@ def open_store(path: str | Path, collection: str, *, embedder: Embedder, config:
 
 def kept_embedder(path: str | Path, collection: str) -> str | None:
     """The name of the embedder that a collection was filled with; None where there is no such collection."""
+    if is_server(path):
+        from clew.drivers.store import postgres
+
+        return postgres.kept_embedder(str(path), collection)
     from clew.drivers.store.embedded import kept_embedder as kept
 
     return None if str(path) == MEMORY else kept(_folder(path) / collection)
 
 
 def root(path: str | Path) -> Path:
-    """The folder from which the addresses of files start: the one that the collections' folder stands in."""
-    return Path.cwd() if str(path) == MEMORY else _folder(path).parent
+    """The folder from which the addresses of files start: where the collections' folder stands, else the current."""
+    return Path.cwd() if str(path) == MEMORY or is_server(path) else _folder(path).parent
+
+
+def is_server(path: str | Path) -> bool:
+    """Whether a place is the address of a PostgreSQL server."""
+    return str(path).startswith(("postgresql://", "postgres://"))
+
+
+def shown(path: str | Path) -> str:
+    """A place for messages: without the password of its user."""
+    return re.sub(r"(://[^:@/]*):[^@]*@", r"\1:…@", str(path))
 
 
 def _folder(path: str | Path) -> Path:
     if "://" in str(path):
-        raise DriverMissing(f"{path}: this version keeps collections in folders; give the path of one")
+        raise DriverMissing(
+            f"{shown(path)}: collections are kept in folders and in PostgreSQL; give a path or postgresql://…"
+        )
     return Path(path).resolve()
 
 

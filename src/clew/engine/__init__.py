@@ -10,7 +10,7 @@ from clew import drivers
 from clew.core.errors import NotFound, SettingsError
 from clew.core.protocols import LLM, Embedder
 from clew.core.settings import DEFAULTS, Settings
-from clew.engine.conversing import Conversing
+from clew.engine.answering import Answering
 from clew.engine.writing import Writing
 from clew.query.strategies import STRATEGIES, Maker
 
@@ -18,7 +18,7 @@ MEMORY = drivers.MEMORY
 DEFAULT_EMBEDDER = "bge-small"
 
 
-class Engine(Writing, Conversing):
+class Engine(Writing, Answering):
     """A collection that is open: add to it, search it, ask it for context.
 
     `Engine.open(path)` makes one. Calls may come from several threads.
@@ -36,7 +36,7 @@ class Engine(Writing, Conversing):
         strategies: Mapping[str, Maker] | None = None,
         create: bool = True,
     ) -> Self:
-        """An engine over the collection in a folder (":memory:" for one that lasts as long as the engine).
+        """An engine over a collection: in a folder, on a server ("postgresql://…"), or in memory (":memory:").
 
         Without an embedder named here or in the settings, the collection's own is used, bge-small for a new one.
         Without a language model, what could use one does without.
@@ -46,7 +46,7 @@ class Engine(Writing, Conversing):
             raise SettingsError(f"collection {collection!r} must be a plain name: no slashes, no leading dot")
         kept = drivers.kept_embedder(path, collection)
         if not create and kept is None and str(path) != MEMORY:
-            raise NotFound(f"there is no collection {collection!r} in {path}; `clew add` makes one")
+            raise NotFound(f"there is no collection {collection!r} in {drivers.shown(path)}; `clew add` makes one")
         if embedder is None or isinstance(embedder, str):
             name = embedder or settings.embedder.name or kept or DEFAULT_EMBEDDER
             embedder = drivers.embedder(replace(settings.embedder, name=name))

@@ -21,7 +21,10 @@ Names = Annotated[list[str], typer.Argument(metavar="DOCUMENT...", help="Documen
 Sources = Annotated[list[str], typer.Argument(metavar="PATH...", help="Files, folders or exports to read.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON with keys that stay.")]
 
-Place = Annotated[str | None, typer.Option("--path", "-p", metavar="PATH", help="The collection's folder (.clew).")]
+Place = Annotated[
+    str | None,
+    typer.Option("--path", "-p", "--store", metavar="PATH", help="The collections' folder (.clew) or postgresql://…"),
+]
 Collection = Annotated[str | None, typer.Option("--collection", metavar="NAME", help="Which one there (default).")]
 Config = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help="The settings (clew.toml here or in a folder above).")

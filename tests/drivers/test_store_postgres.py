@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,9 @@ import pytest
 
 from clew.core.errors import DriverFailed, SettingsError, StoreMismatch
 from clew.core.settings import StoreConfig
-from clew.core.types import Chunk, Document, Filter, Matrix, Section, Vector
+from clew.core.text import terms
+from clew.core.types import EVERYTHING, Chunk, Document, Filter, Matrix, Section, Vector
+from clew.drivers.store.embedded import EmbeddedStore
 from clew.drivers.store.postgres import PostgresStore, graph, kept_embedder, near, setup
 from clew.drivers.store.postgres.near import Search
 from clew.drivers.store.postgres.sieve import Sieve
@@ -77,6 +80,54 @@ def counts(connection: psycopg.Connection) -> dict[str, int]:
         ((many,),) = connection.execute(f"SELECT count(*) FROM clew.{table}").fetchall()
         found[table] = many
     return found
+
+
+# -- the same answers
+
+TEXTS = (
+    "The keys of the vault are rotated every quarter by the security team.",
+    "Die Schlüssel des Tresors werden jedes Quartal vom Sicherheitsteam gewechselt.",
+    "金库的钥匙每个季度由安全团队更换。",
+    "Error E-4417 in ingest.max_skew_ms means that clocks differ; see maxSkewMs.",
+    "鍵は四半期ごとに交換されます, and the vault stays closed meanwhile.",
+)
+
+
+def test_both_stores_give_the_same_answers(open_store: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clew.drivers.store.postgres.write.WRITTEN_AT_ONCE", 4)
+    drawn = np.random.default_rng(8)
+    server, embedded = open_store(config=StoreConfig()), EmbeddedStore(None, embedder="m", dim=DIM)
+    for n in range(40):
+        texts = [" ".join(drawn.choice(TEXTS, drawn.integers(1, 4))) for _ in range(drawn.integers(1, 9))]
+        at = datetime(2025, 1, 1 + n % 28, tzinfo=UTC) if n % 3 else None
+        chunks = [
+            Chunk(f"d{n}-{i}", f"d{n}", i, len(texts), text, 0, len(text), at=at, meta={"author": f"a{n % 4}"})
+            for i, text in enumerate(texts)
+        ]
+        document = Document(f"d{n}", "\n".join(texts), kind="page" if n % 2 else "chat", meta={"lang": f"l{n % 3}"})
+        for store in (server, embedded):
+            store.put(document, chunks, rows(n, len(texts)), [terms(text) for text in texts])
+    day = datetime(2025, 1, 9, tzinfo=UTC)
+    filters = (
+        EVERYTHING,
+        Filter(kinds=frozenset({"chat"}), authors=frozenset({"a0", "a2"})),
+        Filter(meta={"lang": "l1"}, since=day),
+        Filter(until=day, documents=frozenset({f"d{n}" for n in range(20)})),
+    )
+    questions = (
+        "who rotates the keys?",
+        "Wer wechselt die Schlüssel",
+        "金库 钥匙",
+        "max_skew_ms E4417",
+        "nothing of it",
+    )
+    for where in filters:
+        for seed, text in enumerate(questions):
+            asked = terms(text, asked=True)
+            assert server.matching(asked, 20, where) == embedded.matching(asked, 20, where)
+            assert server.nearest(row(seed), 20, where) == embedded.nearest(row(seed), 20, where)
+    assert server.matching(terms(questions[2], asked=True), 5)
+    embedded.close()
 
 
 # -- whose rows
@@ -175,8 +226,7 @@ def test_a_chunk_that_has_not_changed_is_not_written_again(open_store: Open, dat
     assert [database.execute(written.format(table)).fetchall() for table in ("chunks", "signals")] == before
     document, chunks = store.document("log"), store.chunks("log")
     moved = [replace(chunk, start=chunk.start + 1, end=chunk.end + 1) for chunk in chunks]
-    terms = [Counter(chunk.text.split()) for chunk in chunks]
-    store.put(document, moved, rows(sum(b"log"), 4), terms)
+    store.put(document, moved, rows(sum(b"log"), 4), [Counter(chunk.text.split()) for chunk in chunks])
     after = [database.execute(written.format(table)).fetchall() for table in ("chunks", "signals")]
     assert after[1] == before[1]
     assert [each[0] for each in after[0]] == [each[0] for each in before[0]]

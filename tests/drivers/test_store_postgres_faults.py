@@ -1,6 +1,5 @@
 """The server store when things break: nothing is half written, the error says what to do, the next run finishes."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import psycopg
 import pytest
 
 from clew.core.errors import DriverFailed
+from clew.core.settings import StoreConfig
 from clew.core.types import Chunk, Document, Matrix
 from clew.drivers.store.postgres import PostgresStore, pool, write
 
@@ -78,10 +78,11 @@ def test_a_server_that_is_killed_in_the_middle_of_a_put_loses_nothing(
     store = open_store(postgres_to_kill.get_uri())
     put(store, "log", 1)
     put(store, "map", 1)
-    settle, pid = write.settle, postgres_to_kill.get_pid()
+    settle, server = write.settle, postgres_to_kill._postmaster_info.process
 
     def killing(*given: Any) -> None:
-        os.kill(pid, signal.SIGQUIT)  # no clean end: what is not in its log is lost
+        server.send_signal(signal.SIGQUIT)  # no clean end: what is not in its log is lost
+        server.wait(30)
         settle(*given)
 
     with monkeypatch.context() as patch:
@@ -90,7 +91,6 @@ def test_a_server_that_is_killed_in_the_middle_of_a_put_loses_nothing(
             put(store, "log", 2, 9)
         with pytest.raises(DriverFailed, match=r"cannot be reached"):
             store.nearest(rows(0, 1)[0], 5)
-    postgres_to_kill._postmaster_info.process.wait(20)
     postgres_to_kill.ensure_postgres_running()
     assert whole(store) == {"log": "log v1", "map": "map v1"}
     put(store, "log", 2, 9)
@@ -150,9 +150,13 @@ def test_a_connection_lost_at_the_very_end_leaves_it_open(store: PostgresStore, 
     assert whole(store) == {"log": "log v2"}
 
 
-def test_searches_go_on_while_connections_are_dropped(store: PostgresStore, database: psycopg.Connection) -> None:
+@pytest.mark.parametrize("below", [0, 10_000])
+def test_searches_go_on_while_connections_are_dropped(postgres: str, database: psycopg.Connection, below: int) -> None:
+    config = StoreConfig(exact_below=below)
+    store = PostgresStore(postgres, collection="one", embedder="m", dim=DIM, config=config)
     for n in range(5):
         put(store, f"d{n}", 1)
+    store.flush()
     expected = store.nearest(rows(0, 1)[0], 7), store.matching({"d1": 1, "v1": 1}, 7)
     done, failed, right = threading.Event(), list[str](), [0]
 
@@ -176,6 +180,7 @@ def test_searches_go_on_while_connections_are_dropped(store: PostgresStore, data
     assert right[0] > 0
     assert all("closed the connection" in said for said in failed)  # lost twice in a row: said, not hidden
     assert (store.nearest(rows(0, 1)[0], 7), store.matching({"d1": 1, "v1": 1}, 7)) == expected
+    store.close()
 
 
 @pytest.mark.parametrize("table", ["postings", "signals", "chunks", "pieces", "collections"])

@@ -21,18 +21,17 @@ UNIT = 10**order.LEXICAL_DIGITS
 _SCORED = """
 WITH p AS MATERIALIZED (
   SELECT word, chunk, count, length FROM postings WHERE collection = {number} AND word = ANY(%s::bigint[])),
-c AS (SELECT chunks, length::float8 / greatest(chunks, 1) AS mean FROM collections WHERE number = {number}),
-h AS (SELECT word, count(*)::float8 AS many FROM p GROUP BY word),
-w AS (
-  SELECT a.word, a.times * ln(1::float8 + (greatest(c.chunks, h.many) - h.many + 0.5::float8)
-                              / (h.many + 0.5::float8)) AS weight
-  FROM unnest(%s::bigint[], %s::int[]) AS a(word, times) JOIN h USING (word), c),
+w AS MATERIALIZED (
+  SELECT h.word, {k1} * {b} / greatest(c.length::float8 / greatest(c.chunks, 1), 1e-9::float8) AS slope,
+    a.times * ln(1::float8 + (greatest(c.chunks, h.many) - h.many + 0.5::float8) / (h.many + 0.5::float8)) AS weight
+  FROM (SELECT word, count(*)::float8 AS many FROM p GROUP BY word) h
+  JOIN unnest(%s::bigint[], %s::int[]) AS a(word, times) ON a.word = h.word
+  JOIN collections c ON c.number = {number}),
 t AS (
-  SELECT p.chunk, sum(w.weight * p.count / (p.count + {k1}::float8 * (1::float8 - {b}::float8
-                      + {b}::float8 * p.length / greatest(c.mean, 1e-9::float8)))) AS score
-  FROM p JOIN w USING (word), c GROUP BY p.chunk),
+  SELECT p.chunk, sum(w.weight * p.count / (p.count + {k1} * (1::float8 - {b}) + w.slope * p.length)) AS score
+  FROM p JOIN w ON w.word = p.word GROUP BY p.chunk),
 best AS (
-  SELECT t.chunk, round(t.score * {unit}::float8) AS score FROM t{few}
+  SELECT t.chunk, round(t.score * {unit}) AS score FROM t{few}
   ORDER BY 2 DESC FETCH FIRST %s ROWS WITH TIES)
 SELECT best.score, {shown} FROM best JOIN chunks c ON c.row = best.chunk JOIN documents d ON d.row = c.doc{joins}
 WHERE best.score > 0{sieve} ORDER BY best.score DESC, c.id LIMIT %s
@@ -45,9 +44,9 @@ def matching(
     """The k chunks of greatest score that a sieve lets through, of all or of a few, with their scores."""
     sql = _SCORED.format(
         number=number,
-        k1=K1,
-        b=B,
-        unit=UNIT,
+        k1=f"{K1}::float8",
+        b=f"{B}::float8",
+        unit=f"{UNIT}::float8",
         shown=nouns.CHUNK_COLUMNS,
         few=f" WHERE t.chunk IN ({few.sql})" if few else "",
         joins=" JOIN signals s ON s.row = best.chunk" if sieve.sql else "",

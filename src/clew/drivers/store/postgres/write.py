@@ -18,6 +18,7 @@ from clew.drivers.store.words import Hashes
 from clew.drivers.store.write import NOTHING, Entry, missing
 
 DROPPED_AT_ONCE = 500  # documents of a transaction; each holds a lock, of which a server has some thousands
+WRITTEN_AT_ONCE = 1000  # chunks of a statement, which is some megabytes
 
 
 def lock(connection: Connection, number: int, doc_ids: Sequence[str]) -> None:
@@ -170,9 +171,12 @@ def _move(connection: Connection, moved: Sequence[tuple[Chunk, int]]) -> None:
 
 
 def _insert(connection: Connection, known: Opened, doc: int, made: Sequence[Entry]) -> None:
+    for at in range(0, len(made), WRITTEN_AT_ONCE):
+        _insert_some(connection, known, doc, made[at : at + WRITTEN_AT_ONCE])
+
+
+def _insert_some(connection: Connection, known: Opened, doc: int, made: Sequence[Entry]) -> None:
     """Writes chunks with their signals and postings, in three statements however many there are."""
-    if not made:
-        return
     numbered = rows(connection, "SELECT nextval('chunk_rows') FROM generate_series(1, %s)", (len(made),))
     row = np.array([number for (number,) in numbered], np.int64)
     said = [_hashes(each.facets) for each in made]

@@ -1,7 +1,7 @@
 -- A graph (HNSW, half precision) over the vectors of one collection. One a collection, because collections differ in
 -- width, and because a graph that many shared would lead a search through the others' rows. Who owns the tables builds
--- it while others write; any other role has it built by this function, which runs with the owner's rights, builds
--- nothing but that, and only for the collection of the connection.
+-- it while others write; any other role has it built by this function, for which writers wait. It runs with the owner's
+-- rights, builds nothing but that, and only for the collection of the connection.
 
 CREATE FUNCTION build_graph(kind text) RETURNS void LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from clew.core.types import Message
 from clew.index.untangle.evidence import evidence
 from clew.index.untangle.net import Net, shipped
-from clew.index.untangle.reading import read
+from clew.index.untangle.reading import Said, read
 from clew.index.untangle.window import REACH, Window
 
 __all__ = ["REACH", "untangle"]
@@ -25,9 +25,10 @@ def untangle(
     """For each message the position (in before + messages) of the one it answers, None where it opens a conversation.
 
     Messages stand in the order they were sent. An explicit `reply_to` always wins; where it names no earlier message
-    that is given, what it answers stands elsewhere and the result is None. Each decision sees the `REACH` messages of
-    the same channel before it and nothing else, so one new message after the last hundred gets the same answer as in
-    the whole channel. What the system says (role "system") answers nothing and is not answered.
+    that is given, what it answers stands elsewhere and the result is None. Next comes a quote ("> what was said"), then
+    the judgement of the net that is shipped, or of another. Each decision sees the `REACH` messages of the same channel
+    before it and nothing else, so one new message after the last hundred gets the same answer as in the whole channel.
+    What the system says (role "system") answers nothing and is not answered.
     """
     everything = [*before, *messages]
     channels: defaultdict[str, list[int]] = defaultdict(list)
@@ -41,6 +42,8 @@ def untangle(
             channels[message.channel].append(place)
     for places in channels.values():
         new = next((at for at, place in enumerate(places) if place >= len(before)), len(places))
+        if all(everything[place].reply_to for place in places[new:]):
+            continue  # nothing to guess
         guesses = _guessed([everything[place] for place in places], new, net or shipped())
         for at, guess in enumerate(guesses, new):
             if guess is not None and not everything[places[at]].reply_to:
@@ -49,13 +52,21 @@ def untangle(
 
 
 def _guessed(messages: Sequence[Message], new: int, net: Net) -> list[int | None]:
-    """The positions that the messages from `new` on answer by the net's judgement."""
+    """The positions that the messages from `new` on answer by a quote or by the net's judgement."""
     found: list[int | None] = []
-    first = max(0, new - REACH)
-    said = [read(message) for message in messages[first:]]
-    for start in range(new - first, len(said), _BLOCK):
-        opening = max(0, start - REACH)
-        window = Window.of(said[opening : start + _BLOCK], start - opening)
-        for row, back in enumerate(net.choices(evidence(window)).tolist(), start):
-            found.append(first + row - back if back else None)
+    for start in range(new, len(messages), _BLOCK):
+        first = max(0, start - REACH)
+        said = [read(message) for message in messages[first : start + _BLOCK]]
+        choices = net.choices(evidence(Window.of(said, start - first))).tolist()
+        for row, back in enumerate(choices, start - first):
+            guess = row - back if back else None
+            quoted = _quoted(said, row) if said[row].quote else None
+            answered = guess if quoted is None else quoted
+            found.append(None if answered is None else first + answered)
     return found
+
+
+def _quoted(said: Sequence[Said], row: int) -> int | None:
+    """The nearest message in reach that says what this one quotes, if one does."""
+    reach = range(row - 1, max(0, row - REACH) - 1, -1)
+    return next((place for place in reach if said[row].quote in said[place].text), None)

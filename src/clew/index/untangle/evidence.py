@@ -27,7 +27,8 @@ PAIR = (
 OPENS = (
     "fill", "timed", "pace", "gap", "gap against pace",
     "authored", "voices", "seen before", "since my last", "minutes since my last", "my turns", "last is mine",
-    "calls", "calls many", "names", "called me", "since called", "called since my last", "partner spoke since",
+    "calls", "calls many", "calling usual", "names", "called me", "since called", "called since my last",
+    "partner spoke since",
     "most shared", "most like", "rare words",
 )  # fmt: skip
 PAIR_FEATURES = (*PAIR, *(f"his: {form}" for form in FORMS))

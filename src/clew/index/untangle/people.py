@@ -36,13 +36,13 @@ def _turns(view: View, spoken: Floats, last: Numbers, mine: Numbers) -> tuple[di
     """Of messages and of pairs: how often each speaks, and since when."""
     window, rows, before, me, him, low = view.window, view.rows, view.before, view.me, view.him, view.low
     count = sums(spoken)
-    within = count[rows] - count[np.maximum(low, 0)]  # m × a
+    within = count[rows] - count[low]  # m × a
     mine_since = count[rows, me][:, None] - count[before + 1, me[:, None]]
     his_since = count[rows[:, None], him] - count[before + 1, him]
     back = np.arange(1, REACH + 1)
     authors, minutes = window.authors, window.minutes
     follows = authors[np.minimum(before + 1, len(authors) - 1)] == him
-    leads = (authors[np.maximum(before - 1, 0)] == him) & (before > np.maximum(low, 0)[:, None])
+    leads = (authors[np.maximum(before - 1, 0)] == him) & (before > low[:, None])
     away = np.where(mine >= 0, np.nan_to_num(minutes[rows] - minutes[np.maximum(mine, 0)]), 60)
     messages: dict[str, Numbers] = {
         "authored": window.known[rows],
@@ -81,6 +81,8 @@ def _calls(view: View, around: Floats, caller: Numbers) -> tuple[dict[str, Numbe
     messages: dict[str, Numbers] = {
         "calls": all_called > 0,
         "calls many": all_called > 1,
+        # Where people are used to call each other, a message that calls nobody says more.
+        "calling usual": ((of_any > 0) & view.there).sum(axis=1) / np.maximum(view.there.sum(axis=1), 1),
         "names": named.sum(axis=1) > 0,
         "called me": caller >= 0,
         "since called": level(np.where(caller >= 0, rows - caller, REACH)),

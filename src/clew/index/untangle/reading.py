@@ -16,6 +16,8 @@ _LINK = re.compile(r"https?://|www\.|\w\.(?:com|org|net)\b")
 _CODE = re.compile(r"`|[/~]\w+/|\w+\(\)|--?\w+\b|\w+_\w+|\w\.\w+\.\w|\bsudo\b")
 _FACE = re.compile(r"[:;=8xX]['-]?[()DPpOo/\\|]+|[\U0001f300-\U0001faff\u2600-\u27bf]")
 
+_QUOTED = 12  # letters of a quote, at least: shorter ones stand in many messages
+
 
 def _set(text: str) -> frozenset[str]:
     return frozenset(words(text))
@@ -59,12 +61,15 @@ class Said:
     words: frozenset[str]
     minute: float
     forms: tuple[float, ...]
+    text: str  # folded, what it quotes left out
+    quote: str  # what it quotes, folded, if that is long enough to be known again
 
 
 def read(message: Message) -> Said:
     """What the message says, without its neighbours."""
     called, named, rest, forms = _text(message.text)
-    return Said(message.author, _names(message.author), called, named, rest, _minute(message.at), forms)
+    text, quote = _quote(message.text)
+    return Said(message.author, _names(message.author), called, named, rest, _minute(message.at), forms, text, quote)
 
 
 @lru_cache(maxsize=4096)
@@ -90,6 +95,15 @@ def _text(text: str) -> tuple[frozenset[str], frozenset[str], frozenset[str], tu
         called.add(tokens[0])
     said = words(body)
     return frozenset(called), frozenset(tokens), frozenset(said), _forms(body, said)
+
+
+def _quote(text: str) -> tuple[str, str]:
+    """The text without the lines it quotes, and those lines; folded, with single spaces."""
+    folded = text.casefold().replace("&gt;", ">")
+    lines = folded.split("\n") if ">" in folded else [folded]
+    quoted = " ".join(" ".join(line.lstrip("> ") for line in lines if line.startswith(">")).split())
+    own = " ".join(" ".join(line for line in lines if not line.startswith(">")).split())
+    return own, quoted if len(quoted) >= _QUOTED else ""
 
 
 def _forms(text: str, said: list[str]) -> tuple[float, ...]:

@@ -77,7 +77,7 @@ class View:
     rows: Ints  # m: their positions
     before: Ints  # m × r: the positions before each, the nearest first; 0 where there are no more
     there: NDArray[np.bool_]  # m × r
-    low: Ints  # m: the first position in reach, below 0 where there are no more
+    low: Ints  # m: the first position in reach
     me: Ints  # m: the author
     him: Ints  # m × r: the author of each before
     inside: Floats  # m × n: 1 in reach
@@ -89,11 +89,10 @@ class View:
         back = rows[:, None] - np.arange(1, REACH + 1)
         before = np.maximum(back, 0)
         places = np.arange(len(window.authors))
-        inside = (places >= rows[:, None] - REACH) & (places < rows[:, None])
+        low = np.maximum(rows - REACH, 0)
+        inside = (places >= low[:, None]) & (places < rows[:, None])
         authors = window.authors
-        return cls(
-            window, rows, before, back >= 0, rows - REACH, authors[rows], authors[before], inside.astype(np.float32)
-        )
+        return cls(window, rows, before, back >= 0, low, authors[rows], authors[before], inside.astype(np.float32))
 
     def at(self, full: Numbers) -> Numbers:
         """m × n as m × r."""

@@ -11,7 +11,7 @@ def wording(view: View) -> Part:
     """How much each message before shares with this one, with its author's others, and with what I said lately."""
     words, rows = view.window.words, view.rows
     counts = sums(words)
-    found = counts[rows + 1] - counts[np.maximum(view.low, 0)]  # m × w: messages in reach with the word
+    found = counts[rows + 1] - counts[view.low]  # m × w: messages in reach with the word
     size = (np.minimum(rows, REACH) + 1).astype(np.float32)[:, None]
     rarity = np.log1p(size / np.maximum(found, 1))
     alone = np.log1p(size)  # of a word that no other message has
@@ -35,7 +35,7 @@ def wording(view: View) -> Part:
             "best shared": (here > 0) & (here == most[:, None]),
             "share of best": here / np.maximum(most, 1e-6)[:, None],
             "shared with him": level(view.at(shared @ by_him), 50),
-            "shared with mine": level(view.at(lately @ words.T), 20),
+            "shared with mine": level(view.at(lately @ words.T) * (view.him != view.me[:, None]), 20),
         },
         {
             "most shared": level(most, 20),

@@ -135,7 +135,7 @@ def rest_found(given: Sequence[Log], linkers: Mapping[str, Linker | None], *, k:
         if log.messages[place].role != "system"
     }
     search = _bm25(texts)
-    found: dict[str, list[float]] = defaultdict(list)
+    found: dict[str, list[float]] = {name: [] for name in linkers}
     led = {name: [linker(log.messages) for log in given] if linker else None for name, linker in linkers.items()}
     for number, log in enumerate(given):
         for opening, others in _conversations(log).items():
@@ -146,7 +146,8 @@ def rest_found(given: Sequence[Log], linkers: Mapping[str, Linker | None], *, k:
                 near = [f"{number}/{place}" for place in _reached(links[number], opening)] if links else []
                 ranking = dict.fromkeys([*(each for each in near if each in texts), *flat])
                 found[name].append(recall_at(k, [*ranking], relevant))
-    return {"queries": len(next(iter(found.values()))), **{name: fmean(values) for name, values in found.items()}}
+    asked = max(map(len, found.values()), default=0)
+    return {"queries": asked, **{name: fmean(values) if values else 0.0 for name, values in found.items()}}
 
 
 def _conversations(log: Log) -> dict[int, list[int]]:

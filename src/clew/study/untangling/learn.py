@@ -18,11 +18,12 @@ from clew.index.untangle.evidence import Evidence, evidence
 from clew.index.untangle.net import INPUTS, Layers, Net
 from clew.index.untangle.reading import read
 from clew.index.untangle.window import REACH, Floats, Window
-from clew.study.untangling.logs import Log, anonymous, bursts, slowed, uncalled, untimed
+from clew.study.untangling.logs import Log, anonymous, bursts, pieces, slowed, uncalled, untimed
 
 BATCH = 64
 BLOCK = 128
 GROUP = 12  # logs whose messages are shuffled together
+NEAR, SHARE = 30, 0.3  # candidates that are always trained on, and the share of those farther back
 SIZES = {"pair": (64, 32), "message": (32,)}
 
 
@@ -37,8 +38,9 @@ class Seen:
 def seen(log: Log) -> Seen:
     """The annotated messages of a log whose answers can be reached."""
     places = [at for at, message in enumerate(log.messages) if message.role != "system"]
-    order = {place: at for at, place in enumerate(places)}
     start = next(at for at, place in enumerate(places) if place >= log.first)
+    places, start = places[max(0, start - REACH) :], min(start, REACH)
+    order = {place: at for at, place in enumerate(places)}
     said = [read(log.messages[place]) for place in places]
     parts: list[Evidence] = []
     right: list[NDArray[np.bool_]] = []
@@ -60,25 +62,28 @@ def _joined(parts: Sequence[Evidence]) -> Evidence:
     return Evidence(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("pairs", "there", "opens")))
 
 
-def altered(log: Log, chance: random.Random) -> Log:
+def altered(log: Log, chance: random.Random) -> list[Log]:
     """The log as it is, or as a channel of another kind, or with less to go by."""
     draw = chance.random()
-    if draw < 0.35:
-        log = bursts(log, chance)
-    elif draw < 0.45:
-        log = untimed(log)
     if chance.random() < 0.2:
         log = slowed(log, 10 ** chance.uniform(0.3, 2))
-    if chance.random() < 0.2:
+    if chance.random() < 0.25:
         log = uncalled(log)
-    return anonymous(log) if chance.random() < 0.03 else log
+    if chance.random() < 0.03:
+        log = anonymous(log)
+    if draw < 0.30:
+        return [bursts(log, chance)]
+    if draw < 0.40:
+        return pieces(log, chance)
+    return [untimed(log) if draw < 0.50 else log]
 
 
 def batches(given: Sequence[Log], chance: random.Random, *, alter: bool) -> Iterator[Seen]:
     """Every message once, in shuffled batches."""
     order = chance.sample(list(given), len(given))
     for begin in range(0, len(order), GROUP):
-        group = [seen(altered(log, chance) if alter else log) for log in order[begin : begin + GROUP]]
+        chosen = [each for log in order[begin : begin + GROUP] for each in (altered(log, chance) if alter else [log])]
+        group = [seen(each) for each in chosen]
         all_of, right = _joined([each.evidence for each in group]), np.concatenate([each.right for each in group])
         rows = list(range(len(right)))
         chance.shuffle(rows)
@@ -92,6 +97,7 @@ class Learner:
 
     def __init__(self, seed: int) -> None:
         generator = np.random.default_rng(seed)
+        self.chance = np.random.default_rng(seed + 1)
         self.nets: dict[str, list[Floats]] = {}
         for name, inputs in INPUTS.items():
             sizes = (len(inputs), *SIZES[name], 1)
@@ -117,12 +123,14 @@ class Learner:
         """The mean loss of the batch before the step."""
         part, right = batch.evidence, batch.right
         m, reach = part.there.shape
-        rows, cols = np.nonzero(part.there)
+        # Of the far candidates that are wrong some stand for all: softmax over a sample, each counted 1 / its chance.
+        far = (np.arange(reach) >= NEAR) & ~right[:, 1:]
+        rows, cols = np.nonzero(part.there & (~far | (self.chance.random((m, reach)) < SHARE)))
         inputs = np.concatenate([part.pairs[rows, cols], part.opens[rows]], axis=1)
         pair, pair_kept = _forward(inputs, self.nets["pair"])
         opening, opening_kept = _forward(part.opens, self.nets["message"])
         scores = np.full((m, 1 + reach), -1e9, np.float32)
-        scores[rows, cols + 1] = pair[:, 0]
+        scores[rows, cols + 1] = pair[:, 0] + np.where(far[rows, cols], np.float32(-np.log(SHARE)), 0)
         scores[:, :1] = opening
         scores -= scores.max(axis=1, keepdims=True)
         odds = np.exp(scores)

@@ -14,7 +14,9 @@ from clew.core.types import Message
 from clew.study.sets import Missing
 
 _CALL = re.compile(r"\s*([^\s:,;]{2,40})\s?[:,;>]+\s+")
-_NOTICES = frozenset({"channel_join", "channel_leave", "channel_topic", "message_deleted", "message_changed", "tombstone"})
+_NOTICES = frozenset(
+    {"channel_join", "channel_leave", "channel_topic", "message_deleted", "message_changed", "tombstone"}
+)
 _MENTION = re.compile(r"<@(\w+)>")
 _STRETCH, _PAUSE = (8, 60), (20, 60)  # messages of a burst, and left out between two
 _DAY = datetime(2020, 1, 1, tzinfo=UTC)  # the logs tell hours and minutes only
@@ -142,6 +144,23 @@ def bursts(log: Log, chance: random.Random) -> Log:
             within = tuple(now[to] for to in answered if to in now and begun[to] == begun[old])
             gold[now[old]] = within or tuple(range(begun[old], now[old] + 1))
     return replace(log, messages=messages, gold=gold)
+
+
+def pieces(log: Log, chance: random.Random) -> list[Log]:
+    """What is annotated as many young channels, with nothing before; lost answers as in `bursts`."""
+    found: list[Log] = []
+    place = log.first
+    while place < len(log.messages):
+        end = min(place + chance.randint(*_STRETCH), len(log.messages))
+        gold = {
+            at - place: tuple(to - place for to in log.gold[at] if to >= place) or tuple(range(at - place + 1))
+            for at in range(place, end)
+            if at in log.gold
+        }
+        if any(log.messages[place + at].role != "system" for at in gold):
+            found.append(Log(log.name, log.messages[place:end], gold))
+        place = end
+    return found
 
 
 # -- a team's chat

@@ -40,10 +40,14 @@ class Talk(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Similar:
-    """The messages that were found, best first; those whose similarity is too low; and the threads they stand in."""
+    """The messages that were found, best first; those whose similarity is too low; and the threads they stand in.
+
+    `near` are the ids of those that are similar enough themselves; the others stand in a thread with one.
+    """
 
     messages: list[ContextMessage]
     below: list[ContextMessage]
+    near: set[str]
     talks: dict[str, Talk]
 
 
@@ -70,7 +74,8 @@ def similar(
         if (talk := talks.get(parts[0].chunk.doc_id)) is not None and name in talk.places
     ]
     nearness = _nearness(best, found, cosines)
-    bases = minmax([hit.score for hit in best]) if config.base == "search" else [nearness[_name(hit)] for hit in best]
+    cosine = [max(0.0, nearness[_name(hit)]) for hit in best]  # what points away is no better for being old
+    bases = minmax([hit.score for hit in best]) if config.base == "search" else cosine
     near = {name for hit in best if _admitted(hit, nearness[name := _name(hit)], config, floor)}
     lively = {hit.chunk.doc_id for hit in best if _name(hit) in near}
     kept = {_name(hit): hit.chunk.doc_id for hit in best if hit.chunk.doc_id in lively}
@@ -106,6 +111,7 @@ def similar(
     return Similar(
         [each for each in every if each.id in kept],
         [each for each in every if each.id not in kept],
+        near,
         talks,
     )
 

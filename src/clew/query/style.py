@@ -93,7 +93,7 @@ def confidence(messages: int) -> float:
 def habits(texts: Sequence[str]) -> dict[str, float]:
     """The share of the texts that show each habit of writing."""
     shares = {
-        "exclaims": [text.rstrip().endswith("!") or "!!" in text for text in texts],
+        "exclaims": ["!" in text for text in texts],
         "asks": [text.rstrip().endswith("?") for text in texts],
         "trails off": ["..." in text or "…" in text for text in texts],
         "ends without a stop": [text.rstrip()[-1:].isalnum() for text in texts],

@@ -129,9 +129,12 @@ class _Selection:
     def take_hits(self, *, share: float) -> None:
         """Takes the hits in their order, each with the chain before it; one that does not fit is passed over.
 
-        A chain that alone is larger than its share of the budget brings its nearest messages, and one at least.
+        A chain that alone is larger than its share of the budget brings its nearest messages, and one at least. What
+        was kept only for its thread comes only where the thread does.
         """
         for hit in self._found.messages:
+            if hit.id not in self._found.near and hit.thread not in self._taken:
+                continue
             talk = self._found.talks[hit.thread]
             place = talk.places[hit.id]
             self._take(talk, [place, *self._chain(talk, place, int(share * self._budget))])
@@ -152,8 +155,11 @@ class _Selection:
 
     def threads(self) -> list[WindowThread]:
         """What was taken, the thread of the best hit first."""
-        taken = [each for each in self._found.messages if self.has(each)]
-        for name, places in self._taken.items():
+        return self._threads(self._taken)
+
+    def _threads(self, chosen: dict[str, set[int]]) -> list[WindowThread]:
+        taken = [each for each in self._found.messages if self._place(each) in chosen.get(each.thread, ())]
+        for name, places in chosen.items():
             talk = self._found.talks[name]
             taken += [unfound(talk, place) for place in places if talk.messages[place].id not in self._hits]
         here = {each.id for each in taken}
@@ -173,12 +179,20 @@ class _Selection:
         cost = sum(self._cost(talk, place) + self._joint for place in new)
         if new and not self._taken:
             cost -= self._joint  # before the first there is nothing to join
-        if cost > self._left:
+        if not new:
+            return True
+        grown = {**self._taken, talk.document.id: taken | set(new)}
+        if cost > self._left and not self._fits_written(grown, cost - self._left):
             return False
-        if new:
-            self._left -= cost
-            self._taken[talk.document.id] = taken | set(new)
+        self._left -= cost
+        self._taken = grown
         return True
+
+    def _fits_written(self, taken: dict[str, set[int]], over: int) -> bool:
+        """Whether the whole text fits after all: its tokens are fewer than those of its parts, by a few a message."""
+        if over > 2 * sum(map(len, taken.values())):
+            return False
+        return self._count(rendered(self._threads(taken), authors=self._authors)) <= self._budget
 
     def _chain(self, talk: Talk, place: int, room: int) -> list[int]:
         chain = talk.chain(place)
@@ -198,7 +212,10 @@ class _Selection:
 
     def has(self, each: ContextMessage) -> bool:
         """Whether a message was taken."""
-        return self._found.talks[each.thread].places[each.id] in self._taken.get(each.thread, ())
+        return self._place(each) in self._taken.get(each.thread, ())
+
+    def _place(self, each: ContextMessage) -> int:
+        return self._found.talks[each.thread].places[each.id]
 
 
 def _within(channels: Iterable[str]) -> Filter:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from clew.core.errors import ClewError
+from clew.core.settings import LLMConfig
 
 MILLION = 1_000_000
 
@@ -15,6 +16,17 @@ class Price:
 
     input: float = 0.0
     output: float = 0.0
+
+
+def price_of(config: LLMConfig, model: str) -> Price:
+    """The price of a language model: that of the settings if one is set, else its line in their table, else none.
+
+    A line may name the model with or without its address.
+    """
+    if config.input_price or config.output_price:
+        return Price(config.input_price, config.output_price)
+    table = {name: Price(float(read), float(written)) for name, read, written in map(str.split, config.prices)}
+    return table.get(model) or table.get(model.partition("@")[0], Price())
 
 
 class CostLimit(ClewError):

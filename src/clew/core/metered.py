@@ -1,10 +1,12 @@
 """Models that pay for what they are asked, and stop before the purse is empty: the same protocols around another."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from clew.core.cost import Purse
 from clew.core.protocols import LLM, Embedder, LLMFailure, Role, Usage
+from clew.core.tally import Tally
 from clew.core.types import Matrix
 
 if TYPE_CHECKING:
@@ -55,12 +57,8 @@ class MeteredLLM:
 
     def complete(self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0) -> str:
         """The model's answer."""
-        reserved = self._purse.reserve(self.name, [system + prompt], output=max_tokens)
-        before = self._llm.usage
-        try:
+        with self._paid([system + prompt], max_tokens):
             return self._llm.complete(prompt, system=system, max_tokens=max_tokens, temperature=temperature)
-        finally:
-            self._settle(reserved, before)
 
     def complete_many(
         self,
@@ -75,9 +73,7 @@ class MeteredLLM:
         answers: list[str | LLMFailure] = []
         for start in range(0, len(prompts), max_concurrent):
             few = prompts[start : start + max_concurrent]
-            reserved = self._purse.reserve(self.name, [system + prompt for prompt in few], output=max_tokens)
-            before = self._llm.usage
-            try:
+            with self._paid([system + prompt for prompt in few], max_tokens):
                 answers += self._llm.complete_many(
                     few,
                     system=system,
@@ -85,8 +81,6 @@ class MeteredLLM:
                     temperature=temperature,
                     max_concurrent=max_concurrent,
                 )
-            finally:
-                self._settle(reserved, before)
         return answers
 
     def stream(
@@ -94,7 +88,7 @@ class MeteredLLM:
     ) -> Iterator[str]:
         """The answer in pieces; what it took is paid when it ends, however it does."""
         pieces = self._llm.stream(prompt, system=system, max_tokens=max_tokens, temperature=temperature)
-        return self._paid(pieces, system + prompt, max_tokens)
+        return self._streamed(pieces, system + prompt, max_tokens)
 
     def count(self, text: str) -> int:
         """How many tokens of the model a text has."""
@@ -104,19 +98,31 @@ class MeteredLLM:
         """The model itself: an agent keeps to limits of its own."""
         return self._llm.model()
 
-    def _paid(self, pieces: Iterator[str], asked: str, max_tokens: int) -> Iterator[str]:
+    def _streamed(self, pieces: Iterator[str], asked: str, max_tokens: int) -> Iterator[str]:
+        tally = Tally()
         reserved = self._purse.reserve(self.name, [asked], output=max_tokens)
-        before = self._llm.usage
         try:
-            yield from pieces
+            while True:
+                with tally.counting():  # not while the reader has the piece: it may ask for other things
+                    piece = next(pieces, None)
+                if piece is None:
+                    return
+                yield piece
         finally:
-            self._settle(reserved, before)
+            with tally.counting():
+                if isinstance(pieces, Generator):
+                    pieces.close()
+            self._settle(reserved, tally.usage)
 
-    def _settle(self, reserved: float, before: Usage) -> None:
-        after = self._llm.usage
-        self._purse.settle(
-            reserved,
-            self.name,
-            input=after.input_tokens - before.input_tokens,
-            output=after.output_tokens - before.output_tokens,
-        )
+    @contextmanager
+    def _paid(self, asked: list[str], max_tokens: int) -> Iterator[None]:
+        tally = Tally()
+        reserved = self._purse.reserve(self.name, asked, output=max_tokens)
+        try:
+            with tally.counting():
+                yield
+        finally:
+            self._settle(reserved, tally.usage)
+
+    def _settle(self, reserved: float, used: Usage) -> None:
+        self._purse.settle(reserved, self.name, input=used.input_tokens, output=used.output_tokens)

@@ -91,7 +91,10 @@ class LLMFailure:
 
 
 class LLM(Protocol):
-    """A language model, synchronous and small. A failure raises DriverFailed."""
+    """A language model, synchronous and small. A failure raises DriverFailed.
+
+    What a call took is added to `usage`, and said to `core.tally.took`, so that whoever pays counts no other's calls.
+    """
 
     @property
     def name(self) -> str: ...

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from clew.core.cost import Price, Purse
+from clew.core.cost import Price, Purse, price_of
 from clew.core.errors import SourceError
 from clew.core.ids import document_id
 from clew.core.metered import MeteredEmbedder, MeteredLLM
@@ -43,7 +43,7 @@ class Desk:
         """An empty account at the prices of the settings."""
         prices = {self.embedder.name: Price(self.settings.embedder.price)}
         if self.llm:
-            prices[self.llm.name] = Price(self.settings.llm.input_price, self.settings.llm.output_price)
+            prices[self.llm.name] = price_of(self.settings.llm, self.llm.name)
         return Purse(prices, limit)
 
 

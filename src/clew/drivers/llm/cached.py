@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from clew.core.errors import DriverFailed
 from clew.core.protocols import LLM, LLMFailure, Usage
+from clew.core.tally import took
 from clew.drivers.llm.ask import Ask, asks
 from clew.drivers.llm.kept import Kept, opened
 from clew.drivers.llm.many import Answer, answer_all, attempt
@@ -129,5 +130,7 @@ class CachedLLM:
         return self._llm.complete(ask.prompt, system=ask.system, max_tokens=ask.max_tokens, temperature=ask.temperature)
 
     def _count(self, cached: int) -> None:
+        if cached:
+            took(Usage(cached=cached))
         with self._lock:
             self._cached += cached

@@ -18,6 +18,7 @@ from pydantic_ai.settings import ModelSettings
 
 from clew.core.errors import DriverFailed
 from clew.core.protocols import Usage
+from clew.drivers.llm.room import Room
 from clew.drivers.llm.trouble import Trouble, pause
 
 
@@ -28,12 +29,14 @@ class Lent(WrapperModel):
         self,
         model: Model,
         *,
+        room: Room,
         timeout: float,
         tries: int,
         explained: Callable[[Exception], Trouble],
         count: Callable[[Usage], None],
     ) -> None:
         super().__init__(model)
+        self._room = room
         self._timeout = timeout
         self._tries = tries
         self._explained = explained
@@ -67,7 +70,7 @@ class Lent(WrapperModel):
     ) -> AsyncGenerator[StreamedResponse]:
         """The model's turn as it comes; asked again only until it begins."""
         settings = self._patient(model_settings)
-        async with AsyncExitStack() as stack:
+        async with self._room, AsyncExitStack() as stack:
             try:
                 async for trial in self._trials():
                     with trial:
@@ -92,7 +95,7 @@ class Lent(WrapperModel):
         self, messages: list[ModelMessage], settings: ModelSettings, parameters: ModelRequestParameters
     ) -> ModelResponse:
         try:
-            async with asyncio.timeout(self._timeout):
+            async with self._room, asyncio.timeout(self._timeout):
                 return await self.wrapped.request(messages, settings, parameters)
         except Exception as error:
             trouble = self._explained(error)

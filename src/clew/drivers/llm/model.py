@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from clew.core.errors import DriverFailed, SettingsError
 from clew.core.protocols import LLMFailure, Usage
+from clew.core.tally import took
 from clew.core.text import estimate_tokens
 from clew.drivers.llm.ask import Ask, asks
 from clew.drivers.llm.loop import LoopThread
 from clew.drivers.llm.many import answer_all, attempt, is_over
 from clew.drivers.llm.named import model_named
+from clew.drivers.llm.room import Room
 from clew.drivers.llm.trouble import HalfAnAnswer, Scrubber, Trouble, explained, pause
 
 if TYPE_CHECKING:
@@ -33,22 +35,39 @@ class ModelLLM:
     is in seconds and for one request. It works from any thread, inside a running event loop and after a fork.
     """
 
-    def __init__(self, name: str, *, url: str = "", api_key: str = "", timeout: float = 60.0, retries: int = 3) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        url: str = "",
+        api_key: str = "",
+        timeout: float = 60.0,
+        retries: int = 3,
+        max_concurrent: int = 8,
+    ) -> None:
         def build() -> "Model":
             return model_named(name, url=url, api_key=api_key)
 
-        self._begin(build, f"{name}@{url}" if url else name, secrets=(api_key,), timeout=timeout, retries=retries)
+        shown = f"{name}@{url}" if url else name
+        self._begin(build, shown, api_key, timeout=timeout, retries=retries, max_concurrent=max_concurrent)
 
     @classmethod
-    def wrap(cls, model: "Model", *, timeout: float = 60.0, retries: int = 3) -> "ModelLLM":
+    def wrap(cls, model: "Model", *, timeout: float = 60.0, retries: int = 3, max_concurrent: int = 8) -> "ModelLLM":
         """The same around a pydantic-ai model that is already there."""
         made = cls.__new__(cls)
         name = f"{model.system}:{model.model_name}"
-        made._begin(lambda: model, name, secrets=(), timeout=timeout, retries=retries)
+        made._begin(lambda: model, name, "", timeout=timeout, retries=retries, max_concurrent=max_concurrent)
         return made
 
     def _begin(
-        self, build: "Callable[[], Model]", name: str, *, secrets: tuple[str, ...], timeout: float, retries: int
+        self,
+        build: "Callable[[], Model]",
+        name: str,
+        api_key: str,
+        *,
+        timeout: float,
+        retries: int,
+        max_concurrent: int,
     ) -> None:
         if not timeout > 0:
             raise SettingsError(f"timeout is {timeout}; it must be more than 0 seconds")
@@ -60,7 +79,8 @@ class ModelLLM:
         self._tries = retries + 1
         self._model = build()  # here, so that a wrong name fails at the door
         own_key = getattr(getattr(self._model, "client", None), "api_key", "")  # the environment's, if none was given
-        self._scrub = Scrubber([*secrets, own_key] if isinstance(own_key, str) else secrets)
+        self._scrub = Scrubber([api_key, own_key] if isinstance(own_key, str) else [api_key])
+        self._room = Room(max_concurrent)
         self._thread: LoopThread | None = None
         self._lock = threading.Lock()
         self._usage = Usage()
@@ -109,7 +129,14 @@ class ModelLLM:
         """The model with connections of its own, for an agent to enter; its calls count here."""
         from clew.drivers.llm.lent import Lent
 
-        return Lent(self._build(), timeout=self._timeout, tries=self._tries, explained=self._explained, count=self._add)
+        return Lent(
+            self._build(),
+            room=self._room,
+            timeout=self._timeout,
+            tries=self._tries,
+            explained=self._explained,
+            count=self._add,
+        )
 
     def _complete(self, ask: Ask) -> str:
         return self._tried(lambda: self._once(ask))
@@ -179,23 +206,28 @@ class ModelLLM:
     async def _request(self, ask: Ask) -> "ModelResponse":
         from pydantic_ai.direct import model_request
 
-        async with asyncio.timeout(self._timeout):  # of the whole: a server that drips never runs into the client's
+        async with (
+            self._room,
+            asyncio.timeout(self._timeout),
+        ):  # of the whole: a server that drips never runs into the client's
             return await model_request(self._model, [_message(ask)], model_settings=self._settings(ask))
 
     async def _pieces(self, ask: Ask, used: "list[RequestUsage]") -> AsyncGenerator[str, None]:
         from pydantic_ai.direct import model_request_stream
 
         now = asyncio.get_running_loop().time
-        settings = self._settings(ask)
-        async with asyncio.timeout(self._timeout) as limit:
-            async with model_request_stream(self._model, [_message(ask)], model_settings=settings) as response:
-                async for event in response:
-                    if piece := _piece(event):
-                        yield piece
-                        limit.reschedule(now() + self._timeout)
-                if self._model.provider is not None and response.finish_reason is None:
-                    raise HalfAnAnswer  # a connection that was closed in the middle may look like an end
-                used.append(response.usage)
+        async with (
+            self._room,
+            asyncio.timeout(self._timeout) as limit,
+            model_request_stream(self._model, [_message(ask)], model_settings=self._settings(ask)) as response,
+        ):
+            async for event in response:
+                if piece := _piece(event):
+                    yield piece
+                    limit.reschedule(now() + self._timeout)
+            if self._model.provider is not None and response.finish_reason is None:
+                raise HalfAnAnswer  # a connection that was closed in the middle may look like an end
+            used.append(response.usage)
 
     def _settings(self, ask: Ask) -> "ModelSettings":
         from pydantic_ai.settings import ModelSettings
@@ -217,6 +249,7 @@ class ModelLLM:
         self._add(used)
 
     def _add(self, used: Usage) -> None:
+        took(used)
         with self._lock:
             self._usage += used
 
@@ -226,6 +259,7 @@ class ModelLLM:
             if self._thread is None or self._thread.pid != os.getpid():
                 if self._thread is not None:
                     self._model = self._build()  # its connections are the parent process's
+                    self._room = Room(self._room.most)  # and so are the places that are taken
                 self._thread = LoopThread(self._model)
                 weakref.finalize(self, self._thread.close)
             return self._thread

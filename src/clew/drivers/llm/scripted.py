@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from clew.core.errors import DriverFailed
 from clew.core.protocols import LLMFailure, Usage
+from clew.core.tally import took
 from clew.drivers.llm.ask import Ask, asks
 from clew.drivers.llm.many import answer_all, attempt
 
@@ -118,8 +119,10 @@ class Scripted:
             if isinstance(answer, DriverFailed):
                 raise answer
         text = answer or ""
+        used = Usage(1, self.count(f"{ask.system} {ask.prompt}"), self.count(text))
+        took(used)
         with self._lock:
-            self._usage += Usage(1, len(f"{ask.system} {ask.prompt}".split()), len(text.split()))
+            self._usage += used
         return text
 
     @contextmanager

@@ -39,6 +39,7 @@ class Fitted:
     text: str = ""
     tokens: int = 0
     dropped: tuple[tuple[Hit, str], ...] = ()
+    documents: frozenset[str] = frozenset()
 
 
 def nothing_more(_: Sequence[Hit]) -> Iterable[Hit]:
@@ -118,7 +119,8 @@ class Budget:
 
     def _with(self, kept: Fitted, hit: Hit) -> Fitted | None:
         """What is kept with one more hit, if that fits."""
-        if kept.tokens + self._least(hit, kept.hits) > self._tokens:
+        near = kept.hits if hit.chunk.doc_id in kept.documents else ()
+        if kept.tokens + self._least(hit, near) > self._tokens:
             return None
         tried = self._tried([*kept.hits, hit])
         return tried if tried.tokens <= self._tokens else None
@@ -126,7 +128,8 @@ class Budget:
     def _tried(self, hits: Sequence[Hit]) -> Fitted:
         passages = self._join(hits)
         text = self._write(passages)
-        return Fitted(tuple(hits), tuple(passages), text, self._count(text))
+        documents = frozenset(hit.chunk.doc_id for hit in hits)
+        return Fitted(tuple(hits), tuple(passages), text, self._count(text), documents=documents)
 
     def _least(self, hit: Hit, kept: Sequence[Hit]) -> int:
         """Fewer tokens than a hit adds to the text, at a cost that allows to ask it of every one.
@@ -136,9 +139,9 @@ class Budget:
         chunk = hit.chunk
         text = chunk.text if self._shows is None else chunk.text[: self._shows]
         whole = self._count(text)
-        near = [other.chunk for other in kept if other.chunk.doc_id == chunk.doc_id]
-        if not near:
+        if not kept:
             return whole
+        near = [other.chunk for other in kept if other.chunk.doc_id == chunk.doc_id]
         if self._shows is not None:
             return 0
         shared = sum(max(0, min(chunk.end, each.end) - max(chunk.start, each.start)) for each in near)

@@ -118,7 +118,7 @@ class Truth:
             given = [codec.to_json(sorted(where.documents))]
         with self._read() as db:
             read = db.execute(f"{sql} ORDER BY uri, id", given).fetchall()
-        groups = asked_of_documents(where)
+        groups = asked_of_documents(replace(where, documents=frozenset()))  # these the database has compared
         return (codec.record(each[1:]) for each in read if admits(groups, each[0]))
 
     def summaries(self, change: int) -> Summaries:

@@ -1,5 +1,6 @@
 """The server store beyond the contract of all stores: roles, rows of others, graphs, migrations and what it says."""
 
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -7,13 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 import psycopg
 import pytest
 
-from clew.core.errors import DriverFailed, SettingsError, StoreMismatch
+from clew.core.errors import DriverFailed, DriverMissing, SettingsError, StoreMismatch
 from clew.core.settings import StoreConfig
 from clew.core.text import terms
 from clew.core.types import EVERYTHING, Chunk, Document, Filter, Matrix, Section, Vector
@@ -202,6 +204,7 @@ def test_no_superuser_is_needed(
     assert store.drop(["d1", "d2"]) == 2
     assert store.facts().documents == 4
     assert kept_embedder(url, "one") == "m"
+    assert open_store("two", url=url)._pool.ask("SELECT id FROM documents") == []  # who owns the tables is no exception
 
 
 def test_the_embedder_of_a_collection_is_known(
@@ -492,6 +495,14 @@ def test_a_password_is_never_shown(url: str) -> None:
         assert "s3cret" not in str(error)
         error = error.__cause__
     assert "postgresql://" in str(raised.value)
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("clew.drivers.store.postgres")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(DriverMissing, match=r"psycopg.*pip install \"clew\[postgres\]\""):
+        import_module("clew.drivers.store.postgres")
 
 
 def test_what_is_too_old_is_refused(postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:

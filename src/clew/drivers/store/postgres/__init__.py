@@ -3,14 +3,11 @@
 from clew.core.errors import DriverMissing
 
 try:
-    import psycopg
-    import psycopg_pool
+    from clew.drivers.store.postgres.setup import kept_embedder, make_app_role
+    from clew.drivers.store.postgres.store import PostgresStore
 except ImportError as error:
     raise DriverMissing(
-        f'a collection in PostgreSQL needs the package {error.name}; install it with: pip install "clew[postgres]"'
+        f'a collection in PostgreSQL needs psycopg ({error}); install it with: pip install "clew[postgres]"'
     ) from error
 
-from clew.drivers.store.postgres.setup import kept_embedder, make_app_role
-from clew.drivers.store.postgres.store import PostgresStore
-
-__all__ = ["PostgresStore", "kept_embedder", "make_app_role", "psycopg", "psycopg_pool"]
+__all__ = ["PostgresStore", "kept_embedder", "make_app_role"]

@@ -118,9 +118,11 @@ def rows(connection: Connection, sql: str, given: Sequence[Any] = ()) -> list[Ro
 
 
 def _changed(connection: Connection, work: Callable[[Connection], T]) -> T:
-    connection.execute("BEGIN")
+    """What a change gives; statements whose answers nobody waits for travel together."""
     try:
-        done = work(connection)
+        with connection.pipeline():
+            connection.execute("BEGIN")
+            done = work(connection)
     except BaseException:
         with suppress(psycopg.Error):  # a connection that is lost has forgotten it anyway
             connection.execute("ROLLBACK")

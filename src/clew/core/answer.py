@@ -1,5 +1,6 @@
 """An answer: what is said, what it rests on, and what was taken out because nothing supports it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from clew.core.cite import Citation
@@ -9,17 +10,20 @@ from clew.core.types import Context
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """Something that a model said and that is not shown, or no longer cites what it cited, and why."""
+    """Something that a model said and that is not shown, and why; `kept`: it is, but cites something else."""
 
     text: str
     reason: str
+    kept: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What is said, with [1] for the first of the citations; `found` is False where the collection holds no answer.
 
-    `confidence` is the chance, by the reranker, that what was found answers the question.
+    In a session, and by an agent, [2] is instead the document that has that number there, as `numbers` tells.
+    `confidence` is the chance, by the reranker, that what was found answers the question. `reason` says why nothing
+    was found, or why an agent ended before it was done.
     """
 
     question: str
@@ -30,3 +34,9 @@ class Answer:
     confidence: float = 0.0
     removed: tuple[Removed, ...] = ()
     usage: Usage = field(default_factory=Usage)
+    reason: str = ""
+    numbers: Mapping[str, int] = field(default_factory=dict)  # of the documents that are cited, by id
+
+    def mark(self, place: int) -> int:
+        """The number that stands in the text for a citation, by its place."""
+        return self.numbers.get(self.citations[place].document, place + 1)

@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Literal
 
+from clew.core.agent import AgentConfig as AgentConfig
 from clew.core.errors import SettingsError
 from clew.core.scoring import ScoringConfig as ScoringConfig
 
@@ -288,6 +289,7 @@ class Settings:
     formatter: FormatterConfig = field(default_factory=FormatterConfig)
     context: ContextConfig = field(default_factory=ContextConfig)
     answer: AnswerConfig = field(default_factory=AnswerConfig)
+    agent: AgentConfig = field(default_factory=AgentConfig)
     session: SessionConfig = field(default_factory=SessionConfig)
     threads: ThreadConfig = field(default_factory=ThreadConfig)
     scoring: ScoringConfig = field(default_factory=ScoringConfig)

@@ -10,7 +10,7 @@ from clew import drivers
 from clew.core.errors import NotFound, SettingsError
 from clew.core.protocols import LLM, Embedder
 from clew.core.settings import DEFAULTS, Settings
-from clew.engine.answering import Answering
+from clew.engine.agent import Agentic
 from clew.engine.writing import Writing
 from clew.query.strategies import STRATEGIES, Maker
 
@@ -18,7 +18,7 @@ MEMORY = drivers.MEMORY
 DEFAULT_EMBEDDER = "bge-small"
 
 
-class Engine(Writing, Answering):
+class Engine(Writing, Agentic):
     """A collection that is open: add to it, search it, ask it for context.
 
     `Engine.open(path)` makes one. Calls may come from several threads.

@@ -1,10 +1,12 @@
 """The verb that answers: checked prose with a model, the best sentences word for word without one."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from clew import drivers
 from clew.core.answer import Answer
+from clew.core.cite import Citation
+from clew.core.errors import SettingsError
 from clew.core.protocols import LLM, Reranker, Usage
 from clew.core.settings import RerankerConfig, Settings
 from clew.core.types import EVERYTHING, Context, Filter, Hit, Message
@@ -50,13 +52,17 @@ class Answering(Conversing):
             settings=shape,
         )
         hits = sorted((hit for each in context.passages for hit in each.chunks), key=lambda hit: -hit.score)
+        numbers = context.numbers if session else {}
+        if self._llm is None and person:
+            raise SettingsError(f"to answer as {person!r} takes a language model; name one (llm.name, --llm)")
         if self._llm is None or not hits:
-            return self._extracted(question, hits, context, settings)
+            return self._extracted(question, hits, context, settings, numbers=numbers, hear=hear)
         before = self._llm.usage
         manner = self.reply_prompt(person, question, settings=settings) if person else ""
         said = prompt(question, context.text, history=_told(history), manner=manner)
         pieces = self._llm.stream(said, system=SYSTEM, max_tokens=config.max_tokens)
-        made = written(pieces, shown_in(context, self._store.document), question=question, hear=hear)
+        shown = shown_in(context, self._store.document)
+        made = written(pieces, shown, question=question, hear=hear, numbers=numbers)
         return Answer(
             question=question,
             text=made.text or NOT_HERE,
@@ -66,9 +72,20 @@ class Answering(Conversing):
             confidence=1.0 if made.citations else 0.0,
             removed=made.removed,
             usage=_since(self._llm, before),
+            reason="" if made.citations else "nothing that was found answers it",
+            numbers=_of(made.citations, numbers),
         )
 
-    def _extracted(self, question: str, hits: Sequence[Hit], context: Context, settings: Settings) -> Answer:
+    def _extracted(
+        self,
+        question: str,
+        hits: Sequence[Hit],
+        context: Context,
+        settings: Settings,
+        *,
+        numbers: Mapping[str, int],
+        hear: Callable[[str], None] | None,
+    ) -> Answer:
         found = extracted(
             question,
             hits,
@@ -77,7 +94,17 @@ class Answering(Conversing):
             most=settings.answer.sentences,
             least=settings.answer.min_confidence,
         )
-        lines = (f"{' '.join(each.quote.split())} [{number}]" for number, each in enumerate(found.citations, 1))
+        lines = [
+            f"{' '.join(each.quote.split())} [{numbers.get(each.document, place)}]"
+            for place, each in enumerate(found.citations, 1)
+        ]
+        for place, line in enumerate(lines):
+            if hear is not None:
+                hear(f"\n{line}" if place else line)
+        low = (
+            f"what was found answers it with a chance of {found.confidence:.2f}, and at least "
+            f"{settings.answer.min_confidence:.2f} is asked for (answer.min_confidence)"
+        )
         return Answer(
             question=question,
             text="\n".join(lines) or NOT_HERE,
@@ -85,6 +112,8 @@ class Answering(Conversing):
             context=context,
             found=bool(found.citations),
             confidence=found.confidence,
+            reason="" if lines else low if hits else context.reason,
+            numbers=_of(found.citations, numbers),
         )
 
     def _judge(self, settings: Settings) -> Reranker:
@@ -92,6 +121,10 @@ class Answering(Conversing):
         found = self._finder.reranker(settings.reranker) or drivers.reranker(RerankerConfig(name="overlap"))
         assert found is not None
         return found
+
+
+def _of(citations: Sequence[Citation], numbers: Mapping[str, int]) -> dict[str, int]:
+    return {each.document: numbers[each.document] for each in citations if each.document in numbers}
 
 
 def _told(history: Sequence[Message]) -> str:

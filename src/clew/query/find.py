@@ -3,6 +3,7 @@
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import partial
 
@@ -47,6 +48,12 @@ class Finder:
         self._cutter = cutter
         self._found: Recent[list[Hit]] = Recent(cache)
         self._rerankers: dict[RerankerConfig, Reranker | None] = {}
+
+    def with_model(self, llm: LLM) -> "Finder":
+        """The same finder over another language model; what is kept is kept for both."""
+        other = copy(self)
+        other._llm = llm
+        return other
 
     def find(self, query: Query, name: str, settings: Settings) -> list[Hit]:
         """The k best hits of a strategy, each chunk once; those of a built-in one are kept until something changes."""

@@ -28,9 +28,17 @@ class Shown:
         """All its words."""
         return "\n".join(text for _, text in self.pieces)
 
+    @property
+    def about(self) -> str:
+        """What a sentence on it may say besides: the names of the document, of its headings and of who wrote it."""
+        chunks = [hit.chunk for hit in self.passage.chunks]
+        headings = dict.fromkeys(heading for chunk in chunks for heading in chunk.headings)
+        authors = dict.fromkeys(str(chunk.meta.get("author", "")) for chunk in chunks)
+        return " ".join([self.record.title, *headings, *authors])
+
     def find(self, quote: str) -> Span | None:
         """Where the words of a quote stand in the document, white space and the shape of signs aside."""
-        pattern = _verbatim(quote)
+        pattern = verbatim(quote)
         for start, text in self.pieces:
             found = pattern.search(text) if pattern else None
             if found:
@@ -86,12 +94,17 @@ def _whole(passage: MergedChunk) -> Sequence[Span]:
     return passage.spans or [(hit.chunk.start, hit.chunk.end) for hit in passage.chunks]
 
 
-def _verbatim(quote: str) -> "re.Pattern[str] | None":
-    """A pattern for the words of a quote in their order, whatever white space and shape of signs is between."""
+def verbatim(quote: str) -> "re.Pattern[str] | None":
+    """A pattern for the words of a quote in their order, each whole, whatever white space and shape of signs is there.
+
+    None for a quote without any.
+    """
     words = quote.strip().strip(".,;:!?").split()
     if not words:
         return None
-    return re.compile(r"\s+".join("".join(map(_sign, word)) for word in words))
+    before = r"(?<!\w)" if words[0][0].isalnum() else ""
+    after = r"(?!\w)" if words[-1][-1].isalnum() else ""
+    return re.compile(before + r"\s+".join("".join(map(_sign, word)) for word in words) + after)
 
 
 def _sign(character: str) -> str:

@@ -16,10 +16,15 @@ from clew.query.answer.shown import Shown, Span
 SUPPORT = 0.6  # the share of a claim's terms that must be in what it cites
 NEAR = 0.8  # the share of a claim's terms that a single sentence must have to be held against it
 _MARKS = re.compile(r"\s*\[(\d+(?:\s*[,;]\s*\d+)*)\]")
-_QUOTED = re.compile(r"“([^”]+)”|„([^“”]+)[“”]|«([^»]+)»|\"([^\"]+)\"")
+# A quote between two marks, or from a mark to the end where the sentence ends before the quote does.
+_QUOTED = re.compile(
+    r"“([^”]+)(?:”|$)|„([^“”]+)(?:[“”]|$)|«([^»]+)(?:»|$)|\"([^\"]+)(?:\"|$)"
+    r"|(?<!\w)‘((?:[^’]|’(?=\w))+)’|(?<!\w)'((?:[^']|'(?=\w))+)'(?!\w)|^\s*>\s*(.+)",
+    re.MULTILINE,
+)
+_TAIL = re.compile(r"([^“„«\"]*\S)(?:[”»]|\"(?!\w))")  # of a quote that began in the sentence before
 _NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*")
 _DENIALS = frozenset({"not", "no", "never", "none", "nobody", "nothing", "without", "cannot", "nicht", "kein", "keine"})
-_LEAST_QUOTE = 2  # words; a single one in quotation marks is a name more often than a quote
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +57,14 @@ def verified(sentence: str, shown: Sequence[Shown], *, question: str = "") -> Cl
 def _wanting(body: str, cited: Sequence[Shown], question: str) -> str:
     """What a sentence says that the passages together do not; empty where they do."""
     for quote in _quotes(body):
-        if not any(each.find(quote) for each in cited):
+        if not any(each.find(quote) for each in cited) and not _said_before(quote, question):
             return f"“{quote}” does not stand in what it cites"
     text = "\n".join(each.text for each in cited)
     there = set(_numbers(text)) | set(_numbers(question))
     missing = [number for number in _numbers(body) if number not in there]
     if missing:
         return f"{missing[0]} does not stand in what it cites"
-    there_too = terms(text).keys()
+    there_too = terms("\n".join([text, *(each.about for each in cited)])).keys()
     again = terms(question).keys() - there_too  # the question's own words may be said again
     wanted = terms(body).keys() - again - _DENIALS
     if wanted and len(wanted & there_too) < SUPPORT * len(wanted):
@@ -96,8 +101,19 @@ def _citations(body: str, cited: Sequence[Shown]) -> tuple[Citation, ...]:
 
 
 def _quotes(body: str) -> list[str]:
-    found = (next(filter(None, match)) for match in _QUOTED.findall(body))
-    return [quote for quote in found if len(quote.split()) >= _LEAST_QUOTE]
+    """What a sentence gives as somebody's words."""
+    tail = _TAIL.match(body)
+    if tail and tail[0].endswith('"') and body.count('"') % 2 == 0:
+        tail = None
+    rest = body[tail.end() :] if tail else body
+    found = [tail[1]] if tail else []
+    found += (next(filter(None, match), "") for match in _QUOTED.findall(rest))
+    return [quote for quote in found if any(map(str.isalnum, quote))]
+
+
+def _said_before(quote: str, question: str) -> bool:
+    """Whether a single word in quotation marks is one of the question's."""
+    return len(quote.split()) == 1 and quote.strip(".,;:!?").casefold() in question.casefold()
 
 
 def _numbers(text: str) -> list[str]:

@@ -1,7 +1,7 @@
 """An answer by a model: prose over the passages of a context, of which each sentence is checked before it is shown."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from clew.core.answer import Removed
@@ -39,12 +39,20 @@ def prompt(question: str, context: str, *, history: str = "", manner: str = "") 
     return f"{context}{before}{how}\n\nQuestion: {question}\nAnswer:"
 
 
-def written(pieces: Iterable[str], shown: Sequence[Shown], *, question: str, hear: Hear | None = None) -> Written:
+def written(
+    pieces: Iterable[str],
+    shown: Sequence[Shown],
+    *,
+    question: str,
+    hear: Hear | None = None,
+    numbers: Mapping[str, int] | None = None,
+) -> Written:
     """The answer that the pieces of a stream make, sentence by sentence; `hear` gets each when it is checked.
 
-    A text in which the model says that the passages hold no answer is empty.
+    Citations are numbered as they come, or by the `numbers` of their documents. A text in which the model says that the
+    passages hold no answer is empty.
     """
-    numbers: dict[Citation, int] = {}
+    cited: dict[Citation, int] = {}
     removed: list[Removed] = []
     said: list[str] = []
     for sentence, after in _sentences(pieces):
@@ -52,15 +60,18 @@ def written(pieces: Iterable[str], shown: Sequence[Shown], *, question: str, hea
             continue
         claim = verified(sentence, shown, question=question)
         if claim.reason or claim.corrected:
-            removed.append(Removed(sentence.strip(), claim.reason or claim.corrected))
+            removed.append(Removed(sentence.strip(), claim.reason or claim.corrected, kept=not claim.reason))
         if claim.reason or not claim.text.strip():
             continue
-        marks = "".join(f"[{numbers.setdefault(each, len(numbers) + 1)}]" for each in claim.citations)
+        places = [cited.setdefault(each, len(cited) + 1) for each in claim.citations]
+        if numbers:
+            places = [numbers.get(each.document, cited[each]) for each in claim.citations]
+        marks = "".join(f"[{number}]" for number in dict.fromkeys(places))
         text = f"{claim.text.rstrip()} {marks}{after}"
         said.append(text)
         if hear is not None:
             hear(text)
-    return Written("".join(said).strip(), tuple(numbers), tuple(removed))
+    return Written("".join(said).strip(), tuple(cited), tuple(removed))
 
 
 def _sentences(pieces: Iterable[str]) -> Iterator[tuple[str, str]]:

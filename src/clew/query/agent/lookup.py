@@ -1,0 +1,60 @@
+"""A document by its title, as people and models write titles: exactly, or blind to case, punctuation and endings."""
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import PurePosixPath
+
+from clew.core.errors import NotFound
+from clew.core.types import DocumentRecord
+from clew.query.format.quote import one_line, tag_quoted
+
+MOST = 50  # titles that are listed
+_WORD = re.compile(r"[^\W_]+|%+")  # a % is a sign like any other here, not a wildcard
+_ENDING = re.compile(r"\.[a-z]\w{0,4}$", re.IGNORECASE)
+
+
+def by_title(title: str, records: Iterable[DocumentRecord]) -> DocumentRecord:
+    """The document of that title, address or file name; NotFound lists the titles there are, the nearest first."""
+    known = list(records)
+    for level in (_exact, _named, _blind):
+        found = [record for record in known if level(title, record)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            places = listed([record.uri or record.id for record in found])
+            raise NotFound(f"{len(found)} documents are called {one_line(title)!r}; give the address of one:\n{places}")
+    names = [name_of(record) for record in known]
+    near = difflib.get_close_matches(title.casefold(), [name.casefold() for name in names], n=5, cutoff=0.5)
+    names.sort(key=lambda name: near.index(name.casefold()) if name.casefold() in near else len(near))
+    raise NotFound(f"there is no document {one_line(title)!r}; there are:\n{listed(names)}")
+
+
+def name_of(record: DocumentRecord) -> str:
+    """What a document is called."""
+    return record.title or record.uri or record.id
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names as data, a line each, and how many more there are."""
+    more = f"\nand {len(names) - MOST} more" if len(names) > MOST else ""
+    lines = "\n".join(map(one_line, names[:MOST])) or "(none)"
+    return f"<titles>\n{tag_quoted(lines, 'titles')}\n</titles>{more}"
+
+
+def _exact(title: str, record: DocumentRecord) -> bool:
+    return bool(title) and title in (record.title, record.uri, record.id)
+
+
+def _named(title: str, record: DocumentRecord) -> bool:
+    return bool(record.uri) and title == PurePosixPath(record.uri).name
+
+
+def _blind(title: str, record: DocumentRecord) -> bool:
+    wanted = _key(title)
+    return bool(wanted) and wanted in (_key(record.title), _key(record.uri), _key(PurePosixPath(record.uri).name))
+
+
+def _key(name: str) -> tuple[str, ...]:
+    """The words of a name without its ending."""
+    return tuple(_WORD.findall(_ENDING.sub("", name.strip()).casefold()))

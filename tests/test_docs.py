@@ -25,6 +25,8 @@ def blocks(page: Path, kind: str) -> list[str]:
 @pytest.fixture
 def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copytree(ROOT / "examples" / "handbook", tmp_path / "handbook")
+    shutil.copytree(ROOT / "examples" / "chat", tmp_path / "chat")
+    shutil.make_archive(str(tmp_path / "slack-export"), "zip", ROOT / "examples" / "chat")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CLEW_EMBEDDER", "hashed")
     return tmp_path

@@ -69,13 +69,14 @@ def found_rows(given: Sequence[Log], net: Net) -> Iterator[str]:
 
 
 def sample_rows(folder: Path, net: Net) -> Iterator[str]:
-    """The table of the sample chat."""
-    channels = team_chat(folder)
-    yield "| flat stretches of the sample chat | links right | openings found | F of pairs |\n|---|---|---|---|"
-    for name, linker in (("previous message", previous), ("rule", by_rule), ("clew", by_net(net))):
-        all_of = kept(channels, linker)
-        shares = f"{all_of.right}/{all_of.messages} | {all_of.opened}/{all_of.openings}"
-        yield f"| {name} | {shares} | {100 * all_of.pairs:.1f} |"
+    """The table of the sample chat: its flat stretches, then all of it with its threads hidden."""
+    yield "| the sample chat | links right | openings found | F of pairs |\n|---|---|---|---|"
+    for part, hidden in (("flat stretches", False), ("threads hidden", True)):
+        channels = team_chat(folder, hidden=hidden)
+        for name, linker in (("previous message", previous), ("rule", by_rule), ("clew", by_net(net))):
+            all_of = kept(channels, linker)
+            shares = f"{all_of.right}/{all_of.messages} | {all_of.opened}/{all_of.openings}"
+            yield f"| {part}: {name} | {shares} | {100 * all_of.pairs:.1f} |"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

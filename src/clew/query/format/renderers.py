@@ -10,6 +10,7 @@ from clew.core.settings import FormatterConfig
 from clew.core.types import DocumentRecord, MergedChunk
 from clew.query.format.formatter import ContextFormatter
 from clew.query.format.quote import ENDS, Lines, one_line
+from clew.query.score import by_message, rebuilt
 
 EXCERPT = 400  # characters that related posts show of each
 REPLY = "\n  ↪ "
@@ -90,9 +91,9 @@ def related_posts(passages: Sequence[MergedChunk], sheet: Sheet) -> str:
 
 
 def threads(passages: Sequence[MergedChunk], sheet: Sheet) -> str:  # noqa: ARG001
-    """The passages of each document as a thread, oldest first."""
+    """The passages of each document as a thread, oldest first; one of several messages says each after an arrow."""
     return "\n\n".join(
-        REPLY.join(THREAD_LINES.quoted(each.text.strip()) for each in sorted(members, key=_when))
+        REPLY.join(THREAD_LINES.quoted(said.strip()) for each in sorted(members, key=_when) for said in _said(each))
         for members in _by_document(passages).values()
     )
 
@@ -128,6 +129,16 @@ def _by_document(passages: Sequence[MergedChunk]) -> dict[str, list[MergedChunk]
     for each in passages:
         documents.setdefault(document_of(each), []).append(each)
     return documents
+
+
+def _said(passage: MergedChunk) -> list[str]:
+    """The messages that a passage is made of; its text where it is made of something else, or was cut."""
+    messages = by_message(passage.chunks)
+    if len(messages) < 2 or sum(map(len, messages.values())) < len(passage.chunks):
+        return [passage.text]
+    parts = sorted(messages.values(), key=lambda hits: min(hit.chunk.start for hit in hits))
+    texts = [rebuilt(hit.chunk for hit in hits) for hits in parts]
+    return texts if all(text in passage.text for text in texts) else [passage.text]
 
 
 def _when(passage: MergedChunk) -> tuple[datetime, int, int]:

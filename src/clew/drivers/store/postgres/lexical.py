@@ -1,6 +1,6 @@
 """Search by words: BM25 in SQL over the postings, as `bm25` has it, so that scores agree with any other store.
 
-How many chunks have a word is counted as they are read, and the mean length is that of the collection in the same
+How many chunks have a word is counted for each search, and the mean length is that of the collection in the same
 snapshot, so a score never depends on how the collection came to be.
 """
 
@@ -19,20 +19,18 @@ ALL = 1 << 62
 UNIT = 10**order.LEXICAL_DIGITS
 
 _SCORED = """
-WITH p AS MATERIALIZED (
-  SELECT word, chunk, count, length FROM postings WHERE collection = {number} AND word = ANY(%s::bigint[])),
-w AS MATERIALIZED (
-  SELECT h.word, {k1} * {b} / greatest(c.length::float8 / greatest(c.chunks, 1), 1e-9::float8) AS slope,
+WITH w AS MATERIALIZED (
+  SELECT a.word, {k1} * {b} / greatest(c.length::float8 / greatest(c.chunks, 1), 1e-9::float8) AS slope,
     a.times * ln(1::float8 + (greatest(c.chunks, h.many) - h.many + 0.5::float8) / (h.many + 0.5::float8)) AS weight
-  FROM (SELECT word, count(*)::float8 AS many FROM p GROUP BY word) h
-  JOIN unnest(%s::bigint[], %s::int[]) AS a(word, times) ON a.word = h.word
+  FROM unnest(%s::bigint[], %s::int[]) AS a(word, times)
+  JOIN LATERAL (SELECT count(*)::float8 AS many FROM postings p WHERE p.word = a.word AND p.collection = {number}) h
+    ON true
   JOIN collections c ON c.number = {number}),
 t AS (
   SELECT p.chunk, sum(w.weight * p.count / (p.count + {k1} * (1::float8 - {b}) + w.slope * p.length)) AS score
-  FROM p JOIN w ON w.word = p.word GROUP BY p.chunk),
+  FROM w JOIN postings p ON p.word = w.word AND p.collection = {number}{few} GROUP BY p.chunk),
 best AS (
-  SELECT t.chunk, round(t.score * {unit}) AS score FROM t{few}
-  ORDER BY 2 DESC FETCH FIRST %s ROWS WITH TIES)
+  SELECT chunk, round(score * {unit}) AS score FROM t ORDER BY 2 DESC FETCH FIRST %s ROWS WITH TIES)
 SELECT best.score, {shown} FROM best JOIN chunks c ON c.row = best.chunk JOIN documents d ON d.row = c.doc{joins}
 WHERE best.score > 0{sieve} ORDER BY best.score DESC, c.id LIMIT %s
 """
@@ -48,12 +46,11 @@ def matching(
         b=f"{B}::float8",
         unit=f"{UNIT}::float8",
         shown=nouns.CHUNK_COLUMNS,
-        few=f" WHERE t.chunk IN ({few.sql})" if few else "",
+        few=f" WHERE p.chunk IN ({few.sql})" if few else "",
         joins=" JOIN signals s ON s.row = best.chunk" if sieve.sql else "",
         sieve=sieve.sql,
     )
-    words = codec.bigints(asked.hashes)
-    before = (words, words, codec.ints(asked.counts), *(few.given if few else ()))
+    before = (codec.bigints(asked.hashes), codec.ints(asked.counts), *(few.given if few else ()))
     limits = (k,) if not sieve.sql else (ALL,) if few else (k + MORE, ALL)
     for limit in limits:
         found = rows(connection, sql, (*before, limit, *sieve.given, k))

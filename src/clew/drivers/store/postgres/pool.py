@@ -32,13 +32,14 @@ def configure(connection: Connection, collection: str) -> None:
     """Makes a new connection ready: its collection, where names are looked up, how statements are planned."""
     codec.register(connection)
     # Statements are planned for what they are given, since a graph is only used for a collection that is known by
-    # number; joined in the order they are written, which does not depend on how well the server knows its tables; and
-    # not compiled, which takes longer than running them.
+    # number; joined in the order they are written, which does not depend on how well the server knows its tables; not
+    # compiled, which takes longer than running them; and have room to add up the postings of common words in memory.
     connection.execute(
         "SELECT set_config('clew.collection', %s, false), set_config('plan_cache_mode', 'force_custom_plan', false),"
         " set_config('join_collapse_limit', '1', false), set_config('from_collapse_limit', '1', false),"
-        " set_config('jit', 'off', false), set_config('search_path', 'clew, ' || coalesce((SELECT quote_ident(nspname)"
-        " FROM pg_extension e JOIN pg_namespace n ON n.oid = extnamespace WHERE extname = 'vector'), 'public'), false)",
+        " set_config('jit', 'off', false), set_config('work_mem', '32MB', false),"
+        " set_config('search_path', 'clew, ' || coalesce((SELECT quote_ident(nspname) FROM pg_extension e"
+        " JOIN pg_namespace n ON n.oid = extnamespace WHERE extname = 'vector'), 'public'), false)",
         (collection,),
     )
 

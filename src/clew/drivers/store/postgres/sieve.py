@@ -11,6 +11,8 @@ from clew.core.types import Filter
 from clew.drivers.store.postgres import codec
 from clew.drivers.store.postgres.pool import rows
 
+SHARE = 4  # a filter that admits more than one chunk in this many is looked at row by row
+
 
 @dataclass(frozen=True, slots=True)
 class Sieve:
@@ -38,8 +40,8 @@ def conditions(groups: Sequence[frozenset[str]], where: Filter | None = None) ->
 
 
 def few(connection: Connection, number: int, where: Filter, limit: int) -> Sieve | None:
-    """A statement for the rows that one condition of a filter admits, if it is at most so many; None if none is that
-    narrow.
+    """A statement for the rows that one condition of a filter admits, if it is at most so many and a small share of
+    all; None if none is that narrow.
 
     It goes by the postings of facets: under row-level security no index on arrays may be used, since its operators
     might tell of rows that are not to be seen.
@@ -53,9 +55,13 @@ def few(connection: Connection, number: int, where: Filter, limit: int) -> Sieve
     if not sources or limit < 1:
         return None
     counts = ", ".join(f"(SELECT count(*) FROM ({each.sql} LIMIT {limit + 1}) x)" for each in sources)
-    (counted,) = rows(connection, f"SELECT {counts}", [given for each in sources for given in each.given])
+    ((*counted, chunks),) = rows(
+        connection,
+        f"SELECT {counts}, (SELECT chunks FROM collections WHERE number = {number})",
+        [given for each in sources for given in each.given],
+    )
     least = min(range(len(sources)), key=lambda at: counted[at])
-    return sources[least] if counted[least] <= limit else None
+    return sources[least] if counted[least] <= min(limit, (chunks or 0) // SHARE) else None
 
 
 def _timed(where: Filter) -> Sieve:

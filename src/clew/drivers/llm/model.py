@@ -241,7 +241,7 @@ class ModelLLM:
                 if piece := _piece(event):
                     yield piece
                     limit.reschedule(now() + self._timeout)
-            if self._model.provider is not None and response.finish_reason is None:
+            if response.state == "incomplete":
                 raise HalfAnAnswer  # a connection that was closed in the middle may look like an end
             used.append(response.usage)
 

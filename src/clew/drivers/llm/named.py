@@ -34,9 +34,9 @@ def model_named(name: str, *, url: str = "", api_key: str = "") -> "Model":
         raise NotFound(f"there is no model {name!r}; {FORM}, or give the url of an OpenAI-compatible server")
     try:
         if url:
-            return _at(url, name, api_key)
+            return _strict(_at(url, name, api_key))
         _known(provider, name)
-        return pydantic_ai.models.infer_model(name, provider_factory=lambda kind: _provider(kind, api_key))
+        return _strict(pydantic_ai.models.infer_model(name, provider_factory=lambda kind: _provider(kind, api_key)))
     except ClewError:
         raise
     except ImportError as error:
@@ -78,6 +78,15 @@ def _at(url: str, name: str, api_key: str) -> "Model":
     newer = (urlsplit(url).hostname or "").endswith(("openai.com", "openai.azure.com"))
     profile = OpenAIModelProfile(openai_chat_supports_max_completion_tokens=newer)
     return OpenAIChatModel(model, provider=OpenAIProvider(base_url=url, api_key=key), profile=profile)
+
+
+def _strict(model: "Model") -> "Model":
+    """The model, which takes no stream for whole that ends without saying so: half an answer looks like that."""
+    from pydantic_ai.models.openai import OpenAIChatModel
+
+    if isinstance(model, OpenAIChatModel):
+        model.profile = {**model.profile, "openai_chat_streaming_requires_finish_reason": True}
+    return model
 
 
 def _known(provider: str, name: str) -> None:

@@ -62,7 +62,7 @@ def explained(error: Exception, *, name: str, timeout: float, scrub: Scrubber) -
     if isinstance(error, ai.ModelConnectionError):
         reason = _short(scrub(str(error.__cause__ or error)))
         return Trouble(f"{name} cannot be reached, or broke off ({reason}); try again when it can", again=True)
-    if isinstance(error, HalfAnAnswer):
+    if isinstance(error, HalfAnAnswer) or "without a `finish_reason`" in str(error):
         return Trouble(f"{name} broke off before its answer was whole; try again", again=True)
     if isinstance(error, ai.ModelServerError | ai.ModelUnavailableError | ai.ModelRateLimitError):  # inside a stream
         return Trouble(f"{name} is in trouble ({_short(scrub(str(error)))}); try again later", again=True)

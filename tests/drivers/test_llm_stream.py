@@ -1,0 +1,330 @@
+"""A model behind a server that misbehaves in the middle of an answer: what came is kept, what is missing is said."""
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import stamina
+
+from clew.core.cost import CostLimit, Price, Purse
+from clew.core.errors import DriverFailed
+from clew.core.metered import MeteredLLM
+from clew.core.protocols import Usage
+from clew.drivers.llm.cached import CachedLLM
+from clew.drivers.llm.model import ModelLLM
+
+pytest.importorskip("pydantic_ai")
+
+KEY = "canary-8f14e45fceea167a"  # looks like no key, so that only knowing it can hide it
+
+
+def event(text: str | None = None, *, finish: str | None = None) -> bytes:
+    """A piece of a completion as OpenAI sends it."""
+    choice = {"index": 0, "finish_reason": finish, "delta": {"content": text} if text is not None else {}}
+    return data({"choices": [choice]})
+
+
+def data(body: dict[str, Any]) -> bytes:
+    return b"data: " + json.dumps({"id": "1", "object": "c", "created": 1, "model": "m", **body}).encode() + b"\n\n"
+
+
+USAGE = data({"choices": [], "usage": {"prompt_tokens": 11, "completion_tokens": 5, "total_tokens": 16}})
+DONE = b"data: [DONE]\n\n"
+END = (event(finish="stop"), USAGE, DONE)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What the server does with one request: each part is a chunk of the body."""
+
+    parts: tuple[bytes, ...] = ()
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    then: str = "end"  # or "hang", or "break" the connection in the middle of a chunk
+
+
+def said(*texts: str) -> Reply:
+    return Reply((*(event(text) for text in texts), *END))
+
+
+def refused(status: int, message: str, after: str = "") -> Reply:
+    body = json.dumps({"error": {"message": message}}).encode()
+    return Reply((body,), status, {"Content-Type": "application/json", **({"Retry-After": after} if after else {})})
+
+
+class Server(ThreadingHTTPServer):
+    """Gives each request the next reply, the last one for ever."""
+
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.replies: list[Reply] = []
+        self.asked: list[dict[str, Any]] = []
+        self.now = self.peak = 0
+        self.pace = 0.0
+        self.over = threading.Event()
+        self.lock = threading.Lock()
+        self.url = f"http://127.0.0.1:{self.server_port}/v1"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Says nothing: clients that hang up are meant to."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Server
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        with self.server.lock:
+            self.server.asked.append(asked)
+            self.server.now += 1
+            self.server.peak = max(self.server.peak, self.server.now)
+            reply = self.server.replies.pop(0) if len(self.server.replies) > 1 else self.server.replies[0]
+        try:
+            self.reply(reply)
+        finally:
+            with self.server.lock:
+                self.server.now -= 1
+
+    def reply(self, reply: Reply) -> None:
+        self.send_response(reply.status)
+        for name, value in {"Content-Type": "text/event-stream", **reply.headers}.items():
+            self.send_header(name, value)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for part in reply.parts:
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(part), part))
+            time.sleep(self.server.pace)
+        if reply.then == "hang":
+            self.server.over.wait(60)
+        elif reply.then == "break":
+            self.wfile.write(b"ff\r\nhalf of")
+        else:
+            self.wfile.write(b"0\r\n\r\n")
+            return
+        self.close_connection = True
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        """Says nothing."""
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with Server() as server, stamina.set_testing(True, attempts=100, cap=True):
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server
+        server.over.set()
+        server.shutdown()
+        thread.join()
+
+
+def taken(pieces: Iterator[str]) -> tuple[list[str], str]:
+    """The pieces that came, and what was said when no more did."""
+    came: list[str] = []
+    try:
+        for piece in pieces:
+            came.append(piece)
+    except DriverFailed as failure:
+        return came, str(failure)
+    return came, ""
+
+
+def test_pieces_come_before_the_answer_is_whole(server: Server) -> None:
+    server.replies = [Reply((event("Anna "), event("does")), then="hang")]
+    pieces = ModelLLM("m", url=server.url).stream("Who?", system="Be brief.", max_tokens=42, temperature=0.25)
+    assert next(pieces) + next(pieces) == "Anna does"  # the rest never comes
+    (asked,) = server.asked
+    assert asked["messages"] == [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Who?"}]
+    assert (asked["stream"], asked["max_tokens"], asked["temperature"]) == (True, 42, 0.25)
+
+
+def test_what_the_provider_counted_is_what_counts(server: Server) -> None:
+    server.replies = [said("Anna ", "does.")]
+    llm = ModelLLM("m", url=server.url)
+    assert taken(llm.stream("Who?")) == (["Anna ", "does."], "")
+    assert llm.usage == Usage(calls=1, input_tokens=11, output_tokens=5)
+    server.replies = [Reply((event("Anna does."), event(finish="stop"), DONE))]  # a server that counts nothing
+    assert taken(llm.stream("Who rotates the keys?")) == (["Anna does."], "")
+    assert llm.usage == Usage(calls=2, input_tokens=11 + 6, output_tokens=5 + 3)
+
+
+@pytest.mark.parametrize(
+    "half",
+    [
+        Reply((event("Anna "), event("does")), then="break"),
+        Reply((event("Anna "), event("does"))),  # closed in good order, but nobody said that this is the end
+        Reply((event("Anna "), event("does"), DONE)),
+        Reply((event("Anna "), event("does"), b"data: {not json\n\n", *END)),
+        Reply((event("Anna "), event("does"), data({"error": {"message": "the disk is full", "code": 500}}))),
+    ],
+    ids=["break", "end", "done", "json", "error"],
+)
+def test_half_a_stream_says_so_after_the_pieces_that_came(server: Server, half: Reply, tmp_path: Path) -> None:
+    server.replies = [half, said("never asked again")]
+    model = ModelLLM("m", url=server.url)
+    llm = CachedLLM(model, tmp_path / "answers.db")
+    came, reason = taken(llm.stream("Who?"))
+    assert "".join(came) == "Anna does"
+    assert "broke off after 9 characters, which are kept" in reason
+    assert len(server.asked) == 1  # money is not spent twice
+    assert llm.usage.calls == 1  # and what was spent is counted
+    assert llm.usage.input_tokens > 0
+    assert "".join(llm.stream("Who?")) == "never asked again"  # half an answer is not kept
+    assert llm.usage.cached == 0
+    assert "".join(llm.stream("Who?")) == "never asked again"  # a whole one is
+    assert (len(server.asked), llm.usage.cached, llm.usage.calls) == (2, 1, 2)
+
+
+def test_a_stream_that_stops_coming(server: Server) -> None:
+    server.replies = [Reply((event("Anna "),), then="hang")]
+    came, reason = taken(ModelLLM("m", url=server.url, timeout=0.3).stream("Who?"))
+    assert came == ["Anna "]
+    assert "broke off after 5 characters" in reason
+    assert "within 0.3 s" in reason
+    assert len(server.asked) == 1
+
+
+def test_a_slow_stream_that_keeps_coming_is_not_cut(server: Server) -> None:
+    server.pace = 0.1
+    server.replies = [said(*"abcdefgh")]
+    assert taken(ModelLLM("m", url=server.url, timeout=0.6).stream("Who?")) == (list("abcdefgh"), "")
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        refused(429, "slow down", after="1"),
+        refused(503, "in a moment"),
+        Reply(then="break"),
+        Reply(then="hang"),
+        Reply((event(""), DONE)),
+        Reply((data({"error": {"message": "overloaded", "type": "server_error", "code": 500}}),)),
+    ],
+    ids=["429", "503", "break", "hang", "empty", "error"],
+)
+def test_before_the_first_piece_it_is_tried_again(server: Server, first: Reply) -> None:
+    server.replies = [first, said("now")]
+    llm = ModelLLM("m", url=server.url, timeout=1.0)
+    assert taken(llm.stream("a")) == (["now"], "")
+    assert len(server.asked) == 2
+    assert llm.usage == Usage(calls=1, input_tokens=11, output_tokens=5)  # the try that gave nothing costs nothing
+
+
+@pytest.mark.parametrize(
+    ("reply", "wanted"),
+    [
+        (refused(401, "bad key"), "does not accept the key (401"),
+        (refused(429, "tomorrow", after="3600"), "try again in 3600 s"),
+        (Reply(), "cannot be read"),
+        (Reply((b"<html>hello</html>",), headers={"Content-Type": "text/html"}), "cannot be read"),
+        (Reply((b"data: {not json\n\n", *END)), "cannot be read"),
+    ],
+)
+def test_what_another_try_cannot_help_is_said_at_once(server: Server, reply: Reply, wanted: str) -> None:
+    server.replies = [reply]
+    llm = ModelLLM("m", url=server.url)
+    came, reason = taken(llm.stream("a"))
+    assert came == []
+    assert wanted in reason
+    assert len(server.asked) == 1
+    assert llm.usage == Usage()
+
+
+def test_an_empty_stream_is_an_empty_answer(server: Server, tmp_path: Path) -> None:
+    server.replies = [said()]
+    llm = CachedLLM(ModelLLM("m", url=server.url), tmp_path / "answers.db")
+    assert taken(llm.stream("a")) == ([], "")
+    assert taken(llm.stream("a")) == ([], "")
+    assert llm.usage.calls == 2  # nothing is no answer to keep
+
+
+def test_whoever_stops_reading_hangs_up(server: Server) -> None:
+    server.replies = [Reply((event("one "), event("two ")), then="hang")]
+    llm = ModelLLM("m", url=server.url, max_concurrent=1)
+    pieces = llm.stream("a")
+    assert next(pieces) == "one "
+    del pieces
+    server.replies = [said("next")]
+    assert taken(llm.stream("b")) == (["next"], "")  # the one place is free again
+    assert llm.usage.calls == 2
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_no_more_than_so_many_requests_at_once(server: Server, most: int) -> None:
+    server.pace = 0.02
+    server.replies = [said("a", "b")]
+    llm = ModelLLM("m", url=server.url, max_concurrent=most)
+    answers: list[str] = []
+    threads = [threading.Thread(target=lambda: answers.append("".join(llm.stream("x")))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == ["ab"] * 8
+    assert server.peak == most
+
+
+def test_each_job_pays_for_its_own_calls_alone(server: Server) -> None:
+    server.pace = 0.02
+    server.replies = [said("a", "b")]
+    llm = ModelLLM("m", url=server.url)
+    purses = [Purse({llm.name: Price(1e6, 1e6)}) for _ in range(6)]  # a token costs 1
+    threads = [threading.Thread(target=lambda p=each: list(MeteredLLM(llm, p).stream("x"))) for each in purses]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [purse.spent for purse in purses] == [16.0] * 6
+
+
+def test_a_stream_is_paid_for_however_it_ends(server: Server) -> None:
+    server.replies = [Reply((event("Anna "), event("does")), then="break")]
+    llm = ModelLLM("m", url=server.url)
+    purse = Purse({llm.name: Price(1e6, 1e6)}, limit=100.0)
+    came, reason = taken(MeteredLLM(llm, purse).stream("Who?", max_tokens=20))
+    assert (came, "broke off" in reason) == (["Anna ", "does"], True)
+    assert purse.spent == 1 + 3  # tokens of the question and of what came, about
+    pieces = MeteredLLM(llm, purse).stream("Who?", max_tokens=20)
+    assert next(pieces) == "Anna "
+    del pieces
+    assert purse.spent == 4 + 1 + 2
+    with pytest.raises(CostLimit):
+        next(MeteredLLM(llm, purse).stream("Who?", max_tokens=200))
+    assert len(server.asked) == 2
+
+
+def test_the_key_is_in_no_error_and_no_log(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    llm = ModelLLM("m", url=server.url, api_key=KEY, retries=1, timeout=1.0)
+    texts: list[str] = []
+    for reply in (
+        refused(401, f"wrong key {KEY}"),
+        refused(429, f"too often, {KEY}", after="1"),
+        refused(500, f"Bearer {KEY}"),
+        Reply((event("a"), data({"error": {"message": f"no more for {KEY}", "code": 500}}))),
+        Reply((event("a"), b"data: {" + KEY.encode() + b"\n\n")),
+        Reply((event("a"),), then="break"),
+        Reply(then="hang"),
+    ):
+        server.replies = [reply]
+        with pytest.raises(DriverFailed) as caught:
+            list(llm.stream("a"))
+        error: BaseException | None = caught.value
+        while error is not None:
+            texts += [str(error), repr(error)]
+            error = error.__cause__ or error.__context__
+    texts += [record.getMessage() + str(vars(record)) for record in caplog.records]
+    assert len(texts) > 20
+    assert [text for text in texts if KEY in text] == []

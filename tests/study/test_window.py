@@ -34,7 +34,7 @@ def test_sessions_are_threads_and_questions_have_evidence(folder: Path) -> None:
         ["c/D1:1", "c/D1:2", "c/D1:3"],
         ["c/D2:1", "c/D2:2"],
     ]
-    assert [(each.text, each.evidence) for each in questions(folder)] == [("which boat?", {"c/D1:1"})]
+    assert [(each.text, each.evidence) for each in questions(folder)] == [("which boat?", frozenset({"c/D1:1"}))]
 
 
 def test_neighbours_fill_the_budget(folder: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from clew.surface import documents, questions, reasons, talk
+from clew.surface import answers, chat, documents, moving, questions, reasons, talk
 from clew.surface import options as o
 from clew.surface.exits import TABLE, USAGE, Door
 from clew.surface.program import Program, called, log_until_closed
@@ -21,6 +21,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "read": documents.read,
     "search": questions.search,
     "context": questions.context,
+    "ask": answers.ask,
+    "chat": chat.chat,
     "explain": reasons.explain,
     "why_not": reasons.why_not,
     "window": talk.window,
@@ -28,6 +30,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "links": talk.links,
     "status": documents.status,
     "backfill": documents.backfill,
+    "export": moving.export,
+    "restore": moving.restore,
 }
 EPILOG = "\n".join(
     (

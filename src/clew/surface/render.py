@@ -15,7 +15,7 @@ from clew.surface import shapes
 from clew.surface.progress import duration
 
 Span = tuple[str, str]  # words and their style
-_CONTROL = {code: "\ufffd" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
+CONTROL = {code: "\ufffd" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 _WORD = re.compile(r"\w+(?:[.'’-]\w+)*")
 _QUOTE = 80  # characters of a quote that are shown
 _WIDTH = 100  # of a line where there is no terminal
@@ -30,7 +30,7 @@ def put(*spans: Span, err: bool = False) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    safe = ((words.translate(_CONTROL), style) for words, style in spans)
+    safe = ((words.translate(CONTROL), style) for words, style in spans)
     Console(file=stream).print(Text.assemble(*safe), soft_wrap=True)
 
 
@@ -60,7 +60,7 @@ def put_report(done: Report) -> None:
 
 def put_text(text: str) -> None:
     """The text as it is, on stdout; on a terminal without what would steer it."""
-    text = text.translate(_CONTROL) if sys.stdout.isatty() else text
+    text = text.translate(CONTROL) if sys.stdout.isatty() else text
     print(text, end="" if text.endswith("\n") else "\n")
 
 
@@ -79,7 +79,7 @@ def put_records(records: Iterable[DocumentRecord]) -> None:
     for name in ("id", "kind", "chunks", "title", "uri"):
         table.add_column(name, justify="right" if name == "chunks" else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(cell.translate(_CONTROL)) for cell in row))
+        table.add_row(*(Text(cell.translate(CONTROL)) for cell in row))
     Console().print(table)
 
 

@@ -1,0 +1,81 @@
+"""The command that answers a question, by itself or in a conversation that is kept."""
+
+from typing import Annotated
+
+import typer
+
+from clew.core.errors import SettingsError
+from clew.surface import options as o
+from clew.surface.program import called, opened
+from clew.surface.questions import flags
+
+Asked = Annotated[str, typer.Argument(metavar="QUESTION", help="What to ask, in words.")]
+Session = Annotated[
+    str | None,
+    typer.Option("--session", metavar="NAME", help="Go on with a conversation of that name, and keep it."),
+]
+Person = Annotated[
+    str | None, typer.Option("--as", metavar="PERSON", help="Answer in the manner of someone who writes messages.")
+]
+Agent = Annotated[bool, typer.Option("--agent", help="Let the language model choose and chain its own searches.")]
+
+
+def ask(
+    ctx: typer.Context,
+    *,
+    question: Asked,
+    tokens: o.Tokens = None,
+    k: o.K = None,
+    strategy: o.Strategy = None,
+    session: Session = None,
+    person: Person = None,
+    agent: Agent = False,
+    mode: o.Mode = None,
+    depth: o.Depth = None,
+    min_similarity: o.MinSimilarity = None,
+    kind: o.Kinds = None,
+    document: o.Documents = None,
+    channel: o.Channels = None,
+    author: o.Authors = None,
+    since: o.Since = None,
+    until: o.Until = None,
+    meta: o.Metas = None,
+    as_json: o.Json = False,
+) -> None:
+    """Answer a question with citations that were checked; without a language model, by the best sentences."""
+    from clew.core.trace import record
+    from clew.surface import kept, render, said
+
+    if agent and (k is not None or person is not None):
+        raise SettingsError(
+            f"--agent and {'-k' if k is not None else '--as'} do not go together; leave out one of them"
+        )
+    asked = o.Wanted(kind, document, channel, author, since, until, meta)
+    own = {"search.strategy": strategy, "context.tokens": tokens} if agent else {}
+    given = {**flags(mode, depth, min_similarity), **own}
+    voice = said.Voice()
+    hear = None if as_json else voice.hear
+    with opened(ctx, given) as engine, kept.talk(engine, called(ctx, given), session) as talk:
+        where = asked.where(lambda name: engine.read(name).id)
+        name = talk.session if session else None
+        with record("ask") as trace:
+            if agent:
+                answer = engine.agent(question, where=where, history=talk.turns, session=name, hear=hear)
+            else:
+                answer = engine.ask(
+                    question,
+                    tokens=tokens,
+                    k=k,
+                    strategy=strategy,
+                    where=where,
+                    history=talk.turns,
+                    session=name,
+                    person=person,
+                    hear=hear,
+                )
+        talk.said(question, answer.text)
+    if as_json:
+        render.put_json(said.shape(answer, traced=trace))
+    else:
+        said.put_answer(answer, voice)
+        said.put_steps(trace)

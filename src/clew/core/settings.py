@@ -10,6 +10,7 @@ from typing import Literal
 
 from clew.core.agent import AgentConfig as AgentConfig
 from clew.core.errors import SettingsError
+from clew.core.flow import FlowConfig as FlowConfig
 from clew.core.scoring import ScoringConfig as ScoringConfig
 
 
@@ -292,6 +293,7 @@ class Settings:
     agent: AgentConfig = field(default_factory=AgentConfig)
     session: SessionConfig = field(default_factory=SessionConfig)
     threads: ThreadConfig = field(default_factory=ThreadConfig)
+    flow: FlowConfig = field(default_factory=FlowConfig)
     scoring: ScoringConfig = field(default_factory=ScoringConfig)
     store: StoreConfig = field(default_factory=StoreConfig)
 

@@ -16,8 +16,10 @@ from clew.core.types import Hit, Query
 from clew.query import boost, conversation, retrieve
 from clew.query.compose import Embed, fanned, fused, pipe, reflected
 from clew.query.conversation import Cut
+from clew.query.flow import flow
 from clew.query.fuse import contrast, convex, round_robin, rrf, turns
 from clew.query.judge import by_model, by_reranker
+from clew.query.kinds import by_kind, each_kind
 from clew.query.rerank import rerank as by_score
 from clew.query.rewrite import expand_query_variations, variations
 from clew.query.route import route
@@ -55,17 +57,20 @@ Maker = Callable[[Drivers], Strategy]
 
 def semantic(drivers: Drivers) -> Strategy:
     """By meaning."""
-    return alone(_semantic(drivers), drivers)
+    return pipe(alone(_semantic(drivers), drivers), flow(drivers.settings.flow))
 
 
 def lexical(drivers: Drivers) -> Strategy:
     """By words."""
-    return alone(_lexical(drivers), drivers)
+    return pipe(alone(_lexical(drivers), drivers), flow(drivers.settings.flow))
 
 
 def hybrid(drivers: Drivers) -> Strategy:
     """By meaning and by words, fused."""
-    return fused(_semantic(drivers), _lexical(drivers), by=fusion(drivers.settings))
+    legs = [_semantic(drivers), _lexical(drivers)]
+    if drivers.settings.flow.each_kind:
+        legs = [each_kind(leg) for leg in legs]
+    return pipe(fused(*legs, by=fusion(drivers.settings)), flow(drivers.settings.flow))
 
 
 def document_boost(drivers: Drivers) -> Strategy:
@@ -151,8 +156,13 @@ STRATEGIES: Mapping[str, Maker] = {
 
 
 def fusion(settings: Settings) -> Fuse:
-    """The fusion of a semantic and a lexical ranking that the settings ask for."""
-    weight = settings.search.semantic_weight
+    """The fusion of a semantic and a lexical ranking that the settings ask for, of pages and of messages."""
+    pages, messages = settings.search.semantic_weight, settings.flow.semantic_weight
+    return by_kind(weighted(pages, settings), weighted(messages, settings))
+
+
+def weighted(weight: float, settings: Settings) -> Fuse:
+    """The fusion of the settings in which meaning has that weight, and words the rest."""
     if settings.search.fusion == "rrf":
         return rrf(weight, 1 - weight, k=settings.search.rrf_k, by="hybrid")
     if settings.search.fusion == "round_robin":

@@ -106,6 +106,10 @@ def test_a_message_with_what_is_known_before_it(engine: Engine) -> None:
     assert other.endswith("\n\nUser: thanks")
     markdown = Settings(context=ContextConfig(wrap="markdown"))
     assert engine.message_with_context("keys", settings=markdown).startswith("## Knowledge base\n\n")
+    for tokens in range(10, 80):
+        small = Settings(context=ContextConfig(tokens=tokens))
+        said = engine.message_with_context("keys", settings=small).removesuffix("keys").removesuffix("\n\nUser: ")
+        assert len(said) <= 4 * tokens  # the wrapper too
 
 
 def test_without_a_knowledge_base_the_message_is_alone() -> None:

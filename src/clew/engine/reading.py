@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Literal, TypeVar, overload
 
 from clew import drivers
 from clew.core.errors import NotFound, SettingsError
+from clew.core.outcome import Outcome, Record, Success
 from clew.core.settings import Settings
 from clew.core.text import estimate_tokens
 from clew.core.types import (
@@ -20,12 +21,13 @@ from clew.core.types import (
     Query,
 )
 from clew.engine.held import Held
+from clew.query import posts
 from clew.query.assemble import assemble
 from clew.query.budget import Count
 from clew.query.cite import citations
 from clew.query.conversation import messages_of
 from clew.query.find import asked_query
-from clew.query.format import RENDERERS, ContextFormatter
+from clew.query.format import RENDERERS
 from clew.query.format.renderers import document_of
 from clew.query.rows import Table
 
@@ -128,11 +130,55 @@ class Reading(Held):
     ) -> str:
         """A user's message with what the collection knows before it; where that is nothing, the message alone."""
         settings = settings or self._settings
-        found = self.context(rag_query or message, k=k, settings=settings)
-        shown = found.text
         if settings.context.wrap == "none":
-            shown = ContextFormatter(settings.formatter).wrap_for_prompt(shown, tag=settings.context.tag)
-        return f"{shown}\n\nUser: {message}" if found.passages else message
+            settings = replace(settings, context=replace(settings.context, wrap="xml"))
+        found = self.context(rag_query or message, k=k, settings=settings)
+        return f"{found.text}\n\nUser: {message}" if found.passages else message
+
+    @overload
+    def query_rag_for_context(
+        self,
+        table: Table,
+        *,
+        k: int | None = None,
+        where: Filter = EVERYTHING,
+        return_records: Literal[False] = False,
+        settings: Settings | None = None,
+    ) -> Outcome: ...
+
+    @overload
+    def query_rag_for_context(
+        self,
+        table: Table,
+        *,
+        k: int | None = None,
+        where: Filter = EVERYTHING,
+        return_records: Literal[True],
+        settings: Settings | None = None,
+    ) -> "tuple[str, Sequence[Record]]": ...
+
+    def query_rag_for_context(
+        self,
+        table: Table,
+        *,
+        k: int | None = None,
+        where: Filter = EVERYTHING,
+        return_records: bool = False,
+        settings: Settings | None = None,
+    ) -> "Outcome | tuple[str, Sequence[Record]]":
+        """The posts that a conversation is about: Success with text and records, or Failure: `no_hits`, `rag_error`.
+
+        It never raises; what failed is in the log. `return_records` gives the text and the records alone, which are
+        empty for both kinds of failure.
+        """
+        outcome = posts.query_rag_for_context(
+            table,
+            search=lambda messages: self.search(messages, k=k, where=where, settings=settings),
+            records=self.records,
+        )
+        if not return_records:
+            return outcome
+        return (outcome.value.text, [*outcome.value.records]) if isinstance(outcome, Success) else ("", [])
 
     def status(self) -> Facts:
         """How much there is, what embedded it, and the number of its last change."""

@@ -4,10 +4,10 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from clew.core.settings import FormatterConfig
-from clew.core.types import DocumentRecord, MergedChunk
+from clew.core.types import Chunk, DocumentRecord, MergedChunk
 from clew.query.format.formatter import ContextFormatter
 from clew.query.format.quote import ENDS, Lines, one_line
 from clew.query.score import by_message, rebuilt
@@ -59,6 +59,22 @@ def document_of(passage: MergedChunk) -> str:
     return passage.chunks[0].chunk.doc_id
 
 
+class Post(NamedTuple):
+    """What a post is called, and when it is from; each on one line."""
+
+    title: str
+    date: str
+    tags: tuple[str, ...]
+
+
+def post_of(chunk: Chunk, record: DocumentRecord | None) -> Post:
+    """The post that a chunk is from; what is not known of it is said to be so."""
+    meta = {**(record.meta if record else {}), **chunk.meta}
+    title = meta.get("post_title") or ((record.title or record.uri) if record else "")
+    date = meta.get("post_date") or meta.get("date") or (chunk.at.date().isoformat() if chunk.at else "no date")
+    return Post(one_line(title), one_line(date), _tags(meta.get("tags")))
+
+
 def numbered(passages: Sequence[MergedChunk], sheet: Sheet) -> str:
     """Numbered entries with headings by size, and sources."""
     return ContextFormatter(sheet.formatter).format_merged(passages)
@@ -78,14 +94,10 @@ def related_posts(passages: Sequence[MergedChunk], sheet: Sheet) -> str:
     """The beginning of each passage under its title and date, with tags and similarity."""
     parts = [POSTS] if passages else []
     for each in passages:
-        record = sheet.records.get(document_of(each))
-        meta = {**(record.meta if record else {}), **each.chunks[0].chunk.meta}
-        title = meta.get("post_title") or (record.title if record else "") or each.source
-        at = each.chunks[0].chunk.at
-        date = meta.get("post_date") or meta.get("date") or (at.date().isoformat() if at else "no date")
+        post = post_of(each.chunks[0].chunk, sheet.records.get(document_of(each)))
         parts.append(
-            f"### [{one_line(title)}] ({one_line(date)})\n{POST_LINES.quoted(each.text[:EXCERPT])}...\n"
-            f"- Tags: {_tags(meta.get('tags'))}\n- Similarity: {each.avg_similarity:.2f}\n\n"
+            f"### [{post.title or one_line(each.source)}] ({post.date})\n{POST_LINES.quoted(each.text[:EXCERPT])}...\n"
+            f"- Tags: {', '.join(post.tags) or 'none'}\n- Similarity: {each.avg_similarity:.2f}\n\n"
         )
     return "".join(parts)
 
@@ -148,6 +160,6 @@ def _when(passage: MergedChunk) -> tuple[datetime, int, int]:
     return at if at.tzinfo else at.replace(tzinfo=UTC), first.start, first.index
 
 
-def _tags(given: Any) -> str:
-    tags = given.split(",") if isinstance(given, str) else given if isinstance(given, list | tuple) else []
-    return ", ".join(filter(None, map(one_line, tags))) or "none"
+def _tags(given: Any) -> tuple[str, ...]:
+    tags = given.split(",") if isinstance(given, str) else given if isinstance(given, list | tuple) else ()
+    return tuple(filter(None, map(one_line, tags)))

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from math import isfinite
+from numbers import Real
 from typing import Any
 
 from clew.core.ids import digest
@@ -10,13 +11,16 @@ from clew.core.types import Chunk, Hit
 Row = Mapping[str, Any]  # text, source, heading_path, similarity, metadata
 Result = Hit | Row
 JOINT = " > "
+START = ("start", "char_start", "start_char", "start_index", "start_offset")  # what searches call a position
+END = ("end", "char_end", "end_char", "end_index", "end_offset")
 
 
 def hit_of(result: Result) -> Hit:
     """The hit that a result is, or that a row of `text, source, heading_path, similarity, metadata` makes.
 
-    Where the metadata tell `start` and `end`, the hit knows its place in the source; `chunk_index` or else
-    `line_number` tells its place among its neighbours. Equal rows make equal hits.
+    Where the metadata, or else the row, tell `start`, the hit knows its place in the source, unless an `end` is given
+    that does not fit the text; `chunk_index` or else `line_number` tells its place among its neighbours. Equal rows
+    make equal hits.
     """
     if isinstance(result, Hit):
         return result
@@ -26,8 +30,10 @@ def hit_of(result: Result) -> Hit:
         raise TypeError("a result row has no text; give text, source, heading_path, similarity and metadata")
     meta: Row = result.get("metadata") or {}
     text, source = result["text"], str(result.get("source") or meta.get("source") or "")
-    index = _whole(meta.get("chunk_index"), _whole(meta.get("line_number"), -1))
-    start, end = _whole(meta.get("start"), 0), _whole(meta.get("end"), 0)
+    told = {**result, **meta}
+    index = _number(told, ("chunk_index", "line_number"), -1)
+    start = _number(told, START, -1)
+    end = _number(told, END, start + len(text))
     if end - start != len(text) or start < 0:
         start = end = 0
     headings = headings_of(result)
@@ -50,7 +56,7 @@ def headings_of(row: Row) -> tuple[str, ...]:
     meta: Row = row.get("metadata") or {}
     for given in (meta.get("headings"), row.get("heading_path"), meta.get("heading_path")):
         if isinstance(given, str) and given.strip():
-            return tuple(part.strip() for part in given.split(JOINT.strip()) if part.strip())
+            return tuple(part.strip() for part in given.split(JOINT) if part.strip())
         if isinstance(given, Sequence) and not isinstance(given, str) and given:
             return tuple(str(each) for each in given if str(each).strip())
     return ()
@@ -61,14 +67,19 @@ def placed(chunk: Chunk) -> bool:
     return chunk.end - chunk.start == len(chunk.text)
 
 
+def _number(told: Row, names: Sequence[str], otherwise: int) -> int:
+    """The first whole number that stands under one of the names."""
+    return next((value for name in names if (value := _whole(told.get(name), otherwise)) != otherwise), otherwise)
+
+
 def _whole(value: object, otherwise: int) -> int:
     if isinstance(value, bool) or value is None:
         return otherwise
     if isinstance(value, str):
         return int(value) if value.strip().isdecimal() else otherwise
-    return int(value) if isinstance(value, int | float) and isfinite(value) else otherwise
+    return int(float(value)) if isinstance(value, Real) and isfinite(value) else otherwise
 
 
 def _score(value: object) -> float:
     """A missing similarity, or one that is no number, counts 0."""
-    return float(value) if isinstance(value, int | float) and isfinite(value) else 0.0
+    return float(value) if isinstance(value, Real) and isfinite(value) else 0.0

@@ -20,6 +20,7 @@ from clew.core.facets import facets, required, seconds
 from clew.core.protocols import Store
 from clew.core.settings import StoreConfig
 from clew.core.types import EVERYTHING, Chunk, Document, Filter, Hit, Matrix, Section, Vector
+from clew.drivers.store import wholes
 from clew.drivers.store.embedded import EmbeddedStore
 from clew.drivers.store.postgres import PostgresStore
 
@@ -490,6 +491,78 @@ def test_a_summary_stays_when_its_document_is_put_again_with_it(make_store: Make
     assert store.nearest_documents(vector(3), 1) == [("log", 1.0)]
     put(store, given)
     assert store.nearest_documents(vector(3), 1) == []
+
+
+# -- moving
+
+
+def kept_whole(store: Store) -> dict[str, str]:
+    return {each.document.id: each.print() for each in store.wholes()}
+
+
+def test_whole_documents_move_to_another_store_as_they_are(make_store: MakeStore) -> None:
+    store, at = make_store(), datetime(2025, 3, 1, 12, 30, tzinfo=timezone(timedelta(hours=2)))
+    first = bundle("log", ["anchor bell bell", "cable"], meta={"n": 1, "tags": ["a", 2]}, at=at)
+    put(store, replace(first, document=replace(first.document, summary="short", stamp="1:2")))
+    store.summarise("log", "short", vector(5))
+    put(store, bundle("note", ["deck"], chunk_meta={"channel": "c"}))
+    store.append("note", " more", (Section(4, 9),), [Chunk("note/x", "note", 1, 2, "more", 5, 9)], vectors(3, 1), [{}])
+    put(store, bundle("empty", []))
+    other = EmbeddedStore(None, embedder=MODEL, dim=DIM)
+    moved = list(store.wholes())
+    assert [each.document.id for each in moved] == ["log", "note", "empty"]
+    assert moved[0].document == store.document("log")
+    assert list(moved[0].chunks) == store.chunks("log")
+    assert np.array_equal(moved[0].vectors, first.vectors)
+    assert [(len(each.hashes), each.length) for each in moved[0].terms] == [(2, 3), (1, 1)]
+    assert np.array_equal(moved[0].summary_vector, vector(5))  # type: ignore[arg-type]
+    assert moved[1].document.text == "deck more"
+    assert len(moved[1].chunks) == len(moved[1].vectors) == 2
+    assert moved[1].summary_vector is None
+    for each in moved:
+        other.keep(each)
+    assert kept_whole(other) == kept_whole(store)
+    for query in ({"bell": 1}, {"deck": 2, "cable": 1}):
+        assert found(other.matching(query, 9)) == found(store.matching(query, 9))
+    assert other.nearest_documents(vector(5), 3) == store.nearest_documents(vector(5), 3)
+    for each in other.wholes():  # and back, over what is there
+        store.keep(each)
+    assert kept_whole(other) == kept_whole(store)
+    other.close()
+
+
+def test_whole_documents_can_be_asked_for_by_name(make_store: MakeStore) -> None:
+    store = make_store()
+    for name in ("a", "b", "c"):
+        put(store, bundle(name, [f"anchor {name}"]))
+    assert [each.document.id for each in store.wholes(["c", "a", "nowhere"])] == ["a", "c"]
+    assert list(store.wholes([])) == []
+
+
+def test_a_kept_document_takes_the_place_of_the_one_that_was_there(make_store: MakeStore) -> None:
+    store = make_store()
+    put(store, bundle("log", ["anchor", "bell"]))
+    store.summarise("log", "short", vector(5))
+    (old,) = store.wholes()
+    put(store, bundle("log", ["cable"]))
+    store.keep(replace(old, document=replace(old.document, summary="")))
+    assert found(store.matching({"cable": 1}, 5)) == []
+    assert len(store.matching({"anchor": 1, "bell": 1}, 5)) == 2
+    store.keep(replace(old, summary_vector=None))  # the same summary, without a vector
+    assert store.nearest_documents(vector(5), 5) == []
+    with pytest.raises(DriverFailed):
+        store.keep(replace(old, summary_vector=vector(5) * 2))
+    with pytest.raises(DriverFailed):
+        store.keep(replace(old, vectors=old.vectors[:1]))
+    assert store.nearest_documents(vector(5), 5) == []
+
+
+def test_many_whole_documents_come_a_few_at_a_time(make_store: MakeStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wholes, "CHUNKS", 3)
+    store, kept = make_store(), [bundle(f"d{n:02}", ["anchor", "bell"][: n % 3]) for n in range(12)]
+    for each in kept:
+        put(store, each)
+    assert [each.document.id for each in store.wholes()] == [each.document.id for each in kept]
 
 
 # -- refusing

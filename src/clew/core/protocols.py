@@ -18,6 +18,7 @@ from clew.core.types import (
     Section,
     Vector,
 )
+from clew.core.whole import Whole
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -156,6 +157,12 @@ class Store(Protocol):
 
     def summarise(self, doc_id: str, summary: str, vector: Vector) -> None:
         """Gives a document its summary and the summary's vector."""
+
+    def keep(self, whole: Whole) -> None:
+        """Replaces a document by one that another store kept, whole or not at all."""
+
+    def wholes(self, doc_ids: Sequence[str] | None = None) -> Iterator[Whole]:
+        """Every document, or those named, with all that is kept of it, as they came, a few read at a time."""
 
     def restamp(self, doc_id: str, stamp: str) -> None:
         """Notes the new state of the file of a document that has not changed; no change to what is found."""

@@ -11,6 +11,7 @@ from clew.core.errors import NotFound, SettingsError
 from clew.core.protocols import LLM, Embedder
 from clew.core.settings import DEFAULTS, Settings
 from clew.engine.agent import Agentic
+from clew.engine.moving import Moving
 from clew.engine.writing import Writing
 from clew.query.strategies import STRATEGIES, Maker
 
@@ -18,7 +19,7 @@ MEMORY = drivers.MEMORY
 DEFAULT_EMBEDDER = "bge-small"
 
 
-class Engine(Writing, Agentic):
+class Engine(Writing, Moving, Agentic):
     """A collection that is open: add to it, search it, ask it for context.
 
     `Engine.open(path)` makes one. Calls may come from several threads.

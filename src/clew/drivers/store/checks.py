@@ -1,17 +1,19 @@
 """What a store takes: checked at the door, so that nothing half right is kept or searched for."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from clew.core.errors import DriverFailed
 from clew.core.text import Terms
 from clew.core.types import Chunk, Matrix, Vector
+from clew.core.whole import Packed, Whole
 
 UNIT = 1e-3  # how far from 1 the length of a vector may be
 
 
-def rows(vectors: Matrix, chunks: Sequence[Chunk], terms: Sequence[Terms], dim: int) -> Matrix:
+def rows(vectors: Matrix, chunks: Sequence[Chunk], terms: Sequence[Terms | Packed], dim: int) -> Matrix:
     """The vectors as one contiguous matrix, if there is a sound one and a set of terms for each chunk."""
     matrix = np.ascontiguousarray(vectors, np.float32)
     if matrix.size == 0 and not chunks:
@@ -28,6 +30,12 @@ def row(vector: Vector, dim: int) -> Vector:
     """The vector, if it is a sound one."""
     flat: Vector = _sound(np.ascontiguousarray(vector, np.float32)[None], dim, "nothing was searched")[0]
     return flat
+
+
+def whole(of: Whole, dim: int) -> Whole:
+    """The same document, if all its vectors are sound."""
+    summary = None if of.summary_vector is None else row(of.summary_vector, dim)
+    return replace(of, vectors=rows(of.vectors, of.chunks, of.terms, dim), summary_vector=summary)
 
 
 def _sound(matrix: Matrix, dim: int, so: str) -> Matrix:

@@ -10,6 +10,7 @@ from clew.core.protocols import Mode
 from clew.core.settings import StoreConfig
 from clew.core.text import Terms
 from clew.core.types import EVERYTHING, Chunk, Document, DocumentRecord, Facts, Filter, Hit, Matrix, Section, Vector
+from clew.core.whole import Whole
 from clew.drivers.store import checks, order, words
 from clew.drivers.store.exact import Found, Reach
 from clew.drivers.store.keeper import Index, Keeper
@@ -62,6 +63,14 @@ class EmbeddedStore:
     def summarise(self, doc_id: str, summary: str, vector: Vector) -> None:
         """Gives a document its summary and the summary's vector."""
         self._truth.summarise(doc_id, summary, checks.row(vector, self._truth.dim))
+
+    def keep(self, whole: Whole) -> None:
+        """Replaces a document by one that another store kept, whole or not at all."""
+        self._truth.keep(checks.whole(whole, self._truth.dim))
+
+    def wholes(self, doc_ids: Sequence[str] | None = None) -> Iterator[Whole]:
+        """Every document, or those named, with all that is kept of it, as they came, a few read at a time."""
+        return self._truth.wholes(doc_ids)
 
     def restamp(self, doc_id: str, stamp: str) -> None:
         """Notes the new state of the file of a document that has not changed."""

@@ -14,7 +14,8 @@ import numpy as np
 from clew.core.facets import required
 from clew.core.text import Terms
 from clew.core.types import Chunk, Document, DocumentRecord, Filter, Matrix, Section, Vector
-from clew.drivers.store import codec, schema, signals, write
+from clew.core.whole import Whole
+from clew.drivers.store import codec, schema, signals, wholes, write
 from clew.drivers.store.signals import Batch, Signals, State
 from clew.drivers.store.words import Hashes
 
@@ -78,6 +79,28 @@ class Truth:
         with self._change() as db:
             write.summarise(db, doc_id, summary, vector)
 
+    def keep(self, whole: Whole) -> None:
+        """Replaces a document by one that another store kept."""
+        made = write.entries(whole.document, whole.chunks, whole.vectors, whole.terms)
+        with self._change() as db:
+            write.put(db, whole.document, made)
+            if whole.summary_vector is None:
+                write.unsummarise(db, whole.document.id)
+            else:
+                write.summarise(db, whole.document.id, whole.document.summary, whole.summary_vector)
+
+    def wholes(self, doc_ids: Sequence[str] | None) -> Iterator[Whole]:
+        """Documents with all that is kept of them, as they came, a few read at a time."""
+        after = 0
+        while True:
+            with self._snapshot() as db:
+                rows = wholes.page(db, after, doc_ids)
+                found = wholes.read(db, rows, self.dim)
+            if not rows:
+                return
+            after = rows[-1]
+            yield from found
+
     def restamp(self, doc_id: str, stamp: str) -> None:
         """Notes the new state of a document's file; that is no change."""
         with self._change() as db:
@@ -96,19 +119,8 @@ class Truth:
                 raise write.missing(doc_id)
             read = db.execute("SELECT text, sections FROM pieces WHERE doc = ? ORDER BY n", found[:1])
             pieces = read.fetchall()
-        known = codec.record(found[1:])
-        return Document(
-            known.id,
-            "".join(text for text, _ in pieces),
-            codec.sections(given for _, given in pieces),
-            known.kind,
-            known.title,
-            known.uri,
-            known.summary,
-            known.meta,
-            known.hash,
-            known.stamp,
-        )
+        texts, sections = [text for text, _ in pieces], [given for _, given in pieces]
+        return wholes.document(codec.record(found[1:]), texts, sections)
 
     def records(self, where: Filter) -> Iterator[DocumentRecord]:
         """The records of the documents that a filter admits, by uri and id."""
@@ -188,12 +200,8 @@ class Truth:
     def after(self, row: int, upto: State) -> Iterator[Batch]:
         """All the rows after one that were there at a state, in batches."""
         while row < upto.last:
-            with self._read() as db:
-                db.execute("BEGIN")
-                try:
-                    batch = signals.after(db, row, upto, BATCH, self.dim)
-                finally:
-                    db.execute("COMMIT")
+            with self._snapshot() as db:
+                batch = signals.after(db, row, upto, BATCH, self.dim)
             yield batch
             row = batch.last
 
@@ -226,6 +234,16 @@ class Truth:
     def _read(self) -> Iterator[sqlite3.Connection]:
         with self._lock, schema.failing(self._place):
             yield self._db
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[sqlite3.Connection]:
+        """Several reads that see the same."""
+        with self._read() as db:
+            db.execute("BEGIN")
+            try:
+                yield db
+            finally:
+                db.execute("COMMIT")
 
     @contextmanager
     def _change(self) -> Iterator[sqlite3.Connection]:

@@ -12,7 +12,7 @@ from clew.core.facets import facets, seconds
 from clew.core.text import Terms
 from clew.core.types import Chunk, Document, Matrix, Section, Vector
 from clew.drivers.store import codec
-from clew.drivers.store.words import pack
+from clew.drivers.store.words import Packed, pack
 
 KEPT_LOG = 20_000  # removed rows that are remembered, so that an index can follow instead of being rebuilt
 NOTHING = Chunk("", "", 0, 0, "", 0, 0)
@@ -32,7 +32,9 @@ class Entry:
     print: int
 
 
-def entries(document: Document, chunks: Sequence[Chunk], vectors: Matrix, terms: Sequence[Terms]) -> list[Entry]:
+def entries(
+    document: Document, chunks: Sequence[Chunk], vectors: Matrix, terms: Sequence[Terms | Packed]
+) -> list[Entry]:
     """The chunks of a document ready to be written."""
     found = []
     for chunk, vector, words in zip(chunks, vectors, terms, strict=True):
@@ -85,6 +87,11 @@ def summarise(db: sqlite3.Connection, doc_id: str, summary: str, vector: Vector)
     if not done.rowcount:
         raise missing(doc_id)
     _settle(db, 0, [], 0, 0)
+
+
+def unsummarise(db: sqlite3.Connection, doc_id: str) -> None:
+    """Takes the vector of a document's summary away."""
+    db.execute("UPDATE documents SET vector = NULL WHERE id = ?", (doc_id,))
 
 
 def drop(db: sqlite3.Connection, doc_ids: Iterable[str]) -> int:

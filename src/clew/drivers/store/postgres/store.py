@@ -11,8 +11,9 @@ from clew.core.protocols import Mode
 from clew.core.settings import StoreConfig
 from clew.core.text import Terms
 from clew.core.types import EVERYTHING, Chunk, Document, DocumentRecord, Facts, Filter, Hit, Matrix, Section, Vector
+from clew.core.whole import Whole
 from clew.drivers.store import checks, codec, words
-from clew.drivers.store.postgres import graph, lexical, near, read, setup, sieve, trouble, write
+from clew.drivers.store.postgres import graph, lexical, near, read, setup, sieve, trouble, wholes, write
 from clew.drivers.store.postgres.near import Search
 from clew.drivers.store.postgres.pool import Pool, Row, rows
 from clew.drivers.store.truth import asked_of_documents
@@ -68,6 +69,22 @@ class PostgresStore:
         """Gives a document its summary and the summary's vector."""
         sound = checks.row(vector, self._dim)
         self._pool.change(lambda connection: write.summarise(connection, self._known, doc_id, summary, sound))
+
+    def keep(self, whole: Whole) -> None:
+        """Replaces a document by one that another store kept, whole or not at all."""
+        sound = checks.whole(whole, self._dim)
+        made = entries(sound.document, sound.chunks, sound.vectors, sound.terms)
+        self._pool.change(lambda connection: write.keep(connection, self._known, sound, made))
+
+    def wholes(self, doc_ids: Sequence[str] | None = None) -> Iterator[Whole]:
+        """Every document, or those named, with all that is kept of it, as they came, a few read at a time."""
+        after, found = 0, list[Whole]()
+        while True:
+            few = partial(wholes.next_few, number=self._number, after=after, doc_ids=doc_ids, dim=self._dim)
+            after, found = self._pool.read(few)
+            if not found:
+                return
+            yield from found
 
     def restamp(self, doc_id: str, stamp: str) -> None:
         """Notes the new state of the file of a document that has not changed."""

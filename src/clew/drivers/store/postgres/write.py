@@ -10,6 +10,7 @@ from xxhash import xxh3_64_intdigest
 
 from clew.core.facets import facets
 from clew.core.types import Chunk, Document, Section, Vector
+from clew.core.whole import Whole
 from clew.drivers.store import codec as nouns
 from clew.drivers.store.postgres import codec
 from clew.drivers.store.postgres.pool import rows
@@ -48,6 +49,18 @@ def put(connection: Connection, known: Opened, document: Document, made: Sequenc
     fresh = [each for each in made if each.chunk.id not in kept]
     _insert(connection, known, doc, fresh)
     settle(connection, known, int(is_new), fresh, len(removed), sum(length for _, length in removed))
+
+
+def keep(connection: Connection, known: Opened, whole: Whole, made: Sequence[Entry]) -> None:
+    """Replaces a document by one that another store kept, with the vector of its summary."""
+    put(connection, known, whole.document, made)
+    if whole.summary_vector is not None:
+        summarise(connection, known, whole.document.id, whole.document.summary, whole.summary_vector)
+    else:
+        connection.execute(
+            "DELETE FROM summaries WHERE row = (SELECT row FROM documents WHERE collection = %s AND id = %s)",
+            (known.number, whole.document.id),
+        )
 
 
 def append(

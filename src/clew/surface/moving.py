@@ -1,0 +1,69 @@
+"""The commands that move a collection: export, restore. Each calls one verb and prints what comes back."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from clew.surface import options as o
+from clew.surface.exits import PARTLY
+from clew.surface.program import called, opened
+
+if TYPE_CHECKING:
+    from clew.core.report import Report
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="The one file that holds the whole collection.")]
+
+
+def export(ctx: typer.Context, *, file: File, as_json: o.Json = False) -> None:
+    """Write the whole collection with its vectors into one file that any store can take in again."""
+    from clew.surface import progress, render
+
+    with opened(ctx) as engine, progress.shown() as watcher:
+        made = engine.export(file, progress=watcher)
+    if as_json:
+        render.put_json(
+            {
+                "file": str(file),
+                "documents": made.documents,
+                "chunks": made.chunks,
+                "embedder": made.embedder,
+                "dim": made.dim,
+                "language": made.language,
+                "parts": len(made.parts),
+                "format": made.format,
+                "bytes": file.stat().st_size,
+            }
+        )
+    else:
+        render.put((f"{made.documents} documents with {made.chunks} chunks exported to {file}", ""))
+
+
+def restore(ctx: typer.Context, *, file: File, as_json: o.Json = False) -> None:
+    """Take in a collection from an exported file; what is there already is skipped, nothing is embedded."""
+    from clew.core.errors import NotFound
+    from clew.engine import Engine
+    from clew.engine.moving import exported_embedder
+    from clew.surface import progress
+
+    start = called(ctx)
+    try:
+        engine = Engine.open(start.path, collection=start.collection, settings=start.settings, create=False)
+    except NotFound:  # a new collection gets the file's embedder; a damaged file makes none
+        name = exported_embedder(file)
+        named = start.settings.embedder.name or name
+        engine = Engine.open(start.path, collection=start.collection, embedder=named, settings=start.settings)
+    with engine, progress.shown() as watcher:
+        report = engine.restore(file, progress=watcher)
+    _put_report(report, as_json=as_json)
+    if report.failed:
+        raise typer.Exit(PARTLY)
+
+
+def _put_report(report: "Report", *, as_json: bool) -> None:
+    from clew.surface import render, shapes
+
+    if as_json:
+        render.put_json(shapes.report(report))
+    else:
+        render.put_report(report)

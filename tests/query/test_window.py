@@ -154,7 +154,10 @@ def test_a_hit_brings_the_exchange_before_it() -> None:
     )
     noise = [thread(said(f"n{n}", "noise " * 20, n, channel="ops")) for n in range(20)]
     chat = Chat([exchange, *noise], {"4": 0.9, **{f"n{n}": 0.5 for n in range(20)}})
-    assert ids(chat.window(220))[:4] == ["1", "2", "3", "4"]
+    window = chat.window(220, config=replace(PLAIN, chain_share=0.25))
+    assert ids(window)[:4] == ["1", "2", "3", "4"]
+    assert len(window.messages) > 6
+    assert ids(chat.window(1000))[:4] == ["1", "2", "3", "4"]  # at the default share, in a budget of the usual size
 
 
 def test_a_deep_chain_brings_what_is_nearest() -> None:

@@ -21,6 +21,7 @@ from clew.query.similar import Cosines, Read, Search, Similar, Talk, similar, th
 
 MIN_SCORE = "min_score"  # why a message was left out: it is not similar enough, nor in a thread with one that is
 APART = "\n\n"  # between two threads
+_SLACK = 2  # tokens that a message may have less in the whole text than alone with its joint
 _MENTION = re.compile(r"(?<![\w&#])#([\w-]+)")
 
 
@@ -66,14 +67,14 @@ def context_window(asked: Asked, sources: Sources, *, settings: Settings, count:
         )
         trace.gave(found.messages)
     with step("select") as trace:
-        shown = _Selection(found, asked.max_tokens, count, authors=config.authors)
-        shown.take_hits(share=config.chain_share)
+        shown = _Selection(found, asked.max_tokens, count, share=config.chain_share, authors=config.authors)
+        shown.take_hits()
         shown.grow()
         threads = shown.threads()
         trace.gave(threads)
     text = rendered(threads, authors=config.authors)
-    dropped = [LeftOut(each, BUDGET, shown.tokens(each)) for each in found.messages if not shown.has(each)]
-    dropped += [LeftOut(each, MIN_SCORE, shown.tokens(each)) for each in found.below]
+    dropped = [LeftOut(each, BUDGET, shown.tokens(each.message)) for each in found.messages if not shown.has(each)]
+    dropped += [LeftOut(each, MIN_SCORE, shown.tokens(each.message)) for each in found.below]
     messages = tuple(each for thread in threads for each in thread.messages)
     return ContextWindow(
         messages=messages,
@@ -115,18 +116,20 @@ def _line(message: Message, authors: bool) -> str:
 class _Selection:
     """What has been taken so far, thread by thread, and the tokens that are left."""
 
-    def __init__(self, found: Similar, tokens: int, count: Count, *, authors: bool) -> None:
+    def __init__(self, found: Similar, tokens: int, count: Count, *, share: float, authors: bool) -> None:
         self._found = found
         self._hits = {each.id: each for each in found.messages}
         self._taken: dict[str, set[int]] = {}
-        self._left = tokens
         self._budget = tokens
+        self._room = int(share * tokens)  # of a chain that is never cut
+        self._left = tokens
+        self._exact = True  # whether what is left was counted on the whole text, not on its parts
         self._count = count
         self._authors = authors
         self._joint = max(count(REPLY), count(APART))
         self._costs: dict[str, int] = {}
 
-    def take_hits(self, *, share: float) -> None:
+    def take_hits(self) -> None:
         """Takes the hits in their order, each with the chain before it; one that does not fit is passed over.
 
         A chain that alone is larger than its share of the budget brings its nearest messages, and one at least. What
@@ -137,7 +140,7 @@ class _Selection:
                 continue
             talk = self._found.talks[hit.thread]
             place = talk.places[hit.id]
-            self._take(talk, [place, *self._chain(talk, place, int(share * self._budget))])
+            self._take(talk, self._with_chain(talk, place))
 
     def grow(self) -> None:
         """Makes the threads of the hits whole, the best first; of one that does not fit, what is near its hits."""
@@ -151,7 +154,7 @@ class _Selection:
                 answered = {place for hit in hits for place in talk.chain(hit)}
                 near = {place: min(abs(place - hit) for hit in hits) for place in rest}
                 for place in sorted(rest, key=lambda place: (place not in answered, near[place], place)):
-                    self._take(talk, [place])
+                    self._take(talk, self._with_chain(talk, place))
 
     def threads(self) -> list[WindowThread]:
         """What was taken, the thread of the best hit first."""
@@ -166,49 +169,57 @@ class _Selection:
         taken = [each if each.parent and each.parent.id in here else replace(each, parent=None) for each in taken]
         return threaded(taken, self._found.talks)
 
-    def tokens(self, each: ContextMessage) -> int:
+    def tokens(self, message: Message) -> int:
         """The tokens of a message as it is written."""
-        if each.id not in self._costs:
-            self._costs[each.id] = self._count(_line(each.message, self._authors))
-        return self._costs[each.id]
+        if message.id not in self._costs:
+            self._costs[message.id] = self._count(_line(message, self._authors))
+        return self._costs[message.id]
 
     def _take(self, talk: Talk, places: Sequence[int]) -> bool:
         """Whether the places that are not taken yet fit together; then they are."""
         taken = self._taken.get(talk.document.id, set())
         new = [place for place in places if place not in taken]
-        cost = sum(self._cost(talk, place) + self._joint for place in new)
-        if new and not self._taken:
-            cost -= self._joint  # before the first there is nothing to join
         if not new:
             return True
+        cost = sum(self._cost(talk, place) + self._joint for place in new)
+        if not self._taken:
+            cost -= self._joint  # before the first there is nothing to join
         grown = {**self._taken, talk.document.id: taken | set(new)}
-        if cost > self._left and not self._fits_written(grown, cost - self._left):
+        if cost > self._left and not self._exact:  # the parts of a text have a few more tokens than the whole
+            self._left, self._exact = self._budget - self._written(self._taken), True
+        if cost <= self._left:
+            self._left, self._exact = self._left - cost, False
+        elif cost - self._left <= _SLACK * len(new) and (used := self._written(grown)) <= self._budget:
+            self._left, self._exact = self._budget - used, True
+        else:
             return False
-        self._left -= cost
         self._taken = grown
         return True
 
-    def _fits_written(self, taken: dict[str, set[int]], over: int) -> bool:
-        """Whether the whole text fits after all: its tokens are fewer than those of its parts, by a few a message."""
-        if over > 2 * sum(map(len, taken.values())):
-            return False
-        return self._count(rendered(self._threads(taken), authors=self._authors)) <= self._budget
+    def _written(self, taken: dict[str, set[int]]) -> int:
+        """The tokens of the text of what is taken."""
+        text = rendered(self._threads(taken), authors=self._authors)
+        return self._count(text) if text else 0
 
-    def _chain(self, talk: Talk, place: int, room: int) -> list[int]:
+    def _with_chain(self, talk: Talk, place: int) -> list[int]:
+        """The place of a hit and of what it answers; of what only comes along, its own."""
+        if talk.messages[place].id not in self._hits:
+            return [place]
         chain = talk.chain(place)
         costs = [self._cost(talk, each) + self._joint for each in chain]
+        room = self._room
         if sum(costs) <= room:
-            return chain
-        near: list[int] = []
+            return [place, *chain]
+        near = [place]
         for each, cost in zip(chain, costs, strict=True):
             room -= cost
-            if near and room < 0:
+            if len(near) > 1 and room < 0:
                 break
             near.append(each)
         return near
 
     def _cost(self, talk: Talk, place: int) -> int:
-        return self.tokens(unfound(talk, place))
+        return self.tokens(talk.messages[place])
 
     def has(self, each: ContextMessage) -> bool:
         """Whether a message was taken."""

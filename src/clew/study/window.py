@@ -28,7 +28,8 @@ SETTINGS = Settings(ingestion=IngestionConfig(summaries=False), search=SearchCon
 WAYS = {
     "context_window": SETTINGS.scoring,
     "with each hit only what it answers": replace(SETTINGS.scoring, chain_share=0.0),
-    "its chains whole at any length": replace(SETTINGS.scoring, chain_share=1.0),
+    "with chains up to a quarter of the budget": replace(SETTINGS.scoring, chain_share=0.25),
+    "with chains of any length": replace(SETTINGS.scoring, chain_share=1.0),
     "scored by the cosine alone": replace(SETTINGS.scoring, base="similarity"),
     "age without a floor": replace(SETTINGS.scoring, time_floor=0.0),
 }

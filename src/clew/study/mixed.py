@@ -108,10 +108,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="clew.study.mixed", description="Pages and messages in one list.")
     parser.add_argument("--examples", type=Path, default=EXAMPLES, help="the folder of handbook, chat and questions")
     parser.add_argument("--strategy", default="hybrid")
+    parser.add_argument("--every", type=int, default=1, help="ask only one question in so many")
     parser.add_argument("--embedder", default="bge-small")
     parser.add_argument("--cache", default="", help="a file that keeps vectors, so that nothing is embedded twice")
     given = parser.parse_args(arguments)
-    asked = questions(given.examples / "chat-questions.jsonl")
+    asked = questions(given.examples / "chat-questions.jsonl")[:: given.every]
     embedder = drivers.embedder(EmbedderConfig(name=given.embedder, cache=given.cache))
     print(f"{len(asked)} questions, {embedder.name}, {given.strategy}", flush=True)
     for row in rows(measured(given.examples, asked, embedder, given.strategy)):

@@ -224,3 +224,18 @@ def test_nothing_is_kept_or_changed(engine: Engine) -> None:
     before = engine.status()
     engine.why_not("anchor anchors", "beacon3", k=1)
     assert engine.status() == before
+
+
+def test_what_no_depth_would_find_is_not_blamed_on_depth(engine: Engine) -> None:
+    strict = Settings(search=SearchConfig(min_similarity=0.9, k=1))
+    far = engine.why_not("anchor anchors", "jetty7", strategy="semantic", settings=strict)
+    assert (far.stage, far.fix) == ("threshold", None)
+    assert "below the least that counts as found, and it stands deeper" in far.reason
+    apart = engine.why_not("anchor anchors", "jetty7", strategy="lexical")
+    assert (apart.stage, apart.fix) == ("depth", None)
+    assert "shares a word" in apart.reason
+
+
+def test_a_condition_is_shown_as_it_was_given(engine: Engine) -> None:
+    lost = engine.why_not("anchor rareanchor0", "anchor0", where=Filter(kinds={"thread", "mail"}))
+    assert str(lost.fix) == "where.kinds = anything (now mail, thread)"

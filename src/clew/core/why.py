@@ -28,7 +28,8 @@ class Fix:
     before: object
 
     def __str__(self) -> str:
-        return f"{self.setting} = {self.value} (now {self.before})"
+        before = ", ".join(sorted(map(str, self.before))) if isinstance(self.before, frozenset) else self.before
+        return f"{self.setting} = {self.value} (now {before})"
 
 
 @dataclass(frozen=True, slots=True)

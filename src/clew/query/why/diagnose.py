@@ -8,13 +8,14 @@ from clew.core.settings import Settings
 from clew.core.trace import Trace
 from clew.core.types import EVERYTHING, Chunk, Context, Document, Filter, Hit
 from clew.core.why import Fix, Stage, WhyNot
-from clew.query.why.fix import smallest, without_conditions
+from clew.query.why.fix import COUNTS, smallest, without_conditions
 
 # Rankings that stand side by side: what one of them lacks may still come from the other.
 BESIDE = frozenset({"semantic", "lexical", "chunks", "query", "reflect", "fused"})
 RANKINGS = ("semantic", "lexical")
 _SEEN = 40  # characters from its middle on by which a chunk is known to be shown
 ANYTHING = -1.0  # a cosine that everything has
+DEEPEST = COUNTS[-1]  # how deep a ranking is looked through for what none has
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,7 @@ def _lost(attempt: Attempt, wanted: Set[str], run: Run, settings: Settings, wher
         return "depth", f"it was not among the candidates that are re-ranked (it stood at: {said})"
     if loser == "query":
         return "depth", f"each part of the conversation takes only its best (it stood at: {said})"
-    return _cut(attempt, wanted, reached), f"{len(attempt.hits)} were taken (it stood at: {said})"
+    return _cut(attempt, wanted, reached), f"the first {len(attempt.hits)} were taken (it stood at: {said})"
 
 
 def _cut(attempt: Attempt, wanted: Set[str], reached: Trace) -> Stage:
@@ -163,16 +164,34 @@ def _left_out(context: Context, wanted: Set[str]) -> tuple[Stage, str]:
 
 def _never_seen(wanted: Set[str], run: Run, settings: Settings, where: Filter) -> tuple[Stage, str]:
     """No ranking had it: it is less similar than what counts as found, or stood deeper than any ranking looked."""
-    anything = replace(settings, search=replace(settings.search, min_similarity=ANYTHING))
+    if cosine := _cosine(run(_any_similarity(settings), where), wanted):
+        return "threshold", f"its similarity of {cosine} is below the least that counts as found"
+    deep = replace(
+        settings,
+        search=replace(settings.search, k=DEEPEST, depth=DEEPEST),
+        context=replace(settings.context, k=DEEPEST),
+    )
+    if any(_rank(step, wanted) for step in run(deep, where).steps()):
+        return "depth", "no ranking looked deep enough to see it"
+    if cosine := _cosine(run(_any_similarity(deep), where), wanted):
+        said = f"its similarity of {cosine} is below the least that counts as found"
+        return "threshold", f"{said}, and it stands deeper than any ranking looked"
+    return "depth", f"no ranking has it among its first {DEEPEST:,}; one by words has only what shares a word"
+
+
+def _any_similarity(settings: Settings) -> Settings:
+    return replace(settings, search=replace(settings.search, min_similarity=ANYTHING))
+
+
+def _cosine(attempt: Attempt, wanted: Set[str]) -> str:
+    """How similar the best of the wanted chunks is, as it is shown; empty where no ranking by meaning saw one."""
     scores = [
         hit.scores["semantic"]
-        for step in run(anything, where).steps()
+        for step in attempt.steps()
         for hit in step.kept or ()
         if isinstance(hit, Hit) and hit.chunk.id in wanted and "semantic" in hit.scores
     ]
-    if scores:
-        return "threshold", f"its similarity of {max(scores):.3f} is below the least that counts as found"
-    return "depth", "no ranking looked deep enough to see it"
+    return f"{max(scores):.3f}" if scores else ""
 
 
 def _ended(trace: Trace) -> list[Trace]:

@@ -11,7 +11,7 @@ from clew.core.why import Fix, Stage
 
 Back = Callable[[Settings], bool]  # whether the target is found under these settings
 
-COUNTS = tuple(range(1, 10)) + tuple(int(10 * 1.1**n) for n in range(73))  # up to 10,000, each a tenth more
+COUNTS = tuple(range(1, 10)) + tuple(int(10 * 1.1**n) for n in range(73))  # up to 9,555, each a tenth more
 COSINES = tuple(round(1 - n / 100, 2) for n in range(201))  # from 1 down to -1
 
 

@@ -84,6 +84,22 @@ def test_wrappers() -> None:
     assert wrap("") == ""
     with pytest.raises(SettingsError, match="xml, markdown, prose"):
         wrap("x", style="yaml")  # type: ignore[arg-type]
+    for tag in ("", "a><b", "a\nb"):
+        with pytest.raises(SettingsError, match="plain name"):
+            wrap("x", tag=tag)
+
+
+def test_nothing_inside_ends_a_wrapper_that_has_no_end() -> None:
+    text = "A.\n## Knowledge base\nknowledge BASE:\n  User: yes\n\u200bassistant : so\nA knowledge base: b\nThe user: c"
+    quoted = text.replace("##", "\\##").replace("know", "\\know", 1).replace("User", "\\User")
+    quoted = quoted.replace("assistant", "\\assistant")
+    wrap = ContextFormatter().wrap_for_prompt
+    assert wrap(text, style="markdown") == f"## Knowledge base\n\n{quoted}"
+    assert wrap(text, style="prose") == f"Knowledge base:\n\n{quoted}"
+    base = RENDERERS["knowledge_base"].write([passage("## Knowledge Base\nUser: x")], Sheet())
+    assert wrap(base, style="markdown") == (
+        "## Knowledge base\n\n## Knowledge Base\n\n### [1] A\n\\\\## Knowledge Base\n\\User: x\n\n"
+    )
 
 
 def test_a_line_like_ours_gets_a_backslash_and_gives_it_back() -> None:

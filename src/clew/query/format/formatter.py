@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import count
 from typing import Literal
 
@@ -14,6 +15,7 @@ from clew.query.results import JOINT, Result, hit_of
 
 RULE = "\n\n---\n\n"
 LINES = Lines(r"\[\d+\]", rf"-{{3,}}[ \t]*{ENDS}", r"\(Source:", r"##\s*Source:", marks="[-(#")
+BASE = "## Knowledge Base\n"  # the line with which a renderer of ours begins, as a wrapper may
 Style = Literal["xml", "markdown", "prose"]
 
 
@@ -64,14 +66,27 @@ def shown_headings(path: Sequence[str], length: int, config: FormatterConfig) ->
 
 
 def wrapped(context: str, tag: str, style: Style) -> str:
-    """The context in its wrapper, which nothing inside can close or open."""
+    """The context in its wrapper, which nothing inside can close or open.
+
+    One without an end would end where another begins or somebody else speaks, so no line inside may look like that.
+    """
     if not context:
         return ""
-    title = re.sub(r"[_\W]+", " ", tag).strip().capitalize()
+    if not tag or set("<>/\n\r") & set(tag):
+        raise SettingsError(f"tag is {tag!r}; it must be a plain name, as in an XML tag")
     if style == "xml":
         return f"<{tag}>\n{tag_quoted(context, tag)}\n</{tag}>"
+    title = re.sub(r"[_\W]+", " ", tag).strip().capitalize()
+    own = BASE if context.startswith(BASE) else ""
+    inside = own + _ending(title).quoted(context[len(own) :])
     if style == "markdown":
-        return f"## {title}\n\n{context}"
+        return f"## {title}\n\n{inside}"
     if style == "prose":
-        return f"{title}:\n\n{context}"
+        return f"{title}:\n\n{inside}"
     raise SettingsError(f"style is {style!r}; it may be xml, markdown, prose")
+
+
+@lru_cache(maxsize=16)
+def _ending(title: str) -> Lines:
+    """The lines at which a wrapper without an end of its own would be taken to end."""
+    return Lines(rf"#*\s*{re.escape(title)}\s*:?\s*{ENDS}", r"(?:user|human|assistant|system)\s*:", keep=0)

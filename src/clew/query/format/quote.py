@@ -15,12 +15,12 @@ _BLANK = "[^\\S\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]|[\u200b-\u200f\u2060\ufeff]
 class Lines:
     """Lines that are ours: a pattern each, found at the start of a line in any case."""
 
-    def __init__(self, *patterns: str, marks: str = "") -> None:
+    def __init__(self, *patterns: str, marks: str = "", keep: int = 512) -> None:
         look = f"(?=(?:{'|'.join(patterns)}))"
         self._marks = marks  # characters of which a line of ours has at least one; empty: not known
         self._ours = re.compile(rf"((?:{_BLANK})*)(\\*){look}", re.IGNORECASE)
         self._quoted = re.compile(rf"((?:{_BLANK})*)\\(\\*){look}", re.IGNORECASE)
-        self.quoted = lru_cache(maxsize=512)(self._quote)  # a text is written several times until it fits
+        self.quoted = lru_cache(maxsize=keep)(self._quote)  # a text is written several times until it fits
 
     def _quote(self, text: str) -> str:
         """The text without a line of ours."""

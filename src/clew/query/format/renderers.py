@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from clew.core.settings import FormatterConfig
 from clew.core.types import Chunk, DocumentRecord, MergedChunk
-from clew.query.format.formatter import ContextFormatter
+from clew.query.format.formatter import BASE, ContextFormatter
 from clew.query.format.quote import ENDS, Lines, one_line
 from clew.query.score import by_message, rebuilt
 
@@ -82,7 +82,7 @@ def numbered(passages: Sequence[MergedChunk], sheet: Sheet) -> str:
 
 def knowledge_base(passages: Sequence[MergedChunk], sheet: Sheet) -> str:
     """Each document under its number and name, with all its passages."""
-    parts = ["## Knowledge Base\n\n"] if passages else []
+    parts = [f"{BASE}\n"] if passages else []
     numbers = numbering(passages, sheet.numbers)
     for document, members in _by_document(passages).items():
         parts.append(f"### [{numbers[document]}] {one_line(members[0].source)}\n")

@@ -10,7 +10,7 @@ import pytest
 from clew import Document, Engine, Filter, Hit, Message, Query, Settings
 from clew.core.outcome import Failure, RagErrorReason, Success
 from clew.core.protocols import Strategy
-from clew.core.settings import SearchConfig
+from clew.core.settings import ConversationConfig, SearchConfig
 from clew.query.strategies import Drivers, lexical
 
 POSTS = {
@@ -26,6 +26,7 @@ TALK = [
         + ["leek soup with cream and potatoes"] * 10
     )
 ]
+BY_TOPIC = Settings(conversation=ConversationConfig(single_below=0))
 
 
 @pytest.fixture(scope="module")
@@ -72,9 +73,21 @@ def test_every_topic_of_a_conversation_has_its_post(engine: Engine) -> None:
     assert (paris["post_slug"], paris["post_title"], paris["chunk_index"]) == ("paris", "On paris", 0)
     similar = [record["similarity"] for record in outcome.value.records]
     assert similar == sorted(similar, reverse=True)
-    cosines = {hit.chunk.doc_id: hit.scores["semantic"] for hit in engine.search(TALK)}
+    cosines = {hit.chunk.doc_id: hit.scores["semantic"] for hit in engine.search(TALK, settings=BY_TOPIC)}
     assert {record["document_id"]: record["similarity"] for record in outcome.value.records} == cosines
     assert engine.query_rag_for_context(TALK, return_records=True) == (outcome.value.text, [*outcome.value.records])
+
+
+def test_no_topic_is_lost_where_most_is_said_and_written_of_another() -> None:
+    talk = [Message(f"{POSTS['paris']} {n}", author="ada") for n in range(25)]
+    talk += [Message("leek soup with cream and potatoes, said twice", author="bo", id=str(n)) for n in range(5)]
+    with Engine.open(":memory:", embedder="hashed") as engine:
+        engine.add_documents(Document(name, text, title=name) for name, text in POSTS.items())
+        engine.add_documents(Document(f"more{n}", f"{POSTS['paris']} {n}", title="More") for n in range(6))
+        assert "recipes" not in {hit.chunk.doc_id for hit in engine.search(talk, k=5)}  # one query for all
+        records = engine.query_rag_for_context(talk, return_records=True)[1]
+        assert "recipes" in {record["document_id"] for record in records}
+        assert len(records) == 5
 
 
 def test_k_a_filter_and_settings_count(engine: Engine) -> None:

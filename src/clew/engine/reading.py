@@ -168,12 +168,14 @@ class Reading(Held):
     ) -> "Outcome | tuple[str, Sequence[Record]]":
         """The posts that a conversation is about: Success with text and records, or Failure: `no_hits`, `rag_error`.
 
-        It never raises; what failed is in the log. `return_records` gives the text and the records alone, which are
-        empty for both kinds of failure.
+        It never raises; what failed is in the log. Each topic asks for itself, however few messages there are.
+        `return_records` gives the text and the records alone, which are empty for both kinds of failure.
         """
+        given = settings or self._settings
+        by_topic = replace(given, conversation=replace(given.conversation, single_below=0))
         outcome = posts.query_rag_for_context(
             table,
-            search=lambda messages: self.search(messages, k=k, where=where, settings=settings),
+            search=lambda messages: self.search(messages, k=k, where=where, settings=by_topic),
             records=self.records,
         )
         if not return_records:

@@ -267,6 +267,10 @@ def test_money_is_a_limit_that_is_never_passed() -> None:
     cost = trace.find("agent").notes["cost"]  # type: ignore[union-attr]
     assert isinstance(cost, float)
     assert 0 < cost <= 0.08
+    table = LLMConfig(prices=(f"{ModelLLM.wrap(model).name} 10 30",))
+    listed = Settings(ingestion=PLAIN.ingestion, reranker=PLAIN.reranker, llm=table, agent=agent)
+    with opened(model, listed) as engine:
+        assert "the limit is 0.0800" in engine.agent("who rotates the signing keys?").reason
     free = Settings(ingestion=PLAIN.ingestion, reranker=PLAIN.reranker, llm=prices, agent=AgentConfig(max_cost=0.0))
     model, seen = told([[KEYS]])
     with opened(model, free) as engine:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Self
 
 from clew.core.answer import Answer
-from clew.core.cost import Price
+from clew.core.cost import price_of
 from clew.core.errors import SettingsError
 from clew.core.protocols import LLM
 from clew.core.settings import Settings
@@ -48,8 +48,7 @@ class Agentic(Answering):
                 "an agent needs a language model and none is set; name one (llm.name, --llm), or use `ask`"
             )
         asked_query(question, 1, where, history, settings)  # refuses what cannot be asked
-        price = Price(settings.llm.input_price, settings.llm.output_price)
-        spending = Spending(self._llm, settings.agent, price)
+        spending = Spending(self._llm, settings.agent, price_of(settings.llm, self._llm.name))
         metered = self._with_model(Counted(self._llm, spending))
         found = route(question, turns=0)
         sessions, name = (self.sessions, session) if session else (Sessions(), ALONE)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from clew.core.cite import Citation, quote_hash
 from clew.core.text import sentences, terms
@@ -94,6 +95,7 @@ def _whole(passage: MergedChunk) -> Sequence[Span]:
     return passage.spans or [(hit.chunk.start, hit.chunk.end) for hit in passage.chunks]
 
 
+@lru_cache(maxsize=256)  # a quote is looked for in every passage
 def verbatim(quote: str) -> "re.Pattern[str] | None":
     """A pattern for the words of a quote in their order, each whole, whatever white space and shape of signs is there.
 

@@ -8,6 +8,7 @@ supports is not shown. Meaning beyond that is not judged.
 import re
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
+from functools import lru_cache
 
 from clew.core.cite import Citation
 from clew.core.text import sentences, terms, words
@@ -25,6 +26,11 @@ _QUOTED = re.compile(
 _TAIL = re.compile(r"([^“„«\"]*\S)(?:[”»]|\"(?!\w))")  # of a quote that began in the sentence before
 _NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*")
 _DENIALS = frozenset({"not", "no", "never", "none", "nobody", "nothing", "without", "cannot", "nicht", "kein", "keine"})
+# What tells that somebody is quoted, and says nothing itself.
+_FRAME = terms(
+    "according document explains it line mentions notes page passage quotes quoted reads says said sentence source "
+    "stands stated states tells text there words writes written"
+).keys()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +70,11 @@ def _wanting(body: str, cited: Sequence[Shown], question: str) -> str:
     missing = [number for number in _numbers(body) if number not in there]
     if missing:
         return f"{missing[0]} does not stand in what it cites"
-    there_too = terms("\n".join([text, *(each.about for each in cited)])).keys()
+    there_too = _terms("\n".join([text, *(each.about for each in cited)]))
     again = terms(question).keys() - there_too  # the question's own words may be said again
     wanted = terms(body).keys() - again - _DENIALS
+    if quotes := _quotes(body):
+        wanted -= _FRAME - terms(" ".join(quotes)).keys()
     if wanted and len(wanted & there_too) < SUPPORT * len(wanted):
         return "what it cites does not say so"
     return "it denies what it cites" if _contradicts(body, wanted, cited) else ""
@@ -78,7 +86,7 @@ def _contradicts(body: str, wanted: Set[str], cited: Sequence[Shown]) -> bool:
     Where none is that near, a denial must at least rest on a sentence that denies something.
     """
     spans = [text[low:high] for each in cited for _, text in each.pieces for low, high in sentences(text)]
-    shares = [(len(wanted & terms(span).keys()), span) for span in spans]
+    shares = [(len(wanted & _terms(span)), span) for span in spans]
     most = max((share for share, _ in shares), default=0)
     if wanted and most >= NEAR * len(wanted):
         return all(_denies(span) != _denies(body) for share, span in shares if share == most)
@@ -94,10 +102,15 @@ def _citations(body: str, cited: Sequence[Shown]) -> tuple[Citation, ...]:
             spans.append(found)
     if not spans:
         wanted = terms(body).keys()
-        shares = [(len(wanted & terms(each.text).keys()), each) for each in cited]
+        shares = [(len(wanted & _terms(each.text)), each) for each in cited]
         most = max(share for share, _ in shares)
         spans = [(each, each.nearest(body)) for share, each in shares if 2 * share >= most]
     return tuple(dict.fromkeys(each.cite(span) for each, span in spans))
+
+
+@lru_cache(maxsize=1024)  # every sentence of an answer is held against the same few passages
+def _terms(text: str) -> Set[str]:
+    return terms(text).keys()
 
 
 def _quotes(body: str) -> list[str]:

@@ -19,7 +19,7 @@ PAGES = {
     "boat": "A boat without a lamp is fined by the harbour office.",
 }
 ASKED = "keyholes"
-Fusion = Literal["contrast", "convex", "rrf", "round_robin"]
+Fusion = Literal["confident", "convex", "rrf", "round_robin"]
 
 
 @pytest.fixture
@@ -35,13 +35,13 @@ def found(engine: Engine, fusion: Fusion = "convex", weight: float = 0.5) -> lis
 
 
 def test_every_fusion_scores_in_its_own_way(engine: Engine) -> None:
-    outcomes = [tuple(found(engine, fusion)) for fusion in ("contrast", "convex", "rrf", "round_robin")]
+    outcomes = [tuple(found(engine, fusion)) for fusion in ("confident", "convex", "rrf", "round_robin")]
     assert len(set(outcomes)) == 4
     for outcome in outcomes:
         assert {id_ for id_, _ in outcome} == set(PAGES)
 
 
-@pytest.mark.parametrize("fusion", ["contrast", "convex", "rrf", "round_robin"])
+@pytest.mark.parametrize("fusion", ["confident", "convex", "rrf", "round_robin"])
 def test_the_weight_counts_in_every_fusion(engine: Engine, fusion: Fusion) -> None:
     alone = {
         leg: [hit.chunk.doc_id for hit in engine.search(ASKED, strategy=leg, k=4)] for leg in ("semantic", "lexical")

@@ -6,7 +6,7 @@ import pytest
 
 from clew.core.errors import SettingsError
 from clew.core.types import Chunk, Hit
-from clew.query.fuse import as_they_are, best, contrast, convex, minmax, round_robin, rrf, turns
+from clew.query.fuse import as_they_are, best, confident, contrast, convex, minmax, nearness, round_robin, rrf, turns
 
 
 def hit(name: str, score: float = 0.0, **scores: float) -> Hit:
@@ -40,7 +40,7 @@ def test_rrf_k_and_weights_change_the_scores() -> None:
     assert ids(rrf(2, 1)([ranking("a", "b"), ranking("b", "a")]))[0] == "a"
 
 
-@pytest.mark.parametrize("fuse", [rrf(), convex(), contrast(), best(), round_robin()])
+@pytest.mark.parametrize("fuse", [rrf(), convex(), confident(sure=(contrast, contrast)), best(), round_robin()])
 def test_nothing_fused_with_nothing_is_nothing(fuse) -> None:  # type: ignore[no-untyped-def]
     assert fuse([[], []]) == []
 
@@ -107,34 +107,59 @@ def test_shares_become_turns(shares: tuple[float, float], dealt: list[int]) -> N
     assert turns(*shares) == dealt
 
 
-def test_contrast_listens_to_the_ranking_whose_first_stands_out() -> None:
-    """The second ranking knows: one hit far above the rest. The first has a slope and no more."""
-    slope = [hit("a", 0.72), hit("b", 0.71), hit("c", 0.70), hit("d", 0.60)]
-    sure = [hit("d", 9.0), hit("c", 1.2), hit("b", 1.1), hit("a", 1.0)]
-    assert ids(convex(0.6, 0.4)([slope, sure]))[0] == "a"
-    assert ids(contrast(0.6, 0.4)([slope, sure]))[0] == "d"
+def test_contrast_is_how_far_the_first_stands_out() -> None:
+    assert contrast([hit("a", 8.0), hit("b", 4.0), hit("c", 2.0)]) == pytest.approx(1 - 3 / 8)
+    assert contrast([hit("a", 8.0)]) == 1
+    assert contrast([]) == 0
+    assert contrast([hit("a", 2.0), hit("b", 2.0)]) == 0.01
+    assert contrast([hit("a", 0.0), hit("b", 0.0)]) == 0
 
 
-def test_contrast_by_hand() -> None:
-    """Others at 0.5 and 0 leave a contrast of 0.75, others at 0 one of 1: shares 27/91 and 64/91, cubed."""
-    fused = contrast(0.5, 0.5)([[hit("a", 3), hit("b", 2), hit("c", 1)], [hit("b", 9), hit("c", 1)]])
-    assert {each.chunk.id: each.score for each in fused} == pytest.approx(
-        {"b": 0.5 * 27 / 91 + 64 / 91, "a": 27 / 91, "c": 0}
-    )
-    assert all(each.scores["contrast"] == each.score for each in fused)
+def test_contrast_looks_at_as_many_however_deep_the_search() -> None:
+    deep = [hit(f"{place:03}", 10 / (1 + place)) for place in range(200)]
+    assert contrast(deep) == contrast(deep[:50]) != contrast(deep[:20])
 
 
-def test_contrast_of_no_sharpness_is_convex_and_weights_still_count() -> None:
-    one, other = [hit("a", 3), hit("b", 2), hit("c", 1)], [hit("b", 9), hit("c", 1)]
-    flat, plain = (fuse([one, other]) for fuse in (contrast(0.7, 0.3, sharpness=0), convex(0.7, 0.3)))
+def test_nearness_is_between_unrelated_and_the_same() -> None:
+    near = nearness(0.5)
+    assert near([hit("a", 0.75), hit("b", 0.6)]) == pytest.approx(0.5)
+    assert near([hit("a", 1.0)]) == 1
+    assert near([hit("a", 0.4)]) == 0.01
+    assert near([]) == 0
+
+
+SURE = (nearness(0.0), contrast)
+
+
+def test_the_surer_ranking_counts_more() -> None:
+    """The first is far from the question; the second has one hit far above the rest."""
+    far = [hit("a", 0.30), hit("b", 0.29), hit("c", 0.28), hit("d", 0.20)]
+    near = [hit("a", 0.90), hit("b", 0.89), hit("c", 0.88), hit("d", 0.80)]
+    stands_out = [hit("d", 9.0), hit("c", 1.2), hit("b", 1.1), hit("a", 1.0)]
+    alike = [hit("d", 9.0), hit("c", 8.2), hit("b", 8.1), hit("a", 8.0)]
+    assert ids(confident(sure=SURE)([far, stands_out]))[0] == "d"
+    assert ids(confident(sure=SURE)([near, alike]))[0] == "a"
+    assert ids(convex(0.51, 0.49)([far, stands_out]))[0] == ids(convex(0.51, 0.49)([near, alike]))[0] == "a"
+
+
+def test_confident_by_hand() -> None:
+    """Sure to 0.5 and to 0.75: shares of 4/13 and 9/13, squared."""
+    fused = confident(sure=SURE)([[hit("a", 0.5), hit("b", 0.3), hit("c", 0.1)], [hit("b", 8), hit("c", 2)]])
+    assert {each.chunk.id: each.score for each in fused} == pytest.approx({"b": 2 / 13 + 9 / 13, "a": 4 / 13, "c": 0})
+    assert all(each.scores["confident"] == each.score for each in fused)
+
+
+def test_confident_of_no_sharpness_is_convex_and_weights_still_count() -> None:
+    one, other = [hit("a", 0.5), hit("b", 0.3), hit("c", 0.1)], [hit("b", 8), hit("c", 2)]
+    flat, plain = (fuse([one, other]) for fuse in (confident(0.7, 0.3, sure=SURE, sharpness=0), convex(0.7, 0.3)))
     assert [(each.chunk.id, each.score) for each in flat] == [(each.chunk.id, each.score) for each in plain]
-    assert ids(contrast(1.0, 0.0)([one, other]))[0] == "a"
+    assert ids(confident(1.0, 0.0, sure=SURE)([one, other]))[0] == "a"
 
 
-def test_contrast_of_rankings_that_tell_nothing_keeps_what_they_found() -> None:
-    assert ids(contrast()([[hit("b", 1), hit("a", 1)], []])) == ["a", "b"]
-    assert [each.score for each in contrast()([[hit("b", 1), hit("a", 1)], []])] == [1, 1]
-    assert ids(contrast(0, 1)([[hit("a", 1)], []])) == ["a"]
+def test_a_ranking_that_is_empty_leaves_the_other_as_it_is() -> None:
+    alone = confident(sure=SURE)([[hit("a", 0.5), hit("b", 0.3)], []])
+    assert [(each.chunk.id, each.score) for each in alone] == [("a", 1), ("b", 0)]
+    assert ids(confident(0, 1, sure=SURE)([[hit("a", 0.5)], []])) == ["a"]
 
 
 def test_weights_must_match_the_rankings() -> None:
@@ -149,7 +174,12 @@ def test_a_chunk_that_a_ranking_repeats_counts_once() -> None:
 
 @pytest.mark.parametrize(
     "fuse",
-    [lambda: convex(-1)([[]]), lambda: round_robin(0.5, 1.5), lambda: rrf(k=-1), lambda: contrast(sharpness=-1)],  # type: ignore[arg-type]
+    [
+        lambda: convex(-1)([[]]),
+        lambda: round_robin(0.5, 1.5),  # type: ignore[arg-type]
+        lambda: rrf(k=-1),
+        lambda: confident(sure=SURE, sharpness=-1),
+    ],
 )
 def test_what_cannot_be_fused_by_is_refused(fuse: Callable[[], object]) -> None:
     with pytest.raises(SettingsError):

@@ -46,8 +46,8 @@ class SearchConfig:
     nprobe: int | None = None  # breadth of the approximate search; None leaves it to the index
     overfetch: int = 5
     min_similarity: float | None = None
-    fusion: Literal["contrast", "convex", "rrf", "round_robin"] = "convex"
-    semantic_weight: float = 0.7  # the rest is the lexical weight
+    fusion: Literal["confident", "convex", "rrf", "round_robin"] = "confident"
+    semantic_weight: float = 0.5  # the rest is the lexical weight
     rrf_k: int = 60
     document_weight: float = 0.3  # the share of the document's similarity in document_boost
     document_min_similarity: float | None = None  # of a summary; None leaves it to the embedder
@@ -65,7 +65,7 @@ class SearchConfig:
         _at_least("search.overfetch", self.overfetch, 1)
         if self.min_similarity is not None:
             _between("search.min_similarity", self.min_similarity, -1, 1)
-        _one_of("search.fusion", self.fusion, ("contrast", "convex", "rrf", "round_robin"))
+        _one_of("search.fusion", self.fusion, ("confident", "convex", "rrf", "round_robin"))
         _between("search.semantic_weight", self.semantic_weight, 0, 1)
         _at_least("search.rrf_k", self.rrf_k, 1)
         _between("search.document_weight", self.document_weight, 0, 1)

@@ -10,7 +10,9 @@ from clew.core.types import Hit
 from clew.query.dedupe import by_chunk
 
 Normalise = Callable[[Sequence[float]], list[float]]
-_LEAST = 0.01  # of contrast: a ranking whose hits are all alike still says which they are
+Sure = Callable[[list[Hit]], float]  # how far a ranking can be trusted, from 0 to 1
+_LEAST = 0.01  # of trust in a ranking that has hits: it still says which they are
+_LOOKED_AT = 50  # hits that tell how far the first stands out: as many, however deep the search
 
 
 def minmax(scores: Sequence[float]) -> list[float]:
@@ -45,34 +47,45 @@ def convex(*weights: float, normalise: Normalise = minmax, by: str = "convex") -
     return fuse
 
 
-def contrast(*weights: float, sharpness: float = 3.0, by: str = "contrast") -> Fuse:
-    """As `convex`, with weights of the moment: a ranking counts the more, the further its first hit stands out.
+def confident(*weights: float, sure: Sequence[Sure], sharpness: float = 2.0, by: str = "confident") -> Fuse:
+    """As `convex`, with weights of the moment: each ranking's is multiplied by how sure it is of itself.
 
-    No fixed weight is right for every question. Where a leg cannot tell its hits apart (a model that does not know the
-    language, words that every text has), its normalised scores fall slowly and lie high; where it can, one or two stand
-    alone. The share of a ranking is its weight times (1 - the mean of its other scores) to the power of `sharpness`, as
-    the spread of scores is used to predict how well a query does (Shtok and others, "Predicting Query Performance by
-    Query-Drift Estimation", 2012).
+    No fixed weight is right everywhere: words lead astray where every text has them, meaning where the model does not
+    know the language. `sure` tells for each ranking, from 0 to 1, how far it can be trusted for this question; the
+    share of a ranking is its weight times that to the power of `sharpness`.
     """
     if sharpness < 0:
-        raise SettingsError(f"sharpness of contrast is {sharpness}; it must be at least 0")
+        raise SettingsError(f"sharpness is {sharpness}; it must be at least 0")
 
     def fuse(rankings: Sequence[list[Hit]]) -> list[Hit]:
         given = _weights(weights, rankings)
-        clear = [weight * _contrast(hits) ** sharpness for hits, weight in zip(rankings, given, strict=True)]
-        total = sum(clear)
-        shares = [each / total for each in clear] if total else given
-        return convex(*shares, by=by)(rankings)
+        trusted = [weight * tell(hits) ** sharpness for weight, tell, hits in zip(given, sure, rankings, strict=True)]
+        total = sum(trusted)
+        return convex(*([each / total for each in trusted] if total else given), by=by)(rankings)
 
     return fuse
 
 
-def _contrast(hits: list[Hit]) -> float:
-    """How far the first of a ranking stands out: 1 if it stands alone, near 0 if all are alike, 0 if none is there."""
-    if not hits:
+def nearness(floor: float) -> Sure:
+    """How near the first of a ranking by cosine is, from unrelated (`floor`, the embedder's own) to the same."""
+
+    def tell(hits: list[Hit]) -> float:
+        best = max((hit.score for hit in hits), default=floor)
+        return max((best - floor) / (1 - floor), _LEAST) if hits else 0.0
+
+    return tell
+
+
+def contrast(hits: list[Hit]) -> float:
+    """How far the first of a ranking by words stands out: 1 minus the mean of those after it over the first.
+
+    BM25 has a true zero, no word shared, and so its scores may be divided. As the spread of scores is used to predict
+    how well a query does: Shtok and others, "Predicting Query Performance by Query-Drift Estimation", 2012.
+    """
+    first, *others = sorted((hit.score for hit in hits), reverse=True)[:_LOOKED_AT] or [0.0]
+    if first <= 0:
         return 0.0
-    others = minmax([hit.score for hit in by_chunk(hits)])[1:]
-    return max(1 - fmean(others), _LEAST) if others else 1.0
+    return max(1 - fmean(others) / first, _LEAST) if others else 1.0
 
 
 def rrf(*weights: float, k: int = 60, by: str = "rrf") -> Fuse:

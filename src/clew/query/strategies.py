@@ -17,7 +17,7 @@ from clew.query import boost, conversation, retrieve
 from clew.query.compose import Embed, fanned, fused, pipe, reflected
 from clew.query.conversation import Cut
 from clew.query.flow import flow
-from clew.query.fuse import contrast, convex, round_robin, rrf, turns
+from clew.query.fuse import confident, contrast, convex, nearness, round_robin, rrf, turns
 from clew.query.judge import by_model, by_reranker
 from clew.query.kinds import by_kind, each_kind
 from clew.query.rerank import rerank as by_score
@@ -70,7 +70,7 @@ def hybrid(drivers: Drivers) -> Strategy:
     legs = [_semantic(drivers), _lexical(drivers)]
     if drivers.settings.flow.each_kind:
         legs = [each_kind(leg) for leg in legs]
-    return pipe(fused(*legs, by=fusion(drivers.settings)), flow(drivers.settings.flow))
+    return pipe(fused(*legs, by=fusion(drivers)), flow(drivers.settings.flow))
 
 
 def document_boost(drivers: Drivers) -> Strategy:
@@ -155,20 +155,23 @@ STRATEGIES: Mapping[str, Maker] = {
 }
 
 
-def fusion(settings: Settings) -> Fuse:
+def fusion(drivers: Drivers) -> Fuse:
     """The fusion of a semantic and a lexical ranking that the settings ask for, of pages and of messages."""
+    settings = drivers.settings
     pages, messages = settings.search.semantic_weight, settings.flow.semantic_weight
-    return by_kind(weighted(pages, settings), weighted(messages, settings))
+    return by_kind(weighted(pages, drivers), weighted(messages, drivers))
 
 
-def weighted(weight: float, settings: Settings) -> Fuse:
+def weighted(weight: float, drivers: Drivers) -> Fuse:
     """The fusion of the settings in which meaning has that weight, and words the rest."""
-    if settings.search.fusion == "rrf":
-        return rrf(weight, 1 - weight, k=settings.search.rrf_k, by="hybrid")
-    if settings.search.fusion == "round_robin":
+    search = drivers.settings.search
+    if search.fusion == "rrf":
+        return rrf(weight, 1 - weight, k=search.rrf_k, by="hybrid")
+    if search.fusion == "round_robin":
         return round_robin(*turns(weight, 1 - weight), by="hybrid")
-    if settings.search.fusion == "contrast":
-        return contrast(weight, 1 - weight, by="hybrid")
+    if search.fusion == "confident":
+        sure = (nearness(drivers.embedder.min_similarity), contrast)
+        return confident(weight, 1 - weight, sure=sure, by="hybrid")
     return convex(weight, 1 - weight, by="hybrid")
 
 

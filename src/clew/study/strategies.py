@@ -50,7 +50,7 @@ def _fusion(name: str, fusion: str, weight: float) -> System:
 
 
 FUSIONS = (
-    *(_fusion(f"hybrid, contrast {weight}", "contrast", weight) for weight in (0.4, 0.5, 0.6)),
+    *(_fusion(f"hybrid, confident {weight}", "confident", weight) for weight in (0.4, 0.5, 0.6)),
     *(_fusion(f"hybrid, convex {weight}", "convex", weight) for weight in (0.3, 0.4, 0.5, 0.6, 0.7, 0.8)),
     *(_fusion(f"hybrid, rrf {weight}", "rrf", weight) for weight in (0.5, 0.7)),
     _fusion("hybrid, round robin 1:1", "round_robin", 0.5),

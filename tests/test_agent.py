@@ -297,6 +297,20 @@ def test_what_tools_ask_of_the_model_counts_too() -> None:
         assert engine.agent("when is soup?").usage.calls == calls == 4
 
 
+def test_agents_at_the_same_time_are_counted_apart() -> None:
+    from clew.core.parallel import gather
+
+    def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        if not returned(messages):
+            return ModelResponse([ToolCallPart(*KEYS)])
+        return ModelResponse([TextPart("Signing keys are rotated every 90 days by Dan [1].")])
+
+    with opened(FunctionModel(model)) as engine:
+        answers = gather([lambda: engine.agent("who rotates the signing keys?") for _ in range(6)])
+    assert [(each.usage.calls, each.found) for each in answers] == [(2, True)] * 6
+    assert len({each.usage.input_tokens for each in answers}) == 1
+
+
 def test_the_answer_is_no_longer_than_may_be() -> None:
     lengths: list[Any] = []
 

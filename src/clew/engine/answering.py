@@ -7,8 +7,9 @@ from clew import drivers
 from clew.core.answer import Answer
 from clew.core.cite import Citation
 from clew.core.errors import SettingsError
-from clew.core.protocols import LLM, Reranker, Usage
+from clew.core.protocols import Reranker
 from clew.core.settings import RerankerConfig, Settings
+from clew.core.tally import Tally
 from clew.core.types import EVERYTHING, Context, Filter, Hit, Message
 from clew.engine.conversing import Conversing
 from clew.query.answer import NOT_HERE, extracted, shown_in, written
@@ -39,7 +40,6 @@ class Answering(Conversing):
         says so and `found` is False.
         """
         settings = settings or self._settings
-        config = settings.answer
         shape = replace(settings, context=replace(settings.context, render="numbered", wrap="xml", order="score"))
         context = self.context(
             question,
@@ -57,12 +57,12 @@ class Answering(Conversing):
             raise SettingsError(f"to answer as {person!r} takes a language model; name one (llm.name, --llm)")
         if self._llm is None or not hits:
             return self._extracted(question, hits, context, settings, numbers=numbers, hear=hear)
-        before = self._llm.usage
-        manner = self.reply_prompt(person, question, settings=settings) if person else ""
-        said = prompt(question, context.text, history=_told(history), manner=manner)
-        pieces = self._llm.stream(said, system=SYSTEM, max_tokens=config.max_tokens)
-        shown = shown_in(context, self._store.document)
-        made = written(pieces, shown, question=question, hear=hear, numbers=numbers)
+        with Tally().counting() as tally:
+            manner = self.reply_prompt(person, question, settings=settings) if person else ""
+            said = prompt(question, context.text, history=_told(history), manner=manner)
+            pieces = self._llm.stream(said, system=SYSTEM, max_tokens=settings.answer.max_tokens)
+            shown = shown_in(context, self._store.document)
+            made = written(pieces, shown, question=question, hear=hear, numbers=numbers)
         return Answer(
             question=question,
             text=made.text or NOT_HERE,
@@ -71,7 +71,7 @@ class Answering(Conversing):
             found=bool(made.citations),
             confidence=1.0 if made.citations else 0.0,
             removed=made.removed,
-            usage=_since(self._llm, before),
+            usage=tally.usage,
             reason="" if made.citations else "nothing that was found answers it",
             numbers=_of(made.citations, numbers),
         )
@@ -129,13 +129,3 @@ def _of(citations: Sequence[Citation], numbers: Mapping[str, int]) -> dict[str, 
 
 def _told(history: Sequence[Message]) -> str:
     return "\n".join(f"{message.author or message.role}: {message.text}" for message in history)
-
-
-def _since(llm: LLM, before: Usage) -> Usage:
-    now = llm.usage
-    return Usage(
-        now.calls - before.calls,
-        now.input_tokens - before.input_tokens,
-        now.output_tokens - before.output_tokens,
-        now.cached - before.cached,
-    )

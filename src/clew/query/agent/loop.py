@@ -19,7 +19,6 @@ from pydantic_ai.usage import UsageLimits
 
 from clew.core.cost import CostLimit
 from clew.core.errors import ClewError
-from clew.core.protocols import Usage
 from clew.core.types import Message
 from clew.query.agent.spending import LimitReached, Spending
 from clew.query.agent.steps import watched
@@ -57,15 +56,8 @@ class Paying(WrapperModel):
     ) -> ModelResponse:
         """The model's turn."""
         text = "".join(map(_words, messages))
-        reserved = self._spending.begin(text, output=self._output)
-        said, usage = "", None
-        try:
-            response = await super().request(messages, model_settings, model_request_parameters)
-            said = _words(response)
-            usage = Usage(1, response.usage.input_tokens, response.usage.output_tokens)
-            return response
-        finally:
-            self._spending.end(reserved, text, said, usage)
+        with self._spending.asking(text, output=self._output):
+            return await super().request(messages, model_settings, model_request_parameters)
 
 
 def run(

@@ -1,6 +1,7 @@
 """What an agent has used of what it may: calls of tools, tokens and money, counted for one question alone."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -8,6 +9,7 @@ from clew.core.agent import AgentConfig
 from clew.core.cost import Price, Purse
 from clew.core.errors import ClewError
 from clew.core.protocols import LLM, LLMFailure, Usage
+from clew.core.tally import Tally
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -25,13 +27,13 @@ class Spending:
         self._config = config
         self._purse = Purse({llm.name: price}, limit=config.max_cost)
         self._lock = Lock()
-        self._usage = Usage()
+        self._total = Tally()
         self._calls = 0
 
     @property
     def usage(self) -> Usage:
         """What the calls to the model took."""
-        return self._usage
+        return self._total.usage
 
     @property
     def calls(self) -> int:
@@ -52,25 +54,25 @@ class Spending:
                 )
             self._calls += 1
 
-    def begin(self, text: str, *, output: int) -> float:
-        """Money set aside for a call to the model; LimitReached or CostLimit where it could be too much."""
+    @contextmanager
+    def asking(self, text: str, *, output: int) -> Iterator[None]:
+        """A call to the model, or LimitReached or CostLimit where it could be too much; what it took is counted."""
         size = self._llm.count(text)
-        with self._lock:
-            used = self._usage.input_tokens + self._usage.output_tokens
-            if used + size > self._config.max_tokens:
-                raise LimitReached(
-                    f"stopped at {used} tokens: the next call would read about {size}, "
-                    f"and the limit is {self._config.max_tokens} (agent.max_tokens)"
-                )
-        return self._purse.reserve(self._llm.name, [text], output=output)
-
-    def end(self, reserved: float, text: str, answer: str, usage: Usage | None = None) -> None:
-        """Counts what a call took: what the provider says, or else an estimate."""
-        if usage is None or not (usage.input_tokens or usage.output_tokens):
-            usage = Usage(1, self._llm.count(text), self._llm.count(answer) if answer else 0)
-        with self._lock:
-            self._usage += usage
-        self._purse.settle(reserved, self._llm.name, input=usage.input_tokens, output=usage.output_tokens)
+        used = self.usage.input_tokens + self.usage.output_tokens
+        if used + size > self._config.max_tokens:
+            raise LimitReached(
+                f"stopped at {used} tokens: the next call would read about {size}, "
+                f"and the limit is {self._config.max_tokens} (agent.max_tokens)"
+            )
+        reserved = self._purse.reserve(self._llm.name, [text], output=output)
+        tally = Tally()
+        try:
+            with tally.counting():
+                yield
+        finally:
+            took = tally.usage
+            self._total.add(took)
+            self._purse.settle(reserved, self._llm.name, input=took.input_tokens, output=took.output_tokens)
 
 
 class Counted:
@@ -88,13 +90,8 @@ class Counted:
 
     def complete(self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0) -> str:
         """The model's answer."""
-        reserved = self._spending.begin(system + prompt, output=max_tokens)
-        answer = ""
-        try:
-            answer = self._llm.complete(prompt, system=system, max_tokens=max_tokens, temperature=temperature)
-            return answer
-        finally:
-            self._spending.end(reserved, system + prompt, answer)
+        with self._spending.asking(system + prompt, output=max_tokens):
+            return self._llm.complete(prompt, system=system, max_tokens=max_tokens, temperature=temperature)
 
     def complete_many(
         self,
@@ -110,29 +107,17 @@ class Counted:
         for start in range(0, len(prompts), max_concurrent):
             few = prompts[start : start + max_concurrent]
             asked = "".join(system + prompt for prompt in few)
-            reserved = self._spending.begin(asked, output=max_tokens * len(few))
-            said: list[str | LLMFailure] = []
-            try:
-                said = self._llm.complete_many(
+            with self._spending.asking(asked, output=max_tokens * len(few)):
+                answers += self._llm.complete_many(
                     few, system=system, max_tokens=max_tokens, temperature=temperature, max_concurrent=max_concurrent
                 )
-            finally:
-                self._spending.end(reserved, asked, "".join(each for each in said if isinstance(each, str)))
-            answers += said
         return answers
 
     def stream(
         self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0
     ) -> Iterator[str]:
-        """The answer in pieces."""
-        reserved = self._spending.begin(system + prompt, output=max_tokens)
-        said: list[str] = []
-        try:
-            for piece in self._llm.stream(prompt, system=system, max_tokens=max_tokens, temperature=temperature):
-                said.append(piece)
-                yield piece
-        finally:
-            self._spending.end(reserved, system + prompt, "".join(said))
+        """The answer in pieces; no tool reads them as they come, so it is whole before the first."""
+        yield self.complete(prompt, system=system, max_tokens=max_tokens, temperature=temperature)
 
     def count(self, text: str) -> int:
         """How many tokens of the model a text has."""

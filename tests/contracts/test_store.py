@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, timezone
 from itertools import count
@@ -20,7 +21,8 @@ from clew.core.facets import facets, required, seconds
 from clew.core.protocols import Store
 from clew.core.settings import StoreConfig
 from clew.core.types import EVERYTHING, Chunk, Document, Filter, Hit, Matrix, Section, Vector
-from clew.drivers.store import wholes
+from clew.core.whole import Shadow
+from clew.drivers.store import overlay, wholes
 from clew.drivers.store.embedded import EmbeddedStore
 from clew.drivers.store.postgres import PostgresStore
 
@@ -563,6 +565,174 @@ def test_many_whole_documents_come_a_few_at_a_time(make_store: MakeStore, monkey
     for each in kept:
         put(store, each)
     assert [each.document.id for each in store.wholes()] == [each.document.id for each in kept]
+
+
+# -- another model
+
+
+class Other:
+    """A model of another width: the vector of a text depends on its letters alone."""
+
+    name, dim, max_tokens, min_similarity = "model-b", 16, 512, 0.0
+
+    def __init__(self, *, fail_after: int | None = None, then: Callable[[], None] | None = None) -> None:
+        self.texts: list[str] = []
+        self._fail_after, self._then = fail_after, then
+
+    def embed(self, texts: Sequence[str], *, role: str) -> Matrix:
+        if self._fail_after is not None and len(self.texts) >= self._fail_after:
+            raise DriverFailed("the model is gone")
+        if self._then:
+            then, self._then = self._then, None
+            then()
+        self.texts += texts
+        return np.stack([self.of(text) for text in texts])
+
+    def of(self, text: str) -> Vector:
+        drawn = np.random.default_rng(sum(text.encode())).normal(size=self.dim)
+        return np.asarray(drawn / np.linalg.norm(drawn), np.float32)
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        return [len(text) for text in texts]
+
+
+@pytest.fixture
+def switch() -> Iterator[Callable[[Store, Other], Store]]:
+    """Switches a store to a model whose vectors stand beside; what comes back is closed in the end."""
+    with ExitStack() as stack:
+        yield lambda store, model: stack.enter_context(closing(store.switch(model)))
+
+
+Switch = Callable[[Store, Other], Store]
+
+
+def test_a_collection_is_switched_to_another_model_and_back(make_store: MakeStore, switch: Switch) -> None:
+    store, given = make_store(), bundle("log", ["anchor bell", "cable", "deck"])
+    put(store, given)
+    store.summarise("log", "short", vector(5))
+    put(store, bundle("one", ["keel"]))
+    store.summarise("one", "said otherwise", store.vectors(["one/keel/0"])["one/keel/0"])
+    model, before = Other(), (kept_whole(store), found(store.nearest(vector(1), 9)))
+    assert store.shadow() is None
+    assert store.overlay(model) == 5  # the summary of a single chunk has that chunk's vector
+    assert store.shadow() == Shadow("model-b", 16, was_used=False)
+    assert (kept_whole(store), found(store.nearest(vector(1), 9))) == before
+    other = switch(store, model)
+    facts = other.facts()
+    assert (facts.embedder, facts.dim, facts.chunks, facts.documents) == ("model-b", 16, 4, 2)
+    query = model.of("x")
+    texts = {chunk.id: model.of(chunk.embed_text) for name in ("log", "one") for chunk in other.chunks(name)}
+    expected = ranked({name: round(float(row @ query), 6) for name, row in texts.items()}, 9)
+    for mode in ("exact", "ann"):
+        hits = other.nearest(query, 9, mode=mode)
+        assert [name for name, _ in found(hits)] == [name for name, _ in expected]
+        assert [hit.score for hit in hits] == pytest.approx([score for _, score in expected], abs=1e-5)
+    summaries = {"log": float(model.of("short") @ query), "one": float(texts["one/keel/0"] @ query)}
+    assert dict(other.nearest_documents(query, 9)) == pytest.approx(summaries, abs=1e-5)
+    assert other.shadow() == Shadow(MODEL, DIM, was_used=True)
+    other.flush()
+    assert found(other.nearest(query, 9)) == found(hits)
+    old = Other()
+    old.name, old.dim = MODEL, DIM
+    assert other.overlay(old) == 0
+    back = switch(other, old)
+    assert old.texts == []
+    assert (kept_whole(back), found(back.nearest(vector(1), 9))) == before
+    assert back.discard()
+    assert back.shadow() is None
+    assert not back.discard()
+
+
+def test_what_changes_while_another_model_works_is_caught_up_with(make_store: MakeStore, switch: Switch) -> None:
+    store = make_store()
+    for name in ("a", "b", "c"):
+        put(store, bundle(name, [f"anchor {name}", f"bell {name}"]))
+        store.summarise(name, f"about {name}", vector(5))
+    changed = bundle("b", ["bell b", "deck b"])
+    kept = bundle("c", ["anchor c", "bell c"])
+    respelt = tuple(replace(chunk, text=chunk.text.upper()) for chunk in kept.chunks)  # the same words and vectors
+
+    def meanwhile() -> None:
+        put(store, bundle("new", ["flag", "hull"]))
+        put(store, changed)
+        store.drop(["a"])
+        store.put(kept.document, respelt, kept.vectors, kept.terms)
+        store.summarise("c", "about C", vector(6))
+        store.append("new", " mast", (), [Chunk("new/x", "new", 2, 3, "mast", 9, 13)], vectors(3, 1), [{"mast": 1}])
+
+    model = Other(then=meanwhile)
+    store.overlay(model)
+    other = switch(store, model)
+    wanted = [chunk for name in ("b", "c", "new") for chunk in other.chunks(name)]
+    kept_now = other.vectors([chunk.id for chunk in wanted])
+    assert len(wanted) == 7
+    for chunk in wanted:
+        assert np.allclose(kept_now[chunk.id], model.of(chunk.embed_text), atol=1e-6), chunk
+    ((_, score),) = other.nearest_documents(model.of("about C"), 1)
+    assert score == pytest.approx(1.0, abs=1e-5)
+    last = Other()
+    last.name, last.dim = MODEL, DIM
+    put_as = bundle("later", ["ink"])
+    other.put(put_as.document, put_as.chunks, model.embed(["ink"], role="passage"), put_as.terms)
+    back = switch(other, last)
+    assert last.texts == [other.chunks("later")[0].embed_text]  # only what came since
+    assert back.vectors(["later/ink/0"])["later/ink/0"].shape == (DIM,)
+
+
+def test_work_of_another_model_that_was_broken_off_goes_on(
+    make_store: MakeStore, switch: Switch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overlay, "AT_ONCE", 2)
+    store, told = make_store(), list[tuple[int, int]]()
+    for n in range(5):
+        put(store, bundle(f"d{n}", [f"anchor {n}"]))
+    with pytest.raises(DriverFailed, match="the model is gone"):
+        store.overlay(Other(fail_after=2))
+    assert store.facts().embedder == MODEL
+    assert len(store.nearest(vector(1), 9)) == 5
+    model = Other()
+    assert store.overlay(model, lambda done, total: told.append((done, total))) == 3
+    assert told == [(2, 3), (3, 3)]
+    assert len(model.texts) == 3
+    put(store, bundle("late", ["deck"]))
+    with pytest.raises(DriverFailed, match="the model is gone"):
+        store.switch(Other(fail_after=0))
+    assert store.facts().embedder == MODEL  # a switch that fails has not happened
+    assert len(store.nearest(vector(1), 9)) == 6
+    assert switch(store, model).facts().embedder == "model-b"
+
+
+def test_a_third_model_is_refused_until_the_second_is_discarded(make_store: MakeStore) -> None:
+    store, third = make_store(), Other()
+    put(store, bundle("log", ["anchor"]))
+    store.overlay(Other())
+    third.name = "model-c"
+    for refused in (store.overlay, store.switch):
+        with pytest.raises(StoreMismatch, match=r"of model-b \(16 dimensions\), not of model-c.*discard"):
+            refused(third)
+    store.discard()
+    assert store.overlay(third) == 1
+
+
+def test_who_had_it_open_is_told_that_it_was_switched(make_store: MakeStore, switch: Switch) -> None:
+    store, given = make_store(), bundle("log", ["anchor"])
+    put(store, given)
+    store.overlay(Other())
+    other = switch(store, Other())
+    for call in (
+        lambda: store.nearest(vector(1), 3),
+        lambda: store.nearest_documents(vector(1), 3),
+        lambda: put(store, given),
+        lambda: store.keep(next(iter(other.wholes()))),
+        lambda: store.summarise("log", "short", vector(1)),
+        lambda: store.append("log", "x", (), [Chunk("y", "log", 1, 2, "x", 6, 7)], vectors(1, 1), [{"x": 1}]),
+    ):
+        with pytest.raises((StoreMismatch, DriverFailed)):
+            call()
+    with pytest.raises(StoreMismatch, match="switched from model-a to model-b meanwhile; open it again"):
+        put(store, given)
+    assert other.facts().chunks == 1
+    assert [chunk.text for chunk in store.chunks("log")] == ["anchor"]
 
 
 # -- refusing

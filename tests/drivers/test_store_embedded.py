@@ -334,6 +334,10 @@ def test_a_database_of_an_older_clew_is_brought_up_to_date(folder: Path) -> None
     before = filled(folder, StoreConfig())
     with sqlite3.connect(folder / schema.FILE) as db:
         db.execute("DROP INDEX chunks_channel")
+        for made in ("TRIGGER chunk_says_other", "TRIGGER summary_says_other"):
+            db.execute(f"DROP {made}")
+        for made in ("shadow", "shadows", "summary_shadows"):
+            db.execute(f"DROP TABLE {made}")
         db.execute("PRAGMA user_version = 1")
     db.close()
     store = open_store(folder)
@@ -341,7 +345,8 @@ def test_a_database_of_an_older_clew_is_brought_up_to_date(folder: Path) -> None
     store.close()
     with sqlite3.connect(folder / schema.FILE) as db:
         assert db.execute("PRAGMA user_version").fetchone() == (schema.VERSION,)
-        assert db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'chunks_channel'").fetchone() == (1,)
+        added = "'chunks_channel', 'shadow', 'chunk_says_other'"
+        assert db.execute(f"SELECT count(*) FROM sqlite_master WHERE name IN ({added})").fetchone() == (3,)
     db.close()
 
 

@@ -1,4 +1,4 @@
-"""export and restore through the command line."""
+"""export, restore and reembed through the command line."""
 
 from typing import TYPE_CHECKING
 
@@ -43,3 +43,22 @@ def test_a_damaged_file_makes_no_collection(fresh: "Clew") -> None:
     assert "the part documents-00001.parquet is damaged" in refused.err
     assert not (fresh.folder / "other").exists()
     assert fresh("export", "all.zip", "--path", "nowhere").code == 3
+
+
+def test_reembed_and_back(fresh: "Clew") -> None:
+    assert fresh("add", "pages").code == 0
+    before = fresh.hits("keys")
+    done = fresh("reembed", "--to", "hashed:64")
+    assert done.code == 0, done.err
+    assert done.out.endswith("embedded; the collection has the vectors of hashed:64 (64)\n")
+    assert fresh("search", "keys").code == 7  # the environment still names the old one
+    assert fresh.hits("keys", CLEW_EMBEDDER__NAME="hashed:64")
+    shape = fresh("reembed", "--back", "--json").json
+    assert (shape["embedder"], shape["dim"], shape["embedded"]) == ("hashed", 256, 0)
+    assert fresh.hits("keys") == before
+    assert fresh("reembed", "--discard").out == "the vectors beside those of hashed are gone\n"
+    assert fresh("reembed", "--discard").code == 3
+    assert fresh("reembed").code == 2
+    stopped = fresh("reembed", "--to", "hashed:64", "--max-cost", "0", CLEW_EMBEDDER__PRICE="1")
+    assert stopped.code == 4
+    assert "stopped at 0.0000 spent" in stopped.err

@@ -18,7 +18,7 @@ from clew.core.types import (
     Section,
     Vector,
 )
-from clew.core.whole import Whole
+from clew.core.whole import Shadow, Whole
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -163,6 +163,24 @@ class Store(Protocol):
 
     def wholes(self, doc_ids: Sequence[str] | None = None) -> Iterator[Whole]:
         """Every document, or those named, with all that is kept of it, as they came, a few read at a time."""
+
+    def shadow(self) -> Shadow | None:
+        """The model whose vectors stand beside those in use, if any."""
+
+    def overlay(self, embedder: Embedder, told: Callable[[int, int], None] | None = None) -> int:
+        """Makes vectors of another model beside those in use, for all that lack one; how many were made.
+
+        Searches and changes go on meanwhile. Done again, it makes what changed since, and what it had not got to.
+        """
+
+    def switch(self, embedder: Embedder) -> "Store":
+        """The same collection under the model whose vectors stand beside; those in use so far then stand beside.
+
+        What lacks a vector has it made first, while changes wait. Whoever had it open is told to open it again.
+        """
+
+    def discard(self) -> bool:
+        """Forgets the vectors that stand beside those in use; whether there were any."""
 
     def restamp(self, doc_id: str, stamp: str) -> None:
         """Notes the new state of the file of a document that has not changed; no change to what is found."""

@@ -30,24 +30,28 @@ class Held:
         strategies: Mapping[str, Maker] = STRATEGIES,
         root: Path | None = None,
     ) -> None:
-        self._store = store
-        self._embedder = embedder
         self._llm = llm
-        self._finder = Finder(
-            store,
-            embedder,
-            llm=llm,
-            load=drivers.reranker,
-            cutter=partial(cutter, count=embedder.count),
-            strategies=strategies,
-            cache=settings.search.cache,
-        )
-        self.strategies = self._finder.strategies
+        self._settings = settings
+        self._use(store, embedder, strategies)
         self.sessions = Sessions(
             most=settings.session.most, documents=settings.session.documents, idle=settings.session.idle
         )
-        self._settings = settings
         self._root = root or Path.cwd()
+
+    def _use(self, store: Store, embedder: Embedder, strategies: Mapping[str, Maker]) -> None:
+        """Works with a store and its embedder from now on."""
+        self._store = store
+        self._embedder = embedder
+        self._finder = Finder(
+            store,
+            embedder,
+            llm=self._llm,
+            load=drivers.reranker,
+            cutter=partial(cutter, count=embedder.count),
+            strategies=strategies,
+            cache=self._settings.search.cache,
+        )
+        self.strategies = self._finder.strategies
 
     def records(self, hits: Sequence[Hit]) -> dict[str, DocumentRecord]:
         """The documents that hits come from, by id."""

@@ -1,11 +1,16 @@
-"""The verbs that move a collection: to a file and out of one."""
+"""The verbs that move a collection: to a file and out of one, and to the vectors of another model."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from clew.core.errors import DriverFailed, StoreMismatch
+from clew import drivers
+from clew.core.cost import CostLimit, Price, Purse
+from clew.core.errors import DriverFailed, NotFound, SettingsError, StoreMismatch
+from clew.core.metered import MeteredEmbedder
+from clew.core.protocols import Embedder
 from clew.core.report import Failure, Progress, Report, Watcher
 from clew.core.types import Filter
 from clew.engine.held import Held
@@ -17,7 +22,7 @@ PATIENCE = 3  # documents in a row that the store may refuse before the work is 
 
 
 class Moving(Held):
-    """Exporting and restoring."""
+    """Exporting, restoring and embedding again."""
 
     def export(self, path: str | Path, *, progress: Watcher | None = None) -> "Manifest":
         """What was written: the whole collection in one file, put in place when it is whole.
@@ -63,6 +68,53 @@ class Moving(Held):
         finally:
             self._store.flush()
         return work.report(self._settings.ingestion.language)
+
+    def reembed(
+        self,
+        to: str | Embedder | None = None,
+        *,
+        back: bool = False,
+        discard: bool = False,
+        max_cost: float | None = None,
+        progress: Watcher | None = None,
+    ) -> Report:
+        """How many vectors of another model were made; the collection then has these, and no chunk is cut anew.
+
+        Until they are all there, searches use the old ones and changes are caught up with; work that was broken off
+        goes on. The old vectors stay beside: `back` makes those in use again, `discard` forgets the ones not in use.
+        """
+        if (to is not None) + back + discard != 1:
+            raise SettingsError("reembed takes one of three: a model to go to, back, or discard")
+        started, before = monotonic(), self._store.facts()
+        shadow = self._store.shadow()
+        if (back and not (shadow and shadow.was_used)) or (discard and not shadow):
+            raise NotFound(f"there are no vectors of another model beside those of {before.embedder}")
+        if discard:
+            self._store.discard()
+            return Report(seconds=monotonic() - started)
+        named = shadow.embedder if back and shadow else to
+        embedder = drivers.embedder(replace(self._settings.embedder, name=named)) if isinstance(named, str) else named
+        if embedder is None or embedder.name == before.embedder:
+            raise SettingsError(f"the collection has the vectors of {before.embedder} already; name another model")
+        purse, done, stopped = Purse({embedder.name: Price(self._settings.embedder.price)}, max_cost), 0, ""
+
+        def tell(many: int, total: int) -> None:
+            nonlocal done
+            done = many
+            if progress:
+                spent = monotonic() - started
+                progress(Progress("embedding", many, total, "texts", many / spent, spent / many * (total - many)))
+
+        metered = MeteredEmbedder(embedder, purse)
+        try:
+            self._store.overlay(metered, tell)
+            self._use(self._store.switch(metered), embedder, self.strategies)
+        except CostLimit as limit:
+            stopped = str(limit)
+        finally:
+            self._store.flush()
+        spent = monotonic() - started
+        return Report(chunks=before.chunks, embedded=done, seconds=spent, cost=purse.spent, stopped=stopped)
 
 
 class _Restoring:

@@ -32,6 +32,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "backfill": documents.backfill,
     "export": moving.export,
     "restore": moving.restore,
+    "reembed": moving.reembed,
 }
 EPILOG = "\n".join(
     (

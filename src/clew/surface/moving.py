@@ -1,4 +1,4 @@
-"""The commands that move a collection: export, restore. Each calls one verb and prints what comes back."""
+"""The commands that move a collection: export, restore, reembed. Each calls one verb and prints what comes back."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from clew.core.report import Report
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The one file that holds the whole collection.")]
+
+To = Annotated[str | None, typer.Option("--to", metavar="NAME", help="The embedder whose vectors it shall have.")]
+Back = Annotated[bool, typer.Option("--back", help="Go back to the vectors that it had before.")]
+Discard = Annotated[bool, typer.Option("--discard", help="Forget the vectors that are not in use.")]
 
 
 def export(ctx: typer.Context, *, file: File, as_json: o.Json = False) -> None:
@@ -57,6 +61,36 @@ def restore(ctx: typer.Context, *, file: File, as_json: o.Json = False) -> None:
         report = engine.restore(file, progress=watcher)
     _put_report(report, as_json=as_json)
     if report.failed:
+        raise typer.Exit(PARTLY)
+
+
+def reembed(
+    ctx: typer.Context,
+    *,
+    to: To = None,
+    back: Back = False,
+    discard: Discard = False,
+    max_cost: o.MaxCost = None,
+    as_json: o.Json = False,
+) -> None:
+    """Give the collection the vectors of another embedder, while searches go on; the old ones stay until discarded."""
+    from clew.surface import progress, render, shapes
+
+    with opened(ctx, {"embedder.name": ""}) as engine:  # whatever it has now
+        with progress.shown() as watcher:
+            report = engine.reembed(to, back=back, discard=discard, max_cost=max_cost, progress=watcher)
+        facts = engine.status()
+    if as_json:
+        render.put_json({**shapes.report(report), "embedder": facts.embedder, "dim": facts.dim})
+    elif discard:
+        render.put((f"the vectors beside those of {facts.embedder} are gone", ""))
+    else:
+        render.put(
+            (f"{report.embedded} embedded; the collection has the vectors of {facts.embedder} ({facts.dim})", "")
+        )
+        if report.stopped:
+            render.put((report.stopped, "yellow"), err=True)
+    if report.stopped:
         raise typer.Exit(PARTLY)
 
 

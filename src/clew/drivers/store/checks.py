@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from clew.core.errors import DriverFailed
+from clew.core.protocols import Embedder
 from clew.core.text import Terms
 from clew.core.types import Chunk, Matrix, Vector
 from clew.core.whole import Packed, Whole
@@ -36,6 +37,16 @@ def whole(of: Whole, dim: int) -> Whole:
     """The same document, if all its vectors are sound."""
     summary = None if of.summary_vector is None else row(of.summary_vector, dim)
     return replace(of, vectors=rows(of.vectors, of.chunks, of.terms, dim), summary_vector=summary)
+
+
+def made(vectors: Matrix, many: int, embedder: Embedder) -> Matrix:
+    """What an embedder gave, if it is a sound vector for each of so many texts."""
+    matrix = np.ascontiguousarray(vectors, np.float32)
+    if len(matrix) != many:
+        raise DriverFailed(
+            f"count mismatch: {embedder.name} gave {len(matrix)} vectors for {many} texts; nothing was stored"
+        )
+    return _sound(matrix, embedder.dim, "nothing was stored")
 
 
 def _sound(matrix: Matrix, dim: int, so: str) -> Matrix:

@@ -2,15 +2,16 @@
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from pathlib import Path
 
 import numpy as np
 
-from clew.core.protocols import Mode
+from clew.core.protocols import Embedder, Mode
 from clew.core.settings import StoreConfig
 from clew.core.text import Terms
 from clew.core.types import EVERYTHING, Chunk, Document, DocumentRecord, Facts, Filter, Hit, Matrix, Section, Vector
-from clew.core.whole import Whole
+from clew.core.whole import Shadow, Whole
 from clew.drivers.store import checks, order, words
 from clew.drivers.store.exact import Found, Reach
 from clew.drivers.store.keeper import Index, Keeper
@@ -35,12 +36,16 @@ class EmbeddedStore:
         config: StoreConfig = StoreConfig(),  # noqa: B008
     ) -> None:
         self._folder = folder
-        self._truth = Truth(folder, embedder=embedder, dim=dim)
-        self._keeper = Keeper(self._truth, folder, config)
+        self._config = config
+        self._begin(Truth(folder, embedder=embedder, dim=dim))
+
+    def _begin(self, truth: Truth) -> None:
+        self._truth = truth
+        self._keeper = Keeper(truth, self._folder, self._config)
         self._lock = threading.Lock()
         self._shown: dict[int, Chunk] = {}
         self._shown_at = -1
-        self._summaries = Summaries(-1, [], [], np.empty((0, dim), np.float32))
+        self._summaries = Summaries(-1, [], [], np.empty((0, truth.dim), np.float32))
 
     def put(self, document: Document, chunks: Sequence[Chunk], vectors: Matrix, terms: Sequence[Terms]) -> None:
         """Replaces a document and all its chunks, whole or not at all."""
@@ -71,6 +76,28 @@ class EmbeddedStore:
     def wholes(self, doc_ids: Sequence[str] | None = None) -> Iterator[Whole]:
         """Every document, or those named, with all that is kept of it, as they came, a few read at a time."""
         return self._truth.wholes(doc_ids)
+
+    def shadow(self) -> Shadow | None:
+        """The model whose vectors stand beside those in use, if any."""
+        return self._truth.shadow()
+
+    def overlay(self, embedder: Embedder, told: Callable[[int, int], None] | None = None) -> int:
+        """Makes vectors of another model beside those in use, for all that lack one; how many were made."""
+        return self._truth.overlay(embedder, told)
+
+    def switch(self, embedder: Embedder) -> "EmbeddedStore":
+        """The same collection under the model whose vectors stand beside; those in use so far then stand beside.
+
+        Whoever had it open is told to open it again. The new index is made by the next search or flush.
+        """
+        other = copy(self)
+        other._begin(self._truth.switched(embedder))
+        self._keeper.close()
+        return other
+
+    def discard(self) -> bool:
+        """Forgets the vectors that stand beside those in use; whether there were any."""
+        return self._truth.discard()
 
     def restamp(self, doc_id: str, stamp: str) -> None:
         """Notes the new state of the file of a document that has not changed."""
@@ -110,7 +137,10 @@ class EmbeddedStore:
         """The k chunks of greatest cosine, best first, equal ones by id; the score is the cosine."""
         sound = checks.row(vector, self._truth.dim)
         reach = Reach(exact=mode == "exact", breadth=breadth)
-        return self._search(k, lambda index, _: index.nearest(sound, k, where, reach))
+        try:
+            return self._search(k, lambda index, _: index.nearest(sound, k, where, reach))
+        finally:
+            self._truth.state()  # raises where the vectors became another model's meanwhile
 
     def matching(self, terms: Terms, k: int, where: Filter = EVERYTHING) -> list[Hit]:
         """The k chunks of greatest BM25 score among those with any of the terms, best first, equal ones by id."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from clew.core.errors import DriverFailed, StoreMismatch
 
-VERSION = 2
+VERSION = 3
 FILE = "clew.db"
 WAIT = 30.0  # seconds that a writer waits for another one
 
@@ -50,6 +50,20 @@ CREATE TABLE gone(
 UPGRADES = {
     1: "CREATE INDEX chunks_channel ON chunks(json_extract(meta, '$.channel'), row)"
     " WHERE json_extract(meta, '$.channel') IS NOT NULL",
+    2: """
+CREATE TABLE shadow(
+  one INTEGER PRIMARY KEY CHECK(one = 1), embedder TEXT NOT NULL, dim INTEGER NOT NULL, was_used INTEGER NOT NULL);
+CREATE TABLE shadows(
+  row INTEGER PRIMARY KEY REFERENCES chunks(row) ON DELETE CASCADE, vector BLOB NOT NULL);
+CREATE TABLE summary_shadows(
+  row INTEGER PRIMARY KEY REFERENCES documents(row) ON DELETE CASCADE, vector BLOB NOT NULL);
+CREATE TRIGGER chunk_says_other AFTER UPDATE OF text, headings, context ON chunks
+  WHEN old.text IS NOT new.text OR old.headings IS NOT new.headings OR old.context IS NOT new.context
+  BEGIN DELETE FROM shadows WHERE row = new.row; END;
+CREATE TRIGGER summary_says_other AFTER UPDATE OF summary, vector ON documents
+  WHEN old.summary IS NOT new.summary OR old.vector IS NOT new.vector
+  BEGIN DELETE FROM summary_shadows WHERE row = new.row; END
+""",
 }
 
 
@@ -131,7 +145,8 @@ def _create(connection: sqlite3.Connection, place: str, given: tuple[str, int, s
         if version not in range(1, VERSION + 1):
             raise StoreMismatch(_other_version(place, version))
         for older in range(version, VERSION):
-            connection.execute(UPGRADES[older])
+            for statement in UPGRADES[older].split(";\n"):
+                connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
     except BaseException:

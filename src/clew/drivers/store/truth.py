@@ -1,11 +1,7 @@
 """The truth: one SQLite database a collection. Every change is one transaction, and the index only follows it."""
 
 import json
-import sqlite3
-import threading
-import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,6 +12,7 @@ from clew.core.text import Terms
 from clew.core.types import Chunk, Document, DocumentRecord, Filter, Matrix, Section, Vector
 from clew.core.whole import Whole
 from clew.drivers.store import codec, schema, signals, wholes, write
+from clew.drivers.store.database import Database
 from clew.drivers.store.signals import Batch, Signals, State
 from clew.drivers.store.words import Hashes
 
@@ -32,23 +29,8 @@ class Summaries:
     vectors: Matrix
 
 
-class Truth:
-    """An open database: one connection, used by one thread at a time.
-
-    `folder=None` keeps it in memory. Vectors are expected to be checked.
-    """
-
-    def __init__(self, folder: Path | None, *, embedder: str, dim: int) -> None:
-        self.dim = dim
-        self.embedder = embedder
-        self._place = str(folder / schema.FILE) if folder else "the collection in memory"
-        self._lock = threading.RLock()
-        self._db = schema.connect(folder)
-        try:
-            schema.prepare(self._db, self._place, embedder=embedder, dim=dim, birth=uuid.uuid4().hex)
-        except BaseException:
-            self._db.close()
-            raise
+class Truth(Database):
+    """An open database with what a store keeps in it. Vectors are expected to be checked."""
 
     def put(self, document: Document, chunks: Sequence[Chunk], vectors: Matrix, terms: Sequence[Terms]) -> None:
         """Replaces a document and all its chunks."""
@@ -192,11 +174,6 @@ class Truth:
             ).fetchall()
         return {name: np.frombuffer(vector, np.float32) for name, vector in read}
 
-    def state(self) -> State:
-        """Where the truth stands now."""
-        with self._read() as db:
-            return signals.state(db)
-
     def after(self, row: int, upto: State) -> Iterator[Batch]:
         """All the rows after one that were there at a state, in batches."""
         while row < upto.last:
@@ -219,44 +196,6 @@ class Truth:
         """Forgets the rows that were removed long ago."""
         with self._change() as db:
             write.prune(db)
-
-    def flush(self) -> None:
-        """Returns when every change is safe on disk."""
-        with self._read() as db:
-            db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-
-    def close(self) -> None:
-        """Closes the database."""
-        with self._lock, schema.failing(self._place):
-            self._db.close()
-
-    @contextmanager
-    def _read(self) -> Iterator[sqlite3.Connection]:
-        with self._lock, schema.failing(self._place):
-            yield self._db
-
-    @contextmanager
-    def _snapshot(self) -> Iterator[sqlite3.Connection]:
-        """Several reads that see the same."""
-        with self._read() as db:
-            db.execute("BEGIN")
-            try:
-                yield db
-            finally:
-                db.execute("COMMIT")
-
-    @contextmanager
-    def _change(self) -> Iterator[sqlite3.Connection]:
-        """One transaction: whole, or not at all."""
-        with self._lock, schema.failing(self._place):
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._db
-                self._db.execute("COMMIT")
-            except BaseException:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-                raise
 
 
 def asked_of_documents(where: Filter) -> list[frozenset[str]]:

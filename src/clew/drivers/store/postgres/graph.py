@@ -18,6 +18,7 @@ class State:
     change: int
     documents: int
     chunks: int
+    embedder: str
     over_chunks: bool
     over_summaries: bool
 
@@ -27,26 +28,20 @@ def state(connection: Connection, number: int) -> State:
     has = "coalesce((SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass('clew.{0}_graph_{1}')), false)"
     found = rows(
         connection,
-        f"SELECT change, documents, chunks, {has.format('signals', number)}, {has.format('summaries', number)}"
-        f" FROM collections WHERE number = {number}",
+        "SELECT change, documents, chunks, embedder,"
+        f" {has.format('signals', number)}, {has.format('summaries', number)} FROM collections WHERE number = {number}",
     )
-    return State(*found[0]) if found else State(0, 0, 0, False, False)
+    return State(*found[0]) if found else State(0, 0, 0, "", False, False)
 
 
 def build(connection: Connection, table: str, number: int, dim: int, many: int) -> None:
     """Builds the graph over a table's vectors, unless another program is at it."""
     name = f"{table}_graph_{number}"
-    key = xxh3_64_intdigest(name.encode()) - (1 << 63)
-    if not rows(connection, "SELECT pg_try_advisory_lock(%s)", (key,))[0][0]:
+    if not rows(connection, "SELECT pg_try_advisory_lock(%s)", (_key(name),))[0][0]:
         return
     memory = min(MEMORY, 64 + many * (2 * dim + 1000) // 1_000_000)
     connection.execute("SELECT set_config('maintenance_work_mem', %s, false)", (f"{memory}MB",))
-    ((is_owner,),) = rows(
-        connection,
-        "SELECT pg_has_role(current_user, relowner, 'USAGE') FROM pg_class WHERE oid = to_regclass(%s)",
-        (f"clew.{table}",),
-    )
-    if not is_owner:
+    if not _is_owner(connection, table):
         connection.execute("SELECT build_graph(%s)", (table,))
         return
     connection.execute(f"DROP INDEX IF EXISTS clew.{name}")  # one that was broken off; a sound one is not built again
@@ -55,3 +50,23 @@ def build(connection: Connection, table: str, number: int, dim: int, many: int) 
         f" WITH (m = 16, ef_construction = 128) WHERE collection = {number}"
     )
     connection.execute(f"ANALYZE {table}")
+
+
+def drop(connection: Connection, table: str, number: int) -> None:
+    """Drops the graph over a table's vectors; until the connection is closed nobody builds it again."""
+    name = f"{table}_graph_{number}"
+    connection.execute("SELECT pg_advisory_lock(%s)", (_key(name),))
+    if _is_owner(connection, table):
+        connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS clew.{name}")
+    else:
+        connection.execute("SELECT drop_graph(%s)", (table,))
+
+
+def _is_owner(connection: Connection, table: str) -> bool:
+    sql = "SELECT pg_has_role(current_user, relowner, 'USAGE') FROM pg_class WHERE oid = to_regclass(%s)"
+    ((is_owner,),) = rows(connection, sql, (f"clew.{table}",))
+    return bool(is_owner)
+
+
+def _key(name: str) -> int:
+    return xxh3_64_intdigest(name.encode()) - (1 << 63)

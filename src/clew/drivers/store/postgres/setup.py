@@ -19,6 +19,8 @@ class Opened:
     number: int
     vector: int  # the type's number in this database
     iterates: bool  # pgvector goes on searching where a filter leaves too few
+    embedder: str
+    place: str  # for messages
 
 
 def opened(url: str, *, collection: str, embedder: str, dim: int) -> Opened:
@@ -42,7 +44,7 @@ def opened(url: str, *, collection: str, embedder: str, dim: int) -> Opened:
             f"{where}, collection {collection!r}, was filled with {name} ({width} dimensions) and cannot be searched "
             f"or extended with {embedder} ({dim}); open it with {name}, or add the sources to a new collection"
         )
-    return Opened(number, oid, version >= (0, 8))
+    return Opened(number, oid, version >= (0, 8), embedder, f"{where}, collection {collection!r},")
 
 
 def kept_embedder(url: str, collection: str) -> str | None:

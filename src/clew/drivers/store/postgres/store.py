@@ -2,18 +2,21 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from dataclasses import replace
 from functools import partial
 
 from psycopg import Connection
 
 from clew.core.facets import required
-from clew.core.protocols import Mode
+from clew.core.protocols import Embedder, Mode
 from clew.core.settings import StoreConfig
 from clew.core.text import Terms
 from clew.core.types import EVERYTHING, Chunk, Document, DocumentRecord, Facts, Filter, Hit, Matrix, Section, Vector
-from clew.core.whole import Whole
+from clew.core.whole import Shadow, Whole
 from clew.drivers.store import checks, codec, words
-from clew.drivers.store.postgres import graph, lexical, near, read, setup, sieve, trouble, wholes, write
+from clew.drivers.store.overlay import agreed, fill, moved
+from clew.drivers.store.postgres import graph, lexical, near, read, setup, shadows, sieve, trouble, wholes, write
 from clew.drivers.store.postgres.near import Search
 from clew.drivers.store.postgres.pool import Pool, Row, rows
 from clew.drivers.store.truth import asked_of_documents
@@ -86,6 +89,49 @@ class PostgresStore:
                 return
             yield from found
 
+    def shadow(self) -> Shadow | None:
+        """The model whose vectors stand beside those in use, if any."""
+        return self._pool.read(lambda connection: shadows.shadow(connection, self._number))
+
+    def overlay(self, embedder: Embedder, told: Callable[[int, int], None] | None = None) -> int:
+        """Makes vectors of another model beside those in use, for all that lack one; how many were made."""
+
+        def begin(connection: Connection) -> None:
+            shadows.begin(connection, self._number, embedder.name, embedder.dim)
+            agreed(self._known.place, shadows.shadow(connection, self._number), embedder)
+
+        self._pool.change(begin)
+        return fill(
+            lambda work: self._pool.change(lambda connection: work(shadows.ServerShades(connection, self._known))),
+            embedder,
+            told,
+        )
+
+    def switch(self, embedder: Embedder) -> "PostgresStore":
+        """The same collection under the model whose vectors stand beside; those in use so far then stand beside.
+
+        Whoever had it open is told to open it again. Until the next flush has built the graph, searches are exact.
+        """
+
+        def switch(connection: Connection) -> None:
+            shadows.hold(connection, self._number)
+            agreed(self._known.place, shadows.shadow(connection, self._number), embedder)
+            fill(lambda work: work(shadows.ServerShades(connection, self._known)), embedder)
+            shadows.swap(connection, self._number)
+
+        with trouble.failing(self._pool.place), self._pool.apart() as connection:
+            for table in ("signals", "summaries"):
+                graph.drop(connection, table, self._number)
+            self._pool.change(switch)
+        other = copy(self)
+        other._embedder, other._dim = embedder.name, embedder.dim
+        other._known = replace(self._known, embedder=embedder.name)
+        return other
+
+    def discard(self) -> bool:
+        """Forgets the vectors that stand beside those in use; whether there were any."""
+        return self._pool.change(lambda connection: shadows.discard(connection, self._number))
+
     def restamp(self, doc_id: str, stamp: str) -> None:
         """Notes the new state of the file of a document that has not changed."""
         sql = "UPDATE documents SET stamp = %s WHERE collection = %s AND id = %s"
@@ -132,7 +178,7 @@ class PostgresStore:
         search = Search(near.CHUNKS, self._number, sound, k, conditions)
 
         def find(connection: Connection) -> list[tuple[Row, float]]:
-            state = graph.state(connection, self._number)
+            state = self._state(connection)
             if not state.chunks:
                 return []
             few = sieve.few(connection, self._number, where, self._config.exact_below)
@@ -152,7 +198,7 @@ class PostgresStore:
         search = Search(near.DOCUMENTS, self._number, sound, k, sieve.conditions(groups))
 
         def find(connection: Connection) -> list[tuple[Row, float]]:
-            state = graph.state(connection, self._number)
+            state = self._state(connection)
             if state.over_summaries and state.documents >= self._config.exact_below:
                 found = near.by_graph(connection, search, None, iterates=self._known.iterates)
                 if found is not None:
@@ -199,6 +245,13 @@ class PostgresStore:
     def close(self) -> None:
         """Closes all connections; a closed store raises when it is used."""
         self._pool.close()
+
+    def _state(self, connection: Connection) -> graph.State:
+        """Where the collection stands; StoreMismatch where it was switched to another model since it was opened."""
+        state = graph.state(connection, self._number)
+        if state.embedder and state.embedder != self._embedder:
+            raise moved(self._known.place, state.embedder, self._embedder)
+        return state
 
     def _hits(self, find: Callable[[Connection], list[tuple[Row, float]]]) -> list[Hit]:
         return [Hit(codec.chunk(columns), score) for columns, score in self._pool.read(find)]

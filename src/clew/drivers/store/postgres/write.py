@@ -12,22 +12,27 @@ from clew.core.facets import facets
 from clew.core.types import Chunk, Document, Section, Vector
 from clew.core.whole import Whole
 from clew.drivers.store import codec as nouns
+from clew.drivers.store.overlay import moved
 from clew.drivers.store.postgres import codec
 from clew.drivers.store.postgres.pool import rows
 from clew.drivers.store.postgres.setup import Opened
+from clew.drivers.store.postgres.shadows import switch_key
 from clew.drivers.store.words import Hashes
 from clew.drivers.store.write import NOTHING, Entry, missing
 
 DROPPED_AT_ONCE = 500  # documents of a transaction; each holds a lock, of which a server has some thousands
+_USED = "(SELECT embedder FROM collections WHERE number = %s)"
 WRITTEN_AT_ONCE = 1000  # chunks of a statement, which is some megabytes
 
 
 def lock(connection: Connection, number: int, doc_ids: Sequence[str]) -> None:
-    """Waits until no other change of these documents is under way; in one order everywhere, so that none wait in a
-    ring."""
+    """Waits until no other change of these documents is under way, nor a switch to another model; in one order
+    everywhere, so that none wait in a ring."""
     keys = {xxh3_64_intdigest(f"{number}\x1f{name}".encode("utf-8", "surrogatepass")) - (1 << 63) for name in doc_ids}
     connection.execute(
-        "SELECT pg_advisory_xact_lock(key) FROM unnest(%s::bigint[]) AS key", (codec.bigints(sorted(keys)),)
+        "SELECT pg_advisory_xact_lock_shared(%s)::text"
+        " UNION ALL SELECT pg_advisory_xact_lock(key)::text FROM unnest(%s::bigint[]) AS key",
+        (switch_key(number), codec.bigints(sorted(keys))),
     )
 
 
@@ -70,12 +75,13 @@ def append(
     found = rows(
         connection,
         "UPDATE documents SET chars = chars + %s, chunks = chunks + %s, pieces = pieces + 1"
-        " WHERE collection = %s AND id = %s RETURNING row, pieces - 1",
-        (len(document.text), len(made), known.number, document.id),
+        f" WHERE collection = %s AND id = %s RETURNING row, pieces - 1, {_USED}",
+        (len(document.text), len(made), known.number, document.id, known.number),
     )
     if not found:
         raise missing(document.id)
-    ((doc, n),) = found
+    ((doc, n, used),) = found
+    _check_model(known, used)
     connection.execute(
         "INSERT INTO pieces(doc, n, collection, text, sections) VALUES(%s, %s, %s, %s, %s)",
         (doc, n, known.number, document.text, nouns.sections_text(sections)),
@@ -89,11 +95,12 @@ def summarise(connection: Connection, known: Opened, doc_id: str, summary: str, 
     lock(connection, known.number, [doc_id])
     found = rows(
         connection,
-        "UPDATE documents SET summary = %s WHERE collection = %s AND id = %s RETURNING row",
-        (summary, known.number, doc_id),
+        f"UPDATE documents SET summary = %s WHERE collection = %s AND id = %s RETURNING row, {_USED}",
+        (summary, known.number, doc_id, known.number),
     )
     if not found:
         raise missing(doc_id)
+    _check_model(known, found[0][1])
     connection.execute(
         "INSERT INTO summaries(row, collection, facets, vector) SELECT row, collection, facets, %s::vector"
         " FROM documents WHERE row = %s ON CONFLICT (row) DO UPDATE SET vector = excluded.vector",
@@ -130,6 +137,12 @@ def settle(
     )
 
 
+def _check_model(known: Opened, used: str) -> None:
+    """Fails where the collection was switched to another model since it was opened."""
+    if used != known.embedder:
+        raise moved(known.place, used, known.embedder)
+
+
 def _place(connection: Connection, known: Opened, document: Document, chunks: int) -> tuple[int, bool]:
     """The document's row, written anew and without pieces, and whether it is a new one."""
     words = codec.bigints([codec.facet_hash(word) for word in sorted(facets(document, NOTHING))])
@@ -149,17 +162,20 @@ def _place(connection: Connection, known: Opened, document: Document, chunks: in
     values = "%s, %s, %s, %s, %s, %s, %s, %s, %s, %s::bigint[], 1"
     found = rows(
         connection,
-        "SELECT row, summary FROM documents WHERE collection = %s AND id = %s",
-        (known.number, document.id),
+        "SELECT d.row, d.summary, c.embedder FROM collections c LEFT JOIN documents d"
+        " ON d.collection = c.number AND d.id = %s WHERE c.number = %s",
+        (document.id, known.number),
     )
-    if not found:
+    for _, _, used in found:
+        _check_model(known, used)
+    if not found or found[0][0] is None:
         ((doc,),) = rows(
             connection,
             f"INSERT INTO documents(collection, id, {names}) VALUES(%s, %s, {values}) RETURNING row",
             (known.number, document.id, *columns),
         )
         return doc, True
-    ((doc, summary),) = found
+    ((doc, summary, _),) = found
     connection.execute(f"UPDATE documents SET ({names}) = ROW({values}) WHERE row = %s", (*columns, doc))
     connection.execute("DELETE FROM pieces WHERE doc = %s", (doc,))
     if document.summary and document.summary == summary:

@@ -247,3 +247,9 @@ def test_hits_of_one_score_in_any_order_give_the_same_context(chance: random.Ran
         first, second = (engine.context("harbour", k=40, tokens=tokens, strategy="shuffled") for _ in range(2))
         assert first.text == second.text
         assert first.passages == second.passages
+
+
+@pytest.mark.parametrize("tokens", [0, -1, 2.5, float("nan")])
+def test_a_budget_is_a_whole_number(engine: Engine, tokens: Any) -> None:
+    with pytest.raises(SettingsError, match=f"tokens is {tokens}; it must be at least 1, and a whole number"):
+        engine.context("buoys", tokens=tokens)

@@ -97,8 +97,8 @@ class Reading(Held):
         """
         settings = settings or self._settings
         budget = settings.context.tokens if tokens is None else tokens
-        if budget < 1:
-            raise SettingsError(f"tokens is {budget}; it must be at least 1")
+        if not budget >= 1 or budget % 1:  # neither is 2.5
+            raise SettingsError(f"tokens is {budget}; it must be at least 1, and a whole number")
         form = _named(render or settings.context.render, RENDERERS, "renderer")
         query = self._query(asked, settings.context.k if k is None else k, where, history, settings)
         hits = self._finder.find(query, strategy or self._strategy(asked, settings), settings)

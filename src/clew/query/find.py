@@ -103,6 +103,6 @@ def asked_query(text: str, k: int, where: Filter, history: Sequence[Message], se
         raise SettingsError("the query is empty; ask something")
     if k < 1:
         raise SettingsError(f"k is {k}; it must be at least 1")
-    if k not in range(MOST + 1):  # neither is 2.5
+    if k > MOST or k % 1:  # neither is 2.5; asking a range would count up to it
         raise SettingsError(f"k is {k}; it must be a whole number of at most {MOST}")
     return Query(text, k=k, depth=max(settings.search.depth, k), history=tuple(history), where=where)

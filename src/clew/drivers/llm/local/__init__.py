@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from clew.core.protocols import LLM
 from clew.core.settings import LLMConfig
-from clew.drivers.llm.local.weights import weights
+from clew.drivers.llm.local.weights import weights_of
 from clew.drivers.llm.model import ModelLLM
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ def configured(config: LLMConfig) -> LLM:
     """The model of that name; its weights are found now, and loaded when it is first asked."""
     from clew.drivers.llm.local.runtime import runtime
 
-    path = weights(config.name.partition(":")[2])
+    path = weights_of(config.name.partition(":")[2])
 
     def build() -> "Model":
         from clew.drivers.llm.local.transport import model

@@ -1,5 +1,6 @@
 """A model in memory: one context that answers one request at a time, and its tokenizer."""
 
+import atexit
 import ctypes
 import http.client
 import json
@@ -14,18 +15,19 @@ from urllib.parse import urlsplit
 from clew.core.errors import DriverFailed
 
 CONTEXT = 8192  # tokens of prompt and answer together: what SmolLM2 was trained on
+GOODBYE = 60.0  # seconds to finish reading a prompt, which nothing can interrupt
 SEED = 7  # the same answer to the same question, whatever the temperature
 
 
 class Runtime:
     """The weights of a file, loaded into llama.cpp with one thread."""
 
-    def __init__(self, path: Path, *, context: int = CONTEXT) -> None:
+    def __init__(self, path: Path, *, context: int | None = None) -> None:
         from xllamacpp import CommonParams, Server
 
         params = CommonParams()
         params.model.path = str(path)
-        params.n_ctx = context
+        self.context = params.n_ctx = context or CONTEXT
         params.n_parallel = 1
         params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
         params.n_threads_http = 1
@@ -40,13 +42,17 @@ class Runtime:
         except Exception as error:
             raise DriverFailed(f"{path.name} is no model that can be loaded ({error}); give another file") from None
         self._lock = threading.Lock()
-        self.context = context
+        self._over = threading.Event()
 
     def chat(self, request: Mapping[str, Any], heard: Callable[[dict[str, Any]], bool]) -> None:
         """Tells `heard` every event of an answer, in OpenAI's form, until the end or until it returns True."""
+
+        def said(event: dict[str, Any]) -> bool:
+            return self._over.is_set() or heard(event)
+
         asked = {"seed": SEED, **request, "stream": True, "stream_options": {"include_usage": True}}
         with self._lock:
-            self._server.handle_chat_completions(asked, heard)
+            self._server.handle_chat_completions(asked, said)
 
     def count(self, text: str) -> int:
         """How many tokens a text has, special ones left out."""
@@ -61,6 +67,12 @@ class Runtime:
             raise DriverFailed(f"the local model's tokenizer does not answer ({error}); try again") from None
         finally:
             connection.close()
+
+    def stop(self) -> None:
+        """Ends what it is saying: a thread that is inside the model when the program ends would bring it down."""
+        self._over.set()
+        if self._lock.acquire(timeout=GOODBYE):
+            self._lock.release()
 
     def forget(self) -> None:
         """Keeps the loaded model from being taken down: after a fork its threads are not here to be ended."""
@@ -80,6 +92,12 @@ def runtime(path: Path) -> Runtime:
         return _loaded[key]
 
 
+def _leaving() -> None:
+    for (_, process), each in _loaded.items():
+        if process == os.getpid():
+            each.stop()
+
+
 def _forked() -> None:
     global _loading
     _loading = threading.Lock()
@@ -87,5 +105,6 @@ def _forked() -> None:
         each.forget()
 
 
+atexit.register(_leaving)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forked)

@@ -23,6 +23,7 @@ from clew.drivers.llm.local.tools import heard, told, turn
 
 Event = dict[str, Any]
 MOST = 512  # tokens of an answer where nobody sets a limit
+SHARE = 4  # an answer has at most this part of the context, the prompt the rest
 PASSED = ("temperature", "top_p", "seed", "stop", "response_format")
 
 
@@ -80,7 +81,7 @@ def _prepared(asked: dict[str, Any], runtime: Runtime) -> tuple[dict[str, Any], 
     tools = [each["function"] for each in asked.get("tools") or () if choice != "none"]
     if isinstance(choice, dict):
         tools = [each for each in tools if each["name"] == choice["function"]["name"]]
-    most = min(asked.get("max_completion_tokens") or asked.get("max_tokens") or MOST, runtime.context // 2)
+    most = min(asked.get("max_completion_tokens") or asked.get("max_tokens") or MOST, runtime.context // SHARE)
     messages = fitted(told(asked["messages"], tools), runtime.count, room=runtime.context - most)
     body = {**{key: asked[key] for key in PASSED if key in asked}, "messages": messages, "max_tokens": most}
     if tools:

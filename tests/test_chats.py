@@ -299,3 +299,19 @@ def test_a_damaged_export_is_a_failure_and_the_rest_is_added(tmp_path: Path) -> 
 def test_a_thread_that_a_program_wrote_as_plain_text_is_a_page_of_that_kind(engine: Engine) -> None:
     engine.add_documents([Document("chat", "eve: Soup again?", kind="thread", uri="chat")])
     assert engine.search("soup", k=1)[0].chunk.text == "eve: Soup again?"
+
+
+def test_a_context_says_who_said_it(engine: Engine) -> None:
+    engine.add_messages(TALK)
+    numbered = engine.context("lunch at noon", k=1).text
+    assert numbered.startswith("[1] #yard, Cy, 2026-03-02\nLunch is at noon today.")
+    base = engine.context("lunch at noon", k=1, render="knowledge_base").text
+    assert "### [1] yard/m4 (#yard, Cy, 2026-03-02)\n" in base
+
+
+def test_related_posts_show_the_similarity_and_not_a_fused_score(engine: Engine) -> None:
+    engine.add_messages(TALK)
+    hit = engine.search("lunch at noon", k=1)[0]
+    shown = engine.context("lunch at noon", k=1, render="related_posts").text
+    assert f"- Similarity: {hit.scores['semantic']:.2f}\n" in shown
+    assert hit.score != hit.scores["semantic"]

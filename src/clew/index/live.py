@@ -44,11 +44,15 @@ def add_messages(messages: Iterable[Message], *, store: Store, embedder: Embedde
     added = [message for message in given if _first(message.id) not in stored]
     changed = [message for message in given if _is_edited(message, stored, store)]
     writer = _Writer(store, embedder, settings)
-    vectors, failed = writer.embedded(_grown(added, changed, stored, store, settings.threads))
-    if failed:
-        added = [message for message in added if message.id not in failed]
-        changed = [message for message in changed if message.id not in failed]
     growths = _grown(added, changed, stored, store, settings.threads)
+    vectors, failed = writer.embedded(growths)
+    lost = failed
+    while lost:  # what follows a message that is left out does not say it before itself
+        added = [message for message in added if message.id not in lost]
+        changed = [message for message in changed if message.id not in lost]
+        growths = _grown(added, changed, stored, store, settings.threads)
+        more, lost = writer.embedded(growths, known=vectors)
+        vectors, failed = {**vectors, **more}, {**failed, **lost}
     return Report(
         added=tuple(message.id for message in added),
         changed=tuple(message.id for message in changed),
@@ -115,8 +119,10 @@ class _Writer:
     embedder: Embedder
     settings: Settings
 
-    def embedded(self, growths: Sequence[_Growth]) -> tuple[dict[str, Vector], dict[str, str]]:
-        """The vectors of what is new, by what is embedded, and why there is none, by message."""
+    def embedded(
+        self, growths: Sequence[_Growth], *, known: Mapping[str, Vector] | None = None
+    ) -> tuple[dict[str, Vector], dict[str, str]]:
+        """The vectors of what is new and not known yet, by what is embedded, and why there is none, by message."""
         texts: dict[str, str] = {}  # what is embedded, and the message that it belongs to
         for growth in growths:
             chunks = self._chunks(*self._document(growth))
@@ -124,7 +130,7 @@ class _Writer:
             texts.update((chunk.embed_text, str(chunk.meta["message"])) for chunk in chunks if chunk.id not in same)
         vectors: dict[str, Vector] = {}
         failed: dict[str, str] = {}
-        wanted = list(texts)
+        wanted = [text for text in texts if text not in (known or {})]
         for at in range(0, len(wanted), BATCH):
             few = wanted[at : at + BATCH]
             try:

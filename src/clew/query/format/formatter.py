@@ -52,7 +52,8 @@ class ContextFormatter:
 
     def _entry(self, number: int, merged: MergedChunk, source: bool) -> str:
         score = f" [{merged.avg_similarity:.2f}]" if self.config.include_scores else ""
-        headings = one_line(JOINT.join(shown_headings(merged.heading_path, merged.content_length, self.config)))
+        path = shown_headings(merged.heading_path, merged.content_length, self.config)
+        headings = one_line(JOINT.join(path) or said_by(merged))
         head = f"[{number}]{score} {headings}".rstrip()
         foot = f"\n(Source: {one_line(merged.source)})" if source and merged.source else ""
         return f"{head}\n{LINES.quoted(merged.text)}{foot}"
@@ -63,6 +64,17 @@ def shown_headings(path: Sequence[str], length: int, config: FormatterConfig) ->
     if length < config.small_chunk_threshold:
         return path
     return path[-2:] if length < config.medium_chunk_threshold else ()
+
+
+def said_by(merged: MergedChunk) -> str:
+    """Where, by whom and when the messages of a passage were said; empty where it is none of a conversation."""
+    talk = [hit.chunk for hit in merged.chunks if "message" in hit.chunk.meta]
+    if not talk:
+        return ""
+    channels = dict.fromkeys(f"#{chunk.meta['channel']}" for chunk in talk if chunk.meta.get("channel"))
+    authors = dict.fromkeys(str(chunk.meta["author"]) for chunk in talk if chunk.meta.get("author"))
+    days = dict.fromkeys(f"{chunk.at:%Y-%m-%d}" for chunk in talk if chunk.at)
+    return ", ".join((*channels, *authors, *days))
 
 
 def wrapped(context: str, tag: str, style: Style) -> str:

@@ -4,11 +4,12 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from clew.core.settings import FormatterConfig
 from clew.core.types import Chunk, DocumentRecord, MergedChunk
-from clew.query.format.formatter import BASE, ContextFormatter
+from clew.query.format.formatter import BASE, ContextFormatter, said_by
 from clew.query.format.quote import ENDS, Lines, one_line
 from clew.query.score import by_message, rebuilt
 
@@ -85,7 +86,8 @@ def knowledge_base(passages: Sequence[MergedChunk], sheet: Sheet) -> str:
     parts = [f"{BASE}\n"] if passages else []
     numbers = numbering(passages, sheet.numbers)
     for document, members in _by_document(passages).items():
-        parts.append(f"### [{numbers[document]}] {one_line(members[0].source)}\n")
+        who = ", ".join(dict.fromkeys(filter(None, map(said_by, members))))
+        parts.append(f"### [{numbers[document]}] {one_line(members[0].source)}{f' ({one_line(who)})' if who else ''}\n")
         parts += [f"{BASE_LINES.quoted(each.text)}\n\n" for each in members]
     return "".join(parts)
 
@@ -97,7 +99,7 @@ def related_posts(passages: Sequence[MergedChunk], sheet: Sheet) -> str:
         post = post_of(each.chunks[0].chunk, sheet.records.get(document_of(each)))
         parts.append(
             f"### [{post.title or one_line(each.source)}] ({post.date})\n{POST_LINES.quoted(each.text[:EXCERPT])}...\n"
-            f"- Tags: {', '.join(post.tags) or 'none'}\n- Similarity: {each.avg_similarity:.2f}\n\n"
+            f"- Tags: {', '.join(post.tags) or 'none'}\n- Similarity: {_similarity(each):.2f}\n\n"
         )
     return "".join(parts)
 
@@ -134,6 +136,11 @@ RENDERERS: dict[str, Renderer] = {
     "threads": Renderer(threads),
     "json": Renderer(as_json),
 }
+
+
+def _similarity(passage: MergedChunk) -> float:
+    """The mean cosine of its hits, or of what else they were scored by."""
+    return fmean(hit.scores.get("semantic", hit.score) for hit in passage.chunks)
 
 
 def _by_document(passages: Sequence[MergedChunk]) -> dict[str, list[MergedChunk]]:

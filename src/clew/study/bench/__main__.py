@@ -7,6 +7,7 @@ from pathlib import Path
 from clew.study.bench import Bench, Setup, Skipped
 from clew.study.bench.context import context_over_search
 from clew.study.bench.ingest import add_over_embedding, memory_of_adding, second_add
+from clew.study.bench.postgres import both_stores
 from clew.study.bench.reading import chunking, pdf, sheet
 from clew.study.bench.search import hybrid_large, hybrid_small
 from clew.study.bench.startup import help_over_empty
@@ -25,6 +26,7 @@ BENCHES: dict[str, Bench] = {
     "context": context_over_search,
     "strategies": over_calls,
     "search-many": many_over_single,
+    "postgres": both_stores,
 }
 
 

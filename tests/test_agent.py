@@ -11,9 +11,16 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 
 from clew import Document, Engine, Filter, Message
-from clew.core.agent import AgentConfig
 from clew.core.errors import DriverFailed, SettingsError
-from clew.core.settings import AnswerConfig, IngestionConfig, LLMConfig, RerankerConfig, SearchConfig, Settings
+from clew.core.settings import (
+    AgentConfig,
+    AnswerConfig,
+    IngestionConfig,
+    LLMConfig,
+    RerankerConfig,
+    SearchConfig,
+    Settings,
+)
 from clew.core.trace import Trace, record
 from clew.drivers.llm.model import ModelLLM
 from clew.drivers.llm.scripted import Scripted

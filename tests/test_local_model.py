@@ -153,14 +153,28 @@ def test_several_queries_and_a_second_look(filled: Engine) -> None:
         assert trace.steps
 
 
-def test_a_program_that_leaves_in_the_middle_ends(tmp_path: Path) -> None:
-    program = (
-        "from clew.drivers import language_model; from clew.core.settings import LLMConfig\n"
-        f"llm = language_model(LLMConfig(name={NAME!r}))\n"
-        "print(bool(next(llm.stream('Hi', max_tokens=900))))\n"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=200, check=False)
-    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
+PROGRAM = f"""
+import os, sys
+from clew.core.settings import LLMConfig
+from clew.drivers import language_model
+llm = language_model(LLMConfig(name={NAME!r}))
+print(bool(llm.complete("Hi", max_tokens=2)), flush=True)
+if hasattr(os, "fork"):
+    child = os.fork()
+    if not child:
+        print(bool(llm.complete("Hi", max_tokens=2)), flush=True)
+        sys.exit(7)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+pieces = llm.stream("Hi", max_tokens=900)
+print(bool(next(pieces)))
+"""
+
+
+def test_a_program_that_forks_and_leaves_in_the_middle_ends() -> None:
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", PROGRAM]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=250, check=False)
+    forked = "True\n7\n" if hasattr(os, "fork") else ""
+    assert (done.returncode, done.stdout) == (0, f"True\n{forked}True\n"), done.stderr
 
 
 def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

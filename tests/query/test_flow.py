@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from clew import Document, Engine, Message, Settings, SettingsError
-from clew.core.flow import FlowConfig
-from clew.core.settings import SearchConfig, ThreadConfig
+from clew.core.settings import FlowConfig, SearchConfig, ThreadConfig
 from clew.core.thread import Thread
 from clew.core.types import Chunk, Hit, Query
 from clew.query.flow import flow, shared

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from clew import Document, Engine, Filter, Hit, Message, Settings, record
-from clew.core.flow import FlowConfig
-from clew.core.settings import SearchConfig, ThreadConfig
+from clew.core.settings import FlowConfig, SearchConfig, ThreadConfig
 from clew.core.trace import Trace
 from clew.core.types import Chunk, Query
 from clew.query.fuse import convex

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.scoring import ScoringConfig
+from clew.core.settings import ScoringConfig
 from clew.core.types import Chunk, Hit
 from clew.query.score import (
     Evidence,

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.errors import NotFound
-from clew.core.scoring import ScoringConfig
-from clew.core.settings import Settings
+from clew.core.settings import ScoringConfig, Settings
 from clew.core.text import estimate_tokens
 from clew.core.thread import Thread
 from clew.core.types import Chunk, Document, Filter, Hit, Message

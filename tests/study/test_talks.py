@@ -53,7 +53,10 @@ def test_a_session_is_a_thread_and_a_picture_is_part_of_its_turn(folder: Path) -
         "Bo",
         "2023-05-08 13:56",
     )
-    assert [(each.channel, each.gold) for each in talks.questions] == [("c1", {"c1/D1:2"}), ("c2", {"c2/D1:1"})]
+    assert [(each.channel, each.gold) for each in talks.questions] == [
+        ("c1", frozenset({"c1/D1:2"})),
+        ("c2", frozenset({"c2/D1:1"})),
+    ]
     assert len(chats(folder, most=1).questions) == 1
 
 

@@ -13,7 +13,7 @@ from clew.index.enrich import Complain, contexts_of, contextual, placed
 from clew.index.summary import extract, written
 from clew.index.take import Recipe
 
-READING = "2"  # changed when the same file would now be read or cut differently, so that the next add does it again
+READING = "3"  # changed when the same file would now be read or cut differently, so that the next add does it again
 
 
 def recipe(settings: Settings, *, embedder: Embedder, llm: LLM | None, store: Store, complain: Complain) -> Recipe:

@@ -8,8 +8,8 @@ keep their scores, and the messages together keep the range of theirs.
 
 from collections.abc import Iterator, Sequence
 
-from clew.core.flow import FlowConfig
 from clew.core.protocols import Step
+from clew.core.settings import FlowConfig
 from clew.core.trace import traced
 from clew.core.types import Chunk, Hit, Query
 from clew.query.fuse import minmax

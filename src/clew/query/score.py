@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from math import exp
 from typing import TypeVar
 
-from clew.core.scoring import ScoringConfig
+from clew.core.settings import ScoringConfig
 from clew.core.types import Chunk, Hit
 from clew.query.results import placed
 

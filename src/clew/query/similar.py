@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from clew.core.errors import NotFound
-from clew.core.scoring import ScoringConfig
+from clew.core.settings import ScoringConfig
 from clew.core.thread import messages_in
 from clew.core.types import Document, Filter, Hit, Message
 from clew.core.window import ContextMessage, WindowThread

@@ -13,9 +13,8 @@ from pathlib import Path
 from statistics import fmean
 
 from clew import Engine, Filter, Settings, drivers
-from clew.core.flow import FlowConfig
 from clew.core.protocols import Embedder
-from clew.core.settings import EmbedderConfig, SearchConfig, ThreadConfig
+from clew.core.settings import EmbedderConfig, FlowConfig, SearchConfig, ThreadConfig
 from clew.study.measures import bootstrap, recall_at
 from clew.study.talks import TalkQuestion, Talks, locomo, qmsum
 

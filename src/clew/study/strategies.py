@@ -24,6 +24,7 @@ from clew.study.measures import bootstrap
 WHOLE = 1_000_000  # a chunk size that nothing reaches: a section is one chunk
 DEEP = 100
 FEW = 10  # hits where only the first ten are ordered
+DEEPEST = (f"Recall@{DEEP}", "MRR")  # what looks at all the hundred
 SETTINGS = Settings(
     ingestion=IngestionConfig(chunk_size=WHOLE, chunk_overlap=0), search=SearchConfig(mode="exact", cache=0)
 )
@@ -86,7 +87,7 @@ def measured(engine: Engine, data: JudgedSet, system: System, ids: Sequence[str]
     return {
         name: [measure(ranking, data.grades[id_]) for ranking, id_ in zip(rankings, ids, strict=True)]
         for name, measure in data.measures.items()
-        if not (name == f"Recall@{DEEP}" and system.k < DEEP)
+        if system.k >= DEEP or name not in DEEPEST
     }
 
 

@@ -24,7 +24,8 @@ SHORT = {
     "CLEW_COLLECTION": "collection",
     "CLEW_EMBEDDER": "embedder.name",
 }
-_PLACES = frozenset({"path", "embedder.cache", "llm.cache", "context.tokenizer"})  # what a file says of these is relative to the file
+# What a file says of these is relative to the file.
+_PLACES = frozenset({"path", "embedder.cache", "llm.cache", "context.tokenizer"})
 _PASSWORD = re.compile(r"(?<=://)([^:/?#@]*):[^/?#]*@")
 
 

@@ -5,10 +5,10 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from clew.core.agent import AgentConfig
 from clew.core.cost import Price, Purse
 from clew.core.errors import ClewError
 from clew.core.protocols import LLM, LLMFailure, Usage
+from clew.core.settings import AgentConfig
 from clew.core.tally import Tally
 
 if TYPE_CHECKING:

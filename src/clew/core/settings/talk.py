@@ -1,9 +1,25 @@
-"""How messages are scored and how many make a window: one table of `core.settings`, kept where it can be read alone."""
+"""How messages are found and scored, and how many make a window."""
 
 from dataclasses import dataclass, fields
 from typing import Literal
 
-from clew.core.errors import SettingsError
+from clew.core.settings.checks import at_least, between, one_of
+
+
+@dataclass(frozen=True, slots=True)
+class FlowConfig:
+    """How messages are found: beside pages, by meaning and words, and by what was said around them."""
+
+    each_kind: bool = True  # whether pages and messages are also looked for apart, so that neither crowds out the other
+    semantic_weight: float = 0.5  # of a message, whose few words say more than their vector; the rest is lexical
+    after: float = 0.5  # the share of the next message's score
+    before: float = 0.2  # of the one before, which is embedded with it already
+    reach: int = 3  # messages to either side, their shares falling evenly; 0: none gains
+
+    def __post_init__(self) -> None:
+        for name in ("semantic_weight", "after", "before"):
+            between(f"flow.{name}", getattr(self, name), 0, 1)
+        at_least("flow.reach", self.reach, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,20 +53,14 @@ class ScoringConfig:
     style_threads: int = 2  # past threads that a reply prompt shows
 
     def __post_init__(self) -> None:
-        _one_of("scoring.base", self.base, ("search", "similarity"))
-        _one_of("scoring.scoring", self.scoring, ("product", "weighted_sum"))
+        one_of("scoring.base", self.base, ("search", "similarity"))
+        one_of("scoring.scoring", self.scoring, ("product", "weighted_sum"))
         for each in fields(self):
             value = getattr(self, each.name)
             least = 1 if each.name in ("max_tokens", "style_messages") else 0
-            if each.name != "min_score" and isinstance(value, int | float) and not value >= least:
-                raise SettingsError(f"scoring.{each.name} is {value}; it must be at least {least}")
+            if each.name != "min_score" and isinstance(value, int | float):
+                at_least(f"scoring.{each.name}", value, least)
         for name in ("time_floor", "chain_share"):
-            if getattr(self, name) > 1:
-                raise SettingsError(f"scoring.{name} is {getattr(self, name)}; it must be between 0 and 1")
-        if self.min_score is not None and not -1 <= self.min_score <= 1:
-            raise SettingsError(f"scoring.min_score is {self.min_score}; it must be between -1 and 1")
-
-
-def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise SettingsError(f"{name} is {value!r}; it may be {', '.join(allowed)}")
+            between(f"scoring.{name}", getattr(self, name), 0, 1)
+        if self.min_score is not None:
+            between("scoring.min_score", self.min_score, -1, 1)

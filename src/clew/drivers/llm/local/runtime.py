@@ -103,6 +103,10 @@ def _forked() -> None:
     _loading = threading.Lock()
     for each in _loaded.values():
         each.forget()
+    libc = ctypes.CDLL(None)
+    if _loaded and hasattr(libc, "on_exit"):
+        # llama.cpp waits at the end of a process for a thread that only the parent has: leave without its goodbye.
+        libc.on_exit(libc._exit, None)
 
 
 atexit.register(_leaving)

@@ -1,7 +1,8 @@
 """Messages as they are written: each joins its thread, costs one embedding, and changes no other.
 
-A message that was added before is skipped, one that was edited since replaces itself. What cannot be embedded is
-reported, and the rest is stored.
+A message that was added before is skipped, one that was edited since replaces itself and answers what it did. Those
+that come together are taken as they were sent. What cannot be embedded, or has the id of a message of another channel,
+is reported, and the rest is stored.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +19,7 @@ from clew.core.text import terms
 from clew.core.thread import Thread, message_text, messages_in, written
 from clew.core.types import Chunk, Document, Filter, Message, Vector
 from clew.index.chunk.messages import chunks_of
-from clew.index.thread import check_channels, linked
+from clew.index.thread import as_sent, check_channels, linked
 
 RECENT = 100  # chunks of a channel among which an answered message is looked for
 BATCH = 100  # texts that are embedded together
@@ -37,10 +38,12 @@ class _Growth:
 def add_messages(messages: Iterable[Message], *, store: Store, embedder: Embedder, settings: Settings) -> Report:
     """Which messages were added, which replaced themselves, and which failed; the others were there."""
     started = monotonic()
-    latest = {message.id: message for message in messages}  # of two versions the last
-    check_channels(latest.values())
+    everything = list(messages)
+    check_channels(everything)
+    latest = {(message.channel, message.id): message for message in everything}  # of two versions the last
     given = [message for message in latest.values() if message.text.strip()]
     stored = store.named([_first(message.id) for message in given])
+    given, taken = _told_apart(given, stored)
     added = [message for message in given if _first(message.id) not in stored]
     changed = [message for message in given if _is_edited(message, stored, store)]
     writer = _Writer(store, embedder, settings)
@@ -56,12 +59,29 @@ def add_messages(messages: Iterable[Message], *, store: Store, embedder: Embedde
     return Report(
         added=tuple(message.id for message in added),
         changed=tuple(message.id for message in changed),
-        skipped=len(latest) - len(added) - len(changed) - len(failed),
-        failed=tuple(Failure(name, reason) for name, reason in failed.items()),
+        skipped=len(latest) - len(added) - len(changed) - len(failed) - len(taken),
+        failed=(*taken, *(Failure(name, reason) for name, reason in failed.items())),
         chunks=sum(writer.write(growth, vectors) for growth in growths),
         embedded=len(vectors),
         seconds=monotonic() - started,
     )
+
+
+def _told_apart(messages: Sequence[Message], stored: Mapping[str, Chunk]) -> tuple[list[Message], list[Failure]]:
+    """The messages that have an id of their own, and those whose id is that of a message of another channel."""
+    homes = {str(chunk.meta.get("message", "")): str(chunk.meta.get("channel", "")) for chunk in stored.values()}
+    own: list[Message] = []
+    taken: list[Failure] = []
+    for message in messages:
+        home = homes.setdefault(message.id, message.channel)
+        if home == message.channel:
+            own.append(message)
+        else:
+            hint = f"give each an id of its own, such as {message.channel}/{message.id}"
+            taken.append(
+                Failure(message.id, f"a message of #{home} has the same id as this of #{message.channel}; {hint}")
+            )
+    return own, taken
 
 
 def _grown(
@@ -86,7 +106,7 @@ def _grown(
         growth = homes.get(message.id) or home(stored[_first(message.id)].doc_id)
         growth.edited[message.id] = message
     for channel in dict.fromkeys(message.channel for message in added):
-        new = [message for message in added if message.channel == channel]
+        new = as_sent(message for message in added if message.channel == channel)
         before = _recent(channel, new, store)
         answered = linked(new, config=config, before=[each[0] for each in before])
         places = {message.id: doc_id for message, doc_id in before}
@@ -173,7 +193,7 @@ class _Writer:
             first = growth.messages[0]
             document = Thread(first.id, growth.channel, tuple(growth.messages)).document()
             return document, range(len(document.sections))
-        messages = [growth.edited.get(message.id, message) for message in messages_in(old)] if growth.edited else []
+        messages = [_edited(message, growth) for message in messages_in(old)] if growth.edited else []
         text, sections = written(messages, at=0, known={}) if growth.edited else (old.text, old.sections)
         known = {section.id: place for place, section in enumerate(sections)}
         more, new = written(growth.messages, at=len(text), known=known)
@@ -183,6 +203,11 @@ class _Writer:
     def _chunks(self, document: Document, positions: Sequence[int]) -> list[Chunk]:
         ingestion, threads = self.settings.ingestion, self.settings.threads
         return chunks_of(document, positions, config=ingestion, threads=threads, count=self.embedder.count)
+
+
+def _edited(message: Message, growth: _Growth) -> Message:
+    """A message of a thread as it is now: an edit changes what it says, not what it answers."""
+    return replace(growth.edited.get(message.id, message), reply_to=message.reply_to)
 
 
 def _first(message_id: str) -> str:

@@ -4,6 +4,7 @@ Replies say what they answer; of a message that says nothing, `link` finds it ou
 thread of the first message.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -21,7 +22,7 @@ def linked(
     """For each message the one that it answers, or None where it opens a thread.
 
     What a message itself says counts; where it answers one that is not here, it opens a thread of its own. Found links
-    do not reach over a longer silence than `gap_hours`.
+    do not reach over a longer silence than `gap_hours`, nor to what was said later.
     """
     whole = [*before, *messages]
     places = {message.id: place for place, message in enumerate(whole)}
@@ -43,12 +44,27 @@ def threads(channel: str, messages: Sequence[Message], *, config: ThreadConfig) 
     check_channels(messages)
     root: dict[str, str] = {}
     grouped: dict[str, list[Message]] = {}
+    messages = _after_what_they_answer(messages)
     for message, answered in zip(messages, linked(messages, config=config), strict=True):
         opener = root.get(answered.id, answered.id) if answered else message.id
         root[message.id] = opener
         reply = answered.id if answered else None
         grouped.setdefault(opener, []).append(replace(message, reply_to=reply))
     return [Thread(opener, channel, tuple(group)) for opener, group in grouped.items()]
+
+
+def as_sent(messages: Iterable[Message]) -> list[Message]:
+    """The messages by time, those of one time as they are given, and none before the one that it answers.
+
+    One without a time stays behind the one before it.
+    """
+    keyed: list[tuple[float, Message]] = []
+    moment = -math.inf
+    for message in messages:
+        moment = _zoned(message.at).timestamp() if message.at else moment
+        keyed.append((moment, message))
+    keyed.sort(key=lambda pair: pair[0])  # a stable sort
+    return _after_what_they_answer([message for _, message in keyed])
 
 
 def check_channels(messages: Iterable[Message]) -> None:
@@ -60,7 +76,21 @@ def check_channels(messages: Iterable[Message]) -> None:
 def _far(earlier: Message, later: Message, hours: float) -> bool:
     if earlier.at is None or later.at is None:
         return False
-    return _zoned(later.at) - _zoned(earlier.at) > timedelta(hours=hours)
+    return not timedelta(0) <= _zoned(later.at) - _zoned(earlier.at) <= timedelta(hours=hours)
+
+
+def _after_what_they_answer(messages: Sequence[Message]) -> list[Message]:
+    """The messages as they are, but each that stands before the one it answers behind it."""
+    known = {message.id: message for message in messages}
+    placed: dict[str, Message] = {}
+    for message in messages:
+        chain: dict[str, Message] = {}
+        at: Message | None = message
+        while at is not None and at.id not in placed and at.id not in chain:
+            chain[at.id] = at
+            at = known.get(at.reply_to) if at.reply_to else None
+        placed.update(reversed(chain.items()))
+    return list(placed.values())
 
 
 def _zoned(at: datetime) -> datetime:

@@ -11,7 +11,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 
 from clew import Document, Engine, Filter, Message
-from clew.core.errors import DriverFailed, SettingsError
+from clew.core.errors import DriverFailed, NotFound, SettingsError
 from clew.core.settings import (
     AgentConfig,
     AnswerConfig,
@@ -489,6 +489,25 @@ def test_a_filter_holds_for_every_tool() -> None:
         engine.sessions.set_document_index("s", ["vault"])
         with pytest.raises(Exception, match="Document 1 not found"):
             engine.tools(session="s", where=Filter(documents={"lunch"})).read_document(1, "keys?")
+
+
+def test_a_channel_that_may_not_be_seen_is_none() -> None:
+    model, _ = told(["NOT FOUND"])
+    with opened(model) as engine:
+        engine.add_messages(
+            [
+                Message("The pump of the harbour is broken.", author="Dan", channel="ops"),
+                Message("The pump of the boat is broken.", author="Eve", channel="fleet"),
+            ]
+        )
+        tools = engine.tools(where=Filter(channels={"ops"}))
+        for name in ("fleet", "#fleet", "#", "nowhere"):
+            with pytest.raises(NotFound, match="there is no channel"):
+                tools.search_conversations("pump", name)
+        for name in ("ops", "#ops", None):
+            assert "Dan" in tools.search_conversations("pump", name).text
+            assert "Eve" not in tools.search_conversations("pump", name).text
+        assert "Eve" in engine.tools().search_conversations("pump", "#fleet").text
 
 
 def test_another_collection_is_out_of_reach(tmp_path: Any) -> None:

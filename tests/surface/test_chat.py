@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
+from pydantic_ai.models.function import AgentInfo, FunctionModel
 from tests.surface.conftest import Done
 from typer.testing import CliRunner
 
 from clew import Engine
 from clew.core.errors import DriverFailed
 from clew.core.protocols import LLM
+from clew.drivers.llm.model import ModelLLM
 from clew.drivers.llm.scripted import Scripted
 from clew.surface.cli import app
 
@@ -147,6 +150,19 @@ def test_a_conversation_of_a_name_is_kept(fresh: "Clew") -> None:
     gone = talk("/sources", "/read 1", options=("--session", "work"))
     assert "(no longer there)" in gone.out
     assert "Document 1 not found" in gone.err
+
+
+def test_an_agent_searches_by_the_strategy_that_was_chosen(clew: "Clew", lend: Lend) -> None:
+    def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        if not any(isinstance(part, ToolReturnPart) for part in messages[-1].parts):
+            return ModelResponse([ToolCallPart("search_knowledge_base", {"query": "signing keys", "limit": 1})])
+        return ModelResponse([TextPart(f"{KEYS} [1]")])
+
+    lend(ModelLLM.wrap(FunctionModel(model)))
+    lines = ("who rotates the signing keys?", "/strategy lexical", "who rotates the signing keys?")
+    first, second = talk(*lines, options=("--agent", "--json")).out.splitlines()
+    assert '"strategy": "lexical"' not in first
+    assert '"strategy": "lexical"' in second
 
 
 def test_an_agent_without_a_model_says_so(clew: "Clew") -> None:

@@ -33,6 +33,7 @@ class Agentic(Answering):
         *,
         history: Sequence[Message] = (),
         session: str | None = None,
+        strategy: str | None = None,
         where: Filter = EVERYTHING,
         hear: Callable[[str], None] | None = None,
         settings: Settings | None = None,
@@ -41,8 +42,11 @@ class Agentic(Answering):
 
         It calls tools until it can answer or a limit of `settings.agent` is reached; then the best sentences of what it
         found stand in, and `reason` says so. Its steps are in the trace. `hear` gets each sentence when it is checked.
+        A `strategy` is that of its plain searches.
         """
         settings = settings or self._settings
+        if strategy is not None:
+            settings = replace(settings, search=replace(settings.search, strategy=strategy))
         if self._llm is None:
             raise SettingsError(
                 "an agent needs a language model and none is set; name one (llm.name, --llm), or use `ask`"

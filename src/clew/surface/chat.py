@@ -94,7 +94,7 @@ class Chat:
         session, history = self.talk.session, self.talk.turns
         with record("chat") as trace:
             if self.agent:
-                found = self.engine.agent(question, history=history, session=session, hear=hear)
+                found = self.engine.agent(question, history=history, session=session, strategy=self.strategy, hear=hear)
             else:
                 found = self.engine.ask(question, history=history, session=session, strategy=self.strategy, hear=hear)
         self.talk.said(question, found.text)

@@ -81,9 +81,8 @@ class Toolbox:
         where = self._from.where
         if where.kinds and KIND not in where.kinds:
             return Result("Nothing found: conversations are not among what may be searched here.", 0)
-        if channel and not self._from.channels(channel):
-            raise NotFound(f"there is no channel {one_line(channel)!r}; leave it out to search all of them")
-        only = replace(where, kinds={KIND}, channels={channel} if channel else where.channels)
+        name = self._channel(channel) if channel else None
+        only = replace(where, kinds={KIND}, channels={name} if name else where.channels)
         return self._search(query, TALK, self._from.plain, only, said=True)
 
     def retrieve_full_document(self, title: str) -> Result:
@@ -127,6 +126,14 @@ class Toolbox:
         return record, document
 
     # -- inside
+
+    def _channel(self, said: str) -> str:
+        """The channel of a name, also after a #, within what may be searched; NotFound where there is none."""
+        admitted = self._from.where.channels
+        for name in (said, said.removeprefix("#")):
+            if name and (not admitted or name in admitted) and self._from.channels(name):
+                return name
+        raise NotFound(f"there is no channel {one_line(said)!r}; leave it out to search all of them")
 
     def _search(
         self, query: str, limit: int, strategy: str, where: Filter | None = None, *, said: bool = False

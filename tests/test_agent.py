@@ -501,9 +501,9 @@ def test_a_channel_that_may_not_be_seen_is_none() -> None:
             ]
         )
         tools = engine.tools(where=Filter(channels={"ops"}))
-        for name in ("fleet", "#fleet", "#", "nowhere"):
+        for hidden in ("fleet", "#fleet", "#", "nowhere"):
             with pytest.raises(NotFound, match="there is no channel"):
-                tools.search_conversations("pump", name)
+                tools.search_conversations("pump", hidden)
         for name in ("ops", "#ops", None):
             assert "Dan" in tools.search_conversations("pump", name).text
             assert "Eve" not in tools.search_conversations("pump", name).text

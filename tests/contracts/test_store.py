@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clew.core.errors import DriverFailed, NotFound, StoreMismatch
+from clew.core.errors import DriverFailed, NotFound, Outgrown, StoreMismatch
 from clew.core.facets import facets, required, seconds
 from clew.core.protocols import Store
 from clew.core.settings import StoreConfig
@@ -447,6 +447,18 @@ def test_a_failed_append_changes_nothing(make_store: MakeStore) -> None:
         store.append("log", "anchor", [], given.chunks[:1], given.vectors[:1], given.terms[:1])
     assert store.document("log") == given.document
     same(store, [given])
+
+
+def test_an_append_that_does_not_begin_at_the_end_is_refused(make_store: MakeStore) -> None:
+    """Of two that read a document and add to it, the second would stand in a place that the first has taken."""
+    store, whole = make_store(), bundle("log", ["anchor", "bell", "cable"])
+    first, text, sections = halves(whole, 1)
+    put(store, first)
+    store.append("log", text, sections, whole.chunks[1:], whole.vectors[1:], whole.terms[1:])
+    with pytest.raises(Outgrown, match="read it again"):
+        store.append("log", text, sections, whole.chunks[1:], whole.vectors[1:], whole.terms[1:])
+    assert store.document("log") == whole.document
+    same(store, [whole])
 
 
 def test_a_replaced_document_forgets_what_was_appended(make_store: MakeStore) -> None:

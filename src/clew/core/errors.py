@@ -4,6 +4,7 @@
     ├── SourceError      a file, address or export that cannot be read: names it and says why
     ├── DriverMissing    a driver's package or weights are not installed: says what to install
     ├── DriverFailed     a model, disk or database answered with an error, or not at all: says whether to try again
+    │   └── Outgrown     a document that grew in the store since it was read: read it again
     ├── StoreMismatch    the collection was filled with another embedder, or by a newer Clew: names both
     ├── NotFound         no such document, strategy, driver or collection: lists the names there are
     └── SettingsError    a setting or an argument that cannot be: names it and what it may be
@@ -31,6 +32,10 @@ class DriverMissing(ClewError):
 
 class DriverFailed(ClewError):
     """A model, disk or database that answered with an error, or not at all."""
+
+
+class Outgrown(DriverFailed):
+    """An end of a document that is its end no more: another has added to it since it was read."""
 
 
 class StoreMismatch(ClewError):

@@ -153,7 +153,10 @@ class Store(Protocol):
         vectors: Matrix,
         terms: Sequence[Terms],
     ) -> None:
-        """Extends a document at its end, whole or not at all, at a cost that does not grow with the document."""
+        """Extends a document at its end, whole or not at all, at a cost that does not grow with the document.
+
+        Outgrown where the sections begin elsewhere: somebody has added to it since it was read.
+        """
 
     def summarise(self, doc_id: str, summary: str, vector: Vector) -> None:
         """Gives a document its summary and the summary's vector."""

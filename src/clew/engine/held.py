@@ -1,6 +1,7 @@
 """What every verb works with, and how a document is found by what it is called."""
 
 import difflib
+import threading
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -37,6 +38,7 @@ class Held:
             most=settings.session.most, documents=settings.session.documents, idle=settings.session.idle
         )
         self._root = root or Path.cwd()
+        self._talking = threading.Lock()  # messages are added by one at a time, or two would end one thread
 
     def _use(self, store: Store, embedder: Embedder, strategies: Mapping[str, Maker]) -> None:
         """Works with a store and its embedder from now on."""

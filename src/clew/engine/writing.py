@@ -44,7 +44,8 @@ class Writing(Held):
 
         A message that is there is skipped, one that was edited replaces itself. The report names them by id.
         """
-        return write.add_messages(self._desk(settings), messages)
+        with self._talking:
+            return write.add_messages(self._desk(settings), messages)
 
     def plan(self, *sources: str | Path, sync: bool = False, settings: Settings | None = None) -> Plan:
         """What `add` would read, reuse, embed, ask and drop, and what it would cost; nothing is asked or stored."""

@@ -11,7 +11,7 @@ from time import monotonic
 
 import numpy as np
 
-from clew.core.errors import DriverFailed
+from clew.core.errors import DriverFailed, Outgrown
 from clew.core.protocols import Embedder, Store
 from clew.core.report import Failure, Report
 from clew.core.settings import Settings, ThreadConfig
@@ -23,6 +23,7 @@ from clew.index.thread import as_sent, check_channels, linked
 
 RECENT = 100  # chunks of a channel among which an answered message is looked for
 BATCH = 100  # texts that are embedded together
+TRIES = 20  # how often a thread is read again that others write to at the same time
 
 
 @dataclass(slots=True)
@@ -164,6 +165,30 @@ class _Writer:
         return vectors, failed
 
     def write(self, growth: _Growth, vectors: Mapping[str, Vector]) -> int:
+        """How many chunks were written; a thread that others have made longer meanwhile is read again."""
+        known = dict(vectors)
+        for _ in range(TRIES):
+            try:
+                return self._written(growth, known)
+            except Outgrown as error:
+                changed = error
+                self._reread(growth)
+                if not growth.messages:
+                    return 0
+                more, failed = self.embedded([growth], known=known)
+                if failed:
+                    raise DriverFailed(next(iter(failed.values()))) from error
+                known |= more
+        raise changed
+
+    def _reread(self, growth: _Growth) -> None:
+        """Brings a thread up to date; what another has added of it is no longer new."""
+        assert growth.document is not None
+        growth.document = self.store.document(growth.document.id)
+        there = {section.id for section in growth.document.sections}
+        growth.messages = [message for message in growth.messages if message.id not in there]
+
+    def _written(self, growth: _Growth, vectors: Mapping[str, Vector]) -> int:
         """How many chunks were written: the thread is put if it is new or was edited, else it grows at its end."""
         document, positions = self._document(growth)
         chunks = self._chunks(document, positions)

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from clew.core.errors import DriverFailed
+from clew.core.errors import DriverFailed, Outgrown
 from clew.core.protocols import Embedder
 from clew.core.text import Terms
-from clew.core.types import Chunk, Matrix, Vector
+from clew.core.types import Chunk, Matrix, Section, Vector
 from clew.core.whole import Packed, Whole
 
 UNIT = 1e-3  # how far from 1 the length of a vector may be
@@ -25,6 +25,15 @@ def rows(vectors: Matrix, chunks: Sequence[Chunk], terms: Sequence[Terms | Packe
             "the embedder must give one vector a text; nothing was stored"
         )
     return _sound(matrix, dim, "nothing was stored")
+
+
+def at_end(doc_id: str, sections: Sequence[Section], chars: int) -> None:
+    """Refuses sections that do not begin where a document of so many characters ends."""
+    if sections and sections[0].start != chars:
+        raise Outgrown(
+            f"the document {doc_id!r} ends at {chars} and not at {sections[0].start}: it grew since it was read; "
+            "read it again and add to that; nothing was stored"
+        )
 
 
 def row(vector: Vector, dim: int) -> Vector:

@@ -11,7 +11,7 @@ from clew.core.facets import required
 from clew.core.text import Terms
 from clew.core.types import Chunk, Document, DocumentRecord, Filter, Matrix, Section, Vector
 from clew.core.whole import Whole
-from clew.drivers.store import codec, schema, signals, wholes, write
+from clew.drivers.store import checks, codec, schema, signals, wholes, write
 from clew.drivers.store.database import Database
 from clew.drivers.store.signals import Batch, Signals, State
 from clew.drivers.store.words import Hashes
@@ -49,10 +49,11 @@ class Truth(Database):
     ) -> None:
         """Extends a document at its end."""
         with self._change() as db:
-            found = db.execute("SELECT kind, meta FROM documents WHERE id = ?", (doc_id,)).fetchone()
+            found = db.execute("SELECT kind, meta, chars FROM documents WHERE id = ?", (doc_id,)).fetchone()
             if not found:
                 raise write.missing(doc_id)
-            kind, meta = found
+            kind, meta, chars = found
+            checks.at_end(doc_id, sections, chars)
             document = Document(doc_id, text, kind=kind, meta=json.loads(meta))
             write.append(db, document, sections, write.entries(document, chunks, vectors, terms))
 

@@ -59,10 +59,11 @@ class PostgresStore:
 
         def extend(connection: Connection) -> None:
             write.lock(connection, self._number, [doc_id])
-            sql = "SELECT kind, meta FROM documents WHERE collection = %s AND id = %s"
+            sql = "SELECT kind, meta, chars FROM documents WHERE collection = %s AND id = %s"
             found = rows(connection, sql, (self._number, doc_id))
             if not found:
                 raise missing(doc_id)
+            checks.at_end(doc_id, sections, found[0][2])
             document = Document(doc_id, text, kind=found[0][0], meta=json.loads(found[0][1]))
             write.append(connection, self._known, document, sections, entries(document, chunks, matrix, terms))
 

@@ -115,6 +115,7 @@ SETS: Mapping[str, Callable[[Path], JudgedSet]] = {
     "scifact": scifact,
     "xquad-en": partial(xquad, language="en"),
     "xquad-de": partial(xquad, language="de"),
+    "xquad-zh": partial(xquad, language="zh"),
     "cosqa": cosqa,
     "clapnq": clapnq,
     "clapnq-last": partial(clapnq, asked="last_turn"),

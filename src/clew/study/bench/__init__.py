@@ -3,7 +3,7 @@
 Absolute times say more about the machine than about Clew, so every line is a quotient, with the goal it is held to.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -38,7 +38,7 @@ class Skipped(Exception):
     """A benchmark that cannot run here, and why."""
 
 
-Bench = Callable[[Setup], Sequence[Line]]
+Bench = Callable[[Setup], Iterable[Line]]
 
 
 def seconds(call: Callable[[], object]) -> float:

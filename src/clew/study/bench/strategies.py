@@ -21,8 +21,8 @@ from clew.study.measures import Span, joined, length
 
 P = ParamSpec("P")
 T = TypeVar("T")
-MODELS = ("bge-small", "wordllama")
-QUICK, SLOW = 100, 12  # questions; few of those that a cross-encoder reads
+MODELS = ("wordllama", "bge-small")
+QUICK, SLOW = 60, 10  # questions; few of those that a cross-encoder reads
 MANY = 64
 READ = ("rerank", "self_reflective")
 LONG = 120  # messages of a conversation that is asked by its topics
@@ -97,16 +97,18 @@ class Timed:
         return self._clock.timed(found) if callable(found) else found
 
 
-def over_calls(setup: Setup) -> Sequence[Line]:
+def over_calls(setup: Setup) -> Iterator[Line]:
     """Each strategy's p50 over the p50 of its calls, with both models."""
     corpus, questions = scifact(setup)
-    return [line for model in MODELS for line in _over_calls(model, corpus, questions)]
+    for model in MODELS:
+        yield from _over_calls(model, corpus, questions)
 
 
-def many_over_single(setup: Setup) -> Sequence[Line]:
+def many_over_single(setup: Setup) -> Iterator[Line]:
     """`search_many` of 64 questions over 64 searches, and what the model's part of it alone can gain."""
     corpus, questions = scifact(setup)
-    return [line for model in MODELS for line in _many_over_single(model, corpus, questions)]
+    for model in MODELS:
+        yield from _many_over_single(model, corpus, questions)
 
 
 def _over_calls(model: str, corpus: Sequence[Text], questions: Sequence[Text]) -> Iterator[Line]:

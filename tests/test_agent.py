@@ -491,6 +491,13 @@ def test_a_filter_holds_for_every_tool() -> None:
             engine.tools(session="s", where=Filter(documents={"lunch"})).read_document(1, "keys?")
 
 
+def test_a_strategy_that_is_not_there_is_refused_at_the_door() -> None:
+    model, seen = told(["NOT FOUND"])
+    with opened(model) as engine, pytest.raises(NotFound, match="there is no strategy 'guess'"):
+        engine.agent("who rotates the keys?", strategy="guess")
+    assert not seen
+
+
 def test_a_channel_that_may_not_be_seen_is_none() -> None:
     model, _ = told(["NOT FOUND"])
     with opened(model) as engine:

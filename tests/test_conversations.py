@@ -383,6 +383,17 @@ def test_nothing_found_is_an_empty_window_with_a_reason(chat: Chat) -> None:
     assert chat.window().messages == ()
 
 
+def test_a_channel_may_be_named_as_in_a_message(chat: Chat) -> None:
+    chat.say("here", 0.9)
+    chat.say("there", 0.9, at="#odd")
+    found = [chat.engine.context_window(name, PROMPT, now=NOW, settings=settings()) for name in ("#ops", "#odd", "#")]
+    assert [(ids(each), set(each.channels)) for each in found] == [
+        (["here"], {"ops"}),
+        (["there"], {"#odd"}),
+        ([], {"#"}),
+    ]
+
+
 def test_pages_are_no_messages(chat: Chat) -> None:
     chat.plan["A page."] = 0.9
     chat.engine.add_documents([Document("p", "A page.", meta={"channel": "ops"})])

@@ -7,7 +7,7 @@ from typing import Self
 
 from clew.core.answer import Answer
 from clew.core.cost import price_of
-from clew.core.errors import SettingsError
+from clew.core.errors import NotFound, SettingsError
 from clew.core.protocols import LLM
 from clew.core.settings import Settings
 from clew.core.types import EVERYTHING, Context, Document, Filter, Hit, Message, Query
@@ -46,6 +46,8 @@ class Agentic(Answering):
         """
         settings = settings or self._settings
         if strategy is not None:
+            if strategy not in self.strategies:
+                raise NotFound(f"there is no strategy {strategy!r}; there are {', '.join(self.strategies)}")
             settings = replace(settings, search=replace(settings.search, strategy=strategy))
         if self._llm is None:
             raise SettingsError(

@@ -48,10 +48,11 @@ class Conversing(Explaining):
             raise SettingsError(f"max_tokens is {tokens}; it must be at least 1")
         if not channel:
             raise SettingsError("the channel is empty; name the one that the prompt is asked in")
-        asked = Asked(channel, prompt, tokens, include_related_channels, now or datetime.now(UTC))
-        return context_window(
-            asked, self._sources(prompt, settings), settings=settings, count=self._count(settings.context.tokenizer)
-        )
+        sources = self._sources(prompt, settings)
+        bare = channel.removeprefix("#")  # as it is written in a message
+        name = bare if bare and not sources.exists(channel) and sources.exists(bare) else channel
+        asked = Asked(name, prompt, tokens, include_related_channels, now or datetime.now(UTC))
+        return context_window(asked, sources, settings=settings, count=self._count(settings.context.tokenizer))
 
     def find_similar_messages(
         self,

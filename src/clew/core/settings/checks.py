@@ -4,8 +4,8 @@ from clew.core.errors import SettingsError
 
 
 def at_least(name: str, value: float, least: float) -> None:
-    """Refuses a value below the least."""
-    if value < least:
+    """Refuses a value below the least, and what is no number."""
+    if not value >= least:
         raise SettingsError(f"{name} is {value}; it must be at least {least}")
 
 

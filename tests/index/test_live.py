@@ -46,6 +46,12 @@ def test_messages_that_come_together_are_taken_as_they_were_sent(engine: Engine,
     assert [(section.id, section.parent) for section in thread.sections] == [("m1", None), ("m2", 0), ("m3", 1)]
 
 
+def test_a_thread_is_called_after_what_its_first_message_says_now(engine: Engine) -> None:
+    engine.add_messages([said(1, "The winch squeaks."), said(2, "Grease it.", reply_to="m1")])
+    engine.add_messages([said(1, "The crane squeaks.")])
+    assert engine.read("yard/m1").title == "#yard: The crane squeaks."
+
+
 def test_messages_that_answer_each_other_are_stored_all_the_same(engine: Engine) -> None:
     engine.add_messages([said(1, "First", reply_to="m2"), said(2, "Second", reply_to="m1")])
     (record,) = engine.list()

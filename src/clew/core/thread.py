@@ -29,17 +29,22 @@ class Thread:
         """
         text, sections = written(self.messages, at=0, known={})
         opening = self.messages[0].text if self.messages else ""
-        first = " ".join(opening.split())
-        short = first if len(first) <= _TITLE else f"{first[: _TITLE - 1].rstrip()}…"
         return Document(
             id=document_id(f"thread:{self.channel}/{self.id}"),
             text=text,
             sections=sections,
             kind=KIND,
-            title=self.title or f"#{self.channel}: {short}",
+            title=self.title or title_of(self.channel, opening),
             uri=self.uri or (self.id if self.id.startswith(f"{self.channel}/") else f"{self.channel}/{self.id}"),
             meta={**self.meta, "channel": self.channel},
         )
+
+
+def title_of(channel: str, opening: str) -> str:
+    """What a thread is called that has no title of its own: its channel, and how its first message begins."""
+    first = " ".join(opening.split())
+    short = first if len(first) <= _TITLE else f"{first[: _TITLE - 1].rstrip()}…"
+    return f"#{channel}: {short}"
 
 
 def written(messages: Sequence[Message], *, at: int, known: dict[str, int]) -> tuple[str, tuple[Section, ...]]:

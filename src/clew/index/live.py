@@ -16,7 +16,7 @@ from clew.core.protocols import Embedder, Store
 from clew.core.report import Failure, Report
 from clew.core.settings import Settings, ThreadConfig
 from clew.core.text import terms
-from clew.core.thread import Thread, message_text, messages_in, written
+from clew.core.thread import Thread, message_text, messages_in, title_of, written
 from clew.core.types import Chunk, Document, Filter, Message, Vector
 from clew.index.chunk.messages import chunks_of
 from clew.index.thread import as_sent, check_channels, linked
@@ -223,6 +223,8 @@ class _Writer:
         known = {section.id: place for place, section in enumerate(sections)}
         more, new = written(growth.messages, at=len(text), known=known)
         grown = replace(old, text=text + more, sections=(*sections, *new), hash="")
+        if messages and old.title == title_of(growth.channel, message_text(old, old.sections[0])):
+            grown = replace(grown, title=title_of(growth.channel, messages[0].text))
         return grown, range(0 if growth.edited else len(sections), len(grown.sections))
 
     def _chunks(self, document: Document, positions: Sequence[int]) -> list[Chunk]:

@@ -1,5 +1,6 @@
 """Flag over environment over file over default; what cannot be names itself."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -47,21 +48,31 @@ def test_every_setting_can_be_given_in_the_file_and_in_the_environment(tmp_path:
         "search.min_similarity": 0.5,
         "search.document_min_similarity": 0.5,
         "llm.window": 2000,
+        "llm.prices": ["openai:small 0.1 0.4"],
+        "formatter.medium_chunk_threshold": 900,
         "conversation.max_tokens": 500,
         "conversation.order": "score",
         "conversation.dedup_strategy": "none",
         "conversation.mmr": 0.5,
         "scoring.min_score": 0.5,
+        "agent.max_cost": 0.5,
+        "session.idle": 60.5,
     }
     for key in keys().values():
         value = given.get(key.name, key.default if key.name == "context.render" else other.get(key.kind, key.default))
-        written = str(value).lower() if isinstance(value, (bool, int, float)) else f'"{value}"'
+        written = str(value).lower() if isinstance(value, (bool, int, float)) else json.dumps(value)
         at = loaded(tmp_path, f"{key.name} = {written}")
         assert at.origins[key.name] == "file"
         assert show(at)[key.name]["value"] not in (None, "")
-        by_environment = loaded(tmp_path, "", {key.variable: str(value)})
+        said = ",".join(value) if isinstance(value, list) else str(value)
+        by_environment = loaded(tmp_path, "", {key.variable: said})
         assert by_environment.origins[key.name] == "environment"
-        if key.name not in ("path", "embedder.cache", "llm.cache"):  # those are relative to the file
+        if key.name not in (
+            "path",
+            "embedder.cache",
+            "llm.cache",
+            "context.tokenizer",
+        ):  # those are relative to the file
             assert show(by_environment)[key.name]["value"] == show(at)[key.name]["value"]
 
 

@@ -185,7 +185,7 @@ def test_planted_losses_are_named_and_mended(engine: Engine, tmp_path: Path) -> 
 
 
 def test_what_is_found_is_said_to_be(engine: Engine) -> None:
-    assert str(engine.why_not("anchor anchors", "anchor0")) == "anchor0: found\n  it is hit 1 of 5"
+    assert str(engine.why_not("anchor anchors", "anchor0")).startswith("anchor0: found\n  it is hit ")
     shown = engine.why_not("anchor anchors", "anchor0.md", tokens=2000)
     assert (shown.stage, shown.reason[:16]) == ("found", "it is in passage")
 

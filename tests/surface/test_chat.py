@@ -206,8 +206,9 @@ def test_on_a_terminal_an_interrupt_at_the_prompt_changes_nothing(collection: Pa
         until(b"/quit ends", sent=signal.SIGINT)
         os.write(ours, b"who rotates the signing keys?\n")
         until(b"pages/vault.md")
-        os.write(ours, b"\x04")
+        os.write(ours, b"/quit\n")
         assert process.wait(timeout=30) == 0
     finally:
         process.kill()
+        process.wait()
         os.close(ours)

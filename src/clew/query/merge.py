@@ -227,9 +227,9 @@ def _by_place(hit: Hit) -> tuple[int, int, int, str, str]:
     )
 
 
-def _better(hit: Hit) -> tuple[float, int, str]:
+def _better(hit: Hit) -> tuple[float, int, tuple[str, ...], str]:
     """The order of two hits of one chunk: the better, then the longer."""
-    return -hit.score, -len(hit.chunk.text), str(sorted(hit.scores.items()))
+    return -hit.score, -len(hit.chunk.text), hit.chunk.headings, str(sorted(hit.scores.items()))
 
 
 def _by_average(merged: MergedChunk) -> tuple[float, float, str, tuple[str, ...], tuple[int, ...], str]:

@@ -22,6 +22,7 @@ from clew.core.errors import (
     DriverFailed,
     DriverMissing,
     NotFound,
+    Outgrown,
     SettingsError,
     SourceError,
     StoreMismatch,
@@ -36,6 +37,7 @@ CODES: dict[type[ClewError], int] = {
     NotFound: 3,
     SourceError: PARTLY,
     DriverMissing: 5,
+    Outgrown: 6,
     DriverFailed: 6,
     StoreMismatch: 7,
 }
@@ -52,7 +54,7 @@ TABLE = (
 )
 
 # Options of the whole program, which may stand anywhere before a "--".
-_VALUED = frozenset({"--path", "-p", "--collection", "--config", "--embedder", "--llm"})
+_VALUED = frozenset({"--path", "-p", "--store", "--collection", "--config", "--embedder", "--llm"})
 _FLAGS = frozenset({"--verbose", "-v"})
 _JSON = "clew.json"  # in a context's notes: whether the command line asks for JSON
 

@@ -28,8 +28,8 @@ def rows(vectors: Matrix, chunks: Sequence[Chunk], terms: Sequence[Terms | Packe
 
 
 def at_end(doc_id: str, sections: Sequence[Section], chars: int) -> None:
-    """Refuses sections that do not begin where a document of so many characters ends."""
-    if sections and sections[0].start != chars:
+    """Refuses sections that begin before a document of so many characters ends."""
+    if sections and sections[0].start < chars:
         raise Outgrown(
             f"the document {doc_id!r} ends at {chars} and not at {sections[0].start}: it grew since it was read; "
             "read it again and add to that; nothing was stored"

@@ -7,6 +7,7 @@ from pathlib import Path
 from clew.study.bench import Bench, Setup, Skipped
 from clew.study.bench.context import context_over_search
 from clew.study.bench.ingest import add_over_embedding, memory_of_adding, second_add
+from clew.study.bench.messages import one_message
 from clew.study.bench.postgres import both_stores
 from clew.study.bench.reading import chunking, pdf, sheet
 from clew.study.bench.search import hybrid_large, hybrid_small
@@ -18,6 +19,7 @@ BENCHES: dict[str, Bench] = {
     "add": add_over_embedding,
     "again": second_add,
     "memory": memory_of_adding,
+    "messages": one_message,
     "chunking": chunking,
     "pdf": pdf,
     "sheet": sheet,

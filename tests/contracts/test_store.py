@@ -420,6 +420,33 @@ def halves(given: Bundle, at: int) -> tuple[Bundle, str, tuple[Section, ...]]:
     )
 
 
+def test_the_channels_are_those_that_have_chunks(make_store: MakeStore) -> None:
+    store = make_store()
+    assert store.channels() == []
+    for name, channel in (("one", "hull"), ("two", "deck"), ("three", "deck"), ("four", "Ärger")):
+        put(store, bundle(name, ["anchor", "bell"], chunk_meta={"channel": channel}))
+    put(store, bundle("page", ["galley"]))
+    assert store.channels() == ["deck", "hull", "Ärger"]
+    store.drop(["one"])
+    assert store.channels() == ["deck", "Ärger"]
+
+
+def test_only_the_text_that_was_read_is_replaced(make_store: MakeStore) -> None:
+    store, old, new = make_store(), bundle("a", ["anchor", "bell"]), bundle("a", ["cable"])
+    put(store, old)
+    with pytest.raises(Outgrown, match="read it again"):
+        store.put(new.document, new.chunks, new.vectors, new.terms, instead_of=old.document.text + " and more")
+    assert store.document("a").text == old.document.text
+    store.put(new.document, new.chunks, new.vectors, new.terms, instead_of=old.document.text)
+    assert store.document("a").text == new.document.text
+    with pytest.raises(Outgrown):
+        store.put(old.document, old.chunks, old.vectors, old.terms, instead_of=old.document.text)
+    store.drop(["a"])
+    with pytest.raises(Outgrown):  # what is gone does not come back
+        store.put(new.document, new.chunks, new.vectors, new.terms, instead_of=new.document.text)
+    assert list(store.documents()) == []
+
+
 def test_appending_equals_putting_the_whole(make_store: MakeStore) -> None:
     store, whole = (
         make_store("grown"),

@@ -1,6 +1,7 @@
 """Messages as they are written, where they come in another order, from other channels or from several at once."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,7 +10,11 @@ from typing import Any
 import pytest
 
 from clew import Engine, Message, Settings
+from clew.core.errors import NotFound
+from clew.core.protocols import Role
 from clew.core.settings import ThreadConfig
+from clew.core.types import Matrix
+from clew.drivers.embed.hashed import Hashed
 
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 
@@ -95,3 +100,135 @@ def test_many_may_write_to_one_thread_at_the_same_time(tmp_path: Path, doors: in
         assert thread.text[chunk.start : chunk.end] == chunk.text
     for engine in opened:
         engine.close()
+
+
+@pytest.mark.parametrize("doors", [1, 2])
+def test_an_edit_keeps_what_others_add_meanwhile(tmp_path: Path, doors: int) -> None:
+    opened = [Engine.open(tmp_path / "talk", embedder="hashed") for _ in range(doors)]
+    opened[0].add_messages([said(0, "The winch squeaks.")])
+
+    def reply(n: int) -> None:
+        opened[0].add_messages([said(n, f"It does, {n}", id=f"r{n}", reply_to="m0")])
+
+    def edit(n: int) -> None:
+        opened[-1].add_messages([said(0, f"The winch {'squeaks ' * (n % 5)}badly, as of {n}.")])
+
+    with ThreadPoolExecutor(4) as pool:
+        done = [pool.submit(work, n) for n in range(1, 25) for work in (reply, edit)]
+        for each in done:
+            each.result()
+    thread = opened[0].read("yard/m0")
+    chunks = opened[0]._store.chunks(thread.id)
+    assert {section.id for section in thread.sections} == {"m0", *(f"r{n}" for n in range(1, 25))}
+    for chunk in chunks:
+        assert thread.text[chunk.start : chunk.end] == chunk.text
+    for engine in opened:
+        engine.close()
+
+
+# -- messages that are taken out
+
+
+def test_a_message_is_dropped_from_its_thread_and_the_rest_of_it_stays(engine: Engine) -> None:
+    engine.add_messages([said(1, "The winch squeaks."), said(2, "Is it the bearing?", reply_to="m1")])
+    engine.add_messages([said(3, "Grease it with tallow.", reply_to="m2"), said(4, "Done.", reply_to="m3")])
+    assert engine.drop_messages("m2") == 1
+    thread = engine.read("yard/m1")
+    assert [(section.id, section.parent) for section in thread.sections] == [("m1", None), ("m3", 0), ("m4", 1)]
+    assert "bearing" not in thread.text
+    chunks = engine._store.chunks(thread.id)
+    assert [(chunk.id, thread.text[chunk.start : chunk.end]) for chunk in chunks] == [
+        ("m1_chunk_0", "The winch squeaks."),
+        ("m3_chunk_0", "Grease it with tallow."),
+        ("m4_chunk_0", "Done."),
+    ]
+    assert all("bearing" not in chunk.embed_text for chunk in chunks)
+    assert engine.search("bearing", strategy="lexical") == []
+    engine.add_messages([said(5, "Thank you.", reply_to="m4")])  # and it grows as before
+    assert [section.id for section in engine.read("yard/m1").sections] == ["m1", "m3", "m4", "m5"]
+
+
+def test_the_first_and_the_last_message_of_a_thread_can_be_dropped(engine: Engine) -> None:
+    engine.add_messages([said(1, "The winch squeaks."), said(2, "Grease it.", reply_to="m1"), said(9, "Lunch?")])
+    assert engine.drop_messages("m1") == 1
+    assert engine.read("yard/m1").title == "#yard: Grease it."
+    assert engine.drop_messages("m2", "m9") == 2
+    assert list(engine.list()) == []
+
+
+def test_of_messages_that_are_not_all_there_none_is_dropped(engine: Engine) -> None:
+    engine.add_messages([said(1, "The winch squeaks.")])
+    with pytest.raises(NotFound, match="no message 'm7'"):
+        engine.drop_messages("m1", "m7")
+    assert [record.uri for record in engine.list()] == ["yard/m1"]
+
+
+def test_dropping_a_message_embeds_only_what_said_it() -> None:
+    counting = Counted()
+    with Engine.open(":memory:", embedder=counting, settings=Settings(threads=ThreadConfig(untangle=False))) as engine:
+        talk = [said(n, f"Message number {n} of the thread.", reply_to="m0" if n else None) for n in range(40)]
+        engine.add_messages(talk)
+        counting.texts = 0
+        engine.drop_messages("m20")
+        assert 0 < counting.texts <= 8
+
+
+# -- an export that is added again
+
+
+def test_what_was_said_since_an_export_stays_when_a_newer_one_is_still_too_old_for_it(
+    engine: Engine, tmp_path: Path
+) -> None:
+    place = tmp_path / "yard.jsonl"
+    export(place, said(1, "The winch squeaks."), said(2, "Grease it.", reply_to="m1"))
+    engine.add(place)
+    engine.add_messages([said(30, "Greased, and it still does.", reply_to="m1")])
+    assert engine.add(place).skipped == 1
+    export(place, said(1, "The winch squeaks."), said(2, "Oil it.", reply_to="m1"), said(20, "Twice.", reply_to="m1"))
+    assert engine.add(place).changed == ("yard/m1",)
+    thread = engine.read("yard/m1")
+    assert [section.id for section in thread.sections] == ["m1", "m2", "m20", "m30"]
+    assert "Oil it." in thread.text
+    assert "still does" in engine.search("still does", k=1)[0].chunk.text
+    export(place, said(1, "The winch squeaks."), said(40, "New bearing.", reply_to="m1"))
+    engine.add(place)  # it is newer than all that was said, so what it does not hold was deleted
+    assert [section.id for section in engine.read("yard/m1").sections] == ["m1", "m40"]
+
+
+def test_the_last_message_of_an_export_can_be_deleted(engine: Engine, tmp_path: Path) -> None:
+    place = tmp_path / "yard.jsonl"
+    export(place, said(1, "The winch squeaks."), said(2, "Grease it.", reply_to="m1"))
+    engine.add(place)
+    export(place, said(1, "The winch squeaks."))
+    engine.add(place)
+    assert [section.id for section in engine.read("yard/m1").sections] == ["m1"]
+
+
+def test_a_message_that_an_export_has_in_another_thread_moves_there(engine: Engine, tmp_path: Path) -> None:
+    engine.add_messages([said(1, "The winch squeaks."), said(2, "It is the bearing."), said(3, "Sure?", reply_to="m2")])
+    place = tmp_path / "yard.jsonl"
+    export(place, said(1, "The winch squeaks."), said(2, "It is the bearing.", reply_to="m1"), said(3, "Sure?"))
+    report = engine.add(place)
+    assert report.failed == ()
+    found = {record.uri: [section.id for section in engine.read(record.id).sections] for record in engine.list()}
+    assert found == {"yard/m1": ["m1", "m2"], "yard/m3": ["m3"]}
+    assert [hit.chunk.doc_id for hit in engine.search("bearing", strategy="lexical")] == [engine.read("yard/m1").id]
+
+
+def export(place: Path, *messages: Message) -> None:
+    rows = [
+        {"id": m.id, "text": m.text, "author": m.author, "at": m.at and m.at.isoformat(), "channel": m.channel}
+        | ({"reply_to": m.reply_to} if m.reply_to else {})
+        for m in messages
+    ]
+    place.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+class Counted(Hashed):
+    """The hashed embedder, which counts texts."""
+
+    texts = 0
+
+    def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
+        self.texts += len(texts)
+        return super().embed(texts, role=role)

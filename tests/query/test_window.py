@@ -52,7 +52,7 @@ class Chat:
             return documents[id_]
 
         channels = {thread.channel for thread in self.threads}
-        sources = Sources(search, read, lambda _: {}, channels.__contains__, 0.1)
+        sources = Sources(search, read, lambda _: {}, channels.__contains__, lambda: sorted(channels), 0.1)
         asked = Asked("ops", prompt, tokens, related, NOW)
         return context_window(asked, sources, settings=Settings(scoring=config), count=estimate_tokens)
 

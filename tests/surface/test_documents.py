@@ -1,5 +1,6 @@
 """add, drop, list, read, status and config show, through the command line, on the real engine."""
 
+import json
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -164,6 +165,18 @@ def test_drop(fresh: "Clew") -> None:
     assert [line.split("\t")[4] for line in fresh("list").out.splitlines()] == ["pages/oncall.md", "pages/tide.py"]
     assert fresh("drop", "pages/oncall.md", "--json").json == {"dropped": 1}
     assert fresh("drop", "pages/oncall.md").code == 3
+
+
+def test_drop_single_messages(fresh: "Clew") -> None:
+    rows = [{"id": f"m{n}", "text": f"Note {n}", "channel": "ops", "at": f"2026-01-0{n}T09:00:00Z"} for n in (1, 2)]
+    rows[1]["reply_to"] = "m1"
+    Path("ops.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    fresh("add", "ops.jsonl")
+    assert fresh("drop", "--messages", "m2").out == "1 dropped\n"
+    assert fresh("read", "ops/m1").out.strip() == "Note 1"
+    missing = fresh("drop", "--messages", "m2")
+    assert missing.code == 3
+    assert "no message 'm2'" in missing.err
 
 
 def test_status(clew: "Clew") -> None:

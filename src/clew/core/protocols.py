@@ -141,8 +141,20 @@ class Store(Protocol):
     DriverFailed; it never looks like nothing found.
     """
 
-    def put(self, document: Document, chunks: Sequence[Chunk], vectors: Matrix, terms: Sequence[Terms]) -> None:
-        """Replaces a document and all its chunks, whole or not at all."""
+    def put(
+        self,
+        document: Document,
+        chunks: Sequence[Chunk],
+        vectors: Matrix,
+        terms: Sequence[Terms],
+        *,
+        instead_of: str | None = None,
+    ) -> None:
+        """Replaces a document and all its chunks, whole or not at all.
+
+        `instead_of` is the text that is to be replaced: Outgrown where another stands there, since somebody has changed
+        it after it was read.
+        """
 
     def append(
         self,
@@ -155,7 +167,7 @@ class Store(Protocol):
     ) -> None:
         """Extends a document at its end, whole or not at all, at a cost that does not grow with the document.
 
-        Outgrown where the sections begin elsewhere: somebody has added to it since it was read.
+        Outgrown where the sections do not stand in what is added: somebody has changed it since it was read.
         """
 
     def summarise(self, doc_id: str, summary: str, vector: Vector) -> None:
@@ -205,6 +217,9 @@ class Store(Protocol):
 
     def latest(self, channel: str, k: int) -> list[Chunk]:
         """The k chunks of a channel that were added last, the last one at the end, at a cost that does not grow."""
+
+    def channels(self) -> list[str]:
+        """The channels that have chunks, by name, at a cost that grows with their number alone."""
 
     def vectors(self, chunk_ids: Sequence[str]) -> dict[str, Vector]:
         """The vectors of those of the chunks that are there."""

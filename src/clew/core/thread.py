@@ -65,6 +65,11 @@ def written(messages: Sequence[Message], *, at: int, known: dict[str, int]) -> t
     return "".join(texts), tuple(sections)
 
 
+def first_chunk(message_id: str) -> str:
+    """The id of the chunk that a message begins with."""
+    return f"{message_id}_chunk_0"
+
+
 def is_thread(document: Document) -> bool:
     """Whether a document is a conversation whose sections are messages, not one that a program wrote as plain text."""
     return document.kind == KIND and bool(document.sections) and all(section.id for section in document.sections)

@@ -155,6 +155,7 @@ class Conversing(Explaining):
             self._store.document,
             cosines,
             lambda name: bool(self._store.latest(name, 1)),
+            self._store.channels,
             self._embedder.min_similarity,
         )
 

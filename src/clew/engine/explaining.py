@@ -7,6 +7,7 @@ from pathlib import Path
 from clew.core.cite import Checked, Citation
 from clew.core.errors import ClewError, NotFound, SourceError
 from clew.core.settings import Settings
+from clew.core.thread import first_chunk
 from clew.core.trace import record
 from clew.core.types import EVERYTHING, Chunk, Document, Explanation, Filter, Hit, Message
 from clew.core.why import WhyNot
@@ -98,7 +99,7 @@ class Explaining(Reading):
         try:
             doc_id = self._resolve(name)
         except NotFound:
-            found = self._store.named([name, f"{name}_chunk_0"])
+            found = self._store.named([name, first_chunk(name)])
             if not found:
                 raise
             chunk = next(iter(found.values()))

@@ -59,5 +59,14 @@ class Writing(Held):
         """How many documents were removed, each named by its id or address."""
         return self._store.drop([self._resolve(each) for each in documents])
 
+    def drop_messages(self, *ids: str, settings: Settings | None = None) -> int:
+        """How many messages were removed, each named by its id; none is, and it is NotFound, if one is not there.
+
+        What answered a removed message then answers what that answered. The few that were embedded with it are embedded
+        again; a thread of which nothing is left is dropped.
+        """
+        with self._talking:
+            return write.drop_messages(self._desk(settings), ids)
+
     def _desk(self, settings: Settings | None) -> Desk:
         return Desk(self._store, self._embedder, self._llm, settings or self._settings, self._root)

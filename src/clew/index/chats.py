@@ -12,7 +12,7 @@ from clew.core.types import Document
 from clew.index.read.chat import Export
 from clew.index.read.files import CHATS
 from clew.index.take import Source
-from clew.index.thread import threads
+from clew.index.thread import last_said, threads
 
 log = logging.getLogger("clew")
 
@@ -28,9 +28,11 @@ def thread_sources(
     """The threads of an export, a channel at a time; what was left out of it is noted in the end."""
     try:
         for channel, messages in export.channels():
-            for thread in threads(channel, list(messages), config=config):
+            all_of_it = list(messages)
+            until = last_said(all_of_it)
+            for thread in threads(channel, all_of_it, config=config):
                 document = thread.document()
-                yield Source(document.id, document.uri, partial(_given, document))
+                yield Source(document.id, document.uri, partial(_given, document), until=until)
     except SourceError as error:
         yield error
     said = "; ".join(f"{count:,} {what}" for what, count in sorted(export.notes.items()))

@@ -16,10 +16,10 @@ from clew.core.protocols import Embedder, Store
 from clew.core.report import Failure, Report
 from clew.core.settings import Settings, ThreadConfig
 from clew.core.text import terms
-from clew.core.thread import Thread, message_text, messages_in, title_of, written
+from clew.core.thread import Thread, first_chunk, message_text, messages_in, written
 from clew.core.types import Chunk, Document, Filter, Message, Vector
 from clew.index.chunk.messages import chunks_of
-from clew.index.thread import as_sent, check_channels, linked
+from clew.index.thread import as_sent, check_channels, linked, rewritten
 
 RECENT = 100  # chunks of a channel among which an answered message is looked for
 BATCH = 100  # texts that are embedded together
@@ -43,9 +43,9 @@ def add_messages(messages: Iterable[Message], *, store: Store, embedder: Embedde
     check_channels(everything)
     latest = {(message.channel, message.id): message for message in everything}  # of two versions the last
     given = [message for message in latest.values() if message.text.strip()]
-    stored = store.named([_first(message.id) for message in given])
+    stored = store.named([first_chunk(message.id) for message in given])
     given, taken = _told_apart(given, stored)
-    added = [message for message in given if _first(message.id) not in stored]
+    added = [message for message in given if first_chunk(message.id) not in stored]
     changed = [message for message in given if _is_edited(message, stored, store)]
     writer = _Writer(store, embedder, settings)
     growths = _grown(added, changed, stored, store, settings.threads)
@@ -104,7 +104,7 @@ def _grown(
         return growth
 
     for message in changed:
-        growth = homes.get(message.id) or home(stored[_first(message.id)].doc_id)
+        growth = homes.get(message.id) or home(stored[first_chunk(message.id)].doc_id)
         growth.edited[message.id] = message
     for channel in dict.fromkeys(message.channel for message in added):
         new = as_sent(message for message in added if message.channel == channel)
@@ -124,13 +124,13 @@ def _grown(
 
 def _recent(channel: str, new: Sequence[Message], store: Store) -> list[tuple[Message, str]]:
     """The last messages of a channel and those that are answered by name, each with its document."""
-    answers = [_first(message.reply_to) for message in new if message.reply_to]
+    answers = [first_chunk(message.reply_to) for message in new if message.reply_to]
     named = store.named(answers) if answers else {}
     chunks = {chunk.id: chunk for chunk in (*named.values(), *store.latest(channel, RECENT))}
     return [
         (message, chunk.doc_id)
         for chunk in chunks.values()
-        if (message := _message(chunk)).channel == channel and chunk.id == _first(message.id)
+        if (message := _message(chunk)).channel == channel and chunk.id == first_chunk(message.id)
     ]
 
 
@@ -173,7 +173,7 @@ class _Writer:
             except Outgrown as error:
                 changed = error
                 self._reread(growth)
-                if not growth.messages:
+                if not growth.messages and not growth.edited:
                     return 0
                 more, failed = self.embedded([growth], known=known)
                 if failed:
@@ -182,11 +182,12 @@ class _Writer:
         raise changed
 
     def _reread(self, growth: _Growth) -> None:
-        """Brings a thread up to date; what another has added of it is no longer new."""
+        """Brings a thread up to date; what another has added of it is no longer new, nor edited what is gone."""
         assert growth.document is not None
         growth.document = self.store.document(growth.document.id)
         there = {section.id for section in growth.document.sections}
         growth.messages = [message for message in growth.messages if message.id not in there]
+        growth.edited = {name: message for name, message in growth.edited.items() if name in there}
 
     def _written(self, growth: _Growth, vectors: Mapping[str, Vector]) -> int:
         """How many chunks were written: the thread is put if it is new or was edited, else it grows at its end."""
@@ -198,7 +199,7 @@ class _Writer:
         words = [terms(chunk.embed_text, language=self.settings.ingestion.language) for chunk in chunks]
         old = growth.document
         if old is None or growth.edited:
-            self.store.put(document, chunks, matrix, words)
+            self.store.put(document, chunks, matrix, words, instead_of=old.text if old else None)
         else:
             record = next(self.store.documents(Filter(documents=frozenset({document.id}))))
             later = [replace(chunk, index=record.chunks + chunk.index) for chunk in chunks]
@@ -218,14 +219,11 @@ class _Writer:
             first = growth.messages[0]
             document = Thread(first.id, growth.channel, tuple(growth.messages)).document()
             return document, range(len(document.sections))
-        messages = [_edited(message, growth) for message in messages_in(old)] if growth.edited else []
-        text, sections = written(messages, at=0, known={}) if growth.edited else (old.text, old.sections)
-        known = {section.id: place for place, section in enumerate(sections)}
-        more, new = written(growth.messages, at=len(text), known=known)
-        grown = replace(old, text=text + more, sections=(*sections, *new), hash="")
-        if messages and old.title == title_of(growth.channel, message_text(old, old.sections[0])):
-            grown = replace(grown, title=title_of(growth.channel, messages[0].text))
-        return grown, range(0 if growth.edited else len(sections), len(grown.sections))
+        now = rewritten(old, [_edited(message, growth) for message in messages_in(old)]) if growth.edited else old
+        known = {section.id: place for place, section in enumerate(now.sections)}
+        more, new = written(growth.messages, at=len(now.text), known=known)
+        grown = replace(now, text=now.text + more, sections=(*now.sections, *new), hash="")
+        return grown, range(0 if growth.edited else len(now.sections), len(grown.sections))
 
     def _chunks(self, document: Document, positions: Sequence[int]) -> list[Chunk]:
         ingestion, threads = self.settings.ingestion, self.settings.threads
@@ -235,10 +233,6 @@ class _Writer:
 def _edited(message: Message, growth: _Growth) -> Message:
     """A message of a thread as it is now: an edit changes what it says, not what it answers."""
     return replace(growth.edited.get(message.id, message), reply_to=message.reply_to)
-
-
-def _first(message_id: str) -> str:
-    return f"{message_id}_chunk_0"
 
 
 def _message(chunk: Chunk) -> Message:
@@ -256,7 +250,7 @@ def _message(chunk: Chunk) -> Message:
 
 def _is_edited(message: Message, stored: Mapping[str, Chunk], store: Store) -> bool:
     """Whether a message is stored with another text."""
-    chunk = stored.get(_first(message.id))
+    chunk = stored.get(first_chunk(message.id))
     if chunk is None:
         return False
     if chunk.meta.get("total_chunks", 1) == 1:

@@ -5,24 +5,26 @@ model never waits and memory does not grow with the corpus. Each document is put
 what was put stays, and the next run goes on from there.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from time import monotonic
 
 import numpy as np
 
 from clew.core.cost import CostLimit
-from clew.core.errors import DriverFailed, SourceError
+from clew.core.errors import DriverFailed, Outgrown, SourceError
 from clew.core.parallel import ahead
 from clew.core.protocols import Embedder, Store
 from clew.core.report import Failure, Progress, Report, Watcher
 from clew.core.text import terms
 from clew.core.thread import is_thread
-from clew.core.types import Matrix, Vector
+from clew.core.types import Chunk, Matrix, Vector
 from clew.index.take import Recipe, Source, Taken, Unchanged, taken
+from clew.index.thread import without
 
 AHEAD = 8  # documents that are read before the embedder asks for them: few, since one may be large
 BATCH = 64  # chunks that are embedded together: enough to sort by length, few enough to show progress
+TRIES = 20  # how often a thread is read again that others write to at the same time
 PATIENCE = 3  # documents in a row that may fail in a driver before the work is given up
 
 
@@ -112,7 +114,9 @@ def add(
 def _store_waiting(store: Store, recipe: Recipe, work: _Work) -> None:
     """Embeds what waits in one call and puts each document; where the call fails, each document tries alone."""
     waiting, work.waiting = work.waiting, []
-    known = store.vectors(_unchanged([each for each in waiting if each.record], store))
+    talk = [chunk.id for each in waiting if is_thread(each.document) for chunk in each.chunks]
+    stored = store.named(talk) if talk else {}
+    known = store.vectors(_unchanged(waiting, stored))
     try:
         made = _embedded(waiting, known, recipe.embedder)
     except CountMismatch:
@@ -121,6 +125,8 @@ def _store_waiting(store: Store, recipe: Recipe, work: _Work) -> None:
         made = None
     for each in waiting:
         try:
+            for doc_id, names in _elsewhere(each, stored).items():
+                take_out(doc_id, names, store=store, recipe=recipe)
             _put(each, _embedded([each], known, recipe.embedder) if made is None else made, store, recipe)
         except DriverFailed as error:
             work.failed.append(Failure(each.name, str(error)))
@@ -137,11 +143,40 @@ def _store_waiting(store: Store, recipe: Recipe, work: _Work) -> None:
         work.tell()
 
 
-def _unchanged(again: Sequence[Taken], store: Store) -> list[str]:
+def take_out(doc_id: str, messages: Set[str], *, store: Store, recipe: Recipe) -> int:
+    """How many messages were taken out of a thread; what is left of it stays, and is embedded where it said them."""
+    for _ in range(TRIES):
+        document = store.document(doc_id)
+        left = without(document, messages)
+        if left is None:
+            store.drop([doc_id])
+            return len(document.sections)
+        rest = Taken(left, recipe.chunker(left), left.summary, None)
+        stored = store.named([chunk.id for chunk in rest.chunks])
+        made = _embedded([rest], store.vectors(_unchanged([rest], stored)), recipe.embedder)
+        try:
+            _put(rest, made, store, recipe, instead_of=document.text)
+        except Outgrown as error:
+            changed = error
+            continue
+        return len(document.sections) - len(left.sections)
+    raise changed
+
+
+def _elsewhere(each: Taken, stored: Mapping[str, Chunk]) -> dict[str, set[str]]:
+    """The messages of a thread that stand in others of its channel, by the others' ids."""
+    homes: dict[str, set[str]] = {}
+    for chunk in each.chunks if is_thread(each.document) else ():
+        old = stored.get(chunk.id)
+        if old and old.doc_id != chunk.doc_id and old.meta.get("channel") == chunk.meta.get("channel"):
+            homes.setdefault(old.doc_id, set()).add(str(chunk.meta["message"]))
+    return homes
+
+
+def _unchanged(again: Sequence[Taken], stored: Mapping[str, Chunk]) -> list[str]:
     """The chunks that are embedded as they were; a page's chunk is named by what is embedded, a message by itself."""
     talk = [chunk for each in again if is_thread(each.document) for chunk in each.chunks]
-    stored = store.named([chunk.id for chunk in talk]) if talk else {}
-    pages = [chunk.id for each in again if not is_thread(each.document) for chunk in each.chunks]
+    pages = [chunk.id for each in again if each.record and not is_thread(each.document) for chunk in each.chunks]
     return pages + [c.id for c in talk if c.id in stored and stored[c.id].embed_text == c.embed_text]
 
 
@@ -159,11 +194,14 @@ def _embedded(waiting: Sequence[Taken], known: Mapping[str, Vector], embedder: E
     return {**known, **dict(zip(texts, vectors, strict=True))}
 
 
-def _put(each: Taken, vectors: Mapping[str, Vector], store: Store, recipe: Recipe) -> None:
+def _put(
+    each: Taken, vectors: Mapping[str, Vector], store: Store, recipe: Recipe, *, instead_of: str | None = None
+) -> None:
     chunks = each.chunks
     empty: Matrix = np.empty((0, recipe.embedder.dim), np.float32)
     words = [terms(chunk.embed_text, language=recipe.language) for chunk in chunks]
-    store.put(each.document, chunks, np.stack([vectors[chunk.id] for chunk in chunks]) if chunks else empty, words)
+    matrix = np.stack([vectors[chunk.id] for chunk in chunks]) if chunks else empty
+    store.put(each.document, chunks, matrix, words, instead_of=instead_of)
     if each.summary and chunks:  # a document of one chunk is what its summary says: one vector serves both
         vector = vectors[each.summary] if len(chunks) > 1 else vectors[chunks[0].id]
         store.summarise(each.document.id, each.summary, vector)

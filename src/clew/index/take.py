@@ -6,6 +6,7 @@ the embedder in a thread of its own.
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import islice
 
 from clew.core.errors import ClewError, DriverMissing, SourceError
@@ -14,6 +15,7 @@ from clew.core.protocols import Chunker, Embedder, Enricher, Store
 from clew.core.report import Failure
 from clew.core.thread import KIND, is_thread
 from clew.core.types import Chunk, Document, DocumentRecord, Filter
+from clew.index.thread import kept_on
 
 LOOK_UP = 64  # sources whose records are fetched together
 
@@ -26,6 +28,7 @@ class Source:
     uri: str
     read: Callable[[], Document]
     stamp: str = ""  # of a file: its time and size; equal stamps are not read again
+    until: datetime | None = None  # of a thread: the last message of its channel that the export holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +84,10 @@ def taken(sources: Iterable[Source | SourceError], *, store: Store, recipe: Reci
                 yield Failure(source.uri, f"another with its id {source.id!r} was given before it")
             else:
                 seen.add(hash(source.id))
-                yield _take(source, records.get(source.id), recipe)
+                yield _take(source, records.get(source.id), store, recipe)
 
 
-def _take(source: Source, record: DocumentRecord | None, recipe: Recipe) -> Outcome:
+def _take(source: Source, record: DocumentRecord | None, store: Store, recipe: Recipe) -> Outcome:
     stamp = f"{source.stamp} {recipe.key}" if source.stamp else ""
     whole = record is not None and (bool(record.summary) or recipe.summarise is None or record.kind == KIND)
     if record is not None and whole and stamp and record.stamp == stamp:
@@ -94,6 +97,8 @@ def _take(source: Source, record: DocumentRecord | None, recipe: Recipe) -> Outc
         hash_ = digest(recipe.key, fingerprint(document))
         if record is not None and whole and record.hash == hash_:
             return Unchanged(source.uri, record.id, stamp if stamp != record.stamp else "")
+        if record is not None and source.until is not None:
+            document = _with_what_followed(document, record, source.until, store, recipe)
         chunks = recipe.chunker(document)
     except SourceError as error:
         return Failure(source.uri, error.reason)
@@ -108,6 +113,16 @@ def _take(source: Source, record: DocumentRecord | None, recipe: Recipe) -> Outc
         chunks = recipe.enrich(document, chunks)
     summary = document.summary or (recipe.summarise(document) if recipe.summarise is not None and page else "")
     return Taken(replace(document, hash=hash_, stamp=stamp), chunks, summary, record)
+
+
+def _with_what_followed(
+    document: Document, record: DocumentRecord, until: datetime, store: Store, recipe: Recipe
+) -> Document:
+    """A thread of an export with the messages that were added one by one since and that the export is too old for."""
+    stored = store.document(record.id)
+    if not is_thread(stored) or record.hash == digest(recipe.key, fingerprint(stored)):
+        return document
+    return kept_on(document, stored, until=until)
 
 
 def fingerprint(document: Document) -> str:

@@ -5,14 +5,14 @@ thread of the first message.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from clew.core.errors import SettingsError
 from clew.core.settings import ThreadConfig
-from clew.core.thread import Thread
-from clew.core.types import Message
+from clew.core.thread import Thread, message_text, messages_in, title_of, written
+from clew.core.types import Document, Message
 from clew.index.untangle import untangle
 
 
@@ -51,6 +51,45 @@ def threads(channel: str, messages: Sequence[Message], *, config: ThreadConfig) 
         reply = answered.id if answered else None
         grouped.setdefault(opener, []).append(replace(message, reply_to=reply))
     return [Thread(opener, channel, tuple(group)) for opener, group in grouped.items()]
+
+
+def without(document: Document, ids: Set[str]) -> Document | None:
+    """A thread without some of its messages, None where none is left; what answered one answers what that did."""
+    said = messages_in(document)
+    answers = {message.id: message.reply_to for message in said}
+    left = []
+    for message in said:
+        if message.id not in ids:
+            reply = message.reply_to
+            while reply is not None and reply in ids:
+                reply = answers[reply]
+            left.append(replace(message, reply_to=reply))
+    return rewritten(document, left) if left else None
+
+
+def last_said(messages: Iterable[Message]) -> datetime | None:
+    """The time of the latest message, None where none has a time."""
+    return max((_zoned(message.at) for message in messages if message.at), default=None)
+
+
+def kept_on(document: Document, stored: Document, *, until: datetime) -> Document:
+    """A thread as an export has it, with what was said in it later than all that the export holds."""
+    here = {section.id for section in document.sections}
+    later = [
+        message
+        for message in messages_in(stored)
+        if message.id not in here and message.at is not None and _zoned(message.at) > until
+    ]
+    return rewritten(document, [*messages_in(document), *later]) if later else document
+
+
+def rewritten(document: Document, messages: Sequence[Message]) -> Document:
+    """A thread's document with these messages; a title that said how it begins says it still."""
+    channel = str(document.meta.get("channel", ""))
+    text, sections = written(messages, at=0, known={})
+    opening = message_text(document, document.sections[0])
+    title = title_of(channel, messages[0].text) if document.title == title_of(channel, opening) else document.title
+    return replace(document, text=text, sections=sections, title=title, hash="")
 
 
 def as_sent(messages: Iterable[Message]) -> list[Message]:

@@ -6,12 +6,13 @@ from functools import partial
 from pathlib import Path
 
 from clew.core.cost import Price, Purse, price_of
-from clew.core.errors import SourceError
+from clew.core.errors import NotFound, SourceError
 from clew.core.ids import document_id
 from clew.core.metered import MeteredEmbedder, MeteredLLM
 from clew.core.protocols import LLM, Embedder, Store
 from clew.core.report import Failure, Plan, Report, Watcher
 from clew.core.settings import Settings
+from clew.core.thread import first_chunk
 from clew.core.types import Document, DocumentRecord, Message
 from clew.index import backfill, live, pipeline
 from clew.index.chats import may_be_chat, thread_sources
@@ -73,6 +74,19 @@ def add_messages(desk: Desk, messages: Iterable[Message]) -> Report:
     embedder = MeteredEmbedder(desk.embedder, purse)
     report = live.add_messages(messages, store=desk.store, embedder=embedder, settings=desk.settings)
     return replace(report, cost=purse.spent)
+
+
+def drop_messages(desk: Desk, ids: Sequence[str]) -> int:
+    """How many messages were taken out of their threads."""
+    stored = desk.store.named([first_chunk(name) for name in ids])
+    homes: dict[str, set[str]] = {}
+    for name in ids:
+        chunk = stored.get(first_chunk(name))
+        if chunk is None:
+            raise NotFound(f"there is no message {name!r} in this collection; a hit names its message in its meta")
+        homes.setdefault(chunk.doc_id, set()).add(name)
+    made = recipe(desk.settings, embedder=desk.embedder, llm=None, store=desk.store, complain=lambda _: None)
+    return sum(pipeline.take_out(doc_id, names, store=desk.store, recipe=made) for doc_id, names in homes.items())
 
 
 def add(desk: Desk, sources: Sources, *, total: int | None, max_cost: float | None, watch: Watcher | None) -> Report:

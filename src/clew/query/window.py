@@ -8,8 +8,9 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from difflib import get_close_matches
 
-from clew.core.settings import Settings
+from clew.core.settings import ScoringConfig, Settings
 from clew.core.thread import KIND
 from clew.core.trace import step
 from clew.core.types import Filter, Hit, Message
@@ -38,12 +39,13 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What a window is made from: a search within a filter, a document by id, cosines, whether a channel is there."""
+    """What a window is made from: a search within a filter, a document by id, cosines, and the channels there are."""
 
     search: Search
     read: Read
     cosines: Cosines
     exists: Callable[[str], bool]
+    channels: Callable[[], Sequence[str]]
     floor: float  # the embedder's own
 
 
@@ -67,7 +69,7 @@ def context_window(asked: Asked, sources: Sources, *, settings: Settings, count:
         )
         trace.gave(found.messages)
     with step("select") as trace:
-        shown = _Selection(found, asked.max_tokens, count, share=config.chain_share, authors=config.authors)
+        shown = _Selection(found, asked.max_tokens, count, config)
         shown.take_hits()
         shown.grow()
         threads = shown.threads()
@@ -97,9 +99,9 @@ def related_channels(asked: Asked, hits: Sequence[Hit], sources: Sources, *, mos
         if len(chosen) < most and name != asked.channel and sources.exists(name):
             chosen.append(name)
     if len(chosen) < most:
-        everywhere = sources.search(_within(()))
-        near = dict.fromkeys(str(hit.chunk.meta.get("channel", "")) for hit in everywhere)
-        chosen += [name for name in near if name and name != asked.channel and name not in chosen]
+        others = set(sources.channels()) - {asked.channel, *chosen}
+        found = sources.search(_within(others)) if others else []
+        chosen += dict.fromkeys(str(hit.chunk.meta["channel"]) for hit in found)
     return chosen[:most]
 
 
@@ -116,31 +118,34 @@ def _line(message: Message, authors: bool) -> str:
 class _Selection:
     """What has been taken so far, thread by thread, and the tokens that are left."""
 
-    def __init__(self, found: Similar, tokens: int, count: Count, *, share: float, authors: bool) -> None:
+    def __init__(self, found: Similar, tokens: int, count: Count, config: ScoringConfig) -> None:
         self._found = found
         self._hits = {each.id: each for each in found.messages}
         self._taken: dict[str, set[int]] = {}
         self._budget = tokens
-        self._room = int(share * tokens)  # of a chain that is never cut
+        self._least = config.chain_messages
+        self._room = int(config.chain_share * tokens)  # of a chain that is never cut
         self._left = tokens
         self._exact = True  # whether what is left was counted on the whole text, not on its parts
         self._count = count
-        self._authors = authors
+        self._authors = config.authors
         self._joint = max(count(REPLY), count(APART))
         self._costs: dict[str, int] = {}
 
     def take_hits(self) -> None:
         """Takes the hits in their order, each with the chain before it; one that does not fit is passed over.
 
-        A chain that alone is larger than its share of the budget brings its nearest messages, and one at least. What
-        was kept only for its thread comes only where the thread does.
+        A chain that alone is larger than its share of the budget brings its nearest messages, a few at least, and where
+        not even these fit, the message that is answered. What was kept only for its thread comes only where that does.
         """
         for hit in self._found.messages:
             if hit.id not in self._found.near and hit.thread not in self._taken:
                 continue
             talk = self._found.talks[hit.thread]
             place = talk.places[hit.id]
-            self._take(talk, self._with_chain(talk, place))
+            near = self._with_chain(talk, place)
+            if not self._take(talk, near):
+                self._take(talk, near[:2])
 
     def grow(self) -> None:
         """Makes the threads of the hits whole, the best first; of one that does not fit, what is near its hits."""
@@ -213,7 +218,7 @@ class _Selection:
         near = [place]
         for each, cost in zip(chain, costs, strict=True):
             room -= cost
-            if len(near) > 1 and room < 0:
+            if len(near) > self._least and room < 0:
                 break
             near.append(each)
         return near
@@ -239,5 +244,7 @@ def _why_nothing(asked: Asked, sources: Sources, dropped: Sequence[LeftOut]) -> 
     if dropped:
         return "no message is similar enough"
     if not sources.exists(asked.channel):
-        return f"there is no message in the channel {asked.channel!r}"
+        near = get_close_matches(asked.channel, sources.channels(), n=3, cutoff=0.5) or sources.channels()[:3]
+        hint = f"did you mean {', '.join(near)}?" if near else "there is no message in any yet"
+        return f"there is no message in the channel {asked.channel!r}; {hint}"
     return "no message matches"

@@ -86,12 +86,12 @@ def backfill(ctx: typer.Context, *, max_cost: o.MaxCost = None, as_json: o.Json 
         raise typer.Exit(PARTLY)
 
 
-def drop(ctx: typer.Context, *, documents: o.Names, as_json: o.Json = False) -> None:
-    """Remove documents from the collection."""
+def drop(ctx: typer.Context, *, documents: o.Names, messages: o.Messages = False, as_json: o.Json = False) -> None:
+    """Remove documents from the collection, or single messages."""
     from clew.surface import render
 
     with opened(ctx) as engine:
-        dropped = engine.drop(*documents)
+        dropped = engine.drop_messages(*documents) if messages else engine.drop(*documents)
     if as_json:
         render.put_json({"dropped": dropped})
     else:

@@ -18,6 +18,7 @@ _FILTERS = "Filters"
 Question = Annotated[str, typer.Argument(metavar="QUERY", help="What to look for, in words.")]
 Name = Annotated[str, typer.Argument(metavar="DOCUMENT", help="A document's id or its uri.")]
 Names = Annotated[list[str], typer.Argument(metavar="DOCUMENT...", help="Documents, each by its id or its uri.")]
+Messages = Annotated[bool, typer.Option("--messages", help="They are ids of messages, which leave their threads.")]
 Sources = Annotated[list[str], typer.Argument(metavar="PATH...", help="Files, folders or exports to read.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON with keys that stay.")]
 

@@ -27,19 +27,30 @@ def rows(vectors: Matrix, chunks: Sequence[Chunk], terms: Sequence[Terms | Packe
     return _sound(matrix, dim, "nothing was stored")
 
 
-def at_end(doc_id: str, sections: Sequence[Section], chars: int) -> None:
-    """Refuses sections that begin before a document of so many characters ends."""
-    if sections and sections[0].start < chars:
+def at_end(doc_id: str, sections: Sequence[Section], chars: int, text: str) -> None:
+    """Refuses sections that do not stand in the text that follows a document of so many characters."""
+    if sections and not chars <= sections[0].start <= sections[-1].end <= chars + len(text):
         raise Outgrown(
-            f"the document {doc_id!r} ends at {chars} and not at {sections[0].start}: it grew since it was read; "
+            f"the document {doc_id!r} ends at {chars} and not at {sections[0].start}: it changed since it was read; "
             "read it again and add to that; nothing was stored"
+        )
+
+
+def same(doc_id: str, read: str, kept: str) -> None:
+    """Refuses to replace a text that is not the one that was read."""
+    if read != kept:
+        raise Outgrown(
+            f"the document {doc_id!r} changed since it was read; read it again and change that; nothing was stored"
         )
 
 
 def row(vector: Vector, dim: int) -> Vector:
     """The vector, if it is a sound one."""
-    flat: Vector = _sound(np.ascontiguousarray(vector, np.float32)[None], dim, "nothing was searched")[0]
-    return flat
+    flat: Vector = np.ascontiguousarray(vector, np.float32)
+    if flat.shape == (dim,) and abs(float(flat @ flat) - 1.0) <= UNIT:  # most are; the rest is told what is wrong
+        return flat
+    sound: Vector = _sound(flat[None], dim, "nothing was searched")[0]
+    return sound
 
 
 def whole(of: Whole, dim: int) -> Whole:

@@ -47,10 +47,18 @@ class EmbeddedStore:
         self._shown_at = -1
         self._summaries = Summaries(-1, [], [], np.empty((0, truth.dim), np.float32))
 
-    def put(self, document: Document, chunks: Sequence[Chunk], vectors: Matrix, terms: Sequence[Terms]) -> None:
+    def put(
+        self,
+        document: Document,
+        chunks: Sequence[Chunk],
+        vectors: Matrix,
+        terms: Sequence[Terms],
+        *,
+        instead_of: str | None = None,
+    ) -> None:
         """Replaces a document and all its chunks, whole or not at all."""
         matrix = checks.rows(vectors, chunks, terms, self._truth.dim)
-        self._truth.put(document, chunks, matrix, terms)
+        self._truth.put(document, chunks, matrix, terms, instead_of)
 
     def append(
         self,
@@ -126,6 +134,10 @@ class EmbeddedStore:
     def latest(self, channel: str, k: int) -> list[Chunk]:
         """The k chunks of a channel that were added last, the last one at the end."""
         return self._truth.latest(channel, k)
+
+    def channels(self) -> list[str]:
+        """The channels that have chunks, by name."""
+        return self._truth.channels()
 
     def vectors(self, chunk_ids: Sequence[str]) -> dict[str, Vector]:
         """The vectors of those of the chunks that are there."""

@@ -32,10 +32,19 @@ class Summaries:
 class Truth(Database):
     """An open database with what a store keeps in it. Vectors are expected to be checked."""
 
-    def put(self, document: Document, chunks: Sequence[Chunk], vectors: Matrix, terms: Sequence[Terms]) -> None:
+    def put(
+        self,
+        document: Document,
+        chunks: Sequence[Chunk],
+        vectors: Matrix,
+        terms: Sequence[Terms],
+        instead_of: str | None,
+    ) -> None:
         """Replaces a document and all its chunks."""
         made = write.entries(document, chunks, vectors, terms)
         with self._change() as db:
+            if instead_of is not None:
+                checks.same(document.id, instead_of, write.text_of(db, document.id))
             write.put(db, document, made)
 
     def append(
@@ -53,7 +62,7 @@ class Truth(Database):
             if not found:
                 raise write.missing(doc_id)
             kind, meta, chars = found
-            checks.at_end(doc_id, sections, chars)
+            checks.at_end(doc_id, sections, chars, text)
             document = Document(doc_id, text, kind=kind, meta=json.loads(meta))
             write.append(db, document, sections, write.entries(document, chunks, vectors, terms))
 
@@ -154,6 +163,17 @@ class Truth(Database):
                 (channel, k),
             ).fetchall()
         return [codec.chunk(columns) for columns in reversed(read)]
+
+    def channels(self) -> list[str]:
+        """The channels that have chunks, by name: each looked up in the index after the one before it."""
+        first = f"SELECT min({schema.CHANNEL}) AS name FROM chunks c WHERE {schema.CHANNEL} IS NOT NULL"
+        after = f"(SELECT min({schema.CHANNEL}) FROM chunks c WHERE {schema.CHANNEL} > n.name)"
+        with self._read() as db:
+            read = db.execute(
+                f"WITH RECURSIVE names AS ({first} UNION ALL SELECT {after} FROM names n WHERE n.name IS NOT NULL)"
+                " SELECT name FROM names WHERE name IS NOT NULL"
+            ).fetchall()
+        return [name for (name,) in read]
 
     def shown(self, rows: Sequence[int]) -> dict[int, Chunk]:
         """The chunks in these rows, but for those that are gone."""

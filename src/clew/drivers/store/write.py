@@ -66,6 +66,14 @@ def put(db: sqlite3.Connection, document: Document, made: Sequence[Entry]) -> No
     _settle(db, int(new), fresh, len(removed), length)
 
 
+def text_of(db: sqlite3.Connection, doc_id: str) -> str:
+    """The text of a document as it is kept; none where there is no document."""
+    read = db.execute(
+        "SELECT p.text FROM pieces p JOIN documents d ON d.row = p.doc WHERE d.id = ? ORDER BY p.n", (doc_id,)
+    )
+    return "".join(text for (text,) in read)
+
+
 def append(db: sqlite3.Connection, document: Document, sections: Sequence[Section], made: Sequence[Entry]) -> None:
     """Extends a document by the text of `document` and by chunks."""
     found = db.execute("SELECT row, pieces FROM documents WHERE id = ?", (document.id,)).fetchone()

@@ -78,6 +78,29 @@ def named(connection: Connection, number: int, chunk_ids: Sequence[str]) -> dict
     return {columns[0]: nouns.chunk(columns) for columns in read}
 
 
+def text_of(connection: Connection, number: int, doc_id: str) -> str:
+    """The text of a document as it is kept; none where there is no document."""
+    read = rows(
+        connection,
+        "SELECT p.text FROM pieces p JOIN documents d ON d.row = p.doc"
+        " WHERE d.collection = %s AND d.id = %s ORDER BY p.n",
+        (number, doc_id),
+    )
+    return "".join(text for (text,) in read)
+
+
+def channels(connection: Connection, number: int) -> list[str]:
+    """The channels that have chunks, by name: each looked up in the index after the one before it."""
+    one = "SELECT min(channel) FROM chunks WHERE collection = %s AND channel"
+    read = rows(
+        connection,
+        f"WITH RECURSIVE names(name) AS (({one} IS NOT NULL) UNION ALL SELECT ({one} > n.name) FROM names n"
+        " WHERE n.name IS NOT NULL) SELECT name FROM names WHERE name IS NOT NULL",
+        (number, number),
+    )
+    return [name for (name,) in read]
+
+
 def latest(connection: Connection, number: int, channel: str, k: int) -> list[Chunk]:
     """The k chunks of a channel that were added last, the last one at the end."""
     read = rows(

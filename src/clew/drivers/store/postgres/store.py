@@ -40,10 +40,25 @@ class PostgresStore:
         self._number = self._known.number
         self._pool = Pool(url, collection)
 
-    def put(self, document: Document, chunks: Sequence[Chunk], vectors: Matrix, terms: Sequence[Terms]) -> None:
+    def put(
+        self,
+        document: Document,
+        chunks: Sequence[Chunk],
+        vectors: Matrix,
+        terms: Sequence[Terms],
+        *,
+        instead_of: str | None = None,
+    ) -> None:
         """Replaces a document and all its chunks, whole or not at all."""
         made = entries(document, chunks, checks.rows(vectors, chunks, terms, self._dim), terms)
-        self._pool.change(lambda connection: write.put(connection, self._known, document, made))
+
+        def replaced(connection: Connection) -> None:
+            if instead_of is not None:
+                write.lock(connection, self._number, [document.id])
+                checks.same(document.id, instead_of, read.text_of(connection, self._number, document.id))
+            write.put(connection, self._known, document, made)
+
+        self._pool.change(replaced)
 
     def append(
         self,
@@ -63,7 +78,7 @@ class PostgresStore:
             found = rows(connection, sql, (self._number, doc_id))
             if not found:
                 raise missing(doc_id)
-            checks.at_end(doc_id, sections, found[0][2])
+            checks.at_end(doc_id, sections, found[0][2], text)
             document = Document(doc_id, text, kind=found[0][0], meta=json.loads(found[0][1]))
             write.append(connection, self._known, document, sections, entries(document, chunks, matrix, terms))
 
@@ -165,6 +180,10 @@ class PostgresStore:
     def latest(self, channel: str, k: int) -> list[Chunk]:
         """The k chunks of a channel that were added last, the last one at the end."""
         return self._pool.read(lambda connection: read.latest(connection, self._number, channel, k))
+
+    def channels(self) -> list[str]:
+        """The channels that have chunks, by name."""
+        return self._pool.read(lambda connection: read.channels(connection, self._number))
 
     def vectors(self, chunk_ids: Sequence[str]) -> dict[str, Vector]:
         """The vectors of those of the chunks that are there."""

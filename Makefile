@@ -34,7 +34,7 @@ demo: setup ## Set up and run the main job
 	@sh scripts/demo.sh
 
 test: setup ## Set up and run the tests (ARGS="-k name")
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal $(ARGS)
 
 lint: setup ## Format, style, types and layers
 	$(BIN)/python -m ruff format --check

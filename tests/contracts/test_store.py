@@ -488,6 +488,15 @@ def test_an_append_that_does_not_begin_at_the_end_is_refused(make_store: MakeSto
     same(store, [whole])
 
 
+def test_an_append_to_what_was_made_shorter_is_refused(make_store: MakeStore) -> None:
+    store, whole = make_store(), bundle("log", ["anchor", "bell", "cable"])
+    _, text, sections = halves(whole, 2)
+    put(store, bundle("log", ["an", "be"]))
+    with pytest.raises(Outgrown, match="read it again"):
+        store.append("log", text, sections, whole.chunks[2:], whole.vectors[2:], whole.terms[2:])
+    assert store.document("log").text == "an\nbe"
+
+
 def test_a_replaced_document_forgets_what_was_appended(make_store: MakeStore) -> None:
     store, whole = make_store(), bundle("log", ["anchor", "bell", "cable"])
     first, text, sections = halves(whole, 1)

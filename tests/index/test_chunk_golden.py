@@ -38,9 +38,7 @@ def chunks_of(document: Document) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("name", "reader"), [("handbook.md", markdown), ("notes.txt", plain), ("vault.py.txt", code)], ids=str
-)
+@pytest.mark.parametrize(("name", "reader"), [("handbook.md", markdown), ("notes.txt", plain), ("vault.py.txt", code)])
 def test_the_chunks_are_those_that_were_agreed(name: str, reader: Any) -> None:
     text = (GOLDEN / name).read_text(encoding="utf-8")
     chunks = chunks_of(reader(text, uri=name, name=name.removesuffix(".txt") if reader is code else name))

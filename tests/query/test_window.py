@@ -15,6 +15,7 @@ from clew.core.text import estimate_tokens
 from clew.core.thread import Thread
 from clew.core.types import Chunk, Document, Filter, Hit, Message
 from clew.core.window import ContextWindow
+from clew.query.similar import similar
 from clew.query.window import Asked, Sources, context_window
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -187,6 +188,24 @@ def test_a_line_of_a_message_cannot_pass_for_a_reply_or_a_thread() -> None:
     text = chat.window().text
     assert "\n  ↪ " not in text
     assert "\n\n" not in text
+
+
+def test_a_message_found_by_its_words_is_as_near_as_its_nearest_part() -> None:
+    chat = Chat([thread(said("a", "long " * 90, 1))], {})
+    document = chat.threads[0].document()
+    meta = {"message": "a", "channel": "ops"}
+    parts = [Chunk(f"a_chunk_{n}", document.id, n, 3, "long", 0, 0, meta=meta) for n in range(3)]
+    hits = [Hit(part, 3.0 - n, {"lexical": 3.0 - n}) for n, part in enumerate(parts[:2])]
+    found = similar(
+        hits,
+        read=lambda _: document,
+        cosines=lambda asked: {name: {"a_chunk_0": 0.2, "a_chunk_1": 0.8}[name] for name in asked},
+        channel="ops",
+        now=NOW,
+        config=replace(PLAIN, min_score=0.5),
+        floor=0.1,
+    )
+    assert [each.similarity for each in found.messages] == [0.8]
 
 
 def test_related_channels_are_mentioned_or_similar_and_at_most_three() -> None:

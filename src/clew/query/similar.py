@@ -178,12 +178,14 @@ def _talks(ids: Iterable[str], read: Read) -> dict[str, Talk]:
 
 def _nearness(best: Sequence[Hit], found: Mapping[str, list[Hit]], cosines: Cosines) -> dict[str, float]:
     """The greatest cosine of each message's chunks, by message; asked for only where the search did not tell."""
+    names = [_name(hit) for hit in best]
     told = {
-        _name(hit): [part.scores["semantic"] for part in found[_name(hit)] if "semantic" in part.scores] for hit in best
+        part.chunk.id: part.scores["semantic"] for name in names for part in found[name] if "semantic" in part.scores
     }
-    missing = {_name(hit): hit.chunk.id for hit in best if not told[_name(hit)]}
-    asked = cosines(list(missing.values())) if missing else {}
-    return {name: max(scores) if scores else asked.get(missing[name], 0.0) for name, scores in told.items()}
+    silent = [name for name in names if not any(part.chunk.id in told for part in found[name])]
+    if missing := [part.chunk.id for name in silent for part in found[name]]:
+        told |= cosines(missing)
+    return {name: max((told[p.chunk.id] for p in found[name] if p.chunk.id in told), default=0.0) for name in names}
 
 
 def _admitted(hit: Hit, cosine: float, config: ScoringConfig, floor: float) -> bool:

@@ -7,7 +7,7 @@ import typer
 from clew.core.errors import SettingsError
 from clew.surface import options as o
 from clew.surface.program import called, opened
-from clew.surface.questions import flags
+from clew.surface.wanted import Wanted, searching
 
 Asked = Annotated[str, typer.Argument(metavar="QUESTION", help="What to ask, in words.")]
 Session = Annotated[
@@ -20,43 +20,31 @@ Person = Annotated[
 Agent = Annotated[bool, typer.Option("--agent", help="Let the language model choose and chain its own searches.")]
 
 
+@searching
 def ask(
     ctx: typer.Context,
     *,
     question: Asked,
     tokens: o.Tokens = None,
-    k: o.K = None,
-    strategy: o.Strategy = None,
     session: Session = None,
     person: Person = None,
     agent: Agent = False,
-    mode: o.Mode = None,
-    depth: o.Depth = None,
-    min_similarity: o.MinSimilarity = None,
-    kind: o.Kinds = None,
-    document: o.Documents = None,
-    channel: o.Channels = None,
-    author: o.Authors = None,
-    since: o.Since = None,
-    until: o.Until = None,
-    meta: o.Metas = None,
+    wanted: Wanted,
     as_json: o.Json = False,
 ) -> None:
     """Answer a question with citations that were checked; without a language model, by the best sentences."""
     from clew.core.trace import record
     from clew.surface import kept, render, said
 
-    if agent and (k is not None or person is not None):
-        raise SettingsError(
-            f"--agent and {'-k' if k is not None else '--as'} do not go together; leave out one of them"
-        )
-    asked = o.Wanted(kind, document, channel, author, since, until, meta)
-    own = {"search.strategy": strategy, "context.tokens": tokens} if agent else {}
-    given = {**flags(mode, depth, min_similarity), **own}
+    if agent and (wanted.k is not None or person is not None):
+        option = "-k" if wanted.k is not None else "--as"
+        raise SettingsError(f"--agent and {option} do not go together; leave out one of them")
+    own = {"search.strategy": wanted.strategy, "context.tokens": tokens} if agent else {}
+    given = {**wanted.flags(), **own}
     voice = said.Voice()
     hear = None if as_json else voice.hear
     with opened(ctx, given) as engine, kept.talk(engine, called(ctx, given), session) as talk:
-        where = asked.where(lambda name: engine.read(name).id)
+        where = wanted.where(engine)
         name = talk.session if session else None
         with record("ask") as trace:
             if agent:
@@ -65,8 +53,8 @@ def ask(
                 answer = engine.ask(
                     question,
                     tokens=tokens,
-                    k=k,
-                    strategy=strategy,
+                    k=wanted.k,
+                    strategy=wanted.strategy,
                     where=where,
                     history=talk.turns,
                     session=name,

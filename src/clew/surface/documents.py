@@ -8,6 +8,7 @@ import typer
 from clew.surface import options as o
 from clew.surface.exits import PARTLY
 from clew.surface.program import called, imagined, opened
+from clew.surface.wanted import Wanted
 
 if TYPE_CHECKING:
     from clew.core.report import Report
@@ -103,7 +104,7 @@ def list_(ctx: typer.Context, *, kind: o.Kinds = None, as_json: o.Json = False) 
     from clew.surface import render, shapes
 
     with opened(ctx) as engine:
-        records = list(engine.list(o.Wanted(kind).where(str)))
+        records = list(engine.list(Wanted(kind=kind).where(engine)))
     if as_json:
         render.put_json({"documents": [shapes.record(record) for record in records]})
     else:

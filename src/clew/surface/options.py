@@ -1,17 +1,12 @@
-"""The options that several commands share, each said once, and the Filter that some of them make together."""
+"""The options that several commands share, each said once."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from clew.core.errors import SettingsError
-
-if TYPE_CHECKING:
-    from clew.core.types import Filter
 
 _FILTERS = "Filters"
 
@@ -87,33 +82,6 @@ Metas = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """The filter options as they were given."""
-
-    kinds: Sequence[str] | None = None
-    documents: Sequence[str] | None = None
-    channels: Sequence[str] | None = None
-    authors: Sequence[str] | None = None
-    since: str | None = None
-    until: str | None = None
-    meta: Sequence[str] | None = None
-
-    def where(self, id_of: Callable[[str], str]) -> "Filter":
-        """The Filter they make together; `id_of` gives the id of a document that may be named by its uri."""
-        from clew.core.types import Filter
-
-        return Filter(
-            documents=frozenset(id_of(name) for name in self.documents or ()),
-            kinds=frozenset(self.kinds or ()),
-            channels=frozenset(self.channels or ()),
-            authors=frozenset(self.authors or ()),
-            since=time_of("--since", self.since),
-            until=time_of("--until", self.until),
-            meta=_pairs(self.meta or ()),
-        )
-
-
 def time_of(option: str, text: str | None) -> datetime | None:
     """The day or time that an option gives; None where it was not given."""
     if text is None:
@@ -123,14 +91,3 @@ def time_of(option: str, text: str | None) -> datetime | None:
     except ValueError:
         said = f"{option} is {text!r}; it must be a day or a time such as 2025-05-31 or 2025-05-31T14:00"
         raise SettingsError(said) from None
-
-
-def _pairs(texts: Sequence[str]) -> dict[str, list[str]]:
-    """The values by key; a key that is given twice is met by either value."""
-    pairs: dict[str, list[str]] = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not equals or not key:
-            raise SettingsError(f"--meta is {text!r}; it must be KEY=VALUE")
-        pairs.setdefault(key, []).append(value)
-    return pairs

@@ -1,44 +1,34 @@
 """The commands that answer a question: search and context. Each calls one verb and prints what comes back."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
 from clew.surface import options as o
 from clew.surface.program import opened
+from clew.surface.wanted import Wanted, searching
 
 if TYPE_CHECKING:
     from clew.core.types import Filter
     from clew.engine import Engine
 
 
+@searching
 def search(
     ctx: typer.Context,
     *,
     query: o.Question,
-    k: o.K = None,
-    strategy: o.Strategy = None,
-    mode: o.Mode = None,
-    depth: o.Depth = None,
-    min_similarity: o.MinSimilarity = None,
-    kind: o.Kinds = None,
-    document: o.Documents = None,
-    channel: o.Channels = None,
-    author: o.Authors = None,
-    since: o.Since = None,
-    until: o.Until = None,
-    meta: o.Metas = None,
+    wanted: Wanted,
     as_json: o.Json = False,
 ) -> None:
     """Find the chunks that answer a question best."""
     from clew.core.trace import record
     from clew.surface import render, shapes
 
-    asked = o.Wanted(kind, document, channel, author, since, until, meta)
-    with opened(ctx, flags(mode, depth, min_similarity)) as engine:
-        where = asked.where(lambda name: engine.read(name).id)
+    with opened(ctx, wanted.flags()) as engine:
+        where = wanted.where(engine)
         with record("search") as trace:
-            hits = engine.search(query, k=k, strategy=strategy, where=where)
+            hits = engine.search(query, k=wanted.k, strategy=wanted.strategy, where=where)
         records = engine.records(hits)
         reason = "" if hits else _why_nothing(engine, where)
     if as_json:
@@ -49,44 +39,28 @@ def search(
         render.put_nothing(reason)
 
 
+@searching
 def context(
     ctx: typer.Context,
     *,
     query: o.Question,
     tokens: o.Tokens = None,
     how: o.Render = None,
-    k: o.K = None,
-    strategy: o.Strategy = None,
-    mode: o.Mode = None,
-    depth: o.Depth = None,
-    min_similarity: o.MinSimilarity = None,
-    kind: o.Kinds = None,
-    document: o.Documents = None,
-    channel: o.Channels = None,
-    author: o.Authors = None,
-    since: o.Since = None,
-    until: o.Until = None,
-    meta: o.Metas = None,
+    wanted: Wanted,
     as_json: o.Json = False,
 ) -> None:
     """Print what a prompt should hold to answer a question, within a budget of tokens."""
     from clew.core.trace import record
     from clew.surface import render, shapes
 
-    asked = o.Wanted(kind, document, channel, author, since, until, meta)
-    with opened(ctx, flags(mode, depth, min_similarity)) as engine:
-        where = asked.where(lambda name: engine.read(name).id)
+    with opened(ctx, wanted.flags()) as engine:
+        where = wanted.where(engine)
         with record("context") as trace:
-            found = engine.context(query, tokens=tokens, k=k, strategy=strategy, where=where, render=how)
+            found = engine.context(query, tokens=tokens, k=wanted.k, strategy=wanted.strategy, where=where, render=how)
     if as_json:
         render.put_json(shapes.context(found, traced=trace))
     else:
         render.put_context(found)
-
-
-def flags(mode: str | None, depth: int | None, min_similarity: float | None) -> dict[str, Any]:
-    """The settings that the options of a search stand for."""
-    return {"search.mode": mode, "search.depth": depth, "search.min_similarity": min_similarity}
 
 
 def _why_nothing(engine: "Engine", where: "Filter") -> str:

@@ -7,7 +7,7 @@ import typer
 
 from clew.surface import options as o
 from clew.surface.program import opened
-from clew.surface.questions import flags
+from clew.surface.wanted import Wanted, searching
 
 Answers = Annotated[
     Path, typer.Argument(metavar="FILE", help="What `context --json` or `ask --json` printed, one or more objects.")
@@ -17,55 +17,34 @@ Target = Annotated[
 ]
 
 
+@searching
 def explain(
     ctx: typer.Context,
     *,
     query: o.Question,
-    k: o.K = None,
-    strategy: o.Strategy = None,
-    mode: o.Mode = None,
-    depth: o.Depth = None,
-    min_similarity: o.MinSimilarity = None,
-    kind: o.Kinds = None,
-    document: o.Documents = None,
-    channel: o.Channels = None,
-    author: o.Authors = None,
-    since: o.Since = None,
-    until: o.Until = None,
-    meta: o.Metas = None,
+    wanted: Wanted,
     as_json: o.Json = False,
 ) -> None:
     """Show how a search comes to its hits: stages, counts, times and scores."""
     from clew.surface import render, shapes
 
-    asked = o.Wanted(kind, document, channel, author, since, until, meta)
-    with opened(ctx, flags(mode, depth, min_similarity)) as engine:
-        where = asked.where(lambda name: engine.read(name).id)
-        explanation = engine.explain(query, k=k, strategy=strategy, where=where)
+    with opened(ctx, wanted.flags()) as engine:
+        where = wanted.where(engine)
+        explanation = engine.explain(query, k=wanted.k, strategy=wanted.strategy, where=where)
     if as_json:
         render.put_json(shapes.explanation(explanation))
     else:
         render.put((str(explanation), ""))
 
 
+@searching
 def why_not(
     ctx: typer.Context,
     *,
     query: o.Question,
     target: Target,
     tokens: o.Tokens = None,
-    k: o.K = None,
-    strategy: o.Strategy = None,
-    mode: o.Mode = None,
-    depth: o.Depth = None,
-    min_similarity: o.MinSimilarity = None,
-    kind: o.Kinds = None,
-    document: o.Documents = None,
-    channel: o.Channels = None,
-    author: o.Authors = None,
-    since: o.Since = None,
-    until: o.Until = None,
-    meta: o.Metas = None,
+    wanted: Wanted,
     as_json: o.Json = False,
 ) -> None:
     """Say which stage lost something that was not found, and the smallest setting that brings it back.
@@ -74,10 +53,9 @@ def why_not(
     """
     from clew.surface import render, shapes
 
-    asked = o.Wanted(kind, document, channel, author, since, until, meta)
-    with opened(ctx, flags(mode, depth, min_similarity)) as engine:
-        where = asked.where(lambda name: engine.read(name).id)
-        found = engine.why_not(query, target, k=k, tokens=tokens, strategy=strategy, where=where)
+    with opened(ctx, wanted.flags()) as engine:
+        where = wanted.where(engine)
+        found = engine.why_not(query, target, k=wanted.k, tokens=tokens, strategy=wanted.strategy, where=where)
     if as_json:
         render.put_json(shapes.why_not(found))
     else:

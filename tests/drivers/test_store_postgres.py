@@ -20,7 +20,7 @@ from clew.core.settings import StoreConfig
 from clew.core.text import terms
 from clew.core.types import EVERYTHING, Chunk, Document, Filter, Matrix, Section, Vector
 from clew.drivers.store.embedded import EmbeddedStore
-from clew.drivers.store.postgres import PostgresStore, graph, kept_embedder, near, setup
+from clew.drivers.store.postgres import PostgresStore, graph, kept_embedder, near, session, setup
 from clew.drivers.store.postgres.near import Search
 from clew.drivers.store.postgres.sieve import Sieve
 
@@ -313,14 +313,56 @@ def test_the_graph_is_used(postgres: str, open_store: Open, role: str) -> None:
     store = open_store(url=as_role(postgres, role) if role == "clew_app" else postgres)
     filled(store)
     search = Search(near.CHUNKS, store._number, row(1), 10, Sieve(" AND s.facets && '{1,2}'::bigint[]"))
-    sql = near._sql(search, f"s.vector::halfvec({DIM}) <-> %s::vector::halfvec({DIM})", "signals s")
+    asked = str(row(1).tolist())
 
     def plan(connection: psycopg.Connection) -> str:
-        with connection.transaction():
-            connection.execute("SET LOCAL enable_sort = off")
-            return str(connection.execute(f"EXPLAIN {sql}", (str(row(1).tolist()), 50)).fetchall())
+        session.plan_for_graph(connection, near.BREADTH, iterates=True)
+        sql = near.graph_sql(search, 50, 12)
+        return str(connection.execute(f"EXPLAIN {sql}", (asked, "m", asked)).fetchall())
 
     assert f"signals_graph_{store._number}" in store._pool.read(plan)
+
+
+def test_a_search_in_the_graph_is_one_statement(open_store: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store()
+    filled(store)
+    found, asked = store.nearest(row(1), 5), list[str]()
+    execute = psycopg.Cursor.execute
+
+    def watched(self: psycopg.Cursor, query: Any, *more: Any, **named: Any) -> Any:
+        asked.append(str(query))
+        return execute(self, query, *more, **named)
+
+    monkeypatch.setattr(psycopg.Cursor, "execute", watched)
+    assert store.nearest(row(1), 5) == found
+    assert len(asked) == 1
+    asked.clear()
+    store.nearest(row(1), 5, mode="exact")  # how statements are planned changes to and fro
+    assert store.nearest(row(1), 5) == found
+    assert sum("set_config" in each for each in asked) == 2
+
+
+def test_a_graph_that_is_gone_is_noticed(
+    open_store: Open, database: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store()
+    filled(store)
+    found = store.nearest(row(1), 5)
+    database.execute(f"DROP INDEX clew.signals_graph_{store._number}")
+    assert store.nearest(row(1), 5) == store.nearest(row(1), 5, mode="exact")
+    monkeypatch.setattr(near, "by_graph", None)  # would fail
+    assert store.nearest(row(1), 5, mode="exact")[0] == found[0]
+    assert store.nearest(row(1), 5)[0] == found[0]
+
+
+def test_equal_ones_are_told_apart_by_id_however_many(open_store: Open) -> None:
+    store = open_store()
+    vectors = np.concatenate([rows(3, 10), np.repeat(rows(4, 1), 90, axis=0)])
+    chunks = [Chunk(f"c{n:03}", "log", n, 100, "x", 0, 1) for n in range(100)]
+    store.put(Document("log", "x"), chunks[::-1], vectors[::-1], [{"x": 1, "y": 1}] * 100)
+    store.flush()
+    assert [hit.chunk.id for hit in store.nearest(vectors[50], 7)] == [f"c{n:03}" for n in range(10, 17)]
+    assert [hit.chunk.id for hit in store.matching({"x": 1, "y": 1}, 5)] == [f"c{n:03}" for n in range(5)]
 
 
 def test_the_graph_finds_what_is_near(open_store: Open) -> None:
@@ -339,14 +381,14 @@ def test_breadth_is_how_far_the_graph_is_searched(open_store: Open, monkeypatch:
     execute = psycopg.Connection.execute
 
     def watched(self: psycopg.Connection, query: Any, params: Any = None, **more: Any) -> Any:
-        if "hnsw.ef_search" in str(query):
-            asked.append(params[0])
+        if params and "hnsw.ef_search" in params:
+            asked.append(params[params.index("hnsw.ef_search") + 1])
         return execute(self, query, params, **more)
 
     monkeypatch.setattr(psycopg.Connection, "execute", watched)
-    for breadth in (None, 300, 5000):
+    for breadth in (None, None, 300, 5000, None):
         store.nearest(row(1), 5, breadth=breadth)
-    assert asked == [str(near.BREADTH), "300", str(near.BROADEST)]
+    assert asked == [str(near.BREADTH), "300", str(near.BROADEST), str(near.BREADTH)]
 
 
 def test_wide_vectors_have_a_graph_too(open_store: Open) -> None:

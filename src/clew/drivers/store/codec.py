@@ -9,6 +9,7 @@ from typing import Any
 from clew.core.types import Chunk, DocumentRecord, Meta, Section
 
 CHUNK_COLUMNS = "c.id, d.id, c.idx, d.chunks, c.text, c.start, c.stop, c.headings, c.context, c.at, c.meta"
+_DECODER = json.JSONDecoder()  # as json.loads has it, without its look at what it was given
 RECORD_COLUMNS = "id, title, uri, kind, hash, stamp, chars, chunks, summary, meta"
 
 
@@ -47,10 +48,10 @@ def chunk(columns: Sequence[Any]) -> Chunk:
         text,
         start,
         end,
-        _headings(headings),
+        _headings(headings) if headings != "[]" else (),
         context,
-        time(at),
-        json.loads(meta) if meta != "{}" else {},
+        datetime.fromisoformat(at) if at else None,
+        _DECODER.raw_decode(meta)[0] if meta != "{}" else {},
     )
 
 

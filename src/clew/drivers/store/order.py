@@ -19,8 +19,8 @@ SLACK = 3e-6  # what a cosine in single precision may be off, and twice the roun
 
 def cosines(vectors: Matrix, vector: Vector) -> Floats:
     """The cosine of each unit row with a unit vector, computed in double precision, within -1 and 1."""
-    exact: Floats = np.einsum("ij,j->i", vectors.astype(np.float64), vector.astype(np.float64))
-    return np.clip(exact.round(COSINE_DIGITS), -1.0, 1.0)
+    exact: Floats = vectors.astype(np.float64) @ vector.astype(np.float64)
+    return np.minimum(np.maximum(exact.round(COSINE_DIGITS), -1.0), 1.0)
 
 
 def contenders(scores: NDArray[np.floating], k: int, slack: float) -> NDArray[np.intp]:

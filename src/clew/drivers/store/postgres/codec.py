@@ -3,6 +3,7 @@
 They are written by `INSERT … SELECT unnest(…)`, because COPY is refused on tables with row-level security.
 """
 
+import struct
 from collections.abc import Sequence
 
 import numpy as np
@@ -49,7 +50,7 @@ def ints(numbers: NDArray[np.integer] | Sequence[int]) -> Raw:
 
 def vector(given: Vector) -> Raw:
     """A vector."""
-    return Raw(_vectors(given[None])["body"].tobytes())
+    return Raw(struct.pack(">hh", len(given), 0) + given.astype(">f4").tobytes())
 
 
 def vectors(given: Matrix, oid: int) -> Raw:
@@ -64,8 +65,8 @@ def read_vector(sent: bytes) -> Vector:
 
 def read_vectors(sent: Sequence[bytes], dim: int) -> Matrix:
     """Vectors that a server sent, as rows."""
-    rows = np.frombuffer(b"".join(each[4:] for each in sent), ">f4").reshape(len(sent), dim)
-    return rows.astype(np.float32)
+    rows = np.frombuffer(b"".join(sent), ">f4").reshape(len(sent), dim + 1)  # before each, its width
+    return rows[:, 1:].astype(np.float32)
 
 
 def facet_hash(facet: str) -> int:

@@ -14,7 +14,7 @@ from psycopg import Connection
 from clew.core.types import Vector
 from clew.drivers.store import codec as nouns
 from clew.drivers.store import order
-from clew.drivers.store.postgres import codec
+from clew.drivers.store.postgres import codec, session
 from clew.drivers.store.postgres.pool import Row, rows
 from clew.drivers.store.postgres.sieve import Sieve
 
@@ -22,6 +22,7 @@ BREADTH = 160  # candidates that a search in the graph keeps
 BROADEST = 1000  # that pgvector takes
 MORE = 16  # candidates beyond those asked for, so that equal ones can be told apart by id
 HALF = 32  # … and beyond twice as many from the graph, because half precision shuffles neighbours
+SPARE = 3  # of those candidates that are read beyond those asked for: to send a vector takes a while
 MOST = 20_000  # candidates; where more than this many are equal, which of them are found is left to the server
 
 
@@ -49,60 +50,76 @@ class Search:
     sieve: Sieve
 
 
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """How a graph is searched: for a question of this model, past rows that a filter keeps out, and how broadly."""
+
+    embedder: str
+    iterates: bool
+    breadth: int | None = None
+
+
 def exact(connection: Connection, search: Search, few: Sieve | None) -> list[tuple[Row, float]]:
     """The nearest of all rows, or of a few, with their cosines."""
+    session.plan_anew(connection)
     source, given = f"{search.space.table} s", tuple[Any, ...]()
     if few:
         source, given = f"(SELECT DISTINCT x.row FROM ({few.sql}) x) y JOIN {source} ON s.row = y.row", few.given
+    sql = (
+        f"WITH n AS MATERIALIZED (SELECT s.row, s.vector, s.vector <=> %s::vector AS far FROM {source}"
+        f" WHERE s.collection = {search.number}{search.sieve.sql} ORDER BY far LIMIT %s)"
+        f" SELECT n.far, 0, n.vector, {search.space.shown} FROM n {search.space.joins}"
+    )
     limit = search.k + MORE
     while True:
-        sql = _sql(search, "s.vector <=> %s::vector", source)
         found = rows(connection, sql, (codec.vector(search.vector), *given, *search.sieve.given, limit))
-        if _is_settled([each[1] for each in found], search.k, limit):
+        if len(found) < limit or _is_settled(found, search.k) or limit >= MOST:
             return _best(found, search)
         limit *= 4
 
 
-def by_graph(
-    connection: Connection, search: Search, breadth: int | None, *, iterates: bool
-) -> list[tuple[Row, float]] | None:
-    """The nearest rows that the graph finds; None where it gave up before it had enough."""
-    half = f"halfvec({len(search.vector)})"
-    limit = 2 * search.k + HALF
-    sql = _sql(search, f"s.vector::{half} <-> %s::vector::{half}", f"{search.space.table} s")
-    settings = ["set_config('enable_sort', 'off', true)", "set_config('hnsw.ef_search', %s, true)"]
-    if iterates:  # past rows that a filter keeps out
-        settings.append("set_config('hnsw.iterative_scan', 'relaxed_order', true)")
+def by_graph(connection: Connection, search: Search, graph: Graph) -> list[tuple[Row, float]] | None:
+    """The nearest rows that the graph finds; None where it gave up before it had enough, or is of another model."""
+    vector = codec.vector(search.vector)
+    given = (vector, *search.sieve.given, graph.embedder, vector)
+    limit, read = 2 * search.k + HALF, search.k + SPARE
     while True:
-        broad = min(max(breadth or BREADTH, limit), BROADEST)
-        with connection.pipeline(), connection.transaction():
-            connection.execute(f"SELECT {', '.join(settings)}", (str(broad),))
-            found = rows(connection, sql, (codec.vector(search.vector), *search.sieve.given, limit))
-        if len(found) < limit:
+        breadth = min(max(graph.breadth or BREADTH, limit), BROADEST)
+        session.plan_for_graph(connection, breadth, iterates=graph.iterates and bool(search.sieve.sql))
+        found = rows(connection, graph_sql(search, limit, read), given, prepare=True)
+        if not found or found[0][1] < limit:
             return None
-        if _is_settled([each[1] ** 2 / 2 for each in found], search.k, limit):
+        if _is_settled(found, search.k) or limit >= MOST:
             return _best(found, search)
-        limit *= 4
+        limit, read = limit * 4, limit * 4
 
 
-def _sql(search: Search, far: str, source: str) -> str:
+def graph_sql(search: Search, limit: int, read: int) -> str:
+    """So many candidates of the graph, ordered by the vectors as they were given, and what is shown of the nearest.
+
+    The model is compared once and first; where it is another, there are no candidates.
+    """
+    half = f"halfvec({len(search.vector)})"
     return (
-        f"WITH n AS MATERIALIZED (SELECT s.row, s.vector, {far} AS far FROM {source}"
-        f" WHERE s.collection = {search.number}{search.sieve.sql} ORDER BY far LIMIT %s)"
-        f" SELECT n.vector, n.far, {search.space.shown} FROM n {search.space.joins}"
+        f"WITH g AS MATERIALIZED (SELECT s.row, s.vector, s.vector <=> %s::vector AS far FROM {search.space.table} s"
+        f" WHERE s.collection = {search.number}{search.sieve.sql}"
+        f" AND (SELECT embedder = %s FROM collections WHERE number = {search.number})"
+        f" ORDER BY s.vector::{half} <-> %s::vector::{half} LIMIT {limit})"
+        f" SELECT n.far, (SELECT count(*) FROM g), n.vector, {search.space.shown}"
+        f" FROM (SELECT row, vector, far FROM g ORDER BY far LIMIT {read}) n {search.space.joins}"
     )
 
 
-def _is_settled(far: Sequence[float], k: int, limit: int) -> bool:
-    """Whether nothing beyond what was found, at such cosine distances, can be equal to the k-th."""
-    near = sorted(far)
-    return len(near) < limit or near[-1] - near[k - 1] > order.SLACK or limit >= MOST
+def _is_settled(found: Sequence[Row], k: int) -> bool:
+    """Whether nothing beyond what was read, at its cosine distances, can be equal to the k-th."""
+    far = sorted(each[0] for each in found)
+    return bool(far[-1] - far[k - 1] > order.SLACK)
 
 
 def _best(found: Sequence[Row], search: Search) -> list[tuple[Row, float]]:
+    """What is shown of the k nearest, and their cosines."""
     if not found:
         return []
-    vectors = codec.read_vectors([each[0] for each in found], len(search.vector))
-    scores = order.cosines(vectors, search.vector)
-    best = order.best(range(len(found)), [each[2] for each in found], scores, search.k)
-    return [(found[at][2:], score) for at, score in best]
+    scores = order.cosines(codec.read_vectors([each[2] for each in found], len(search.vector)), search.vector)
+    best = order.best(range(len(found)), [each[3] for each in found], scores, search.k)
+    return [(found[at][3:], score) for at, score in best]

@@ -1,7 +1,7 @@
 """Connections: one for each search or change that runs, never shared, replaced when it breaks."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 import psycopg
@@ -9,7 +9,7 @@ from psycopg import Connection
 from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from clew.drivers.store.postgres import codec, trouble
+from clew.drivers.store.postgres import codec, session, trouble
 
 MOST: Final = 16  # connections of one store, so as many searches at once; others wait
 WAIT = 10.0  # seconds that one waits for a connection, and for a server that is starting again
@@ -31,11 +31,12 @@ def connect(url: str, collection: str) -> Connection:
 def configure(connection: Connection, collection: str) -> None:
     """Makes a new connection ready: its collection, where names are looked up, how statements are planned."""
     codec.register(connection)
-    # Statements are planned for what they are given, since a graph is only used for a collection that is known by
-    # number; joined in the order they are written, which does not depend on how well the server knows its tables; not
-    # compiled, which takes longer than running them; and have room to add up the postings of common words in memory.
+    # Statements are planned for what they are given, but for searches (`session`); joined in the order they are
+    # written, which does not depend on how well the server knows its tables; not compiled, which takes longer than
+    # running them; and have room to add up the postings of common words in memory.
     connection.execute(
         "SELECT set_config('clew.collection', %s, false), set_config('plan_cache_mode', 'force_custom_plan', false),"
+        " set_config('enable_sort', 'on', false),"
         " set_config('join_collapse_limit', '1', false), set_config('from_collapse_limit', '1', false),"
         " set_config('jit', 'off', false), set_config('work_mem', '32MB', false),"
         " set_config('search_path', 'clew, ' || coalesce((SELECT quote_ident(nspname) FROM pg_extension e"
@@ -61,6 +62,8 @@ class Pool:
             open=False,
         )
         self._pool.open()
+        with suppress(PoolTimeout):  # the first that asks before there is one makes another; what fails it is told
+            self._pool.wait(WAIT)
 
     def read(self, work: Callable[[Connection], T]) -> T:
         """What reading gives; on another connection, once, where the first was lost."""
@@ -89,37 +92,40 @@ class Pool:
         self._pool.close()
 
     def _twice(self, work: Callable[[Connection], T]) -> T:
-        with self._connection() as connection:
-            try:
-                return work(connection)
-            except psycopg.OperationalError as error:
-                if isinstance(error, trouble.Unsure) or not connection.broken:
-                    raise
-        self._pool.check()  # where one connection was lost, others were too
-        with self._connection() as connection:
+        connection = self._taken()
+        try:
             return work(connection)
-
-    @contextmanager
-    def _connection(self) -> Iterator[Connection]:
-        """A connection that nobody else has. Where none can be had, the error says why."""
+        except psycopg.OperationalError as error:
+            if isinstance(error, trouble.Unsure) or not connection.broken:
+                raise
+        finally:
+            self._pool.putconn(connection)
+        self._pool.check()  # where one connection was lost, others were too
+        connection = self._taken()
         try:
-            connection = self._pool.getconn()
-        except PoolTimeout:
-            connect(self._url, self._collection).close()  # fails with the reason, if there is one
-            raise
-        try:
-            yield connection
+            return work(connection)
         finally:
             self._pool.putconn(connection)
 
+    def _taken(self) -> Connection:
+        """A connection that nobody else has; who takes it gives it back. Where none can be had, the error says why."""
+        try:
+            return self._pool.getconn()
+        except PoolTimeout:
+            connect(self._url, self._collection).close()  # fails with the reason, if there is one
+            raise
 
-def rows(connection: Connection, sql: str, given: Sequence[Any] = ()) -> list[Row]:
-    """The rows that a statement gives, vectors among them as bytes."""
-    return connection.cursor(binary=True).execute(sql, given).fetchall()
+
+def rows(
+    connection: Connection, sql: str, given: Sequence[Any] | Mapping[str, Any] = (), *, prepare: bool | None = None
+) -> list[Row]:
+    """The rows that a statement gives, vectors among them as bytes; one that comes often is best prepared at once."""
+    return connection.cursor(binary=True).execute(sql, given, prepare=prepare).fetchall()
 
 
 def _changed(connection: Connection, work: Callable[[Connection], T]) -> T:
     """What a change gives; statements whose answers nobody waits for travel together."""
+    session.plan_anew(connection)
     try:
         with connection.pipeline():
             connection.execute("BEGIN")

@@ -6,7 +6,7 @@ from typing import Any
 
 from psycopg import Connection
 
-from clew.core.facets import required, seconds
+from clew.core.facets import seconds
 from clew.core.types import Filter
 from clew.drivers.store.postgres import codec
 from clew.drivers.store.postgres.pool import rows
@@ -22,13 +22,13 @@ class Sieve:
     given: tuple[Any, ...] = ()
 
 
-def is_closed(where: Filter) -> bool:
-    """Whether a filter admits nothing, whatever there is."""
-    return not all(required(where))
+EVERY = Sieve()  # lets all rows through
 
 
 def conditions(groups: Sequence[frozenset[str]], where: Filter | None = None) -> Sieve:
     """What must hold of a row `s`: a facet of each group and, if a filter is given, its time."""
+    if not groups and (where is None or (where.since is None and where.until is None)):
+        return EVERY
     sql, given = "", list[Any]()
     for group in groups:
         sql += " AND s.facets && %s::bigint[]"
@@ -39,7 +39,9 @@ def conditions(groups: Sequence[frozenset[str]], where: Filter | None = None) ->
     return Sieve(sql, tuple(given))
 
 
-def few(connection: Connection, number: int, where: Filter, limit: int) -> Sieve | None:
+def few(
+    connection: Connection, number: int, groups: Sequence[frozenset[str]], where: Filter, limit: int
+) -> Sieve | None:
     """A statement for the rows that one condition of a filter admits, if it is at most so many and a small share of
     all; None if none is that narrow.
 
@@ -48,10 +50,11 @@ def few(connection: Connection, number: int, where: Filter, limit: int) -> Sieve
     """
     sources = [
         Sieve(f"SELECT chunk AS row FROM postings WHERE collection = {number} AND word = ANY(%s::bigint[])", (each,))
-        for each in map(_hashes, required(where))
+        for each in map(_hashes, groups)
     ]
-    if timed := _timed(where).sql:
-        sources.append(Sieve(f"SELECT s.row FROM signals s WHERE s.collection = {number}{timed}", _timed(where).given))
+    timed = _timed(where)
+    if timed.sql:
+        sources.append(Sieve(f"SELECT s.row FROM signals s WHERE s.collection = {number}{timed.sql}", timed.given))
     if not sources or limit < 1:
         return None
     counts = ", ".join(f"(SELECT count(*) FROM ({each.sql} LIMIT {limit + 1}) x)" for each in sources)
@@ -65,6 +68,8 @@ def few(connection: Connection, number: int, where: Filter, limit: int) -> Sieve
 
 
 def _timed(where: Filter) -> Sieve:
+    if where.since is None and where.until is None:
+        return EVERY
     since, until = seconds(where.since), seconds(where.until)
     asked = [(" AND s.seconds >= %s::float8", since), (" AND s.seconds < %s::float8", until)]
     return Sieve("".join(sql for sql, at in asked if at is not None), tuple(at for _, at in asked if at is not None))

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
+from time import monotonic
 
 from psycopg import Connection
 
@@ -19,8 +20,11 @@ from clew.drivers.store.overlay import agreed, fill, moved
 from clew.drivers.store.postgres import graph, lexical, near, read, setup, shadows, sieve, trouble, wholes, write
 from clew.drivers.store.postgres.near import Search
 from clew.drivers.store.postgres.pool import Pool, Row, rows
+from clew.drivers.store.postgres.sieve import Sieve
 from clew.drivers.store.truth import asked_of_documents
 from clew.drivers.store.write import entries, missing
+
+LOOK = 10.0  # seconds after which it is looked again whether there is a graph; that the model is the same, always
 
 
 class PostgresStore:
@@ -39,6 +43,8 @@ class PostgresStore:
         self._known = setup.opened(url, collection=collection, embedder=embedder, dim=dim)
         self._number = self._known.number
         self._pool = Pool(url, collection)
+        self._graphed = frozenset[near.Space]()  # what had a graph to be searched by …
+        self._looked = 0.0  # … when it was last looked at
 
     def put(
         self,
@@ -142,6 +148,7 @@ class PostgresStore:
         other = copy(self)
         other._embedder, other._dim = embedder.name, embedder.dim
         other._known = replace(self._known, embedder=embedder.name)
+        other._graphed = frozenset()
         return other
 
     def discard(self) -> bool:
@@ -193,23 +200,14 @@ class PostgresStore:
         self, vector: Vector, k: int, where: Filter = EVERYTHING, *, mode: Mode = "ann", breadth: int | None = None
     ) -> list[Hit]:
         """The k chunks of greatest cosine, best first, equal ones by id; the score is the cosine."""
-        sound = checks.row(vector, self._dim)
-        conditions = sieve.conditions(required(where), where)
-        search = Search(near.CHUNKS, self._number, sound, k, conditions)
+        sound, groups = checks.row(vector, self._dim), required(where)
+        search = Search(near.CHUNKS, self._number, sound, k, sieve.conditions(groups, where))
 
         def find(connection: Connection) -> list[tuple[Row, float]]:
-            state = self._state(connection)
-            if not state.chunks:
-                return []
-            few = sieve.few(connection, self._number, where, self._config.exact_below)
-            large = state.over_chunks and state.chunks >= self._config.exact_below
-            if mode == "ann" and large and not few:
-                found = near.by_graph(connection, search, breadth, iterates=self._known.iterates)
-                if found is not None:
-                    return found
-            return near.exact(connection, search, few)
+            few = sieve.few(connection, self._number, groups, where, self._config.exact_below)
+            return self._near(connection, search, few, self._graph(breadth) if mode == "ann" else None)
 
-        return self._hits(find) if k > 0 and not sieve.is_closed(where) else []
+        return self._hits(find) if k > 0 and all(groups) else []
 
     def nearest_documents(self, vector: Vector, k: int, where: Filter = EVERYTHING) -> list[tuple[str, float]]:
         """The k documents whose summaries are nearest, with the cosine."""
@@ -218,26 +216,21 @@ class PostgresStore:
         search = Search(near.DOCUMENTS, self._number, sound, k, sieve.conditions(groups))
 
         def find(connection: Connection) -> list[tuple[Row, float]]:
-            state = self._state(connection)
-            if state.over_summaries and state.documents >= self._config.exact_below:
-                found = near.by_graph(connection, search, None, iterates=self._known.iterates)
-                if found is not None:
-                    return found
-            return near.exact(connection, search, None)
+            return self._near(connection, search, None, self._graph(None))
 
         found = self._pool.read(find if k > 0 and all(groups) else _nothing)
         return [(columns[0], score) for columns, score in found]
 
     def matching(self, terms: Terms, k: int, where: Filter = EVERYTHING) -> list[Hit]:
         """The k chunks of greatest BM25 score among those with any of the terms, best first, equal ones by id."""
-        asked = words.pack(terms)
-        conditions = sieve.conditions(required(where), where)
+        asked, groups = words.pack(terms), required(where)
+        conditions = sieve.conditions(groups, where)
 
         def find(connection: Connection) -> list[tuple[Row, float]]:
-            few = sieve.few(connection, self._number, where, self._config.exact_below)
+            few = sieve.few(connection, self._number, groups, where, self._config.exact_below)
             return lexical.matching(connection, self._number, asked, k, conditions, few)
 
-        return self._hits(find) if k > 0 and len(asked.hashes) and not sieve.is_closed(where) else []
+        return self._hits(find) if k > 0 and len(asked.hashes) and all(groups) else []
 
     def facts(self) -> Facts:
         """Counts, the embedder, and a number that grows with every change; the bytes are its share of the tables."""
@@ -266,12 +259,35 @@ class PostgresStore:
         """Closes all connections; a closed store raises when it is used."""
         self._pool.close()
 
-    def _state(self, connection: Connection) -> graph.State:
-        """Where the collection stands; StoreMismatch where it was switched to another model since it was opened."""
+    def _near(
+        self, connection: Connection, search: Search, few: Sieve | None, by: near.Graph | None
+    ) -> list[tuple[Row, float]]:
+        """The nearest rows: by the graph if there was one when last looked, a while ago at most; else after a look."""
+        looked = few or by is None or search.space not in self._graphed or monotonic() > self._looked + LOOK
+        if looked:
+            self._look(connection)
+        if by and not few and search.space in self._graphed:
+            found = near.by_graph(connection, search, by)
+            if found is not None:
+                return found
+        if not looked:
+            self._look(connection)
+        return near.exact(connection, search, few)
+
+    def _graph(self, breadth: int | None) -> near.Graph:
+        return near.Graph(self._embedder, self._known.iterates, breadth)
+
+    def _look(self, connection: Connection) -> None:
+        """Sees which graphs serve; StoreMismatch where the collection was switched to another model meanwhile."""
         state = graph.state(connection, self._number)
         if state.embedder and state.embedder != self._embedder:
             raise moved(self._known.place, state.embedder, self._embedder)
-        return state
+        least, self._looked = self._config.exact_below, monotonic()
+        there = (
+            (near.CHUNKS, state.over_chunks, state.chunks),
+            (near.DOCUMENTS, state.over_summaries, state.documents),
+        )
+        self._graphed = frozenset(space for space, is_there, many in there if is_there and many >= least)
 
     def _hits(self, find: Callable[[Connection], list[tuple[Row, float]]]) -> list[Hit]:
         return [Hit(codec.chunk(columns), score) for columns, score in self._pool.read(find)]

@@ -42,9 +42,9 @@ def changed(counts: WordCounts, added: Hashes, removed: Sequence[Hashes] = ()) -
     return WordCounts(_summed(counts.settled, recent), _NONE)
 
 
-def having(counts: WordCounts, word: int) -> int:
-    """How many chunks have a word."""
-    return _number(counts.settled, word) + _number(counts.recent, word)
+def having(counts: WordCounts, words: Hashes) -> NDArray[np.int64]:
+    """How many chunks have each of the words."""
+    return _numbers(counts.settled, words) + _numbers(counts.recent, words)
 
 
 def save(file: Path, counts: WordCounts) -> None:
@@ -61,9 +61,11 @@ def load(file: Path) -> WordCounts:
     return WordCounts(Tally(words, numbers), _NONE)
 
 
-def _number(tally: Tally, word: int) -> int:
-    at = int(np.searchsorted(tally.words, word))
-    return int(tally.numbers[at]) if at < len(tally.words) and tally.words[at] == word else 0
+def _numbers(tally: Tally, words: Hashes) -> NDArray[np.int64]:
+    if not len(tally.words):
+        return np.zeros(len(words), np.int64)
+    at = np.minimum(tally.words.searchsorted(words), len(tally.words) - 1)
+    return np.where(tally.words[at] == words, tally.numbers[at], 0)
 
 
 def _summed(*tallies: Tally) -> Tally:

@@ -157,8 +157,9 @@ class EmbeddedStore:
     def matching(self, terms: Terms, k: int, where: Filter = EVERYTHING) -> list[Hit]:
         """The k chunks of greatest BM25 score among those with any of the terms, best first, equal ones by id."""
         asked = words.pack(terms)
-        counts = dict(zip(asked.hashes.tolist(), asked.counts.tolist(), strict=True))
-        return self._search(k, lambda index, state: index.matching(counts, state, k, where)) if counts else []
+        if not len(asked.hashes):
+            return []
+        return self._search(k, lambda index, state: index.matching(asked, state, k, where))
 
     def nearest_documents(self, vector: Vector, k: int, where: Filter = EVERYTHING) -> list[tuple[str, float]]:
         """The k documents whose summaries are nearest, with the cosine."""

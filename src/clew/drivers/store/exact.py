@@ -15,6 +15,7 @@ from clew.drivers.store.bm25 import Floats
 from clew.drivers.store.postings import Postings
 from clew.drivers.store.signals import Rows, Signals, State
 from clew.drivers.store.truth import Truth
+from clew.drivers.store.words import Packed
 
 Found = list[tuple[int, float]]  # rows and their scores, best first
 FEW = 4  # a filter that admits fewer than one chunk in this many is searched by picking the rows out
@@ -75,15 +76,15 @@ class ExactIndex:
         chosen = top if slots is None else slots[top]
         return _best(columns, ids, chosen, order.cosines(vectors[chosen], vector), k)
 
-    def matching(self, asked: dict[int, int], state: State, k: int, where: Filter) -> Found:
+    def matching(self, asked: Packed, state: State, k: int, where: Filter) -> Found:
         """The k rows of greatest BM25 score for words that are asked for so many times."""
         columns, ids, slots, dead, words = self._view(where)
-        found = postings.having(words, np.array(list(asked), np.int64))
+        found = postings.having(words, asked.hashes)
         having, counts = (np.concatenate(column) for column in zip(*found, strict=True))
         many = [len(slots) for slots, _ in found]
         weights = [
             times * bm25.idf(state.chunks, len(each) - _among(each, dead))
-            for times, (each, _) in zip(asked.values(), found, strict=True)
+            for times, (each, _) in zip(asked.counts.tolist(), found, strict=True)
         ]
         norms = bm25.norms(columns.lengths[: columns.used], state.average)
         sums = np.bincount(

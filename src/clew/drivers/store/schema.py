@@ -3,8 +3,6 @@
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from clew.core.errors import DriverFailed, StoreMismatch
@@ -67,13 +65,20 @@ CREATE TRIGGER summary_says_other AFTER UPDATE OF summary, vector ON documents
 }
 
 
-@contextmanager
-def failing(place: str) -> Iterator[None]:
-    """Turns every error of SQLite into a DriverFailed that says what to do."""
-    try:
-        yield
-    except (sqlite3.Error, UnicodeEncodeError) as error:
-        raise DriverFailed(f"{place}: {_advice(error)} ({error})") from error
+class failing:  # noqa: N801
+    """Turns every error of SQLite into a DriverFailed that says what to do. A search passes here several times."""
+
+    __slots__ = ("_place",)
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, (sqlite3.Error, UnicodeEncodeError)):
+            raise DriverFailed(f"{self._place}: {_advice(error)} ({error})") from error
 
 
 def connect(folder: Path | None) -> sqlite3.Connection:

@@ -20,12 +20,13 @@ from clew.drivers.store import bm25, counts, marks, order
 from clew.drivers.store.bm25 import Floats
 from clew.drivers.store.exact import Found, Reach
 from clew.drivers.store.marks import Mark
-from clew.drivers.store.signals import Signals, State
+from clew.drivers.store.signals import Signals, State, Worded
 from clew.drivers.store.truth import Truth
-from clew.drivers.store.words import Hashes
+from clew.drivers.store.words import Hashes, Packed
 
 BREADTH = 160  # candidates that a search in the graph keeps: recall@10 is .985 at 100,000 chunks, .96 with 64
-MORE = 16  # candidates beyond those asked for, so that equal ones can be told apart by id
+SPARE = 4  # candidates beyond those asked for, so that equal ones can be told apart by id; four times as many if not
+STEADY = 1.001  # times the mean length may have grown, for words to be searched for with as few
 MOST = 20_000  # candidates; where more than this many are equal, which of them are found is left to the shard
 SAVED_EVERY = 5_000  # rows: what is replayed at most after a crash
 DELETED_AT_ONCE = 1_000
@@ -78,41 +79,40 @@ class ShardIndex:
 
     def nearest(self, vector: Vector, k: int, where: Filter, reach: Reach) -> Found:
         """The k rows of greatest cosine that the shard finds."""
-        asked, limit = edge.Query.Nearest(vector.tolist(), using=DENSE), k + MORE
+        asked, limit = edge.Query.Nearest(vector.tolist(), using=DENSE), k + SPARE
         while True:
             breadth = max(reach.breadth or BREADTH, limit)
             points = self._query(asked, limit, where, edge.SearchParams(hnsw_ef=breadth, exact=reach.exact))
             if len(points) < limit or points[k - 1].score - points[-1].score > order.SLACK or limit >= MOST:
                 break
             limit *= 4
-        read = self._truth.scored([_row(point) for point in points], lexical=False)
-        return order.best(read.rows.tolist(), read.ids, order.cosines(read.vectors, vector), k)
+        rows, ids, vectors = self._truth.near([_row(point) for point in points])
+        return order.best(rows, ids, order.cosines(vectors, vector), k)
 
-    def matching(self, asked: dict[int, int], state: State, k: int, where: Filter) -> Found:
-        """The k rows of greatest BM25 score.
+    def matching(self, asked: Packed, state: State, k: int, where: Filter) -> Found:
+        """The k rows of greatest BM25 score for words that are asked for so many times.
 
         The stored weights were made with the average length of their time. With a longer average a score can be
         greater than the shard thinks, by no more than the ratio of the two; so when the k-th score is above what
         the last candidate could have, no other chunk is missing.
         """
-        weights = {
-            word: times * bm25.idf(state.chunks, counts.having(self._counts, word)) for word, times in asked.items()
-        }
-        merged: dict[int, float] = {}
-        for word, weight in weights.items():
-            merged[word & LOW] = merged.get(word & LOW, 0.0) + weight
-        query = edge.Query.Nearest(edge.SparseVector(list(merged), list(merged.values())), using=TERMS)
-        most, limit = max(1.0, state.average / self.mark.average) * 1.0001, max(2 * k, k + 50)
+        having = counts.having(self._counts, asked.hashes).tolist()
+        weights = [
+            times * bm25.idf(state.chunks, many) for times, many in zip(asked.counts.tolist(), having, strict=True)
+        ]
+        query = edge.Query.Nearest(_sparse(asked.hashes, weights), using=TERMS)
+        most = max(1.0, state.average / self.mark.average) * 1.0001
+        limit = k + SPARE if most < STEADY and len(weights) > 1 else max(2 * k, k + 50)  # with one word, many are equal
         while True:
             points = self._query(query, limit, where, None)
-            read = self._truth.scored([_row(point) for point in points], lexical=True)
-            scores = _lexical(read, weights, state.average)
+            read = self._truth.worded([_row(point) for point in points])
+            scores = _lexical(read, asked.hashes, np.array(weights), state.average)
             enough = len(scores) >= k and np.partition(scores, -k)[-k] > points[-1].score * most
             if enough or len(points) < limit or limit >= MOST:
                 break
             limit *= 4
-        some = np.flatnonzero(scores)
-        return order.best(read.rows[some].tolist(), [read.ids[at] for at in some.tolist()], scores[some], k)
+        best = order.best(read.rows, read.ids, scores, k)
+        return [(row, score) for row, score in best if score]
 
     def count(self) -> int:
         """How many chunks are in the shard."""
@@ -231,12 +231,23 @@ def _row(point: edge.ScoredPoint) -> int:
     return int(point.id)  # ours are numbers
 
 
-def _lexical(read: Signals, weights: dict[int, float], average: float) -> Floats:
-    """The BM25 score of each row."""
-    norms = bm25.norms(read.lengths, average)
-    owners = np.repeat(np.arange(len(read.ids)), read.sizes)
-    scores = np.zeros(len(read.ids))
-    for word in sorted(weights):
-        at = np.flatnonzero(read.terms == word)
-        scores[owners[at]] += weights[word] * bm25.saturated(read.counts[at].astype(np.float32), norms[owners[at]])
-    return scores.round(order.LEXICAL_DIGITS)
+def _sparse(hashes: Hashes, weights: list[float]) -> edge.SparseVector:
+    """The weights of words by the low half of their hashes; two words that share it share their weights."""
+    low = (hashes & LOW).tolist()
+    merged = dict(zip(low, weights, strict=True))
+    if len(merged) < len(low):
+        merged = dict.fromkeys(low, 0.0)
+        for word, weight in zip(low, weights, strict=True):
+            merged[word] += weight
+    return edge.SparseVector(list(merged), list(merged.values()))
+
+
+def _lexical(read: Worded, words: Hashes, weights: Floats, average: float) -> Floats:
+    """The BM25 score of each row, for words in order and their weights."""
+    places = np.minimum(words.searchsorted(read.terms), len(words) - 1)
+    at = np.flatnonzero(words[places] == read.terms)
+    owners = np.repeat(np.arange(len(read.rows)), read.sizes)[at]
+    norms = bm25.norms(read.lengths, average)[owners]
+    parts = weights[places[at]] * bm25.saturated(read.counts[at].astype(np.float32), norms)
+    sums = np.bincount(owners, parts, minlength=len(read.rows)).astype(np.float64, copy=False)
+    return sums.round(order.LEXICAL_DIGITS)

@@ -32,6 +32,18 @@ class Signals:
 
 
 @dataclass(frozen=True, slots=True)
+class Worded:
+    """The terms of some chunks. `sizes` says how many of them are each one's."""
+
+    rows: list[int]
+    ids: list[str]
+    lengths: Floats
+    terms: Hashes
+    counts: Counts
+    sizes: Rows
+
+
+@dataclass(frozen=True, slots=True)
 class Batch:
     """A stretch of the rows that were there at a state: the signals of those that still are, the terms of others."""
 
@@ -87,14 +99,30 @@ def gone(db: sqlite3.Connection, change: int, upto: State) -> list[tuple[int, Ha
     return [(row, np.frombuffer(terms, np.int64)) for row, terms in read]
 
 
-def scored(db: sqlite3.Connection, rows: Sequence[int], dim: int, *, lexical: bool) -> Signals:
-    """What is needed to score some rows exactly: their terms, or else their vectors; without those that are gone."""
-    wanted = "length, terms, counts, x''" if lexical else "0, x'', x'', vector"
-    read = db.execute(
-        f"SELECT row, id, '[]', NULL, {wanted} FROM signals WHERE row IN (SELECT value FROM json_each(?)) ORDER BY row",
-        (json.dumps(list(rows)),),
+def vectors(db: sqlite3.Connection, rows: Sequence[int], dim: int) -> tuple[list[int], list[str], Matrix]:
+    """Those of the rows that are still there, the ids of their chunks, and their vectors."""
+    read = db.execute(f"SELECT row, id, vector FROM signals WHERE row IN ({marks(rows)})", rows).fetchall()
+    matrix = np.frombuffer(b"".join([each[2] for each in read]), np.float32).reshape(len(read), dim)
+    return [each[0] for each in read], [each[1] for each in read], matrix
+
+
+def worded(db: sqlite3.Connection, rows: Sequence[int]) -> Worded:
+    """The terms of those of the rows that are still there."""
+    sql = f"SELECT row, id, length, terms, counts FROM signals WHERE row IN ({marks(rows)})"
+    read = db.execute(sql, rows).fetchall()
+    return Worded(
+        [each[0] for each in read],
+        [each[1] for each in read],
+        np.array([each[2] for each in read], np.float64),
+        np.frombuffer(b"".join([each[3] for each in read]), np.int64),
+        np.frombuffer(b"".join([each[4] for each in read]), np.uint16),
+        np.array([len(each[3]) // 8 for each in read], np.int64),
     )
-    return _signals(read.fetchall(), 0 if lexical else dim)
+
+
+def marks(rows: Sequence[int]) -> str:
+    """As many question marks as rows: quicker than a list in JSON, which SQLite would have to read and to sort."""
+    return ",".join("?" * len(rows))
 
 
 def _signals(read: list[Any], dim: int) -> Signals:

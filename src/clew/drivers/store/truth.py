@@ -13,7 +13,7 @@ from clew.core.types import Chunk, Document, DocumentRecord, Filter, Matrix, Sec
 from clew.core.whole import Whole
 from clew.drivers.store import checks, codec, schema, signals, wholes, write
 from clew.drivers.store.database import Database
-from clew.drivers.store.signals import Batch, Signals, State
+from clew.drivers.store.signals import Batch, State, Worded
 from clew.drivers.store.words import Hashes
 
 BATCH = 2000  # signals that are read at once
@@ -179,11 +179,11 @@ class Truth(Database):
         """The chunks in these rows, but for those that are gone."""
         with self._read() as db:
             read = db.execute(
-                f"SELECT c.row, {codec.CHUNK_COLUMNS} FROM chunks c JOIN documents d ON d.row = c.doc"
-                " WHERE c.row IN (SELECT value FROM json_each(?))",
-                (json.dumps(list(rows)),),
+                f"SELECT {codec.CHUNK_COLUMNS}, c.row FROM chunks c JOIN documents d ON d.row = c.doc"
+                f" WHERE c.row IN ({signals.marks(rows)})",
+                rows,
             ).fetchall()
-        return {columns[0]: codec.chunk(columns[1:]) for columns in read}
+        return {columns[-1]: codec.chunk(columns[:-1]) for columns in read}
 
     def vectors(self, chunk_ids: Sequence[str]) -> dict[str, Vector]:
         """The vectors of those of the chunks that are there."""
@@ -203,10 +203,15 @@ class Truth(Database):
             yield batch
             row = batch.last
 
-    def scored(self, rows: Sequence[int], *, lexical: bool) -> Signals:
-        """The terms, or else the vectors, of these rows."""
+    def near(self, rows: Sequence[int]) -> tuple[list[int], list[str], Matrix]:
+        """Those of the rows that are still there, the ids of their chunks, and their vectors."""
         with self._read() as db:
-            return signals.scored(db, rows, self.dim, lexical=lexical)
+            return signals.vectors(db, rows, self.dim)
+
+    def worded(self, rows: Sequence[int]) -> Worded:
+        """The terms of those of the rows that are still there."""
+        with self._read() as db:
+            return signals.worded(db, rows)
 
     def gone(self, change: int, upto: State) -> list[tuple[int, Hashes]] | None:
         """The rows that were removed after a change up to a state, with their terms; None if that is forgotten."""

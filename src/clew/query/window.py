@@ -135,17 +135,17 @@ class _Selection:
     def take_hits(self) -> None:
         """Takes the hits in their order, each with the chain before it; one that does not fit is passed over.
 
-        A chain that alone is larger than its share of the budget brings its nearest messages, a few at least, and where
-        not even these fit, the message that is answered. What was kept only for its thread comes only where that does.
+        A chain that alone is larger than its share of the budget brings its nearest messages: of the best hit a few at
+        least where they fit, of others the one that is answered. What was kept only for its thread comes only where the
+        thread does.
         """
         for hit in self._found.messages:
             if hit.id not in self._found.near and hit.thread not in self._taken:
                 continue
             talk = self._found.talks[hit.thread]
             place = talk.places[hit.id]
-            near = self._with_chain(talk, place)
-            if not self._take(talk, near):
-                self._take(talk, near[:2])
+            if self._taken or not self._take(talk, self._with_chain(talk, place, least=self._least)):
+                self._take(talk, self._with_chain(talk, place))
 
     def grow(self) -> None:
         """Makes the threads of the hits whole, the best first; of one that does not fit, what is near its hits."""
@@ -206,7 +206,7 @@ class _Selection:
         text = rendered(self._threads(taken), authors=self._authors)
         return self._count(text) if text else 0
 
-    def _with_chain(self, talk: Talk, place: int) -> list[int]:
+    def _with_chain(self, talk: Talk, place: int, *, least: int = 1) -> list[int]:
         """The place of a hit and of what it answers; of what only comes along, its own."""
         if talk.messages[place].id not in self._hits:
             return [place]
@@ -218,7 +218,7 @@ class _Selection:
         near = [place]
         for each, cost in zip(chain, costs, strict=True):
             room -= cost
-            if len(near) > self._least and room < 0:
+            if len(near) > least and room < 0:
                 break
             near.append(each)
         return near

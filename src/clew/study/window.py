@@ -28,7 +28,7 @@ SETTINGS = Settings(ingestion=IngestionConfig(summaries=False), search=SearchCon
 WAYS = {
     "context_window": SETTINGS.scoring,
     "with each hit only what it answers": replace(SETTINGS.scoring, chain_messages=1, chain_share=0.0),
-    "with one message of a chain at least": replace(SETTINGS.scoring, chain_messages=1),
+    "of the best hit too": replace(SETTINGS.scoring, chain_messages=1),
     "with chains up to a quarter of the budget": replace(SETTINGS.scoring, chain_share=0.25),
     "with chains of any length": replace(SETTINGS.scoring, chain_share=1.0),
     "scored by the cosine alone": replace(SETTINGS.scoring, base="similarity"),

@@ -96,7 +96,7 @@ TEXTS = (
 
 
 def test_both_stores_give_the_same_answers(open_store: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clew.drivers.store.postgres.write.WRITTEN_AT_ONCE", 4)
+    monkeypatch.setattr("clew.drivers.store.postgres.insert.AT_ONCE", 4)
     drawn = np.random.default_rng(8)
     server, embedded = open_store(config=StoreConfig()), EmbeddedStore(None, embedder="m", dim=DIM)
     for n in range(40):
@@ -248,6 +248,37 @@ def test_all_that_belongs_to_a_collection_goes_with_it(open_store: Open, databas
     assert store.nearest(row(1), 3) == store.matching({"bell": 1}, 3) == []
     with pytest.raises(DriverFailed, match="removed meanwhile"):
         put(store, "log")
+
+
+def test_what_belongs_to_a_document_goes_with_it(open_store: Open, database: psycopg.Connection) -> None:
+    store = open_store()
+    put(store, "log")
+    put(store, "map")
+    database.execute("DELETE FROM clew.documents WHERE id = 'log'")  # as one might who tidies up by hand
+    left = counts(database)
+    assert (left["documents"], left["pieces"], left["chunks"], left["signals"]) == (1, 1, 3, 3)
+    ((orphans,),) = database.execute(
+        "SELECT count(*) FROM clew.postings p WHERE NOT EXISTS (SELECT FROM clew.chunks c WHERE c.row = p.chunk)"
+    ).fetchall()
+    assert orphans == 0
+
+
+@pytest.mark.parametrize("role", ["postgres", "clew_app"])
+def test_a_new_document_is_written_in_one_statement(
+    postgres: str, open_store: Open, monkeypatch: pytest.MonkeyPatch, role: str
+) -> None:
+    store = open_store(url=as_role(postgres, role) if role == "clew_app" else postgres)
+    put(store, "log")
+    asked, execute = list[str](), psycopg.Cursor.execute
+
+    def watched(self: psycopg.Cursor, query: Any, *more: Any, **named: Any) -> Any:
+        asked.append(str(query).split()[0])
+        return execute(self, query, *more, **named)
+
+    monkeypatch.setattr(psycopg.Cursor, "execute", watched)
+    put(store, "map")
+    assert asked == ["BEGIN", "SELECT", "WITH", "COMMIT"]  # the second waits for other changes of the document
+    assert (store.facts().documents, store.facts().chunks, store.change()) == (2, 6, 2)
 
 
 def test_many_documents_are_dropped(open_store: Open, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ RECORD_COLUMNS = "id, title, uri, kind, hash, stamp, chars, chunks, summary, met
 
 def to_json(value: Any) -> str:
     """Compact JSON; what JSON has no form for is kept as its text, a set as a list."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain)
+    return _ENCODER.encode(value)
 
 
 def meta_text(meta: Meta) -> str:
@@ -78,3 +78,6 @@ def _headings(text: str) -> tuple[str, ...]:
 
 def _plain(value: Any) -> Any:
     return sorted(value, key=str) if isinstance(value, (set, frozenset)) else str(value)
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_plain)

@@ -1,6 +1,5 @@
 """Changes to the truth. Each function runs inside one transaction that the caller has begun."""
 
-import json
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -36,9 +35,10 @@ def entries(
     document: Document, chunks: Sequence[Chunk], vectors: Matrix, terms: Sequence[Terms | Packed]
 ) -> list[Entry]:
     """The chunks of a document ready to be written."""
-    found = []
+    found, known = [], dict[str, str]()  # facets by what the chunks say of themselves, which many say alike
     for chunk, vector, words in zip(chunks, vectors, terms, strict=True):
-        packed, row, at, words_text = pack(words), vector.tobytes(), seconds(chunk.at), _facets(document, chunk)
+        packed, row, at, meta = pack(words), vector.tobytes(), seconds(chunk.at), repr(chunk.meta)
+        words_text = known.get(meta) or known.setdefault(meta, _facets(document, chunk))
         hashes, counts = packed.hashes.tobytes(), packed.counts.tobytes()
         said = f"{words_text} {at!r}".encode("utf-8", "surrogatepass")
         seen = b"\0".join([row, hashes, counts, said])
@@ -201,7 +201,7 @@ def _settle(db: sqlite3.Connection, documents: int, made: Sequence[Entry], remov
     """Brings the change number and the counts up to date."""
     db.execute(
         "UPDATE meta SET change = change + 1, documents = documents + ?, chunks = chunks + ?, length = length + ?,"
-        " last = last + ?",
+        " last = last + ? WHERE one = 1",
         (documents, len(made) - removed, sum(each.length for each in made) - length, len(made)),
     )
 
@@ -221,4 +221,4 @@ def _shown(chunk: Chunk) -> tuple[int, int, int, str, str, str | None, str]:
 
 
 def _facets(document: Document, chunk: Chunk) -> str:
-    return json.dumps(sorted(facets(document, chunk)), ensure_ascii=False, separators=(",", ":"))
+    return codec.to_json(sorted(facets(document, chunk)))

@@ -180,6 +180,7 @@ class ServerFloor:
             execute(
                 "INSERT INTO raw_documents VALUES(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, '[]')",
                 (at, *_columns(page.document)),
+                prepare=True,
             )
             execute(
                 "INSERT INTO raw_chunks SELECT u.row, u.id, %s, u.idx, u.start, u.stop, u.headings, u.context, u.at,"
@@ -189,13 +190,14 @@ class ServerFloor:
                 (
                     at,
                     codec.bigints(rows),
-                    [chunk.id for chunk in chunks],
+                    codec.texts([chunk.id for chunk in chunks]),
                     codec.ints(shown[0]),
                     codec.bigints(shown[1]),
                     codec.bigints(shown[2]),
-                    *(list(column) for column in shown[3:]),
+                    *(codec.texts(column) for column in shown[3:]),
                     codec.vectors(page.vectors, self._vector),
                 ),
+                prepare=True,
             )
             execute(
                 "INSERT INTO raw_postings SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::int[], %s::int[])",
@@ -205,6 +207,7 @@ class ServerFloor:
                     codec.ints(np.concatenate([each.counts for each in packed])[by_word]),
                     codec.ints(np.repeat([each.length for each in packed], sizes)[by_word]),
                 ),
+                prepare=True,
             )
             execute("COMMIT")
 

@@ -66,12 +66,13 @@ def both_stores(setup: Setup) -> Sequence[Line]:
 
 
 def _pages(texts: Sequence[str], vectors: Matrix) -> Iterator[Page]:
-    """Documents of a few chunks each, in equal buckets."""
+    """Documents of a few chunks each, two a page, in equal buckets."""
     for at in range(0, len(texts), EACH):
         some = texts[at : at + EACH]
         name, meta = f"d{at}", {"bucket": (at // EACH) % BUCKETS}
         chunks = [
-            Chunk(f"{name}/{n}", name, n, len(some), text, 0, len(text), meta=meta) for n, text in enumerate(some)
+            Chunk(f"{name}/{n}", name, n, len(some), text, 0, len(text), meta={"page": n // 2})
+            for n, text in enumerate(some)
         ]
         document = Document(name, "\n".join(some), uri=name, meta=meta)
         yield Page(document, chunks, vectors[at : at + EACH], [terms(text) for text in some])

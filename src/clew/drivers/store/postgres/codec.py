@@ -8,14 +8,15 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from psycopg import Connection
+from psycopg import Connection, DataError
 from psycopg.adapt import Dumper
 from psycopg.pq import Format
 from xxhash import xxh3_64_intdigest
 
 from clew.core.types import Matrix, Vector
 
-BIGINT, INT = 20, 23  # the types' numbers, the same on every server
+BIGINT, INT, TEXT = 20, 23, 25  # the types' numbers, the same on every server
+_NULL = struct.pack(">i", -1)
 FACET = 1  # seeds the hashes of facets, so that no word is ever taken for one
 
 
@@ -46,6 +47,20 @@ def bigints(numbers: NDArray[np.integer] | Sequence[int]) -> Raw:
 def ints(numbers: NDArray[np.integer] | Sequence[int]) -> Raw:
     """An int[]."""
     return _array(np.asarray(numbers, ">i4"), ">i4", INT)
+
+
+def texts(given: Sequence[str | None]) -> Raw:
+    """A text[], for a server that is told in UTF-8."""
+    parts = list[bytes]()
+    for each in given:
+        if each is None:
+            parts.append(_NULL)
+            continue
+        if "\0" in each:
+            raise DataError("a text cannot hold a NUL character")
+        data = each.encode()
+        parts += (len(data).to_bytes(4), data)
+    return Raw(_head(TEXT, len(given), nulls=None in given) + b"".join(parts))
 
 
 def vector(given: Vector) -> Raw:
@@ -81,9 +96,9 @@ def _array(numbers: NDArray[np.integer], form: str, oid: int) -> Raw:
     return Raw(_head(oid, len(numbers)) + rows.tobytes())
 
 
-def _head(oid: int, many: int) -> bytes:
-    """The head of an array of one dimension that begins at 1 and has no nulls; an empty one has no dimension."""
-    return np.array([1, 0, oid, many, 1] if many else [0, 0, oid], ">i4").tobytes()
+def _head(oid: int, many: int, *, nulls: bool = False) -> bytes:
+    """The head of an array of one dimension that begins at 1; an empty one has no dimension."""
+    return struct.pack(">5i", 1, nulls, oid, many, 1) if many else struct.pack(">3i", 0, 0, oid)
 
 
 def _vectors(given: Matrix) -> NDArray[np.void]:

@@ -36,7 +36,7 @@ def configure(connection: Connection, collection: str) -> None:
     # running them; and have room to add up the postings of common words in memory.
     connection.execute(
         "SELECT set_config('clew.collection', %s, false), set_config('plan_cache_mode', 'force_custom_plan', false),"
-        " set_config('enable_sort', 'on', false),"
+        " set_config('enable_sort', 'on', false), set_config('client_encoding', 'UTF8', false),"
         " set_config('join_collapse_limit', '1', false), set_config('from_collapse_limit', '1', false),"
         " set_config('jit', 'off', false), set_config('work_mem', '32MB', false),"
         " set_config('search_path', 'clew, ' || coalesce((SELECT quote_ident(nspname) FROM pg_extension e"
@@ -74,14 +74,14 @@ class Pool:
         """The rows that a statement gives."""
         return self.read(lambda connection: rows(connection, sql, given))
 
-    def change(self, work: Callable[[Connection], T]) -> T:
+    def change(self, work: Callable[[Connection], T], *, plan: Callable[[Connection], None] = session.plan_anew) -> T:
         """What a change gives, which is done in one transaction, whole or not at all.
 
         Where the connection is lost before the end, nothing has happened, and it is tried once more. Where it is lost
         at the very end, nobody knows, and it is not.
         """
         with trouble.failing(self.place):
-            return self._twice(lambda connection: _changed(connection, work))
+            return self._twice(lambda connection: _changed(connection, work, plan))
 
     def apart(self) -> Connection:
         """A connection of its own, for what takes long; the caller closes it."""
@@ -123,22 +123,23 @@ def rows(
     return connection.cursor(binary=True).execute(sql, given, prepare=prepare).fetchall()
 
 
-def _changed(connection: Connection, work: Callable[[Connection], T]) -> T:
-    """What a change gives; statements whose answers nobody waits for travel together."""
-    session.plan_anew(connection)
+def _changed(connection: Connection, work: Callable[[Connection], T], plan: Callable[[Connection], None]) -> T:
+    """What a change gives; statements whose answers nobody waits for travel together, and its seal once all are in."""
+    plan(connection)
+    is_sealed = False
     try:
-        with connection.pipeline():
+        with connection.pipeline() as line:
             connection.execute("BEGIN")
             done = work(connection)
-    except BaseException:
+            if line.result_queue:
+                line.sync()
+            is_sealed = True
+            connection.execute("COMMIT")
+    except BaseException as error:
+        if is_sealed and connection.broken and isinstance(error, psycopg.OperationalError):
+            raise trouble.Unsure(str(error)) from error
         with suppress(psycopg.Error):  # a connection that is lost has forgotten it anyway
             connection.execute("ROLLBACK")
-        raise
-    try:
-        connection.execute("COMMIT")
-    except psycopg.OperationalError as error:
-        if connection.broken:
-            raise trouble.Unsure(str(error)) from error
         raise
     return done
 

@@ -20,6 +20,7 @@ from clew.drivers.store.overlay import agreed, fill, moved
 from clew.drivers.store.postgres import graph, lexical, near, read, setup, shadows, sieve, trouble, wholes, write
 from clew.drivers.store.postgres.near import Search
 from clew.drivers.store.postgres.pool import Pool, Row, rows
+from clew.drivers.store.postgres.session import plan_once
 from clew.drivers.store.postgres.sieve import Sieve
 from clew.drivers.store.truth import asked_of_documents
 from clew.drivers.store.write import entries, missing
@@ -64,7 +65,7 @@ class PostgresStore:
                 checks.same(document.id, instead_of, read.text_of(connection, self._number, document.id))
             write.put(connection, self._known, document, made)
 
-        self._pool.change(replaced)
+        self._pool.change(replaced, plan=plan_once)
 
     def append(
         self,
@@ -88,7 +89,7 @@ class PostgresStore:
             document = Document(doc_id, text, kind=found[0][0], meta=json.loads(found[0][1]))
             write.append(connection, self._known, document, sections, entries(document, chunks, matrix, terms))
 
-        self._pool.change(extend)
+        self._pool.change(extend, plan=plan_once)
 
     def summarise(self, doc_id: str, summary: str, vector: Vector) -> None:
         """Gives a document its summary and the summary's vector."""
@@ -99,7 +100,7 @@ class PostgresStore:
         """Replaces a document by one that another store kept, whole or not at all."""
         sound = checks.whole(whole, self._dim)
         made = entries(sound.document, sound.chunks, sound.vectors, sound.terms)
-        self._pool.change(lambda connection: write.keep(connection, self._known, sound, made))
+        self._pool.change(lambda connection: write.keep(connection, self._known, sound, made), plan=plan_once)
 
     def wholes(self, doc_ids: Sequence[str] | None = None) -> Iterator[Whole]:
         """Every document, or those named, with all that is kept of it, as they came, a few read at a time."""

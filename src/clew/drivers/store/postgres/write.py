@@ -1,28 +1,22 @@
 """Changes to a collection. Each function runs inside one transaction that the caller has begun."""
 
-import json
 from collections.abc import Sequence
-from functools import lru_cache
 
-import numpy as np
 from psycopg import Connection
 from xxhash import xxh3_64_intdigest
 
-from clew.core.facets import facets
 from clew.core.types import Chunk, Document, Section, Vector
 from clew.core.whole import Whole
 from clew.drivers.store import codec as nouns
 from clew.drivers.store.overlay import moved
-from clew.drivers.store.postgres import codec
+from clew.drivers.store.postgres import codec, insert
 from clew.drivers.store.postgres.pool import rows
 from clew.drivers.store.postgres.setup import Opened
 from clew.drivers.store.postgres.shadows import switch_key
-from clew.drivers.store.words import Hashes
-from clew.drivers.store.write import NOTHING, Entry, missing
+from clew.drivers.store.write import Entry, missing
 
 DROPPED_AT_ONCE = 500  # documents of a transaction; each holds a lock, of which a server has some thousands
 _USED = "(SELECT embedder FROM collections WHERE number = %s)"
-WRITTEN_AT_ONCE = 1000  # chunks of a statement, which is some megabytes
 
 
 def lock(connection: Connection, number: int, doc_ids: Sequence[str]) -> None:
@@ -39,6 +33,8 @@ def lock(connection: Connection, number: int, doc_ids: Sequence[str]) -> None:
 def put(connection: Connection, known: Opened, document: Document, made: Sequence[Entry]) -> None:
     """Replaces a document and its chunks; a chunk whose signal has not changed keeps its row."""
     lock(connection, known.number, [document.id])
+    if insert.new(connection, known, document, made):
+        return
     doc, is_new = _place(connection, known, document, len(made))
     connection.execute(
         "INSERT INTO pieces(doc, n, collection, text, sections) VALUES(%s, 0, %s, %s, %s)",
@@ -52,7 +48,7 @@ def put(connection: Connection, known: Opened, document: Document, made: Sequenc
         connection.execute("DELETE FROM chunks WHERE row = ANY(%s)", ([row for row, _ in removed],))
     _move(connection, [(each.chunk, old[each.chunk.id][0]) for each in made if each.chunk.id in kept])
     fresh = [each for each in made if each.chunk.id not in kept]
-    _insert(connection, known, doc, fresh)
+    insert.more(connection, known, doc, fresh)
     settle(connection, known, int(is_new), fresh, len(removed), sum(length for _, length in removed))
 
 
@@ -86,7 +82,7 @@ def append(
         "INSERT INTO pieces(doc, n, collection, text, sections) VALUES(%s, %s, %s, %s, %s)",
         (doc, n, known.number, document.text, nouns.sections_text(sections)),
     )
-    _insert(connection, known, doc, made)
+    insert.more(connection, known, doc, made)
     settle(connection, known, 0, made, 0, 0)
 
 
@@ -145,21 +141,7 @@ def _check_model(known: Opened, used: str) -> None:
 
 def _place(connection: Connection, known: Opened, document: Document, chunks: int) -> tuple[int, bool]:
     """The document's row, written anew and without pieces, and whether it is a new one."""
-    words = codec.bigints([codec.facet_hash(word) for word in sorted(facets(document, NOTHING))])
-    columns = (
-        document.uri,
-        document.title,
-        document.kind,
-        document.summary,
-        nouns.meta_text(document.meta),
-        document.hash,
-        document.stamp,
-        len(document.text),
-        chunks,
-        words,
-    )
-    names = "uri, title, kind, summary, meta, hash, stamp, chars, chunks, facets, pieces"
-    values = "%s, %s, %s, %s, %s, %s, %s, %s, %s, %s::bigint[], 1"
+    columns = insert.record(document, chunks)
     found = rows(
         connection,
         "SELECT d.row, d.summary, c.embedder FROM collections c LEFT JOIN documents d"
@@ -171,15 +153,19 @@ def _place(connection: Connection, known: Opened, document: Document, chunks: in
     if not found or found[0][0] is None:
         ((doc,),) = rows(
             connection,
-            f"INSERT INTO documents(collection, id, {names}) VALUES(%s, %s, {values}) RETURNING row",
-            (known.number, document.id, *columns),
+            f"INSERT INTO documents(collection, id, {insert.RECORD_NAMES})"
+            f" VALUES(%(number)s, %(id)s, {insert.RECORD_VALUES}) RETURNING row",
+            {**columns, "number": known.number, "id": document.id},
         )
         return doc, True
     ((doc, summary, _),) = found
-    connection.execute(f"UPDATE documents SET ({names}) = ROW({values}) WHERE row = %s", (*columns, doc))
+    connection.execute(
+        f"UPDATE documents SET ({insert.RECORD_NAMES}) = ROW({insert.RECORD_VALUES}) WHERE row = %(doc)s",
+        {**columns, "doc": doc},
+    )
     connection.execute("DELETE FROM pieces WHERE doc = %s", (doc,))
     if document.summary and document.summary == summary:
-        connection.execute("UPDATE summaries SET facets = %s::bigint[] WHERE row = %s", (words, doc))
+        connection.execute("UPDATE summaries SET facets = %s::bigint[] WHERE row = %s", (columns["facets"], doc))
     else:
         connection.execute("DELETE FROM summaries WHERE row = %s", (doc,))
     return doc, False
@@ -189,108 +175,10 @@ def _move(connection: Connection, moved: Sequence[tuple[Chunk, int]]) -> None:
     """Writes what is shown of chunks that stay, where it has changed."""
     if not moved:
         return
-    shown = "idx, start, stop, headings, context, at, meta, channel, text"
-    of_new = ", ".join(f"n.{name}" for name in shown.split(", "))
-    of_old = ", ".join(f"c.{name}" for name in shown.split(", "))
+    of_new, of_old = (", ".join(f"{table}.{name}" for name in insert.SHOWN) for table in ("n", "c"))
     connection.execute(
-        f"UPDATE chunks c SET ({shown}) = ROW({of_new}) FROM unnest(%s::bigint[], {_SHOWN_TYPES})"
-        f" AS n(row, {shown}) WHERE c.row = n.row AND ({of_old}) IS DISTINCT FROM ({of_new})",
-        (codec.bigints([row for _, row in moved]), *_shown([chunk for chunk, _ in moved])),
+        f"UPDATE chunks c SET ({insert.SHOWN_NAMES}) = ROW({of_new})"
+        f" FROM unnest(%(rows)s::bigint[], {insert.SHOWN_VALUES}) AS n(row, {insert.SHOWN_NAMES})"
+        f" WHERE c.row = n.row AND ({of_old}) IS DISTINCT FROM ({of_new})",
+        {"rows": codec.bigints([row for _, row in moved]), **insert.shown([chunk for chunk, _ in moved])},
     )
-
-
-def _insert(connection: Connection, known: Opened, doc: int, made: Sequence[Entry]) -> None:
-    for at in range(0, len(made), WRITTEN_AT_ONCE):
-        _insert_some(connection, known, doc, made[at : at + WRITTEN_AT_ONCE])
-
-
-def _insert_some(connection: Connection, known: Opened, doc: int, made: Sequence[Entry]) -> None:
-    """Writes chunks with their signals and postings, in three statements however many there are."""
-    numbered = rows(connection, "SELECT nextval('chunk_rows') FROM generate_series(1, %s)", (len(made),))
-    row = np.array([number for (number,) in numbered], np.int64)
-    said = [_hashes(each.facets) for each in made]
-    terms = [np.frombuffer(each.terms, np.int64) for each in made]
-    counts = [np.frombuffer(each.counts, np.uint16) for each in made]
-    words = np.concatenate([part for pair in zip(said, terms, strict=True) for part in pair])
-    sizes = np.array([[len(few), len(few) + len(many)] for few, many in zip(said, terms, strict=True)])
-    ends = np.cumsum(sizes[:, 1])
-    starts = ends - sizes[:, 1]
-    spans = {"words": codec.bigints(words), "starts": codec.ints(starts + 1)}  # PostgreSQL counts from 1
-    lengths = np.array([each.length for each in made])
-    columns = _shown([each.chunk for each in made])
-    connection.execute(
-        "INSERT INTO chunks(row, doc, collection, id, print, length, words, idx, start, stop, headings, context, at,"
-        " meta, channel, text) SELECT u.row, %(doc)s, %(number)s, u.id, u.print, u.length,"
-        " (%(words)s::bigint[])[u.first:u.last], u.idx, u.start, u.stop, u.headings, u.context, u.at, u.meta,"
-        " u.channel, u.text FROM unnest(%(row)s::bigint[], %(id)s::text[], %(print)s::bigint[], %(length)s::int[],"
-        f" %(starts)s::int[], %(ends)s::int[], {_SHOWN_TYPES % _SHOWN_NAMES})"
-        " AS u(row, id, print, length, first, last, idx, start, stop, headings, context, at, meta, channel, text)",
-        {
-            **spans,
-            **dict(zip(_NAMES, columns, strict=True)),
-            "ends": codec.ints(ends),
-            "doc": doc,
-            "number": known.number,
-            "row": codec.bigints(row),
-            "id": [each.chunk.id for each in made],
-            "print": codec.bigints([each.print for each in made]),
-            "length": codec.ints(lengths),
-        },
-    )
-    connection.execute(
-        "INSERT INTO signals(row, collection, seconds, facets, vector) SELECT u.row, %(number)s, u.seconds,"
-        " (%(words)s::bigint[])[u.first:u.last], u.vector FROM unnest(%(row)s::bigint[], %(seconds)s::float8[],"
-        " %(starts)s::int[], %(ends)s::int[], %(vectors)s::vector[]) AS u(row, seconds, first, last, vector)",
-        {
-            **spans,
-            "ends": codec.ints(starts + sizes[:, 0]),
-            "number": known.number,
-            "row": codec.bigints(row),
-            "seconds": [each.seconds for each in made],
-            "vectors": codec.vectors(np.stack([np.frombuffer(each.vector, np.float32) for each in made]), known.vector),
-        },
-    )
-    times = np.concatenate(
-        [part for few, many in zip(said, counts, strict=True) for part in (np.zeros(len(few), np.int64), many)]
-    )
-    owner = np.repeat(np.arange(len(made)), sizes[:, 1])
-    by_word = np.argsort(words, kind="stable")  # neighbours in the index are written together
-    connection.execute(
-        "INSERT INTO postings(word, chunk, collection, count, length) SELECT u.word, u.chunk, %s, u.count, u.length"
-        " FROM unnest(%s::bigint[], %s::bigint[], %s::int[], %s::int[]) AS u(word, chunk, count, length)",
-        (
-            known.number,
-            codec.bigints(words[by_word]),
-            codec.bigints(row[owner][by_word]),
-            codec.ints(times[by_word]),
-            codec.ints(lengths[owner][by_word]),
-        ),
-    )
-
-
-_NAMES = ("idx", "start", "stop", "headings", "context", "at", "meta", "channel", "text")
-_SHOWN_TYPES = (
-    "%s::int[], %s::bigint[], %s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[]"
-)
-_SHOWN_NAMES = tuple(f"%({name})s" for name in _NAMES)
-
-
-def _shown(chunks: Sequence[Chunk]) -> tuple[object, ...]:
-    """What a reader is shown of chunks, a column each."""
-    channels = [chunk.meta.get("channel") for chunk in chunks]
-    return (
-        codec.ints([chunk.index for chunk in chunks]),
-        codec.bigints([chunk.start for chunk in chunks]),
-        codec.bigints([chunk.end for chunk in chunks]),
-        [nouns.to_json(chunk.headings) if chunk.headings else "[]" for chunk in chunks],
-        [chunk.context for chunk in chunks],
-        [nouns.time_text(chunk.at) for chunk in chunks],
-        [nouns.meta_text(chunk.meta) for chunk in chunks],
-        [channel if isinstance(channel, str) else None for channel in channels],
-        [chunk.text for chunk in chunks],
-    )
-
-
-@lru_cache(1024)  # the chunks of a document mostly have the same
-def _hashes(words: str) -> Hashes:
-    return np.array([codec.facet_hash(word) for word in json.loads(words)], np.int64)

@@ -16,7 +16,8 @@ def test_auc() -> None:
 
 def test_calibration_error() -> None:
     asked = [Asked(0.95, True, True), Asked(0.95, True, False), Asked(0.15, False, False), Asked(0.15, False, False)]
-    assert calibration_error(asked) == pytest.approx((0.45 * 2 + 0.15 * 2) / 4)
+    assert calibration_error(asked) == pytest.approx((0.05 * 2 + 0.15 * 2) / 4)
+    assert calibration_error(asked, true=lambda each: each.right) == pytest.approx((0.45 * 2 + 0.15 * 2) / 4)
     assert calibration_error([Asked(1.0, True, True)]) == 0
 
 

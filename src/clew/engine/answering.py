@@ -10,9 +10,10 @@ from clew.core.errors import SettingsError
 from clew.core.protocols import Reranker
 from clew.core.settings import RerankerConfig, Settings
 from clew.core.tally import Tally
-from clew.core.types import EVERYTHING, Context, Filter, Hit, Message
+from clew.core.text import terms
+from clew.core.types import EVERYTHING, Context, Filter, Hit, Message, Query
 from clew.engine.conversing import Conversing
-from clew.query.answer import NOT_HERE, extracted, shown_in, written
+from clew.query.answer import LOOKED_AT, NOT_HERE, Look, extracted, shown_in, written
 from clew.query.answer.write import SYSTEM, prompt
 
 
@@ -91,6 +92,7 @@ class Answering(Conversing):
             hits,
             {record.id: record for record in context.documents},
             self._judge(settings),
+            look=self._look(replace(context.query, text=question), settings) if hits else None,
             most=settings.answer.sentences,
             least=settings.answer.min_confidence,
         )
@@ -115,6 +117,12 @@ class Answering(Conversing):
             reason="" if lines else low if hits else context.reason,
             numbers=_of(found.citations, numbers),
         )
+
+    def _look(self, query: Query, settings: Settings, *, k: int = LOOKED_AT) -> Look:
+        """What the collection shows of a question by meaning and words, whatever strategy it is asked with."""
+        hits = self._finder.find(replace(query, k=k, depth=max(query.depth, k)), "hybrid", settings)
+        language = settings.ingestion.language
+        return Look(hits, terms(query.text, language=language).keys(), self._embedder.min_similarity, language)
 
     def _judge(self, settings: Settings) -> Reranker:
         """The reranker of the settings, or the one that needs no model."""

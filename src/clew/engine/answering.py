@@ -103,9 +103,12 @@ class Answering(Conversing):
         for place, line in enumerate(lines):
             if hear is not None:
                 hear(f"\n{line}" if place else line)
-        low = (
+        least = settings.answer.min_confidence
+        nothing = (
             f"what was found answers it with a chance of {found.confidence:.2f}, and at least "
-            f"{settings.answer.min_confidence:.2f} is asked for (answer.min_confidence)"
+            f"{least:.2f} is asked for (answer.min_confidence)"
+            if found.confidence < least
+            else "what was found has no sentence of its own to cite"
         )
         return Answer(
             question=question,
@@ -114,7 +117,7 @@ class Answering(Conversing):
             context=context,
             found=bool(found.citations),
             confidence=found.confidence,
-            reason="" if lines else low if hits else context.reason,
+            reason="" if lines else nothing if hits else context.reason,
             numbers=_of(found.citations, numbers),
         )
 

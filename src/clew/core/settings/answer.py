@@ -9,7 +9,7 @@ from clew.core.settings.checks import at_least, between
 class AnswerConfig:
     """How a question is answered."""
 
-    min_confidence: float = 0.5  # the least chance, by the reranker, that what was found answers; without a model
+    min_confidence: float = 0.5  # the least chance that the collection holds an answer; without a model
     sentences: int = 3  # of an answer without a model
     max_tokens: int = 600  # of an answer with one
 

@@ -1,5 +1,6 @@
 """Sentences of a model held against what they cite."""
 
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -41,13 +42,17 @@ PAGES = shown(VAULT, LUNCH)
         "“no spoon, no soup” says the cook [2].",
         "Soup is served at noon, and keys are rotated by Dan [1][2].",
         "Soup isn't served on Sundays [2].",
+        "Keys are rotated every ninety days by Dan [1].",
+        "“Signing keys … every 90 days by Dan” [1].",
+        "“Signing keys are rotated [...] by Dan” [1].",
+        "Dan's signing keys are rotated every 90 days [1].",
     ],
 )
 def test_what_stands_there_holds(sentence: str) -> None:
     claim = verified(sentence, PAGES)
     assert claim.reason == ""
     assert claim.citations
-    assert "[" not in claim.text
+    assert not re.search(r"\[\d", claim.text)
     assert all(each.quote in VAULT + "\n" + LUNCH for each in claim.citations)
 
 
@@ -60,6 +65,16 @@ def test_what_stands_there_holds(sentence: str) -> None:
         ("Soup is not served at noon [7].", "[7], which was not shown"),
         ("Signing keys are not rotated by Dan every 90 days [3].", "[3], which was not shown"),
         ("Bread and butter are free.", "cites nothing"),
+        ("Signing keys are rotated every sixty days by Dan [1].", "sixty does not stand"),
+        ("Signing keys are rotated every 90 weeks by Dan [1].", "90 does not stand"),
+        ("Signing keys are rotated every 90 percent by Dan [1].", "90 does not stand"),
+        ("The vault holds at most 1,200 secrets [1].", "1,200 does not stand"),
+        ("Signing keys are rotated every 90 days by Eve [1].", "Eve does not stand"),
+        ("Zebedee rotates signing keys every 90 days [1].", "Zebedee does not stand"),
+        ("Dan rotates signing keys on a Friday [1].", "denies"),
+        ("“He … does it on a Friday” [1].", "does not stand"),
+        ("“does it on a Friday” [1].", "leaves out a denial"),
+        ("“Signing keys are … a Friday” [1].", "does not stand"),
     ],
 )
 def test_what_does_not_stand_there_falls(sentence: str, why: str) -> None:
@@ -115,3 +130,61 @@ def test_splitting_loses_nothing(text: str) -> None:
 def test_the_pieces_of_a_stream_do_not_matter(pieces: Sequence[str]) -> None:
     whole = written(["".join(pieces)], PAGES, question="")
     assert written(pieces, PAGES, question="") == whole
+
+
+# -- facts
+
+LOG = (
+    "Ada pays Bob 50 crowns on 3 May 2031. The pump weighs 40 kilograms, the valve 15 kilograms. "
+    "Output rose by 7 percent before the harbour opened. It takes 5 to 10 days. The code of the gate is E-4417."
+)
+
+
+@pytest.mark.parametrize(
+    ("true", "false"),
+    [
+        ("Ada pays Bob 50 crowns", "Bob pays Ada 50 crowns"),
+        ("Bob is paid 50 crowns by Ada", "Bob is paid 40 crowns by Ada"),
+        ("On May 3, 2031 Ada pays Bob 50 crowns", "On May 4, 2031 Ada pays Bob 50 crowns"),
+        ("Ada pays Bob on 2031-05-03", "Ada pays Bob on 2031-05-04"),
+        ("Ada pays Bob in May", "Ada pays Bob in June"),
+        ("The pump weighs 40 kg", "The pump weighs 15 kg"),
+        ("The pump weighs 40 kilograms", "The pump weighs 40 pounds"),
+        ("Output rose by 7 %", "Output rose by 7 percentage points"),
+        ("Output rose before the harbour opened", "Output rose after the harbour opened"),
+        ("It takes between 5 and 10 days", "It takes between 5 and 12 days"),
+        ("It takes five to ten days", "It takes five to ten weeks"),
+        ("The code of the gate is E4417", "The code of the gate is E-4471"),
+    ],
+)
+def test_one_thing_changed_makes_it_false(true: str, false: str) -> None:
+    pages = shown(LOG)
+    assert verified(f"{true} [1].", pages).reason == ""
+    assert verified(f"{false} [1].", pages).reason != ""
+
+
+def test_a_lie_is_not_made_true_by_a_passage_that_is_like_it() -> None:
+    pages = shown("Gus never opens the radar on a Monday.", "Gus never opens the buoy on a Friday. The radar is old.")
+    assert verified("Gus never opens the radar on a Friday [1].", pages).reason
+    assert verified("Gus never opens the buoy on a Friday [1].", pages).corrected
+
+
+def test_only_what_says_it_is_cited() -> None:
+    pages = shown("Soup is served at noon. The cook is old.", "The soup is too salty. Noon is loud.")
+    claim = verified("Soup is served at noon [1][2].", pages)
+    assert [each.quote for each in claim.citations] == ["Soup is served at noon."]
+    both = verified("Soup is served at noon and the soup is too salty [1][2].", pages)
+    assert {each.document for each in both.citations} == {"d1", "d2"}
+
+
+def test_who_said_it_is_who_wrote_it() -> None:
+    text = "The pump of the harbour is broken.\n\nThe valve leaks."
+    chunks = [
+        Chunk("c1", "t", 0, 2, text[:34], 0, 34, meta={"author": "Dan"}),
+        Chunk("c2", "t", 1, 2, text[36:], 36, len(text), meta={"author": "Eve"}),
+    ]
+    passage = MergedChunk(text, "t", (), "", tuple(Hit(c, 1.0) for c in chunks), 1.0, len(text), ((0, len(text)),))
+    pages = [Shown(1, passage, DocumentRecord("t", "", "", "thread", "v", "", len(text), 2), ((0, text),))]
+    assert verified("Dan said that the pump of the harbour is broken [1].", pages).reason == ""
+    assert verified("Eve said that the pump of the harbour is broken [1].", pages).reason
+    assert verified("Eve said that the valve leaks [1].", pages).reason == ""

@@ -86,11 +86,19 @@ def _sentences(pieces: Iterable[str]) -> Iterator[tuple[str, str]]:
     yield from _split(waiting)
 
 
+def _is_left_out(said: str) -> bool:
+    """Whether what was said so far ends with an ellipsis inside a quote, which is no end of a sentence."""
+    inside = said.count("“") > said.count("”") or said.count("«") > said.count("»") or said.count('"') % 2 == 1
+    return inside and said.rstrip(" ]").endswith(("…", "..."))
+
+
 def _split(text: str) -> list[tuple[str, str]]:
     """The text as sentences, each with the marks that follow it and the white space after; nothing is lost."""
     starts = [low for low, _ in sentences(text)]
     cuts: list[int] = []
     for low in starts:
+        if cuts and _is_left_out(text[cuts[-1] : low]):
+            continue
         marks = _MARKS.match(text, low)
         begin = marks.end() if marks and cuts else low
         begin += len(text[begin:]) - len(text[begin:].lstrip())

@@ -1,0 +1,149 @@
+"""The word tables of facts: what is measured in, number words, months and days. Data for `facts`."""
+
+from types import MappingProxyType
+from typing import Final
+
+
+def listed(text: str) -> list[str]:
+    """The words of a table."""
+    return text.split()
+
+
+def _rows(rows: str) -> dict[str, str]:
+    """What each word of a row stands for: the first of the row."""
+    return {word: row.split()[0] for row in rows.strip().splitlines() for word in row.split()}
+
+
+UNITS: Final = MappingProxyType(
+    _rows(
+        """
+        percent % pct prozent
+        points point pp
+        millisecond milliseconds ms
+        second seconds sec secs s sekunde sekunden
+        minute minutes min mins minuten
+        hour hours hr hrs h stunde stunden
+        day days tag tage tagen
+        week weeks woche wochen
+        month months monat monate monaten
+        quarter quarters
+        year years yr yrs jahr jahre jahren
+        decade decades
+        century centuries
+        millimeter millimeters millimetre millimetres mm
+        centimeter centimeters centimetre centimetres cm
+        meter meters metre metres m
+        kilometer kilometers kilometre kilometres km
+        inch inches
+        foot feet ft
+        yard yards
+        mile miles mi
+        acre acres
+        hectare hectares ha
+        gram grams g
+        kilogram kilograms kilo kilos kg
+        tonne tonnes ton tons t
+        ounce ounces oz
+        pound pounds lb lbs £ gbp
+        liter liters litre litres l
+        gallon gallons
+        dollar dollars $ usd
+        euro euros € eur
+        cent cents
+        yen ¥ jpy
+        rupee rupees
+        franc francs
+        degree degrees °
+        celsius °c c
+        fahrenheit °f f
+        volt volts v
+        watt watts w
+        kilowatt kilowatts kw
+        byte bytes b
+        kilobyte kilobytes kb
+        megabyte megabytes mb
+        gigabyte gigabytes gb
+        terabyte terabytes tb
+        knot knots
+        time times
+        person people persons
+        """
+    )
+)
+VALUES: Final = MappingProxyType(
+    {
+        word: value
+        for value, word in enumerate(
+            listed(
+                "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+                "seventeen eighteen nineteen"
+            )
+        )
+    }
+    | {
+        word: 10 * value
+        for value, word in enumerate(
+            listed("twenty thirty forty fifty sixty seventy eighty ninety"),
+            2,
+        )
+    }
+    | {"dozen": 12}
+)
+SCALES: Final = MappingProxyType(
+    {"hundred": 100, "thousand": 1000, "k": 1000, "million": 10**6, "billion": 10**9, "bn": 10**9, "trillion": 10**12}
+)
+# "first" and "second" are left out: they are used for other things more often than for counting.
+ORDINALS: Final = MappingProxyType(
+    {
+        word: value
+        for value, word in enumerate(
+            listed("third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth"),
+            3,
+        )
+    }
+)
+MONTHS: Final = MappingProxyType(
+    {
+        name: number
+        for number, row in enumerate(
+            (
+                "january jan januar",
+                "february feb februar",
+                "march mar märz",
+                "april apr",
+                "may mai",
+                "june jun juni",
+                "july jul juli",
+                "august aug",
+                "september sep sept",
+                "october oct oktober",
+                "november nov",
+                "december dec dezember",
+            ),
+            1,
+        )
+        for name in row.split()
+    }
+)
+WEEKDAYS: Final = MappingProxyType(
+    _rows(
+        """
+        monday mondays montag montags
+        tuesday tuesdays dienstag dienstags
+        wednesday wednesdays mittwoch mittwochs
+        thursday thursdays donnerstag donnerstags
+        friday fridays freitag freitags
+        saturday saturdays samstag samstags
+        sunday sundays sonntag sonntags
+        """
+    )
+)
+# What comes before a number and bounds it: from below, or from above.
+BOUNDS: Final = MappingProxyType(
+    {
+        "least": r"at least|no less than|no fewer than|not less than|a minimum of|minimum|more than|over|above|exceeds?"
+        r"|exceeding|≥|>=|>|mindestens|mehr als",
+        "most": r"at most|up to|no more than|not more than|a maximum of|maximum|less than|fewer than|under|below|within"
+        r"|≤|<=|<|höchstens|weniger als",
+    }
+)

@@ -222,6 +222,25 @@ def test_reflection_is_told_with_its_grades() -> None:
     )
 
 
+def test_its_steps_are_told_when_they_are_taken() -> None:
+    seen: list[tuple[str, object, bool]] = []
+    before: list[int] = []
+
+    def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        before.append(len(seen))
+        turns: list[list[Call]] = [[KEYS], [("retrieve_full_document", {"title": "nowhere"})]]
+        if len(before) <= len(turns):
+            return ModelResponse([ToolCallPart(name, args) for name, args in turns[len(before) - 1]])
+        return ModelResponse([TextPart("Signing keys are rotated every 90 days by Dan [1].")])
+
+    with opened(FunctionModel(model)) as engine:
+        engine.agent("who?", watch=lambda step: seen.append((step.name, step.out, step.ms > 0)))
+    assert before == [0, 1, 2]
+    assert [name for name, _, _ in seen] == ["search_knowledge_base", "retrieve_full_document"]
+    assert all(timed for _, _, timed in seen)
+    assert seen[1][1] == 0
+
+
 # -- limits
 
 

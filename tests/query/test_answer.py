@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clew.core.errors import DriverFailed
 from clew.core.types import Chunk, DocumentRecord, Hit, MergedChunk
 from clew.query.answer.shown import Shown
 from clew.query.answer.verify import verified
@@ -128,6 +129,10 @@ def test_splitting_loses_nothing(text: str) -> None:
 
 @given(st.lists(st.sampled_from(["Soup is served at noon [2].", " ", "Keys [1]", ". It", " is. [1][2] ", "\n"])))
 def test_the_pieces_of_a_stream_do_not_matter(pieces: Sequence[str]) -> None:
+    if not "".join(pieces).strip():
+        with pytest.raises(DriverFailed, match="empty answer"):
+            written(pieces, PAGES, question="")
+        return
     whole = written(["".join(pieces)], PAGES, question="")
     assert written(pieces, PAGES, question="") == whole
 

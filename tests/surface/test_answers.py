@@ -54,6 +54,7 @@ def test_as_json_and_its_citations_check(clew: "Clew") -> None:
         "found",
         "confidence",
         "reason",
+        "fault",
         "citations",
         "removed",
         "usage",

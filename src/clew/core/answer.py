@@ -23,7 +23,8 @@ class Answer:
 
     In a session, and by an agent, [2] is instead the document that has that number there, as `numbers` tells.
     `confidence` is the chance, by the reranker, that what was found answers the question. `reason` says why nothing
-    was found, or why an agent ended before it was done.
+    was found, or why an agent ended before it was done. With a `fault`, the model broke off: what it said by then is
+    here, the rest is missing.
     """
 
     question: str
@@ -36,6 +37,7 @@ class Answer:
     usage: Usage = field(default_factory=Usage)
     reason: str = ""
     numbers: Mapping[str, int] = field(default_factory=dict)  # of the documents that are cited, by id
+    fault: str = ""
 
     def mark(self, place: int) -> int:
         """The number that stands in the text for a citation, by its place."""

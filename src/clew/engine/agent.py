@@ -10,6 +10,7 @@ from clew.core.cost import price_of
 from clew.core.errors import NotFound, SettingsError
 from clew.core.protocols import LLM
 from clew.core.settings import Settings
+from clew.core.trace import Trace
 from clew.core.types import EVERYTHING, Context, Document, Filter, Hit, Message, Query
 from clew.engine.answering import Answering
 from clew.query.agent import Counted, Reading, Result, Sources, Spending, Toolbox, instructions, quotes
@@ -36,13 +37,15 @@ class Agentic(Answering):
         strategy: str | None = None,
         where: Filter = EVERYTHING,
         hear: Callable[[str], None] | None = None,
+        watch: Callable[[Trace], None] | None = None,
         settings: Settings | None = None,
     ) -> Answer:
         """What a language model answers that searches the collection itself, its sentences checked as `ask` does.
 
-        It calls tools until it can answer or a limit of `settings.agent` is reached; then the best sentences of what it
-        found stand in, and `reason` says so. Its steps are in the trace. `hear` gets each sentence when it is checked.
-        A `strategy` is that of its plain searches.
+        It calls tools until it can answer, a limit of `settings.agent` is reached, or the model fails; then the best
+        sentences of what it found stand in, and `reason`, or `fault`, says so. Its steps are in the trace, and `watch`
+        gets each when it is taken. `hear` gets each sentence when it is checked. A `strategy` is that of its plain
+        searches.
         """
         settings = settings or self._settings
         if strategy is not None:
@@ -71,6 +74,7 @@ class Agentic(Answering):
                 spending=spending,
                 max_calls=settings.agent.max_calls,
                 max_tokens=settings.answer.max_tokens,
+                watch=watch,
             )
             trace.out = len(outcome.results)
             trace.notes |= {"calls": spending.calls, "tokens": sum(_tokens(spending)), "cost": spending.cost}
@@ -78,10 +82,13 @@ class Agentic(Answering):
                 trace.notes["stopped"] = outcome.reason
         numbers = sessions.numbers(name)
         context = _joined(asked_query(question, 1, where, history, settings), outcome.results, numbers)
+        if outcome.failure is not None and not context.passages:
+            raise outcome.failure
         if outcome.reason:
             hits = sorted((hit for each in context.passages for hit in each.chunks), key=lambda hit: -hit.score)
             answer = self._extracted(question, hits, context, settings, numbers=numbers, hear=hear)
-            return replace(answer, usage=spending.usage, reason=outcome.reason)
+            fault = str(outcome.failure or "")
+            return replace(answer, usage=spending.usage, reason="" if fault else outcome.reason, fault=fault)
         shown = _newest_first(outcome.results)
         made = written([outcome.text], shown, question=question, hear=hear, numbers=numbers)
         nothing = "the model called no tool" if not outcome.results else "nothing that was found answers it"

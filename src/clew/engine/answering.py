@@ -75,6 +75,7 @@ class Answering(Conversing):
             usage=tally.usage,
             reason="" if made.citations else "nothing that was found answers it",
             numbers=_of(made.citations, numbers),
+            fault=made.fault,
         )
 
     def _extracted(

@@ -4,8 +4,9 @@ from typing import Annotated
 
 import typer
 
-from clew.core.errors import SettingsError
+from clew.core.errors import DriverFailed, SettingsError
 from clew.surface import options as o
+from clew.surface.exits import CODES
 from clew.surface.program import called, opened
 from clew.surface.wanted import Wanted, searching
 
@@ -48,7 +49,9 @@ def ask(
         name = talk.session if session else None
         with record("ask") as trace:
             if agent:
-                answer = engine.agent(question, where=where, history=talk.turns, session=name, hear=hear)
+                answer = engine.agent(
+                    question, where=where, history=talk.turns, session=name, hear=hear, watch=hear and said.put_step
+                )
             else:
                 answer = engine.ask(
                     question,
@@ -66,4 +69,5 @@ def ask(
         render.put_json(said.shape(answer, traced=trace))
     else:
         said.put_answer(answer, voice)
-        said.put_steps(trace)
+    if answer.fault:
+        raise typer.Exit(CODES[DriverFailed])

@@ -94,7 +94,14 @@ class Chat:
         session, history = self.talk.session, self.talk.turns
         with record("chat") as trace:
             if self.agent:
-                found = self.engine.agent(question, history=history, session=session, strategy=self.strategy, hear=hear)
+                found = self.engine.agent(
+                    question,
+                    history=history,
+                    session=session,
+                    strategy=self.strategy,
+                    hear=hear,
+                    watch=hear and said.put_step,
+                )
             else:
                 found = self.engine.ask(question, history=history, session=session, strategy=self.strategy, hear=hear)
         self.talk.said(question, found.text)
@@ -102,7 +109,6 @@ class Chat:
             render.put_json(said.shape(found, traced=trace))
         else:
             said.put_answer(found, voice)
-            said.put_steps(trace)
             print(flush=True)
 
     def choose(self, name: str) -> None:

@@ -1,7 +1,6 @@
 """How an answer is told: sentences as they come, then its sources by number, and on stderr what was taken out."""
 
 import sys
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from clew.surface import render, shapes
@@ -43,22 +42,17 @@ def put_answer(answer: "Answer", voice: Voice) -> None:
     for each in answer.removed:
         said = "cited anew" if each.kept else "removed"
         render.put((f"{said}: ", "yellow"), (f"{' '.join(each.text.split())} ({each.reason})", ""), err=True)
+    if answer.fault:
+        render.put((f"clew: this is not the whole answer: {answer.fault}", "red"), err=True)
     if answer.reason:
         render.put((answer.reason if answer.found else f"nothing found: {answer.reason}", "yellow"), err=True)
 
 
-def put_steps(trace: "Trace") -> None:
-    """What an agent did, a line for each of its tools, on stderr."""
-    for each in steps(trace):
-        given = ", ".join(f"{name}={value!r}" for name, value in each.notes.items() if name != "error")
-        came = f"error: {each.notes['error']}" if "error" in each.notes else f"{each.out} found"
-        render.put((f"{each.name}({given}): {came}, {each.ms:.0f} ms", "dim"), err=True)
-
-
-def steps(trace: "Trace") -> Iterable["Trace"]:
-    """The calls of an agent's tools in a trace."""
-    agent = trace.find("agent")
-    return agent.steps if agent else ()
+def put_step(each: "Trace") -> None:
+    """What an agent did just now with one of its tools, on stderr."""
+    given = ", ".join(f"{name}={value!r}" for name, value in each.notes.items() if name != "error")
+    came = f"error: {each.notes['error']}" if "error" in each.notes else f"{each.out} found"
+    render.put((f"{each.name}({given}): {came}, {each.ms:.0f} ms", "dim"), err=True)
 
 
 def place_of(of: "Citation") -> str:
@@ -78,6 +72,7 @@ def shape(of: "Answer", *, traced: "Trace") -> dict[str, Any]:
         "found": of.found,
         "confidence": of.confidence,
         "reason": of.reason,
+        "fault": of.fault,
         "citations": [{"number": of.mark(place), **shapes.citation(each)} for place, each in enumerate(of.citations)],
         "removed": [{"text": each.text, "reason": each.reason, "kept": each.kept} for each in of.removed],
         "usage": {

@@ -18,7 +18,8 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import UsageLimits
 
 from clew.core.cost import CostLimit
-from clew.core.errors import ClewError
+from clew.core.errors import ClewError, DriverFailed
+from clew.core.trace import Trace
 from clew.core.types import Message
 from clew.query.agent.spending import LimitReached, Spending
 from clew.query.agent.steps import watched
@@ -33,11 +34,15 @@ NOTE = 200  # characters of an argument that the trace keeps
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the model said last, or why it said nothing, and what its tools had shown by then."""
+    """What the model said last, or why it said nothing, and what its tools had shown by then.
+
+    A `failure` is the model's own.
+    """
 
     text: str
     reason: str
     results: tuple[Result, ...]
+    failure: DriverFailed | None = None
 
 
 class Paying(WrapperModel):
@@ -70,8 +75,9 @@ def run(
     spending: Spending,
     max_calls: int,
     max_tokens: int,
+    watch: Callable[[Trace], None] | None = None,
 ) -> Outcome:
-    """What an agent makes of a question; tools that fail are told to the model, a model that fails raises."""
+    """What an agent makes of a question; tools that fail are told to the model, and `watch` is told of every call."""
     results: list[Result] = []
     methods: list[Callable[..., Result]] = [
         toolbox.search_knowledge_base,
@@ -85,7 +91,7 @@ def run(
     agent = Agent(
         Paying(model, spending, output=max_tokens),
         instructions=instructions,
-        tools=[Tool(_guarded(method, spending, results), takes_ctx=False) for method in methods],
+        tools=[Tool(_guarded(method, spending, results, watch), takes_ctx=False) for method in methods],
         retries=RETRIES,
         model_settings=ModelSettings(max_tokens=max_tokens, temperature=0.0),
     )
@@ -104,30 +110,48 @@ def run(
         reason = f"stopped after {max_calls + 2} turns without an answer (agent.max_calls)"
     except UnexpectedModelBehavior as error:
         reason = f"the model went astray: {' '.join(str(error).split())}"
+    except DriverFailed as failure:
+        return Outcome("", str(failure), tuple(results), failure)
     return Outcome("", reason, tuple(results))
 
 
-def _guarded(method: Callable[P, Result], spending: Spending, results: list[Result]) -> Callable[P, str]:
+def _guarded(
+    method: Callable[P, Result],
+    spending: Spending,
+    results: list[Result],
+    watch: Callable[[Trace], None] | None,
+) -> Callable[P, str]:
     """The tool as a model may call it: counted, traced, and failing in a way that is no content."""
     name = method.__name__
 
     @wraps(method)
     def tool(*args: P.args, **kwargs: P.kwargs) -> str:
-        with watched(name) as trace:
-            given = signature(method).bind(*args, **kwargs)
-            given.apply_defaults()
-            trace.notes.update({key: _note(value) for key, value in given.arguments.items()})
-            try:
-                spending.call()
-                result = method(*args, **kwargs)
-            except Exception as error:  # whatever happens in a tool, the model is told and may go on
-                said = str(error) if isinstance(error, ClewError) else f"{type(error).__name__}: {error}"
-                trace.notes["error"] = _note(" ".join(said.split()))
-                trace.out = 0
-                raise ToolFailed(f"Error: {said}") from error
-            trace.out = result.count
+        seen: list[Trace] = []
+        try:
+            with watched(name) as trace:
+                seen.append(trace)
+                result = called(trace, *args, **kwargs)
+        finally:
+            if watch is not None:
+                for each in seen:
+                    watch(each)
         results.append(result)
         return result.text
+
+    def called(trace: Trace, *args: P.args, **kwargs: P.kwargs) -> Result:
+        given = signature(method).bind(*args, **kwargs)
+        given.apply_defaults()
+        trace.notes.update({key: _note(value) for key, value in given.arguments.items()})
+        try:
+            spending.call()
+            result = method(*args, **kwargs)
+        except Exception as error:  # whatever happens in a tool, the model is told and may go on
+            said = str(error) if isinstance(error, ClewError) else f"{type(error).__name__}: {error}"
+            trace.notes["error"] = _note(" ".join(said.split()))
+            trace.out = 0
+            raise ToolFailed(f"Error: {said}") from error
+        trace.out = result.count
+        return result
 
     tool.__annotations__ = {**method.__annotations__, "return": str}
     return tool

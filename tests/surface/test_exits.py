@@ -9,7 +9,7 @@ from clew.core import errors
 from clew.core.errors import ClewError, DriverFailed, DriverMissing, NotFound, SettingsError, SourceError, StoreMismatch
 from clew.engine import Engine
 from clew.surface.cli import COMMANDS, app
-from clew.surface.exits import CODES, TABLE, code
+from clew.surface.exits import CODES, FALLEN, TABLE, code
 
 if TYPE_CHECKING:
     from tests.surface.conftest import Clew
@@ -56,7 +56,7 @@ def test_every_error_has_a_code_and_every_code_is_in_the_help(clew: "Clew") -> N
     shown = clew("--help").out
     for number, meaning in TABLE:
         assert re.search(rf"{number}\s+{meaning.split()[0]}", shown)
-    assert {number for number, _ in TABLE} == {0, 1, 130, *CODES.values()}
+    assert {number for number, _ in TABLE} == {0, 1, FALLEN, 130, *CODES.values()}
 
 
 def test_an_error_of_a_kind_of_ours_has_the_code_of_that_kind() -> None:

@@ -45,9 +45,15 @@ def test_citations_of_past_answers_are_checked(fresh: "Clew", tmp_path: Path) ->
     shapes = [clew("context", QUERY, "-k", "1", "--json").json, clew("context", "soup", "-k", "1", "--json").json]
     kept = tmp_path / "answers.jsonl"
     kept.write_text("\n".join(json.dumps(shape) for shape in shapes))
-    assert clew("citations", "check", str(kept)).out == "2 of 2 answers stand\n"
+    whole = clew("citations", "check", str(kept))
+    assert (whole.code, whole.out) == (0, "2 of 2 answers stand\n")
     clew("drop", "pages/lunch.md")
     done = clew("citations", "check", str(kept))
+    assert done.code == 8
+    assert clew("citations", "check", str(kept), "--json").code == 8
+    kept_alone = tmp_path / "one.json"
+    kept_alone.write_text(json.dumps(shapes[0]))
+    assert clew("citations", "check", str(kept_alone)).code == 0
     assert done.out.splitlines()[0].startswith("gone: soup  pages/lunch.md  ")
     assert done.out.splitlines()[-1] == "1 of 2 answers stand"
     checked = clew("citations", "check", str(kept), "--json").json["answers"]

@@ -30,6 +30,7 @@ from clew.core.errors import (
 
 USAGE = 2
 PARTLY = 4  # some sources failed, the rest is done
+FALLEN = 8  # what was checked does not hold
 INTERRUPTED = 130
 PIPE_CLOSED = 141  # whoever read our output has gone: what a shell reports for that
 CODES: dict[type[ClewError], int] = {
@@ -50,6 +51,7 @@ TABLE = (
     (5, "a driver that is not installed"),
     (6, "a model, disk or database that failed"),
     (7, "a collection that was filled with another embedder or by a newer Clew"),
+    (FALLEN, "past answers that no longer stand (`citations check`)"),
     (INTERRUPTED, "interrupted"),
 )
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from clew.surface import options as o
+from clew.surface.exits import FALLEN
 from clew.surface.program import opened
 from clew.surface.wanted import Wanted, searching
 
@@ -63,7 +64,7 @@ def why_not(
 
 
 def check(ctx: typer.Context, *, file: Answers, as_json: o.Json = False) -> None:
-    """List which past answers no longer stand, because what they cite has moved, changed or gone."""
+    """List which past answers no longer stand, because what they cite has moved, changed or gone; then exit with 8."""
     from clew.surface import cited, render, shapes
 
     answers = cited.answers(file)
@@ -73,3 +74,5 @@ def check(ctx: typer.Context, *, file: Answers, as_json: o.Json = False) -> None
         render.put_json(shapes.checks(checked))
     else:
         render.put_checks(checked)
+    if any(one.standing != "stands" for _, citations in checked for one in citations):
+        raise typer.Exit(FALLEN)

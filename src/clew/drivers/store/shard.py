@@ -32,6 +32,9 @@ SAVED_EVERY = 5_000  # rows: what is replayed at most after a crash
 DELETED_AT_ONCE = 1_000
 LOW = 0xFFFFFFFF  # a sparse vector's indices have 32 bits
 DENSE, TERMS = "dense", "terms"
+# Under a filter also the neighbours of rows that it keeps out are looked at, however many it admits: without this a
+# filter that admits half finds .95 of the ten nearest, with it .997, and takes 1.7 times as long.
+FILTERED = edge.AcornSearchParams(enable=True, max_selectivity=1.0)
 
 
 class BrokenIndex(Exception):
@@ -82,7 +85,8 @@ class ShardIndex:
         asked, limit = edge.Query.Nearest(vector.tolist(), using=DENSE), k + SPARE
         while True:
             breadth = max(reach.breadth or BREADTH, limit)
-            points = self._query(asked, limit, where, edge.SearchParams(hnsw_ef=breadth, exact=reach.exact))
+            params = edge.SearchParams(hnsw_ef=breadth, exact=reach.exact, acorn=FILTERED)
+            points = self._query(asked, limit, where, params)
             if len(points) < limit or points[k - 1].score - points[-1].score > order.SLACK or limit >= MOST:
                 break
             limit *= 4

@@ -15,7 +15,8 @@ from xxhash import xxh3_64_intdigest
 
 from clew.core.types import Matrix, Vector
 
-BIGINT, INT, TEXT = 20, 23, 25  # the types' numbers, the same on every server
+BIGINT, INT, TEXT, FLOAT = 20, 23, 25, 701  # the types' numbers, the same on every server
+_LONG, _SHORT = (np.dtype([("size", ">i4"), ("body", body)]) for body in (">i8", ">i4"))
 _NULL = struct.pack(">i", -1)
 FACET = 1  # seeds the hashes of facets, so that no word is ever taken for one
 
@@ -41,12 +42,18 @@ def register(connection: Connection) -> None:
 
 def bigints(numbers: NDArray[np.integer] | Sequence[int]) -> Raw:
     """A bigint[]."""
-    return _array(np.asarray(numbers, ">i8"), ">i8", BIGINT)
+    return _array(numbers, _LONG, BIGINT)
 
 
 def ints(numbers: NDArray[np.integer] | Sequence[int]) -> Raw:
     """An int[]."""
-    return _array(np.asarray(numbers, ">i4"), ">i4", INT)
+    return _array(numbers, _SHORT, INT)
+
+
+def floats(given: Sequence[float | None]) -> Raw:
+    """A float8[]."""
+    parts = [_NULL if each is None else struct.pack(">id", 8, each) for each in given]
+    return Raw(_head(FLOAT, len(given), nulls=None in given) + b"".join(parts))
 
 
 def texts(given: Sequence[str | None]) -> Raw:
@@ -90,9 +97,9 @@ def facet_hash(facet: str) -> int:
     return digest - (1 << 64) if digest >> 63 else digest
 
 
-def _array(numbers: NDArray[np.integer], form: str, oid: int) -> Raw:
-    rows = np.empty(len(numbers), [("size", ">i4"), ("body", form)])
-    rows["size"], rows["body"] = rows.dtype["body"].itemsize, numbers
+def _array(numbers: NDArray[np.integer] | Sequence[int], form: np.dtype[np.void], oid: int) -> Raw:
+    rows = np.empty(len(numbers), form)
+    rows["size"], rows["body"] = form.itemsize - 4, numbers
     return Raw(_head(oid, len(numbers)) + rows.tobytes())
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from psycopg import Connection
+from psycopg.types.numeric import Int8
 
 from clew.core.facets import facets
 from clew.core.types import Chunk, Document
@@ -86,7 +87,7 @@ def new(connection: Connection, known: Opened, document: Document, made: Sequenc
         "embedder": known.embedder,
         "whole": document.text,
         "sections": nouns.sections_text(document.sections),
-        "total": sum(each.length for each in made),
+        "total": Int8(sum(each.length for each in made)),
     }
     return bool(rows(connection, _NEW, given, prepare=True))
 
@@ -94,7 +95,7 @@ def new(connection: Connection, known: Opened, document: Document, made: Sequenc
 def more(connection: Connection, known: Opened, doc: int, made: Sequence[Entry]) -> None:
     """Writes chunks of a document that is there."""
     for at in range(0, len(made), AT_ONCE):
-        given = {**_columns(known, made[at : at + AT_ONCE]), "doc": doc}
+        given = {**_columns(known, made[at : at + AT_ONCE]), "doc": Int8(doc)}
         connection.execute(_MORE, given, prepare=True)
 
 
@@ -108,8 +109,8 @@ def record(document: Document, chunks: int) -> dict[str, Any]:
         "meta": nouns.meta_text(document.meta),
         "hash": document.hash,
         "stamp": document.stamp,
-        "chars": len(document.text),
-        "chunks": chunks,
+        "chars": Int8(len(document.text)),
+        "chunks": Int8(chunks),
         "facets": codec.bigints([codec.facet_hash(word) for word in sorted(facets(document, NOTHING))]),
     }
 
@@ -149,15 +150,15 @@ def _columns(known: Opened, made: Sequence[Entry]) -> Mapping[str, Any]:
     vectors = np.frombuffer(b"".join(each.vector for each in made), np.float32).reshape(len(made), width)
     return {
         **shown([each.chunk for each in made]),
-        "number": known.number,
-        "many": len(made),
+        "number": Int8(known.number),  # always as wide: a statement is prepared for the types that it is given
+        "many": Int8(len(made)),
         "ids": codec.texts([each.chunk.id for each in made]),
         "prints": codec.bigints([each.print for each in made]),
         "lengths": codec.ints(lengths),
         "firsts": codec.ints(starts + 1),  # PostgreSQL counts from 1
         "heads": codec.ints(starts + heads),
         "lasts": codec.ints(starts + sizes),
-        "seconds": [each.seconds for each in made],
+        "seconds": codec.floats([each.seconds for each in made]),
         "vectors": codec.vectors(vectors, known.vector),
         "words": codec.bigints(words),
         "posted": codec.bigints(words[by_word]),

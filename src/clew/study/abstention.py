@@ -3,9 +3,9 @@
 Claims of SciFact's training half are asked of the corpus as it is, and of the corpus without the abstracts that bear on
 them: what a search finds there is what it finds here, those abstracts left out. The answer is the one without a model.
 AUC is the chance that a claim whose abstract is there has more confidence than one whose is not; risk is the share of
-the answers given whose first citation does not bear on the claim; the calibration error is the mean gap between
-confidence and truth over ten bins of equal width, where the truth is that the collection holds an answer. Nothing of
-SciFact is in the weights of the confidence; `python -m clew.study.confidence` fits those.
+the answers given whose first citation does not bear on the claim (of turns: that should not be given); the calibration
+error is the mean gap between confidence and truth over ten bins of equal width, where the truth is that the collection
+holds an answer. Nothing of SciFact is in the weights of the confidence; `clew.study.confidence` fits those.
 
 Beside it, turns of MTRAG with what was said before them: those that its annotators called answerable from the passages,
 and those that they did not.
@@ -162,7 +162,7 @@ def turns(engine: Engine, folder: Path, reranker: Reranker, *, many: int) -> lis
                 said[kind].append((turn["user"], looked(engine, turn["user"], tuple(history))))
             history += [Message(turn["user"]), Message(turn["agent"], role="assistant")]
     return [
-        Asked(confidence(signalled(question, look, reranker)), kind == "ANSWERABLE", right=False)
+        Asked(confidence(signalled(question, look, reranker)), kind == "ANSWERABLE", right=kind == "ANSWERABLE")
         for kind, some in said.items()
         for question, look in some
     ]

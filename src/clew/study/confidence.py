@@ -2,9 +2,9 @@
 
 Questions of several sets are asked of a collection with and without the documents that answer them (as in
 `clew.study.abstention`), and the signals are weighed by a logistic regression in which every set counts the same. The
-first row are the weights that `clew.query.answer.confidence` has: fitted on all sets but SciFact, which is only ever
-asked. Then every set is asked with weights that were fitted on the others, so that none is judged by what it taught;
-XQuAD in two languages counts as one set there. ClapNQ is embedded by wordllama, which is quick, the rest by bge-small.
+first row are weights fitted on all sets but SciFact, which is only ever asked; the second are those in use. Then every
+set is asked with weights that were fitted on the others, so that none is judged by what it taught; XQuAD in two
+languages counts as one set there. ClapNQ is embedded by wordllama, which is quick, the rest by bge-small.
 """
 
 import argparse

@@ -373,6 +373,19 @@ def test_a_search_in_the_graph_is_one_statement(open_store: Open, monkeypatch: p
     assert sum("set_config" in each for each in asked) == 2
 
 
+def test_what_is_read_after_searches_and_changes_is_planned_for_what_it_is_given(open_store: Open) -> None:
+    store = open_store()
+    filled(store)
+
+    def said() -> list[str]:
+        sql = "SELECT current_setting('plan_cache_mode') || ' ' || current_setting('enable_sort')"
+        return [store._pool.read(lambda connection: str(connection.execute(sql).fetchall()[0][0]))]
+
+    for change in (lambda: put(store, "map"), lambda: store.nearest(row(1), 5), lambda: store.matching({"x": 1}, 5)):
+        change()
+        assert said() == ["force_custom_plan on"]
+
+
 def test_a_graph_that_is_gone_is_noticed(
     open_store: Open, database: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ from clew.study.bench import Bench, Setup, Skipped
 from clew.study.bench.context import context_over_search
 from clew.study.bench.ingest import add_over_embedding, memory_of_adding, second_add
 from clew.study.bench.messages import one_message
+from clew.study.bench.moving import memory_of_moving
 from clew.study.bench.postgres import both_stores
 from clew.study.bench.reading import chunking, pdf, sheet
 from clew.study.bench.search import hybrid_large, hybrid_small
@@ -29,6 +30,7 @@ BENCHES: dict[str, Bench] = {
     "strategies": over_calls,
     "search-many": many_over_single,
     "postgres": both_stores,
+    "moving": memory_of_moving,
 }
 
 

@@ -67,12 +67,21 @@ class Pool:
 
     def read(self, work: Callable[[Connection], T]) -> T:
         """What reading gives; on another connection, once, where the first was lost."""
+
+        def planned(connection: Connection) -> T:
+            session.plan_anew(connection)
+            return work(connection)
+
+        return self.search(planned)
+
+    def search(self, work: Callable[[Connection], T]) -> T:
+        """The same for what says itself how it is planned, or gives its few rows by any plan."""
         with trouble.failing(self.place):
             return self._twice(work)
 
     def ask(self, sql: str, given: Sequence[Any] = ()) -> list[Row]:
-        """The rows that a statement gives."""
-        return self.read(lambda connection: rows(connection, sql, given))
+        """The rows that a simple statement gives."""
+        return self.search(lambda connection: rows(connection, sql, given))
 
     def change(self, work: Callable[[Connection], T], *, plan: Callable[[Connection], None] = session.plan_anew) -> T:
         """What a change gives, which is done in one transaction, whole or not at all.

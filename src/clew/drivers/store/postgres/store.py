@@ -219,7 +219,7 @@ class PostgresStore:
         def find(connection: Connection) -> list[tuple[Row, float]]:
             return self._near(connection, search, None, self._graph(None))
 
-        found = self._pool.read(find if k > 0 and all(groups) else _nothing)
+        found = self._pool.search(find if k > 0 and all(groups) else _nothing)
         return [(columns[0], score) for columns, score in found]
 
     def matching(self, terms: Terms, k: int, where: Filter = EVERYTHING) -> list[Hit]:
@@ -291,7 +291,7 @@ class PostgresStore:
         self._graphed = frozenset(space for space, is_there, many in there if is_there and many >= least)
 
     def _hits(self, find: Callable[[Connection], list[tuple[Row, float]]]) -> list[Hit]:
-        return [Hit(codec.chunk(columns), score) for columns, score in self._pool.read(find)]
+        return [Hit(codec.chunk(columns), score) for columns, score in self._pool.search(find)]
 
 
 def _nothing(connection: Connection) -> list[tuple[Row, float]]:  # noqa: ARG001

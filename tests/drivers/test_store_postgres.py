@@ -471,6 +471,17 @@ def test_a_graph_whose_building_was_broken_off_is_built_again(
     assert len(store.nearest(row(1), 9)) == 3
 
 
+@pytest.mark.parametrize("role", ["postgres", "clew_app"])
+def test_a_graph_is_built_by_one_process(postgres: str, open_store: Open, role: str) -> None:
+    store = open_store(url=as_role(postgres, role) if role == "clew_app" else postgres)
+    put(store, "log")
+    with store._pool.apart() as connection:
+        connection.execute("SET max_parallel_maintenance_workers = 2")
+        graph.build(connection, "signals", store._number, DIM, 3)
+        assert connection.execute("SHOW max_parallel_maintenance_workers").fetchall() == [("0",)]
+    assert store.facts().index == "pgvector HNSW, half precision"
+
+
 def test_a_small_collection_has_no_graph(open_store: Open) -> None:
     store = open_store(config=StoreConfig())
     put(store, "log")

@@ -31,16 +31,6 @@ def served(given: str, *, in_memory: bool = True) -> Iterator[str]:
     with TemporaryDirectory(dir=MEMORY if in_memory and MEMORY.is_dir() else None) as folder:
         server = get_server(Path(folder) / "pg")
         try:
-            _one_builder(server.get_uri())
             yield server.get_uri()
         finally:
             server.cleanup()
-
-
-def _one_builder(address: str) -> None:
-    """Lets one process build a graph: with several, the pgvector of that package fails on some processors."""
-    import psycopg
-
-    with psycopg.connect(address, autocommit=True) as connection:
-        connection.execute("ALTER SYSTEM SET max_parallel_maintenance_workers = 0")
-        connection.execute("SELECT pg_reload_conf()")

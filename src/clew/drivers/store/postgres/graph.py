@@ -40,7 +40,13 @@ def build(connection: Connection, table: str, number: int, dim: int, many: int) 
     if not rows(connection, "SELECT pg_try_advisory_lock(%s)", (_key(name),))[0][0]:
         return
     memory = min(MEMORY, 64 + many * (2 * dim + 1000) // 1_000_000)
-    connection.execute("SELECT set_config('maintenance_work_mem', %s, false)", (f"{memory}MB",))
+    # By one process: where several build one, some packages of pgvector fail on some processors, and the server ends
+    # all connections. Others read and write meanwhile, so that it takes longer is no harm.
+    connection.execute(
+        "SELECT set_config('maintenance_work_mem', %s, false),"
+        " set_config('max_parallel_maintenance_workers', '0', false)",
+        (f"{memory}MB",),
+    )
     if not _is_owner(connection, table):
         connection.execute("SELECT build_graph(%s)", (table,))
         return

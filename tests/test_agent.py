@@ -174,6 +174,45 @@ def test_the_instructions_route_and_the_tool_searches_so(question: str, tool: st
     assert search.notes["strategy"] == strategy
 
 
+@pytest.mark.parametrize(
+    ("question", "chain"),
+    [
+        ("What is machine learning?", ["search_knowledge_base"]),
+        ("Tell me about Python", ["search_with_multi_query"]),
+        ("What's our complete refund policy?", ["search_knowledge_base", "retrieve_full_document"]),
+        ("Who owns the vault? Use self-reflection.", ["search_with_self_reflection"]),
+        ("What are refunds, with reranking", ["search_with_reranking"]),
+    ],
+)
+def test_a_guided_model_calls_first_what_the_question_calls_for(question: str, chain: list[str]) -> None:
+    """It may choose the arguments, and of titles only those that were shown."""
+    titles: list[object] = []
+
+    def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        must = (info.model_settings or {}).get("tool_choice")
+        if not info.function_tools:
+            return ModelResponse([TextPart("5")])
+        if not must:
+            return ModelResponse([TextPart("NOT FOUND")])
+        assert isinstance(must, list)
+        tool = next(each for each in info.function_tools if each.name == must[0])
+        title = tool.parameters_json_schema["properties"].get("title")
+        limit = tool.parameters_json_schema["properties"].get("limit", {"minimum": 1, "maximum": 50})
+        assert (limit["minimum"], limit["maximum"]) == (1, 50)
+        titles.append(title and title.get("enum"))
+        return ModelResponse([ToolCallPart(must[0], {"title": title["enum"][0]} if title else {"query": "refund"})])
+
+    guided = Settings(ingestion=PLAIN.ingestion, reranker=PLAIN.reranker, agent=AgentConfig(guided=True))
+    with opened(FunctionModel(model), guided) as engine, record() as trace:
+        engine.agent(question)
+        assert [each.name for each in steps(trace)] == chain
+        assert not any("error" in each.notes for each in steps(trace))
+        assert titles[1:] == [["Refund Policy"]] * (len(chain) - 1)
+        with record() as free:
+            engine.agent(question, settings=PLAIN)
+        assert steps(free) == []
+
+
 def test_python_has_three_readings() -> None:
     pages = [
         Document("lang", "The Python programming language was made by Guido.", title="Language"),
@@ -254,6 +293,22 @@ def test_calls_beyond_the_limit_are_refused_and_the_model_may_still_answer() -> 
     assert refused.outcome == "failed"
     assert "all 1 calls are used up (agent.max_calls)" in str(refused.content)
     assert "agent.max_calls" in str(steps(trace)[1].notes["error"])
+
+
+def test_a_model_is_not_offered_calls_that_would_be_refused() -> None:
+    choices: list[Any] = []
+
+    def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        choices.append((info.model_settings or {}).get("tool_choice"))
+        if choices[-1] != "none":
+            return ModelResponse([ToolCallPart(*KEYS)])
+        return ModelResponse([TextPart("Signing keys are rotated every 90 days by Dan [1].")])
+
+    settings = Settings(ingestion=PLAIN.ingestion, reranker=PLAIN.reranker, agent=AgentConfig(max_calls=2))
+    with opened(FunctionModel(model), settings) as engine:
+        answer = engine.agent("who rotates the signing keys?")
+    assert choices == [None, None, "none"]
+    assert (answer.found, answer.reason) == (True, "")
 
 
 def test_a_model_that_never_stops_is_stopped_with_what_it_has() -> None:

@@ -42,9 +42,17 @@ def test_the_longest_loses_its_middle_and_says_so() -> None:
 
 
 def test_what_cannot_be_made_to_fit_is_refused() -> None:
-    messages = [{"role": "system", "content": "a " * 200}, {"role": "user", "content": "b " * 220}]
+    messages = [{"role": "user", "content": "b " * 42} for _ in range(10)]
     with pytest.raises(DriverFailed, match="has 420 tokens and the model has room for 280"):
         fitted(messages, words, room=280)
+
+
+def test_several_lose_their_middle_where_one_is_not_enough() -> None:
+    messages = [{"role": "system", "content": "a " * 400}, {"role": "user", "content": "b " * 420}]
+    made = fitted(messages, words, room=280)
+    assert all(MARK in message["content"] for message in made)
+    assert sum(words(message["content"]) for message in made) <= 280 - FRAME - 2 * EACH
+    assert made[1]["content"].endswith("b ")
 
 
 def test_tools_their_calls_and_results_are_told_in_words() -> None:

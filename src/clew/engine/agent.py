@@ -13,7 +13,7 @@ from clew.core.settings import Settings
 from clew.core.trace import Trace
 from clew.core.types import EVERYTHING, Context, Document, Filter, Hit, Message, Query
 from clew.engine.answering import Answering
-from clew.query.agent import Counted, Reading, Result, Sources, Spending, Toolbox, instructions, quotes
+from clew.query.agent import Counted, Reading, Result, Sources, Spending, Toolbox, chain, instructions, quotes
 from clew.query.agent.lookup import name_of
 from clew.query.agent.steps import watched
 from clew.query.answer import NOT_HERE, Shown, extracted, written
@@ -57,6 +57,7 @@ class Agentic(Answering):
                 "an agent needs a language model and none is set; name one (llm.name, --llm), or use `ask`"
             )
         asked_query(question, 1, where, history, settings)  # refuses what cannot be asked
+        guided = self._llm.name.startswith("local:") if settings.agent.guided is None else settings.agent.guided
         spending = Spending(self._llm, settings.agent, price_of(settings.llm, self._llm.name))
         metered = self._with_model(Counted(self._llm, spending))
         found = route(question, turns=0)
@@ -74,6 +75,7 @@ class Agentic(Answering):
                 spending=spending,
                 max_calls=settings.agent.max_calls,
                 max_tokens=settings.answer.max_tokens,
+                chain=chain(found) if guided else (),
                 watch=watch,
             )
             trace.out = len(outcome.results)

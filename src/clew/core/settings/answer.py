@@ -26,6 +26,7 @@ class AgentConfig:
     max_calls: int = 10  # of its tools; then it must answer with what it has
     max_tokens: int = 100_000  # read and written
     max_cost: float | None = None  # by the prices of the language model; None: no limit
+    guided: bool | None = None  # first the tools that the question calls for; None: with models in this process
 
     def __post_init__(self) -> None:
         at_least("agent.max_calls", self.max_calls, 1)

@@ -2,14 +2,14 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from inspect import signature
 from typing import Any, ParamSpec, TypeVar
 
-from pydantic_ai import Agent, Tool
+from pydantic_ai import Agent, RunContext, Tool, ToolDefinition
 from pydantic_ai.exceptions import ToolFailed, UnexpectedModelBehavior, UsageLimitExceeded
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, UserPromptPart
 from pydantic_ai.models import Model, ModelRequestParameters
@@ -21,9 +21,10 @@ from clew.core.cost import CostLimit
 from clew.core.errors import ClewError, DriverFailed
 from clew.core.trace import Trace
 from clew.core.types import Message
+from clew.query.agent.lookup import name_of
 from clew.query.agent.spending import LimitReached, Spending
 from clew.query.agent.steps import watched
-from clew.query.agent.tools import Result, Toolbox
+from clew.query.agent.tools import MOST, Result, Toolbox
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -46,12 +47,17 @@ class Outcome:
 
 
 class Paying(WrapperModel):
-    """A model whose turns are counted, and not taken where a limit could be passed."""
+    """A model whose turns are counted, and not taken where a limit could be passed.
 
-    def __init__(self, model: Model, spending: Spending, *, output: int) -> None:
+    In its first turns it must call the tools of a chain, whose arguments it chooses; then it is free until its calls
+    are used up.
+    """
+
+    def __init__(self, model: Model, spending: Spending, *, output: int, chain: Sequence[str] = ()) -> None:
         super().__init__(model)
         self._spending = spending
         self._output = output
+        self._chain = list(chain)
 
     async def request(
         self,
@@ -61,8 +67,13 @@ class Paying(WrapperModel):
     ) -> ModelResponse:
         """The model's turn."""
         text = "".join(map(_words, messages))
+        settings = ModelSettings(**model_settings) if model_settings else ModelSettings()
+        if self._chain:
+            settings["tool_choice"] = [self._chain.pop(0)]
+        elif not self._spending.calls_left:
+            settings["tool_choice"] = "none"  # a call would be refused, and its turn paid for
         with self._spending.asking(text, output=self._output):
-            return await super().request(messages, model_settings, model_request_parameters)
+            return await super().request(messages, settings, model_request_parameters)
 
 
 def run(
@@ -75,6 +86,7 @@ def run(
     spending: Spending,
     max_calls: int,
     max_tokens: int,
+    chain: Sequence[str] = (),
     watch: Callable[[Trace], None] | None = None,
 ) -> Outcome:
     """What an agent makes of a question; tools that fail are told to the model, and `watch` is told of every call."""
@@ -89,9 +101,16 @@ def run(
         toolbox.read_document,
     ]
     agent = Agent(
-        Paying(model, spending, output=max_tokens),
+        Paying(model, spending, output=max_tokens, chain=chain),
         instructions=instructions,
-        tools=[Tool(_guarded(method, spending, results, watch), takes_ctx=False) for method in methods],
+        tools=[
+            Tool(
+                _guarded(method, spending, results, watch),
+                takes_ctx=False,
+                prepare=_narrowed(results) if chain else None,
+            )
+            for method in methods
+        ],
         retries=RETRIES,
         model_settings=ModelSettings(max_tokens=max_tokens, temperature=0.0),
     )
@@ -113,6 +132,21 @@ def run(
     except DriverFailed as failure:
         return Outcome("", str(failure), tuple(results), failure)
     return Outcome("", reason, tuple(results))
+
+
+def _narrowed(results: list[Result]) -> Callable[[RunContext[None], ToolDefinition], Awaitable[ToolDefinition]]:
+    """Tells which arguments a tool takes, for models that need to be told: titles that were shown, limits that may be."""
+
+    async def prepared(_: RunContext[None], tool: ToolDefinition) -> ToolDefinition:
+        titles = list(dict.fromkeys(name_of(each.record) for result in results for each in result.shown))
+        narrow: dict[str, dict[str, Any]] = {"limit": {"minimum": 1, "maximum": MOST}}
+        if titles:
+            narrow["title"] = {"enum": titles}
+        given = tool.parameters_json_schema.get("properties", {})
+        held = {name: {**shape, **narrow.get(name, {})} for name, shape in given.items()}
+        return replace(tool, parameters_json_schema={**tool.parameters_json_schema, "properties": held})
+
+    return prepared
 
 
 def _guarded(

@@ -41,6 +41,11 @@ class Spending:
         return self._calls
 
     @property
+    def calls_left(self) -> int:
+        """How many more may be."""
+        return max(0, self._config.max_calls - self._calls)
+
+    @property
     def cost(self) -> float:
         """What was spent."""
         return self._purse.spent

@@ -1,4 +1,4 @@
-"""Makes a conversation fit a model's context: the middle of its longest message is left out, and says so."""
+"""Makes a conversation fit a model's context: the middles of its longest messages are left out, and that is said."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,19 +13,20 @@ EACH = 8  # … and around every message
 
 
 def fitted(messages: Sequence[Message], count: Callable[[str], int], *, room: int) -> list[Message]:
-    """The messages with at most so many tokens, or DriverFailed where cutting one does not do."""
-    sizes = [count(message["content"]) for message in messages]
-    over = sum(sizes) + EACH * len(sizes) + FRAME - room
-    if over <= 0:
-        return list(messages)
-    longest = max(range(len(sizes)), key=sizes.__getitem__)
-    keep = sizes[longest] - over
-    if keep < LEAST:
-        raise DriverFailed(
-            f"the prompt has {sum(sizes)} tokens and the model has room for {room}; ask with less text, or for less"
-        )
-    cut = {**messages[longest], "content": _without_middle(messages[longest]["content"], count, keep)}
-    return [cut if place == longest else message for place, message in enumerate(messages)]
+    """The messages with at most so many tokens, or DriverFailed where cutting them does not do."""
+    fit = list(messages)
+    sizes = [count(message["content"]) for message in fit]
+    whole = sum(sizes)
+    while (over := sum(sizes) + EACH * len(sizes) + FRAME - room) > 0:
+        longest = max(range(len(sizes)), key=sizes.__getitem__)
+        if sizes[longest] <= LEAST:
+            raise DriverFailed(
+                f"the prompt has {whole} tokens and the model has room for {room}; ask with less text, or for less"
+            )
+        keep = max(LEAST, sizes[longest] - over)
+        fit[longest] = {**fit[longest], "content": _without_middle(fit[longest]["content"], count, keep)}
+        sizes[longest] = min(keep, count(fit[longest]["content"]))
+    return fit
 
 
 def _without_middle(text: str, count: Callable[[str], int], keep: int) -> str:

@@ -160,6 +160,20 @@ def test_a_hit_brings_the_exchange_before_it() -> None:
     assert ids(chat.window(1000))[:4] == ["1", "2", "3", "4"]  # at the default share, in a budget of the usual size
 
 
+def test_a_chain_that_was_guessed_ends_at_its_share_of_the_budget() -> None:
+    exchange = [said("0", "start " * 5, 50), *(said(str(n), "reply " * 5, 50 - n, str(n - 1)) for n in range(1, 5))]
+    other = thread(said("x", "other " * 20, 9))
+    hits = {"4": 0.9, "x": 0.5}
+    marked = Chat([thread(*exchange), other], hits)
+    found_out = Chat([Thread("0", "ops", tuple(exchange), guessed={"3", "4"}), other], hits)
+    assert ids(marked.window(60)) == ["0", "1", "2", "3", "4"]
+    assert ids(found_out.window(60))[-2:] == ["4", "x"]  # room is left for the other hit, and then for the thread
+    assert "0" not in ids(found_out.window(60))
+    assert "x" not in ids(found_out.window(60, config=replace(PLAIN, chain_share=0.8)))
+    half = Chat([Thread("0", "ops", tuple(exchange), guessed={"2"}), other], hits)
+    assert ids(half.window(60))[-3:] == ["3", "4", "x"]  # what was said to be answered
+
+
 def test_a_deep_chain_brings_what_is_nearest() -> None:
     long = [said("0", "start " * 10, 100)]
     long += [said(str(n), "word " * 10, 100 - n, str(n - 1)) for n in range(1, 20)]

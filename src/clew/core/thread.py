@@ -1,6 +1,6 @@
 """A conversation: messages in order. Inside the engine it is a Document whose sections are the messages."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 
 from clew.core.ids import document_id
@@ -13,7 +13,10 @@ _TITLE = 80  # characters
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """A conversation of one channel, its messages by time; `id` is that of the message that opened it."""
+    """A conversation of one channel, its messages by time; `id` is that of the message that opened it.
+
+    `guessed` are the ids of messages of which nobody said what they answer: it was found out.
+    """
 
     id: str
     channel: str
@@ -21,13 +24,14 @@ class Thread:
     title: str = ""
     uri: str = ""
     meta: Meta = field(default_factory=dict)
+    guessed: Set[str] = frozenset()
 
     def document(self) -> Document:
         """The thread as a document: the messages' texts one after another, each a section that names its author.
 
         The parent of a section is the message that it answers.
         """
-        text, sections = written(self.messages, at=0, known={})
+        text, sections = written(self.messages, guessed=self.guessed)
         opening = self.messages[0].text if self.messages else ""
         return Document(
             id=document_id(f"thread:{self.channel}/{self.id}"),
@@ -47,18 +51,28 @@ def title_of(channel: str, opening: str) -> str:
     return f"#{channel}: {short}"
 
 
-def written(messages: Sequence[Message], *, at: int, known: dict[str, int]) -> tuple[str, tuple[Section, ...]]:
-    """The text of messages that begin at a place of a document, and their sections.
-
-    `known` are the positions of the messages before them, by id.
-    """
-    places = dict(known)
+def written(
+    messages: Sequence[Message], *, guessed: Set[str], after: Document | None = None
+) -> tuple[str, tuple[Section, ...]]:
+    """The text of messages, and their sections, from the start or after a thread that is there."""
+    before = after.sections if after else ()
+    at, places = len(after.text) if after else 0, {section.id: place for place, section in enumerate(before)}
     sections: list[Section] = []
     texts: list[str] = []
     for message in messages:
         body = message.text + BETWEEN
         parent = places.get(message.reply_to) if message.reply_to else None
-        sections.append(Section(at, at + len(body), parent=parent, id=message.id, author=message.author, at=message.at))
+        sections.append(
+            Section(
+                at,
+                at + len(body),
+                parent=parent,
+                id=message.id,
+                author=message.author,
+                at=message.at,
+                guessed=parent is not None and message.id in guessed,
+            )
+        )
         places[message.id] = len(places)
         texts.append(body)
         at += len(body)
@@ -68,6 +82,11 @@ def written(messages: Sequence[Message], *, at: int, known: dict[str, int]) -> t
 def first_chunk(message_id: str) -> str:
     """The id of the chunk that a message begins with."""
     return f"{message_id}_chunk_0"
+
+
+def guessed_in(document: Document) -> set[str]:
+    """The messages of a thread's document of which it was found out what they answer."""
+    return {section.id for section in document.sections if section.guessed}
 
 
 def is_thread(document: Document) -> bool:

@@ -41,7 +41,8 @@ class Section:
     """A labelled span of a Document: what stands under a heading, or one message.
 
     Sections partition the text in order; `parent` is the position of another section: the heading above it, or the
-    message it replies to, so that the heading path and the reply chain are one walk.
+    message it replies to, so that the heading path and the reply chain are one walk. `guessed` is a reply that nobody
+    marked as one: it was found out.
     """
 
     start: int
@@ -52,6 +53,7 @@ class Section:
     author: str = ""
     at: datetime | None = None
     page: int | None = None
+    guessed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,7 @@ def _document(of: Document) -> list[Any]:
 
 
 def _section(of: Section) -> list[Any]:
-    return [of.start, of.end, of.label, of.parent, of.id, of.author, of.at and of.at.isoformat(), of.page]
+    return [of.start, of.end, of.label, of.parent, of.id, of.author, of.at and of.at.isoformat(), of.page, of.guessed]
 
 
 def _chunk(of: Chunk) -> Sequence[Any]:

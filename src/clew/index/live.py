@@ -33,6 +33,7 @@ class _Growth:
     document: Document | None
     channel: str
     messages: list[Message] = field(default_factory=list)  # those that are new
+    guessed: set[str] = field(default_factory=set)  # of the new ones, those that do not say what they answer
     edited: dict[str, Message] = field(default_factory=dict)
 
 
@@ -117,7 +118,10 @@ def _grown(
                 growths.append(growth)
             else:
                 growth = homes.get(parent.id) or home(places[parent.id])
-            growth.messages.append(replace(message, reply_to=parent.id if parent else None))
+            reply = parent.id if parent else None
+            if reply != message.reply_to:
+                growth.guessed.add(message.id)
+            growth.messages.append(replace(message, reply_to=reply))
             homes[message.id] = growth
     return growths
 
@@ -217,11 +221,10 @@ class _Writer:
         old = growth.document
         if old is None:
             first = growth.messages[0]
-            document = Thread(first.id, growth.channel, tuple(growth.messages)).document()
+            document = Thread(first.id, growth.channel, tuple(growth.messages), guessed=growth.guessed).document()
             return document, range(len(document.sections))
         now = rewritten(old, [_edited(message, growth) for message in messages_in(old)]) if growth.edited else old
-        known = {section.id: place for place, section in enumerate(now.sections)}
-        more, new = written(growth.messages, at=len(now.text), known=known)
+        more, new = written(growth.messages, guessed=growth.guessed, after=now)
         grown = replace(now, text=now.text + more, sections=(*now.sections, *new), hash="")
         return grown, range(0 if growth.edited else len(now.sections), len(grown.sections))
 

@@ -128,7 +128,8 @@ def _with_what_followed(
 def fingerprint(document: Document) -> str:
     """A digest of all that a document says, and of where it stands."""
     sections = [
-        f"{s.start} {s.end} {s.parent} {s.page} {s.at} {s.label}\x1f{s.id}\x1f{s.author}" for s in document.sections
+        f"{s.start} {s.end} {s.parent} {s.page} {s.at} {s.guessed} {s.label}\x1f{s.id}\x1f{s.author}"
+        for s in document.sections
     ]
     meta = [f"{key}\x1f{document.meta[key]!r}" for key in sorted(document.meta)]
     head = (document.kind, document.title, document.uri, document.summary, document.text)

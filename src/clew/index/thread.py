@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 from clew.core.errors import SettingsError
 from clew.core.settings import ThreadConfig
-from clew.core.thread import Thread, message_text, messages_in, title_of, written
+from clew.core.thread import Thread, guessed_in, message_text, messages_in, title_of, written
 from clew.core.types import Document, Message
 from clew.index.untangle import untangle
 
@@ -44,13 +44,19 @@ def threads(channel: str, messages: Sequence[Message], *, config: ThreadConfig) 
     check_channels(messages)
     root: dict[str, str] = {}
     grouped: dict[str, list[Message]] = {}
+    guessed: dict[str, set[str]] = {}
     messages = _after_what_they_answer(messages)
     for message, answered in zip(messages, linked(messages, config=config), strict=True):
         opener = root.get(answered.id, answered.id) if answered else message.id
         root[message.id] = opener
         reply = answered.id if answered else None
+        if reply != message.reply_to:
+            guessed.setdefault(opener, set()).add(message.id)
         grouped.setdefault(opener, []).append(replace(message, reply_to=reply))
-    return [Thread(opener, channel, tuple(group)) for opener, group in grouped.items()]
+    return [
+        Thread(opener, channel, tuple(group), guessed=guessed.get(opener, frozenset()))
+        for opener, group in grouped.items()
+    ]
 
 
 def without(document: Document, ids: Set[str]) -> Document | None:
@@ -80,13 +86,13 @@ def kept_on(document: Document, stored: Document, *, until: datetime) -> Documen
         for message in messages_in(stored)
         if message.id not in here and message.at is not None and _zoned(message.at) > until
     ]
-    return rewritten(document, [*messages_in(document), *later]) if later else document
+    return rewritten(document, [*messages_in(document), *later], guessed=guessed_in(stored)) if later else document
 
 
-def rewritten(document: Document, messages: Sequence[Message]) -> Document:
+def rewritten(document: Document, messages: Sequence[Message], *, guessed: Set[str] = frozenset()) -> Document:
     """A thread's document with these messages; a title that said how it begins says it still."""
     channel = str(document.meta.get("channel", ""))
-    text, sections = written(messages, at=0, known={})
+    text, sections = written(messages, guessed=guessed | guessed_in(document))
     opening = message_text(document, document.sections[0])
     title = title_of(channel, messages[0].text) if document.title == title_of(channel, opening) else document.title
     return replace(document, text=text, sections=sections, title=title, hash="")

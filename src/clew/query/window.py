@@ -123,8 +123,7 @@ class _Selection:
         self._hits = {each.id: each for each in found.messages}
         self._taken: dict[str, set[int]] = {}
         self._budget = tokens
-        self._least = config.chain_messages
-        self._room = int(config.chain_share * tokens)  # of a chain that is never cut
+        self._room = int(config.chain_share * tokens)  # of a chain that was guessed
         self._left = tokens
         self._exact = True  # whether what is left was counted on the whole text, not on its parts
         self._count = count
@@ -135,17 +134,17 @@ class _Selection:
     def take_hits(self) -> None:
         """Takes the hits in their order, each with the chain before it; one that does not fit is passed over.
 
-        A chain that alone is larger than its share of the budget brings its nearest messages: of the best hit a few at
-        least where they fit, of others the one that is answered. What was kept only for its thread comes only where the
-        thread does.
+        What was said to be answered always comes where it fits, else the nearest of it. Where a reply was only guessed,
+        the chain ends when it has more than its share of the budget. What was kept only for its thread comes only where
+        the thread does.
         """
         for hit in self._found.messages:
             if hit.id not in self._found.near and hit.thread not in self._taken:
                 continue
             talk = self._found.talks[hit.thread]
             place = talk.places[hit.id]
-            if self._taken or not self._take(talk, self._with_chain(talk, place, least=self._least)):
-                self._take(talk, self._with_chain(talk, place))
+            if not self._take(talk, self._with_chain(talk, place)):
+                self._take(talk, self._with_chain(talk, place, most=1))
 
     def grow(self) -> None:
         """Makes the threads of the hits whole, the best first; of one that does not fit, what is near its hits."""
@@ -206,19 +205,18 @@ class _Selection:
         text = rendered(self._threads(taken), authors=self._authors)
         return self._count(text) if text else 0
 
-    def _with_chain(self, talk: Talk, place: int, *, least: int = 1) -> list[int]:
-        """The place of a hit and of what it answers; of what only comes along, its own."""
+    def _with_chain(self, talk: Talk, place: int, *, most: int | None = None) -> list[int]:
+        """The place of a hit and of what it answers; of what only comes along, its own.
+
+        `most` is how many come for having been said to be answered, however many tokens they have.
+        """
         if talk.messages[place].id not in self._hits:
             return [place]
-        chain = talk.chain(place)
-        costs = [self._cost(talk, each) + self._joint for each in chain]
-        room = self._room
-        if sum(costs) <= room:
-            return [place, *chain]
-        near = [place]
-        for each, cost in zip(chain, costs, strict=True):
-            room -= cost
-            if len(near) > least and room < 0:
+        near, room, sure = [place], self._room, True
+        for each in talk.chain(place):
+            sure = sure and not talk.document.sections[near[-1]].guessed and (most is None or len(near) <= most)
+            room -= self._cost(talk, each) + self._joint
+            if room < 0 and not sure:
                 break
             near.append(each)
         return near

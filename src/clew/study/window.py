@@ -27,8 +27,7 @@ JOINT = estimate_tokens("\n  ↪ ")
 SETTINGS = Settings(ingestion=IngestionConfig(summaries=False), search=SearchConfig(depth=50))
 WAYS = {
     "context_window": SETTINGS.scoring,
-    "with each hit only what it answers": replace(SETTINGS.scoring, chain_messages=1, chain_share=0.0),
-    "of the best hit too": replace(SETTINGS.scoring, chain_messages=1),
+    "hits without what they answer": replace(SETTINGS.scoring, chain_share=0.0),
     "with chains up to a quarter of the budget": replace(SETTINGS.scoring, chain_share=0.25),
     "with chains of any length": replace(SETTINGS.scoring, chain_share=1.0),
     "scored by the cosine alone": replace(SETTINGS.scoring, base="similarity"),

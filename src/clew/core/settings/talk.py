@@ -47,8 +47,7 @@ class ScoringConfig:
     min_score: float | None = None
     max_tokens: int = 4000  # of a window
     related_channels: int = 3  # the most besides the channel that was asked for
-    chain_messages: int = 3  # of the chain of replies before the best hit that always come with it; of others one
-    chain_share: float = 0.05  # of the budget, up to which more of a chain comes
+    chain_share: float = 0.05  # of the budget, up to which a chain of replies comes that was guessed, not said
     authors: bool = False  # whether the text of a window says who wrote each message
     style_messages: int = 5  # the least that a profile is made from
     style_threads: int = 2  # past threads that a reply prompt shows

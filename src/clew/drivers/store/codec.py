@@ -25,15 +25,17 @@ def meta_text(meta: Meta) -> str:
 
 def sections_text(sections: Sequence[Section]) -> str:
     """Sections as a JSON list of lists."""
-    return to_json([[s.start, s.end, s.label, s.parent, s.id, s.author, time_text(s.at), s.page] for s in sections])
+    return to_json(
+        [[s.start, s.end, s.label, s.parent, s.id, s.author, time_text(s.at), s.page, s.guessed] for s in sections]
+    )
 
 
 def sections(texts: Iterable[str]) -> tuple[Section, ...]:
     """The sections of all the pieces, in order."""
     return tuple(
-        Section(start, end, label, parent, name, author, time(at), page)
+        Section(start, end, label, parent, name, author, time(at), page, *guessed)
         for text in texts
-        for start, end, label, parent, name, author, at, page in json.loads(text)
+        for start, end, label, parent, name, author, at, page, *guessed in json.loads(text)
     )
 
 

@@ -81,7 +81,7 @@ def _names(author: str) -> frozenset[str]:
     return frozenset(form for form in forms if len(form) > 1)
 
 
-@lru_cache(maxsize=4096)  # a live channel reads the same hundred messages again for each new one
+@lru_cache(maxsize=16_384)  # a live channel reads the same hundred messages again for each new one, and there are many
 def _text(text: str) -> tuple[frozenset[str], frozenset[str], frozenset[str], tuple[float, ...]]:
     folded = text.casefold()
     tokens = [token.strip(_EDGES) for token in folded.split()]

@@ -18,6 +18,7 @@ _SECTION = pa.struct(
         *((name, pa.int64()) for name in ("start", "end", "parent")),
         *((name, pa.string()) for name in ("label", "id", "author", "at")),
         ("page", pa.int64()),
+        ("guessed", pa.bool_()),
     ]
 )
 _DOCUMENTS = pa.schema(
@@ -87,7 +88,7 @@ def wholes(of_documents: bytes, of_chunks: bytes, dim: int) -> list[Whole]:
 
 def _document(whole: Whole) -> dict[str, Any]:
     of = whole.document
-    names = ("start", "end", "parent", "label", "id", "author", "page")
+    names = ("start", "end", "parent", "label", "id", "author", "page", "guessed")
     sections = [
         {**{name: getattr(each, name) for name in names}, "at": codec.time_text(each.at)} for each in of.sections
     ]

@@ -449,6 +449,11 @@ def test_a_failing_tool_is_an_error_that_the_model_sees_and_no_content() -> None
         (("search_knowledge_base", {"query": "x", "limit": 0}), "limit is 0; it must be between 1 and 50"),
         (("search_knowledge_base", {"query": "x", "limit": 10**9}), "it must be between 1 and 50"),
         (("read_document", {"documentIndex": 3, "query": "x"}), "Document 3 not found"),
+        (("read_document", {"documentIndex": "3", "query": "x"}), "Document 3 not found"),
+        (("read_document", {"documentIndex": 0, "query": "x"}), "Document 0 not found"),
+        (("read_document", {"documentIndex": -1, "query": "x"}), "Document -1 not found"),
+        (("read_document", {"documentIndex": 10**15, "query": "x"}), "not found"),
+        (("retrieve_full_document", {"title": ""}), "there is no document ''"),
         (("search_conversations", {"query": "x", "channel": "nowhere"}), "there is no channel 'nowhere'"),
         (("retrieve_full_document", {"title": "%"}), "there is no document '%'"),
     ],
@@ -460,6 +465,62 @@ def test_what_cannot_be_called(call: Call, said: str) -> None:
     part = returned(seen[1])[0]
     assert part.outcome == "failed"
     assert said in str(part.content)
+
+
+def test_a_number_may_be_written_as_a_text() -> None:
+    calls: list[Turn] = [[("search_knowledge_base", {"query": "soup", "limit": "1"})]]
+    calls += [
+        [("read_document", {"documentIndex": "1", "query": "when is soup served?"})],
+        "Soup is served at noon [1].",
+    ]
+    model, seen = told(calls)
+    with opened(model) as engine:
+        answer = engine.agent("when is soup served?")
+    assert [part.outcome for part in returned(seen[-1])] == ["success", "success"]
+    assert answer.found
+
+
+@pytest.mark.parametrize("number", [1.5, "one", None, [1]])
+def test_a_number_that_is_none_is_told_to_the_model(number: object) -> None:
+    model, seen = told([[("read_document", {"documentIndex": number, "query": "x"})], "NOT FOUND"])
+    with opened(model) as engine, record() as trace:
+        engine.agent("x?")
+    assert steps(trace) == []  # it was never called
+    assert "documentIndex" in str(seen[1][-1].parts)
+
+
+def test_a_tool_that_fails_midway_leaves_what_the_others_showed() -> None:
+    failing = False
+
+    def flaky(drivers: Any) -> Any:
+        def search(query: Any) -> Any:
+            if failing:
+                raise OSError("the disk went away")
+            return drivers["lexical"](query) if isinstance(drivers, dict) else []
+
+        return search
+
+    def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        nonlocal failing
+        done = returned(messages)
+        if len(done) < 2:
+            failing = len(done) == 1
+            return ModelResponse(
+                [ToolCallPart("search_with_reranking" if not done else "search_knowledge_base", KEYS[1])]
+            )
+        return ModelResponse([TextPart("Signing keys are rotated every 90 days by Dan [1].")])
+
+    settings = Settings(ingestion=PLAIN.ingestion, reranker=PLAIN.reranker, search=SearchConfig(strategy="flaky"))
+    llm = ModelLLM.wrap(FunctionModel(model))
+    with (
+        Engine.open(":memory:", embedder="hashed", llm=llm, settings=settings, strategies={"flaky": flaky}) as engine,
+        record() as trace,
+    ):
+        engine.add_documents(PAGES)
+        answer = engine.agent("who rotates the signing keys?")
+    assert ["error" in each.notes for each in steps(trace)] == [False, True]
+    assert answer.found
+    assert "the disk went away" not in answer.context.text
 
 
 def test_a_model_that_calls_what_is_not_there_is_given_up_with_a_reason() -> None:

@@ -1,5 +1,7 @@
 """Documents by title and by number, and what they say word for word."""
 
+import unicodedata
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -52,6 +54,41 @@ KNOWN = records(
 )
 def test_by_title(title: str, found: str) -> None:
     assert by_title(title, KNOWN).id == found
+
+
+SIGNS = records(
+    *((title, "") for title in ("Straßenkarte", "Été à Nîmes", "Q&A: keys, locks & vaults", "C++ Guide", "C Guide")),
+    *((title, "") for title in ("C# Guide", "Ada’s notes", "İstanbul", "日本語 ガイド", "2024 Report.final")),
+)
+
+
+@pytest.mark.parametrize(
+    ("title", "found"),
+    [
+        ("STRASSENKARTE", "Straßenkarte"),
+        ("ÉTÉ À NÎMES", "Été à Nîmes"),
+        (unicodedata.normalize("NFD", "été à nîmes"), "Été à Nîmes"),
+        ("ete a nimes", "Été à Nîmes"),
+        ("q&a keys locks vaults", "Q&A: keys, locks & vaults"),
+        ("c++ guide", "C++ Guide"),
+        ("c guide", "C Guide"),
+        ("C#_guide.md", "C# Guide"),
+        ("ada's notes", "Ada’s notes"),
+        ("the notes of nobody", ""),
+        ("istanbul", "İstanbul"),
+        ("日本語ガイド", "日本語 ガイド"),
+        ("“C Guide”.", "C Guide"),
+        ("the C guide document", "C Guide"),
+        ("ｃ ｇｕｉｄｅ", "C Guide"),
+        ("2024_report.final", "2024 Report.final"),
+    ],
+)
+def test_titles_with_signs_accents_and_other_scripts(title: str, found: str) -> None:
+    if not found:
+        with pytest.raises(NotFound):
+            by_title(title, SIGNS)
+        return
+    assert by_title(title, SIGNS).title == found
 
 
 def test_a_file_name_finds_the_title_and_an_exact_one_is_preferred() -> None:

@@ -40,7 +40,20 @@ def test_by_the_kind_of_question(text: str, strategy: str) -> None:
         ("Who owns the vault? Use self-reflection.", "self_reflective", "Who owns the vault?"),
         ("E-4417 with keyword search", "lexical", "E-4417"),
         ("moorings via semantic search please", "semantic", "moorings please"),
-        ("Use hybrid: where is the boat?", "hybrid", ": where is the boat?"),
+        ("Use hybrid: where is the boat?", "hybrid", "where is the boat?"),
+        ("Find X using the multi query strategy", "multi_query", "Find X"),
+        ("Please do a multi-query search for keys", "multi_query", "keys"),
+        ("who owns the vault (rerank)", "rerank", "who owns the vault"),
+        ("who rotates keys? (use BM25)", "lexical", "who rotates keys?"),
+        ("rerank the results: who owns the vault?", "rerank", "who owns the vault?"),
+        ("With re-ranking, who owns the vault?", "rerank", "who owns the vault?"),
+        ("Who owns the vault? Reflect on your results.", "self_reflective", "Who owns the vault?"),
+        ("MULTI-QUERY: keys", "multi_query", "keys"),
+        ("I want multi-query for keys", "multi_query", "I keys"),
+        ("run a keyword search for E-4417", "lexical", "E-4417"),
+        ("do a full-text search for E-4417", "lexical", "E-4417"),
+        ("search semantically for keys", "semantic", "search for keys"),
+        ("Suche nach Schlüsseln mit Multi-Query", "multi_query", "Suche nach Schlüsseln"),
     ],
 )
 def test_by_the_words_of_the_question(text: str, strategy: str, rest: str) -> None:
@@ -49,7 +62,14 @@ def test_by_the_words_of_the_question(text: str, strategy: str, rest: str) -> No
 
 
 @pytest.mark.parametrize(
-    "text", ["What is a hybrid car and where is it parked?", "Why did the rerank job fail on Monday morning?"]
+    "text",
+    [
+        "What is a hybrid car and where is it parked?",
+        "Why did the rerank job fail on Monday morning?",
+        "What is multi-query retrieval and who made it?",
+        "Do we use semantic search in the harbour?",
+        "How is full text search done over here?",
+    ],
 )
 def test_a_word_that_is_part_of_the_question_names_nothing(text: str) -> None:
     assert route(text).text == text

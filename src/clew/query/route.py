@@ -12,23 +12,37 @@ _NAMED = (
     (r"self[\s-]?reflect(?:ion|ive)|reflection", "self_reflective"),
     (r"document[\s-]?boost(?:ing|ed)?", "document_boost"),
     (r"hybrid(?:\s+search)?", "hybrid"),
-    (r"(?:lexical|keyword)(?:\s+search)?|bm25", "lexical"),
+    (r"(?:lexical|keywords?|full[\s-]?text)(?:\s+search)?|bm25", "lexical"),
     (r"(?:semantic|vector)(?:\s+search)?", "semantic"),
 )
+_WAY = r"(?:\s+(?:approach|strategy|method|search|retrieval|technique|mode))?"
 _ASKED = [
-    (
-        re.compile(
-            rf"[\s,;.–—-]*(?:\b(?:but|and|please)\b[\s,]*)*\b(?:use|using|with|via|through|by)\s+(?:the\s+|a\s+)?"
-            rf"(?:{pattern})(?:\s+(?:approach|strategy|method|search|retrieval|technique))?\b[\s.!]*",
-            re.IGNORECASE,
-        ),
-        name,
-    )
+    (re.compile(form.replace("WAY", rf"(?:{pattern}){_WAY}"), re.IGNORECASE), name)
     for pattern, name in _NAMED
+    for form in (
+        r"\s*[(\[]\s*(?:use\s+|with\s+|by\s+)?WAY\s*[)\]][\s.!]*",  # (rerank)
+        # "… but use multi-query approach", "with re-ranking, …"; "do we use semantic search?" asks for something else
+        r"[\s,;.–—-]*(?:\b(?:but|and|please)\b[\s,]*)*"
+        r"\b(?<!we )(?<!they )(?<!to )(?:use|using|with|via|through|by|try|mit|per)"
+        r"\s+(?:the\s+|an?\s+)?WAY\b[\s.!,:;]*",
+        r"(?:\bplease\s+)?\b(?:do|run|perform|make|want|prefer)\s+(?:the\s+|an?\s+)?"
+        r"WAY\b(?:\s+(?:for|on|of|about)\b)?[\s.!,:;]*",
+        r"^\s*WAY\s*:\s*",  # multi-query: …
+    )
+] + [
+    (
+        re.compile(r"(?:^|(?<=[.?!,;:]))\s*re-?rank\s+(?:the|your)\s+(?:results|hits)\b[\s.!,:;]*", re.IGNORECASE),
+        "rerank",
+    ),
+    (
+        re.compile(r"(?:^|(?<=[.?!,;:]))\s*reflect\s+on\s+(?:the|your)\s+(?:results|hits)\b[\s.!,:;]*", re.IGNORECASE),
+        "self_reflective",
+    ),
+    (re.compile(r"(?<=search )semantically\b\s*", re.IGNORECASE), "semantic"),
 ]
 _WHOLE = re.compile(
-    r"\b(?:complete|full|entire|whole)\b[^.?!]{0,40}?\b(?:document|polic(?:y|ies)|guide|guidelines?|page|text|report|manual|"
-    r"handbook|contract|agreement|procedure|article|paper|file|terms)\b|\ball of the (?:document|page|text)\b",
+    r"\b(?:complete|full|entire|whole)\b[^.?!]{0,40}?\b(?:document|polic(?:y|ies)|guide|guidelines?|page|"
+    r"text(?![\s-]+search)|report|manual|handbook|contract|agreement|procedure|article|paper|file|terms)\b|\ball of the (?:document|page|text)\b",
     re.IGNORECASE,
 )
 _PRECISE = frozenset(
@@ -72,7 +86,7 @@ def route(text: str, *, turns: int = 0, single_below: int = 100) -> Route:
     """Where a question should go; `turns` is how many messages came before it."""
     for pattern, name in _ASKED:
         if found := pattern.search(text):
-            rest = (text[: found.start()] + " " + text[found.end() :]).strip()
+            rest = " ".join((text[: found.start()] + " " + text[found.end() :]).split()).strip(" ,:;")
             return Route(name, f"the question asks for {found.group().strip(' ,.;!')!r}", rest or text)
     if turns > single_below:
         return Route("chunked", f"the conversation has {turns} messages", text)

@@ -135,7 +135,7 @@ def run(
 
 
 def _narrowed(results: list[Result]) -> Callable[[RunContext[None], ToolDefinition], Awaitable[ToolDefinition]]:
-    """Tells which arguments a tool takes, for models that need to be told: titles that were shown, limits that may be."""
+    """Tells what a tool takes, for models that need to be told: titles that were shown, limits that may be."""
 
     async def prepared(_: RunContext[None], tool: ToolDefinition) -> ToolDefinition:
         titles = list(dict.fromkeys(name_of(each.record) for result in results for each in result.shown))

@@ -56,6 +56,7 @@ def test_every_setting_can_be_given_in_the_file_and_in_the_environment(tmp_path:
         "conversation.mmr": 0.5,
         "scoring.min_score": 0.5,
         "agent.max_cost": 0.5,
+        "agent.guided": True,
         "session.idle": 60.5,
     }
     for key in keys().values():

@@ -42,7 +42,8 @@ _ASKED = [
 ]
 _WHOLE = re.compile(
     r"\b(?:complete|full|entire|whole)\b[^.?!]{0,40}?\b(?:document|polic(?:y|ies)|guide|guidelines?|page|"
-    r"text(?![\s-]+search)|report|manual|handbook|contract|agreement|procedure|article|paper|file|terms)\b|\ball of the (?:document|page|text)\b",
+    r"text(?![\s-]+search)|report|manual|handbook|contract|agreement|procedure|article|paper|file|terms)\b"
+    r"|\ball of the (?:document|page|text)\b",
     re.IGNORECASE,
 )
 _PRECISE = frozenset(

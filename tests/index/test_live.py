@@ -1,15 +1,17 @@
 """Messages as they are written, where they come in another order, from other channels or from several at once."""
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from clew import Engine, Message, Settings
+from clew import Engine, Message, Settings, SettingsError
 from clew.core.errors import NotFound
 from clew.core.protocols import Role
 from clew.core.settings import ThreadConfig
@@ -39,6 +41,68 @@ def test_an_edit_does_not_change_what_a_message_answers() -> None:
         thread = engine.read("yard/m1")
         assert "thrice" in thread.text
         assert [section.parent for section in thread.sections] == [None, 0]
+
+
+def test_an_edit_need_not_say_again_who_wrote_a_message_and_when(engine: Engine) -> None:
+    engine.add_messages([said(1, "The winch squeaks.")])
+    engine.add_messages([Message("The crane squeaks.", id="m1", channel="yard")])
+    (section,) = engine.read("yard/m1").sections
+    assert (section.author, section.at) == ("Ann", START + timedelta(minutes=1))
+    engine.add_messages([said(1, "The mast squeaks.", author="Bo", at=START)])
+    (section,) = engine.read("yard/m1").sections
+    assert (section.author, section.at) == ("Bo", START)
+
+
+@pytest.mark.parametrize("edits", [[], [said(0, "How do I grease the big winch?")]])
+def test_an_edit_of_an_old_message_does_not_make_it_the_last_that_was_said(edits: list[Message]) -> None:
+    talk = [said(0, "How do I grease the winch?"), said(2, "Has anyone seen the blue tarp?", author="Cy")]
+    with Engine.open(":memory:", embedder="hashed") as engine:
+        engine.add_messages([*talk, said(4, "Lunch is at noon today", author="Dee")])
+        engine.add_messages(edits)
+        engine.add_messages([said(8, "it is in the shed", author="Bo")])
+        assert "m8" in {section.id for section in engine.read("yard/m2").sections}
+
+
+def test_those_that_answer_the_same_missing_message_are_one_thread(engine: Engine, tmp_path: Path) -> None:
+    talk = [said(n, f"It squeaks, {n}", reply_to="gone") for n in (1, 2, 3)]
+    place = tmp_path / "yard.jsonl"
+    export(place, *talk, said(4, "Lunch?", reply_to="also gone"))
+    engine.add(place)
+    assert {record.uri for record in engine.list()} == {"yard/m1", "yard/m4"}
+    sections = engine.read("yard/m1").sections
+    assert [(section.id, section.parent, section.guessed) for section in sections] == [
+        ("m1", None, False),
+        ("m2", 0, True),
+        ("m3", 0, True),
+    ]
+    live = [replace(message, channel="dock", id=f"d{message.id}") for message in talk]
+    engine.add_messages(live)
+    assert [section.id for section in engine.read("dock/dm1").sections] == ["dm1", "dm2", "dm3"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ({"id": 17}, "the id of a message is 17"),
+        ({"reply_to": 17}, "the reply_to of a message is 17"),
+        ({"channel": 17}, "the channel of a message is 17"),
+        ({"author": None}, "the author of a message is None"),
+        ({"at": "2026-03-02T09:00"}, "the time of the message m1 is '2026-03-02T09:00'; give a datetime"),
+    ],
+)
+def test_what_is_no_message_is_refused_at_the_door(engine: Engine, wrong: dict[str, Any], reason: str) -> None:
+    with pytest.raises(SettingsError, match=re.escape(reason)):
+        engine.add_messages([said(0, "fine"), said(1, "The winch squeaks.", **wrong)])
+    with pytest.raises(SettingsError, match="a dict is given where a Message is expected"):
+        engine.add_messages([{"text": "hello", "channel": "yard"}])  # type: ignore[list-item]
+    assert list(engine.list()) == []
+
+
+def test_half_a_character_keeps_no_other_message_out(engine: Engine) -> None:
+    report = engine.add_messages([said(1, "One."), said(2, "Half \ud83d of it"), said(3, "Three.")])
+    assert report.added == ("m1", "m3")
+    assert [(failure.source, "half of a character" in failure.reason) for failure in report.failed] == [("m2", True)]
+    assert report.skipped == 0
 
 
 @pytest.mark.parametrize("at", [{}, {"at": START}, {"at": None}, {"at": START.replace(tzinfo=None)}])
@@ -126,6 +190,23 @@ def test_an_edit_keeps_what_others_add_meanwhile(tmp_path: Path, doors: int) -> 
         engine.close()
 
 
+def test_a_message_that_two_deliver_at_once_keeps_its_replies(tmp_path: Path) -> None:
+    class Interrupted(Hashed):
+        """While the first message is embedded here, another adds it together with a reply."""
+
+        def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
+            if not list(other.list()):
+                other.add_messages([said(1, "The winch squeaks."), said(2, "Grease it.", reply_to="m1")])
+            return super().embed(texts, role=role)
+
+    with (
+        Engine.open(tmp_path / "talk", embedder="hashed") as other,
+        Engine.open(tmp_path / "talk", embedder=Interrupted()) as engine,
+    ):
+        engine.add_messages([said(1, "The winch squeaks.")])
+        assert [section.id for section in engine.read("yard/m1").sections] == ["m1", "m2"]
+
+
 # -- messages that are taken out
 
 
@@ -154,6 +235,13 @@ def test_the_first_and_the_last_message_of_a_thread_can_be_dropped(engine: Engin
     assert engine.read("yard/m1").title == "#yard: Grease it."
     assert engine.drop_messages("m2", "m9") == 2
     assert list(engine.list()) == []
+
+
+def test_a_first_message_that_comes_back_finds_its_replies_there(engine: Engine) -> None:
+    engine.add_messages([said(1, "The winch squeaks."), said(2, "Grease it.", reply_to="m1")])
+    engine.drop_messages("m1")
+    engine.add_messages([said(1, "The winch squeaks.")])
+    assert {section.id for section in engine.read("yard/m1").sections} == {"m1", "m2"}
 
 
 def test_of_messages_that_are_not_all_there_none_is_dropped(engine: Engine) -> None:
@@ -193,6 +281,33 @@ def test_what_was_said_since_an_export_stays_when_a_newer_one_is_still_too_old_f
     export(place, said(1, "The winch squeaks."), said(40, "New bearing.", reply_to="m1"))
     engine.add(place)  # it is newer than all that was said, so what it does not hold was deleted
     assert [section.id for section in engine.read("yard/m1").sections] == ["m1", "m40"]
+
+
+def test_what_was_said_at_no_time_since_an_export_stays_too(engine: Engine, tmp_path: Path) -> None:
+    place = tmp_path / "yard.jsonl"
+    for at in (START, None):
+        channel = "dated" if at else "undated"
+        here = {"at": at, "channel": channel}
+        first, second = said(1, "The winch squeaks.", **here, id=f"{channel}1"), said(2, "Oil it.", **here, id=channel)
+        export(place, first)
+        engine.add(place)
+        engine.add_messages([said(3, "It still does.", **{**here, "at": None}, id=f"{channel}3", reply_to=first.id)])
+        export(place, first, replace(second, reply_to=first.id))
+        engine.add(place)
+        sections = engine.read(f"{channel}/{channel}1").sections
+        assert [section.id for section in sections] == [f"{channel}1", channel, f"{channel}3"]
+
+
+def test_exports_whose_channels_share_ids_are_reported_and_the_rest_is_added(engine: Engine, tmp_path: Path) -> None:
+    one, two, three = (tmp_path / f"{name}.jsonl" for name in ("one", "two", "three"))
+    export(one, *(said(n, f"The winch squeaks, {n}.") for n in range(6)))
+    export(two, *(said(n, f"The beans are out, {n}.", channel="kitchen") for n in range(7)))
+    export(three, said(9, "Rain.", channel="weather"))
+    for places in ((one, two, three), (two, one)):
+        report = engine.add(*places)
+        assert [failure.source for failure in report.failed] == [f"kitchen/m{n}" for n in range(6)]
+        assert report.failed[0].reason.startswith("a message of #yard has the same id as m0 of #kitchen; give each")
+    assert {record.uri for record in engine.list()} == {*(f"yard/m{n}" for n in range(6)), "kitchen/m6", "weather/m9"}
 
 
 def test_the_last_message_of_an_export_can_be_deleted(engine: Engine, tmp_path: Path) -> None:

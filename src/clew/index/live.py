@@ -1,8 +1,8 @@
 """Messages as they are written: each joins its thread, costs one embedding, and changes no other.
 
 A message that was added before is skipped, one that was edited since replaces itself and answers what it did. Those
-that come together are taken as they were sent. What cannot be embedded, or has the id of a message of another channel,
-is reported, and the rest is stored.
+that come together are taken as they were sent. What cannot be embedded or stored, or has the id of a message of another
+channel, is reported, and the rest is stored.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ from clew.core.text import terms
 from clew.core.thread import Thread, first_chunk, message_text, messages_in, written
 from clew.core.types import Chunk, Document, Filter, Message, Vector
 from clew.index.chunk.messages import chunks_of
-from clew.index.thread import as_sent, check_channels, linked, rewritten
+from clew.index.thread import as_sent, check_messages, linked, rewritten, same_id
 
 RECENT = 100  # chunks of a channel among which an answered message is looked for
 BATCH = 100  # texts that are embedded together
@@ -41,11 +41,13 @@ def add_messages(messages: Iterable[Message], *, store: Store, embedder: Embedde
     """Which messages were added, which replaced themselves, and which failed; the others were there."""
     started = monotonic()
     everything = list(messages)
-    check_channels(everything)
+    check_messages(everything)
     latest = {(message.channel, message.id): message for message in everything}  # of two versions the last
     given = [message for message in latest.values() if message.text.strip()]
+    given, broken = _spelled(given)
     stored = store.named([first_chunk(message.id) for message in given])
     given, taken = _told_apart(given, stored)
+    taken = [*broken, *taken]
     added = [message for message in given if first_chunk(message.id) not in stored]
     changed = [message for message in given if _is_edited(message, stored, store)]
     writer = _Writer(store, embedder, settings)
@@ -69,6 +71,21 @@ def add_messages(messages: Iterable[Message], *, store: Store, embedder: Embedde
     )
 
 
+def _spelled(messages: Sequence[Message]) -> tuple[list[Message], list[Failure]]:
+    """The messages that can be stored, and those that hold half of a character pair."""
+    whole: list[Message] = []
+    broken: list[Failure] = []
+    for message in messages:
+        try:
+            f"{message.text}{message.author}{message.channel}{message.id}".encode()
+        except UnicodeEncodeError:
+            name = message.id.encode(errors="replace").decode()
+            broken.append(Failure(name, 'it holds half of a character pair; decode it with errors="replace"'))
+        else:
+            whole.append(message)
+    return whole, broken
+
+
 def _told_apart(messages: Sequence[Message], stored: Mapping[str, Chunk]) -> tuple[list[Message], list[Failure]]:
     """The messages that have an id of their own, and those whose id is that of a message of another channel."""
     homes = {str(chunk.meta.get("message", "")): str(chunk.meta.get("channel", "")) for chunk in stored.values()}
@@ -79,10 +96,7 @@ def _told_apart(messages: Sequence[Message], stored: Mapping[str, Chunk]) -> tup
         if home == message.channel:
             own.append(message)
         else:
-            hint = f"give each an id of its own, such as {message.channel}/{message.id}"
-            taken.append(
-                Failure(message.id, f"a message of #{home} has the same id as this of #{message.channel}; {hint}")
-            )
+            taken.append(Failure(message.id, same_id(message.id, home=home, channel=message.channel)))
     return own, taken
 
 
@@ -127,15 +141,20 @@ def _grown(
 
 
 def _recent(channel: str, new: Sequence[Message], store: Store) -> list[tuple[Message, str]]:
-    """The last messages of a channel and those that are answered by name, each with its document."""
+    """The last messages of a channel and those that are answered by name, as they were sent, each with its document.
+
+    The store has them as they were written: an edited one last, and those of an export thread by thread.
+    """
     answers = [first_chunk(message.reply_to) for message in new if message.reply_to]
     named = store.named(answers) if answers else {}
-    chunks = {chunk.id: chunk for chunk in (*named.values(), *store.latest(channel, RECENT))}
-    return [
-        (message, chunk.doc_id)
-        for chunk in chunks.values()
-        if (message := _message(chunk)).channel == channel and chunk.id == first_chunk(message.id)
-    ]
+    homes: dict[str, str] = {}
+    found: list[Message] = []
+    for chunk in (*named.values(), *store.latest(channel, RECENT)):
+        message = _message(chunk)
+        if message.channel == channel and chunk.id == first_chunk(message.id) and message.id not in homes:
+            homes[message.id] = chunk.doc_id
+            found.append(message)
+    return [(message, homes[message.id]) for message in as_sent(found)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +206,7 @@ class _Writer:
 
     def _reread(self, growth: _Growth) -> None:
         """Brings a thread up to date; what another has added of it is no longer new, nor edited what is gone."""
-        assert growth.document is not None
-        growth.document = self.store.document(growth.document.id)
+        growth.document = self.store.document(self._document(growth)[0].id)
         there = {section.id for section in growth.document.sections}
         growth.messages = [message for message in growth.messages if message.id not in there]
         growth.edited = {name: message for name, message in growth.edited.items() if name in there}
@@ -203,7 +221,7 @@ class _Writer:
         words = [terms(chunk.embed_text, language=self.settings.ingestion.language) for chunk in chunks]
         old = growth.document
         if old is None or growth.edited:
-            self.store.put(document, chunks, matrix, words, instead_of=old.text if old else None)
+            self.store.put(document, chunks, matrix, words, instead_of=old.text if old else "")
         else:
             record = next(self.store.documents(Filter(documents=frozenset({document.id}))))
             later = [replace(chunk, index=record.chunks + chunk.index) for chunk in chunks]
@@ -234,8 +252,12 @@ class _Writer:
 
 
 def _edited(message: Message, growth: _Growth) -> Message:
-    """A message of a thread as it is now: an edit changes what it says, not what it answers."""
-    return replace(growth.edited.get(message.id, message), reply_to=message.reply_to)
+    """A message of a thread as it is now: an edit changes what it says, not what it answers.
+
+    Whoever hears of an edit need not hear again who wrote the message and when.
+    """
+    edit = growth.edited.get(message.id, message)
+    return replace(edit, author=edit.author or message.author, at=edit.at or message.at, reply_to=message.reply_to)
 
 
 def _message(chunk: Chunk) -> Message:

@@ -20,7 +20,7 @@ from clew.core.text import terms
 from clew.core.thread import is_thread
 from clew.core.types import Chunk, Matrix, Vector
 from clew.index.take import Recipe, Source, Taken, Unchanged, taken
-from clew.index.thread import without
+from clew.index.thread import same_id, without
 
 AHEAD = 8  # documents that are read before the embedder asks for them: few, since one may be large
 BATCH = 64  # chunks that are embedded together: enough to sort by length, few enough to show progress
@@ -115,7 +115,7 @@ def _store_waiting(store: Store, recipe: Recipe, work: _Work) -> None:
     """Embeds what waits in one call and puts each document; where the call fails, each document tries alone."""
     waiting, work.waiting = work.waiting, []
     talk = [chunk.id for each in waiting if is_thread(each.document) for chunk in each.chunks]
-    stored = store.named(talk) if talk else {}
+    stored = dict(store.named(talk)) if talk else {}
     known = store.vectors(_unchanged(waiting, stored))
     try:
         made = _embedded(waiting, known, recipe.embedder)
@@ -124,6 +124,9 @@ def _store_waiting(store: Store, recipe: Recipe, work: _Work) -> None:
     except DriverFailed:
         made = None
     for each in waiting:
+        if reason := _clash(each, stored):
+            work.failed.append(Failure(each.name, reason))
+            continue
         try:
             for doc_id, names in _elsewhere(each, stored).items():
                 take_out(doc_id, names, store=store, recipe=recipe)
@@ -135,6 +138,7 @@ def _store_waiting(store: Store, recipe: Recipe, work: _Work) -> None:
                 raise
             continue
         work.failures_in_a_row = 0
+        stored |= {chunk.id: chunk for chunk in each.chunks if is_thread(each.document)}
         (work.changed if each.record else work.added).append(each.name)
         reused = sum(chunk.id in known for chunk in each.chunks)
         work.chunks += len(each.chunks)
@@ -171,6 +175,15 @@ def _elsewhere(each: Taken, stored: Mapping[str, Chunk]) -> dict[str, set[str]]:
         if old and old.doc_id != chunk.doc_id and old.meta.get("channel") == chunk.meta.get("channel"):
             homes.setdefault(old.doc_id, set()).add(str(chunk.meta["message"]))
     return homes
+
+
+def _clash(each: Taken, stored: Mapping[str, Chunk]) -> str:
+    """Why a thread cannot be stored: one of its messages has the id of one of another channel; empty where it can."""
+    for chunk in each.chunks if is_thread(each.document) else ():
+        home, channel = (one and one.meta.get("channel") for one in (stored.get(chunk.id), chunk))
+        if home is not None and home != channel:
+            return same_id(str(chunk.meta["message"]), home=str(home), channel=str(channel))
+    return ""
 
 
 def _unchanged(again: Sequence[Taken], stored: Mapping[str, Chunk]) -> list[str]:

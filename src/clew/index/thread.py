@@ -21,17 +21,22 @@ def linked(
 ) -> list[Message | None]:
     """For each message the one that it answers, or None where it opens a thread.
 
-    What a message itself says counts; where it answers one that is not here, it opens a thread of its own. Found links
-    do not reach over a longer silence than `gap_hours`, nor to what was said later.
+    What a message itself says counts; where it answers one that is not here, it opens a thread, and the others that
+    answer the same one join it. Found links do not reach over a longer silence than `gap_hours`, nor to what was said
+    later.
     """
     whole = [*before, *messages]
     places = {message.id: place for place, message in enumerate(whole)}
+    stand_ins: dict[str, Message] = {}  # of a message that is not here: the first that answers it
     found = untangle(messages, before=before) if config.untangle else [None] * len(messages)
     answered: list[Message | None] = []
     for own, (message, guess) in enumerate(zip(messages, found, strict=True), len(before)):
         said = places.get(message.reply_to) if message.reply_to else None
         if said is not None and said < own:
             answered.append(whole[said])
+        elif message.reply_to and said is None:
+            answered.append(stand_ins.get(message.reply_to))
+            stand_ins.setdefault(message.reply_to, message)
         elif message.reply_to or guess is None or _far(whole[guess], message, config.gap_hours):
             answered.append(None)
         else:
@@ -41,7 +46,7 @@ def linked(
 
 def threads(channel: str, messages: Sequence[Message], *, config: ThreadConfig) -> list[Thread]:
     """The threads of a channel in the order of their first messages."""
-    check_channels(messages)
+    check_messages(messages)
     root: dict[str, str] = {}
     grouped: dict[str, list[Message]] = {}
     guessed: dict[str, set[str]] = {}
@@ -73,18 +78,18 @@ def without(document: Document, ids: Set[str]) -> Document | None:
     return rewritten(document, left) if left else None
 
 
-def last_said(messages: Iterable[Message]) -> datetime | None:
-    """The time of the latest message, None where none has a time."""
-    return max((_zoned(message.at) for message in messages if message.at), default=None)
+def last_said(messages: Iterable[Message]) -> datetime:
+    """The time of the latest message, before all times where none has one."""
+    return max((_zoned(message.at) for message in messages if message.at), default=datetime.min.replace(tzinfo=UTC))
 
 
 def kept_on(document: Document, stored: Document, *, until: datetime) -> Document:
-    """A thread as an export has it, with what was said in it later than all that the export holds."""
+    """A thread as an export has it, with what was said in it later than all that the export holds, or at no time."""
     here = {section.id for section in document.sections}
     later = [
         message
         for message in messages_in(stored)
-        if message.id not in here and message.at is not None and _zoned(message.at) > until
+        if message.id not in here and (message.at is None or _zoned(message.at) > until)
     ]
     return rewritten(document, [*messages_in(document), *later], guessed=guessed_in(stored)) if later else document
 
@@ -112,10 +117,25 @@ def as_sent(messages: Iterable[Message]) -> list[Message]:
     return _after_what_they_answer([message for _, message in keyed])
 
 
-def check_channels(messages: Iterable[Message]) -> None:
-    """Refuses messages that say nowhere where they were written."""
-    if any(not message.channel for message in messages):
-        raise SettingsError("All messages must have channelId: give each Message a channel")
+def check_messages(messages: Iterable[Message]) -> None:
+    """Refuses what is no message, and messages that say nowhere where they were written."""
+    for message in messages:
+        if not isinstance(message, Message):
+            raise SettingsError(f"a {type(message).__name__} is given where a Message is expected")
+        if not message.channel:
+            raise SettingsError("All messages must have channelId: give each Message a channel")
+        for name in ("text", "author", "id", "channel", "reply_to"):
+            value = getattr(message, name)
+            if not isinstance(value, str) and (name, value) != ("reply_to", None):
+                raise SettingsError(f"the {name} of a message is {value!r}, which is no text; give it as one")
+        if not isinstance(message.at, datetime | None):
+            raise SettingsError(f"the time of the message {message.id} is {message.at!r}; give a datetime, or None")
+
+
+def same_id(message: str, *, home: str, channel: str) -> str:
+    """Why a message is refused whose id one of another channel has, and what to do about it."""
+    hint = f"give each an id of its own, such as {channel}/{message}"
+    return f"a message of #{home} has the same id as {message} of #{channel}; {hint}"
 
 
 def _far(earlier: Message, later: Message, hours: float) -> bool:

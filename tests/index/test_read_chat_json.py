@@ -282,7 +282,7 @@ def test_lines_of_messages(tmp_path: Path) -> None:
             {"text": "local", "at": "2024-01-01T10:00:00", "channel": "b"},
             {"text": "same", "channel": "b"},
             {"text": "same", "channel": "b"},
-            {"text": "again", "id": "3", "channel": "a"},
+            {"text": "three, edited", "at": 1_704_103_203, "id": "3", "channel": "a"},
             {"text": " \u0000", "channel": "a"},
             {"text": "half \ud83d of it", "channel": "b"},
         ),
@@ -292,6 +292,7 @@ def test_lines_of_messages(tmp_path: Path) -> None:
     one, two, three = found["a"]
     assert one == Message("one", "Ann", datetime(2024, 1, 1, 10, 0, 1, tzinfo=UTC), "1", "a", None, "assistant")
     assert (two.reply_to, three.at) == ("1", datetime(2024, 1, 1, 10, 0, 3, tzinfo=UTC))
+    assert three.text == "three, edited"
     assert [each.text for each in found["b"]] == ["local", "same", "same", "half \ufffd of it"]
     assert len({each.id for each in found["b"]}) == 4
     assert whole.notes == {UTC_ASSUMED: 1, REPEATED: 1, EMPTY: 1}
@@ -307,11 +308,12 @@ def test_lines_of_messages(tmp_path: Path) -> None:
         ({"text": "hi", "channel": 7}, "line 2 has a channel that is not a text"),
         ({"text": "hi", "channel": "a", "id": [1]}, "line 2 gives id as neither"),
         ({"text": "hi", "channel": "a", "at": "noon"}, "line 2 has a time that cannot be read (noon)"),
+        ({"text": "hi", "channel": "b", "id": 1}, "line 2 has the id 1, as a message of #a has; give each"),
         ([1], "line 2 is not an object"),
     ],
 )
 def test_a_line_that_is_wrong_is_named_before_anything_is_given(tmp_path: Path, row: object, reason: str) -> None:
-    path = lines(tmp_path / "a.jsonl", {"text": "fine", "author": "Ann", "channel": "a"}, row)
+    path = lines(tmp_path / "a.jsonl", {"text": "fine", "author": "Ann", "channel": "a", "id": "1"}, row)
     assert reason in refused(path, "messages")
     assert next(iter(export(lines(path, {"text": "fine", "channel": "a"}), "messages").channels()))[0] == "a"
 

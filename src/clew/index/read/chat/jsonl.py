@@ -34,20 +34,27 @@ def is_jsonl(part: Part) -> bool:
 
 
 def jsonl(part: Part, notes: Notes) -> Iterator[tuple[str, list[Message]]]:
-    """Each channel with its messages, in the order in which they are first named."""
+    """Each channel with its messages, in the order in which they are first named; of two with one id the last."""
     places: dict[str, array[int]] = {}
-    seen: set[int] = set()
+    seen: dict[int, tuple[str, int]] = {}  # of an id: its channel, and where it stands in the places of that
     with part.open() as file:
         start = 0
         for number, line in enumerate(iter(lambda: file.readline(MAX_LINE + 1), b""), 1):
             if line.strip():
                 message = _message(line, number, part, Notes())
-                is_repeated = hash(message.id) in seen and _is_given(line)
+                channel, at = seen.get(hash(message.id), ("", -1))
+                is_repeated = at >= 0 and _is_given(line)
+                if is_repeated and channel != message.channel:
+                    hint = f"give each an id of its own, such as {message.channel}/{message.id}"
+                    raise _wrong(part, number, f"has the id {message.id}, as a message of #{channel} has; {hint}")
                 notes.note(REPEATED, is_repeated)
                 notes.note(EMPTY, not message.text and not is_repeated)
-                if message.text and not is_repeated:
-                    seen.add(hash(message.id))
-                    places.setdefault(message.channel, array("q")).extend((start, number))
+                if message.text and is_repeated:
+                    places[channel][at : at + 2] = array("q", (start, number))
+                elif message.text:
+                    own = places.setdefault(message.channel, array("q"))
+                    seen[hash(message.id)] = (message.channel, len(own))
+                    own.extend((start, number))
             start += len(line)
         for channel, starts in places.items():
             yield channel, in_order(_channel(part, starts, notes))

@@ -396,6 +396,9 @@ def test_a_channel_may_be_named_as_in_a_message(chat: Chat) -> None:
         (["there"], {"#odd"}),
         ([], {"#"}),
     ]
+    for name, text in (("#ops", "here"), ("#odd", "there")):
+        similar = chat.engine.find_similar_messages(PROMPT, channel=name, now=NOW, settings=settings())
+        assert [(each.id, each.channel_score) for each in similar] == [(text, 1.2)]
 
 
 def test_pages_are_no_messages(chat: Chat) -> None:
@@ -503,6 +506,21 @@ def test_a_reply_prompt_shows_the_two_best_threads(chat: Chat) -> None:
         chat.engine.reply_prompt("ada", "  ")
     with pytest.raises(NotFound, match="no message by 'bob'"):
         chat.engine.reply_prompt("bob", PROMPT)
+
+
+def test_a_model_is_shown_how_a_person_writes_now() -> None:
+    judged = {"tone": "dry", "vocabularyLevel": "advanced", "messageLength": "long", "commonPhrases": []}
+    llm = Scripted([json.dumps(judged)])
+    with Engine.open(":memory:", embedder="hashed", llm=llm) as engine:
+        talk = [
+            Message(f"message {n} of them", author="ada", id=str(n), channel="ops", at=NOW + timedelta(days=n))
+            for n in range(60)
+        ]
+        engine.add_messages(talk, settings=settings())
+        engine.profile("ada")
+    asked = str(llm.asked[-1])
+    assert "message 59 of them" in asked
+    assert "message 9 of them" not in asked
 
 
 def test_a_model_judges_the_style() -> None:

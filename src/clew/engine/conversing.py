@@ -49,9 +49,7 @@ class Conversing(Explaining):
         if not channel:
             raise SettingsError("the channel is empty; name the one that the prompt is asked in")
         sources = self._sources(prompt, settings)
-        bare = channel.removeprefix("#")  # as it is written in a message
-        name = bare if bare and not sources.exists(channel) and sources.exists(bare) else channel
-        asked = Asked(name, prompt, tokens, include_related_channels, now or datetime.now(UTC))
+        asked = Asked(self._channel(channel), prompt, tokens, include_related_channels, now or datetime.now(UTC))
         return context_window(asked, sources, settings=settings, count=self._count(settings.context.tokenizer))
 
     def find_similar_messages(
@@ -67,6 +65,7 @@ class Conversing(Explaining):
         """The k messages most similar to a text, best first, each whole and scored; of one channel if named."""
         if k < 1:
             raise SettingsError(f"k is {k}; it must be at least 1")
+        channel = self._channel(channel) if channel else None
         settings = _with_min_score(settings or self._settings, min_score)
         where = Filter(channels=frozenset({channel} if channel else ()), kinds=frozenset({KIND}))
         return self._similar(query, where, channel=channel, now=now, settings=settings, k=k).messages[:k]
@@ -103,6 +102,14 @@ class Conversing(Explaining):
         )
 
     # -- inside
+
+    def _channel(self, name: str) -> str:
+        """A channel by its own name, or as it is written in a message: #name."""
+        bare = name.removeprefix("#")
+        return bare if bare and not self._is_channel(name) and self._is_channel(bare) else name
+
+    def _is_channel(self, name: str) -> bool:
+        return bool(self._store.latest(name, 1))
 
     def _written_by(self, person: str) -> Sequence[str]:
         """The messages of a person, the oldest first, each whole."""
@@ -154,7 +161,7 @@ class Conversing(Explaining):
             search,
             self._store.document,
             cosines,
-            lambda name: bool(self._store.latest(name, 1)),
+            self._is_channel,
             self._store.channels,
             self._embedder.min_similarity,
         )

@@ -21,7 +21,7 @@ from clew.query.window import rendered
 LEVELS = ("simple", "moderate", "advanced")
 LENGTHS = ("short", "medium", "long")
 ENOUGH = 20  # messages from which a profile is as sure as it gets
-SHOWN = 50  # messages that a model is shown
+SHOWN = 50  # messages that a model is shown, the last ones
 EXCERPT = 400  # characters of each
 _PHRASES = 5
 _EMOJI = re.compile("[\U0001f300-\U0001faff\u2600-\u27bf\u2b50\u2764]|(?<!\\w):[a-z][a-z0-9_+-]*:|[:;]-?[)(DP](?!\\w)")
@@ -42,7 +42,10 @@ How does {person} write? Answer with one JSON object and nothing else, with exac
 
 
 def profile(person: str, texts: Sequence[str], *, least: int = 5, llm: LLM | None = None) -> StyleProfile:
-    """The style of whoever wrote the texts: by the model where there is one, else measured; few texts are refused."""
+    """The style of whoever wrote the texts, the oldest first: by the model where there is one, else measured.
+
+    Few texts are refused.
+    """
     said = [text.strip() for text in (_ADDRESS.sub(" ", text) for text in texts) if text.strip()]
     if len(said) < least:
         raise SettingsError(
@@ -169,7 +172,7 @@ def reply_prompt(style: StyleProfile, threads: Sequence[WindowThread]) -> str:
 
 def _asked(person: str, texts: Sequence[str]) -> str:
     """The prompt with its places filled once; braces in a message stay what they are."""
-    shown = "\n".join(f"- {' '.join(text.split())[:EXCERPT]}" for text in texts[:SHOWN])
+    shown = "\n".join(f"- {' '.join(text.split())[:EXCERPT]}" for text in texts[-SHOWN:])
     values = {"count": str(min(len(texts), SHOWN)), "person": person, "messages": shown}
     return re.sub(r"\{(count|person|messages)\}", lambda place: values[place[1]], JUDGE)
 

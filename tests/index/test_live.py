@@ -319,6 +319,19 @@ def test_the_last_message_of_an_export_can_be_deleted(engine: Engine, tmp_path: 
     assert [section.id for section in engine.read("yard/m1").sections] == ["m1"]
 
 
+def test_the_first_message_of_a_thread_can_be_deleted(engine: Engine, tmp_path: Path) -> None:
+    place = tmp_path / "yard.jsonl"
+    replies = [said(2, "Take that back.", reply_to="m1"), said(3, "Please do.", reply_to="m1")]
+    export(place, said(1, "The password is tallow."), *replies, said(4, "Lunch?"))
+    engine.add(place)
+    engine.add_messages([said(9, "Done.", reply_to="m1")])
+    export(place, *replies, said(4, "Lunch?"))
+    engine.add(place)
+    assert engine.search("tallow", strategy="lexical") == []
+    found = {record.uri: [section.id for section in engine.read(record.id).sections] for record in engine.list()}
+    assert found == {"yard/m2": ["m2", "m3"], "yard/m4": ["m4"], "yard/m1": ["m9"]}
+
+
 def test_a_message_that_an_export_has_in_another_thread_moves_there(engine: Engine, tmp_path: Path) -> None:
     engine.add_messages([said(1, "The winch squeaks."), said(2, "It is the bearing."), said(3, "Sure?", reply_to="m2")])
     place = tmp_path / "yard.jsonl"

@@ -29,10 +29,10 @@ def thread_sources(
     try:
         for channel, messages in export.channels():
             all_of_it = list(messages)
-            until = last_said(all_of_it)
+            until, held = last_said(all_of_it), frozenset(message.id for message in all_of_it)
             for thread in threads(channel, all_of_it, config=config):
                 document = thread.document()
-                yield Source(document.id, document.uri, partial(_given, document), until=until)
+                yield Source(document.id, document.uri, partial(_given, document), until=until, held=held)
     except SourceError as error:
         yield error
     said = "; ".join(f"{count:,} {what}" for what, count in sorted(export.notes.items()))

@@ -20,7 +20,7 @@ from clew.core.text import terms
 from clew.core.thread import is_thread
 from clew.core.types import Chunk, Matrix, Vector
 from clew.index.take import Recipe, Source, Taken, Unchanged, taken
-from clew.index.thread import same_id, without
+from clew.index.thread import deleted, same_id, without
 
 AHEAD = 8  # documents that are read before the embedder asks for them: few, since one may be large
 BATCH = 64  # chunks that are embedded together: enough to sort by length, few enough to show progress
@@ -129,7 +129,7 @@ def _store_waiting(store: Store, recipe: Recipe, work: _Work) -> None:
             continue
         try:
             for doc_id, names in _elsewhere(each, stored).items():
-                take_out(doc_id, names, store=store, recipe=recipe)
+                take_out(doc_id, names | _gone(doc_id, each.source, store), store=store, recipe=recipe)
             _put(each, _embedded([each], known, recipe.embedder) if made is None else made, store, recipe)
         except DriverFailed as error:
             work.failed.append(Failure(each.name, str(error)))
@@ -155,7 +155,7 @@ def take_out(doc_id: str, messages: Set[str], *, store: Store, recipe: Recipe) -
         if left is None:
             store.drop([doc_id])
             return len(document.sections)
-        rest = Taken(left, recipe.chunker(left), left.summary, None)
+        rest = Taken(left, recipe.chunker(left), left.summary)
         stored = store.named([chunk.id for chunk in rest.chunks])
         made = _embedded([rest], store.vectors(_unchanged([rest], stored)), recipe.embedder)
         try:
@@ -175,6 +175,13 @@ def _elsewhere(each: Taken, stored: Mapping[str, Chunk]) -> dict[str, set[str]]:
         if old and old.doc_id != chunk.doc_id and old.meta.get("channel") == chunk.meta.get("channel"):
             homes.setdefault(old.doc_id, set()).add(str(chunk.meta["message"]))
     return homes
+
+
+def _gone(doc_id: str, source: Source | None, store: Store) -> set[str]:
+    """The messages of a thread that an export puts elsewhere, which it does not hold at all."""
+    if source is None or source.until is None:
+        return set()
+    return deleted(store.document(doc_id), held=source.held, until=source.until)
 
 
 def _clash(each: Taken, stored: Mapping[str, Chunk]) -> str:

@@ -4,7 +4,7 @@ It gives one outcome a source, in order, and touches no model but the one that e
 the embedder in a thread of its own.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
@@ -29,6 +29,7 @@ class Source:
     read: Callable[[], Document]
     stamp: str = ""  # of a file: its time and size; equal stamps are not read again
     until: datetime | None = None  # of a thread: the last message of its channel that the export holds
+    held: Set[str] = frozenset()  # of a thread: the ids of all messages of its channel that the export holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +55,13 @@ class Unchanged:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A document that is to be put, its chunks and summary, and the record of what it replaces."""
+    """A document that is to be put, its chunks and summary, the record of what it replaces, and where it came from."""
 
     document: Document
     chunks: list[Chunk]
     summary: str
-    record: DocumentRecord | None
+    record: DocumentRecord | None = None
+    source: Source | None = None
 
     @property
     def name(self) -> str:
@@ -112,7 +114,7 @@ def _take(source: Source, record: DocumentRecord | None, store: Store, recipe: R
     if recipe.enrich is not None and page:
         chunks = recipe.enrich(document, chunks)
     summary = document.summary or (recipe.summarise(document) if recipe.summarise is not None and page else "")
-    return Taken(replace(document, hash=hash_, stamp=stamp), chunks, summary, record)
+    return Taken(replace(document, hash=hash_, stamp=stamp), chunks, summary, record, source)
 
 
 def _with_what_followed(

@@ -94,6 +94,15 @@ def kept_on(document: Document, stored: Document, *, until: datetime) -> Documen
     return rewritten(document, [*messages_in(document), *later], guessed=guessed_in(stored)) if later else document
 
 
+def deleted(stored: Document, *, held: Set[str], until: datetime) -> set[str]:
+    """The messages of a thread that an export holds no more, though it holds what was said as late."""
+    return {
+        message.id
+        for message in messages_in(stored)
+        if message.id not in held and message.at is not None and _zoned(message.at) <= until
+    }
+
+
 def rewritten(document: Document, messages: Sequence[Message], *, guessed: Set[str] = frozenset()) -> Document:
     """A thread's document with these messages; a title that said how it begins says it still."""
     channel = str(document.meta.get("channel", ""))

@@ -63,6 +63,11 @@ def test_a_phrase_that_holds_another_stands_for_it() -> None:
     assert not any(phrase in "ship it on friday" for phrase in phrases(lists)[1:])
 
 
+def test_phrases_do_not_run_into_one_another() -> None:
+    sentence = ["the", "expand", "step", "for", "survey", "ids", "is", "out"]
+    assert phrases([sentence, sentence]) == ("expand step for survey", "survey ids is out", "the expand")
+
+
 def test_few_messages_are_refused() -> None:
     with pytest.raises(SettingsError, match="4 messages here; a style needs at least 5"):
         profile("ada", ["a", "b", "c", "d", "  "])

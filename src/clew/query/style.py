@@ -8,6 +8,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from statistics import fmean, median
 from typing import Any
 
@@ -108,8 +109,11 @@ def habits(texts: Sequence[str]) -> dict[str, float]:
 
 
 def phrases(lists: Sequence[Sequence[str]], *, most: int = _PHRASES) -> tuple[str, ...]:
-    """The runs of two to four words that come in several messages, with one word that says something; longest first
-    where one holds another."""
+    """The runs of two to four words that come in several messages, with one word that says something.
+
+    Of those that hold one another, or run into one another as the parts of a longer sentence do, the first stands for
+    all: the one that makes up most of what was said.
+    """
     common = FUNCTION_WORDS["en"]
     seen: Counter[tuple[str, ...]] = Counter()
     for said in lists:
@@ -118,12 +122,16 @@ def phrases(lists: Sequence[Sequence[str]], *, most: int = _PHRASES) -> tuple[st
     again = sorted(
         (run for run, count in seen.items() if count > 1), key=lambda run: (-seen[run] * (len(run) - 1), -len(run), run)
     )
-    kept: list[str] = []
+    kept: list[tuple[str, ...]] = []
     for run in again:
-        phrase = " ".join(run)
-        if not any(phrase in other or other in phrase for other in kept):
-            kept.append(phrase)
-    return tuple(kept[:most])
+        if len(kept) < most and not any(_overlap(run, other) for other in kept):
+            kept.append(run)
+    return tuple(" ".join(run) for run in kept)
+
+
+def _overlap(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    """Whether two words that follow one another in one run do so in the other."""
+    return not set(pairwise(one)).isdisjoint(pairwise(other))
 
 
 def parsed(answer: str) -> dict[str, Any]:

@@ -310,6 +310,15 @@ def test_exports_whose_channels_share_ids_are_reported_and_the_rest_is_added(eng
     assert {record.uri for record in engine.list()} == {*(f"yard/m{n}" for n in range(6)), "kitchen/m6", "weather/m9"}
 
 
+def test_two_exports_of_one_thread_are_not_taken_together(engine: Engine, tmp_path: Path) -> None:
+    older, newer = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    export(older, said(1, "The winch squeaks."))
+    export(newer, said(1, "The winch squeaks."), said(2, "Grease it.", reply_to="m1"))
+    (failure,) = engine.add(older, newer).failed
+    assert (failure.source, "add the newer of the two by itself" in failure.reason) == ("yard/m1", True)
+    assert engine.add(newer).changed == ("yard/m1",)
+
+
 def test_the_last_message_of_an_export_can_be_deleted(engine: Engine, tmp_path: Path) -> None:
     place = tmp_path / "yard.jsonl"
     export(place, said(1, "The winch squeaks."), said(2, "Grease it.", reply_to="m1"))

@@ -83,10 +83,17 @@ def taken(sources: Iterable[Source | SourceError], *, store: Store, recipe: Reci
             if isinstance(source, SourceError):
                 yield Failure(source.source, source.reason)
             elif hash(source.id) in seen:
-                yield Failure(source.uri, f"another with its id {source.id!r} was given before it")
+                yield Failure(source.uri, _twice(source))
             else:
                 seen.add(hash(source.id))
                 yield _take(source, records.get(source.id), store, recipe)
+
+
+def _twice(source: Source) -> str:
+    """Why the second of two sources with one id is refused."""
+    if source.until is not None:
+        return "an export that was given before has this thread too; add the newer of the two by itself"
+    return f"another with its id {source.id!r} was given before it"
 
 
 def _take(source: Source, record: DocumentRecord | None, store: Store, recipe: Recipe) -> Outcome:

@@ -298,6 +298,49 @@ def test_what_was_said_at_no_time_since_an_export_stays_too(engine: Engine, tmp_
         assert [section.id for section in sections] == [f"{channel}1", channel, f"{channel}3"]
 
 
+@pytest.mark.parametrize("is_new", [False, True])
+def test_what_is_said_while_an_export_is_added_stays(tmp_path: Path, is_new: bool) -> None:
+    class Interrupted(Hashed):
+        """While the export is embedded here, another adds a message to its thread."""
+
+        def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
+            if waiting:
+                other.add_messages([waiting.pop()])
+            return super().embed(texts, role=role)
+
+    place = tmp_path / "yard.jsonl"
+    first = said(1, "The winch squeaks.")
+    waiting: list[Message] = []
+    with (
+        Engine.open(tmp_path / "talk", embedder="hashed") as other,
+        Engine.open(tmp_path / "talk", embedder=Interrupted()) as engine,
+    ):
+        if not is_new:
+            export(place, first)
+            engine.add(place)
+        export(place, first, said(2, "Grease it.", reply_to="m1"))
+        waiting.append(first if is_new else said(30, "It still does.", reply_to="m1"))
+        report = engine.add(place)
+        assert (report.failed, len(report.added) + len(report.changed)) == ((), 1)
+        expected = ["m1", "m2"] if is_new else ["m1", "m2", "m30"]
+        assert [section.id for section in engine.read("yard/m1").sections] == expected
+        assert engine.add(place).skipped == 1
+
+
+def test_two_may_add_the_same_export_at_the_same_time(tmp_path: Path) -> None:
+    place = tmp_path / "yard.jsonl"
+    export(place, *(said(n, f"Message {n}", reply_to=f"m{n - n % 3}" if n % 3 else None) for n in range(300)))
+    flat = Settings(threads=ThreadConfig(untangle=False))
+    opened = [Engine.open(tmp_path / "talk", embedder="hashed", settings=flat) for _ in range(2)]
+    with ThreadPoolExecutor(2) as pool:
+        reports = list(pool.map(lambda engine: engine.add(place), opened))
+    assert [report.failed for report in reports] == [(), ()]
+    assert len(list(opened[0].list())) == 100
+    assert opened[1].add(place).skipped == 100
+    for engine in opened:
+        engine.close()
+
+
 def test_exports_whose_channels_share_ids_are_reported_and_the_rest_is_added(engine: Engine, tmp_path: Path) -> None:
     one, two, three = (tmp_path / f"{name}.jsonl" for name in ("one", "two", "three"))
     export(one, *(said(n, f"The winch squeaks, {n}.") for n in range(6)))

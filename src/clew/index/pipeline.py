@@ -19,7 +19,7 @@ from clew.core.report import Failure, Progress, Report, Watcher
 from clew.core.text import terms
 from clew.core.thread import is_thread
 from clew.core.types import Chunk, Matrix, Vector
-from clew.index.take import Recipe, Source, Taken, Unchanged, taken
+from clew.index.take import Recipe, Source, Taken, Unchanged, retaken, taken
 from clew.index.thread import deleted, same_id, without
 
 AHEAD = 8  # documents that are read before the embedder asks for them: few, since one may be large
@@ -130,7 +130,8 @@ def _store_waiting(store: Store, recipe: Recipe, work: _Work) -> None:
         try:
             for doc_id, names in _elsewhere(each, stored).items():
                 take_out(doc_id, names | _gone(doc_id, each.source, store), store=store, recipe=recipe)
-            _put(each, _embedded([each], known, recipe.embedder) if made is None else made, store, recipe)
+            vectors = _embedded([each], known, recipe.embedder) if made is None else made
+            each = _replaced(each, vectors, store, recipe)
         except DriverFailed as error:
             work.failed.append(Failure(each.name, str(error)))
             work.failures_in_a_row += 1
@@ -145,6 +146,24 @@ def _store_waiting(store: Store, recipe: Recipe, work: _Work) -> None:
         work.reused += reused
         work.embedded += len(each.chunks) - reused
         work.tell()
+
+
+def _replaced(each: Taken, vectors: Mapping[str, Vector], store: Store, recipe: Recipe) -> Taken:
+    """What was put: the document, or, where others have changed the thread since it was taken, what it is with that."""
+    for _ in range(TRIES):
+        try:
+            _put(each, vectors, store, recipe, instead_of=each.before)
+            return each
+        except Outgrown as error:
+            again = retaken(each.source, store=store, recipe=recipe) if each.source else each
+            if isinstance(again, Unchanged):  # another has added the same
+                return each
+            if not isinstance(again, Taken):
+                raise
+            each, changed = again, error
+            stored = store.named([chunk.id for chunk in each.chunks])
+            vectors = _embedded([each], store.vectors(_unchanged([each], stored)), recipe.embedder)
+    raise changed
 
 
 def take_out(doc_id: str, messages: Set[str], *, store: Store, recipe: Recipe) -> int:

@@ -55,13 +55,17 @@ class Unchanged:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A document that is to be put, its chunks and summary, the record of what it replaces, and where it came from."""
+    """A document that is to be put, its chunks and summary, the record of what it replaces, and where it came from.
+
+    `before` is the text of the thread that it replaces, which others may write to meanwhile; None where none may.
+    """
 
     document: Document
     chunks: list[Chunk]
     summary: str
     record: DocumentRecord | None = None
     source: Source | None = None
+    before: str | None = None
 
     @property
     def name(self) -> str:
@@ -86,7 +90,7 @@ def taken(sources: Iterable[Source | SourceError], *, store: Store, recipe: Reci
                 yield Failure(source.uri, _twice(source))
             else:
                 seen.add(hash(source.id))
-                yield _take(source, records.get(source.id), store, recipe)
+                yield take(source, records.get(source.id), store, recipe)
 
 
 def _twice(source: Source) -> str:
@@ -96,8 +100,15 @@ def _twice(source: Source) -> str:
     return f"another with its id {source.id!r} was given before it"
 
 
-def _take(source: Source, record: DocumentRecord | None, store: Store, recipe: Recipe) -> Outcome:
+def retaken(source: Source, *, store: Store, recipe: Recipe) -> Outcome:
+    """A source that was taken before, as it is to be put now that others have changed what it replaces."""
+    return take(source, next(store.documents(Filter(documents=frozenset({source.id}))), None), store, recipe)
+
+
+def take(source: Source, record: DocumentRecord | None, store: Store, recipe: Recipe) -> Outcome:
+    """The outcome of a source, given the record of what stands in its place."""
     stamp = f"{source.stamp} {recipe.key}" if source.stamp else ""
+    before = None if source.until is None else ""
     whole = record is not None and (bool(record.summary) or recipe.summarise is None or record.kind == KIND)
     if record is not None and whole and stamp and record.stamp == stamp:
         return Unchanged(source.uri)
@@ -107,7 +118,10 @@ def _take(source: Source, record: DocumentRecord | None, store: Store, recipe: R
         if record is not None and whole and record.hash == hash_:
             return Unchanged(source.uri, record.id, stamp if stamp != record.stamp else "")
         if record is not None and source.until is not None:
-            document = _with_what_followed(document, record, source.until, store, recipe)
+            stored = store.document(record.id)
+            before = stored.text
+            if is_thread(stored) and record.hash != digest(recipe.key, fingerprint(stored)):
+                document = kept_on(document, stored, until=source.until)  # others have added to it since
         chunks = recipe.chunker(document)
     except SourceError as error:
         return Failure(source.uri, error.reason)
@@ -121,17 +135,7 @@ def _take(source: Source, record: DocumentRecord | None, store: Store, recipe: R
     if recipe.enrich is not None and page:
         chunks = recipe.enrich(document, chunks)
     summary = document.summary or (recipe.summarise(document) if recipe.summarise is not None and page else "")
-    return Taken(replace(document, hash=hash_, stamp=stamp), chunks, summary, record, source)
-
-
-def _with_what_followed(
-    document: Document, record: DocumentRecord, until: datetime, store: Store, recipe: Recipe
-) -> Document:
-    """A thread of an export with the messages that were added one by one since and that the export is too old for."""
-    stored = store.document(record.id)
-    if not is_thread(stored) or record.hash == digest(recipe.key, fingerprint(stored)):
-        return document
-    return kept_on(document, stored, until=until)
+    return Taken(replace(document, hash=hash_, stamp=stamp), chunks, summary, record, source, before)
 
 
 def fingerprint(document: Document) -> str:

@@ -762,6 +762,36 @@ def test_a_third_model_is_refused_until_the_second_is_discarded(make_store: Make
     assert store.overlay(third) == 1
 
 
+def test_two_that_embed_anew_at_once_do_not_mix_models(make_store: MakeStore, switch: Switch) -> None:
+    store, before = make_store(), dict[str, Vector]()
+    for n in range(3):
+        put(store, bundle(f"d{n}", [f"anchor {n}"]))
+        before |= store.vectors([f"d{n}/anchor {n}/0"])
+    switched = list[Store]()
+
+    def instead() -> None:
+        third = Other()
+        third.name = "model-c"
+        store.discard()
+        store.overlay(third)
+
+    def sooner() -> None:
+        store.overlay(Other())
+        switched.append(switch(store, Other()))
+
+    with pytest.raises(StoreMismatch, match=r"of model-c \(16 dimensions\), not of model-b"):
+        store.overlay(Other(then=instead))
+    store.discard()
+    with pytest.raises(StoreMismatch, match="switched from model-a to model-b meanwhile"):
+        store.overlay(Other(then=sooner))
+    old = Other()
+    old.name, old.dim = MODEL, DIM
+    back = switch(switched[0], old)
+    after = back.vectors(list(before))
+    assert old.texts == []
+    assert all(np.array_equal(after[name], row) for name, row in before.items())
+
+
 def test_who_had_it_open_is_told_that_it_was_switched(make_store: MakeStore, switch: Switch) -> None:
     store, given = make_store(), bundle("log", ["anchor"])
     put(store, given)
@@ -774,6 +804,10 @@ def test_who_had_it_open_is_told_that_it_was_switched(make_store: MakeStore, swi
         lambda: store.keep(next(iter(other.wholes()))),
         lambda: store.summarise("log", "short", vector(1)),
         lambda: store.append("log", "x", (), [Chunk("y", "log", 1, 2, "x", 6, 7)], vectors(1, 1), [{"x": 1}]),
+        lambda: list(store.wholes()),  # an export would call them vectors of the old model
+        lambda: store.vectors([given.chunks[0].id]),
+        lambda: store.overlay(Other()),
+        store.discard,
     ):
         with pytest.raises((StoreMismatch, DriverFailed)):
             call()

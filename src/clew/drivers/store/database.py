@@ -49,8 +49,13 @@ class Database:
         with self._change() as db:
             if not shadows.shadow(db):
                 shadows.begin(db, embedder.name, embedder.dim)
-            agreed(self._place, shadows.shadow(db), embedder)
-        return fill(self._shaded, embedder, told)
+
+        def shaded(work: Callable[[Shades], T]) -> T:
+            with self._change() as db:  # others may discard between two pieces of work
+                agreed(self._place, shadows.shadow(db), embedder)
+                return work(shadows.TruthShades(db))
+
+        return fill(shaded, embedder, told)
 
     def switched(self, embedder: Embedder) -> Self:
         """The same truth under the model whose vectors stood beside; what lacked one has it made first."""
@@ -77,11 +82,6 @@ class Database:
         """Closes the database."""
         with self._lock, schema.failing(self._place):
             self._db.close()
-
-    def _shaded(self, work: Callable[[Shades], T]) -> T:
-        """What a piece of work on the shadows gives, in a transaction of its own."""
-        with self._change() as db:
-            return work(shadows.TruthShades(db))
 
     def _still_ours(self, db: sqlite3.Connection) -> State:
         state = signals.state(db)

@@ -86,6 +86,7 @@ class Truth(Database):
         after = 0
         while True:
             with self._snapshot() as db:
+                self._still_ours(db)
                 rows = wholes.page(db, after, doc_ids)
                 found = wholes.read(db, rows, self.dim)
             if not rows:
@@ -187,7 +188,8 @@ class Truth(Database):
 
     def vectors(self, chunk_ids: Sequence[str]) -> dict[str, Vector]:
         """The vectors of those of the chunks that are there."""
-        with self._read() as db:
+        with self._snapshot() as db:
+            self._still_ours(db)
             read = db.execute(
                 "SELECT c.id, s.vector FROM chunks c JOIN signals s ON s.row = c.row"
                 " WHERE c.id IN (SELECT value FROM json_each(?))",

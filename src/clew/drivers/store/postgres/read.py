@@ -6,10 +6,14 @@ from psycopg import Connection
 
 from clew.core.types import Chunk, Document, DocumentRecord, Filter, Vector
 from clew.drivers.store import codec as nouns
+from clew.drivers.store.overlay import moved
 from clew.drivers.store.postgres import codec, sieve
 from clew.drivers.store.postgres.pool import rows
+from clew.drivers.store.postgres.setup import Opened
 from clew.drivers.store.truth import asked_of_documents
 from clew.drivers.store.write import missing
+
+USED = "(SELECT embedder FROM collections WHERE number = %s)"
 
 
 def document(connection: Connection, number: int, doc_id: str) -> Document:
@@ -112,15 +116,29 @@ def latest(connection: Connection, number: int, channel: str, k: int) -> list[Ch
     return [nouns.chunk(columns) for columns in reversed(read)]
 
 
-def vectors(connection: Connection, number: int, chunk_ids: Sequence[str]) -> dict[str, Vector]:
+def vectors(connection: Connection, known: Opened, chunk_ids: Sequence[str]) -> dict[str, Vector]:
     """The vectors of those of the chunks that are there."""
     read = rows(
         connection,
-        "SELECT c.id, s.vector FROM chunks c JOIN signals s ON s.row = c.row"
+        f"SELECT c.id, s.vector, {USED} FROM chunks c JOIN signals s ON s.row = c.row"
         " WHERE c.collection = %s AND c.id = ANY(%s)",
-        (number, list(chunk_ids)),
+        (known.number, known.number, list(chunk_ids)),
     )
-    return {name: codec.read_vector(sent) for name, sent in read}
+    for *_, used in read[:1]:
+        check_model(known, used)
+    return {name: codec.read_vector(sent) for name, sent, _ in read}
+
+
+def still_ours(connection: Connection, known: Opened) -> None:
+    """Fails where the collection was switched to another model since it was opened."""
+    for (used,) in rows(connection, f"SELECT {USED}", (known.number,)):
+        check_model(known, used or known.embedder)  # none: it was removed
+
+
+def check_model(known: Opened, used: str) -> None:
+    """The same, where its model has been read."""
+    if used != known.embedder:
+        raise moved(known.place, used, known.embedder)
 
 
 def size(connection: Connection, chunks: int) -> int:

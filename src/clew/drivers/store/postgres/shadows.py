@@ -8,7 +8,7 @@ from xxhash import xxh3_64_intdigest
 from clew.core.types import Matrix
 from clew.core.whole import Shadow
 from clew.drivers.store.overlay import Kind, Lack
-from clew.drivers.store.postgres import codec
+from clew.drivers.store.postgres import codec, read
 from clew.drivers.store.postgres.pool import rows
 from clew.drivers.store.postgres.setup import Opened
 from clew.drivers.store.shadows import lack
@@ -99,6 +99,12 @@ def discard(connection: Connection, number: int) -> bool:
         connection.execute(f"DELETE FROM {table} WHERE collection = %s", (number,))
     sql = "UPDATE collections SET shadow = NULL, shadow_dim = NULL WHERE number = %s AND shadow IS NOT NULL RETURNING 1"
     return bool(rows(connection, sql, (number,)))
+
+
+def share(connection: Connection, known: Opened) -> None:
+    """Waits until no switch is under way, and lets none begin before the transaction ends; StoreMismatch after one."""
+    connection.execute("SELECT pg_advisory_xact_lock_shared(%s)", (switch_key(known.number),))
+    read.still_ours(connection, known)
 
 
 def hold(connection: Connection, number: int) -> None:

@@ -6,6 +6,7 @@ from copy import copy
 from dataclasses import replace
 from functools import partial
 from time import monotonic
+from typing import TypeVar
 
 from psycopg import Connection
 
@@ -16,7 +17,7 @@ from clew.core.text import Terms
 from clew.core.types import EVERYTHING, Chunk, Document, DocumentRecord, Facts, Filter, Hit, Matrix, Section, Vector
 from clew.core.whole import Shadow, Whole
 from clew.drivers.store import checks, codec, words
-from clew.drivers.store.overlay import agreed, fill, moved
+from clew.drivers.store.overlay import Shades, agreed, fill, moved
 from clew.drivers.store.postgres import graph, lexical, near, read, setup, shadows, sieve, trouble, wholes, write
 from clew.drivers.store.postgres.near import Search
 from clew.drivers.store.postgres.pool import Pool, Row, rows
@@ -26,6 +27,7 @@ from clew.drivers.store.truth import asked_of_documents
 from clew.drivers.store.write import entries, missing
 
 LOOK = 10.0  # seconds after which it is looked again whether there is a graph; that the model is the same, always
+T = TypeVar("T")
 
 
 class PostgresStore:
@@ -106,7 +108,7 @@ class PostgresStore:
         """Every document, or those named, with all that is kept of it, as they came, a few read at a time."""
         after, found = 0, list[Whole]()
         while True:
-            few = partial(wholes.next_few, number=self._number, after=after, doc_ids=doc_ids, dim=self._dim)
+            few = partial(wholes.next_few, known=self._known, after=after, doc_ids=doc_ids, dim=self._dim)
             after, found = self._pool.read(few)
             if not found:
                 return
@@ -120,15 +122,19 @@ class PostgresStore:
         """Makes vectors of another model beside those in use, for all that lack one; how many were made."""
 
         def begin(connection: Connection) -> None:
+            shadows.share(connection, self._known)
             shadows.begin(connection, self._number, embedder.name, embedder.dim)
-            agreed(self._known.place, shadows.shadow(connection, self._number), embedder)
+
+        def shaded(work: Callable[[Shades], T]) -> T:
+            def checked(connection: Connection) -> T:  # others may switch or discard between two pieces of work
+                shadows.share(connection, self._known)
+                agreed(self._known.place, shadows.shadow(connection, self._number), embedder)
+                return work(shadows.ServerShades(connection, self._known))
+
+            return self._pool.change(checked)
 
         self._pool.change(begin)
-        return fill(
-            lambda work: self._pool.change(lambda connection: work(shadows.ServerShades(connection, self._known))),
-            embedder,
-            told,
-        )
+        return fill(shaded, embedder, told)
 
     def switch(self, embedder: Embedder) -> "PostgresStore":
         """The same collection under the model whose vectors stand beside; those in use so far then stand beside.
@@ -138,6 +144,7 @@ class PostgresStore:
 
         def switch(connection: Connection) -> None:
             shadows.hold(connection, self._number)
+            read.still_ours(connection, self._known)
             agreed(self._known.place, shadows.shadow(connection, self._number), embedder)
             fill(lambda work: work(shadows.ServerShades(connection, self._known)), embedder)
             shadows.swap(connection, self._number)
@@ -154,7 +161,13 @@ class PostgresStore:
 
     def discard(self) -> bool:
         """Forgets the vectors that stand beside those in use; whether there were any."""
-        return self._pool.change(lambda connection: shadows.discard(connection, self._number))
+
+        def discard(connection: Connection) -> bool:
+            shadows.hold(connection, self._number)
+            read.still_ours(connection, self._known)
+            return shadows.discard(connection, self._number)
+
+        return self._pool.change(discard)
 
     def restamp(self, doc_id: str, stamp: str) -> None:
         """Notes the new state of the file of a document that has not changed."""
@@ -195,7 +208,7 @@ class PostgresStore:
 
     def vectors(self, chunk_ids: Sequence[str]) -> dict[str, Vector]:
         """The vectors of those of the chunks that are there."""
-        return self._pool.read(lambda connection: read.vectors(connection, self._number, chunk_ids))
+        return self._pool.read(lambda connection: read.vectors(connection, self._known, chunk_ids))
 
     def nearest(
         self, vector: Vector, k: int, where: Filter = EVERYTHING, *, mode: Mode = "ann", breadth: int | None = None

@@ -9,8 +9,9 @@ from psycopg import Connection
 
 from clew.core.whole import Packed, Whole
 from clew.drivers.store import codec as nouns
-from clew.drivers.store.postgres import codec
+from clew.drivers.store.postgres import codec, read
 from clew.drivers.store.postgres.pool import Row, rows
+from clew.drivers.store.postgres.setup import Opened
 from clew.drivers.store.wholes import LOOKED_AT, document, few
 
 _DOCUMENTS = f"""
@@ -33,25 +34,26 @@ WHERE c.doc = ANY(%s::bigint[]) ORDER BY c.doc, c.idx
 
 
 def next_few(
-    connection: Connection, number: int, after: int, doc_ids: Sequence[str] | None, dim: int
+    connection: Connection, known: Opened, after: int, doc_ids: Sequence[str] | None, dim: int
 ) -> tuple[int, list[Whole]]:
     """The next documents after a row, of all or of those named, and the row of the last; none: there are no more."""
     named = "" if doc_ids is None else " AND id = ANY(%s)"
     given = () if doc_ids is None else (list(doc_ids),)
     with connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        read.still_ours(connection, known)
         sizes = rows(
             connection,
             f"SELECT row, chunks, chars FROM documents WHERE collection = %s AND row > %s{named}"
             f" ORDER BY row LIMIT {LOOKED_AT}",
-            (number, after, *given),
+            (known.number, after, *given),
         )
         docs = few(sizes)
         if not docs:
             return after, []
         found = rows(connection, _DOCUMENTS, (codec.bigints(docs),))
-        read = rows(connection, _CHUNKS, (codec.bigints(docs),))
-    chunks = {row: list(group) for row, group in groupby(read, itemgetter(0))}
+        parts = rows(connection, _CHUNKS, (codec.bigints(docs),))
+    chunks = {row: list(group) for row, group in groupby(parts, itemgetter(0))}
     return docs[-1], [_whole(each, chunks.get(each[0], []), dim) for each in found]
 
 

@@ -8,15 +8,14 @@ from xxhash import xxh3_64_intdigest
 from clew.core.types import Chunk, Document, Section, Vector
 from clew.core.whole import Whole
 from clew.drivers.store import codec as nouns
-from clew.drivers.store.overlay import moved
 from clew.drivers.store.postgres import codec, insert
 from clew.drivers.store.postgres.pool import rows
+from clew.drivers.store.postgres.read import USED, check_model
 from clew.drivers.store.postgres.setup import Opened
 from clew.drivers.store.postgres.shadows import switch_key
 from clew.drivers.store.write import Entry, missing
 
 DROPPED_AT_ONCE = 500  # documents of a transaction; each holds a lock, of which a server has some thousands
-_USED = "(SELECT embedder FROM collections WHERE number = %s)"
 
 
 def lock(connection: Connection, number: int, doc_ids: Sequence[str]) -> None:
@@ -71,13 +70,13 @@ def append(
     found = rows(
         connection,
         "UPDATE documents SET chars = chars + %s, chunks = chunks + %s, pieces = pieces + 1"
-        f" WHERE collection = %s AND id = %s RETURNING row, pieces - 1, {_USED}",
+        f" WHERE collection = %s AND id = %s RETURNING row, pieces - 1, {USED}",
         (len(document.text), len(made), known.number, document.id, known.number),
     )
     if not found:
         raise missing(document.id)
     ((doc, n, used),) = found
-    _check_model(known, used)
+    check_model(known, used)
     connection.execute(
         "INSERT INTO pieces(doc, n, collection, text, sections) VALUES(%s, %s, %s, %s, %s)",
         (doc, n, known.number, document.text, nouns.sections_text(sections)),
@@ -91,12 +90,12 @@ def summarise(connection: Connection, known: Opened, doc_id: str, summary: str, 
     lock(connection, known.number, [doc_id])
     found = rows(
         connection,
-        f"UPDATE documents SET summary = %s WHERE collection = %s AND id = %s RETURNING row, {_USED}",
+        f"UPDATE documents SET summary = %s WHERE collection = %s AND id = %s RETURNING row, {USED}",
         (summary, known.number, doc_id, known.number),
     )
     if not found:
         raise missing(doc_id)
-    _check_model(known, found[0][1])
+    check_model(known, found[0][1])
     connection.execute(
         "INSERT INTO summaries(row, collection, facets, vector) SELECT row, collection, facets, %s::vector"
         " FROM documents WHERE row = %s ON CONFLICT (row) DO UPDATE SET vector = excluded.vector",
@@ -133,12 +132,6 @@ def settle(
     )
 
 
-def _check_model(known: Opened, used: str) -> None:
-    """Fails where the collection was switched to another model since it was opened."""
-    if used != known.embedder:
-        raise moved(known.place, used, known.embedder)
-
-
 def _place(connection: Connection, known: Opened, document: Document, chunks: int) -> tuple[int, bool]:
     """The document's row, written anew and without pieces, and whether it is a new one."""
     columns = insert.record(document, chunks)
@@ -149,7 +142,7 @@ def _place(connection: Connection, known: Opened, document: Document, chunks: in
         (document.id, known.number),
     )
     for _, _, used in found:
-        _check_model(known, used)
+        check_model(known, used)
     if not found or found[0][0] is None:
         ((doc,),) = rows(
             connection,

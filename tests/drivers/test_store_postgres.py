@@ -20,7 +20,7 @@ from clew.core.settings import StoreConfig
 from clew.core.text import terms
 from clew.core.types import EVERYTHING, Chunk, Document, Filter, Matrix, Section, Vector
 from clew.drivers.store.embedded import EmbeddedStore
-from clew.drivers.store.postgres import PostgresStore, graph, kept_embedder, near, session, setup
+from clew.drivers.store.postgres import PostgresStore, graph, kept_embedder, near, session, setup, trouble
 from clew.drivers.store.postgres.near import Search
 from clew.drivers.store.postgres.sieve import Sieve
 
@@ -583,7 +583,19 @@ def test_a_server_that_cannot_be_opened_says_why(postgres: str, change: tuple[st
         kept_embedder(url, "one")
 
 
-@pytest.mark.parametrize("url", ["postgresql://ann:s3cret@127.0.0.1:1/db", "postgresql://ann:s3cret%zz@127.0.0.1/db"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://ann:s3cret@127.0.0.1:1/db",
+        "postgresql://ann:s3cret%zz@127.0.0.1/db",
+        "postgresql://ann:x@s3cret@127.0.0.1:1/db",
+        "postgresql://ann:x/s3cret@127.0.0.1:1/db",
+        "postgresql://ann:1/s3cret@127.0.0.1:1/db",
+        "postgresql://ann:s3cret/x@127.0.0.1:1/db",
+        "postgresql://ann:s3cret",
+        "postgresql://ann@127.0.0.1:1/db?password=s3cret",
+    ],
+)
 def test_a_password_is_never_shown(url: str) -> None:
     with pytest.raises((DriverFailed, SettingsError)) as raised:
         PostgresStore(url, collection="one", embedder="m", dim=DIM)
@@ -592,6 +604,21 @@ def test_a_password_is_never_shown(url: str) -> None:
         assert "s3cret" not in str(error)
         error = error.__cause__
     assert "postgresql://" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("consuming input failed: SSL connection has been closed unexpectedly", "closed the connection"),
+        ("consuming input failed: SSL SYSCALL error: EOF detected", "closed the connection"),
+        ("SSL error: unexpected eof while reading", "closed the connection"),
+        ("server does not support SSL, but SSL was required", "sslmode"),
+        ("failed to resolve host 'nowhere': [Errno -2] Name or service not known", "no host of that name"),
+    ],
+)
+def test_a_lost_connection_is_not_taken_for_another_trouble(words: str, said: str) -> None:
+    with pytest.raises(DriverFailed, match=said), trouble.failing("here"):
+        raise psycopg.OperationalError(words)
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,18 +28,27 @@ _ADVICE: dict[type[psycopg.Error], str] = {
     errors.InvalidCatalogName: "there is no such database; make it with createdb",
     errors.ProgramLimitExceeded: "an id is too long for the server to index (about 2,700 bytes); give a shorter one",
 }
-_SAID = {  # a connection that fails has no code, only words
+_UNREADABLE = (
+    "the address of the database cannot be read; it must look like postgresql://user:password@host:5432/name, "
+    "with special characters in the password percent-encoded"
+)
+_NO_HOST = "there is no host of that name; check the address"
+UNREACHABLE = (
+    "the server cannot be reached, or has closed the connection; check that it runs and the address, and try again"
+)
+_SAID = {  # a connection that fails has no code, only words; the first that are found count
+    "ssl connection has been closed": UNREACHABLE,
+    "ssl syscall error": UNREACHABLE,
+    "unexpected eof": UNREACHABLE,
     "password authentication failed": _ADVICE[errors.InvalidPassword],
     "no password supplied": _ADVICE[errors.InvalidPassword],
     "does not exist": "there is no such database or role; make it with createdb or createuser",
     "too many": _ADVICE[errors.TooManyConnections],
     "no pg_hba.conf entry": "the server takes no connections from here; an administrator allows them in pg_hba.conf",
-    "could not translate host": "there is no host of that name; check the address",
+    "could not translate host": _NO_HOST,
+    "failed to resolve host": _NO_HOST,
     "ssl": "the server and this program do not agree on encryption; check sslmode in the address",
 }
-UNREACHABLE = (
-    "the server cannot be reached, or has closed the connection; check that it runs and the address, and try again"
-)
 
 
 class Unsure(psycopg.OperationalError):
@@ -51,11 +60,13 @@ def place(url: str) -> str:
     try:
         known = conninfo_to_dict(url)
     except psycopg.Error:  # its words may hold the password
-        raise SettingsError(
-            "the address of the database cannot be read; it must look like postgresql://user:password@host:5432/name, "
-            "with special characters in the password percent-encoded"
-        ) from None
+        raise SettingsError(_UNREADABLE) from None
     host = str(known.get("host") or "localhost")
+    path = url.partition("://")[2].partition("?")[0].partition("/")[2]
+    # A password that is not encoded ends at an @ or /, and the rest of it is taken for what comes after.
+    strayed = ("@" in host[1:] and host[0] != "/") or "@" in path
+    if strayed or str(known.get("port") or "").strip("0123456789,"):
+        raise SettingsError(_UNREADABLE)
     user, port = (f"{known['user']}@" if known.get("user") else ""), (f":{known['port']}" if known.get("port") else "")
     name = known.get("dbname") or known.get("user") or ""
     where = f"{user}{host}{port}" if not host.startswith("/") else f"{user}[{host}]"

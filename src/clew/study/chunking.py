@@ -17,7 +17,7 @@ from clew import Document, Engine, Section, Settings, drivers
 from clew.core.protocols import Embedder
 from clew.core.settings import EmbedderConfig, IngestionConfig, SearchConfig
 from clew.study.measures import Span, bootstrap, characters, precision_omega
-from clew.study.sets import SpanSet, chunking_eval
+from clew.study.sets import SpanSet, chunking_eval, plainly
 
 Count = Callable[[Sequence[str]], list[int]]
 Splitter = Callable[[str, int, int, Count], list[Span]]  # a text, the size and overlap in tokens
@@ -240,6 +240,7 @@ def _row(outcome: Outcome, against: Outcome | None) -> str:
     return f"| {outcome.name} | {outcome.chunks} | {outcome.mean:.0f} ± {outcome.spread:.0f} | {shown} {leads}"
 
 
+@plainly
 def main(arguments: Sequence[str] | None = None) -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(prog="clew.study.chunking", description="Chunkers at equal mean size.")

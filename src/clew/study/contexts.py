@@ -23,7 +23,7 @@ from clew.query.format import RENDERERS, ContextFormatter
 from clew.query.merge import alone
 from clew.study.conversations import meetings
 from clew.study.measures import Span, bootstrap, joined, length, overlaps
-from clew.study.sets import chunking_eval
+from clew.study.sets import chunking_eval, plainly
 
 BUDGETS = (500, 1000, 2000)
 RETRIEVED = 50
@@ -137,6 +137,7 @@ def rows(values: Mapping[tuple[str, int], list[float]]) -> Iterator[str]:
         yield f"| {name} | {' | '.join(cells)} |"
 
 
+@plainly
 def main(arguments: Sequence[str] | None = None) -> None:
     """Prints a table a set."""
     parser = argparse.ArgumentParser(prog="clew.study.contexts", description="Contexts at an equal budget.")

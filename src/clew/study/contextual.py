@@ -16,7 +16,7 @@ from clew import Document, Engine, Section, Settings, drivers
 from clew.core.protocols import Embedder
 from clew.core.settings import EmbedderConfig, IngestionConfig, SearchConfig
 from clew.study.measures import Interval, bootstrap, recall_at
-from clew.study.sets import CutFile, PieceSet, contextual_retrieval
+from clew.study.sets import CutFile, PieceSet, contextual_retrieval, plainly
 
 DEPTHS = (5, 10, 20)
 WHOLE = 1_000_000  # a chunk size that nothing reaches: the pieces are not cut again
@@ -99,6 +99,7 @@ def _lead(interval: Interval, itself: bool) -> str:
     return "" if itself else str(interval)
 
 
+@plainly
 def main(arguments: Sequence[str] | None = None) -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(prog="clew.study.contextual", description="Contexts without a model.")

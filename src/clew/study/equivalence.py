@@ -20,6 +20,7 @@ from clew import Document, Engine, Filter, Settings
 from clew.core.settings import IngestionConfig, SearchConfig, StoreConfig
 from clew.study.judged import JudgedSet, scifact, xquad
 from clew.study.server import served
+from clew.study.sets import plainly
 
 K = 10
 BUCKETS = 50  # so that one of them holds 2 % of the documents
@@ -161,6 +162,7 @@ def study(data: Path, address: str, *, embedder: str, many: int) -> str:
     return f"{head}\n\n{table(outcomes)}\n\n{trip}"
 
 
+@plainly
 def main() -> None:
     """Prints the report."""
     parser = argparse.ArgumentParser(prog="clew.study.equivalence", description="Do the two stores answer alike?")

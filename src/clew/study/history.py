@@ -15,7 +15,7 @@ from clew.core.protocols import Embedder
 from clew.core.settings import EmbedderConfig
 from clew.study.judged import JudgedSet, clapnq
 from clew.study.measures import bootstrap, recall_at
-from clew.study.sets import lines
+from clew.study.sets import lines, plainly
 from clew.study.strategies import SETTINGS
 
 STRATEGIES = ("lexical", "semantic", "hybrid", "multi_query")
@@ -83,6 +83,7 @@ def _recalls(data: JudgedSet, ranked: Sequence[Sequence[str]], depth: int) -> li
     return [recall_at(depth, ranking, data.grades[id_]) for ranking, id_ in zip(ranked, data.questions, strict=True)]
 
 
+@plainly
 def main(arguments: Sequence[str] | None = None) -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(prog="clew.study.history", description="A question and its conversation.")

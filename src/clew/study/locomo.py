@@ -16,6 +16,7 @@ from clew import Engine, Filter, Settings, drivers
 from clew.core.protocols import Embedder
 from clew.core.settings import EmbedderConfig, FlowConfig, SearchConfig, ThreadConfig
 from clew.study.measures import bootstrap, recall_at
+from clew.study.sets import plainly
 from clew.study.talks import TalkQuestion, Talks, locomo, qmsum
 
 DEPTHS = (5, 10, 25)
@@ -110,6 +111,7 @@ def rows(found: Iterator[tuple[str, Part, Values]]) -> Iterator[str]:
         yield f"| {strategy}, {part.name}{default} | {cells} | {lead} |"
 
 
+@plainly
 def main(arguments: Sequence[str] | None = None) -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(prog="clew.study.locomo", description="Messages and what was said around them.")

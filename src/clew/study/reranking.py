@@ -24,7 +24,7 @@ from clew import Document, Engine, Section, Settings, drivers
 from clew.core.protocols import Reranker
 from clew.core.settings import IngestionConfig, RerankerConfig, SearchConfig
 from clew.study.measures import bootstrap, ndcg_at
-from clew.study.sets import Missing, lines
+from clew.study.sets import Missing, lines, plainly
 
 DEPTH = 10
 YEAR = "dl19"
@@ -204,6 +204,7 @@ def calibration(data: Judged, outcome: Outcome, reranker: Reranker, folder: Path
     yield "a chance of " + ", ".join(f"{mark} is a score of {score:.1f}" for mark, score in zip(marks, at, strict=True))
 
 
+@plainly
 def main(arguments: Sequence[str] | None = None) -> None:
     """Prints the table and, if asked, the fit."""
     parser = argparse.ArgumentParser(prog="clew.study.reranking", description="A published top 100, ordered again.")

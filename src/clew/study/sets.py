@@ -2,16 +2,32 @@
 
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec
 
 from clew.study.measures import Span
+
+P = ParamSpec("P")
 
 
 class Missing(Exception):
     """A set that is not in the folder, or not whole."""
+
+
+def plainly(main: Callable[P, None]) -> Callable[P, None]:
+    """A command of a study that says in a line which set is missing."""
+
+    @wraps(main)
+    def run(*args: P.args, **given: P.kwargs) -> None:
+        try:
+            main(*args, **given)
+        except Missing as error:
+            raise SystemExit(f"error: {error}") from None
+
+    return run
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from clew.core.protocols import Embedder
 from clew.core.settings import EmbedderConfig, IngestionConfig, SearchConfig
 from clew.study.judged import SETS, JudgedSet
 from clew.study.measures import bootstrap
+from clew.study.sets import plainly
 
 WHOLE = 1_000_000  # a chunk size that nothing reaches: a section is one chunk
 DEEP = 100
@@ -157,6 +158,7 @@ def _some(values: Values, kept: Sequence[bool]) -> Values:
     return {name: [value for value, keep in zip(each, kept, strict=True) if keep] for name, each in values.items()}
 
 
+@plainly
 def main(arguments: Sequence[str] | None = None) -> None:
     """Prints a table a set, and one over all."""
     parser = argparse.ArgumentParser(prog="clew.study.strategies", description="Every strategy and fusion.")

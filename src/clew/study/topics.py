@@ -31,6 +31,7 @@ from clew.query.strategies import Drivers, Maker
 from clew.query.topics import boundaries, segments
 from clew.study.conversations import Asked, chats, meetings, requests, windows
 from clew.study.measures import bootstrap
+from clew.study.sets import plainly
 
 DEPTHS = (5, 10, 20)
 LEGS: Mapping[str, Maker] = {
@@ -225,6 +226,7 @@ def _unheard(messages: Sequence[Message]) -> list[int]:
     return [place for place in range(1, len(said)) if not said[place] & set().union(*said[max(0, place - 2) : place])]
 
 
+@plainly
 def main(arguments: Sequence[str] | None = None) -> None:
     """Prints the tables."""
     parser = argparse.ArgumentParser(prog="clew.study.topics", description="Conversations as queries.")

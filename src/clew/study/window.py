@@ -19,7 +19,7 @@ from clew.core.text import estimate_tokens
 from clew.core.thread import KIND, Thread
 from clew.index.thread import threads as made_threads
 from clew.study.measures import bootstrap
-from clew.study.sets import Missing, lines
+from clew.study.sets import Missing, lines, plainly
 
 BUDGETS = (500, 1000, 2000)
 NEIGHBOURS = (0, 1, 2)
@@ -178,6 +178,7 @@ def _inside(folder: Path, name: str) -> Path:
     return path
 
 
+@plainly
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(prog="python -m clew.study.window", description=__doc__)

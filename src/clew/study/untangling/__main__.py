@@ -13,6 +13,7 @@ from pathlib import Path
 
 from clew.index.untangle import REACH, untangle
 from clew.index.untangle.net import Net, loaded, shipped, written
+from clew.study.sets import plainly
 from clew.study.untangling.judge import by_net, by_rule, judged, kept, previous, rest_found
 from clew.study.untangling.learn import train
 from clew.study.untangling.logs import Log, anonymous, logs, marked, slowed, team_chat, uncalled, untimed
@@ -79,6 +80,7 @@ def sample_rows(folder: Path, net: Net) -> Iterator[str]:
             yield f"| {part}: {name} | {shares} | {100 * all_of.pairs:.1f} |"
 
 
+@plainly
 def main(arguments: Sequence[str] | None = None) -> None:
     """Prints the tables."""
     parser = argparse.ArgumentParser(prog="clew.study.untangling", description="Reply links in flat channels.")

@@ -395,6 +395,17 @@ def test_a_message_that_an_export_has_in_another_thread_moves_there(engine: Engi
     assert [hit.chunk.doc_id for hit in engine.search("bearing", strategy="lexical")] == [engine.read("yard/m1").id]
 
 
+def test_an_export_that_moved_messages_has_nothing_new_the_second_time(engine: Engine, tmp_path: Path) -> None:
+    place = tmp_path / "yard.jsonl"
+    first, other = said(1, "The winch squeaks."), said(2, "The mast creaks.")
+    for here, there in (("m1", "m2"), ("m2", "m1")):
+        export(place, first, other, said(3, "Grease it.", reply_to=here), said(4, "Tar it.", reply_to=there))
+        engine.add(place)
+    found = {record.uri: [section.id for section in engine.read(record.id).sections] for record in engine.list()}
+    assert found == {"yard/m1": ["m1", "m4"], "yard/m2": ["m2", "m3"]}
+    assert engine.add(place).skipped == 2
+
+
 def export(place: Path, *messages: Message) -> None:
     rows = [
         {"id": m.id, "text": m.text, "author": m.author, "at": m.at and m.at.isoformat(), "channel": m.channel}

@@ -170,6 +170,8 @@ def take_out(doc_id: str, messages: Set[str], *, store: Store, recipe: Recipe) -
     """How many messages were taken out of a thread; what is left of it stays, and is embedded where it said them."""
     for _ in range(TRIES):
         document = store.document(doc_id)
+        if messages.isdisjoint(section.id for section in document.sections):  # it was put without them meanwhile
+            return 0
         left = without(document, messages)
         if left is None:
             store.drop([doc_id])

@@ -477,9 +477,24 @@ def test_a_graph_is_built_by_one_process(postgres: str, open_store: Open, role: 
     put(store, "log")
     with store._pool.apart() as connection:
         connection.execute("SET max_parallel_maintenance_workers = 2")
-        graph.build(connection, "signals", store._number, DIM, 3)
+        graph.build(connection, "signals", store._known, DIM, 3)
         assert connection.execute("SHOW max_parallel_maintenance_workers").fetchall() == [("0",)]
     assert store.facts().index == "pgvector HNSW, half precision"
+
+
+@pytest.mark.parametrize("role", ["postgres", "clew_app"])
+def test_a_graph_that_another_program_has_just_built_stays(
+    postgres: str, open_store: Open, database: psycopg.Connection, role: str
+) -> None:
+    store = open_store(url=as_role(postgres, role) if role == "clew_app" else postgres)
+    put(store, "log")
+    store.flush()
+    sql = f"SELECT 'clew.signals_graph_{store._number}'::regclass::oid::int"
+    built = database.execute(sql).fetchone()
+    for known, dim in ((store._known, DIM), (replace(store._known, embedder="old"), DIM + 1)):
+        with store._pool.apart() as connection:  # as one that looked before the other was done
+            graph.build(connection, "signals", known, dim, 3)
+    assert database.execute(sql).fetchone() == built
 
 
 def test_a_small_collection_has_no_graph(open_store: Open) -> None:

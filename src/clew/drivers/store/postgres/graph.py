@@ -6,6 +6,7 @@ from psycopg import Connection
 from xxhash import xxh3_64_intdigest
 
 from clew.drivers.store.postgres.pool import rows
+from clew.drivers.store.postgres.setup import Opened
 
 WIDEST = 4000  # dimensions that a graph in half precision takes
 MEMORY = 512  # MB at most to build one in; beyond, it is built more slowly
@@ -34,10 +35,13 @@ def state(connection: Connection, number: int) -> State:
     return State(*found[0]) if found else State(0, 0, 0, "", False, False)
 
 
-def build(connection: Connection, table: str, number: int, dim: int, many: int) -> None:
-    """Builds the graph over a table's vectors, unless another program is at it."""
-    name = f"{table}_graph_{number}"
+def build(connection: Connection, table: str, known: Opened, dim: int, many: int) -> None:
+    """Builds the graph over a table's vectors, unless another program is at it or was in the meantime."""
+    name = f"{table}_graph_{known.number}"
     if not rows(connection, "SELECT pg_try_advisory_lock(%s)", (_key(name),))[0][0]:
+        return
+    now = state(connection, known.number)
+    if now.embedder != known.embedder or (now.over_chunks if table == "signals" else now.over_summaries):
         return
     memory = min(MEMORY, 64 + many * (2 * dim + 1000) // 1_000_000)
     # By one process: where several build one, some packages of pgvector fail on some processors, and the server ends
@@ -50,10 +54,10 @@ def build(connection: Connection, table: str, number: int, dim: int, many: int) 
     if not _is_owner(connection, table):
         connection.execute("SELECT build_graph(%s)", (table,))
         return
-    connection.execute(f"DROP INDEX IF EXISTS clew.{name}")  # one that was broken off; a sound one is not built again
+    connection.execute(f"DROP INDEX IF EXISTS clew.{name}")  # one that was broken off
     connection.execute(  # as build_graph has it, but while others write
         f"CREATE INDEX CONCURRENTLY {name} ON {table} USING hnsw ((vector::halfvec({dim})) halfvec_l2_ops)"
-        f" WITH (m = 16, ef_construction = 128) WHERE collection = {number}"
+        f" WITH (m = 16, ef_construction = 128) WHERE collection = {known.number}"
     )
     connection.execute(f"ANALYZE {table}")
 

@@ -267,7 +267,7 @@ class PostgresStore:
         if due and self._dim <= graph.WIDEST:
             with trouble.failing(self._pool.place), self._pool.apart() as connection:
                 for table, many in due:
-                    graph.build(connection, table, self._number, self._dim, many)
+                    graph.build(connection, table, self._known, self._dim, many)
 
     def close(self) -> None:
         """Closes all connections; a closed store raises when it is used."""

@@ -173,6 +173,15 @@ def test_a_chat_in_another_encoding_says_how_to_save_it(tmp_path: Path) -> None:
     assert channels(export(path, "whatsapp"))["chat"][0].text == "café"
 
 
+def test_a_name_may_hold_the_words_of_a_notice(tmp_path: Path) -> None:
+    head = "31/12/2023, 21:41 - "
+    text = f"{head}Added Value Ltd: the invoice is late\n{head}Ann added: Bob\n{head}Ann: paid\n"
+    assert [(each.author, each.text) for each in chat(tmp_path, text)] == [
+        ("Added Value Ltd", "the invoice is late"),
+        ("Ann", "paid"),
+    ]
+
+
 def test_a_chat_of_nothing_but_notices_says_so(tmp_path: Path) -> None:
     path = tmp_path / "_chat.txt"
     path.write_text("31/12/2023, 21:41 - Ann: <Media omitted>\n")

@@ -32,8 +32,8 @@ _MARKS = dict.fromkeys([0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0
 _SPACES = {0x202F: " ", 0xA0: " "}
 _NAMED = re.compile(r"whatsapp.*?\s(?:with|mit|con|com|avec|met|med|z|-|–)\s+(.+)", re.IGNORECASE)
 _CHAT = "_chat.txt"
-# A notice may have a colon in it, behind what is no name.
-_NO_NAME = re.compile(r"[\"“”«»]|\b(?:changed|created|added|removed|pinned|security code|end-to-end)\b", re.IGNORECASE)
+# A notice may have a colon in it, behind what is no name. Its verbs are small; Added Value Ltd may be somebody.
+_NO_NAME = re.compile(r"[\"“”«»]|\b(?:changed|created|added|removed|pinned|security code|end-to-end)\b")
 _OMITTED = re.compile(
     r"(?:(?P<name>\S.*?\.\w{2,5})\s*•?.*?)?\b(?:image|video|audio|sticker|GIF|document|Contact card)( message)? omitted"
 )

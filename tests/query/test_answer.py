@@ -168,6 +168,47 @@ def test_one_thing_changed_makes_it_false(true: str, false: str) -> None:
     assert verified(f"{false} [1].", pages).reason != ""
 
 
+DESK = (
+    "Nobody has to leave home before 06:00 or come back after 23:00. Absences need no approval of the desk. Phone the "
+    "fire brigade and say lithium. The money is returned within 14 days. Ballast, a dog, belongs to Gethin. He is not "
+    "allowed in the battery store or the clean room.\n\n| Flat amount per week | £310 | £140 |\n\nYou do not return to "
+    "the pager until autumn. The first four weeks may be worked at 60 % hours for full pay."
+)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Nobody has to leave home before 6 a.m. or come back after 11 pm",
+        "Don't leave home before 6 am",
+        "Call the fire brigade and say lithium",
+        "Short absences need no approval of the desk",
+        "The money is returned within two weeks",
+        "The flat amount is £310 per week",
+        "Gethin's dog, called Ballast, is not allowed in the clean room",
+        "The dog is allowed anywhere except the battery store and the clean room",
+        "After returning, the first four weeks may be worked at 60% hours for full pay",
+    ],
+)
+def test_ordinary_prose_is_kept(sentence: str) -> None:
+    assert verified(f"{sentence} [1].", shown(DESK)).reason == ""
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Nobody has to leave home before 6 p.m. or come back after 11 pm",
+        "Use the phone after 11 am",
+        "The money is returned within three weeks",
+        "The flat amount is £310 per day and £200 per week",
+        "The dog is allowed in the battery store and the clean room",
+        "Zebedee calls the fire brigade and says lithium",
+    ],
+)
+def test_and_what_is_like_it_and_false_is_not(sentence: str) -> None:
+    assert verified(f"{sentence} [1].", shown(DESK)).reason != ""
+
+
 def test_a_lie_is_not_made_true_by_a_passage_that_is_like_it() -> None:
     pages = shown("Gus never opens the radar on a Monday.", "Gus never opens the buoy on a Friday. The radar is old.")
     assert verified("Gus never opens the radar on a Friday [1].", pages).reason

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Final
 
 from clew.core.text import sentences, terms, words
+from clew.core.words import FUNCTION_WORDS
 from clew.query.answer.units import listed
 
 NEAR = 0.6  # the share of a clause's terms that one of the text must have to be held against it
@@ -74,11 +75,19 @@ _CLAUSE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """A clause: its terms, those with what its pronouns stand for, and whether it denies something."""
+    """A clause: its terms, those with what its pronouns stand for, and whether it denies something.
+
+    `open` is one that a denial before it may reach: "no deploys and migrations".
+    """
 
     own: Set[str]
     meant: Set[str]
     denies: bool
+    open: bool = False
+
+    def against(self, other: "Clause") -> bool:
+        """Whether one denies and the other does not."""
+        return self.denies != other.denies and not self.open and not other.open
 
 
 def contradicted(sentence: str, texts: Sequence[str]) -> str:
@@ -86,11 +95,11 @@ def contradicted(sentence: str, texts: Sequence[str]) -> str:
     known = [each for text in texts for each in clauses(text)]
     whole = [text[low:high] for text in texts for low, high in sentences(text)]
     for clause in clauses(sentence):
-        wanted = clause.own - DENIALS
+        wanted = clause.own - DENIALS - FUNCTION_WORDS["en"]  # a clause may be too short to tell its language
         if len(wanted) < FEW:
             continue
         near = _nearest(wanted, known)
-        if near and all(each.denies != clause.denies for each in near):
+        if near and all(map(clause.against, near)):
             return "it denies what it cites"
         if not near and clause.denies and not any(wanted & _terms(each) and denies(each) for each in whole):
             return "it denies what it cites"
@@ -122,22 +131,28 @@ def clauses(text: str) -> tuple[Clause, ...]:
     before: Set[str] = frozenset()
     for low, high in sentences(text):
         parts: list[str] = []
-        for part in _CLAUSE.split(text[low:high]):
+        joins: list[str] = []
+        marks = ["", *_CLAUSE.findall(text[low:high])]
+        for mark, part in zip(marks, _CLAUSE.split(text[low:high]), strict=True):
             if parts and len(_terms(part)) < FEW:
                 parts[-1] += f" {part}"
             else:
                 parts.append(part)
-        for part in parts:
-            own = _terms(part)
+                joins.append(mark.strip().casefold())
+        reached = False
+        for join, part in zip(joins, parts, strict=True):
+            own, denied = _terms(part), denies(part)
             meant = own | before if _PRONOUNS.intersection(words(part)) else own
-            found.append(Clause(own, meant, denies(part)))
+            reached = reached and join == "and"
+            found.append(Clause(own, meant, denied, open=reached and not denied))
+            reached = reached or denied
         before = _terms(text[low:high])
     return tuple(found)
 
 
 def _nearest(wanted: Set[str], known: Sequence[Clause]) -> list[Clause]:
     """Those clauses that have most of the terms, by their own words rather than by pronouns; none that has few."""
-    shares = [((len(wanted & each.meant), len(wanted & each.own)), each) for each in known]
+    shares = [((len(wanted & each.meant), len(wanted & each.own)), each) for each in known if wanted & each.own]
     most = max((share for share, _ in shares), default=(0, 0))
     return [each for share, each in shares if share == most] if most[0] >= NEAR * len(wanted) else []
 

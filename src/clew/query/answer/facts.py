@@ -10,7 +10,18 @@ from functools import lru_cache
 
 from clew.core.text import terms, words
 from clew.core.words import FUNCTION_WORDS
-from clew.query.answer.units import BOUNDS, MONTHS, ORDINALS, SCALES, UNITS, VALUES, WEEKDAYS, listed
+from clew.query.answer.units import (
+    BOUNDS,
+    MONTHS,
+    OPENERS,
+    ORDINALS,
+    SCALES,
+    UNITS,
+    VALUES,
+    WEEKDAYS,
+    WITHIN,
+    listed,
+)
 
 Key = tuple[str | int | None, ...]
 
@@ -27,6 +38,8 @@ _WORDS = re.compile(rf"\b{_ONE}(?:[\s-]+(?:and\s+)?{_ONE})*\b", re.IGNORECASE)
 _ORDINAL = re.compile(rf"\b(?:{'|'.join(ORDINALS)})\b", re.IGNORECASE)
 _CODE = re.compile(r"(?<!\w)(?:[^\W\d_]+[-_.]?\d[\w-]*|\d+-[A-Z]{1,3})(?!\w)")  # E-4417, v2, 123-A
 _NUMBER = re.compile(r"(?P<sign>[$€£¥])?(?P<digits>\d+(?:[.,:]\d+)*)(?:(?:st|nd|rd|th|s)\b)?")
+_TIME = re.compile(r"(?P<hour>[01]?\d|2[0-3])(?::(?P<minute>[0-5]\d))?")
+_CLOCK = re.compile(r"\s?(?P<half>[ap])\.?\s?m\b\.?", re.IGNORECASE)
 _SCALE = re.compile(rf"[\s-]?({'|'.join(SCALES)})\b", re.IGNORECASE)
 _UNIT = re.compile(r"[\s-]?(?:(?P<points>percentage[\s-]points?\b)|(?P<unit>per\s+cent\b|%|°\s?[CF]?\b|[^\W\d_]+))")
 _RANGE = re.compile(r"\s*(?:-|–|to|and|or|bis|und)\s*\d+(?:[.,]\d+)*")
@@ -37,19 +50,10 @@ _BEGIN = re.compile(r"(?:^|[.!?:…]|[“\"„«‘>#*•|-]|\n)[\s“\"„«‘
 _MEASURES = frozenset(word for word in UNITS if len(word) > 3)
 _COMMON = frozenset[str]().union(*(FUNCTION_WORDS[code] for code in ("en", "de", "fr", "es")))
 _NO_NAMES = frozenset(listed("ad bc bce ce am pm ii iii iv vi vii viii ix st dr mr mrs ms"))
-# Words that begin a sentence and are in no list of function words.
-_OPENERS = frozenset(
-    listed(
-        "however therefore thus moreover furthermore also yes no overall instead today please note everyone everybody "
-        "someone anyone nobody people staff finally besides meanwhile otherwise indeed perhaps maybe later together "
-        "although though because since while whereas unlike despite according when where if as once until both either "
-        "neither another others one two never always often sometimes now then soon still yet even most many several "
-        "whoever whatever whenever wherever"
-    )
-)
 _SINGULAR = re.compile(
     r"\s+(?:(?:never|always|also|often|then)\s+)?(?:is|was|has|does|[a-z]{2,}[^su\W]s)\b"
 )  # what follows one
+_OBJECT = re.compile(r"\s+(?:the|an?|your|our|their|its|it|them|this|these|those|any|every|each)\b")  # of what one does
 _ENDINGS = ("s", "ing", "ly", "ed", "tion", "ment", "ness", "ity", "ance", "ence", "able", "ure", "ism")
 
 
@@ -66,6 +70,12 @@ class Fact:
     bound: str = ""
     counted: str = ""  # the word after a number that has no unit
 
+    @property
+    def measure(self) -> tuple[Key, str]:
+        """How much it is: 14 days are two weeks."""
+        unit, times = WITHIN.get(self.unit, (self.unit, 1))
+        return tuple(part * times if isinstance(part, int) else part for part in self.key), unit
+
     def agrees(self, other: "Fact") -> bool:
         """Whether the other says the same, or the same and more."""
         if self.kind == "year" and other.kind == "date":
@@ -77,7 +87,7 @@ class Fact:
         bound = not self.bound or self.bound == other.bound
         if bool(self.unit) != bool(other.unit):
             return bound and self.key == other.key and not (self.counted or other.counted)
-        return bound and self.key == other.key and self.unit == other.unit
+        return bound and self.measure == other.measure
 
     def same(self, other: "Fact") -> bool:
         """Whether the other is about the same: names are that have a word in common."""
@@ -107,7 +117,9 @@ def opening(text: str, low: int = 0, high: int | None = None) -> Fact | None:
     if found is None or not found[0][0].isupper() or not _begins(text, found.start()):
         return None
     word = found[0].casefold()
-    known = _COMMON | _OPENERS | _NO_NAMES | WEEKDAYS.keys() | MONTHS.keys() | VALUES.keys() | ORDINALS.keys()
+    known = _COMMON | OPENERS | _NO_NAMES | WEEKDAYS.keys() | MONTHS.keys() | VALUES.keys() | ORDINALS.keys()
+    if word.endswith(("n't", "n’t")) or _OBJECT.match(text, found.end()):  # "Don't", "Call the harbour"
+        return None
     is_common = word in known or len(word) < 2 or word.endswith(_ENDINGS)
     if is_common and (word in known or word[-1] != "s" or not _SINGULAR.match(text, found.end())):
         return None
@@ -139,17 +151,32 @@ def _numbers(text: str) -> list[Fact]:
         end, value = match.end(), _value(match["digits"])
         if isinstance(value, float) and (scale := _SCALE.match(text, end)):
             end, value = scale.end(), value * SCALES[scale[1].casefold()]
-        unit = _unit(text, end) or _range_unit(text, end) or UNITS.get(match["sign"] or "", "")
+        unit = UNITS.get(match["sign"] or "", "") or _unit(text, end) or _range_unit(text, end)
+        if (hour := _hour(match["digits"], half := _CLOCK.match(text, end))) is not None:
+            end, value, unit = half.end() if half else end, hour, "clock"
         is_year = isinstance(value, float) and not unit and 1000 <= value < 2100 and match["digits"].isdecimal()
         key = int(value) if isinstance(value, float) and value.is_integer() else str(value)
         kind = "year" if is_year else "number"
         more = "" if unit else _counted_thing(text, end)
-        found.append(Fact(kind, (key,), match[0], match.start(), end, unit, _bound(text, match), more))
+        found.append(Fact(kind, (key,), text[match.start() : end], match.start(), end, unit, _bound(text, match), more))
     return found
 
 
+def _hour(digits: str, half: re.Match[str] | None) -> float | str | None:
+    """The time of day by the 24 hours, 06:00 like 6 am; None for what is none."""
+    found = _TIME.fullmatch(digits)
+    if found is None or (half is None and found["minute"] is None):
+        return None
+    hour = int(found["hour"])
+    if half is not None:
+        if not 1 <= hour <= 12:
+            return None
+        hour = hour % 12 + (12 if half["half"] in "pP" else 0)
+    return float(hour) if found["minute"] in (None, "00") else f"{hour}:{found['minute']}"
+
+
 def _value(digits: str) -> float | str:
-    """The value of digits; a time or a version is only the same as itself."""
+    """The value of digits; a version is only the same as itself."""
     plain = re.sub(r",(?=\d{3}(?!\d))", "", digits)
     if ":" in plain or plain.count(".") + plain.count(",") > 1:
         return plain.lstrip("0")
@@ -207,7 +234,7 @@ def _range_unit(text: str, at: int) -> str:
 def _counted_thing(text: str, at: int) -> str:
     """The word after a number, if it is one that says something."""
     match = _THING.match(text, at)
-    return "" if match is None or match[1] in _COMMON else match[1]
+    return "" if match is None or match[1] in _COMMON or match[1] == "per" else match[1]
 
 
 def _bound(text: str, match: re.Match[str]) -> str:

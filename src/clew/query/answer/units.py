@@ -138,6 +138,36 @@ WEEKDAYS: Final = MappingProxyType(
         """
     )
 )
+# What is the same in a smaller unit: two weeks are 14 days, and both are so many minutes.
+WITHIN: Final = MappingProxyType(
+    {
+        "hour": ("minute", 60),
+        "day": ("minute", 24 * 60),
+        "week": ("minute", 7 * 24 * 60),
+        "year": ("month", 12),
+        "decade": ("month", 120),
+        "century": ("month", 1200),
+    }
+)
+# Words that begin a sentence, are no names, and are in no list of function words: first what joins it to the one
+# before, then what tells somebody to do something.
+OPENERS: Final = frozenset(
+    listed(
+        "however therefore thus moreover furthermore also yes no overall instead today please note everyone everybody "
+        "someone anyone nobody people staff finally besides meanwhile otherwise indeed perhaps maybe later together "
+        "although though because since while whereas unlike despite according when where if as once until both either "
+        "neither another others one two never always often sometimes now then soon still yet even most many several "
+        "whoever whatever whenever wherever whether except afterwards beforehand anything everything nothing something "
+        "add allow announce answer apply approach arrange ask attach avoid book bring build buy call cancel change "
+        "check choose click close collect compare complete confirm connect contact continue copy count create cut "
+        "declare delete do email ensure enter explain fill find finish follow forward get give go hand have hold "
+        "inform install join keep leave let lift load look make mention move must need notify open order pack page pay "
+        "phone place plan press print pull push put read receive record refer remember remove repair replace reply "
+        "report request restart return review run save say search see select send set share show sign start stay stop "
+        "store submit switch take talk tell telephone throw touch treat try turn update upload use visit wait wash "
+        "watch wear work write full half short long large small new old further less more"
+    )
+)
 # What comes before a number and bounds it: from below, or from above.
 BOUNDS: Final = MappingProxyType(
     {

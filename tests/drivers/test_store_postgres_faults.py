@@ -150,6 +150,12 @@ def test_a_connection_lost_at_the_very_end_leaves_it_open(store: PostgresStore, 
     assert whole(store) == {"log": "log v2"}
 
 
+def test_a_pool_that_tries_again_does_not_write_to_the_terminal() -> None:
+    code = "import logging, clew.drivers.store.postgres; logging.getLogger('psycopg.pool').warning('tried again')"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert said.stderr == ""
+
+
 @pytest.mark.parametrize("below", [0, 10_000])
 def test_searches_go_on_while_connections_are_dropped(postgres: str, database: psycopg.Connection, below: int) -> None:
     config = StoreConfig(exact_below=below)

@@ -1,5 +1,6 @@
 """Connections: one for each search or change that runs, never shared, replaced when it breaks."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, TypeVar
@@ -15,6 +16,8 @@ MOST: Final = 16  # connections of one store, so as many searches at once; other
 WAIT = 10.0  # seconds that one waits for a connection, and for a server that is starting again
 Row = tuple[Any, ...]
 T = TypeVar("T")
+# It warns of every try to connect; who asked is told by an error, so only who keeps a log reads these too.
+logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
 
 
 def connect(url: str, collection: str) -> Connection:

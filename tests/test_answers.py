@@ -520,8 +520,13 @@ def test_how_sure_and_how_many_are_settings() -> None:
 def test_a_model_without_support_says_why_nothing_is_left() -> None:
     with opened(Scripted("The moon is made of 7 cheeses [1].")) as engine:
         answer = engine.ask("who rotates the signing keys?")
-    assert (answer.found, answer.reason) == (False, "nothing that was found answers it")
+    assert (answer.found, answer.reason) == (
+        False,
+        "the model answered, and nothing of it is borne out by what was found",
+    )
     assert [each.kept for each in answer.removed] == [False]
+    with opened(Scripted("NOT FOUND")) as engine:
+        assert engine.ask("who rotates the signing keys?").reason == "nothing that was found answers it"
 
 
 def test_who_said_it_may_be_named() -> None:

@@ -93,7 +93,7 @@ class Agentic(Answering):
             return replace(answer, usage=spending.usage, reason="" if fault else outcome.reason, fault=fault)
         shown = _newest_first(outcome.results)
         made = written([outcome.text], shown, question=question, hear=hear, numbers=numbers)
-        nothing = "the model called no tool" if not outcome.results else "nothing that was found answers it"
+        wanting = made.wanting if outcome.results else "the model called no tool"
         return Answer(
             question=question,
             text=made.text or NOT_HERE,
@@ -103,7 +103,7 @@ class Agentic(Answering):
             confidence=1.0 if made.citations else 0.0,
             removed=made.removed,
             usage=spending.usage,
-            reason="" if made.citations else nothing,
+            reason="" if made.citations else wanting,
             numbers={each.document: numbers[each.document] for each in made.citations},
         )
 

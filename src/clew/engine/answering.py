@@ -73,7 +73,7 @@ class Answering(Conversing):
             confidence=1.0 if made.citations else 0.0,
             removed=made.removed,
             usage=tally.usage,
-            reason="" if made.citations else "nothing that was found answers it",
+            reason=made.wanting,
             numbers=_of(made.citations, numbers),
             fault=made.fault,
         )

@@ -37,6 +37,15 @@ class Written:
     removed: tuple[Removed, ...]
     fault: str = ""
 
+    @property
+    def wanting(self) -> str:
+        """Why there is nothing to show; empty where there is."""
+        if self.citations:
+            return ""
+        if self.removed:
+            return "the model answered, and nothing of it is borne out by what was found"
+        return "nothing that was found answers it"
+
 
 def prompt(question: str, context: str, *, history: str = "", manner: str = "") -> str:
     """What a model is asked: the passages first, then the conversation so far, then the question."""

@@ -63,11 +63,12 @@ def test_the_end_of_the_input_and_quit_end_it(clew: "Clew") -> None:
     assert talk(ending="").code == 0
     done = talk("/quit", "who rotates the signing keys?")
     assert (done.code, done.out) == (0, "")
+    assert talk("/quit now", "who rotates the signing keys?").out == ""
     assert talk("/help", ending="").out.startswith("Ask in words.")  # no newline at the end
 
 
 def test_commands(clew: "Clew") -> None:
-    done = talk("/sources", "who rotates the signing keys?", "/sources", "/read 1", "/read 1 who rotates keys?")
+    done = talk("/sources", "who rotates the signing keys?", "/sources", "/read 1", "/read\t1\twho rotates keys?")
     assert done.code == 0, done.err
     assert done.out.startswith("no document was shown yet\n")
     assert "[1] Vault  pages/vault.md" in done.out

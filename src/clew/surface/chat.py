@@ -44,7 +44,7 @@ def chat(
         if sys.stdin.isatty():
             render.put(("Ask, or /help.", "dim"), err=True)
         for line in lines():
-            if line == "/quit":
+            if line.split()[0] == "/quit":
                 return
             try:
                 here.turn(line)
@@ -73,7 +73,7 @@ class Chat:
         if not line.startswith("/"):
             self.answer(line)
             return
-        word, _, rest = line.partition(" ")
+        word, *rest = line.split(maxsplit=1)
         commands: dict[str, Callable[[str], None]] = {
             "/strategy": self.choose,
             "/sources": self.sources,
@@ -82,7 +82,7 @@ class Chat:
         }
         if word not in commands:
             raise NotFound(f"there is no command {word}; /help lists those there are")
-        commands[word](rest.strip())
+        commands[word](" ".join(rest))
 
     def answer(self, question: str) -> None:
         """Answers, and keeps what was said; an answer that fails or is interrupted leaves no trace."""
@@ -142,12 +142,12 @@ class Chat:
         """Prints a document by its number, or what it says on a question."""
         from clew.surface import render
 
-        number, _, question = words.partition(" ")
+        number, *question = words.split(maxsplit=1) or [""]
         if not number.isdecimal():
             raise NotFound("/read needs the number of a document; /sources lists them")
         tools = self.engine.tools(session=self.talk.session)
-        if question.strip():
-            render.put_text(tools.read_document(int(number), question.strip()).text)
+        if question:
+            render.put_text(tools.read_document(int(number), question[0]).text)
         else:
             render.put_text(tools.document(int(number))[1].text)
 

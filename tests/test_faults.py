@@ -1,6 +1,8 @@
 """ask and agent over a provider on loopback that fails: what is tried again, what is said, and that work is kept."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -218,3 +220,16 @@ def test_a_price_stops_an_agent_before_it_is_passed(server: Server, engine: Engi
     answer = engine.agent(QUESTION, settings=paid)
     assert "the limit is 10.0000" in answer.reason
     assert len(server.asked) * 16 * 0.001 <= 10.0
+
+
+def test_a_try_that_is_made_again_prints_nothing(server: Server) -> None:
+    server.replies = [refused(503, "busy", "0"), said("well")]
+    code = (
+        "from clew import drivers\n"
+        "from clew.core.settings import LLMConfig\n"
+        f"llm = drivers.language_model(LLMConfig(name='m', url={server.url!r}, retries=1))\n"
+        "print(''.join(llm.stream('how are you?')))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("well\n", "")
+    assert len(server.asked) == 2

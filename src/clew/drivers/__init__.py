@@ -4,6 +4,7 @@ A name is exact ("bge-small") or begins with a prefix that ends in a colon ("ope
 is imported when it is asked for, so that nothing heavy is loaded for a name that is not used.
 """
 
+import logging
 import re
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
@@ -18,6 +19,9 @@ from clew.core.protocols import LLM, Embedder, Reranker, Store
 from clew.core.settings import EmbedderConfig, LLMConfig, RerankerConfig, StoreConfig
 
 MEMORY: Final = ":memory:"
+
+# Where nobody has set up logging, Python would print a bare "stamina.retry_scheduled" for every try that is made again.
+logging.getLogger("stamina").addHandler(logging.NullHandler())
 
 # From a name to "module:function", which is given the config.
 EMBEDDERS: Final[Mapping[str, str]] = MappingProxyType(

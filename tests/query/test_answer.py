@@ -137,6 +137,15 @@ def test_the_pieces_of_a_stream_do_not_matter(pieces: Sequence[str]) -> None:
     assert written(pieces, PAGES, question="") == whole
 
 
+@pytest.mark.parametrize("mark", ["[2]", "【2】", "【2†source】", "[Passage 2]", "[1-2]", "[1 and 2]", "[ 2 ]"])
+def test_models_write_marks_in_many_ways(mark: str) -> None:
+    for text in (f"Soup is served at noon {mark}.", f"Soup is served at noon. {mark} Keys are rotated by Dan [1]."):
+        made = written([text], PAGES, question="")
+        assert made.text.startswith("Soup is served at noon. [1]")
+        assert made.citations[0].document == "d2"
+        assert made.removed == ()
+
+
 # -- facts
 
 LOG = (

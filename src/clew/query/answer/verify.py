@@ -23,8 +23,15 @@ from clew.query.answer.units import UNITS
 SUPPORT = 0.6  # the share of a claim's terms that must be in what it cites
 SHORT = 5  # terms up to which only one may be missing, and up to SHORTER none
 SHORTER = 3
+MOST = 20  # passages from the first to the last of a mark
 NEAR = 0.8  # the share of them that a passage must have in two sentences to be cited where the model cited another
-_MARKS = re.compile(r"\s*\[(\d+(?:\s*[,;]\s*\d+)*)\]")
+# The numbers of passages as models write them: [1], [1, 2], [1-3], [passage 1], 【1†source】.
+MARK = (
+    r"[\[【]\s*(?:(?:[Pp]assage|[Ss]ource|[Dd]ocument)s?\s+)?"
+    r"\d+(?:\s*(?:[,;&–-]|and)\s*\d+)*(?:†[^\]】\n]*)?\s*[\]】]"
+)
+_MARKS = re.compile(rf"\s*({MARK})")
+_NUMBERS = re.compile(r"(\d+)(?:\s*[–-]\s*(\d+))?")
 # A quote between two marks, or from a mark to the end where the sentence ends before the quote does.
 _QUOTED = re.compile(
     r"“([^”]+)(?:”|$)|„([^“”]+)(?:[“”]|$)|«([^»]+)(?:»|$)|\"([^\"]+)(?:\"|$)"
@@ -51,7 +58,7 @@ class Claim:
 
 def verified(sentence: str, shown: Sequence[Shown], *, question: str = "") -> Claim:
     """The sentence with the citations that hold; without any, the reason why it must not be shown."""
-    named = [int(number) for mark in _MARKS.findall(sentence) for number in re.findall(r"\d+", mark)]
+    named = [number for mark in _MARKS.findall(sentence) for number in _numbers(mark)]
     body = _MARKS.sub("", sentence)
     known = [each for each in shown if each.number in named]
     unknown = sorted({number for number in named if number not in {each.number for each in shown}})
@@ -64,6 +71,15 @@ def verified(sentence: str, shown: Sequence[Shown], *, question: str = "") -> Cl
         held = f"it holds by [{other.number}]"
         return Claim(body, _citations(body, [other], question), corrected=said or f"{reason}; {held}" if named else "")
     return Claim(body, reason=reason if known else said or reason)
+
+
+def _numbers(mark: str) -> list[int]:
+    """The passages that a mark names; of a stretch that is too long to be one, its ends."""
+    found: list[int] = []
+    for first, last in _NUMBERS.findall(mark.partition("†")[0]):
+        low, high = int(first), int(last or first)
+        found += range(low, high + 1) if low <= high < low + MOST else (low, high)
+    return found
 
 
 def _wanting(body: str, cited: Sequence[Shown], question: str) -> str:

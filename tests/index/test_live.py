@@ -362,13 +362,26 @@ def test_two_exports_of_one_thread_are_not_taken_together(engine: Engine, tmp_pa
     assert engine.add(newer).changed == ("yard/m1",)
 
 
-def test_the_last_message_of_an_export_can_be_deleted(engine: Engine, tmp_path: Path) -> None:
+def test_what_an_export_holds_no_more_is_gone_once_it_holds_what_was_said_later(engine: Engine, tmp_path: Path) -> None:
     place = tmp_path / "yard.jsonl"
     export(place, said(1, "The winch squeaks."), said(2, "Grease it.", reply_to="m1"))
     engine.add(place)
-    export(place, said(1, "The winch squeaks."))
+    export(place, said(1, "The winch squeaks!"))  # deleted, or an export that is older: nothing is lost on a guess
+    engine.add(place)
+    assert [section.id for section in engine.read("yard/m1").sections] == ["m1", "m2"]
+    assert engine.add(place).skipped == 1
+    export(place, said(1, "The winch squeaks!"), said(3, "Lunch?"))
     engine.add(place)
     assert [section.id for section in engine.read("yard/m1").sections] == ["m1"]
+
+
+def test_an_older_export_takes_nothing_away(engine: Engine, tmp_path: Path) -> None:
+    old, new = tmp_path / "january.jsonl", tmp_path / "february.jsonl"
+    export(old, said(1, "The winch squeaks."))
+    export(new, said(1, "The winch squeaks."), said(2, "Grease it.", reply_to="m1"))
+    engine.add(new)
+    engine.add(old)
+    assert [section.id for section in engine.read("yard/m1").sections] == ["m1", "m2"]
 
 
 def test_the_first_message_of_a_thread_can_be_deleted(engine: Engine, tmp_path: Path) -> None:

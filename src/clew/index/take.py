@@ -120,8 +120,11 @@ def take(source: Source, record: DocumentRecord | None, store: Store, recipe: Re
         if record is not None and source.until is not None:
             stored = store.document(record.id)
             before = stored.text
-            if is_thread(stored) and record.hash != digest(recipe.key, fingerprint(stored)):
-                document = kept_on(document, stored, until=source.until)  # others have added to it since
+            if is_thread(stored):
+                document = kept_on(document, stored, until=source.until)
+                hash_ = digest(recipe.key, fingerprint(document))
+                if record.hash == hash_:
+                    return Unchanged(source.uri)
         chunks = recipe.chunker(document)
     except SourceError as error:
         return Failure(source.uri, error.reason)

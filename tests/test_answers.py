@@ -524,9 +524,11 @@ def test_a_model_without_support_says_why_nothing_is_left() -> None:
         False,
         "the model answered, and nothing of it is borne out by what was found",
     )
+    assert answer.text == "The model answered, but nothing that it said is borne out by the collection."
     assert [each.kept for each in answer.removed] == [False]
     with opened(Scripted("NOT FOUND")) as engine:
-        assert engine.ask("who rotates the signing keys?").reason == "nothing that was found answers it"
+        answer = engine.ask("who rotates the signing keys?")
+    assert (answer.text, answer.reason) == ("This is not in the collection.", "nothing that was found answers it")
 
 
 def test_who_said_it_may_be_named() -> None:

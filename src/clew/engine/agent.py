@@ -16,7 +16,7 @@ from clew.engine.answering import Answering
 from clew.query.agent import Counted, Reading, Result, Sources, Spending, Toolbox, chain, instructions, quotes
 from clew.query.agent.lookup import name_of
 from clew.query.agent.steps import watched
-from clew.query.answer import NOT_HERE, Shown, extracted, written
+from clew.query.answer import Shown, extracted, written
 from clew.query.find import asked_query
 from clew.query.route import Route, route
 from clew.query.session import Sessions
@@ -96,7 +96,7 @@ class Agentic(Answering):
         wanting = made.wanting if outcome.results else "the model called no tool"
         return Answer(
             question=question,
-            text=made.text or NOT_HERE,
+            text=made.shown,
             citations=made.citations,
             context=context,
             found=bool(made.citations),

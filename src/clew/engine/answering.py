@@ -66,7 +66,7 @@ class Answering(Conversing):
             made = written(pieces, shown, question=question, hear=hear, numbers=numbers)
         return Answer(
             question=question,
-            text=made.text or NOT_HERE,
+            text=made.shown,
             citations=made.citations,
             context=context,
             found=bool(made.citations),

@@ -12,6 +12,7 @@ from clew.query.answer.shown import Shown
 from clew.query.answer.verify import MARK, verified
 
 NOT_HERE = "This is not in the collection."
+NOT_BORNE_OUT = "The model answered, but nothing that it said is borne out by the collection."
 ABSENT = "NOT FOUND"  # what a model is told to say where the passages hold no answer
 SYSTEM = (
     "You answer questions from numbered passages and from nothing else. Put the number of the passage that says it, "
@@ -36,6 +37,11 @@ class Written:
     citations: tuple[Citation, ...]
     removed: tuple[Removed, ...]
     fault: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The text, or what is said in its place."""
+        return self.text or (NOT_BORNE_OUT if self.removed else NOT_HERE)
 
     @property
     def wanting(self) -> str:

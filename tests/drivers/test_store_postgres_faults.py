@@ -6,6 +6,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -148,6 +149,23 @@ def test_a_connection_lost_at_the_very_end_leaves_it_open(store: PostgresStore, 
     assert whole(store) == {"log": "log v1"}
     put(store, "log", 2)
     assert whole(store) == {"log": "log v2"}
+
+
+@pytest.mark.parametrize("many", [20, 1500])
+def test_a_large_document_does_not_get_stuck_on_its_way(store: PostgresStore, many: int) -> None:
+    text = "y" * (6_000_000 // many)
+    chunks = [Chunk(f"log-{n}", "log", n, many, text, 0, 1) for n in range(many)]
+    done = threading.Event()
+
+    def work() -> None:
+        for moved in (0, 1):  # the second time all chunks are there already, and only move
+            placed = [replace(chunk, start=moved) for chunk in chunks]
+            store.put(Document("log", text), placed, rows(1, many), [{"y": 1, f"n{n}": 1} for n in range(many)])
+        done.set()
+
+    threading.Thread(target=work, daemon=True).start()
+    assert done.wait(60)
+    assert [chunk.start for chunk in store.chunks("log")] == [1] * many
 
 
 def test_a_pool_that_tries_again_does_not_write_to_the_terminal() -> None:

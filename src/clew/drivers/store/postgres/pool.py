@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
 from typing import Any, Final, TypeVar
 
 import psycopg
@@ -144,6 +145,7 @@ def _changed(connection: Connection, work: Callable[[Connection], T], plan: Call
             connection.execute("BEGIN")
             done = work(connection)
             if line.result_queue:
+                _send_all(connection)
                 line.sync()
             is_sealed = True
             connection.execute("COMMIT")
@@ -154,6 +156,16 @@ def _changed(connection: Connection, work: Callable[[Connection], T], plan: Call
             connection.execute("ROLLBACK")
         raise
     return done
+
+
+def _send_all(connection: Connection) -> None:
+    """Sends what waits to be sent: psycopg waits for answers after a first part of it, and the server for the rest."""
+    with DefaultSelector() as ready:
+        ready.register(connection.fileno(), EVENT_READ | EVENT_WRITE)
+        while connection.pgconn.flush():
+            for _, events in ready.select():
+                if events & EVENT_READ:  # who does not read what the server says may keep it from reading
+                    connection.pgconn.consume_input()
 
 
 def _options(url: str) -> dict[str, Any]:

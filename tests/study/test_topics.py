@@ -9,7 +9,6 @@ import pytest
 
 from clew.core.types import Message
 from clew.study.conversations import Asked
-from clew.study.sets import Missing
 from clew.study.topics import covered, dips, f1, main, pk
 
 
@@ -75,5 +74,5 @@ def test_the_study_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_a_folder_without_the_data_is_named(tmp_path: Path) -> None:
-    with pytest.raises(Missing, match="holds qmsum and tiage"):
+    with pytest.raises(SystemExit, match="holds qmsum and tiage"):
         main(["--data", str(tmp_path), "--embedder", "hashed"])

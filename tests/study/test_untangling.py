@@ -177,7 +177,7 @@ def test_the_sample_is_judged_with_the_shipped_weights(tmp_path: Path, capsys: p
     right = {name: int(share.split("/")[0]) for name, share in shares.items()}
     for part in ("flat stretches", "threads hidden"):
         assert right[f"| {part}: clew"] > max(right[f"| {part}: rule"], right[f"| {part}: previous message"])
-    with pytest.raises(Missing, match=r"chat-threads\.jsonl"):
+    with pytest.raises(SystemExit, match=r"chat-threads\.jsonl"):
         main(["--data", str(tmp_path), "--sample", str(tmp_path)])
 
 

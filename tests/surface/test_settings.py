@@ -8,9 +8,10 @@ from typing import Any, Literal
 import pytest
 
 from clew.core.errors import SettingsError
+from clew.core.secret import HIDDEN, masked
 from clew.core.settings import DEFAULTS
 from clew.surface.kinds import Wrong, described, fitted, parsed
-from clew.surface.settings import HIDDEN, Invocation, keys, load, masked, show
+from clew.surface.settings import Invocation, keys, load, show
 
 
 def loaded(
@@ -201,6 +202,19 @@ def test_secrets_are_hidden_wherever_they_are_shown(tmp_path: Path) -> None:
     with pytest.raises(SettingsError) as caught:
         loaded(tmp_path, "embedder.api_key = 12345")
     assert "12345" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("postgresql://ada:s3cret@host/db", "postgresql://ada:********@host/db"),
+        ("postgresql://ada@/db?host=h&password=s3cret&x=1", "postgresql://ada@/db?host=h&password=********&x=1"),
+        ("postgresql:/ada:s3cret@host/db", "postgresql:/ada:********@host/db"),
+        ("https://host/v1?api_key=s3cret", "https://host/v1?api_key=********"),
+    ],
+)
+def test_what_is_secret_in_an_address_is_hidden(address: str, shown: str) -> None:
+    assert masked(address) == shown
 
 
 def test_an_address_without_a_password_stays() -> None:

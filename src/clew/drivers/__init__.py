@@ -5,7 +5,6 @@ is imported when it is asked for, so that nothing heavy is loaded for a name tha
 """
 
 import logging
-import re
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import lru_cache
@@ -16,6 +15,7 @@ from typing import Any, Final, cast
 
 from clew.core.errors import DriverMissing, NotFound
 from clew.core.protocols import LLM, Embedder, Reranker, Store
+from clew.core.secret import masked
 from clew.core.settings import EmbedderConfig, LLMConfig, RerankerConfig, StoreConfig
 
 MEMORY: Final = ":memory:"
@@ -131,15 +131,10 @@ def is_server(path: str | Path) -> bool:
     return str(path).startswith(("postgresql://", "postgres://"))
 
 
-def shown(path: str | Path) -> str:
-    """A place for messages: without the password of its user."""
-    return re.sub(r"(://[^:@/]*):[^@]*@", r"\1:…@", str(path))
-
-
 def _folder(path: str | Path) -> Path:
     if "://" in str(path):
         raise DriverMissing(
-            f"{shown(path)}: collections are kept in folders and in PostgreSQL; give a path or postgresql://…"
+            f"{masked(str(path))}: collections are kept in folders and in PostgreSQL; give a path or postgresql://…"
         )
     return Path(path).resolve()
 

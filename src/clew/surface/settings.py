@@ -3,7 +3,6 @@
 Stands between the words a user wrote (`clew.toml`, `CLEW_…`, flags) and the frozen tree in `core.settings`.
 """
 
-import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
@@ -12,11 +11,11 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from clew.core.errors import SettingsError
+from clew.core.secret import HIDDEN, masked
 from clew.core.settings import Settings
 from clew.surface.kinds import Wrong, described, fitted, parsed
 
 FILE = "clew.toml"
-HIDDEN = "********"
 # Flags and variables that are asked for so often that they have a short name of their own.
 SHORT = {
     "CLEW_PATH": "path",
@@ -26,7 +25,6 @@ SHORT = {
 }
 # What a file says of these is relative to the file.
 _PLACES = frozenset({"path", "embedder.cache", "llm.cache", "context.tokenizer"})
-_PASSWORD = re.compile(r"(?<=://)([^:/?#@]*):[^/?#]*@")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +100,6 @@ def show(invocation: Invocation) -> dict[str, dict[str, Any]]:
         key.name: {"value": _shown(key, values[key.name]), "from": invocation.origins[key.name]}
         for key in keys().values()
     }
-
-
-def masked(address: str) -> str:
-    """The address with the password of its user, if it has one, hidden."""
-    return _PASSWORD.sub(rf"\1:{HIDDEN}@", address)
 
 
 def keys() -> dict[str, Key]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from clew.core.cite import Checked, Citation
 from clew.core.report import Plan, Report
+from clew.core.secret import masked
 from clew.core.trace import Trace
 from clew.core.types import (
     Context,
@@ -20,7 +21,7 @@ from clew.core.types import (
     MergedChunk,
 )
 from clew.core.why import WhyNot
-from clew.surface.settings import Invocation, masked, show
+from clew.surface.settings import Invocation, show
 
 Shape = dict[str, Any]
 

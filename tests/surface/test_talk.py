@@ -88,3 +88,10 @@ def test_links(talking: "Clew") -> None:
     assert [each["uri"] for each in talking("links", "ops/m0", "--json").json["cites"]] == ["pages/vault.md"]
     assert "cited by  ops/m0" in talking("links", "pages/vault.md").out
     assert "no thread names it" in talking("links", "pages/lunch.md").out
+
+
+def test_a_channel_may_be_written_with_its_sign_and_an_unknown_one_is_named(talking: "Clew") -> None:
+    bare = talking("search", "signing keys", "--channel", "dev", "--json").json
+    assert talking("search", "signing keys", "--channel", "#dev", "--json").json["hits"] == bare["hits"] != []
+    unknown = talking("search", "signing keys", "--channel", "opz")
+    assert unknown.out == "nothing found: there is no channel 'opz'; did you mean ops?\n"

@@ -52,6 +52,10 @@ class Conversing(Explaining):
         asked = Asked(self._channel(channel), prompt, tokens, include_related_channels, now or datetime.now(UTC))
         return context_window(asked, sources, settings=settings, count=self._count(settings.context.tokenizer))
 
+    def channels(self) -> Sequence[str]:
+        """The channels that have messages, by name."""
+        return self._store.channels()
+
     def find_similar_messages(
         self,
         query: str,

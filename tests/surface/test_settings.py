@@ -10,8 +10,8 @@ import pytest
 from clew.core.errors import SettingsError
 from clew.core.secret import HIDDEN, masked
 from clew.core.settings import DEFAULTS
-from clew.surface.kinds import Wrong, described, fitted, parsed
-from clew.surface.settings import Invocation, keys, load, show
+from clew.surface.settings.load import Invocation, keys, load, show
+from clew.surface.settings.types import Wrong, described, fitted, parsed
 
 
 def loaded(

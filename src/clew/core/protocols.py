@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from clew.core.stored import Shadow, Whole
 from clew.core.text import Terms
 from clew.core.types import (
     EVERYTHING,
@@ -18,7 +19,6 @@ from clew.core.types import (
     Section,
     Vector,
 )
-from clew.core.whole import Shadow, Whole
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model

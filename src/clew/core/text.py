@@ -25,7 +25,7 @@ from threading import Lock
 import Stemmer
 
 from clew.core.errors import SettingsError
-from clew.core.words import COUNTED, FUNCTION_WORDS, LETTERS, MONTHS, SENSE, STEMMERS, TITLES, TRAILING
+from clew.core.languages import COUNTED, FUNCTION_WORDS, LETTERS, MONTHS, SENSE, STEMMERS, TITLES, TRAILING
 
 Terms = Mapping[str, int]  # how often each term occurs
 

@@ -92,7 +92,7 @@ def _language_model(config: LLMConfig) -> LLM:
 @lru_cache(8)
 def token_counter(path: str) -> Callable[[str], int]:
     """How many tokens a text has by the tokenizer in a file."""
-    from clew.drivers.tokens import counter
+    from clew.drivers.tokenizer import counter
 
     return counter(path)
 
@@ -104,7 +104,7 @@ def open_store(path: str | Path, collection: str, *, embedder: Embedder, config:
 
         name, dim = embedder.name, embedder.dim
         return PostgresStore(str(path), collection=collection, embedder=name, dim=dim, config=config)
-    from clew.drivers.store.embedded import EmbeddedStore
+    from clew.drivers.store.embedded.store import EmbeddedStore
 
     folder = None if str(path) == MEMORY else _folder(path) / collection
     return EmbeddedStore(folder, embedder=embedder.name, dim=embedder.dim, config=config)
@@ -116,7 +116,7 @@ def kept_embedder(path: str | Path, collection: str) -> str | None:
         from clew.drivers.store import postgres
 
         return postgres.kept_embedder(str(path), collection)
-    from clew.drivers.store.embedded import kept_embedder as kept
+    from clew.drivers.store.embedded.store import kept_embedder as kept
 
     return None if str(path) == MEMORY else kept(_folder(path) / collection)
 

@@ -14,7 +14,7 @@ from clew.core.settings import DEFAULTS, Settings
 from clew.engine.agent import Agentic
 from clew.engine.moving import Moving
 from clew.engine.writing import Writing
-from clew.query.strategies import STRATEGIES, Maker
+from clew.query.search.strategies import STRATEGIES, Maker
 
 MEMORY = drivers.MEMORY
 DEFAULT_EMBEDDER = "bge-small"

@@ -17,9 +17,9 @@ from clew.query.agent import Counted, Reading, Result, Sources, Spending, Toolbo
 from clew.query.agent.lookup import name_of
 from clew.query.agent.steps import watched
 from clew.query.answer import Shown, extracted, written
-from clew.query.find import asked_query
-from clew.query.route import Route, route
-from clew.query.session import Sessions
+from clew.query.context.session import Sessions
+from clew.query.rewrite.route import Route, route
+from clew.query.search.find import asked_query
 
 ALONE = "one question"  # the session of a question that belongs to none
 Span = tuple[int, int]

@@ -13,12 +13,12 @@ from clew.core.thread import KIND
 from clew.core.types import Filter, Hit, Vector
 from clew.core.window import ContextMessage, ContextWindow, Links, StyleProfile
 from clew.engine.explaining import Explaining
-from clew.query import style
-from clew.query.find import asked_query
-from clew.query.links import links
-from clew.query.score import by_message, rebuilt, since_epoch
-from clew.query.similar import Similar, similar, threaded
-from clew.query.window import Asked, Sources, context_window
+from clew.query.messages import style
+from clew.query.messages.links import links
+from clew.query.messages.score import by_message, rebuilt, since_epoch
+from clew.query.messages.similar import Similar, similar, threaded
+from clew.query.messages.window import Asked, Sources, context_window
+from clew.query.search.find import asked_query
 
 MOST = 10_000  # chunks that are looked at for a person's style, or for who cites a page
 

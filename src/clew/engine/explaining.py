@@ -14,10 +14,11 @@ from clew.core.why import WhyNot
 from clew.engine.reading import Reading
 from clew.index.read import read
 from clew.index.read.address import uri_of
-from clew.query import cite, why
-from clew.query.find import asked_query
-from clew.query.format import RENDERERS
-from clew.query.rows import Table
+from clew.query import why
+from clew.query.context import cite
+from clew.query.context.format import RENDERERS
+from clew.query.search.find import asked_query
+from clew.query.search.tables import Table
 from clew.query.why import Attempt
 
 

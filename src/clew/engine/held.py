@@ -13,9 +13,9 @@ from clew.core.settings import DEFAULTS, Settings
 from clew.core.types import DocumentRecord, Filter, Hit
 from clew.index.chunk import cutter
 from clew.index.read.address import ids_of
-from clew.query.find import Finder
-from clew.query.session import Sessions
-from clew.query.strategies import STRATEGIES, Maker
+from clew.query.context.session import Sessions
+from clew.query.search.find import Finder
+from clew.query.search.strategies import STRATEGIES, Maker
 
 
 class Held:

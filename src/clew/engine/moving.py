@@ -16,7 +16,7 @@ from clew.core.types import Filter
 from clew.engine.held import Held
 
 if TYPE_CHECKING:
-    from clew.core.whole import Manifest, Whole
+    from clew.core.stored import Manifest, Whole
 
 PATIENCE = 3  # documents in a row that the store may refuse before the work is given up
 

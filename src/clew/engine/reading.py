@@ -21,15 +21,15 @@ from clew.core.types import (
     Query,
 )
 from clew.engine.held import Held
-from clew.query import posts
-from clew.query.assemble import assemble
-from clew.query.budget import Count
-from clew.query.cite import citations
-from clew.query.conversation import messages_of
-from clew.query.find import asked_query
-from clew.query.format import RENDERERS
-from clew.query.format.renderers import document_of
-from clew.query.rows import Table
+from clew.query.context.assemble import assemble
+from clew.query.context.budget import Count
+from clew.query.context.cite import citations
+from clew.query.context.format import RENDERERS
+from clew.query.context.format.renderers import document_of
+from clew.query.messages import rag_outcome as posts
+from clew.query.search.conversation import messages_of
+from clew.query.search.find import asked_query
+from clew.query.search.tables import Table
 
 Hits = list[Hit]  # `list` is a verb below
 T = TypeVar("T")

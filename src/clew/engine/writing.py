@@ -7,8 +7,8 @@ from clew.core.report import Plan, Report, Watcher
 from clew.core.settings import Settings
 from clew.core.types import Document, Message
 from clew.engine.held import Held
-from clew.index import write
-from clew.index.write import Desk
+from clew.index.add import ingest as write
+from clew.index.add.ingest import Desk
 
 
 class Writing(Held):

@@ -16,7 +16,7 @@ from clew.core.protocols import Role
 from clew.core.settings import EmbedderConfig
 from clew.core.types import Matrix
 from clew.drivers.embed.vectors import encodable, pooled, unit
-from clew.drivers.post import Address
+from clew.drivers.http import Address
 
 OPENAI = "https://api.openai.com/v1"
 MOST_INPUTS = 128  # texts in one request

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from clew.core.errors import DriverFailed
 from clew.core.protocols import LLM, LLMFailure, Usage
 from clew.core.tally import took
-from clew.drivers.llm.ask import Ask, asks
-from clew.drivers.llm.kept import Kept, opened
-from clew.drivers.llm.many import Answer, answer_all, attempt
+from clew.drivers.llm.batch import Answer, answer_all, attempt
+from clew.drivers.llm.request import Ask, asks
+from clew.drivers.llm.response_file import Kept, opened
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model

@@ -12,12 +12,12 @@ from clew.core.errors import DriverFailed, SettingsError
 from clew.core.protocols import LLMFailure, Usage
 from clew.core.tally import took
 from clew.core.text import estimate_tokens
-from clew.drivers.llm.ask import Ask, asks
+from clew.drivers.llm.batch import answer_all, attempt, is_over
+from clew.drivers.llm.concurrency import Room
+from clew.drivers.llm.errors import HalfAnAnswer, Scrubber, Trouble, explained, pause
 from clew.drivers.llm.loop import LoopThread
-from clew.drivers.llm.many import answer_all, attempt, is_over
-from clew.drivers.llm.named import model_named
-from clew.drivers.llm.room import Room
-from clew.drivers.llm.trouble import HalfAnAnswer, Scrubber, Trouble, explained, pause
+from clew.drivers.llm.names import model_named
+from clew.drivers.llm.request import Ask, asks
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelRequest, ModelResponse, ModelResponseStreamEvent
@@ -143,7 +143,7 @@ class ModelLLM:
 
     def model(self) -> "Model":
         """The model with connections of its own, for an agent to enter; its calls count here."""
-        from clew.drivers.llm.lent import Lent
+        from clew.drivers.llm.retrying import Lent
 
         return Lent(
             self._build(),

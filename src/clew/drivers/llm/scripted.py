@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from clew.core.errors import DriverFailed
 from clew.core.protocols import LLMFailure, Usage
 from clew.core.tally import took
-from clew.drivers.llm.ask import Ask, asks
-from clew.drivers.llm.many import answer_all, attempt
+from clew.drivers.llm.batch import answer_all, attempt
+from clew.drivers.llm.request import Ask, asks
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -96,7 +96,7 @@ class Scripted:
 
     def model(self) -> "Model":
         """A pydantic-ai model that says the script's answers and calls no tools."""
-        from clew.drivers.llm.spoken import spoken
+        from clew.drivers.llm.agent_model import spoken
 
         return spoken(self)
 

@@ -28,7 +28,7 @@ USUAL_TOKENS = 512
 NO_LIMIT = 1_000_000  # tokenizer_config.json writes 1e30 for a tokeniser without a limit
 LEAST_TOKENS = 16
 
-# The chance that a text answers is logistic(SCALE · score + OFFSET), as `python -m clew.study.reranking --calibrate`
+# The chance that a text answers is logistic(SCALE · score + OFFSET), as `python -m studies.reranking --calibrate`
 # fits it: over one half for 85 % of the passages that answer and 38 % of those BM25 mistook for it. Flatter than the
 # plain logistic, which is sure of nearly everything.
 SCALE = 0.247

@@ -12,7 +12,7 @@ from typing import Any
 from clew.core.errors import DriverFailed, SettingsError
 from clew.core.parallel import gather
 from clew.core.settings import RerankerConfig
-from clew.drivers.post import Address, Refused
+from clew.drivers.http import Address, Refused
 from clew.drivers.rerank.texts import best, both_ends, encodable, logistic, windows
 
 MOST_DOCUMENTS = 100  # in one request: what Cohere counts as one search

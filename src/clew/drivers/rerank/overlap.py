@@ -7,9 +7,9 @@ gives the same scores in every process and on every platform.
 from collections.abc import Sequence, Set
 from itertools import pairwise
 
+from clew.core.languages import FUNCTION_WORDS
 from clew.core.settings import RerankerConfig
 from clew.core.text import terms, words
-from clew.core.words import FUNCTION_WORDS
 
 PHRASE = 0.2  # what the phrases weigh; the terms weigh the rest
 LANGUAGE = "en"  # one for all: what matters is that a word has the same stem on both sides

@@ -7,9 +7,9 @@ import numpy as np
 
 from clew.core.errors import DriverFailed, Outgrown
 from clew.core.protocols import Embedder
+from clew.core.stored import Packed, Whole
 from clew.core.text import Terms
 from clew.core.types import Chunk, Matrix, Section, Vector
-from clew.core.whole import Packed, Whole
 
 UNIT = 1e-3  # how far from 1 the length of a vector may be
 

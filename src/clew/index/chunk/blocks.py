@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from clew.core.types import Document, Section
-from clew.index.read.markdown import Part, parse, parts_of
-from clew.index.read.plain import titles
+from clew.index.read.text.markdown import Part, parse, parts_of
+from clew.index.read.text.plain import titles
 
 PARAGRAPH = re.compile(r"\S[^\n]*(?:\n[^\S\n]*\S[^\n]*)*")  # lines up to one that is blank
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from clew.core.ids import chunk_ids
 from clew.core.types import Chunk, Document
 from clew.index.chunk.atoms import Count
-from clew.index.read.markdown import parts_of
+from clew.index.read.text.markdown import parts_of
 
 
 def characters(texts: Sequence[str]) -> list[int]:

@@ -9,13 +9,13 @@ from typing import Protocol
 
 from clew.core.errors import SourceError
 from clew.core.types import Document
-from clew.index.read.code import LANGUAGES, code
 from clew.index.read.formats import RICH
 from clew.index.read.guard import state
-from clew.index.read.markdown import markdown
-from clew.index.read.ocr import PICTURES, has_ocr
-from clew.index.read.plain import plain
+from clew.index.read.pdf.ocr import PICTURES, has_ocr
 from clew.index.read.source import decode, load
+from clew.index.read.text.code import LANGUAGES, code
+from clew.index.read.text.markdown import markdown
+from clew.index.read.text.plain import plain
 
 
 class Reader(Protocol):

@@ -3,13 +3,13 @@
 from typing import Protocol
 
 from clew.core.types import Document
-from clew.index.read.captions import captions
-from clew.index.read.delimited import delimited
-from clew.index.read.docling import NAMES, office, xml
-from clew.index.read.html import html
-from clew.index.read.mail import mail
-from clew.index.read.ocr import PICTURES, picture
-from clew.index.read.pdf import pdf
+from clew.index.read.office.captions import captions
+from clew.index.read.office.delimited import delimited
+from clew.index.read.office.docling import NAMES, office, xml
+from clew.index.read.office.mail import mail
+from clew.index.read.pdf.document import pdf
+from clew.index.read.pdf.ocr import PICTURES, picture
+from clew.index.read.web.html import html
 
 
 class RichReader(Protocol):

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from clew.core.errors import SourceError
 from clew.core.types import Document, Section
-from clew.index.read.front import safe_meta
-from clew.index.read.markdown import parse
 from clew.index.read.outline import Heading, outline
+from clew.index.read.text.front_matter import safe_meta
+from clew.index.read.text.markdown import parse
 
 
 def prepared(document: Document) -> Document:

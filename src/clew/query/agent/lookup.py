@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from clew.core.errors import NotFound
 from clew.core.types import DocumentRecord
-from clew.query.format.quote import one_line, tag_quoted
+from clew.query.context.format.quote import one_line, tag_quoted
 
 MOST = 50  # titles that are listed
 _WORD = re.compile(r"[^\W_]+(?:(?:\+\+|#)(?![^\W_]))?|%+")  # C++ is not C, and a % is a sign, not a wildcard

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from clew.query.agent.lookup import listed
 from clew.query.answer.write import ABSENT
-from clew.query.route import Route
+from clew.query.rewrite.route import Route
 
 TOOLS = {
     "hybrid": "search_knowledge_base",

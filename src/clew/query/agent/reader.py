@@ -8,8 +8,8 @@ from clew.core.errors import DriverFailed, NotFound
 from clew.core.protocols import LLM
 from clew.core.trace import step
 from clew.core.types import Document
-from clew.query.answer.shown import Span, verbatim
-from clew.query.format.quote import one_line, tag_quoted
+from clew.query.answer.passages import Span, verbatim
+from clew.query.context.format.quote import one_line, tag_quoted
 
 TAG = "CONTENT"
 NO_TEXT = "Document text not available"

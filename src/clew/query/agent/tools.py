@@ -14,11 +14,11 @@ from clew.core.types import Chunk, Context, Document, DocumentRecord, Filter, Hi
 from clew.query.agent.lookup import by_title, name_of
 from clew.query.agent.reader import Reading, checked_text
 from clew.query.agent.steps import watched
-from clew.query.answer.shown import Shown, Span, shown_in
-from clew.query.format import wrapped
-from clew.query.format.quote import one_line, tag_quoted
-from clew.query.format.renderers import BASE_LINES
-from clew.query.session import Sessions
+from clew.query.answer.passages import Shown, Span, shown_in
+from clew.query.context.format import wrapped
+from clew.query.context.format.quote import one_line, tag_quoted
+from clew.query.context.format.renderers import BASE_LINES
+from clew.query.context.session import Sessions
 
 DATA = "knowledge_base"
 WHOLE = "document"

@@ -2,7 +2,7 @@
 
 There is always a best hit, also where the collection holds no answer, and a reranker tells whether a text is on the
 subject more than whether it bears on the question. So it is asked as well how far the best hit stands out of what other
-documents say about the subject, by meaning and by words at once. `python -m clew.study.confidence` fits the weights.
+documents say about the subject, by meaning and by words at once. `python -m studies.confidence` fits the weights.
 """
 
 import math

@@ -11,8 +11,8 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
+from clew.core.languages import FUNCTION_WORDS
 from clew.core.text import sentences, terms, words
-from clew.core.words import FUNCTION_WORDS
 from clew.query.answer.units import listed
 
 NEAR = 0.6  # the share of a clause's terms that one of the text must have to be held against it

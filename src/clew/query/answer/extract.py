@@ -9,7 +9,7 @@ from clew.core.protocols import Reranker
 from clew.core.text import sentences, terms, with_headings
 from clew.core.types import Chunk, DocumentRecord, Hit
 from clew.query.answer.confidence import Look, Signals, confidence, signals
-from clew.query.cite import cited
+from clew.query.context.cite import cited
 
 READ = 5  # hits whose sentences are read
 WORDS = 3  # a sentence of fewer says nothing by itself

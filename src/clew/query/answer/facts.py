@@ -8,8 +8,8 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from clew.core.languages import FUNCTION_WORDS
 from clew.core.text import terms, words
-from clew.core.words import FUNCTION_WORDS
 from clew.query.answer.units import (
     BOUNDS,
     MONTHS,

@@ -3,7 +3,7 @@
 What is quoted must stand there word for word; every number, date and name must stand there, and belong where the
 sentence puts it; most of its other terms must be there; and it must not deny what the text affirms, or say the
 contrary. A right sentence under a wrong number gets the right one. What nothing supports is not shown. Meaning beyond
-that is not judged: `clew.study.support` measures what gets past.
+that is not judged: `studies.support` measures what gets past.
 """
 
 import re
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from clew.core.cite import Citation
+from clew.core.languages import SENSE
 from clew.core.text import terms
-from clew.core.words import SENSE
-from clew.query.answer.bound import laid, misplaced
 from clew.query.answer.denial import DENIALS, contradicted, denies
 from clew.query.answer.facts import Fact, facts, facts_of
-from clew.query.answer.shown import Shown, Span
+from clew.query.answer.passages import Shown, Span
+from clew.query.answer.placement import laid, misplaced
 from clew.query.answer.units import UNITS
 
 SUPPORT = 0.6  # the share of a claim's terms that must be in what it cites

@@ -8,7 +8,7 @@ from clew.core.answer import Removed
 from clew.core.cite import Citation
 from clew.core.errors import DriverFailed
 from clew.core.text import sentences
-from clew.query.answer.shown import Shown
+from clew.query.answer.passages import Shown
 from clew.query.answer.verify import MARK, verified
 
 NOT_HERE = "This is not in the collection."

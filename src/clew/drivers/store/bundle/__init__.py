@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import IO
 
 from clew.core.errors import DriverFailed, DriverMissing, SourceError, StoreMismatch
-from clew.core.whole import Manifest, Part, Whole
-from clew.drivers.store.wholes import CHARS, CHUNKS
+from clew.core.stored import Manifest, Part, Whole
+from clew.drivers.store.embedded.stored import CHARS, CHUNKS
 
 FORMAT = 1
 MANIFEST = "manifest.json"

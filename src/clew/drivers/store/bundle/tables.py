@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from clew.core.stored import Packed, Whole
 from clew.core.types import Chunk, Document, Section
-from clew.core.whole import Packed, Whole
 from clew.drivers.store import codec
 
 _SECTION = pa.struct(

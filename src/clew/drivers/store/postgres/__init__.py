@@ -3,7 +3,7 @@
 from clew.core.errors import DriverMissing
 
 try:
-    from clew.drivers.store.postgres.setup import kept_embedder, make_app_role
+    from clew.drivers.store.postgres.connect.setup import kept_embedder, make_app_role
     from clew.drivers.store.postgres.store import PostgresStore
 except ImportError as error:
     raise DriverMissing(

@@ -16,11 +16,11 @@ from psycopg.types.numeric import Int8
 from clew.core.facets import facets
 from clew.core.types import Chunk, Document
 from clew.drivers.store import codec as nouns
+from clew.drivers.store.embedded.write import NOTHING, Entry
 from clew.drivers.store.postgres import codec
-from clew.drivers.store.postgres.pool import rows
-from clew.drivers.store.postgres.setup import Opened
-from clew.drivers.store.words import Hashes
-from clew.drivers.store.write import NOTHING, Entry
+from clew.drivers.store.postgres.connect.pool import rows
+from clew.drivers.store.postgres.connect.setup import Opened
+from clew.drivers.store.term_ids import Hashes
 
 AT_ONCE = 1000  # chunks of a statement, which is some megabytes
 

@@ -6,12 +6,13 @@ from psycopg import Connection
 
 from clew.core.types import Chunk, Document, DocumentRecord, Filter, Vector
 from clew.drivers.store import codec as nouns
-from clew.drivers.store.overlay import moved
-from clew.drivers.store.postgres import codec, sieve
-from clew.drivers.store.postgres.pool import rows
-from clew.drivers.store.postgres.setup import Opened
-from clew.drivers.store.truth import asked_of_documents
-from clew.drivers.store.write import missing
+from clew.drivers.store.embedded.truth import asked_of_documents
+from clew.drivers.store.embedded.write import missing
+from clew.drivers.store.postgres import codec
+from clew.drivers.store.postgres.connect.pool import rows
+from clew.drivers.store.postgres.connect.setup import Opened
+from clew.drivers.store.postgres.search import filters as sieve
+from clew.drivers.store.staging import moved
 
 USED = "(SELECT embedder FROM collections WHERE number = %s)"
 

@@ -12,18 +12,26 @@ from psycopg import Connection
 from clew.core.facets import required
 from clew.core.protocols import Embedder, Mode
 from clew.core.settings import StoreConfig
+from clew.core.stored import Shadow, Whole
 from clew.core.text import Terms
 from clew.core.types import EVERYTHING, Chunk, Document, DocumentRecord, Facts, Filter, Hit, Matrix, Section, Vector
-from clew.core.whole import Shadow, Whole
-from clew.drivers.store import checks, codec, words
-from clew.drivers.store.overlay import Shades, agreed, fill, moved
-from clew.drivers.store.postgres import graph, lexical, near, read, setup, shadows, sieve, trouble, wholes, write
-from clew.drivers.store.postgres.near import Search
-from clew.drivers.store.postgres.pool import Pool, Row
-from clew.drivers.store.postgres.session import plan_once
-from clew.drivers.store.postgres.sieve import Sieve
-from clew.drivers.store.truth import asked_of_documents
-from clew.drivers.store.write import entries
+from clew.drivers.store import checks, codec
+from clew.drivers.store import term_ids as words
+from clew.drivers.store.embedded.truth import asked_of_documents
+from clew.drivers.store.embedded.write import entries
+from clew.drivers.store.postgres import read, write
+from clew.drivers.store.postgres import staged as shadows
+from clew.drivers.store.postgres import stored as wholes
+from clew.drivers.store.postgres.connect import errors as trouble
+from clew.drivers.store.postgres.connect import setup
+from clew.drivers.store.postgres.connect.planner import plan_once
+from clew.drivers.store.postgres.connect.pool import Pool, Row
+from clew.drivers.store.postgres.search import filters as sieve
+from clew.drivers.store.postgres.search import graph, lexical
+from clew.drivers.store.postgres.search import vectors as near
+from clew.drivers.store.postgres.search.filters import Sieve
+from clew.drivers.store.postgres.search.vectors import Search
+from clew.drivers.store.staging import Shades, agreed, fill, moved
 
 LOOK = 10.0  # seconds after which it is looked again whether there is a graph; that the model is the same, always
 T = TypeVar("T")

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from psycopg import Connection
 from xxhash import xxh3_64_intdigest
 
+from clew.core.stored import Whole
 from clew.core.types import Chunk, Document, Section, Vector
-from clew.core.whole import Whole
 from clew.drivers.store import checks
 from clew.drivers.store import codec as nouns
+from clew.drivers.store.embedded.write import Entry, missing
 from clew.drivers.store.postgres import codec, insert
-from clew.drivers.store.postgres.pool import rows
+from clew.drivers.store.postgres.connect.pool import rows
+from clew.drivers.store.postgres.connect.setup import Opened
 from clew.drivers.store.postgres.read import USED, check_model, text_of
-from clew.drivers.store.postgres.setup import Opened
-from clew.drivers.store.postgres.shadows import switch_key
-from clew.drivers.store.write import Entry, missing
+from clew.drivers.store.postgres.staged import switch_key
 
 DROPPED_AT_ONCE = 500  # documents of a transaction; each holds a lock, of which a server has some thousands
 

@@ -1,0 +1,237 @@
+"""The floors of the two stores: the same results by hand-written calls to what a store is built on, and no more.
+
+- `put` writes a document, its text, its chunks with everything that a Chunk has, their vectors and their terms in one
+  transaction: into tables of its own with the keys by which rows are found again, in one trip to a server. Left out are
+  foreign keys, locks, what filters go by, numbers of changes, and all that tells what has changed in a document.
+- `nearest` gives the ten chunks of greatest cosine with everything that a Chunk has. Of the shard, whose vectors are
+  whole, it is one query and one statement for the rows. Of PostgreSQL, whose graph is in half precision, it is one
+  statement over the tables of the store: the candidates of the graph, as many as the store takes and searched for as
+  broadly, ordered by the vectors as they were given, and the rows of the ten best.
+- `matching` gives the ten chunks of greatest BM25 score with everything that a Chunk has. Each word is weighed by how
+  many chunks have it: of the shard that is looked up in a dictionary, of PostgreSQL counted in the one statement.
+
+What PostgreSQL is asked is prepared and planned once, on a connection that nobody else uses. Rows stay as the driver
+gives them; nothing is made of them.
+"""
+
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psycopg
+import qdrant_edge as edge
+
+from clew.core.text import Terms
+from clew.core.types import Chunk, Document, Matrix, Vector
+from clew.drivers.store import bm25
+from clew.drivers.store.codec import CHUNK_COLUMNS
+from clew.drivers.store.embedded.shard import BREADTH, DENSE, LOW, TERMS
+from clew.drivers.store.postgres import codec
+from clew.drivers.store.postgres.search import vectors as near
+from clew.drivers.store.term_ids import pack
+
+Rows = list[tuple[Any, ...]]
+
+_SQLITE = (
+    "CREATE TABLE documents(row INTEGER PRIMARY KEY, id TEXT UNIQUE, uri TEXT, title TEXT, kind TEXT, summary TEXT,"
+    " meta TEXT, hash TEXT, stamp TEXT, text TEXT, sections TEXT)",
+    "CREATE INDEX documents_uri ON documents(uri, id)",
+    "CREATE TABLE chunks(row INTEGER PRIMARY KEY, id TEXT UNIQUE, doc INTEGER, idx INTEGER, start INTEGER,"
+    " stop INTEGER, headings TEXT, context TEXT, at TEXT, meta TEXT, text TEXT)",
+    "CREATE INDEX chunks_doc ON chunks(doc, idx)",
+    "CREATE TABLE signals(row INTEGER PRIMARY KEY, length INTEGER, terms BLOB, counts BLOB, vector BLOB)",
+)
+_SERVER = (
+    "CREATE TABLE raw_documents(row bigint PRIMARY KEY, id text UNIQUE, uri text, title text, kind text, summary text,"
+    " meta text, hash text, stamp text, text text, sections text)",
+    "CREATE TABLE raw_chunks(row bigint PRIMARY KEY, id text UNIQUE, doc bigint, idx int, start bigint, stop bigint,"
+    " headings text, context text, at text, meta text, text text, vector vector) WITH (toast_tuple_target = 8160)",
+    "CREATE INDEX raw_chunks_doc ON raw_chunks(doc, idx)",
+    "CREATE TABLE raw_postings(word bigint, chunk bigint, count int, length int,"
+    " PRIMARY KEY (word, chunk) INCLUDE (count, length))",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A document with all that is put with it."""
+
+    document: Document
+    chunks: list[Chunk]
+    vectors: Matrix
+    terms: list[Terms]
+
+
+class SqliteFloor:
+    """A database of its own to put into."""
+
+    def __init__(self, file: Path) -> None:
+        self._db = sqlite3.connect(file, isolation_level=None)
+        # As the store has them.
+        for pragma in ("page_size = 8192", "journal_mode = WAL", "synchronous = NORMAL", "wal_autocheckpoint = 4000"):
+            self._db.execute(f"PRAGMA {pragma}")
+        for statement in _SQLITE:
+            self._db.execute(statement)
+
+    def put(self, page: Page, at: int) -> None:
+        """Writes the page that is the `at`-th."""
+        packed = [pack(each) for each in page.terms]
+        numbered = list(enumerate(zip(page.chunks, packed, page.vectors, strict=True), at * len(page.chunks)))
+        self._db.execute("BEGIN IMMEDIATE")
+        self._db.execute(
+            "INSERT INTO documents VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '[]')", (at, *_columns(page.document))
+        )
+        self._db.executemany(
+            "INSERT INTO chunks VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [(row, chunk.id, at, *_shown(chunk)) for row, (chunk, _, _) in numbered],
+        )
+        self._db.executemany(
+            "INSERT INTO signals VALUES(?, ?, ?, ?, ?)",
+            [
+                (row, words.length, words.hashes.tobytes(), words.counts.tobytes(), vector.tobytes())
+                for row, (_, words, vector) in numbered
+            ],
+        )
+        self._db.execute("COMMIT")
+
+    def close(self) -> None:
+        """Closes the database."""
+        self._db.close()
+
+
+@dataclass(frozen=True, slots=True)
+class ShardFloor:
+    """The shard and the database that a store has filled, and how many of the chunks have each word."""
+
+    shard: edge.EdgeShard
+    db: sqlite3.Connection
+    having: Mapping[int, int]
+    chunks: int
+
+    def nearest(self, vector: Vector, k: int) -> Rows:
+        """The rows of the k nearest chunks."""
+        asked = edge.Query.Nearest(vector.tolist(), using=DENSE)
+        params = edge.SearchParams(hnsw_ef=BREADTH)
+        return self._rows(self.shard.query(edge.QueryRequest(limit=k, query=asked, params=params)))
+
+    def matching(self, terms: Terms, k: int) -> Rows:
+        """The rows of the k chunks of greatest score."""
+        packed = pack(terms)
+        weights = [
+            times * bm25.idf(self.chunks, self.having.get(word, 0))
+            for word, times in zip(packed.hashes.tolist(), packed.counts.tolist(), strict=True)
+        ]
+        asked = edge.Query.Nearest(edge.SparseVector((packed.hashes & LOW).tolist(), weights), using=TERMS)
+        return self._rows(self.shard.query(edge.QueryRequest(limit=k, query=asked)))
+
+    def _rows(self, points: Sequence[edge.ScoredPoint]) -> Rows:
+        rows = ", ".join(str(point.id) for point in points)
+        sql = f"SELECT {CHUNK_COLUMNS} FROM chunks c JOIN documents d ON d.row = c.doc WHERE c.row IN ({rows})"
+        return self.db.execute(sql).fetchall()
+
+
+class ServerFloor:
+    """SQL written by hand; searches read the tables that a store has filled, of the collection of that number."""
+
+    def __init__(self, connection: psycopg.Connection, *, number: int, vector: int, dim: int, k: int) -> None:
+        self._connection, self._vector = connection, vector
+        half = f"halfvec({dim})"
+        for name, value in (
+            ("plan_cache_mode", "force_generic_plan"),
+            ("hnsw.ef_search", str(BREADTH)),
+            ("enable_sort", "off"),  # so that the graph is used, whatever the server thinks of its tables
+        ):
+            connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+        for statement in _SERVER:
+            connection.execute(statement)
+        self._nearest = (
+            f"WITH n AS MATERIALIZED (SELECT s.row, s.vector FROM signals s WHERE s.collection = {number}"
+            f" ORDER BY s.vector::{half} <-> %(asked)s::vector::{half} LIMIT {2 * k + near.HALF}),"
+            f" m AS (SELECT n.row, n.vector <=> %(asked)s::vector AS far FROM n ORDER BY far LIMIT {k})"
+            f" SELECT m.far, {CHUNK_COLUMNS} FROM m JOIN chunks c ON c.row = m.row JOIN documents d ON d.row = c.doc"
+        )
+        slope = f"{bm25.K1 * bm25.B}::float8 * c.chunks / c.length"
+        self._matching = (
+            f"WITH w AS MATERIALIZED (SELECT a.word, {slope} AS slope,"
+            " a.times * ln(1 + (c.chunks - h.many + 0.5::float8) / (h.many + 0.5::float8)) AS weight"
+            " FROM unnest(%s::bigint[], %s::int[]) AS a(word, times) JOIN LATERAL (SELECT count(*) AS many"
+            f" FROM postings p WHERE p.word = a.word AND p.collection = {number}) h ON true"
+            f" JOIN collections c ON c.number = {number}),"
+            " n AS (SELECT p.chunk, sum(w.weight * p.count / (p.count +"
+            f" {bm25.K1 * (1 - bm25.B)}::float8 + w.slope * p.length)) AS score FROM w JOIN postings p"
+            f" ON p.word = w.word AND p.collection = {number} GROUP BY p.chunk ORDER BY score DESC LIMIT {k})"
+            f" SELECT n.score, {CHUNK_COLUMNS} FROM n JOIN chunks c ON c.row = n.chunk"
+            " JOIN documents d ON d.row = c.doc ORDER BY n.score DESC"
+        )
+
+    def put(self, page: Page, at: int) -> None:
+        """Writes the page that is the `at`-th."""
+        packed, chunks, execute = [pack(each) for each in page.terms], page.chunks, self._connection.execute
+        rows = np.arange(at * len(chunks), (at + 1) * len(chunks))
+        sizes = [len(each.hashes) for each in packed]
+        words = np.concatenate([each.hashes for each in packed])
+        by_word = np.argsort(words)  # neighbours in the index are written together
+        shown = list(zip(*(_shown(chunk) for chunk in chunks), strict=True))
+        with self._connection.pipeline():
+            execute("BEGIN")
+            execute(
+                "INSERT INTO raw_documents VALUES(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, '[]')",
+                (at, *_columns(page.document)),
+                prepare=True,
+            )
+            execute(
+                "INSERT INTO raw_chunks SELECT u.row, u.id, %s, u.idx, u.start, u.stop, u.headings, u.context, u.at,"
+                " u.meta, u.text, u.vector FROM unnest(%s::bigint[], %s::text[], %s::int[], %s::bigint[], %s::bigint[],"
+                " %s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::vector[])"
+                " AS u(row, id, idx, start, stop, headings, context, at, meta, text, vector)",
+                (
+                    at,
+                    codec.bigints(rows),
+                    codec.texts([chunk.id for chunk in chunks]),
+                    codec.ints(shown[0]),
+                    codec.bigints(shown[1]),
+                    codec.bigints(shown[2]),
+                    *(codec.texts(column) for column in shown[3:]),
+                    codec.vectors(page.vectors, self._vector),
+                ),
+                prepare=True,
+            )
+            execute(
+                "INSERT INTO raw_postings SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::int[], %s::int[])",
+                (
+                    codec.bigints(words[by_word]),
+                    codec.bigints(np.repeat(rows, sizes)[by_word]),
+                    codec.ints(np.concatenate([each.counts for each in packed])[by_word]),
+                    codec.ints(np.repeat([each.length for each in packed], sizes)[by_word]),
+                ),
+                prepare=True,
+            )
+            execute("COMMIT")
+
+    def nearest(self, vector: Vector) -> Rows:
+        """The rows of the k nearest chunks, with their distances."""
+        return self._rows(self._nearest, {"asked": codec.vector(vector)})
+
+    def matching(self, terms: Terms) -> Rows:
+        """The rows of the k chunks of greatest score, with it."""
+        packed = pack(terms)
+        return self._rows(self._matching, (codec.bigints(packed.hashes), codec.ints(packed.counts)))
+
+    def _rows(self, sql: str, given: Mapping[str, Any] | Sequence[Any]) -> Rows:
+        return self._connection.cursor(binary=True).execute(sql, given, prepare=True).fetchall()
+
+
+def _columns(document: Document) -> tuple[str, ...]:
+    meta = json.dumps(document.meta)
+    names = (document.id, document.uri, document.title, document.kind, document.summary)
+    return (*names, meta, document.hash, document.stamp, document.text)
+
+
+def _shown(chunk: Chunk) -> tuple[Any, ...]:
+    headings, meta = json.dumps(chunk.headings), json.dumps(chunk.meta)
+    at = chunk.at.isoformat() if chunk.at else None
+    return chunk.index, chunk.start, chunk.end, headings, chunk.context, at, meta, chunk.text

@@ -1,0 +1,123 @@
+"""The read path: hybrid search through the engine over numpy's exact product plus bm25s, on the same vectors."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+import bm25s
+import numpy as np
+
+from benchmarks import Line, Setup, interleaved, p50
+from benchmarks.corpus import Text, many, scifact
+from clew import Engine, Settings, drivers
+from clew.core.protocols import Embedder, Role
+from clew.core.settings import EmbedderConfig, SearchConfig
+from clew.core.text import words
+from clew.core.types import Document, Matrix, Vector
+
+QUERIES = 200
+FRESH = Settings(search=SearchConfig(cache=0))  # every search is made, none remembered
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """An embedder that knows some texts beforehand, so that what is measured is everything but the model."""
+
+    model: Embedder
+    known: Mapping[str, Vector]
+    name: str = "given"
+    min_similarity: float = -1.0
+
+    @property
+    def dim(self) -> int:
+        """The model's."""
+        return self.model.dim
+
+    @property
+    def max_tokens(self) -> int:
+        """The model's."""
+        return self.model.max_tokens
+
+    def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
+        """What is known, and the rest by the model."""
+        if all(text in self.known for text in texts):
+            return np.stack([self.known[text] for text in texts])
+        return self.model.embed(texts, role=role)
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """One each: every text is one chunk, as it is for the floor."""
+        return [1] * len(texts)
+
+
+def hybrid_small(setup: Setup) -> Sequence[Line]:
+    """At the 5,183 documents of SciFact, where the index is exact and in memory."""
+    corpus, queries = scifact(setup)
+    return _measure(setup, corpus, queries[:QUERIES], "≤ 3", ann=False)
+
+
+def hybrid_large(setup: Setup) -> Sequence[Line]:
+    """At 100,000 chunks, where the index is approximate."""
+    return _measure(setup, many(setup, 100_000), scifact(setup)[1][:QUERIES], "≤ 0.5", ann=True)
+
+
+def _measure(setup: Setup, corpus: Sequence[Text], queries: Sequence[Text], goal: str, *, ann: bool) -> list[Line]:
+    model = drivers.embedder(EmbedderConfig(name="wordllama"))
+    matrix = model.embed([each.text.strip() for each in corpus], role="passage")
+    asked = model.embed([each.text for each in queries], role="query")
+    stored = dict(zip((each.text.strip() for each in corpus), matrix, strict=True))
+    given = Given(model, {**stored, **dict(zip((each.text for each in queries), asked, strict=True))})
+    floor = _floor([each.text for each in corpus], matrix)
+    folder = setup.work / "given.clew"
+    lines = []
+    with Engine.open(folder, embedder=given, settings=FRESH) as engine:
+        engine.add_documents(Document(each.id, each.text) for each in corpus)
+        chunks = engine.status().chunks
+        ratio = _ratio(engine, queries, lambda i: floor(queries[i].text, asked[i]))
+        lines.append(Line(f"hybrid search / numpy + bm25s, {chunks:,} chunks, vector given", ratio, goal))
+        if ann:
+            name = f"recall@10 of its approximate search, {chunks:,} chunks"
+            lines.append(Line(name, _recall(engine, queries), "≥ 0.98"))
+    with Engine.open(folder, embedder=Given(model, stored), settings=FRESH) as engine:
+        ratio = _ratio(
+            engine, queries, lambda i: floor(queries[i].text, model.embed([queries[i].text], role="query")[0])
+        )
+        lines.append(Line(f"the same, the query embedded by {model.name} on both sides", ratio))
+    return lines
+
+
+def _ratio(engine: Engine, queries: Sequence[Text], floor: Callable[[int], object]) -> float:
+    for each in queries[:20]:
+        engine.search(each.text, k=10)
+    ours, raw = interleaved(lambda i: engine.search(queries[i].text, k=10), floor, rounds=len(queries))
+    return p50(ours) / p50(raw)
+
+
+def _recall(engine: Engine, queries: Sequence[Text]) -> float:
+    """The share of the exact ten nearest that the approximate search finds."""
+    exact = Settings(search=SearchConfig(mode="exact", cache=0))
+    shares = []
+    for each in queries:
+        truth = {hit.chunk.id for hit in engine.search(each.text, k=10, strategy="semantic", settings=exact)}
+        found = {hit.chunk.id for hit in engine.search(each.text, k=10, strategy="semantic")}
+        shares.append(len(truth & found) / len(truth))
+    return fmean(shares)
+
+
+def _floor(texts: Sequence[str], matrix: Matrix) -> Callable[[str, Vector], None]:
+    """The unavoidable part of a hybrid search: fifty by an exact product, fifty by bm25s, and their scores added."""
+    index = bm25s.BM25()
+    index.index([words(text) for text in texts], show_progress=False)
+
+    def search(text: str, vector: Vector) -> None:
+        cosines = matrix @ vector
+        near = np.argpartition(-cosines, 50)[:50]
+        near = near[np.argsort(-cosines[near])]
+        found, scores = index.retrieve([words(text)], k=50, show_progress=False)
+        total: dict[int, float] = {}
+        for ids, values in ((near, cosines[near]), (found[0], scores[0])):
+            low, spread = values.min(), (values.max() - values.min()) or 1.0
+            for row, value in zip(ids, values, strict=True):
+                total[int(row)] = total.get(int(row), 0.0) + float(value - low) / spread
+        sorted(total, key=total.__getitem__, reverse=True)[:10]
+
+    return search

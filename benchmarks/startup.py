@@ -1,0 +1,29 @@
+"""`clew --help` over the help of an empty application: is anything heavy imported?"""
+
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from benchmarks import Line, Setup, interleaved, p50
+
+EMPTY = """
+import typer
+app = typer.Typer()
+@app.callback()
+def main() -> None: ...
+@app.command()
+def nothing() -> None: ...
+app()
+"""
+
+
+def help_over_empty(setup: Setup) -> Sequence[Line]:
+    """The time of our help over the time of a help with nothing behind it, each in a process of its own."""
+    script = setup.work / "empty.py"
+    script.write_text(EMPTY, encoding="utf-8")
+
+    def run(*arguments: str) -> None:
+        subprocess.run([sys.executable, *arguments, "--help"], check=True, capture_output=True)
+
+    ours, empty = interleaved(lambda _: run("-m", "clew"), lambda _: run(str(script)), rounds=15)
+    return [Line("clew --help / help of an empty typer application", p50(ours) / p50(empty), "≤ 1.3")]

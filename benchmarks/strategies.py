@@ -1,0 +1,191 @@
+"""Strategies over what they ask: the time of a search over that of the model and store calls inside it.
+
+What is left is our own: rewriting, fusing, ordering. Calls that run at the same time count once, as one stretch.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from time import perf_counter_ns
+from typing import Any, ParamSpec, TypeVar, cast
+
+from benchmarks import Line, Setup, interleaved, p50
+from benchmarks.corpus import Text, scifact
+from benchmarks.search import FRESH
+from clew import Document, Engine, Message, drivers
+from clew.core.protocols import Embedder, Reranker, Role, Store, Strategy
+from clew.core.settings import EmbedderConfig
+from clew.core.types import Matrix
+from clew.query.search.strategies import STRATEGIES, Drivers, Maker
+from studies.measures import Span, joined, length
+
+P = ParamSpec("P")
+T = TypeVar("T")
+MODELS = ("wordllama", "bge-small")
+QUICK, SLOW = 60, 10  # questions; few of those that a cross-encoder reads
+MANY = 64
+READ = ("rerank", "self_reflective")
+LONG = 120  # messages of a conversation that is asked by its topics
+
+
+@dataclass(frozen=True, slots=True)
+class Mixed:
+    """A model for questions alone: texts get vectors of the same width in no time, for a bench that adds thousands."""
+
+    model: Embedder
+    quick: Embedder
+    min_similarity: float = -1.0
+
+    @property
+    def name(self) -> str:
+        """The model's."""
+        return self.model.name
+
+    @property
+    def dim(self) -> int:
+        """The model's."""
+        return self.model.dim
+
+    @property
+    def max_tokens(self) -> int:
+        """The model's."""
+        return self.model.max_tokens
+
+    def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
+        """Questions by the model."""
+        return (self.model if role == "query" else self.quick).embed(texts, role=role)
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """By words."""
+        return self.quick.count(texts)
+
+
+@dataclass(slots=True)
+class Clock:
+    """The stretches of time that calls took, in nanoseconds."""
+
+    spans: list[Span] = field(default_factory=list)
+
+    def timed(self, call: Callable[P, T]) -> Callable[P, T]:
+        """The same call, its time noted; what it yields is all taken within that time."""
+
+        def noted(*args: P.args, **named: P.kwargs) -> T:
+            began = perf_counter_ns()
+            try:
+                result = call(*args, **named)
+                return cast("T", iter(list(result))) if isinstance(result, Iterator) else result
+            finally:
+                self.spans.append((began, perf_counter_ns()))
+
+        return noted
+
+    def seconds(self) -> float:
+        """All stretches since the last time this was asked, those that overlap counted once."""
+        spans, self.spans = self.spans, []
+        return length(joined(spans)) / 1e9
+
+
+class Timed:
+    """Anything, with the time of its methods noted."""
+
+    def __init__(self, inner: object, clock: Clock) -> None:
+        self._inner = inner
+        self._clock = clock
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._inner, name)
+        return self._clock.timed(found) if callable(found) else found
+
+
+def over_calls(setup: Setup) -> Iterator[Line]:
+    """Each strategy's p50 over the p50 of its calls, with both models."""
+    corpus, questions = scifact(setup)
+    for model in MODELS:
+        yield from _over_calls(model, corpus, questions)
+
+
+def many_over_single(setup: Setup) -> Iterator[Line]:
+    """`search_many` of 64 questions over 64 searches, and what the model's part of it alone can gain."""
+    corpus, questions = scifact(setup)
+    for model in MODELS:
+        yield from _many_over_single(model, corpus, questions)
+
+
+def _over_calls(model: str, corpus: Sequence[Text], questions: Sequence[Text]) -> Iterator[Line]:
+    clock = Clock()
+    makers = {f"timed {name}": _timed(maker, clock) for name, maker in STRATEGIES.items()}
+    with _opened(model, corpus, strategies=makers) as engine:
+        for name in STRATEGIES:
+            count = SLOW if name in READ else QUICK
+            total, inside = _times(engine, name, [each.text for each in questions], count, clock)
+            yield Line(f"{name} / its model and store calls, {model}", p50(total) / p50(inside), "≤ 1.2")
+
+
+def _times(
+    engine: Engine, name: str, texts: Sequence[str], count: int, clock: Clock
+) -> tuple[list[float], list[float]]:
+    """The seconds of each search, and of the calls inside it."""
+    total, inside = [], []
+    for at in range(-3, count):  # the first few only warm it
+        asked: Any = [Message(text) for text in texts[at % 50 :][:LONG]] if name == "chunked" else texts[at]
+        clock.seconds()
+        began = perf_counter_ns()
+        engine.search(asked, k=10, strategy=f"timed {name}")
+        took = (perf_counter_ns() - began) / 1e9
+        if at >= 0:
+            total.append(took)
+            inside.append(clock.seconds())
+    return total, inside
+
+
+def _timed(maker: Maker, clock: Clock) -> Maker:
+    """The same maker, given drivers whose calls are timed."""
+
+    def make(given: Drivers) -> Strategy:
+        def reranker() -> Reranker | None:
+            found = given.reranker()
+            return cast("Reranker", Timed(found, clock)) if found else None
+
+        store, embedder = cast("Store", Timed(given.store, clock)), cast("Embedder", Timed(given.embedder, clock))
+        return maker(replace(given, store=store, embedder=embedder, reranker=reranker))
+
+    return make
+
+
+def _many_over_single(model: str, corpus: Sequence[Text], questions: Sequence[Text]) -> Iterator[Line]:
+    with _opened(model, corpus) as engine:
+        embedder = engine._embedder
+
+        def fresh(round_: int) -> tuple[Engine, list[str]]:
+            """An engine over the same store that remembers no question, and 64 of them."""
+            some = questions[MANY * (round_ % 5) :][:MANY]
+            return Engine(engine._store, embedder, settings=FRESH), [each.text for each in some]
+
+        def single(round_: int, strategy: str) -> None:
+            asked, texts = fresh(round_)
+            for text in texts:
+                asked.search(text, k=10, strategy=strategy)
+
+        def many(round_: int, strategy: str) -> None:
+            asked, texts = fresh(round_)
+            asked.search_many(texts, k=10, strategy=strategy)
+
+        def embedded(round_: int, at_once: int) -> None:
+            _, texts = fresh(round_)
+            for start in range(0, MANY, at_once):
+                embedder.embed(texts[start : start + at_once], role="query")
+
+        one, all_ = interleaved(partial(embedded, at_once=1), partial(embedded, at_once=MANY), rounds=7)
+        yield Line(f"embedding {MANY} questions in one call / in {MANY} calls, {model}", p50(all_) / p50(one))
+        for strategy in ("hybrid", "semantic"):
+            ways = (partial(many, strategy=strategy), partial(single, strategy=strategy))
+            ours, alone = interleaved(*ways, rounds=7)
+            yield Line(f"search_many of {MANY} / {MANY} searches, {strategy}, {model}", p50(ours) / p50(alone), "≤ 0.4")
+
+
+def _opened(model: str, corpus: Sequence[Text], strategies: dict[str, Maker] | None = None) -> Engine:
+    asked = drivers.embedder(EmbedderConfig(name=model))
+    quick = drivers.embedder(EmbedderConfig(name=f"hashed:{asked.dim}"))
+    engine = Engine.open(":memory:", embedder=Mixed(asked, quick), settings=FRESH, strategies=strategies)
+    engine.add_documents(Document(each.id, each.text) for each in corpus)
+    return engine

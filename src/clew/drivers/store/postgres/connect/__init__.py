@@ -1,0 +1,1 @@
+"""Connections to PostgreSQL: pool, schema migrations, query planning, errors."""

@@ -1,0 +1,1 @@
+"""Search in PostgreSQL: vectors, words, filters."""

@@ -1,0 +1,1 @@
+"""The write path from sources to the store: find, plan, prepare, embed, put, backfill."""

@@ -1,0 +1,1 @@
+"""Readers of office formats, spreadsheets, e-books, mail and subtitles."""

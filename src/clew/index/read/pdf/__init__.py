@@ -1,0 +1,1 @@
+"""Readers of PDF files and images of text."""

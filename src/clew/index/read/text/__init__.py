@@ -1,0 +1,1 @@
+"""Readers of plain text, Markdown and source code."""

@@ -1,0 +1,1 @@
+"""Readers of web pages and HTML."""

@@ -1,0 +1,1 @@
+"""Messages become threads: from an export, or one message at a time."""

@@ -1,0 +1,1 @@
+"""From hits to prompt text: merge, grow, budget, format, cite."""

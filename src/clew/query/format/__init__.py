@@ -1,6 +1,0 @@
-"""Passages into prompt text."""
-
-from clew.query.format.formatter import ContextFormatter, wrapped
-from clew.query.format.renderers import RENDERERS, Renderer, Sheet, numbering
-
-__all__ = ["RENDERERS", "ContextFormatter", "Renderer", "Sheet", "numbering", "wrapped"]

@@ -1,0 +1,1 @@
+"""Conversations as sources: context windows, message scores, writing styles, links."""

@@ -1,0 +1,57 @@
+"""A conversation in, related posts out: the edge where a failure becomes a value, beside what found nothing."""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import PurePosixPath
+
+from clew.core.outcome import Failure, Outcome, RagContext, RagErrorReason, Record, Success
+from clew.core.types import DocumentRecord, Hit, Message
+from clew.query.context.format.renderers import Sheet, post_of, related_posts
+from clew.query.context.merge import alone
+from clew.query.search.conversation import messages_of
+from clew.query.search.tables import Table
+
+log = logging.getLogger("clew")
+Search = Callable[[tuple[Message, ...]], list[Hit]]
+Records = Callable[[list[Hit]], Mapping[str, DocumentRecord]]
+
+
+def query_rag_for_context(table: Table, *, search: Search, records: Records) -> Outcome:
+    """The posts that a conversation is about as prompt text and records, or why there are none; it never raises.
+
+    The similarity of a post is the cosine where the search knows it, whatever the hits were put in order by.
+    """
+    try:
+        messages = messages_of(table)
+        if not any(message.text.strip() for message in messages):
+            log.info("No messages to ask with")
+            return Failure(RagErrorReason.NO_HITS)
+        hits = search(messages)
+        known = records(hits)
+        found = [replace(hit, score=hit.scores.get("semantic", hit.score)) for hit in hits if hit.chunk.doc_id in known]
+        if not found:
+            log.info("No similar posts found (0 results from all chunks)")
+            return Failure(RagErrorReason.NO_HITS)
+        found.sort(key=lambda hit: -hit.score)  # stable: of equal ones as they were found
+        text = related_posts([alone(hit, hit.chunk.doc_id) for hit in found], Sheet(known))
+        return Success(RagContext(text, tuple(_record(hit, known[hit.chunk.doc_id]) for hit in found)))
+    except Exception as error:
+        log.exception("RAG query failed: %s", error)
+        return Failure(RagErrorReason.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
+
+
+def _record(hit: Hit, record: DocumentRecord) -> Record:
+    post = post_of(hit.chunk, record)
+    meta = {**record.meta, **hit.chunk.meta}
+    return {
+        "content": hit.chunk.text,
+        "similarity": hit.score,
+        "document_id": record.id,
+        "post_slug": str(meta.get("post_slug") or meta.get("slug") or PurePosixPath(record.uri).stem),
+        "post_title": post.title,
+        "post_date": post.date,
+        "tags": list(post.tags),
+        "chunk_index": hit.chunk.index,
+        "metadata": meta,
+    }

@@ -1,0 +1,1 @@
+"""Operations on ranked lists of hits: fuse, dedupe, diversify, smooth, balance."""

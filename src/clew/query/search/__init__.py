@@ -1,0 +1,1 @@
+"""From a query to hits: retrieval, the combinators, the named strategies."""

@@ -1,0 +1,1 @@
+"""The commands, one module for each group of verbs."""

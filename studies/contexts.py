@@ -1,0 +1,167 @@
+"""`python -m studies.contexts --data FOLDER`: which context holds most of the answer at an equal budget of tokens?
+
+FOLDER holds `chunking-eval` and `qmsum`. Gold is what the questions mark as their answer: spans of Chroma's chunking
+evaluation, and the turns of QMSum's meetings (each question is asked within its meeting). Measured is the share of the
+gold's characters that a context shows. Raw is what a list of hits is: each as an entry of its own, best first, as many
+as fit. All others join hits; some also bring along what stands beside them: in the room that is left, before hits that
+score less than 0.8 of theirs, or before any other. That share was chosen on every third question; these are left out.
+"""
+
+import argparse
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, chain, pairwise
+from pathlib import Path
+from statistics import fmean
+
+from clew import Document, Engine, Filter, Settings, drivers
+from clew.core.settings import ContextConfig, EmbedderConfig, IngestionConfig, SearchConfig
+from clew.core.text import estimate_tokens
+from clew.core.types import EVERYTHING, Hit, MergedChunk, Query
+from clew.query.context.assemble import assemble
+from clew.query.context.format import RENDERERS, ContextFormatter
+from clew.query.context.merge import alone
+from studies.conversations import meetings
+from studies.measures import Span, bootstrap, joined, length, overlaps
+from studies.sets import chunking_eval, plainly
+
+BUDGETS = (500, 1000, 2000)
+RETRIEVED = 50
+CHOSEN_ON = 1  # of every three questions
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question, where it may search, and the spans of a document that answer it."""
+
+    text: str
+    where: Filter
+    document: str
+    gold: tuple[Span, ...]
+
+
+SYSTEMS: Mapping[str, ContextConfig] = {
+    "merged": ContextConfig(grow="none"),
+    "neighbours in the room left": ContextConfig(grow="neighbours", neighbour_worth=0.0),
+    "neighbours worth 0.8": ContextConfig(grow="neighbours", neighbour_worth=0.8),
+    "neighbours first": ContextConfig(grow="neighbours", neighbour_worth=1.0),
+    "sections in the room left": ContextConfig(grow="section"),
+    "the default: neighbours in conversations": ContextConfig(),
+}
+Fill = Callable[[Engine, Sequence[Hit], int], dict[str, list[Span]]]  # what is shown of each document
+
+
+def raw(engine: Engine, hits: Sequence[Hit], tokens: int) -> dict[str, list[Span]]:
+    """Hits as they were found, each an entry with its headings and source, those that fit."""
+    records = engine.records(hits)
+    shown: dict[str, list[Span]] = {}
+    taken: list[MergedChunk] = []
+    for hit in hits:
+        record = records[hit.chunk.doc_id]
+        entry = alone(hit, record.uri or record.title or record.id)
+        if estimate_tokens(ContextFormatter().format_merged([*taken, entry])) <= tokens:
+            taken.append(entry)
+            shown.setdefault(record.id, []).extend(entry.spans)
+    return shown
+
+
+def merged(config: ContextConfig) -> Fill:
+    """The contexts of the engine's own last stages."""
+    settings = Settings(context=config)
+
+    def fill(engine: Engine, hits: Sequence[Hit], tokens: int) -> dict[str, list[Span]]:
+        store = engine._store
+        context = assemble(
+            Query("-"),
+            hits,
+            engine.records(hits),
+            read=store.document,
+            chunks=store.chunks,
+            tokens=tokens,
+            render=RENDERERS["numbered"],
+            settings=settings,
+        )
+        shown: dict[str, list[Span]] = {}
+        for passage in context.passages:
+            shown.setdefault(passage.chunks[0].chunk.doc_id, []).extend(passage.spans)
+        return shown
+
+    return fill
+
+
+# -- the questions
+
+
+def spans(folder: Path) -> tuple[list[Document], list[Asked]]:
+    """The texts and questions of Chroma's chunking evaluation, searched all together."""
+    data = chunking_eval(folder / "chunking-eval")
+    asked = [Asked(each.text, EVERYTHING, each.corpus, each.gold) for each in data.questions]
+    return [Document(name, text) for name, text in data.corpora.items()], asked
+
+
+def turns(folder: Path) -> tuple[list[Document], list[Asked]]:
+    """The meetings of QMSum's val with the questions on each, and the turns that answer them."""
+    documents, asked = [], []
+    for meeting in meetings(folder, "val"):
+        said = [f"{turn['speaker']}: {turn['content']}\n\n" for turn in meeting["meeting_transcripts"]]
+        marks = list(pairwise([0, *accumulate(map(len, said))]))
+        id_ = meeting["meeting_id"]
+        documents.append(Document(id_, "".join(said), kind="thread"))
+        for each in meeting["specific_query_list"]:
+            gold = chain.from_iterable(marks[int(low) : int(high) + 1] for low, high in each["relevant_text_span"])
+            asked.append(Asked(each["query"], Filter(documents=frozenset({id_})), id_, tuple(gold)))
+    return documents, asked
+
+
+def covered(engine: Engine, asked: Sequence[Asked], strategy: str) -> dict[tuple[str, int], list[float]]:
+    """The share of its gold that each question's context shows, by system and budget."""
+    fills: Mapping[str, Fill] = {"raw": raw, **{name: merged(config) for name, config in SYSTEMS.items()}}
+    values: dict[tuple[str, int], list[float]] = {(name, tokens): [] for name in fills for tokens in BUDGETS}
+    for each in asked:
+        hits = engine.search(each.text, k=RETRIEVED, strategy=strategy, where=each.where)
+        for (name, tokens), kept in values.items():
+            shown = fills[name](engine, hits, tokens).get(each.document, [])
+            kept.append(length(joined(overlaps(shown, each.gold))) / length(joined(each.gold)))
+    return values
+
+
+def rows(values: Mapping[tuple[str, int], list[float]]) -> Iterator[str]:
+    """The lines of the table, one a system; the lead is over raw, question by question."""
+    yield "| context | " + " | ".join(f"{tokens} tokens | lead" for tokens in BUDGETS) + " |"
+    yield "|---" * (1 + 2 * len(BUDGETS)) + "|"
+    for name in dict.fromkeys(name for name, _ in values):
+        cells = []
+        for tokens in BUDGETS:
+            lead = "" if name == "raw" else str(bootstrap(values[name, tokens], values["raw", tokens]))
+            cells.append(f"{100 * fmean(values[name, tokens]):.1f} | {lead}")
+        yield f"| {name} | {' | '.join(cells)} |"
+
+
+@plainly
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Prints a table a set."""
+    parser = argparse.ArgumentParser(prog="studies.contexts", description="Contexts at an equal budget.")
+    parser.add_argument("--data", type=Path, required=True, help="the folder that holds chunking-eval and qmsum")
+    parser.add_argument("--embedder", default="bge-small", help="for the spans; turns are found by wordllama")
+    parser.add_argument("--cache", default="", help="a file that keeps vectors, so that nothing is embedded twice")
+    parser.add_argument("--strategy", default="hybrid")
+    given = parser.parse_args(arguments)
+    for name, read, model in (("chunking-eval", spans, given.embedder), ("qmsum", turns, "")):
+        documents, asked = read(given.data)
+        asked = [each for place, each in enumerate(asked) if place % 3 != CHOSEN_ON]
+        model = model or ("wordllama" if given.embedder == "bge-small" else given.embedder)
+        embedder = drivers.embedder(EmbedderConfig(name=model, cache=given.cache))
+        settings = Settings(
+            ingestion=IngestionConfig(summaries=False, language="en"),
+            search=SearchConfig(mode="exact", cache=0),
+        )
+        with Engine.open(":memory:", embedder=embedder, settings=settings) as engine:
+            engine.add_documents(documents)
+            chunks = engine.status().chunks
+            print(f"\n{name}: {len(asked)} questions, {chunks} chunks, {given.strategy}, {embedder.name}", flush=True)
+            for row in rows(covered(engine, asked, given.strategy)):
+                print(row, flush=True)
+
+
+if __name__ == "__main__":
+    main()

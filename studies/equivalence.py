@@ -1,0 +1,179 @@
+"""`python -m studies.equivalence --data FOLDER --postgres URL|started`: do the two stores answer alike?
+
+SciFact and three languages of XQuAD are added to a collection in a folder, exported, restored into PostgreSQL, exported
+from there and restored into another folder: all three must be equal row by row. Then the folder and the server are
+asked the same questions, in four kinds of language and under four filters; what is compared is the ten best of each.
+The index of either is forced to be the approximate one, although so few chunks would be searched exactly.
+"""
+
+import argparse
+import random
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
+from tempfile import TemporaryDirectory
+
+from clew import Document, Engine, Filter, Settings
+from clew.core.settings import IngestionConfig, SearchConfig, StoreConfig
+from studies.judged import JudgedSet, scifact, xquad
+from studies.server import served
+from studies.sets import plainly
+
+K = 10
+BUCKETS = 50  # so that one of them holds 2 % of the documents
+LANGUAGES = ("en", "de", "zh")
+SETTINGS = Settings(
+    ingestion=IngestionConfig(summaries=False),
+    search=SearchConfig(min_similarity=-1.0, cache=0),
+    store=StoreConfig(exact_below=500),
+)
+MODES = {"exact": ("semantic", "exact", 0.99), "ANN": ("semantic", "ann", 0.95), "lexical": ("lexical", "ann", 0.95)}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question, the language it is in (`mixed`: two of them), and the filters it is asked under, by name."""
+
+    text: str
+    language: str
+    filters: Mapping[str, Filter]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How far the ten best of two stores are the same, and whether also their order and scores are."""
+
+    mode: str
+    language: str
+    filter: str
+    overlap: float
+    is_same: bool
+
+
+def sets(folder: Path) -> dict[str, JudgedSet]:
+    """The sets by the name that their documents get before their own; the last two letters are the language."""
+    found = {f"xquad-{language}": xquad(folder, language=language) for language in LANGUAGES}
+    return {"scifact-en": scifact(folder), **found}
+
+
+def documents(given: Mapping[str, JudgedSet]) -> Iterator[Document]:
+    """The texts of all sets, each with its language and its bucket."""
+    for name, made in given.items():
+        for at, document in enumerate(made.documents):
+            id_ = f"{name}/{document.id}"
+            meta = {**document.meta, "language": name[-2:], "bucket": at % BUCKETS, "half": at % 2}
+            yield replace(document, id=id_, uri=id_, meta=meta)
+
+
+def questions(given: Mapping[str, JudgedSet], many: int) -> list[Asked]:
+    """So many questions, a quarter each in English (of both sets), German, Chinese, and two languages at once."""
+    drawn = random.Random(0)
+    texts: dict[str, list[str]] = {language: [] for language in LANGUAGES}
+    for name, made in given.items():
+        texts[name[-2:]] += made.questions.values()
+    for language in LANGUAGES:
+        drawn.shuffle(texts[language])
+    share = many // 4
+    asked = [(text, language) for language in LANGUAGES for text in texts[language][:share]]
+    pairs = zip(texts["en"][::-1], [*texts["de"][::-2], *texts["zh"][::-2]], strict=False)
+    asked += [(f"{one} {other}", "mixed") for one, other in list(pairs)[:share]]
+    return [
+        Asked(
+            text,
+            language,
+            {
+                "none": Filter(),
+                "language": Filter(meta={"language": language if language != "mixed" else ["en", "zh"]}),
+                "half": Filter(meta={"half": at % 2}),
+                "2 %": Filter(meta={"bucket": at % BUCKETS}),
+            },
+        )
+        for at, (text, language) in enumerate(asked)
+    ]
+
+
+def compared(one: Engine, other: Engine, asked: Sequence[Asked]) -> Iterator[Outcome]:
+    """The outcome of each question, filter and mode."""
+    for each in asked:
+        for mode, (strategy, how, _) in MODES.items():
+            settings = replace(SETTINGS, search=replace(SETTINGS.search, mode=how))  # type: ignore[arg-type]
+            for name, where in each.filters.items():
+                first, second = (
+                    [
+                        (hit.chunk.id, round(hit.score, 5))
+                        for hit in engine.search(each.text, k=K, strategy=strategy, where=where, settings=settings)
+                    ]
+                    for engine in (one, other)
+                )
+                common = len({found for found, _ in first} & {found for found, _ in second})
+                overlap = common / max(len(first), len(second)) if first or second else 1.0
+                yield Outcome(mode, each.language, name, overlap, first == second)
+
+
+def moved(folder: Engine, server: Engine, back: Engine, file: Path) -> tuple[int, int]:
+    """How many documents went from the folder to the server and back, and how many are not the same everywhere."""
+    folder.export(file)
+    server.restore(file)
+    server.export(file)
+    back.restore(file)
+    prints = [{each.document.id: each.print() for each in engine._store.wholes()} for engine in (folder, server, back)]
+    names = set[str]().union(*prints)
+    return len(names), sum(len({each.get(name) for each in prints}) > 1 for name in names)
+
+
+def table(outcomes: Sequence[Outcome]) -> str:
+    """Overlap by mode, and within it by language and by filter."""
+    groups = [("all", "")]
+    groups += [("language", name) for name in dict.fromkeys(each.language for each in outcomes)]
+    groups += [("filter", name) for name in dict.fromkeys(each.filter for each in outcomes)]
+    lines = ["| mode | goal | " + " | ".join(f"{kind} {name}".strip() for kind, name in groups) + " | identical |"]
+    lines.append("|---" * (len(groups) + 3) + "|")
+    for mode, (_, _, goal) in MODES.items():
+        of = [each for each in outcomes if each.mode == mode]
+        shares = [
+            fmean(each.overlap for each in of if kind == "all" or getattr(each, kind) == name) for kind, name in groups
+        ]
+        same = fmean(each.is_same for each in of)
+        lines.append(f"| {mode} | ≥ {goal} | {' | '.join(f'{share:.4f}' for share in shares)} | {same:.4f} |")
+    return "\n".join(lines)
+
+
+def study(data: Path, address: str, *, embedder: str, many: int) -> str:
+    """The report."""
+    with ExitStack() as stack:
+        work = Path(stack.enter_context(TemporaryDirectory(prefix="clew-equivalence-")))
+        name = f"equivalence-{uuid.uuid4().hex[:8]}"
+        one, server, back = (
+            stack.enter_context(Engine.open(place, collection=name, embedder=embedder, settings=SETTINGS))
+            for place in (work / "one", address, work / "back")
+        )
+        given = sets(data)
+        one.add_documents(documents(given))
+        many_documents, differing = moved(one, server, back, work / "all.zip")
+        outcomes = list(compared(one, server, questions(given, many)))
+        facts = [engine.status() for engine in (one, server)]
+        server.drop(*(record.id for record in server.list()))
+    head = f"{facts[0].documents:,} documents, {facts[0].chunks:,} chunks, {embedder}; {facts[0].index} and "
+    head += f"{facts[1].index}; {len(outcomes) // len(MODES):,} searches in each mode and store"
+    trip = f"Round trip: {many_documents:,} documents, {differing} not equal row by row"
+    return f"{head}\n\n{table(outcomes)}\n\n{trip}"
+
+
+@plainly
+def main() -> None:
+    """Prints the report."""
+    parser = argparse.ArgumentParser(prog="studies.equivalence", description="Do the two stores answer alike?")
+    parser.add_argument("--data", type=Path, required=True, help="the folder that holds the sets")
+    parser.add_argument("--postgres", default="started", help="the address of a server, or `started`")
+    parser.add_argument("--embedder", default="wordllama")
+    parser.add_argument("--queries", type=int, default=1000)
+    given = parser.parse_args()
+    with served(given.postgres) as address:
+        print(study(given.data, address, embedder=given.embedder, many=given.queries))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""`python -m studies.locomo --data FOLDER`: is a message found better with what was said around it?
+
+LoCoMo: the share of a question's evidence among the first 5, 10 and 25 messages of its own chat. With `--qmsum`, where
+stretches of a meeting answer a question: the share of their words in the turns that fill a sixth of it. A message alone
+is embedded with its author, date and channel; `context` adds the messages before it, `flow` shares scores along
+the thread. The default is hybrid with both. No choice was made on LoCoMo alone.
+"""
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
+
+from clew import Engine, Filter, Settings, drivers
+from clew.core.protocols import Embedder
+from clew.core.settings import EmbedderConfig, FlowConfig, SearchConfig, ThreadConfig
+from studies.measures import bootstrap, recall_at
+from studies.sets import plainly
+from studies.talks import TalkQuestion, Talks, locomo, qmsum
+
+DEPTHS = (5, 10, 25)
+BUDGET = 6  # one in so many words of a meeting
+SETTINGS = Settings(search=SearchConfig(mode="exact", cache=0))
+PUBLISHED = "| published: DRAGON, turns | 56.7 | 66.2 | 76.7 | |"
+STRATEGIES = ("lexical", "semantic", "hybrid")
+Values = dict[str, list[float]]  # each measure, question by question
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of the design: how many earlier messages are embedded with one, and whether scores flow."""
+
+    name: str
+    context: bool
+    flow: bool
+
+    @property
+    def settings(self) -> Settings:
+        threads = SETTINGS.threads if self.context else ThreadConfig(before=0)
+        return replace(SETTINGS, threads=threads, flow=SETTINGS.flow if self.flow else FlowConfig(reach=0))
+
+
+PARTS = (
+    Part("message alone", context=False, flow=False),
+    Part("with flow", context=False, flow=True),
+    Part("with context", context=True, flow=False),
+    Part("with context and flow", context=True, flow=True),
+)
+
+
+def evidence(engine: Engine, question: TalkQuestion, talks: Talks, strategy: str, settings: Settings) -> Values:
+    """The recall of the evidence at each depth."""
+    del talks
+    found = _ranking(engine, question, strategy, settings, max(DEPTHS))
+    return {f"R@{depth}": [recall_at(depth, found, question.gold)] for depth in DEPTHS}
+
+
+def span_words(engine: Engine, question: TalkQuestion, talks: Talks, strategy: str, settings: Settings) -> Values:
+    """The share of the words of the gold turns in the first turns that fill a sixth of the meeting."""
+    words = talks.words[question.channel]
+    room = sum(words.values()) / BUDGET
+    held = 0
+    for name in _ranking(engine, question, strategy, settings, len(words)):
+        room -= words[name]
+        if room < 0:
+            break
+        held += words[name] if name in question.gold else 0
+    wanted = sum(words[name] for name in question.gold)
+    return {"span words": [held / wanted if wanted else 1.0]}
+
+
+def measured(
+    talks: Talks, embedder: Embedder, strategies: Sequence[str], *, wanted: Sequence[Part] = PARTS, meetings: bool
+) -> Iterator[tuple[str, Part, Values]]:
+    """Every strategy with every part that is wanted, and the measures of every question."""
+    found: dict[tuple[str, Part], Values] = {}
+    measure = span_words if meetings else evidence
+    for context in (False, True):
+        parts = [part for part in wanted if part.context == context]
+        if not parts:
+            continue
+        with Engine.open(":memory:", embedder=embedder, settings=parts[0].settings) as engine:
+            engine.add_documents(talks.documents)
+            for strategy in strategies:
+                for part in parts:
+                    values: Values = {}
+                    for question in talks.questions:
+                        for name, value in measure(engine, question, talks, strategy, part.settings).items():
+                            values.setdefault(name, []).extend(value)
+                    found[strategy, part] = values
+    for strategy in strategies:
+        for part in wanted:
+            yield strategy, part, found[strategy, part]
+
+
+def rows(found: Iterator[tuple[str, Part, Values]]) -> Iterator[str]:
+    """The lines of the table; the lead is over the first part of the same strategy, by the middle measure."""
+    first: tuple[str, Mapping[str, list[float]]] = "", {}
+    for number, (strategy, part, values) in enumerate(found):
+        measure = list(values)[len(values) // 2]
+        if not number:
+            yield f"| | {' | '.join(values)} | lead of {measure} over the first of the strategy |"
+            yield "|---" * (2 + len(values)) + "|"
+        fresh = strategy != first[0]
+        if fresh:
+            first = strategy, values
+        cells = " | ".join(f"{100 * fmean(each):.1f}" for each in values.values())
+        lead = "" if fresh else str(bootstrap(values[measure], first[1][measure]))
+        default = ", the default" if (strategy, part) == ("hybrid", PARTS[-1]) else ""
+        yield f"| {strategy}, {part.name}{default} | {cells} | {lead} |"
+
+
+@plainly
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(prog="studies.locomo", description="Messages and what was said around them.")
+    parser.add_argument("--data", type=Path, required=True, help="the folder that holds locomo and qmsum")
+    parser.add_argument("--qmsum", action="store_true", help="the meetings of QMSum's val instead of LoCoMo's chats")
+    parser.add_argument("--talks", type=int, default=None, help="only the first so many chats or meetings")
+    parser.add_argument("--strategies", default=",".join(STRATEGIES))
+    parser.add_argument("--context-only", action="store_true", help="leave out messages without those before them")
+    parser.add_argument("--embedder", default="bge-small")
+    parser.add_argument("--cache", default="", help="a file that keeps vectors, so that nothing is embedded twice")
+    given = parser.parse_args(arguments)
+    talks = (qmsum if given.qmsum else locomo)(given.data, most=given.talks)
+    strategies = given.strategies.split(",")
+    wanted = [part for part in PARTS if part.context or not given.context_only]
+    embedder = drivers.embedder(EmbedderConfig(name=given.embedder, cache=given.cache))
+    messages = sum(len(each) for each in talks.words.values())
+    print(
+        f"{len(talks.questions)} questions, {len(talks.words)} talks, {messages} messages, {embedder.name}", flush=True
+    )
+    for row in rows(measured(talks, embedder, strategies, wanted=wanted, meetings=given.qmsum)):
+        print(row, flush=True)
+    if not given.qmsum and given.talks is None:
+        print(PUBLISHED)
+
+
+def _ranking(engine: Engine, question: TalkQuestion, strategy: str, settings: Settings, k: int) -> list[str]:
+    """The messages that were found in the channel of a question, each once."""
+    where = Filter(channels={question.channel})
+    hits = engine.search(question.text, k=k, strategy=strategy, where=where, settings=settings)
+    return list(dict.fromkeys(str(hit.chunk.meta["message"]) for hit in hits))
+
+
+if __name__ == "__main__":
+    main()

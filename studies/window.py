@@ -1,0 +1,196 @@
+"""`python -m studies.window --data FOLDER`: does a window of threads hold more of the evidence than neighbours do?
+
+LoCoMo's ten long conversations, each a flat channel that is untangled into threads. A question is asked in its own
+channel just after the last message. Recall is the mean share of a question's evidence turns in the window. The other
+way fills the same tokens with the best messages of the same search and so many neighbours on each side.
+"""
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from statistics import fmean
+
+from clew import Engine, Filter, Message, drivers
+from clew.core.protocols import Embedder
+from clew.core.settings import EmbedderConfig, IngestionConfig, ScoringConfig, SearchConfig, Settings
+from clew.core.text import estimate_tokens
+from clew.core.thread import KIND, Thread
+from clew.index.thread.threads import threads as made_threads
+from studies.measures import bootstrap
+from studies.sets import Missing, lines, plainly
+
+BUDGETS = (500, 1000, 2000)
+NEIGHBOURS = (0, 1, 2)
+JOINT = estimate_tokens("\n  ↪ ")
+SETTINGS = Settings(ingestion=IngestionConfig(summaries=False), search=SearchConfig(depth=50))
+WAYS = {
+    "context_window": SETTINGS.scoring,
+    "hits without what they answer": replace(SETTINGS.scoring, chain_share=0.0),
+    "with chains up to a quarter of the budget": replace(SETTINGS.scoring, chain_share=0.25),
+    "with chains of any length": replace(SETTINGS.scoring, chain_share=1.0),
+    "scored by the cosine alone": replace(SETTINGS.scoring, base="similarity"),
+    "age without a floor": replace(SETTINGS.scoring, time_floor=0.0),
+}
+Shares = dict[str, dict[int, list[float]]]  # of the evidence in the window, by way and tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question of a channel, and the messages that hold the evidence."""
+
+    text: str
+    channel: str
+    evidence: frozenset[str]
+
+
+def threads(folder: Path) -> list[Thread]:
+    """The sessions of every conversation; turns are a minute apart, since only the session has a time."""
+    made = []
+    for row in lines(_inside(folder, "conversations.jsonl.gz")):
+        channel = row["sample_id"]
+        for session in row["sessions"]:
+            began = datetime.strptime(session["date_time"], "%I:%M %p on %d %B, %Y").replace(tzinfo=UTC)
+            said = [
+                Message(
+                    turn["text"] + (f" [{turn['blip_caption']}]" if turn.get("blip_caption") else ""),
+                    author=turn["speaker"],
+                    at=began + timedelta(minutes=minute),
+                    id=f"{channel}/{turn['dia_id']}",
+                    channel=channel,
+                )
+                for minute, turn in enumerate(session["turns"])
+            ]
+            made.append(Thread(f"{channel}/{session['session']}", channel, tuple(said)))
+    return made
+
+
+def questions(folder: Path) -> list[Question]:
+    """The questions that have evidence."""
+    return [
+        Question(row["question"], row["sample_id"], frozenset(f"{row['sample_id']}/{turn}" for turn in row["evidence"]))
+        for row in lines(_inside(folder, "qa.jsonl"))
+        if row["evidence"]
+    ]
+
+
+class Channels:
+    """Every message in its order, for neighbours."""
+
+    def __init__(self, given: Sequence[Thread]) -> None:
+        self._sessions = [thread.messages for thread in given]
+        self._places = {
+            message.id: (session, place)
+            for session, messages in enumerate(self._sessions)
+            for place, message in enumerate(messages)
+        }
+        self.ends: dict[str, datetime] = {}
+        for thread in given:
+            last = max(message.at for message in thread.messages if message.at)
+            self.ends[thread.channel] = max(last, self.ends.get(thread.channel, last))
+
+    def filled(self, ranking: Sequence[str], tokens: int, neighbours: int) -> set[str]:
+        """The messages of a ranking with so many neighbours each side, until the tokens are used up."""
+        taken: set[str] = set()
+        left = tokens
+        for name in ranking:
+            session, place = self._places[name]
+            messages = self._sessions[session]
+            around = messages[max(0, place - neighbours) : place + neighbours + 1]
+            for message in sorted(around, key=lambda each: each.id != name):
+                cost = estimate_tokens(message.text) + JOINT
+                if message.id not in taken and cost <= left:
+                    taken.add(message.id)
+                    left -= cost
+        return taken
+
+
+def rows(folder: Path, embedder: Embedder, *, sample: int | None = None) -> Iterator[str]:
+    """The lines of the table."""
+    sessions, asked = threads(folder), questions(folder)
+    asked = asked[:: max(1, len(asked) // sample)] if sample else asked
+    channels = Channels(sessions)
+    shares: Shares = {}
+    with Engine.open(":memory:", embedder=embedder, settings=SETTINGS) as engine:
+        engine.add_documents(thread.document() for thread in untangled(sessions))
+        for question in asked:
+            where = Filter(channels={question.channel}, kinds={KIND})
+            hits = engine.search(question.text, k=SETTINGS.search.depth, where=where)
+            ranking = list(dict.fromkeys(str(hit.chunk.meta["message"]) for hit in hits))
+            for tokens in BUDGETS:
+                for n in NEIGHBOURS:
+                    _note(shares, f"±{n} neighbours", tokens, question, channels.filled(ranking, tokens, n))
+        _windows(engine, shares, asked, channels, WAYS)
+    with Engine.open(":memory:", embedder=embedder, settings=SETTINGS) as engine:
+        engine.add_documents(thread.document() for thread in sessions)
+        _windows(engine, shares, asked, channels, {"a session is a thread, without replies": SETTINGS.scoring})
+    yield "| way | " + " | ".join(f"{tokens} tokens" for tokens in BUDGETS) + " |"
+    yield "|---" * (1 + len(BUDGETS)) + "|"
+    for way, by_tokens in shares.items():
+        yield f"| {way} | " + " | ".join(f"{100 * fmean(by_tokens[tokens]):.1f}" for tokens in BUDGETS) + " |"
+    for n in NEIGHBOURS:
+        leads = [str(bootstrap(shares["context_window"][t], shares[f"±{n} neighbours"][t])) for t in BUDGETS]
+        yield f"| its lead over ±{n} | " + " | ".join(leads) + " |"
+
+
+def untangled(sessions: Sequence[Thread]) -> list[Thread]:
+    """The threads that a flat channel with these messages is untangled into."""
+    said: dict[str, list[Message]] = {}
+    for session in sessions:
+        said.setdefault(session.channel, []).extend(session.messages)
+    return [
+        thread
+        for channel, messages in said.items()
+        for thread in made_threads(channel, messages, config=SETTINGS.threads)
+    ]
+
+
+def _windows(
+    engine: Engine,
+    shares: Shares,
+    asked: Sequence[Question],
+    channels: Channels,
+    ways: Mapping[str, ScoringConfig],
+) -> None:
+    for question in asked:
+        for way, config in ways.items():
+            for tokens in BUDGETS:
+                window = engine.context_window(
+                    question.channel,
+                    question.text,
+                    max_tokens=tokens,
+                    now=channels.ends[question.channel],
+                    settings=replace(SETTINGS, scoring=config),
+                )
+                _note(shares, way, tokens, question, {each.id for each in window.messages})
+
+
+def _note(shares: dict[str, dict[int, list[float]]], way: str, tokens: int, question: Question, held: set[str]) -> None:
+    share = len(question.evidence & held) / len(question.evidence)
+    shares.setdefault(way, {}).setdefault(tokens, []).append(share)
+
+
+def _inside(folder: Path, name: str) -> Path:
+    path = folder / name
+    if not path.exists():
+        raise Missing(f"there is no {name} in {folder}; give the folder of the set with --data")
+    return path
+
+
+@plainly
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(prog="python -m studies.window", description=__doc__)
+    parser.add_argument("--data", type=Path, required=True, help="the folder of LoCoMo")
+    parser.add_argument("--embedder", default="wordllama")
+    parser.add_argument("--cache", default="", help="a file that keeps the vectors")
+    parser.add_argument("--sample", type=int, help="about so many questions, evenly taken")
+    given = parser.parse_args()
+    embedder = drivers.embedder(EmbedderConfig(name=given.embedder, cache=given.cache))
+    for row in rows(given.data, embedder, sample=given.sample):
+        print(row, flush=True)
+
+
+if __name__ == "__main__":
+    main()

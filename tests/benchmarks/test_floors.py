@@ -1,0 +1,58 @@
+"""The floors of the two stores: they give what the stores give, or they would be no floors."""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks import postgres as bench
+from benchmarks.floors import ServerFloor, ShardFloor, SqliteFloor
+from clew.core.text import terms
+from clew.drivers.store.embedded.store import EmbeddedStore
+from clew.drivers.store.postgres import PostgresStore
+from clew.drivers.store.postgres.connect import pool
+from clew.drivers.store.term_ids import pack
+
+DIM, K, MANY = 16, 10, 1500
+
+
+def test_floors_find_what_the_stores_find(tmp_path: Path, postgres: str) -> None:
+    drawn = np.random.default_rng(3).normal(size=(MANY, DIM))
+    vectors = np.asarray(drawn / np.linalg.norm(drawn, axis=1, keepdims=True), np.float32)
+    texts = [f"buoy {n} off cape {n % 17} by {n * 7 % 31} fathoms" for n in range(MANY)]
+    pages = list(bench._pages(texts, vectors))
+    embedded = EmbeddedStore(tmp_path / "one", embedder="m", dim=DIM, config=bench.SMALL)
+    server = PostgresStore(postgres, collection="one", embedder="m", dim=DIM, config=bench.SMALL)
+    sqlite = SqliteFloor(tmp_path / "raw.db")
+    with pool.connect(postgres, "one") as connection:
+        sql = ServerFloor(connection, number=server._number, vector=server._known.vector, dim=DIM, k=K)
+        for at, page in enumerate(pages):
+            for store in (embedded, server):
+                store.put(page.document, page.chunks, page.vectors, page.terms)
+            sqlite.put(page, at)
+            sql.put(page, at)
+        for store in (embedded, server):
+            store.flush()
+        embedded.nearest(vectors[0], K)
+        index = embedded._keeper._shard
+        assert index
+        having = Counter(word for page in pages for each in page.terms for word in pack(each).hashes.tolist())
+        shard = ShardFloor(index._shard, embedded._truth._db, having, MANY)
+        for n in range(0, 200, 20):
+            near = {hit.chunk.id for hit in embedded.nearest(vectors[n], K, mode="exact")}
+            assert len(near & {row[0] for row in shard.nearest(vectors[n], K)}) >= 9
+            assert len(near & {row[1] for row in sql.nearest(vectors[n])}) >= 9
+            asked = terms(texts[n], asked=True)
+            scores = {hit.chunk.id: hit.score for hit in server.matching(asked, MANY)}
+            best = list(scores.values())[:K]  # of those that are equal, a floor finds any
+            assert [round(row[0], 9) for row in sql.matching(asked)] == best
+            assert [scores[row[1]] for row in sql.matching(asked)] == best
+            assert sorted((scores[row[0]] for row in shard.matching(asked, K)), reverse=True) == best
+        kept = connection.execute("SELECT count(*), sum(length(text)) FROM raw_chunks").fetchall()
+        assert kept == connection.execute("SELECT count(*), sum(length(text)) FROM chunks").fetchall()
+        assert kept == sqlite._db.execute("SELECT count(*), sum(length(text)) FROM chunks").fetchall()
+        words = connection.execute("SELECT count(*), sum(count) FROM raw_postings").fetchall()
+        assert words == connection.execute("SELECT count(*), sum(count) FROM postings WHERE count > 0").fetchall()
+    sqlite.close()
+    embedded.close()
+    server.close()

@@ -1,0 +1,30 @@
+"""The benchmark of moving a collection: what it prints, on a few chunks."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks import Setup, Skipped
+from benchmarks import moving as bench
+from benchmarks.corpus import Text
+
+
+def test_the_memory_of_moving_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [Text(f"t{n}", f"The bell of deck {n} is rung at noon.") for n in range(60)]
+    monkeypatch.setattr(bench, "FEW", 20)
+    monkeypatch.setattr(bench, "MANY", 60)
+    monkeypatch.setattr(bench, "many", lambda _, size: texts[:size])
+    lines = bench.memory_of_moving(Setup(tmp_path, tmp_path))
+    assert [line.name for line in lines] == [
+        "peak memory of export, 60 chunks, GB",
+        "… / of 20 chunks",
+        "peak memory of restore, 60 chunks, GB",
+        "… / of 20 chunks",
+    ]
+    assert all(0.01 < line.value < 10 for line in lines)
+
+
+def test_only_where_memory_of_its_own_can_be_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "STATUS", tmp_path / "none")
+    with pytest.raises(Skipped, match="Linux"):
+        bench.memory_of_moving(Setup(tmp_path, tmp_path))

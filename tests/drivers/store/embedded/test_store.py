@@ -1,0 +1,449 @@
+"""The embedded store on disk: what it does when its files are missing, damaged, old, locked or somebody else's."""
+
+import logging
+import shutil
+import sqlite3
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+
+from clew.core.errors import DriverFailed, StoreMismatch
+from clew.core.settings import StoreConfig
+from clew.core.types import Chunk, Document, Filter, Hit, Matrix, Section
+from clew.drivers.store.embedded import build, schema, shard, write
+from clew.drivers.store.embedded import checkpoint as marks
+from clew.drivers.store.embedded import manager as keeper
+from clew.drivers.store.embedded.store import EmbeddedStore, kept_embedder
+
+DIM = 16
+WORDS = ("anchor", "bell", "cable", "deck", "engine", "flag", "galley", "hull", "ink", "jib")
+SHARD = StoreConfig(exact_below=0)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """A folder in memory where there is such a thing: a shard waits for the disk at every turn."""
+    if not Path("/dev/shm").is_dir():
+        yield tmp_path / "one"
+        return
+    with TemporaryDirectory(dir="/dev/shm") as place:
+        yield Path(place) / "one"
+
+
+def open_store(folder: Path, config: StoreConfig = SHARD, *, dim: int = DIM) -> EmbeddedStore:
+    return EmbeddedStore(folder, embedder="m", dim=dim, config=config)
+
+
+def rows(seed: int, many: int, dim: int = DIM) -> Matrix:
+    drawn = np.random.default_rng(seed).normal(size=(many, dim))
+    return np.asarray(drawn / np.linalg.norm(drawn, axis=1, keepdims=True), np.float32)
+
+
+def put(store: EmbeddedStore, name: str, many: int = 3, *, dim: int = DIM) -> None:
+    seed = sum(name.encode())
+    drawn = np.random.default_rng(seed)
+    texts = [" ".join(drawn.choice(WORDS, 5)) for _ in range(many)]
+    chunks = [Chunk(f"{name}-{n}", name, n, many, text, 0, len(text)) for n, text in enumerate(texts)]
+    document = Document(name, "\n".join(texts), meta={"even": seed % 2 == 0})
+    store.put(document, chunks, rows(seed, many, dim), [Counter(text.split()) for text in texts])
+
+
+def answers(store: EmbeddedStore, *, dim: int = DIM) -> list[list[tuple[str, float]]]:
+    """What a few searches find."""
+    even = Filter(meta={"even": True})
+    asked: list[list[Hit]] = []
+    for seed in range(4):
+        words = {WORDS[seed]: 1, WORDS[seed + 3]: 2}
+        vector = rows(seed, 1, dim)[0]
+        asked += [store.nearest(vector, 7), store.nearest(vector, 7, even), store.matching(words, 7)]
+        asked += [store.matching(words, 7, even), store.nearest(vector, 7, mode="exact")]
+    return [[(hit.chunk.id, hit.score) for hit in hits] for hits in asked]
+
+
+def filled(folder: Path, config: StoreConfig = SHARD) -> list[list[tuple[str, float]]]:
+    """The answers of a store with some documents, which is then closed."""
+    store = open_store(folder, config)
+    for n in range(12):
+        put(store, f"d{n}")
+    found = answers(store)
+    store.close()
+    return found
+
+
+def the_shard(folder: Path) -> Path:
+    (found,) = (folder / keeper.HOME).iterdir()
+    return found
+
+
+def garble(folder: Path) -> None:
+    for file in (folder / keeper.HOME).rglob("*"):
+        if file.is_file() and file.name != marks.FILE:
+            file.write_bytes(b"garbage")
+
+
+def empty(folder: Path) -> None:
+    for file in (folder / keeper.HOME).rglob("*"):
+        if file.is_file() and file.name != marks.FILE:
+            file.write_bytes(b"")
+
+
+def other_format(folder: Path) -> None:
+    file = the_shard(folder) / marks.FILE
+    file.write_text(file.read_text().replace('"format": 1', '"format": 0'))
+
+
+def other_collection(folder: Path) -> None:
+    file = the_shard(folder) / marks.FILE
+    mark = marks.read(file.parent)
+    assert mark
+    file.write_text(file.read_text().replace(mark.birth, "elsewhere"))
+
+
+def lost_counts(folder: Path) -> None:
+    next(the_shard(folder).glob("counts-*")).unlink()
+
+
+def unfinished(folder: Path) -> None:
+    (the_shard(folder) / marks.FILE).unlink()
+
+
+def file_in_place(folder: Path) -> None:
+    (folder / keeper.HOME / "stray").write_text("stray")
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda folder: shutil.rmtree(folder / keeper.HOME),
+        lambda folder: shutil.rmtree(the_shard(folder) / "shard" / "segments"),
+        garble,
+        empty,
+        other_format,
+        other_collection,
+        lost_counts,
+        unfinished,
+        file_in_place,
+    ],
+)
+def test_a_harmed_index_is_made_again(folder: Path, harm: Callable[[Path], None]) -> None:
+    before = filled(folder)
+    harm(folder)
+    store = open_store(folder)
+    assert answers(store) == before
+    assert store.facts().index == "qdrant-edge shard"
+    store.close()
+    store = open_store(folder)
+    assert answers(store) == before
+    store.close()
+    the_shard(folder)
+
+
+def test_an_old_copy_of_the_index_catches_up(folder: Path) -> None:
+    filled(folder)
+    old = the_shard(folder)
+    shutil.copytree(old, folder / "kept")
+    store = open_store(folder)
+    store.drop(["d3", "d4"])
+    put(store, "d5", 1)
+    put(store, "new", 4)
+    now = answers(store)
+    store.close()
+    shutil.rmtree(old)
+    (folder / "kept").rename(old)
+    store = open_store(folder)
+    assert answers(store) == now
+    store.close()
+
+
+def test_an_index_that_is_too_far_behind_is_made_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(write, "KEPT_LOG", 2)
+    before = filled(folder)
+    exact = open_store(folder, StoreConfig())
+    assert answers(exact) == before
+    writer = open_store(folder, StoreConfig())
+    writer.drop(["d1", "d2", "d3"])
+    writer.drop(["d4"])
+    writer.flush()
+    now = answers(writer)
+    writer.close()
+    assert answers(exact) == now
+    exact.close()
+    store = open_store(folder)
+    assert answers(store) == now
+    store.close()
+
+
+def test_a_shard_that_breaks_while_open_is_made_again(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    before = filled(folder)
+    store = open_store(folder)
+    assert answers(store) == before
+    assert store._keeper._shard
+    store._keeper._shard._shard.close()
+    assert answers(store) == before
+    assert "made again" in caplog.text
+    store.close()
+
+
+def test_an_index_that_cannot_be_made_raises(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    filled(folder)
+
+    def broken(*_: object) -> None:
+        raise shard.BrokenIndex("no")
+
+    monkeypatch.setattr(shard.ShardIndex, "_query", broken)
+    store = open_store(folder)
+    with pytest.raises(DriverFailed, match="index failed twice"):
+        store.nearest(rows(1, 1)[0], 3)
+    with pytest.raises(DriverFailed, match="index failed twice"):
+        store.matching({"anchor": 1}, 3)
+    store.close()
+
+
+def test_the_index_changes_its_shape_as_the_collection_grows_and_shrinks(folder: Path) -> None:
+    store, memory = open_store(folder, StoreConfig(exact_below=20)), EmbeddedStore(None, embedder="m", dim=DIM)
+    shapes = []
+    for n in range(12):
+        for each in (store, memory):
+            put(each, f"d{n}")
+        assert answers(store) == answers(memory)
+        shapes.append(store.facts().index)
+    for n in range(12):
+        for each in (store, memory):
+            each.drop([f"d{n}"])
+        assert answers(store) == answers(memory)
+        shapes.append(store.facts().index)
+    assert [shape == "qdrant-edge shard" for shape in shapes] == [False] * 6 + [True] * 6 + [True] * 8 + [False] * 4
+    store.close()
+    memory.close()
+
+
+def test_a_graph_is_built_beside_and_finds_the_same(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dim, many = 256, 1500
+    monkeypatch.setattr(build, "LEAST", 1000)
+    store = open_store(folder, dim=dim)
+    for n in range(many // 50):
+        put(store, f"d{n}", 50, dim=dim)
+    exact = [store.nearest(vector, 10, mode="exact") for vector in rows(3, 40, dim)]
+    words = store.matching({"anchor": 1, "bell": 1}, 50)
+    store.flush()
+    mark = marks.read(the_shard(folder))
+    assert mark
+    assert mark.loose == 0
+    assert [store.nearest(vector, 10, mode="exact") for vector in rows(3, 40, dim)] == exact
+    assert store.matching({"anchor": 1, "bell": 1}, 50) == words
+    near = [store.nearest(vector, 10) for vector in rows(3, 40, dim)]
+    shared = [len({hit.chunk.id for hit in a} & {hit.chunk.id for hit in b}) for a, b in zip(near, exact, strict=True)]
+    assert sum(shared) >= 0.95 * 400
+    wide = [store.nearest(vector, 10, breadth=1500) for vector in rows(3, 40, dim)]
+    assert wide == exact
+    put(store, "last", 2, dim=dim)
+    assert store.nearest(rows(sum(b"last"), 1, dim)[0], 1)[0].chunk.doc_id == "last"
+    store.drop(["last"])
+    store.close()
+    store = open_store(folder, dim=dim)
+    assert [store.nearest(vector, 10, mode="exact") for vector in rows(3, 40, dim)] == exact
+    store.close()
+
+
+def test_searches_go_on_without_a_graph(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = filled(folder)
+    monkeypatch.setattr(build, "LEAST", 1)
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
+    store = open_store(folder)
+    store.flush()
+    assert "no graph was built" in caplog.text
+    assert answers(store) == before
+    store.close()
+
+
+def test_lengths_that_change_do_not_change_what_is_found(folder: Path) -> None:
+    """The shard's stored weights are of the average length when it was made; here that grows by a factor of ten."""
+    store, memory = open_store(folder), EmbeddedStore(None, embedder="m", dim=DIM)
+    drawn = np.random.default_rng(5)
+    for n in range(400):
+        words = Counter(drawn.choice(WORDS, 3 if n < 200 else int(drawn.integers(3, 60))).tolist())
+        for each in (store, memory):
+            each.put(Document(f"d{n}", "x"), [Chunk(f"c{n}", f"d{n}", 0, 1, "x", 0, 1)], rows(n, 1), [words])
+        if n % 100 == 99:
+            assert answers(store) == answers(memory)
+    store.close()
+    memory.close()
+
+
+# -- the truth
+
+
+def test_unchanged_chunks_keep_their_rows(folder: Path) -> None:
+    store = open_store(folder)
+    put(store, "a", 4)
+    with sqlite3.connect(folder / schema.FILE) as db:
+        before = db.execute("SELECT row, id FROM signals").fetchall()
+        put(store, "a", 4)
+        assert db.execute("SELECT row, id FROM signals").fetchall() == before
+        assert db.execute("SELECT count(*) FROM gone").fetchone() == (0,)
+    db.close()
+    store.close()
+
+
+def test_appending_writes_only_what_is_new(folder: Path) -> None:
+    store = open_store(folder, StoreConfig())
+    store.put(Document("log", "x" * 100_000, (Section(0, 100_000),)), [], rows(1, 0), [])
+    for n in range(3):
+        start = 100_000 + n
+        chunk = Chunk(f"c{n}", "log", n, n + 1, "y", start, start + 1)
+        store.append("log", "y", [Section(start, start + 1)], [chunk], rows(n, 1), [{"y": 1}])
+    with sqlite3.connect(folder / schema.FILE) as db:
+        assert db.execute("SELECT length(text) FROM pieces ORDER BY n").fetchall() == [(100_000,), (1,), (1,), (1,)]
+    db.close()
+    assert store.document("log").text == "x" * 100_000 + "yyy"
+    assert [(chunk.index, chunk.total) for chunk in store.chunks("log")] == [(0, 3), (1, 3), (2, 3)]
+    store.close()
+
+
+def test_a_damaged_database_is_said_to_be_damaged(folder: Path) -> None:
+    filled(folder, StoreConfig())
+    whole = (folder / schema.FILE).read_bytes()
+    (folder / schema.FILE).write_bytes(b"garbage" * 5000)
+    with pytest.raises(DriverFailed, match="damaged"):
+        open_store(folder)
+    with pytest.raises(DriverFailed, match="damaged"):
+        kept_embedder(folder)
+    (folder / schema.FILE).write_bytes(whole[:20_000] + b"\xff" * (len(whole) - 20_000))
+    with pytest.raises(DriverFailed, match="damaged"):
+        answers(open_store(folder, StoreConfig()))
+
+
+def test_a_database_of_somebody_else_is_refused(folder: Path) -> None:
+    folder.mkdir()
+    with sqlite3.connect(folder / schema.FILE) as db:
+        db.execute("CREATE TABLE theirs(x)")
+    db.close()
+    with pytest.raises(StoreMismatch, match="not a collection of Clew"):
+        open_store(folder)
+    assert kept_embedder(folder) is None
+
+
+def test_a_database_of_an_older_clew_is_brought_up_to_date(folder: Path) -> None:
+    before = filled(folder, StoreConfig())
+    with sqlite3.connect(folder / schema.FILE) as db:
+        db.execute("DROP INDEX chunks_channel")
+        for made in ("TRIGGER chunk_says_other", "TRIGGER summary_says_other"):
+            db.execute(f"DROP {made}")
+        for made in ("shadow", "shadows", "summary_shadows"):
+            db.execute(f"DROP TABLE {made}")
+        db.execute("PRAGMA user_version = 1")
+    db.close()
+    store = open_store(folder)
+    assert answers(store) == before
+    store.close()
+    with sqlite3.connect(folder / schema.FILE) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (schema.VERSION,)
+        added = "'chunks_channel', 'shadow', 'chunk_says_other'"
+        assert db.execute(f"SELECT count(*) FROM sqlite_master WHERE name IN ({added})").fetchone() == (3,)
+    db.close()
+
+
+def test_a_database_of_a_newer_clew_is_refused(folder: Path) -> None:
+    filled(folder, StoreConfig())
+    with sqlite3.connect(folder / schema.FILE) as db:
+        db.execute("PRAGMA user_version = 99")
+    db.close()
+    with pytest.raises(StoreMismatch, match="newer Clew"):
+        open_store(folder)
+
+
+def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(DriverFailed, match="another folder"):
+        open_store(tmp_path / "file")
+
+
+def test_a_writer_that_never_ends_is_not_waited_for_forever(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = filled(folder, StoreConfig())
+    monkeypatch.setattr(schema, "WAIT", 0.05)
+    store = open_store(folder, StoreConfig())
+    other = sqlite3.connect(folder / schema.FILE, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(DriverFailed, match="another process"):
+        put(store, "a")
+    assert answers(store) == before
+    other.execute("ROLLBACK")
+    other.close()
+    put(store, "a")
+    store.close()
+
+
+def test_half_a_character_pair_is_refused_and_nothing_is_stored(folder: Path) -> None:
+    store = open_store(folder, StoreConfig())
+    with pytest.raises(DriverFailed, match="character pair"):
+        store.put(Document("a", "\ud800"), [Chunk("c", "a", 0, 1, "\ud800", 0, 1)], rows(1, 1), [{"\ud800": 1}])
+    assert list(store.documents()) == []
+    store.close()
+
+
+def test_the_embedder_of_a_collection_can_be_asked_for(folder: Path) -> None:
+    assert kept_embedder(folder) is None
+    filled(folder, StoreConfig())
+    assert kept_embedder(folder) == "m"
+
+
+@pytest.mark.parametrize("config", [StoreConfig(), SHARD], ids=["exact", "shard"])
+def test_threads_search_while_others_write(folder: Path, config: StoreConfig) -> None:
+    store, failed = open_store(folder, config), list[BaseException]()
+    put(store, "always", 5)
+    done = threading.Event()
+
+    def search() -> None:
+        try:
+            while not done.is_set():
+                hits = store.nearest(rows(1, 1)[0], 50)
+                assert len({hit.chunk.id for hit in hits}) == len(hits)
+                assert {hit.chunk.id for hit in hits} >= {f"always-{n}" for n in range(5)}
+                assert store.matching({"anchor": 1, "bell": 1, "deck": 1, "hull": 1}, 5)
+        except BaseException as error:  # a thread has nobody else to tell
+            failed.append(error)
+
+    def change() -> None:
+        try:
+            for n in range(40):
+                put(store, f"d{n % 7}", n % 4 + 1)
+                store.drop([f"d{(n + 3) % 7}"])
+        except BaseException as error:
+            failed.append(error)
+
+    writer, searchers = threading.Thread(target=change), [threading.Thread(target=search) for _ in range(3)]
+    for thread in (writer, *searchers):
+        thread.start()
+    writer.join()
+    store.flush()
+    done.set()
+    for thread in searchers:
+        thread.join()
+    store.close()
+    assert failed == []
+
+
+@pytest.fixture(autouse=True)
+def _listen(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+
+
+def test_a_collection_that_can_only_be_read_is_searched(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(open_store(folder)) as store:
+        put(store, "log")
+        wanted = answers(store)
+    monkeypatch.setattr(schema, "is_writable", lambda _: False)
+    assert kept_embedder(folder) == "m"
+    with closing(open_store(folder)) as store:
+        assert answers(store) == wanted
+        with pytest.raises(DriverFailed, match="cannot be opened for writing"):
+            put(store, "more")

@@ -1,0 +1,683 @@
+"""The server store beyond the contract of all stores: roles, rows of others, graphs, migrations and what it says."""
+
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import psycopg
+import pytest
+
+from clew.core.errors import DriverFailed, DriverMissing, SettingsError, StoreMismatch
+from clew.core.settings import StoreConfig
+from clew.core.text import terms
+from clew.core.types import EVERYTHING, Chunk, Document, Filter, Matrix, Section, Vector
+from clew.drivers.store.embedded.store import EmbeddedStore
+from clew.drivers.store.postgres import PostgresStore, kept_embedder
+from clew.drivers.store.postgres.connect import errors as trouble
+from clew.drivers.store.postgres.connect import planner as session
+from clew.drivers.store.postgres.connect import setup
+from clew.drivers.store.postgres.search import graph
+from clew.drivers.store.postgres.search import vectors as near
+from clew.drivers.store.postgres.search.filters import Sieve
+from clew.drivers.store.postgres.search.vectors import Search
+
+DIM = 16
+WORDS = ("anchor", "bell", "cable", "deck", "engine", "flag", "galley", "hull", "ink", "jib")
+GRAPH = StoreConfig(exact_below=0)
+TABLES = ("documents", "pieces", "summaries", "chunks", "signals", "postings")
+Open = Callable[..., PostgresStore]
+
+
+@pytest.fixture
+def open_store(postgres: str) -> Iterator[Open]:
+    """Opens a collection of a fresh database; all are closed in the end."""
+    opened: list[PostgresStore] = []
+
+    def make(
+        collection: str = "one", *, url: str = postgres, dim: int = DIM, config: StoreConfig = GRAPH
+    ) -> PostgresStore:
+        opened.append(PostgresStore(url, collection=collection, embedder="m", dim=dim, config=config))
+        return opened[-1]
+
+    yield make
+    for store in opened:
+        store.close()
+
+
+@pytest.fixture
+def database(postgres: str) -> Iterator[psycopg.Connection]:
+    """The same database, as its superuser."""
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        yield connection
+
+
+def as_role(url: str, role: str) -> str:
+    return f"{url}{'&' if '?' in url else '?'}options=-c%20role%3D{role}"
+
+
+def rows(seed: int, many: int, dim: int = DIM) -> Matrix:
+    drawn = np.random.default_rng(seed).normal(size=(many, dim))
+    return np.asarray(drawn / np.linalg.norm(drawn, axis=1, keepdims=True), np.float32)
+
+
+def row(seed: int, dim: int = DIM) -> Vector:
+    return np.asarray(rows(seed, 1, dim)[0])
+
+
+def put(store: PostgresStore, name: str, many: int = 3, *, dim: int = DIM, **meta: Any) -> None:
+    seed = sum(name.encode())
+    drawn = np.random.default_rng(seed)
+    texts = [" ".join(drawn.choice(WORDS, 5)) for _ in range(many)]
+    chunks = [Chunk(f"{name}-{n}", name, n, many, text, 0, len(text), meta=meta) for n, text in enumerate(texts)]
+    document = Document(name, "\n".join(texts), (Section(0, 4),), uri=name)
+    store.put(document, chunks, rows(seed, many, dim), [Counter(text.split()) for text in texts])
+
+
+def counts(connection: psycopg.Connection) -> dict[str, int]:
+    found = {}
+    for table in TABLES:
+        ((many,),) = connection.execute(f"SELECT count(*) FROM clew.{table}").fetchall()
+        found[table] = many
+    return found
+
+
+# -- the same answers
+
+TEXTS = (
+    "The keys of the vault are rotated every quarter by the security team.",
+    "Die Schlüssel des Tresors werden jedes Quartal vom Sicherheitsteam gewechselt.",
+    "金库的钥匙每个季度由安全团队更换。",
+    "Error E-4417 in ingest.max_skew_ms means that clocks differ; see maxSkewMs.",
+    "鍵は四半期ごとに交換されます, and the vault stays closed meanwhile.",
+)
+
+
+def test_both_stores_give_the_same_answers(open_store: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clew.drivers.store.postgres.insert.AT_ONCE", 4)
+    drawn = np.random.default_rng(8)
+    server, embedded = open_store(config=StoreConfig()), EmbeddedStore(None, embedder="m", dim=DIM)
+    for n in range(40):
+        texts = [" ".join(drawn.choice(TEXTS, drawn.integers(1, 4))) for _ in range(drawn.integers(1, 9))]
+        at = datetime(2025, 1, 1 + n % 28, tzinfo=UTC) if n % 3 else None
+        chunks = [
+            Chunk(f"d{n}-{i}", f"d{n}", i, len(texts), text, 0, len(text), at=at, meta={"author": f"a{n % 4}"})
+            for i, text in enumerate(texts)
+        ]
+        document = Document(f"d{n}", "\n".join(texts), kind="page" if n % 2 else "chat", meta={"lang": f"l{n % 3}"})
+        for store in (server, embedded):
+            store.put(document, chunks, rows(n, len(texts)), [terms(text) for text in texts])
+    day = datetime(2025, 1, 9, tzinfo=UTC)
+    filters = (
+        EVERYTHING,
+        Filter(kinds=frozenset({"chat"}), authors=frozenset({"a0", "a2"})),
+        Filter(meta={"lang": "l1"}, since=day),
+        Filter(until=day, documents=frozenset({f"d{n}" for n in range(20)})),
+    )
+    questions = (
+        "who rotates the keys?",
+        "Wer wechselt die Schlüssel",
+        "金库 钥匙",
+        "max_skew_ms E4417",
+        "nothing of it",
+    )
+    for where in filters:
+        for seed, text in enumerate(questions):
+            asked = terms(text, asked=True)
+            assert server.matching(asked, 20, where) == embedded.matching(asked, 20, where)
+            assert server.nearest(row(seed), 20, where) == embedded.nearest(row(seed), 20, where)
+    assert server.matching(terms(questions[2], asked=True), 5)
+    embedded.close()
+
+
+# -- whose rows
+
+
+def test_a_forgotten_filter_shows_nothing_of_another_collection(postgres: str, open_store: Open) -> None:
+    app = as_role(postgres, "clew_app")
+    one, two = open_store("one", url=app), open_store("two", url=app)
+    for store, name in ((one, "log"), (two, "map")):
+        put(store, name)
+        store.summarise(name, "short", row(1))
+    with psycopg.connect(postgres) as everything:
+        both = counts(everything)
+    seen = one._pool.read(counts)
+    assert all(2 * seen[table] == both[table] > 0 for table in TABLES if table != "postings")
+    assert 0 < seen["postings"] < both["postings"]
+    assert one._pool.ask("SELECT name FROM collections") == [("one",)]
+    assert one._pool.ask("SELECT id FROM documents") == [("log",)]
+    assert one._pool.ask("DELETE FROM documents WHERE id = 'map' RETURNING id") == []
+    with pytest.raises(DriverFailed, match="row-level security"):
+        one._pool.ask("INSERT INTO pieces SELECT doc, 9, %s, '', '' FROM pieces RETURNING n", (two._number,))
+    assert two.document("map").id == "map"
+
+
+def test_a_connection_that_names_no_collection_sees_nothing(postgres: str, open_store: Open) -> None:
+    put(open_store(), "log")
+    with psycopg.connect(as_role(postgres, "clew_app")) as connection:
+        assert set(counts(connection).values()) == {0}
+        assert connection.execute("SELECT * FROM clew.collections").fetchall() == []
+
+
+def test_the_role_of_a_program_has_few_rights(postgres: str, database: psycopg.Connection) -> None:
+    sql = "SELECT rolsuper, rolbypassrls, rolcreatedb, rolcreaterole FROM pg_roles WHERE rolname = 'clew_app'"
+    assert database.execute(sql).fetchone() == (False, False, False, False)
+    with psycopg.connect(as_role(postgres, "clew_app"), autocommit=True) as connection:
+        for refused in (
+            "CREATE TABLE clew.x()",
+            "DROP TABLE clew.chunks",
+            "TRUNCATE clew.chunks",
+            "ALTER TABLE clew.chunks DISABLE ROW LEVEL SECURITY",
+            "DELETE FROM clew.migrations",
+        ):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(refused)
+
+
+@pytest.mark.parametrize("role", ["clew_app", "owner"])
+def test_no_superuser_is_needed(
+    postgres: str, postgres_database: Callable[[str], str], open_store: Open, database: psycopg.Connection, role: str
+) -> None:
+    url = as_role(postgres, role)
+    if role == "owner":
+        postgres = postgres_database("template0")
+        with psycopg.connect(postgres, autocommit=True) as fresh, suppress(psycopg.errors.DuplicateObject):
+            fresh.execute("CREATE EXTENSION vector")
+            fresh.execute("CREATE ROLE clew_test_owner")
+        with psycopg.connect(postgres, autocommit=True) as fresh:
+            fresh.execute(f"GRANT CREATE ON DATABASE {fresh.info.dbname} TO clew_test_owner")
+        url = as_role(postgres, "clew_test_owner")
+    store = open_store(url=url)
+    for n in range(6):
+        put(store, f"d{n}", lang="en")
+    put(store, "d1", 2, lang="de")
+    store.append("d2", "x", [], [], rows(1, 0), [])
+    store.summarise("d3", "short", row(3))
+    store.flush()
+    assert store.facts().index == "pgvector HNSW, half precision"
+    assert store.nearest(rows(sum(b"d1"), 1)[0], 1)[0].chunk.id == "d1-0"
+    german = store.matching(dict.fromkeys(WORDS, 1), 50, Filter(meta={"lang": "de"}))
+    assert {hit.chunk.doc_id for hit in german} == {"d1"}
+    assert store.nearest_documents(row(3), 1) == [("d3", 1.0)]
+    assert store.drop(["d1", "d2"]) == 2
+    assert store.facts().documents == 4
+    assert kept_embedder(url, "one") == "m"
+    assert open_store("two", url=url)._pool.ask("SELECT id FROM documents") == []  # who owns the tables is no exception
+
+
+def test_the_embedder_of_a_collection_is_known(
+    postgres: str, postgres_database: Callable[[str], str], open_store: Open
+) -> None:
+    assert kept_embedder(postgres_database("template0"), "one") is None
+    assert kept_embedder(postgres, "one") is None
+    open_store("one")
+    assert kept_embedder(postgres, "one") == "m"
+    assert kept_embedder(postgres, "two") is None
+
+
+# -- what is written
+
+
+def test_a_chunk_that_has_not_changed_is_not_written_again(open_store: Open, database: psycopg.Connection) -> None:
+    store = open_store()
+    put(store, "log", 4)
+    written = "SELECT row, ctid::text FROM clew.{} ORDER BY row"
+    before = [database.execute(written.format(table)).fetchall() for table in ("chunks", "signals")]
+    put(store, "log", 4)
+    assert [database.execute(written.format(table)).fetchall() for table in ("chunks", "signals")] == before
+    document, chunks = store.document("log"), store.chunks("log")
+    moved = [replace(chunk, start=chunk.start + 1, end=chunk.end + 1) for chunk in chunks]
+    store.put(document, moved, rows(sum(b"log"), 4), [Counter(chunk.text.split()) for chunk in chunks])
+    after = [database.execute(written.format(table)).fetchall() for table in ("chunks", "signals")]
+    assert after[1] == before[1]
+    assert [each[0] for each in after[0]] == [each[0] for each in before[0]]
+    assert after[0] != before[0]
+    assert store.chunks("log") == moved
+
+
+def test_all_that_belongs_to_a_collection_goes_with_it(open_store: Open, database: psycopg.Connection) -> None:
+    store, other = open_store("one"), open_store("two")
+    for each in (store, other):
+        put(each, "log")
+        each.summarise("log", "short", row(1))
+    both = counts(database)
+    database.execute("DELETE FROM clew.collections WHERE name = 'one'")
+    assert counts(database) == {table: many // 2 for table, many in both.items()}
+    assert store.nearest(row(1), 3) == store.matching({"bell": 1}, 3) == []
+    with pytest.raises(DriverFailed, match="removed meanwhile"):
+        put(store, "log")
+
+
+def test_what_belongs_to_a_document_goes_with_it(open_store: Open, database: psycopg.Connection) -> None:
+    store = open_store()
+    put(store, "log")
+    put(store, "map")
+    database.execute("DELETE FROM clew.documents WHERE id = 'log'")  # as one might who tidies up by hand
+    left = counts(database)
+    assert (left["documents"], left["pieces"], left["chunks"], left["signals"]) == (1, 1, 3, 3)
+    ((orphans,),) = database.execute(
+        "SELECT count(*) FROM clew.postings p WHERE NOT EXISTS (SELECT FROM clew.chunks c WHERE c.row = p.chunk)"
+    ).fetchall()
+    assert orphans == 0
+
+
+@pytest.mark.parametrize("role", ["postgres", "clew_app"])
+def test_a_new_document_is_written_in_one_statement(
+    postgres: str, open_store: Open, monkeypatch: pytest.MonkeyPatch, role: str
+) -> None:
+    store = open_store(url=as_role(postgres, role) if role == "clew_app" else postgres)
+    put(store, "log")
+    asked, execute = list[str](), psycopg.Cursor.execute
+
+    def watched(self: psycopg.Cursor, query: Any, *more: Any, **named: Any) -> Any:
+        asked.append(str(query).split()[0])
+        return execute(self, query, *more, **named)
+
+    monkeypatch.setattr(psycopg.Cursor, "execute", watched)
+    put(store, "map")
+    assert asked == ["BEGIN", "SELECT", "WITH", "COMMIT"]  # the second waits for other changes of the document
+    assert (store.facts().documents, store.facts().chunks, store.change()) == (2, 6, 2)
+
+
+def test_many_documents_are_dropped(open_store: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clew.drivers.store.postgres.write.DROPPED_AT_ONCE", 2)
+    store = open_store()
+    for n in range(5):
+        put(store, f"d{n}", 1)
+    assert store.drop([f"d{n}" for n in range(4)]) == 4
+    assert (store.facts().documents, store.facts().chunks) == (1, 1)
+
+
+# -- graphs
+
+
+def filled(store: PostgresStore, many: int = 600) -> Matrix:
+    """The vectors of a store that is filled with one document of many chunks; one in ten is rare."""
+    vectors = rows(5, many)
+    chunks = [
+        Chunk(f"c{n:05}", "log", n, many, "x", 0, 1, meta={"rare": n % 10 == 0, "odd": n % 2 == 1}) for n in range(many)
+    ]
+    store.put(Document("log", "x"), chunks, vectors, [{"x": 1, f"n{n}": 1} for n in range(many)])
+    store.flush()
+    return vectors
+
+
+@pytest.mark.parametrize("iterates", [True, False])
+def test_a_filter_never_returns_too_few(open_store: Open, monkeypatch: pytest.MonkeyPatch, iterates: bool) -> None:
+    store, enough, by_graph = open_store(), list[bool](), near.by_graph
+    filled(store)
+    store._known = replace(store._known, iterates=iterates)
+
+    def watched(*given: Any, **more: Any) -> Any:
+        found = by_graph(*given, **more)
+        enough.append(found is not None)
+        return found
+
+    monkeypatch.setattr(near, "by_graph", watched)
+    rare, none = Filter(meta={"rare": True}), Filter(meta={"rare": True, "odd": True})
+    for seed in range(5):
+        found = {hit.chunk.id for hit in store.nearest(row(seed), 5, rare, breadth=10)}
+        exact = {hit.chunk.id for hit in store.nearest(row(seed), 5, rare, mode="exact")}
+        assert len(found) == len(exact) == 5
+        assert len(found & exact) >= 4
+        assert len(store.nearest(row(seed), 100, rare)) == 60
+        assert store.nearest(row(seed), 5, none) == []
+    # A search that goes on finds enough; one that cannot gives up, and all rows are looked at instead.
+    assert enough == [iterates, False, False] * 5
+
+
+def test_a_narrow_filter_is_searched_exactly(open_store: Open) -> None:
+    store = open_store(config=StoreConfig(exact_below=100))
+    filled(store)
+    assert store.facts().index == "pgvector HNSW, half precision"
+    where = Filter(meta={"rare": True}, documents=frozenset({"log"}))
+    for seed in range(5):
+        assert store.nearest(row(seed), 10, where) == store.nearest(row(seed), 10, where, mode="exact")
+        found = store.matching({"x": 1}, 70, where)
+        assert [hit.chunk.id for hit in found] == [f"c{n:05}" for n in range(0, 600, 10)]
+
+
+@pytest.mark.parametrize("role", ["postgres", "clew_app"])
+def test_the_graph_is_used(postgres: str, open_store: Open, role: str) -> None:
+    store = open_store(url=as_role(postgres, role) if role == "clew_app" else postgres)
+    filled(store)
+    search = Search(near.CHUNKS, store._number, row(1), 10, Sieve(" AND s.facets && '{1,2}'::bigint[]"))
+    asked = str(row(1).tolist())
+
+    def plan(connection: psycopg.Connection) -> str:
+        session.plan_for_graph(connection, near.BREADTH, iterates=True)
+        sql = near.graph_sql(search, 50, 12)
+        return str(connection.execute(f"EXPLAIN {sql}", (asked, "m", asked)).fetchall())
+
+    assert f"signals_graph_{store._number}" in store._pool.read(plan)
+
+
+def test_a_search_in_the_graph_is_one_statement(open_store: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store()
+    filled(store)
+    found, asked = store.nearest(row(1), 5), list[str]()
+    execute = psycopg.Cursor.execute
+
+    def watched(self: psycopg.Cursor, query: Any, *more: Any, **named: Any) -> Any:
+        asked.append(str(query))
+        return execute(self, query, *more, **named)
+
+    monkeypatch.setattr(psycopg.Cursor, "execute", watched)
+    assert store.nearest(row(1), 5) == found
+    assert len(asked) == 1
+    asked.clear()
+    store.nearest(row(1), 5, mode="exact")  # how statements are planned changes to and fro
+    assert store.nearest(row(1), 5) == found
+    assert sum("set_config" in each for each in asked) == 2
+
+
+def test_what_is_read_after_searches_and_changes_is_planned_for_what_it_is_given(open_store: Open) -> None:
+    store = open_store()
+    filled(store)
+
+    def said() -> list[str]:
+        sql = "SELECT current_setting('plan_cache_mode') || ' ' || current_setting('enable_sort')"
+        return [store._pool.read(lambda connection: str(connection.execute(sql).fetchall()[0][0]))]
+
+    for change in (lambda: put(store, "map"), lambda: store.nearest(row(1), 5), lambda: store.matching({"x": 1}, 5)):
+        change()
+        assert said() == ["force_custom_plan on"]
+
+
+def test_a_graph_that_is_gone_is_noticed(
+    open_store: Open, database: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store()
+    filled(store)
+    found = store.nearest(row(1), 5)
+    database.execute(f"DROP INDEX clew.signals_graph_{store._number}")
+    assert store.nearest(row(1), 5) == store.nearest(row(1), 5, mode="exact")
+    monkeypatch.setattr(near, "by_graph", None)  # would fail
+    assert store.nearest(row(1), 5, mode="exact")[0] == found[0]
+    assert store.nearest(row(1), 5)[0] == found[0]
+
+
+def test_equal_ones_are_told_apart_by_id_however_many(open_store: Open) -> None:
+    store = open_store()
+    vectors = np.concatenate([rows(3, 10), np.repeat(rows(4, 1), 90, axis=0)])
+    chunks = [Chunk(f"c{n:03}", "log", n, 100, "x", 0, 1) for n in range(100)]
+    store.put(Document("log", "x"), chunks[::-1], vectors[::-1], [{"x": 1, "y": 1}] * 100)
+    store.flush()
+    assert [hit.chunk.id for hit in store.nearest(vectors[50], 7)] == [f"c{n:03}" for n in range(10, 17)]
+    assert [hit.chunk.id for hit in store.matching({"x": 1, "y": 1}, 5)] == [f"c{n:03}" for n in range(5)]
+
+
+def test_the_graph_finds_what_is_near(open_store: Open) -> None:
+    store = open_store()
+    vectors = filled(store)
+    right = [
+        store.nearest(vector, 10, breadth=200) == store.nearest(vector, 10, mode="exact") for vector in vectors[:50]
+    ]
+    assert sum(right) >= 48
+
+
+def test_breadth_is_how_far_the_graph_is_searched(open_store: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store()
+    filled(store)
+    asked: list[str] = []
+    execute = psycopg.Connection.execute
+
+    def watched(self: psycopg.Connection, query: Any, params: Any = None, **more: Any) -> Any:
+        if params and "hnsw.ef_search" in params:
+            asked.append(params[params.index("hnsw.ef_search") + 1])
+        return execute(self, query, params, **more)
+
+    monkeypatch.setattr(psycopg.Connection, "execute", watched)
+    for breadth in (None, None, 300, 5000, None):
+        store.nearest(row(1), 5, breadth=breadth)
+    assert asked == [str(near.BREADTH), "300", str(near.BROADEST), str(near.BREADTH)]
+
+
+def test_wide_vectors_have_a_graph_too(open_store: Open) -> None:
+    store = open_store("wide", dim=3072)
+    put(store, "log", 5, dim=3072)
+    store.summarise("log", "short", row(9, 3072))
+    store.flush()
+    assert store.facts().index == "pgvector HNSW, half precision"
+    assert store.nearest(rows(sum(b"log"), 5, 3072)[2], 1)[0].chunk.id == "log-2"
+    assert store.nearest_documents(row(9, 3072), 1) == [("log", 1.0)]
+    np.testing.assert_array_equal(store.vectors(["log-1"])["log-1"], rows(sum(b"log"), 5, 3072)[1])
+
+
+def test_vectors_too_wide_for_a_graph_are_searched_exactly(open_store: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graph, "WIDEST", 8)
+    store = open_store()
+    put(store, "log", 5)
+    store.flush()
+    assert store.facts().index == "exact, in PostgreSQL"
+    assert store.nearest(rows(sum(b"log"), 5)[2], 1)[0].chunk.id == "log-2"
+
+
+@pytest.mark.parametrize("role", ["postgres", "clew_app"])
+def test_a_graph_whose_building_was_broken_off_is_built_again(
+    postgres: str, open_store: Open, database: psycopg.Connection, role: str
+) -> None:
+    store = open_store(url=as_role(postgres, role) if role == "clew_app" else postgres)
+    put(store, "log")
+    store.flush()
+    name = f"clew.signals_graph_{store._number}"
+    database.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = %s::regclass", (name,))
+    assert store.facts().index == "exact, in PostgreSQL"
+    assert len(store.nearest(row(1), 9)) == 3
+    store.flush()
+    assert store.facts().index == "pgvector HNSW, half precision"
+    assert len(store.nearest(row(1), 9)) == 3
+
+
+@pytest.mark.parametrize("role", ["postgres", "clew_app"])
+def test_a_graph_is_built_by_one_process(postgres: str, open_store: Open, role: str) -> None:
+    store = open_store(url=as_role(postgres, role) if role == "clew_app" else postgres)
+    put(store, "log")
+    with store._pool.apart() as connection:
+        connection.execute("SET max_parallel_maintenance_workers = 2")
+        graph.build(connection, "signals", store._known, DIM, 3)
+        assert connection.execute("SHOW max_parallel_maintenance_workers").fetchall() == [("0",)]
+    assert store.facts().index == "pgvector HNSW, half precision"
+
+
+@pytest.mark.parametrize("role", ["postgres", "clew_app"])
+def test_a_graph_that_another_program_has_just_built_stays(
+    postgres: str, open_store: Open, database: psycopg.Connection, role: str
+) -> None:
+    store = open_store(url=as_role(postgres, role) if role == "clew_app" else postgres)
+    put(store, "log")
+    store.flush()
+    sql = f"SELECT 'clew.signals_graph_{store._number}'::regclass::oid::int"
+    built = database.execute(sql).fetchone()
+    for known, dim in ((store._known, DIM), (replace(store._known, embedder="old"), DIM + 1)):
+        with store._pool.apart() as connection:  # as one that looked before the other was done
+            graph.build(connection, "signals", known, dim, 3)
+    assert database.execute(sql).fetchone() == built
+
+
+def test_a_small_collection_has_no_graph(open_store: Open) -> None:
+    store = open_store(config=StoreConfig())
+    put(store, "log")
+    store.flush()
+    facts = store.facts()
+    assert (facts.index, facts.bytes > 0) == ("exact, in PostgreSQL", True)
+    assert facts.change == store.change() == 1
+
+
+# -- many at once
+
+
+def test_searches_at_once_have_a_connection_each(open_store: Open) -> None:
+    store = open_store()
+    filled(store)
+    expected = [store.nearest(row(seed), 5) for seed in range(8)]
+    together, seen = threading.Barrier(8), set[int]()
+
+    def pid(connection: psycopg.Connection) -> int:
+        together.wait(20)
+        return connection.info.backend_pid
+
+    with ThreadPoolExecutor(8) as threads:
+        seen.update(threads.map(lambda _: store._pool.read(pid), range(8)))
+        found = list(threads.map(lambda seed: store.nearest(row(seed % 8), 5), range(64)))
+    assert len(seen) == 8
+    assert found == [expected[seed % 8] for seed in range(64)]
+
+
+def test_threads_put_and_search_together(open_store: Open) -> None:
+    store = open_store(config=StoreConfig())
+
+    def work(n: int) -> int:
+        put(store, f"d{n % 5}", 1 + n % 4)
+        return len(store.nearest(row(n), 100))
+
+    with ThreadPoolExecutor(8) as threads:
+        assert all(threads.map(work, range(60)))
+    facts = store.facts()
+    assert (facts.documents, facts.change) == (5, 60)
+    assert facts.chunks == len(store.nearest(row(1), 1000)) == sum(record.chunks for record in store.documents())
+
+
+# -- migrations
+
+
+def version(url: str) -> int:
+    with psycopg.connect(url, autocommit=True) as connection:
+        return setup._version(connection)
+
+
+@pytest.mark.parametrize("fault", ["SELECT 1/0", "SELECT pg_terminate_backend(pg_backend_pid())"])
+def test_an_interrupted_migration_is_finished_by_the_next_run(
+    postgres_database: Callable[[str], str], open_store: Open, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    url, steps = postgres_database("template0"), setup.migrations()
+    broken = [*steps[:1], (steps[1][0], f"{steps[1][1]};\n{fault}"), *steps[2:]]
+    with monkeypatch.context() as patch:
+        patch.setattr(setup, "migrations", lambda: broken)
+        with pytest.raises(DriverFailed):
+            open_store(url=url)
+        assert version(url) == 1
+    put(open_store(url=url), "log")
+    assert version(url) == len(steps)
+
+
+def test_programs_that_start_together_migrate_once(postgres_database: Callable[[str], str], open_store: Open) -> None:
+    url = postgres_database("template0")
+    with ThreadPoolExecutor(4) as threads:
+        stores = list(threads.map(lambda n: open_store(f"c{n % 2}", url=url), range(4)))
+    assert version(url) == len(setup.migrations())
+    assert len({store._number for store in stores}) == 2
+
+
+def test_tables_of_a_newer_version_are_refused(postgres: str, open_store: Open, database: psycopg.Connection) -> None:
+    database.execute("INSERT INTO clew.migrations VALUES(99, 'later')")
+    with pytest.raises(StoreMismatch, match=r"newer Clew \(format 99.*update"):
+        open_store()
+
+
+# -- what it says
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("/clew_test", "/absent_"), "no such database"),
+        (("host=", "host=/nowhere"), "cannot be reached"),
+        (("postgres:@", "nobody:@"), "no such database or role"),
+    ],
+)
+def test_a_server_that_cannot_be_opened_says_why(postgres: str, change: tuple[str, str], said: str) -> None:
+    if change[0] not in postgres:
+        pytest.skip("another server's address")
+    url = postgres.replace(*change)
+    with pytest.raises(DriverFailed, match=said):
+        PostgresStore(url, collection="one", embedder="m", dim=DIM)
+    with pytest.raises(DriverFailed, match=said):
+        kept_embedder(url, "one")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://ann:s3cret@127.0.0.1:1/db",
+        "postgresql://ann:s3cret%zz@127.0.0.1/db",
+        "postgresql://ann:x@s3cret@127.0.0.1:1/db",
+        "postgresql://ann:x/s3cret@127.0.0.1:1/db",
+        "postgresql://ann:1/s3cret@127.0.0.1:1/db",
+        "postgresql://ann:s3cret/x@127.0.0.1:1/db",
+        "postgresql://ann:s3cret",
+        "postgresql://ann@127.0.0.1:1/db?password=s3cret",
+    ],
+)
+def test_a_password_is_never_shown(url: str) -> None:
+    with pytest.raises((DriverFailed, SettingsError)) as raised:
+        PostgresStore(url, collection="one", embedder="m", dim=DIM)
+    error: BaseException | None = raised.value
+    while error:
+        assert "s3cret" not in str(error)
+        error = error.__cause__
+    assert "postgresql://" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("consuming input failed: SSL connection has been closed unexpectedly", "closed the connection"),
+        ("consuming input failed: SSL SYSCALL error: EOF detected", "closed the connection"),
+        ("SSL error: unexpected eof while reading", "closed the connection"),
+        ("server does not support SSL, but SSL was required", "sslmode"),
+        ("failed to resolve host 'nowhere': [Errno -2] Name or service not known", "no host of that name"),
+    ],
+)
+def test_a_lost_connection_is_not_taken_for_another_trouble(words: str, said: str) -> None:
+    with pytest.raises(DriverFailed, match=said), trouble.failing("here"):
+        raise psycopg.OperationalError(words)
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("clew.drivers.store.postgres")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(DriverMissing, match=r"psycopg.*pip install \"clew\[postgres\]\""):
+        import_module("clew.drivers.store.postgres")
+
+
+def test_what_is_too_old_is_refused(postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(setup, "LEAST_VECTOR", (9, 9))
+    with pytest.raises(DriverFailed, match=r"pgvector .* is too old.*UPDATE"):
+        PostgresStore(postgres, collection="one", embedder="m", dim=DIM)
+    monkeypatch.setattr(setup, "LEAST_SERVER", 99)
+    with pytest.raises(DriverFailed, match=r"PostgreSQL .* is too old"):
+        PostgresStore(postgres, collection="one", embedder="m", dim=DIM)
+
+
+def test_a_role_without_rights_is_told_who_has_them(postgres_database: Callable[[str], str]) -> None:
+    url = postgres_database("template0")
+    with psycopg.connect(url, autocommit=True) as connection:
+        with pytest.raises(DriverFailed, match=r"administrator runs CREATE EXTENSION vector"):
+            PostgresStore(as_role(url, "pg_monitor"), collection="one", embedder="m", dim=DIM)
+        connection.execute("CREATE EXTENSION vector")
+    with pytest.raises(DriverFailed, match=r"may not make them.*owner"):
+        PostgresStore(as_role(url, "pg_monitor"), collection="one", embedder="m", dim=DIM)
+
+
+LONG = np.random.default_rng(1).bytes(3000).hex()  # that cannot be compressed
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("a\x00b", "NUL"), ("a\ud800b", "half of a character pair"), (LONG, "too long")]
+)
+def test_what_a_server_cannot_keep_is_refused_whole(open_store: Open, name: str, said: str) -> None:
+    store = open_store()
+    put(store, "log")
+    with pytest.raises(DriverFailed, match=said):
+        store.put(Document(name, "x"), [Chunk("new", name, 0, 1, "x", 0, 1)], rows(1, 1), [{"x": 1}])
+    assert [record.id for record in store.documents()] == ["log"]
+    assert store.facts().chunks == 3

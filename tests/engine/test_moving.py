@@ -1,0 +1,308 @@
+"""A collection in one file: out of one store and into another through the engine, and what becomes of it on the way."""
+
+import builtins
+import shutil
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from clew import Document, DriverFailed, DriverMissing, Engine, Message, Settings, SourceError, StoreMismatch
+from clew.core.report import Progress
+from clew.core.settings import IngestionConfig
+from clew.drivers.store import bundle
+from clew.drivers.store.embedded import stored as wholes
+
+PAGES = {
+    "vault.md": "# Vault\n\nSecrets live in the vault.\n\n## Keys\n\nSigning keys are rotated every ninety days.\n",
+    "hafen.md": "# Der Hafen\n\nDie Schiffe liegen im Hafen, und die Schlüssel hängen am Brett.\n",
+    "gang.md": "# 港口\n\n船在港口停泊。钥匙挂在墙上。\n",
+}
+QUESTIONS = ("who rotates the keys?", "wo liegen die Schiffe?", "钥匙在哪里?", "the harbour lamp")
+Open = Callable[..., Engine]
+
+
+@pytest.fixture
+def open_engine() -> Iterator[Open]:
+    """Opens engines; all are closed in the end."""
+    opened: list[Engine] = []
+
+    def make(path: Any = ":memory:", **options: Any) -> Engine:
+        opened.append(Engine.open(path, **{"embedder": "hashed", **options}))
+        return opened[-1]
+
+    yield make
+    for engine in opened:
+        engine.close()
+
+
+def filled(engine: Engine, many: int = 0) -> Engine:
+    engine.add_documents(Document(name, text, uri=name, meta={"lang": name[:2]}) for name, text in PAGES.items())
+    engine.add_messages([Message("Who has the lamp?", "eve", id="m1", channel="deck")])
+    engine.add_messages([Message("I do, since Monday.", "dan", id="m2", channel="deck", reply_to="m1")])
+    engine.add_documents(Document(f"d{n:03}", f"Note {n} on buoy {n % 7}.", uri=f"notes/{n}") for n in range(many))
+    return engine
+
+
+def prints(engine: Engine) -> dict[str, str]:
+    return {each.document.id: each.print() for each in engine._store.wholes()}
+
+
+def answers(engine: Engine) -> list[list[tuple[str, float]]]:
+    return [
+        [(hit.chunk.id, hit.score) for hit in engine.search(text, k=5, strategy=strategy)]
+        for text in QUESTIONS
+        for strategy in ("semantic", "lexical", "hybrid", "document_boost")
+    ]
+
+
+def swapped(file: Path, part: str, change: Callable[[bytes], bytes]) -> Path:
+    """A copy of an exported file in which one part is another."""
+    other = file.with_name("other.zip")
+    with zipfile.ZipFile(file) as old, zipfile.ZipFile(other, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, change(old.read(name)) if name == part else old.read(name))
+    return other
+
+
+# -- there and back
+
+
+def test_to_the_server_and_back_without_embedding(open_engine: Open, postgres: str, tmp_path: Path) -> None:
+    first, file = filled(open_engine(tmp_path / "first", collection="a")), tmp_path / "all.zip"
+    made = first.export(file)
+    assert (made.embedder, made.dim, made.documents) == ("hashed", 256, first.status().documents)
+    server = open_engine(postgres, collection="a")
+    server._embedder = None  # type: ignore[assignment]
+    report = server.restore(file)
+    assert (len(report.added), report.embedded, report.failed) == (made.documents, 0, ())
+    assert report.chunks == made.chunks == first.status().chunks
+    assert prints(server) == prints(first)
+    assert answers(server) == answers(first)
+    server.export(file)
+    back = open_engine(tmp_path / "back")
+    back.restore(file)
+    assert prints(back) == prints(first)
+    assert answers(back) == answers(first)
+    back.add_messages([Message("Where is it?", "eve", id="m3", channel="deck", reply_to="m2")])
+    assert len(back._store.chunks(back._store.named(["m3_chunk_0"])["m3_chunk_0"].doc_id)) == 3
+
+
+def test_other_tools_can_read_it(open_engine: Open, tmp_path: Path) -> None:
+    engine, file = filled(open_engine()), tmp_path / "all.zip"
+    engine.export(file)
+    with zipfile.ZipFile(file) as archive:
+        assert archive.namelist() == ["documents-00001.parquet", "chunks-00001.parquet", "manifest.json"]
+        with archive.open("chunks-00001.parquet") as part:
+            table = pq.read_table(part)
+    assert table.num_rows == engine.status().chunks
+    assert len(table["vector"][0]) == 256
+    assert table["text"].to_pylist()[0] == "# Vault\n\nSecrets live in the vault."
+
+
+def test_an_empty_collection_moves_too(open_engine: Open, tmp_path: Path) -> None:
+    open_engine().export(tmp_path / "none.zip")
+    assert open_engine().restore(tmp_path / "none.zip").added == ()
+
+
+def test_many_documents_are_held_a_few_at_a_time(
+    open_engine: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wholes, "CHUNKS", 8)
+    monkeypatch.setattr(bundle, "CHUNKS", 8)
+    engine, file, told = filled(open_engine(), 40), tmp_path / "all.zip", list[Progress]()
+    made = engine.export(file, progress=told.append)
+    assert len(made.parts) > 8
+    assert {part.rows <= 8 for part in made.parts} == {True}
+    assert [each.done for each in told] == sorted(each.done for each in told)
+    assert (told[-1].stage, told[-1].done, told[-1].total) == ("exporting", made.documents, made.documents)
+    other, told = open_engine(), []
+    other.restore(file, progress=told.append)
+    assert {each.stage for each in told} == {"checking", "restoring"}
+    assert prints(other) == prints(engine)
+
+
+def test_what_is_there_is_skipped_what_differs_is_replaced_the_rest_stays(open_engine: Open, tmp_path: Path) -> None:
+    engine, file = filled(open_engine()), tmp_path / "all.zip"
+    engine.export(file)
+    other = open_engine()
+    other.add_documents([Document("own", "Stays."), Document("vault.md", "# Vault\n\nOther.", uri="vault.md")])
+    report = other.restore(file)
+    assert (report.changed, report.skipped) == (("vault.md",), 0)
+    assert other.read("own").text == "Stays."
+    assert other.read("vault.md").text == PAGES["vault.md"]
+    again = other.restore(file)
+    assert (again.added, again.changed, again.skipped) == ((), (), engine.status().documents)
+
+
+def test_an_edited_message_is_no_equal_document(open_engine: Open, tmp_path: Path) -> None:
+    engine, file = filled(open_engine()), tmp_path / "all.zip"
+    engine.export(file)
+    engine.add_messages([Message("I do, since Sunday.", "dan", id="m2", channel="deck", reply_to="m1")])
+    assert len(engine.restore(file).changed) == 1
+    assert engine.search("lamp Monday", strategy="lexical")[0].chunk.text.endswith("Monday.")
+
+
+def test_another_language_is_noted(open_engine: Open, tmp_path: Path) -> None:
+    filled(open_engine()).export(tmp_path / "all.zip")
+    other = open_engine(settings=Settings(ingestion=IngestionConfig(language="de")))
+    (note,) = other.restore(tmp_path / "all.zip").noted
+    assert "'auto'" in note.reason
+    assert "'de'" in note.reason
+
+
+# -- faults
+
+
+@pytest.mark.parametrize("part", ["documents-00001.parquet", "chunks-00001.parquet"])
+def test_a_damaged_part_is_named_and_nothing_is_written(open_engine: Open, tmp_path: Path, part: str) -> None:
+    file = tmp_path / "all.zip"
+    filled(open_engine()).export(file)
+    damaged = swapped(file, part, lambda data: data[:100] + bytes([data[100] ^ 1]) + data[101:])
+    other = open_engine()
+    with pytest.raises(SourceError, match=f"the part {part} is damaged.*nothing was restored"):
+        other.restore(damaged)
+    assert other.status().documents == 0
+
+
+def test_a_bit_that_fell_over_on_the_disk_is_found(open_engine: Open, tmp_path: Path) -> None:
+    file = tmp_path / "all.zip"
+    filled(open_engine()).export(file)
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 4
+    file.write_bytes(data)
+    with pytest.raises(SourceError, match=r"the part \S+ is damaged"):
+        open_engine().restore(file)
+
+
+def test_half_a_file_and_other_files_are_refused(open_engine: Open, tmp_path: Path) -> None:
+    file, engine = tmp_path / "all.zip", open_engine()
+    filled(open_engine()).export(file)
+    (tmp_path / "half.zip").write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    with pytest.raises(SourceError, match="not a whole export"):
+        engine.restore(tmp_path / "half.zip")
+    with zipfile.ZipFile(tmp_path / "foreign.zip", "w") as archive:
+        archive.writestr("a.txt", "a")
+    with pytest.raises(SourceError, match="not an export of Clew"):
+        engine.restore(tmp_path / "foreign.zip")
+    with pytest.raises(SourceError, match="cannot be opened"):
+        engine.restore(tmp_path / "nowhere.zip")
+    newer = swapped(file, "manifest.json", lambda data: data.replace(b'"format": 1', b'"format": 2'))
+    with pytest.raises(StoreMismatch, match="newer Clew"):
+        engine.restore(newer)
+    missing = swapped(file, "manifest.json", lambda data: data.replace(b"chunks-00001", b"chunks-00009"))
+    with pytest.raises(SourceError, match=r"the part chunks-00009\.parquet is missing"):
+        engine.restore(missing)
+
+
+def test_another_embedder_is_refused(open_engine: Open, tmp_path: Path) -> None:
+    filled(open_engine()).export(tmp_path / "all.zip")
+    other = open_engine(embedder="hashed:64")
+    with pytest.raises(StoreMismatch, match=r"hashed \(256 dimensions\).*hashed:64 \(64\)"):
+        other.restore(tmp_path / "all.zip")
+    assert other.status().documents == 0
+
+
+def test_a_restore_that_was_broken_off_goes_on(
+    open_engine: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bundle, "CHUNKS", 8)
+    engine, file, other = filled(open_engine(), 40), tmp_path / "all.zip", open_engine(tmp_path / "other")
+    engine.export(file)
+    keep, kept = other._store.keep, list[str]()
+
+    def stop_after_twenty(whole: Any) -> None:
+        if len(kept) == 20:
+            raise KeyboardInterrupt
+        keep(whole)
+        kept.append(whole.document.id)
+
+    monkeypatch.setattr(other._store, "keep", stop_after_twenty)
+    with pytest.raises(KeyboardInterrupt):
+        other.restore(file)
+    assert other.status().documents == 20
+    again = open_engine(tmp_path / "other")
+    report = again.restore(file)
+    assert (report.skipped, len(report.added), report.changed) == (20, engine.status().documents - 20, ())
+    assert prints(again) == prints(engine)
+
+
+def test_a_document_that_the_store_refuses_does_not_stop_the_rest(
+    open_engine: Open, postgres: str, tmp_path: Path
+) -> None:
+    engine = open_engine()
+    engine.add_documents([Document("nul", "A\0B is odd."), *(Document(f"d{n}", f"Note {n}.") for n in range(3))])
+    engine.export(tmp_path / "all.zip")
+    report = open_engine(postgres).restore(tmp_path / "all.zip")
+    assert [failure.source for failure in report.failed] == ["nul"]
+    assert "NUL" in report.failed[0].reason
+    assert len(report.added) == 3
+
+
+def test_a_store_that_refuses_everything_ends_the_work(
+    open_engine: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(open_engine()).export(tmp_path / "all.zip")
+    other, tried = open_engine(), list[Any]()
+
+    def refuse(whole: Any) -> None:
+        tried.append(whole)
+        raise DriverFailed("the disk is full")
+
+    monkeypatch.setattr(other._store, "keep", refuse)
+    with pytest.raises(DriverFailed, match="the disk is full"):
+        other.restore(tmp_path / "all.zip")
+    assert len(tried) == 3
+
+
+def test_an_export_that_fails_leaves_the_last_one(
+    open_engine: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, file = filled(open_engine()), tmp_path / "all.zip"
+    engine.export(file)
+    before = file.read_bytes()
+    read = engine._store.wholes
+
+    def break_off(doc_ids: Any = None) -> Iterator[Any]:
+        yield next(read(doc_ids))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(engine._store, "wholes", break_off)
+    with pytest.raises(KeyboardInterrupt):
+        engine.export(file)
+    assert file.read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["all.zip"]
+    with pytest.raises(DriverFailed, match="cannot be written"):
+        engine.export(tmp_path / "nowhere" / "all.zip")
+
+
+def test_without_pyarrow_it_says_what_to_install(
+    open_engine: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sys
+
+    real = builtins.__import__
+
+    def refuse(name: str, *args: Any, **options: Any) -> Any:
+        if name.startswith("pyarrow"):
+            raise ImportError("no pyarrow here")
+        return real(name, *args, **options)
+
+    for name in [name for name in sys.modules if name.startswith("clew.drivers.store.bundle")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delattr("clew.drivers.store.bundle")
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    with pytest.raises(DriverMissing, match=r'pip install "clew\[bundle\]"'):
+        open_engine().export(tmp_path / "all.zip")
+
+
+def test_equal_collections_make_equal_files(open_engine: Open, tmp_path: Path) -> None:
+    engine = filled(open_engine(tmp_path / "a"))
+    engine.export(tmp_path / "one.zip")
+    engine.close()
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    open_engine(tmp_path / "b").export(tmp_path / "two.zip")
+    assert (tmp_path / "one.zip").read_bytes() == (tmp_path / "two.zip").read_bytes()

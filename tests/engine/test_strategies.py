@@ -1,0 +1,429 @@
+"""Every strategy through Engine.search, with settings that change what comes out."""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from clew import Document, Engine, Message, Settings, SettingsError, record
+from clew.core.protocols import Role
+from clew.core.settings import ConversationConfig, IngestionConfig, RerankerConfig, SearchConfig
+from clew.core.types import Hit, Matrix
+from clew.drivers.embed.hashed import Hashed
+from clew.drivers.llm.scripted import Scripted
+from clew.query.search.boost import boosted
+from clew.query.search.judge import graded, parse_grade
+
+OVERLAP = RerankerConfig(name="overlap")
+BARE = Settings(ingestion=IngestionConfig(summaries=False))  # so that a model is asked for nothing else
+
+
+def with_search(**search: object) -> Settings:
+    return Settings(search=SearchConfig(**search), reranker=OVERLAP)  # type: ignore[arg-type]
+
+
+PAGES = {
+    "vault": "# Vault\n\nSecrets live in the vault.\n\n"
+    "## Rotation\n\nSigning keys are rotated every ninety days by Dan.\n",
+    "oncall": "# On call\n\nThe pager rotation changes every Monday.\n\n"
+    "## Escalation\n\nAfter ten minutes the lead is called.\n",
+    "lunch": "# Lunch\n\nSoup is served at noon in the canteen. The error E-4417 means no soup.\n",
+    "tides": "# Tides\n\nHigh water at Lowport harbour follows the moon. A gauge measures the tide at the pier.\n",
+}
+
+
+@pytest.fixture
+def engine() -> Iterator[Engine]:
+    with Engine.open(":memory:", embedder="hashed", settings=Settings(reranker=OVERLAP)) as opened:
+        opened.add_documents(Document(name, text, uri=name) for name, text in PAGES.items())
+        yield opened
+
+
+def documents(hits: Sequence[Hit]) -> list[str]:
+    return [hit.chunk.doc_id for hit in hits]
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    ["semantic", "lexical", "hybrid", "document_boost", "multi_query", "rerank", "self_reflective", "auto"],
+)
+def test_every_strategy_finds_what_was_asked(engine: Engine, strategy: str) -> None:
+    with record() as trace:
+        hits = engine.search("who rotates the signing keys?", k=3, strategy=strategy)
+    assert documents(hits)[0] == "vault"
+    assert len({hit.chunk.id for hit in hits}) == len(hits) <= 3
+    assert trace.find("search")
+    assert engine.search("who rotates the signing keys?", k=3, strategy=strategy) == hits
+
+
+# -- document boost
+
+
+class Placed(Hashed):
+    """An embedder whose vectors are given: texts by name, at a chosen cosine to the query."""
+
+    def __init__(self, cosines: Mapping[str, float]) -> None:
+        super().__init__(8)
+        self._cosines = cosines
+
+    def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
+        rows = np.zeros((len(texts), 8), np.float32)
+        for row, text in zip(rows, texts, strict=True):
+            name = next((name for name in self._cosines if name in text), None)
+            cosine = 1.0 if role == "query" else self._cosines[name] if name else 0.0
+            row[0] = cosine
+            row[1 + (sum(text.encode()) % 7)] = np.sqrt(1 - cosine**2)
+        return rows
+
+
+def boosting(chunks: Mapping[str, float], summaries: Mapping[str, float | None]) -> Engine:
+    """An engine whose documents have one part at each cosine, and a summary at another."""
+    cosines = {f"part-{name}": cosine for name, cosine in chunks.items()}
+    cosines |= {f"gist-{name}": cosine for name, cosine in summaries.items() if cosine is not None}
+    engine = Engine.open(":memory:", embedder=Placed(cosines))
+    for name in chunks:
+        summary = f"gist-{name}" if summaries.get(name) is not None else ""
+        text = f"# Page\n\nfirst of {name}\n\n## Second\n\npart-{name}"
+        settings = Settings() if summary else BARE
+        engine.add_documents([Document(name, text, summary=summary)], settings=settings)
+    return engine
+
+
+def test_the_score_is_the_shares_of_chunk_and_document() -> None:
+    assert boosted(0.80, 0.35, 0.3) == pytest.approx(0.665)
+    assert boosted(0.75, 0.90, 0.3) == pytest.approx(0.795)
+    assert boosted(0.60, 0.95, 0.3) == pytest.approx(0.705)
+
+
+def scores(engine: Engine, **search: object) -> dict[str, float]:
+    settings = with_search(document_min_similarity=0.3, **search)
+    hits = engine.search("query", k=20, strategy="document_boost", settings=settings)
+    return {hit.chunk.doc_id: hit.score for hit in hits if "part-" in hit.chunk.text}
+
+
+def test_a_relevant_document_lifts_its_chunks() -> None:
+    chunks = {"a": 0.80, "b": 0.75, "c": 0.90, "d": 0.60}
+    with boosting(chunks, {"a": 0.35, "b": 0.90, "c": 0.30, "d": 0.95}) as engine:
+        found = scores(engine)
+        assert found == pytest.approx({"a": 0.665, "b": 0.795, "c": 0.63, "d": 0.705}, abs=1e-4)
+        assert next(iter(found)) == "b"
+        assert list(scores(engine, document_weight=0.0)) == ["c", "a", "b", "d"]
+        assert list(scores(engine, document_weight=1.0))[:2] == ["d", "b"]
+    with pytest.raises(SettingsError, match="document_weight"):
+        with_search(document_weight=1.5)
+
+
+def test_a_document_without_a_summary_keeps_its_score() -> None:
+    with boosting({"a": 0.80, "b": 0.70}, {"a": None, "b": 0.9}) as engine:
+        assert scores(engine) == pytest.approx({"a": 0.80, "b": 0.76}, abs=1e-4)
+
+
+def test_the_best_chunk_of_the_best_document_is_reached_wherever_it_stands() -> None:
+    chunks = {f"x{number:02}": 0.8 + number / 1000 for number in range(12)} | {"best": 0.5}
+    with boosting(chunks, {**dict.fromkeys(chunks, 0.31), "best": 0.99}) as engine:
+        settings = with_search(document_min_similarity=0.3, document_weight=0.9)
+        assert documents(engine.search("query", k=1, strategy="document_boost", settings=settings)) == ["best"]
+
+
+# -- several queries
+
+
+def test_multi_query_asks_the_variations_in_one_batch() -> None:
+    calls: list[int] = []
+
+    class Counting(Hashed):
+        def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
+            if role == "query":
+                calls.append(len(texts))
+            return super().embed(texts, role=role)
+
+    model = Scripted(lambda _: "1. pager duty\n2. soup at noon\n3. harbour tides")
+    with Engine.open(":memory:", embedder=Counting(), llm=model) as engine:
+        engine.add_documents((Document(name, text) for name, text in PAGES.items()), settings=BARE)
+        hits = engine.search("Tell me about Python", k=8, strategy="multi_query")
+        assert {"oncall", "lunch", "tides"} <= set(documents(hits))
+        assert calls == [4]
+        none = engine.search("Tell me about Python", k=8, strategy="multi_query", settings=with_search(variations=0))
+        assert documents(none) != documents(hits)
+
+
+def test_multi_query_without_a_model_takes_a_question_apart(engine: Engine) -> None:
+    with record() as trace:
+        hits = engine.search("when is soup served and who rotates the signing keys?", k=4, strategy="multi_query")
+    assert {"lunch", "vault"} <= set(documents(hits)[:3])
+    fanned = trace.find("fanned")
+    assert fanned
+    assert len([step for step in fanned.steps if step.name == "fused"]) > 1
+
+
+# -- re-ranking and reflection
+
+
+def test_rerank_orders_by_the_reranker(engine: Engine) -> None:
+    hits = engine.search("the tide at the pier", k=2, strategy="rerank")
+    assert documents(hits)[0] == "tides"
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    assert "rerank" in hits[0].scores
+    with record() as trace:
+        engine.search("rotation", k=1, strategy="rerank", settings=with_search(candidates=2, cache=0))
+    step = trace.find("rerank")
+    assert step
+    assert step.out == 2
+
+
+def test_a_missing_reranker_says_so_and_keeps_the_order(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
+    settings = Settings(reranker=RerankerConfig(name=""))
+    with caplog.at_level(logging.WARNING, logger="clew"), record() as trace:
+        kept = engine.search("rotation", k=3, strategy="rerank", settings=settings)
+    assert documents(kept) == documents(engine.search("rotation", k=3, strategy="hybrid"))
+    assert "no reranker" in caplog.text
+    step = trace.find("rerank")
+    assert step
+    assert "none" in str(step.notes["reranker"])
+
+
+@pytest.mark.parametrize(
+    ("answer", "grade"),
+    [
+        ("2", 2),
+        ("Grade: 2", 2),
+        ("2/5", 2),
+        ("2.", 2),
+        ("I give it a 4.", 4),
+        ("5 - complete", 5),
+        ("good", None),
+        ("", None),
+        ("0", None),
+        ("42", None),
+    ],
+)
+def test_a_grade_is_read_from_what_a_model_says(answer: str, grade: int | None) -> None:
+    assert parse_grade(answer) == grade
+
+
+def test_a_chance_becomes_a_grade() -> None:
+    assert [graded(chance) for chance in (0.0, 0.19, 0.2, 0.5, 0.99, 1.0)] == [1, 1, 2, 3, 5, 5]
+
+
+def reflecting(answers: Sequence[str]) -> tuple[Scripted, list[Hit], list[str]]:
+    model = Scripted(answers)
+    with Engine.open(":memory:", embedder="hashed", llm=model) as engine:
+        engine.add_documents((Document(name, text) for name, text in PAGES.items()), settings=BARE)
+        with record() as trace:
+            hits = engine.search("AI ethics", k=1, strategy="self_reflective", settings=with_search(min_similarity=-1))
+    search = trace.find("search")
+    assert search
+    return (
+        model,
+        hits,
+        [f"{step.notes['query']}: {step.notes['grade']}" for step in search.steps if step.name == "reflect"],
+    )
+
+
+def test_a_good_grade_ends_the_search() -> None:
+    model, _, rounds = reflecting(["4"])
+    assert model.calls == 1
+    assert rounds == ["AI ethics: 4"]
+
+
+def test_a_poor_grade_searches_again_and_is_graded_again() -> None:
+    model, hits, rounds = reflecting(["2/5", "soup at noon", "Grade: 4"])
+    assert model.calls == 3
+    assert rounds == ["AI ethics: 2", "soup at noon: 4"]
+    assert documents(hits) == ["lunch"]
+
+
+def test_the_first_hits_are_kept_when_the_second_are_worse() -> None:
+    first = reflecting(["3"])[1]
+    _, hits, rounds = reflecting(["2", "soup at noon", "1"])
+    assert rounds == ["AI ethics: 2", "soup at noon: 1"]
+    assert documents(hits) == documents(first)
+
+
+def test_an_answer_that_is_no_grade_is_recorded_as_such() -> None:
+    model, hits, rounds = reflecting(["who knows"])
+    assert rounds == ["AI ethics: ungraded"]
+    assert model.calls == 1
+    assert hits
+
+
+def test_rounds_bound_the_searches(engine: Engine) -> None:
+    def rounds(most: int) -> int:
+        with record() as trace:
+            engine.search("zebra crossings of Patagonia", strategy="self_reflective", settings=with_search(rounds=most))
+        search = trace.find("search")
+        assert search
+        return sum(step.name == "reflect" for step in search.steps)
+
+    assert rounds(1) == 1
+    assert rounds(2) >= 1
+
+
+# -- auto, history, caching, many
+
+
+def test_auto_says_where_it_went_and_why(engine: Engine) -> None:
+    with record() as trace:
+        engine.search("Search for the pager but use multi-query approach", strategy="auto")
+    step = trace.find("auto")
+    assert step
+    assert step.notes["strategy"] == "multi_query"
+    assert "multi-query" in str(step.notes["reason"])
+    assert trace.find("fanned")
+
+
+def test_history_tells_what_a_short_question_means(engine: Engine) -> None:
+    history = [Message("How do the tides at Lowport harbour work?")]
+    assert documents(engine.search("Show me more", k=1, history=history)) == ["tides"]
+    assert documents(engine.search("Show me more", k=1, history=[Message("When is the soup served?")])) == ["lunch"]
+
+
+def test_results_are_kept_until_the_collection_changes(engine: Engine) -> None:
+    def cached() -> bool:
+        with record() as trace:
+            engine.search("soup", k=2)
+        search = trace.find("search")
+        assert search
+        return bool(search.notes.get("cached", False))
+
+    assert [cached(), cached()] == [False, True]
+    engine.add_documents([Document("more", "More soup for all.")])
+    assert not cached()
+    assert "more" in documents(engine.search("soup", k=2))
+    with record() as trace:
+        engine.search("soup", k=2, settings=with_search(cache=0))
+        engine.search("soup", k=2, settings=with_search(cache=0))
+    assert not any(step.notes.get("cached") for step in trace.steps)
+
+
+def test_many_questions_are_embedded_in_one_call() -> None:
+    calls: list[int] = []
+
+    class Counting(Hashed):
+        def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
+            calls.append(len(texts))
+            return super().embed(texts, role=role)
+
+    with Engine.open(":memory:", embedder=Counting()) as engine:
+        engine.add_documents(Document(name, text) for name, text in PAGES.items())
+        asked = ["signing keys", "soup at noon", "the pager on Monday", "tides of the moon"]
+        calls.clear()
+        many = engine.search_many(asked, k=1)
+        assert calls == [4]
+        assert [documents(hits) for hits in many] == [["vault"], ["lunch"], ["oncall"], ["tides"]]
+        assert list(many) == [engine.search(text, k=1) for text in asked]
+        assert list(engine.search_many([])) == []
+
+
+def test_settings_are_read_from_a_file(tmp_path: Path) -> None:
+    from clew.surface.settings.load import load
+
+    file = tmp_path / "clew.toml"
+    file.write_text('[reranker]\nname = "overlap"\n[search]\ndocument_weight = 0.5\n', encoding="utf-8")
+    settings = load(file=file, environ={}, overrides={}).settings
+    assert (settings.reranker.name, settings.search.document_weight) == ("overlap", 0.5)
+
+
+# -- a whole conversation as the query
+
+TOPICS = {
+    "paris": "Paris trip: the museum, the hotel by the river and the train to the city",
+    "debug": "Debugging the crash: the stack trace, the null pointer and the failing test",
+    "recipe": "Recipe ideas: simmer the onion soup, bake the bread, season with thyme",
+}
+
+
+def talk(each: int) -> list[dict[str, str]]:
+    """Rows on three topics, one after the other."""
+    return [
+        {
+            "timestamp": f"2025-01-15 {10 + place}:{number:02}",
+            "author": f"u{place}",
+            "message": f"{text}, part {number}",
+        }
+        for place, text in enumerate(TOPICS.values())
+        for number in range(each)
+    ]
+
+
+@pytest.fixture
+def posts() -> Iterator[Engine]:
+    with Engine.open(":memory:", embedder="hashed") as opened:
+        opened.add_documents(Document(name, f"A post. {text}.") for name, text in TOPICS.items())
+        opened.add_documents(Document(f"paris{n}", f"Paris trip {n}: museum, hotel, river, train.") for n in range(6))
+        parts = "\n\n".join(f"## Day {n}\n\nParis trip, the museum, the hotel, the train {n}." for n in range(4))
+        opened.add_documents([Document("paris9", parts)])
+        yield opened
+
+
+def conversing(**conversation: object) -> Settings:
+    return Settings(conversation=ConversationConfig(**conversation))  # type: ignore[arg-type]
+
+
+def test_every_topic_of_a_conversation_is_found(posts: Engine) -> None:
+    settings = conversing(single_below=10, max_tokens=60, overlap_tokens=0)
+    hits = posts.search(talk(10), k=5, settings=settings)
+    assert set(TOPICS) <= {name.rstrip("0123456789") for name in documents(hits)}
+    assert len(hits) == 5
+
+
+def test_up_to_a_hundred_messages_are_one_query(posts: Engine, caplog: pytest.LogCaptureFixture) -> None:
+    def chunks(rows: list[dict[str, str]]) -> int:
+        with record() as trace:
+            posts.search(rows)
+        step = trace.find("chunked")
+        assert step
+        return int(step.notes["chunks"])
+
+    rows = talk(40)
+    assert chunks(rows[:100]) == 1
+    with caplog.at_level(logging.INFO, logger="clew"):
+        assert chunks(rows[:101]) > 1
+    assert "Chunked conversation into" in caplog.text
+    assert " final" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"order": "coverage"}, {"order": "score"}),
+        ({"dedup_strategy": "document"}, {"dedup_strategy": "none"}),
+        ({"single_below": 5}, {"single_below": 1000}),
+        ({"chunks_per_query": 1}, {"chunks_per_query": 5}),
+        ({"max_tokens": 60}, {"max_tokens": 1800}),
+        ({"max_tokens": 60, "overlap_tokens": 0}, {"max_tokens": 60, "overlap_tokens": 30}),
+        ({"topics": True}, {"topics": False}),
+        ({"global_query": False}, {"global_query": True}),
+        (
+            {"dedup_strategy": "semantic", "dedup_threshold": 0.3},
+            {"dedup_strategy": "semantic", "dedup_threshold": 1.0},
+        ),
+        ({"order": "score"}, {"order": "score", "mmr": 0.1}),
+    ],
+)
+def test_each_setting_of_a_conversation_changes_something(
+    posts: Engine, one: dict[str, object], other: dict[str, object]
+) -> None:
+    def found(given: dict[str, object]) -> tuple[object, ...]:
+        settings = conversing(**{"single_below": 10, "max_tokens": 60, "overlap_tokens": 0, **given})
+        with record() as trace:
+            hits = posts.search(talk(10), k=8, settings=settings)
+        step = trace.find("chunked")
+        assert step
+        return documents(hits), step.notes["chunks"], step.notes["results"]
+
+    assert found(one) != found(other)
+
+
+def test_an_empty_conversation_finds_nothing(posts: Engine) -> None:
+    assert posts.search([]) == []
+    assert posts.search([{"timestamp": "1", "author": "a", "message": "  "}]) == []
+
+
+def test_what_is_no_conversation_is_refused(posts: Engine) -> None:
+    with pytest.raises(TypeError):
+        posts.search([1, 2, 3])  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="timestamp/ts"):
+        posts.search([{"some_col": "x"}])

@@ -1,0 +1,52 @@
+"""Small documents and the chunks that they must give.
+
+When a change of the chunks is meant, `CLEW_REGENERATE=1 pytest tests/index/test_chunk_golden.py` writes them anew; read
+the difference before it goes in.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clew.core.types import Document
+from clew.index.chunk.paragraphs import estimated
+from clew.index.chunk.structure import structure
+from clew.index.read.text.code import code
+from clew.index.read.text.markdown import markdown
+from clew.index.read.text.plain import plain
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+REGENERATE = os.environ.get("CLEW_REGENERATE") == "1"
+
+
+def chunks_of(document: Document) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": chunk.id,
+            "start": chunk.start,
+            "end": chunk.end,
+            "headings": list(chunk.headings),
+            "context": chunk.context,
+            "at": chunk.at and chunk.at.isoformat(),
+            "meta": dict(chunk.meta),
+            "text": chunk.text.split("\n"),
+        }
+        for chunk in structure(size=64, overlap=12, count=estimated)(document)
+    ]
+
+
+@pytest.mark.parametrize(("name", "reader"), [("handbook.md", markdown), ("notes.txt", plain), ("vault.py.txt", code)])
+def test_the_chunks_are_those_that_were_agreed(name: str, reader: Any) -> None:
+    text = (GOLDEN / name).read_text(encoding="utf-8")
+    chunks = chunks_of(reader(text, uri=name, name=name.removesuffix(".txt") if reader is code else name))
+    expected = GOLDEN / f"{name}.json"
+    if REGENERATE:
+        expected.write_text(json.dumps(chunks, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    assert chunks == json.loads(expected.read_text(encoding="utf-8"))
+
+
+def test_nothing_is_regenerated_where_it_is_checked() -> None:
+    assert not (REGENERATE and os.environ.get("CI"))

@@ -1,0 +1,258 @@
+"""Office formats: DoclingDocuments become blocks, and workbooks of any size are read."""
+
+import io
+import zipfile
+from typing import Any
+
+import pytest
+
+from clew.index.read.blocks import assemble
+from clew.index.read.office import sheet
+from clew.index.read.office.docling import office, page_of, xml
+
+WORD = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+SHEET = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+RELATION = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+PACKAGE = "http://schemas.openxmlformats.org/package/2006"
+
+
+def packed(parts: dict[str, str | bytes]) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, part in parts.items():
+            archive.writestr(name, part)
+    return file.getvalue()
+
+
+def relations(**targets: tuple[str, str]) -> str:
+    found = "".join(
+        f'<Relationship Id="{key}" Type="{RELATION}/{kind}" Target="{target}"/>'
+        for key, (kind, target) in targets.items()
+    )
+    return f'<Relationships xmlns="{PACKAGE}/relationships">{found}</Relationships>'
+
+
+def types(**parts: str) -> str:
+    found = "".join(
+        f'<Override PartName="{name}" ContentType="application/vnd.openxmlformats-officedocument.{kind}+xml"/>'
+        for kind, name in parts.items()
+    ).replace("__", ".")
+    return (
+        f'<Types xmlns="{PACKAGE}/content-types"><Default Extension="xml" ContentType="application/xml"/>'
+        '<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
+        f"{found}</Types>"
+    )
+
+
+def docx(body: str) -> bytes:
+    styles = "".join(
+        f'<w:style w:type="paragraph" w:styleId="Heading{n}"><w:name w:val="heading {n}"/></w:style>' for n in (1, 2)
+    )
+    return packed(
+        {
+            "[Content_Types].xml": types(wordprocessingml__document__main="/word/document.xml"),
+            "_rels/.rels": relations(a=("officeDocument", "word/document.xml")),
+            "word/_rels/document.xml.rels": relations(a=("styles", "styles.xml")),
+            "word/styles.xml": f"<w:styles {WORD}>{styles}</w:styles>",
+            "word/document.xml": f"<w:document {WORD}><w:body>{body}</w:body></w:document>",
+        }
+    )
+
+
+def paragraph(words: str, style: str = "") -> str:
+    properties = f'<w:pPr><w:pStyle w:val="{style}"/></w:pPr>' if style else ""
+    return f"<w:p>{properties}<w:r><w:t>{words}</w:t></w:r></w:p>"
+
+
+def xlsx(rows: str, *, name: str = "Ledger", **parts: str) -> bytes:
+    workbook = f'<sheets><sheet name="{name}" sheetId="1" r:id="a"/></sheets>'
+    return packed(
+        {
+            "[Content_Types].xml": types(
+                spreadsheetml__sheet__main="/xl/workbook.xml", spreadsheetml__worksheet="/xl/worksheets/sheet1.xml"
+            ),
+            "_rels/.rels": relations(a=("officeDocument", "xl/workbook.xml")),
+            "xl/_rels/workbook.xml.rels": relations(a=("worksheet", "worksheets/sheet1.xml")),
+            "xl/workbook.xml": f'<workbook xmlns="{SHEET}" xmlns:r="{RELATION}">{workbook}</workbook>',
+            "xl/worksheets/sheet1.xml": f'<worksheet xmlns="{SHEET}"><sheetData>{rows}</sheetData></worksheet>',
+            **{f"xl/{key}.xml": part for key, part in parts.items()},
+        }
+    )
+
+
+def row(number: int, *cells: str) -> str:
+    texts = "".join(
+        f'<c r="{chr(65 + at)}{number}" t="inlineStr"><is><t>{cell}</t></is></c>' for at, cell in enumerate(cells)
+    )
+    return f'<row r="{number}">{texts}</row>'
+
+
+def made(**parts: Any) -> dict[str, Any]:
+    """A DoclingDocument from items that name their children."""
+    found: dict[str, Any] = {"texts": [], "groups": [], "tables": [], "pictures": [], **parts}
+    for kind in ("texts", "groups", "tables", "pictures"):
+        for at, item in enumerate(found[kind]):
+            item |= {"self_ref": f"#/{kind}/{at}", "children": [{"$ref": f"#/{child}"} for child in item.get("of", ())]}
+            item.setdefault("content_layer", "body")
+    found["body"] = {"children": [{"$ref": f"#/{child}"} for child in parts["body"]]}
+    return found
+
+
+def test_a_word_document() -> None:
+    body = paragraph("Vault", "Heading1") + paragraph("Keys rotate.") + paragraph("Steps", "Heading2")
+    table = "".join(
+        f"<w:tr>{''.join(f'<w:tc>{paragraph(cell)}</w:tc>' for cell in cells)}</w:tr>"
+        for cells in (("a", "b"), ("1", "2"))
+    )
+    found = office(docx(f"{body}<w:tbl>{table}</w:tbl>"), uri="a.docx", name="a.docx")
+    assert found.text.replace("## Vault", "# Vault").replace("### Steps", "## Steps") == (
+        "# Vault\n\nKeys rotate.\n\n## Steps\n\n| a | b |\n| - | - |\n| 1 | 2 |"
+    )
+    assert [found.path(at) for at in range(len(found.sections))] == [("Vault",), ("Vault", "Steps")]
+    assert found.meta == {"format": "markdown", "source_format": "docx"}
+
+
+def test_a_workbook_names_its_sheets_and_repeats_headers() -> None:
+    data = xlsx(row(1, "name", "value") + "".join(row(n, f"n{n}", f"v{n}") for n in range(2, 400)))
+    found = office(data, uri="a.xlsx", name="the-books.xlsx")
+    assert found.title == "The books"
+    assert [section.label for section in found.sections] == ["Ledger"]
+    assert found.text.count("| name | value |") > 5
+    assert "| n399 | v399 |" in found.text
+
+
+def test_a_vast_workbook_is_streamed_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sheet, "VAST", 20)
+    rows = (
+        '<row r="1"><c r="A1" t="s"><v>0</v></c><c r="C1" t="inlineStr"><is><t>when</t></is></c></row>'
+        '<row r="2"><c r="A2" t="b"><v>1</v></c><c r="B2"><v>2.5</v></c><c r="C2" s="1"><v>45413</v></c></row>'
+        '<row r="9"><c r="C9" s="1"><v>0.5</v></c></row>'
+    )
+    strings = f'<sst xmlns="{SHEET}"><si><r><t>is </t></r><r><t>open</t></r><rPh><t>no</t></rPh></si></sst>'
+    styles = f'<styleSheet xmlns="{SHEET}"><cellXfs><xf numFmtId="0"/><xf numFmtId="14"/></cellXfs></styleSheet>'
+    found = office(xlsx(rows, sharedStrings=strings, styles=styles), uri="a.xlsx", name="a.xlsx")
+    assert found.meta["extraction"] == "streamed"
+    assert found.text == (
+        "# Ledger\n\n| is open |  | when |\n| - | - | - |\n| TRUE | 2.5 | 2024-05-01 |\n|  |  | 12:00:00 |"
+    )
+
+
+def test_a_sheet_is_vast_by_its_rectangle_and_empty_cells_do_not_count() -> None:
+    corner = '<row r="1"><c r="A1"><v>1</v></c></row><row r="900000"><c r="XFD900000"{}</row>'
+    assert sheet.is_vast(xlsx(corner.format("><v>1</v></c>")), uri="a.xlsx")
+    assert not sheet.is_vast(xlsx(corner.format(' s="1"/>')), uri="a.xlsx")
+    found = office(xlsx(corner.format("><v>corner</v></c>")), uri="a.xlsx", name="a.xlsx")
+    assert "corner" in found.text
+
+
+def test_a_workbook_of_ten_thousand_columns() -> None:
+    names = ["".join(chr(65 + (n // 26**k) % 26) for k in (2, 1, 0)) for n in range(10_000)]
+    cells = [f'<c r="{{}}{{}}" t="inlineStr"><is><t>{name}</t></is></c>' for name in names]
+    places = [_letters(n) for n in range(1, 10_001)]
+    rows = "".join(
+        f'<row r="{r}">{"".join(c.format(p, r) for c, p in zip(cells, places, strict=True))}</row>' for r in (1, 2)
+    )
+    found = office(xlsx(rows), uri="a.xlsx", name="a.xlsx")
+    assert names[9_999] in found.text
+    assert max(map(len, found.text.splitlines())) < 1_000
+
+
+def _letters(number: int) -> str:
+    letters = ""
+    while number:
+        number, rest = divmod(number - 1, 26)
+        letters = chr(65 + rest) + letters
+    return letters
+
+
+def test_slides_have_pages_notes_and_a_heading_each() -> None:
+    found = made(
+        body=["groups/0", "groups/1"],
+        pages={"1": {}, "2": {}},
+        groups=[
+            {"label": "chapter", "name": "slide-0", "of": ["texts/0", "texts/1"]},
+            {"label": "chapter", "name": "slide-1", "of": ["texts/2", "groups/2"]},
+            {"label": "comment_section", "name": "c", "of": ["texts/3"]},
+        ],
+        texts=[
+            {"label": "title", "text": "Keys", "prov": [{"page_no": 1}]},
+            {"label": "text", "text": "say it slowly", "content_layer": "notes"},
+            {"label": "paragraph", "text": "no title here", "prov": [{"page_no": 2}]},
+            {"label": "text", "text": "[author: Ada]: why?", "content_layer": "notes"},
+        ],
+    )
+    text, sections = assemble(page_of(found, slides=True).blocks)
+    assert text == "# Keys\n\nNotes: say it slowly\n\n# Slide 2\n\nno title here\n\n\\[author: Ada]: why?"
+    assert [section.page for section in sections] == [1, 2]
+
+
+def test_lists_inline_runs_and_what_is_not_part_of_the_text() -> None:
+    found = made(
+        body=["texts/0", "groups/0", "groups/2", "texts/5"],
+        groups=[
+            {"label": "list", "of": ["texts/1", "texts/2"]},
+            {"label": "list", "of": ["texts/3"]},
+            {"label": "inline", "of": ["texts/4", "texts/6", "texts/7"]},
+        ],
+        texts=[
+            {"label": "page_header", "text": "confidential"},
+            {"label": "list_item", "text": "first", "enumerated": True, "marker": "1."},
+            {"label": "list_item", "text": "second", "enumerated": True, "marker": "2.", "of": ["groups/1"]},
+            {"label": "list_item", "text": "inner", "enumerated": False, "marker": "-"},
+            {"label": "text", "text": "run"},
+            {"label": "text", "text": "hidden", "content_layer": "furniture"},
+            {"label": "code", "text": "vault"},
+            {"label": "text", "text": ", now"},
+        ],
+    )
+    assert assemble(page_of(found).blocks)[0] == "1. first\n2. second\n   - inner\n\nrun `vault`, now"
+
+
+def test_tables_with_captions_rich_cells_and_charts() -> None:
+    def cell(text: str, at: tuple[int, int], **more: Any) -> dict[str, Any]:
+        return {"text": text, "start_row_offset_idx": at[0], "start_col_offset_idx": at[1], **more}
+
+    grid = [[cell("a", (0, 0)), cell("b", (0, 1))], [cell("1", (1, 0)), cell("", (1, 1))]]
+    rich = [cell("", (1, 1), ref={"$ref": "#/groups/0"})]
+    chart = {"grid": [[cell("x", (0, 0)), cell("y", (0, 1))]]}
+    found = made(
+        body=["texts/0", "tables/0", "pictures/0"],
+        groups=[{"label": "unspecified", "of": ["texts/1", "texts/2"]}],
+        texts=[
+            {"label": "caption", "text": "Costs"},
+            {"label": "text", "text": "two"},
+            {"label": "list_item", "text": "three"},
+        ],
+        tables=[
+            {
+                "label": "table",
+                "captions": [{"$ref": "#/texts/0"}],
+                "data": {"grid": grid, "table_cells": rich},
+                "of": ["groups/0"],
+            }
+        ],
+        pictures=[
+            {
+                "label": "picture",
+                "meta": {
+                    "classification": {"predictions": [{"class_name": "bar_chart"}]},
+                    "tabular_chart": {"chart_data": chart},
+                },
+            }
+        ],
+    )
+    assert assemble(page_of(found).blocks)[0] == (
+        "Costs\n\n| a | b |\n| - | - |\n| 1 | two three |\n\nBar chart\n\n| x | y |\n| - | - |"
+    )
+
+
+def test_asciidoc_and_articles() -> None:
+    found = office(b"= Vault\n\nKeys.\n\n== Steps\n\n* one\n", uri="a.adoc", name="a.adoc")
+    assert [section.label for section in found.sections] == ["Vault", "Steps"]
+    article = (
+        b"<article><front><article-meta><title-group><article-title>Keys</article-title></title-group>"
+        b"</article-meta></front><body><sec><title>Intro</title><p>Words.</p></sec></body></article>"
+    )
+    assert "Words." in xml(article, uri="a.xml", name="a.xml").text
+    other = xml(b"<project/>", uri="pom.xml", name="pom.xml")
+    assert (other.text, other.meta["format"]) == ("<project/>", "code")

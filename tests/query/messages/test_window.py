@@ -1,0 +1,233 @@
+"""What a window holds, over threads and hits that are made up: laws first, then cases."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clew.core.errors import NotFound
+from clew.core.settings import ScoringConfig, Settings
+from clew.core.text import estimate_tokens
+from clew.core.thread import Thread
+from clew.core.types import Chunk, Document, Filter, Hit, Message
+from clew.core.window import ContextWindow
+from clew.query.messages.similar import similar
+from clew.query.messages.window import Asked, Sources, context_window
+
+NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+PLAIN = ScoringConfig(base="similarity")
+
+
+@dataclass
+class Chat:
+    """Threads in memory, and how similar the messages are that a search finds."""
+
+    threads: Sequence[Thread]
+    similar: Mapping[str, float]
+
+    def hits(self) -> list[Hit]:
+        return [self._hit(id_, score) for id_, score in self.similar.items()]
+
+    def window(
+        self,
+        tokens: int = 4000,
+        *,
+        config: ScoringConfig = PLAIN,
+        related: bool = False,
+        prompt: str = "what?",
+        hits: Sequence[Hit] | None = None,
+    ) -> ContextWindow:
+        documents = {document.id: document for document in (thread.document() for thread in self.threads)}
+        found = self.hits() if hits is None else list(hits)
+
+        def search(where: Filter) -> list[Hit]:
+            return [hit for hit in found if not where.channels or hit.chunk.meta["channel"] in where.channels]
+
+        def read(id_: str) -> Document:
+            if id_ not in documents:
+                raise NotFound(id_)
+            return documents[id_]
+
+        channels = {thread.channel for thread in self.threads}
+        sources = Sources(search, read, lambda _: {}, channels.__contains__, lambda: sorted(channels), 0.1)
+        asked = Asked("ops", prompt, tokens, related, NOW)
+        return context_window(asked, sources, settings=Settings(scoring=config), count=estimate_tokens)
+
+    def _hit(self, id_: str, score: float) -> Hit:
+        thread = next(each for each in self.threads if any(message.id == id_ for message in each.messages))
+        message = next(each for each in thread.messages if each.id == id_)
+        meta = {"message": id_, "channel": thread.channel, "author": message.author}
+        chunk = Chunk(f"{id_}_chunk_0", thread.document().id, 0, 1, message.text, 0, 0, at=message.at, meta=meta)
+        return Hit(chunk, score, {"semantic": score})
+
+
+def said(id_: str, text: str, minutes: float, reply_to: str | None = None, channel: str = "ops") -> Message:
+    return Message(text, author="ada", at=NOW - timedelta(minutes=minutes), id=id_, channel=channel, reply_to=reply_to)
+
+
+def thread(*messages: Message) -> Thread:
+    return Thread(messages[0].id, messages[0].channel, messages)
+
+
+def ids(window: ContextWindow) -> list[str]:
+    return [each.id for each in window.messages]
+
+
+@st.composite
+def chats(draw: st.DrawFn) -> Chat:
+    """A few threads of any shape, some of whose messages are found."""
+    threads: list[Thread] = []
+    similar: dict[str, float] = {}
+    for number in range(draw(st.integers(1, 3))):
+        messages: list[Message] = []
+        for place in range(draw(st.integers(1, 6))):
+            parent = draw(st.one_of(st.none(), st.integers(0, place - 1))) if place else None
+            id_ = f"m{number}.{place}"
+            text = "word " * draw(st.integers(1, 30)) + id_
+            messages.append(said(id_, text, 500 - 10 * place, messages[parent].id if parent is not None else None))
+            if draw(st.booleans()):
+                similar[id_] = draw(st.sampled_from([0.2, 0.5, 0.505, 0.9]))
+        threads.append(thread(*messages))
+    return Chat(threads, similar)
+
+
+@given(chats(), st.integers(1, 300), st.booleans())
+def test_the_budget_is_never_passed_and_the_text_is_what_is_counted(chat: Chat, tokens: int, authors: bool) -> None:
+    window = chat.window(tokens, config=replace(PLAIN, authors=authors))
+    assert window.total_tokens == estimate_tokens(window.text) <= tokens
+    shown = ids(window)
+    assert len(shown) == len(set(shown))
+    assert {each.id for each in window.messages if each.found} | {each.message.id for each in window.dropped} == set(
+        chat.similar
+    )
+    for each in window.messages:
+        assert each.text in window.text
+
+
+@given(chats(), st.integers(1, 300))
+def test_the_chain_of_a_hit_is_whole_unless_it_is_larger_than_its_share(chat: Chat, tokens: int) -> None:
+    window = chat.window(tokens, config=replace(PLAIN, chain_share=1.0))
+    messages = {message.id: message for thread in chat.threads for message in thread.messages}
+    shown = set(ids(window))
+    for each in window.messages:
+        at = each.message.reply_to
+        assert (each.parent.id if each.parent else None) == (at if at in shown else None)
+        if not each.found:
+            continue
+        chain = []
+        while at is not None:
+            chain.append(at)
+            at = messages[at].reply_to
+        if sum(estimate_tokens(messages[one].text) + 2 for one in chain) <= tokens:
+            assert shown.issuperset(chain)
+
+
+@given(chats(), st.integers(20, 300), st.randoms(use_true_random=False))
+def test_the_order_of_the_hits_changes_nothing(chat: Chat, tokens: int, random: Random) -> None:
+    hits = chat.hits()
+    random.shuffle(hits)
+    assert chat.window(tokens, hits=hits) == chat.window(tokens)
+
+
+@given(chats())
+def test_threads_are_best_first_and_each_by_time(chat: Chat) -> None:
+    window = chat.window()
+    for shown in window.threads:
+        times = [each.message.at for each in shown.messages if each.message.at]
+        assert times == sorted(times)
+        assert shown.whole  # the budget allows it
+    scores = [shown.score for shown in window.threads]
+    assert all(earlier > later - 0.01 for earlier, later in pairwise(scores))
+    assert window.text == "\n\n".join("\n  ↪ ".join(each.text for each in shown.messages) for shown in window.threads)
+
+
+def test_a_hit_brings_the_exchange_before_it() -> None:
+    exchange = thread(
+        said("1", "How do I set up my API key?", 40),
+        said("2", "Go to settings", 30, "1"),
+        said("3", "I don't see it in settings", 20, "2"),
+        said("4", "It's under Developer Settings > API Keys", 10, "3"),
+    )
+    noise = [thread(said(f"n{n}", "noise " * 20, n, channel="ops")) for n in range(20)]
+    chat = Chat([exchange, *noise], {"4": 0.9, **{f"n{n}": 0.5 for n in range(20)}})
+    window = chat.window(220, config=replace(PLAIN, chain_share=0.25))
+    assert ids(window)[:4] == ["1", "2", "3", "4"]
+    assert len(window.messages) > 6
+    assert ids(chat.window(1000))[:4] == ["1", "2", "3", "4"]  # at the default share, in a budget of the usual size
+
+
+def test_a_chain_that_was_guessed_ends_at_its_share_of_the_budget() -> None:
+    exchange = [said("0", "start " * 5, 50), *(said(str(n), "reply " * 5, 50 - n, str(n - 1)) for n in range(1, 5))]
+    other = thread(said("x", "other " * 20, 9))
+    hits = {"4": 0.9, "x": 0.5}
+    marked = Chat([thread(*exchange), other], hits)
+    found_out = Chat([Thread("0", "ops", tuple(exchange), guessed={"3", "4"}), other], hits)
+    assert ids(marked.window(60)) == ["0", "1", "2", "3", "4"]
+    assert ids(found_out.window(60))[-2:] == ["4", "x"]  # room is left for the other hit, and then for the thread
+    assert "0" not in ids(found_out.window(60))
+    assert "x" not in ids(found_out.window(60, config=replace(PLAIN, chain_share=0.8)))
+    half = Chat([Thread("0", "ops", tuple(exchange), guessed={"2"}), other], hits)
+    assert ids(half.window(60))[-3:] == ["3", "4", "x"]  # what was said to be answered
+
+
+def test_a_deep_chain_brings_what_is_nearest() -> None:
+    long = [said("0", "start " * 10, 100)]
+    long += [said(str(n), "word " * 10, 100 - n, str(n - 1)) for n in range(1, 20)]
+    chat = Chat([thread(*long)], {"19": 0.9})
+    shown = ids(chat.window(100))
+    assert shown == [str(n) for n in range(20 - len(shown), 20)]
+    assert len(shown) == 7
+
+
+def test_a_hit_without_room_for_what_it_answers_is_passed_over() -> None:
+    answered = thread(said("q", "question " * 20, 20), said("a", "short answer", 10, "q"))
+    chat = Chat([answered, thread(said("s", "small", 5))], {"a": 0.9, "s": 0.5})
+    window = chat.window(30)  # the answer alone would fit
+    assert ids(window) == ["s"]
+    assert [(each.message.id, each.reason) for each in window.dropped] == [("a", "budget")]
+
+
+def test_a_thread_that_is_gone_since_is_left_out() -> None:
+    chat = Chat([thread(said("1", "here", 1))], {"1": 0.9})
+    lost = replace(chat.hits()[0].chunk, id="x_chunk_0", doc_id="gone", meta={"message": "x", "channel": "ops"})
+    assert ids(chat.window(hits=[Hit(lost, 0.9, {"semantic": 0.9}), *chat.hits()])) == ["1"]
+
+
+def test_a_line_of_a_message_cannot_pass_for_a_reply_or_a_thread() -> None:
+    chat = Chat([thread(said("1", "one\n  ↪ forged\n\nother thread", 1))], {"1": 0.9})
+    text = chat.window().text
+    assert "\n  ↪ " not in text
+    assert "\n\n" not in text
+
+
+def test_a_message_found_by_its_words_is_as_near_as_its_nearest_part() -> None:
+    chat = Chat([thread(said("a", "long " * 90, 1))], {})
+    document = chat.threads[0].document()
+    meta = {"message": "a", "channel": "ops"}
+    parts = [Chunk(f"a_chunk_{n}", document.id, n, 3, "long", 0, 0, meta=meta) for n in range(3)]
+    hits = [Hit(part, 3.0 - n, {"lexical": 3.0 - n}) for n, part in enumerate(parts[:2])]
+    found = similar(
+        hits,
+        read=lambda _: document,
+        cosines=lambda asked: {name: {"a_chunk_0": 0.2, "a_chunk_1": 0.8}[name] for name in asked},
+        channel="ops",
+        now=NOW,
+        config=replace(PLAIN, min_score=0.5),
+        floor=0.1,
+    )
+    assert [each.similarity for each in found.messages] == [0.8]
+
+
+def test_related_channels_are_mentioned_or_similar_and_at_most_three() -> None:
+    others = [thread(said(f"{name}1", f"about {name}", 5, channel=name)) for name in ("a", "b", "c", "d", "e")]
+    own = thread(said("1", "see #e and #nowhere", 1))
+    chat = Chat([own, *others], {"1": 0.9, "b1": 0.8, "a1": 0.7, "d1": 0.6, "e1": 0.2})
+    assert chat.window().channels == {"ops"}
+    assert chat.window(related=True, prompt="as said in #c").channels == {"ops", "c", "e", "b"}
+    assert chat.window(related=True, config=replace(PLAIN, related_channels=1)).channels == {"ops", "e"}
+    assert chat.window(related=True, config=replace(PLAIN, related_channels=0)).channels == {"ops"}
+    assert "b1" in ids(chat.window(related=True, prompt="as said in #c"))

@@ -1,0 +1,108 @@
+"""Pages and messages in one list through Engine.search, and pages alone as they ever were."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from clew import Document, Engine, Filter, Hit, Message, Settings, record
+from clew.core.settings import FlowConfig, SearchConfig, ThreadConfig
+from clew.core.trace import Trace
+from clew.core.types import Chunk, Query
+from clew.query.rank.balance_kinds import by_kind, each_kind
+from clew.query.rank.fuse import convex
+
+BARE = Settings(threads=ThreadConfig(untangle=False, before=0), search=SearchConfig(cache=0))
+PAGES = tuple(Document(f"p{n}", f"# Winch {n}\n\nThe winch of crane {n} is greased twice a year.") for n in range(4))
+MANY = tuple(
+    Message(f"When is the winch of crane {n} greased?", author="Ann", id=f"m{n}", channel="yard") for n in range(30)
+)
+ASKED = "when is the winch of a crane greased"
+
+
+@pytest.fixture
+def engine() -> Any:
+    with Engine.open(":memory:", embedder="hashed", settings=BARE) as opened:
+        yield opened
+
+
+def hit(name: str, score: float, *, message: bool) -> Hit:
+    return Hit(Chunk(name, name, 0, 1, "x", 0, 1, meta={"message": name} if message else {}), score)
+
+
+def test_each_kind_has_the_scores_of_its_own_fusion_on_a_shared_scale() -> None:
+    meaning = [hit("p", 0.8, message=False), hit("m", 0.7, message=True), hit("q", 0.6, message=False)]
+    words = [hit("m", 9.0, message=True), hit("p", 5.0, message=False), hit("q", 1.0, message=False)]
+    fuse = by_kind(convex(1.0, 0.0), convex(0.25, 0.75))
+    assert [(each.chunk.id, round(each.score, 6)) for each in fuse([meaning, words])] == [
+        ("p", 1.0),
+        ("m", round(0.25 * 0.5 + 0.75 * 1.0, 6)),
+        ("q", 0.0),
+    ]
+
+
+def test_each_kind_is_found_to_the_same_depth() -> None:
+    everything = [hit(f"m{n}", 1 - n / 100, message=True) for n in range(9)] + [hit("p", 0.5, message=False)]
+
+    def strategy(query: Query) -> list[Hit]:
+        kinds = query.where.kinds or {"page", "thread"}
+        admitted = [each for each in everything if ("thread" if each.chunk.meta else "page") in kinds]
+        return admitted[: query.depth]
+
+    found = each_kind(strategy)(Query("?", depth=3))
+    assert [each.chunk.id for each in found] == ["m0", "m1", "m2", "p"]
+    assert each_kind(strategy)(Query("?", depth=20)) == everything
+    assert each_kind(strategy)(Query("?", depth=3, where=Filter(kinds={"thread"}))) == everything[:3]
+
+
+def test_messages_do_not_crowd_the_pages_out_of_a_ranking(engine: Engine) -> None:
+    engine.add_documents(PAGES)
+    engine.add_messages(MANY)
+    apart = replace(BARE, search=SearchConfig(cache=0, depth=8))
+    together = replace(apart, flow=FlowConfig(each_kind=False))
+
+    def ranked(settings: Settings) -> int:
+        with record() as trace:
+            engine.search(ASKED, k=8, settings=settings)
+        return next(each.out or 0 for each in walked(trace) if each.name == "fused")
+
+    assert ranked(together) < ranked(apart)
+
+
+def walked(trace: Trace) -> Iterator[Trace]:
+    yield trace
+    for each in trace.steps:
+        yield from walked(each)
+
+
+def test_one_kind_is_all_there_is_where_it_is_asked_for(engine: Engine) -> None:
+    engine.add_documents(PAGES)
+    engine.add_messages(MANY)
+    for kind, message in (("page", False), ("thread", True)):
+        hits = engine.search(ASKED, k=5, where=Filter(kinds={kind}))
+        assert [("message" in each.chunk.meta) for each in hits] == [message] * len(hits)
+        assert hits
+
+
+def test_words_count_more_for_messages_than_for_pages(engine: Engine) -> None:
+    engine.add_documents(PAGES)
+    engine.add_messages(MANY[:4])
+
+    def parts(weight: float) -> dict[str, dict[str, float]]:
+        settings = replace(BARE, flow=FlowConfig(semantic_weight=weight, reach=0))
+        return {each.chunk.id: dict(each.scores) for each in engine.search(ASKED, k=8, settings=settings)}
+
+    words, meaning = parts(0.0), parts(1.0)
+    changed = {id_ for id_ in words if words[id_]["hybrid"] != meaning[id_]["hybrid"]}
+    assert changed
+    assert all(id_.startswith("m") for id_ in changed)
+
+
+@pytest.mark.parametrize("strategy", ["semantic", "lexical", "hybrid"])
+def test_a_collection_of_pages_is_searched_as_if_there_were_no_messages(engine: Engine, strategy: str) -> None:
+    engine.add_documents(PAGES)
+    settings = (BARE, replace(BARE, flow=FlowConfig(each_kind=False, semantic_weight=0.1, after=1, before=1, reach=9)))
+    first, second = (engine.search(ASKED, strategy=strategy, settings=each) for each in settings)
+    assert first == second
+    assert all("flow" not in each.scores for each in first)

@@ -1,0 +1,125 @@
+"""The flow of a conversation: the formula, and what it changes through Engine.search."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from clew import Document, Engine, Message, Settings, SettingsError
+from clew.core.settings import FlowConfig, SearchConfig, ThreadConfig
+from clew.core.thread import Thread
+from clew.core.types import Chunk, Hit, Query
+from clew.query.rank.thread_smoothing import flow, shared
+
+BARE = Settings(threads=ThreadConfig(untangle=False, before=0), search=SearchConfig(cache=0))
+
+
+def hit(place: int, score: float, *, reply_to: str | None = None, thread: str = "t") -> Hit:
+    meta: dict[str, Any] = {"message": f"{thread}{place}"} | ({"reply_to": reply_to} if reply_to else {})
+    return Hit(Chunk(f"{thread}{place}_chunk_0", thread, place, 99, "x", 0, 1, meta=meta), score, {"hybrid": score})
+
+
+def page(name: str, score: float) -> Hit:
+    return Hit(Chunk(name, name, 0, 1, "x", 0, 1), score, {"hybrid": score})
+
+
+def gains(thread: Sequence[Hit], config: FlowConfig) -> dict[int, float]:
+    found = shared([(each, each.score) for each in thread], config)
+    return {each.chunk.index: round(score, 6) for each, score in found}
+
+
+def test_shares_fall_evenly_over_the_reach_and_differ_before_and_after() -> None:
+    config = FlowConfig(after=0.5, before=0.2, reach=2)
+    found = gains([hit(0, 0.4), hit(1, 1.0), hit(2, 0.6), hit(9, 0.8)], config)
+    assert found[0] == round(0.4 + 0.5 * 1.0 + 0.25 * 0.6, 6)
+    assert found[1] == round(1.0 + 0.5 * 0.6 + 0.2 * 0.4, 6)
+    assert found[2] == round(0.6 + 0.2 * 1.0 + 0.1 * 0.4, 6)
+    assert found[9] == 0.8
+
+
+def test_a_distant_reply_is_one_step_away_and_of_several_the_best_counts() -> None:
+    config = FlowConfig(after=0.5, before=0.2, reach=2)
+    thread = [hit(0, 0.4), hit(20, 0.6, reply_to="t0"), hit(30, 1.0, reply_to="t0")]
+    assert gains(thread, config) == pytest.approx({0: 0.4 + 0.5 * 1.0, 20: 0.6 + 0.2 * 0.4, 30: 1.0 + 0.2 * 0.4})
+
+
+def test_pages_keep_their_scores_and_messages_the_range_of_theirs() -> None:
+    hits = [page("p", 0.9), hit(3, 0.8), hit(7, 0.75, thread="u"), hit(4, 0.7), page("q", 0.6), hit(9, 0.2)]
+    flowed = flow(FlowConfig(after=0.5, before=0.2, reach=3))(Query("?"), hits)
+    by_id = {each.chunk.id: each for each in flowed}
+    assert (by_id["p"], by_id["q"]) == (hits[0], hits[4])
+    said = [each.score for each in flowed if "message" in each.chunk.meta]
+    assert (max(said), min(said)) == (0.8, 0.2)
+    assert by_id["t4_chunk_0"].score > by_id["u7_chunk_0"].score  # it has a neighbour, the other has none
+    assert by_id["t4_chunk_0"].scores == {"hybrid": 0.7, "flow": by_id["t4_chunk_0"].score}
+    assert flowed == sorted(flowed, key=lambda each: (-each.score, each.chunk.id))
+
+
+def test_pages_alone_are_given_back_as_they_are() -> None:
+    hits = [page("p", 0.9), page("q", 0.6)]
+    assert flow(FlowConfig())(Query("?"), hits) is hits
+
+
+# -- through the engine
+
+
+def talk(name: str, *texts: str) -> Document:
+    said = tuple(Message(text, author="Ann", id=f"{name}{at}", channel="yard") for at, text in enumerate(texts))
+    return Thread(f"{name}0", "yard", said).document()
+
+
+ASKED = "who mends the winch bearing of crane four"
+TALKS = (
+    talk("a", "Crane four again?", "Who mends the winch bearing?", "Who mends a bearing?", "Mends, who?", "Soup."),
+    talk("b", "The bearing of crane four.", "Nothing else.", "Bread and soup.", "Who had coffee?"),
+)
+
+
+@pytest.fixture
+def engine() -> Any:
+    with Engine.open(":memory:", embedder="hashed", settings=BARE) as opened:
+        opened.add_documents(TALKS)
+        yield opened
+
+
+def found(engine: Engine, strategy: str, **changed: Any) -> list[str]:
+    settings = replace(BARE, flow=FlowConfig(**changed))
+    return [str(each.chunk.meta["message"]) for each in engine.search(ASKED, strategy=strategy, settings=settings)]
+
+
+def scores(engine: Engine, strategy: str, **changed: Any) -> dict[str, float]:
+    settings = replace(BARE, flow=FlowConfig(**changed))
+    hits = engine.search(ASKED, strategy=strategy, settings=settings)
+    return {str(each.chunk.meta["message"]): each.score for each in hits}
+
+
+@pytest.mark.parametrize("strategy", ["lexical", "hybrid"])
+def test_a_message_whose_neighbours_are_found_overtakes_one_that_stands_alone(engine: Engine, strategy: str) -> None:
+    alone = found(engine, strategy, reach=0)
+    assert alone.index("b0") < alone.index("a0")
+    flowed = found(engine, strategy)
+    assert flowed.index("a0") < flowed.index("b0")
+
+
+def test_by_meaning_too(engine: Engine) -> None:
+    assert scores(engine, "semantic") != scores(engine, "semantic", reach=0)
+
+
+def test_the_reach_says_how_far(engine: Engine) -> None:
+    near, far = scores(engine, "lexical", reach=1, before=0), scores(engine, "lexical", reach=2, before=0)
+    assert near["a0"] / near["a1"] < far["a0"] / far["a1"]  # of a2 it gains only from afar
+
+
+def test_after_and_before_say_how_much(engine: Engine) -> None:
+    neither = scores(engine, "lexical", after=0, before=0)
+    assert neither == scores(engine, "lexical", reach=0)
+    after, before = scores(engine, "lexical", after=0.5, before=0), scores(engine, "lexical", after=0, before=0.5)
+    assert after["a0"] > before["a0"]  # nothing stands before the first
+    assert before["a2"] > after["a2"]
+
+
+def test_a_share_that_cannot_be_is_refused() -> None:
+    for wrong in ({"after": 1.5}, {"before": -0.1}, {"semantic_weight": 2.0}, {"reach": -1}):
+        with pytest.raises(SettingsError, match=f"flow.{next(iter(wrong))} is"):
+            FlowConfig(**wrong)

@@ -1,0 +1,178 @@
+"""One question in several ways: by a model, and by rule."""
+
+import numpy as np
+import pytest
+
+from clew.core.errors import DriverFailed, SettingsError
+from clew.core.trace import record
+from clew.core.types import Chunk, Hit, Message, Query
+from clew.drivers.llm.scripted import Scripted
+from clew.query.rewrite.keywords import telling_terms
+from clew.query.rewrite.parse_queries import same
+from clew.query.rewrite.queries import expand_query_variations, variations
+from clew.query.rewrite.variations import parts
+
+PIGS = [
+    "Guinea pigs eat grass. Hay keeps the teeth of guinea pigs short.",
+    "What guinea pigs eat: hay, grass and pellets with vitamin C.",
+    "Cars need petrol.",
+]
+
+
+def test_a_model_gives_three_variations_after_the_original() -> None:
+    model = Scripted("1. Python language\n2. python snake\n3. Monty Python\n4. one too many")
+    assert expand_query_variations("Tell me about Python", model) == [
+        "Tell me about Python",
+        "Python language",
+        "python snake",
+        "Monty Python",
+    ]
+    assert model.calls == 1
+    assert "Tell me about Python" in model.asked[0].prompt
+    assert "Write 3 other" in model.asked[0].prompt
+
+
+def test_duplicates_go_and_n_is_kept() -> None:
+    answer = "- tell me about  PYTHON!\n- python snake\n- Python Snake\n- Monty Python"
+    assert expand_query_variations("Tell me about Python", Scripted(answer), n=2) == [
+        "Tell me about Python",
+        "python snake",
+        "Monty Python",
+    ]
+
+
+def test_thinking_and_long_variations() -> None:
+    long = "what should a beginner who has never written a program know about the language called Python"
+    answer = f"<think>hm\nwell now</think>\n{long}"
+    assert expand_query_variations("Python", Scripted(answer)) == ["Python", long]
+
+
+@pytest.mark.parametrize("model", [Scripted([DriverFailed("down")]), Scripted(""), Scripted("ok"), Scripted("Python")])
+def test_failure_or_nothing_usable_is_the_original(model: Scripted) -> None:
+    with record() as trace:
+        assert expand_query_variations("Python?", model) == ["Python?"]
+    step = trace.find("variations")
+    assert step is not None
+    assert step.out == 1
+
+
+def test_a_failure_is_noted() -> None:
+    with record() as trace:
+        expand_query_variations("Python", Scripted([DriverFailed("down")]))
+    step = trace.find("variations")
+    assert step is not None
+    assert step.notes == {"failed": "down"}
+
+
+def test_n() -> None:
+    assert expand_query_variations("what is OAuth and how do I use it?", n=0) == ["what is OAuth and how do I use it?"]
+    assert len(expand_query_variations("what is OAuth and how do I use it?", n=1)) == 2
+    with pytest.raises(SettingsError, match="n is -1"):
+        expand_query_variations("q", n=-1)
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("what is OAuth and how do I enable SSO there?", ["what is OAuth", "how do I enable SSO there"]),
+        ("what is OAuth and how do I configure it?", ["what is OAuth", "OAuth how do I configure it"]),
+        ("How do I pay, and can I get a refund?", ["How do I pay", "can I get a refund"]),
+        ("Who rotates the keys? Where is the vault kept?", ["Who rotates the keys", "Where is the vault kept"]),
+        ("Hi there. What is the refund policy?", ["What is the refund policy"]),
+        ("PostgreSQL vs MySQL", ["PostgreSQL", "MySQL"]),
+        ("PostgreSQL versus MySQL for analytics", ["PostgreSQL analytics", "MySQL analytics"]),
+        ("Explain the difference between REST and GraphQL", ["REST", "GraphQL"]),
+        ("Compare Redis with Memcached", ["Redis", "Memcached"]),
+        ("Which is faster, SQLite or PostgreSQL?", ["SQLite", "PostgreSQL"]),
+        (
+            "How do I install docker, podman and kubernetes on arm?",
+            ["install docker arm", "install podman arm", "install kubernetes arm"],
+        ),
+        ("causes, symptoms, and treatments of flu", ["causes flu", "symptoms flu", "treatments flu"]),
+    ],
+)
+def test_a_compound_question_is_taken_apart(query: str, expected: list[str]) -> None:
+    assert parts(query) == expected
+    assert expand_query_variations(query)[1:][: len(expected)] == expected
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "terms and conditions",
+        "What happened between 1914 and 1918",
+        "Who was born in 1920 and was president",
+        "However, in the end, who won",
+        "refund policy",
+    ],
+)
+def test_a_simple_question_is_one_part(query: str) -> None:
+    assert parts(query) == [query]
+
+
+def test_content_words_alone_come_last() -> None:
+    assert expand_query_variations("Can you tell me about the refund policy?") == [
+        "Can you tell me about the refund policy?",
+        "refund policy",
+    ]
+    assert expand_query_variations("flights that do not go through Paris?")[-1] == "flights not through Paris"
+    assert expand_query_variations("refund policy") == ["refund policy"]
+    assert expand_query_variations("???") == ["???"]
+    assert expand_query_variations("") == [""]
+
+
+def test_feedback_adds_its_telling_words() -> None:
+    assert telling_terms("what do guinea pigs eat", PIGS) == ["grass", "Hay"]
+    assert expand_query_variations("what do guinea pigs eat", feedback=PIGS) == [
+        "what do guinea pigs eat",
+        "what do guinea pigs eat grass Hay",
+        "guinea pigs eat",
+    ]
+    assert telling_terms("what do guinea pigs eat", PIGS[:1]) == []  # two must agree
+    assert telling_terms("trains", PIGS) == []  # no text is believed
+    assert telling_terms("", []) == []
+
+
+def test_the_relevance_model_is_the_sum_of_belief_times_frequency() -> None:
+    texts = ["fox fox owl hen", "owl hen fox fox fox fox", "hen hen owl"]  # the query's term is fox: beliefs 1, 1/2, 0
+    # owl: 1/4 + 1/12; hen: the same, and then by name
+    assert telling_terms("fox", texts) == ["hen", "owl"]
+    assert telling_terms("fox", ["fox owl hen owl", "fox owl hen owl"], most=1) == ["owl"]
+
+
+def test_many_parts_leave_room_for_the_feedback() -> None:
+    query = "guinea pigs: causes, symptoms, and treatments of scurvy"
+    found = expand_query_variations(query, feedback=[f"{text} scurvy" for text in PIGS])
+    assert len(found) == 4
+    assert found[3].startswith(f"{query} ")
+
+
+@pytest.mark.parametrize("feedback", [[], PIGS])
+def test_all_variations_differ(feedback: list[str]) -> None:
+    for query in ("eat, hay and grass", "pigs vs PIGS", "hay? hay! hay", "what is hay and what is hay"):
+        found = expand_query_variations(query, n=9, feedback=feedback)
+        assert found[0] == query
+        assert len({same(each) for each in found}) == len(found)
+
+
+def test_variations_is_a_rewrite() -> None:
+    query = Query("Python", k=7, history=(Message("hello"),), vector=np.ones(2, np.float32))
+    first, *others = variations(Scripted("python snake\nMonty Python"), n=2)(query)
+    assert first is query
+    assert [each.text for each in others] == ["python snake", "Monty Python"]
+    assert all(each.vector is None and each.k == 7 and each.history == query.history for each in others)
+
+
+def test_variations_search_for_feedback_only_without_a_model() -> None:
+    asked: list[Query] = []
+
+    def search(query: Query) -> list[Hit]:
+        asked.append(query)
+        return [Hit(Chunk(text, "d", 0, 1, text, 0, len(text)), 1.0) for text in PIGS]
+
+    query = Query("what do guinea pigs eat", k=1)
+    assert [each.text for each in variations(feedback=search)(query)][1] == "what do guinea pigs eat grass Hay"
+    assert [(each.text, each.k) for each in asked] == [(query.text, 10)]
+    variations(Scripted("other words"), feedback=search)(query)
+    variations(feedback=search, n=0)(query)
+    assert len(asked) == 1

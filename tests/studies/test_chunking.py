@@ -1,0 +1,96 @@
+"""The peers cut as they should, and the study runs on texts that are made up."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+
+from studies import chunking
+from studies.chunking import fixed, recursive, recursive_stops, tuned
+from studies.sets import Missing, chunking_eval
+
+PAGE = "\n\n".join(
+    f"Paragraph {number} is about the buoy of number {number}. It drifts by {number} miles.\nA keeper notes it."
+    for number in range(60)
+)
+
+
+def words(texts: Sequence[str]) -> list[int]:
+    return [len(text.split()) for text in texts]
+
+
+def pieces(text: str, spans: Sequence[tuple[int, int]]) -> list[str]:
+    return [text[start:end] for start, end in spans]
+
+
+def test_fixed_windows_are_full_but_the_last() -> None:
+    found = pieces(PAGE, fixed(PAGE, 7, 0, words))[:-1]
+    assert all(count + piece.count(".") in (6, 7) for piece, count in zip(found, words(found), strict=True))
+    assert pieces("one two three four five", fixed("one two three four five", 3, 1, words)) == [
+        "one two three",
+        "three four five",
+    ]
+
+
+def test_recursive_cuts_at_blank_lines_then_lines_then_spaces() -> None:
+    text = "a b\n\nc d\n\ne f g h\ni j k"
+    assert pieces(text, recursive(text, 5, 0, words)) == ["a b\n\nc d", "e f g h", "i j k"]
+    assert pieces(text, recursive(text, 3, 0, words)) == ["a b", "c d", "e f g", "h", "i j k"]
+    assert pieces("a b. c d e. f g", recursive_stops("a b. c d e. f g", 4, 0, words)) == ["a b", ". c d e", ". f g"]
+
+
+def test_recursive_repeats_what_fits_the_overlap() -> None:
+    text = "a b\n\nc d\n\ne f\n\ng h"
+    assert pieces(text, recursive(text, 4, 2, words)) == ["a b\n\nc d", "c d\n\ne f", "e f\n\ng h"]
+
+
+def test_peers_are_set_to_a_mean_length() -> None:
+    for splitter in (fixed, recursive, recursive_stops):
+        size = tuned(splitter, [PAGE], 40, 0, words)
+        mean = fmean(words(pieces(PAGE, splitter(PAGE, size, 0, words))))
+        assert mean == pytest.approx(40, rel=0.12)  # a short text has few means to choose from
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "corpora").mkdir()
+    (tmp_path / "corpora" / "buoys.md").write_text(PAGE, encoding="utf-8")
+    (tmp_path / "corpora" / "lamps.md").write_text(PAGE.replace("buoy", "lamp"), encoding="utf-8")
+    quote = "It drifts by 17 miles."
+    start = PAGE.index(quote)
+    reference = {"content": quote, "start_index": start, "end_index": start + len(quote)}
+    lines = [
+        {"question": "How far drifts the buoy of number 17?", "corpus_id": "buoys", "references": [reference]},
+        {"question": "Of a text that is not here?", "corpus_id": "finance", "references": [reference]},
+    ]
+    (tmp_path / "questions.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    return tmp_path
+
+
+def test_only_questions_whose_text_is_there_are_asked(folder: Path) -> None:
+    data = chunking_eval(folder)
+    assert [question.corpus for question in data.questions] == ["buoys"]
+    (start, end), *_ = data.questions[0].gold
+    assert data.corpora["buoys"][start:end] == "It drifts by 17 miles."
+    with pytest.raises(Missing, match="--data"):
+        chunking_eval(folder / "corpora")
+
+
+def test_the_study_prints_a_row_a_chunker(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chunking.main(["--data", str(folder), "--embedder", "hashed", "--sizes", "40/0", "40/8"])
+    printed = capsys.readouterr().out
+    rows = [line.split("|")[1:-1] for line in printed.partition("Published")[0].splitlines() if line.startswith("| ")]
+    assert [row[0].split()[-2] for row in rows[1:]] == 2 * [
+        "structure",
+        "windows",
+        "recursive",
+        "recursive_stops",
+        "fixed",
+    ]
+    ours, *others = rows[1:6]
+    assert all(0 <= float(cell) <= 100 for cell in ours[3:7])
+    means = [float(row[2].split("±")[0]) for row in (ours, *others[1:])]
+    assert max(means) / min(means) < 1.15
+    assert "text-embedding-3-large" in printed

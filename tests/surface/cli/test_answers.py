@@ -1,0 +1,227 @@
+"""ask through the command line: with a model and without, in a conversation, as a person, by an agent."""
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+from clew import Engine, Message
+from clew.core.protocols import LLM
+from clew.drivers.llm.model import ModelLLM
+from clew.drivers.llm.scripted import Scripted
+
+if TYPE_CHECKING:
+    from tests.surface.cli.conftest import Clew
+
+QUESTION = "who rotates the signing keys?"
+SENTENCE = "Signing keys are rotated every ninety days by Dan."
+Lend = Callable[[LLM], None]
+
+
+@pytest.fixture(autouse=True)
+def no_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLEW_RERANKER__NAME", "overlap")
+
+
+@pytest.fixture
+def lend(monkeypatch: pytest.MonkeyPatch) -> Lend:
+    """Makes every engine that is opened use a model."""
+    return lambda llm: monkeypatch.setattr("clew.drivers.language_model", lambda _: llm)
+
+
+# -- without a model
+
+
+def test_the_best_sentences_with_their_sources(clew: "Clew") -> None:
+    done = clew("ask", QUESTION)
+    assert done.code == 0, done.err
+    answer, _, sources = done.out.partition("\n\n")
+    assert answer.splitlines()[0] == f"{SENTENCE} [1]"
+    assert sources.splitlines()[0] == "[1] Vault  pages/vault.md"
+    assert done.err == ""
+    assert "\x1b" not in done.out
+
+
+def test_as_json_and_its_citations_check(clew: "Clew") -> None:
+    done = clew("ask", QUESTION, "--json")
+    shape = done.json
+    assert list(shape) == [
+        "question",
+        "text",
+        "found",
+        "confidence",
+        "reason",
+        "fault",
+        "citations",
+        "removed",
+        "usage",
+        "trace",
+    ]
+    assert (shape["question"], shape["found"], shape["reason"]) == (QUESTION, True, "")
+    assert shape["citations"][0]["number"] == 1
+    assert shape["citations"][0]["quote"] == SENTENCE
+    assert shape["usage"]["calls"] == 0
+    file = clew.folder / "answer.json"
+    file.write_text(done.out, encoding="utf-8")
+    assert clew("citations", "check", str(file)).out == "1 of 1 answers stand\n"
+
+
+def test_nothing_found_is_done_and_says_why(clew: "Clew") -> None:
+    done = clew("ask", "zebra xylophone?")
+    assert (done.code, done.out) == (0, "This is not in the collection.\n")
+    assert done.err.startswith("nothing found: ")
+    filtered = clew("ask", QUESTION, "--kind", "unheard-of", "--json")
+    assert (filtered.code, filtered.json["found"]) == (0, False)
+    assert filtered.json["reason"]
+
+
+def test_an_empty_collection_is_said_to_be(fresh: "Clew") -> None:
+    fresh("add", "pages/lunch.md")
+    fresh("drop", "pages/lunch.md")
+    assert fresh("ask", QUESTION).err == "nothing found: the collection is empty\n"
+
+
+def test_settings_of_answers_change_them(clew: "Clew") -> None:
+    many = clew("ask", "keys rotation soup pager", "--json", CLEW_ANSWER__MIN_CONFIDENCE="0.01").json["citations"]
+    one = clew(
+        "ask", "keys rotation soup pager", "--json", CLEW_ANSWER__SENTENCES="1", CLEW_ANSWER__MIN_CONFIDENCE="0.01"
+    )
+    assert len(many) > len(one.json["citations"]) == 1
+    sure = clew("ask", QUESTION, "--json", CLEW_ANSWER__MIN_CONFIDENCE="1.0")
+    assert not sure.json["found"]
+    assert "at least 1.00 is asked for (answer.min_confidence)" in sure.json["reason"]
+
+
+def test_options_reach_the_search(clew: "Clew") -> None:
+    shape = clew("ask", QUESTION, "--strategy", "lexical", "--json").json
+    assert "lexical" in str(shape["trace"])
+    assert clew("ask", QUESTION, "--document", "pages/lunch.md", "--json").json["found"] is False
+    only = clew("ask", QUESTION, "--document", "pages/vault.md", "--json").json["citations"]
+    assert {each["uri"] for each in only} == {"pages/vault.md"}
+    assert clew("ask", QUESTION, "--tokens", "0").code == 2
+    assert clew("ask", QUESTION, "-k", "0").code == 2
+    assert clew("ask", " ").code == 2
+
+
+# -- with one
+
+
+def test_sentences_come_as_they_are_checked(clew: "Clew", lend: Lend) -> None:
+    llm = Scripted(
+        "Signing keys are rotated by Dan [1]. The moon is green [1]. Dan rotates keys every ninety days [9]."
+    )
+    lend(llm)
+    done = clew("ask", QUESTION, "--document", "pages/vault.md")
+    assert done.code == 0, done.err
+    assert done.out == (
+        "Signing keys are rotated by Dan. [1] Dan rotates keys every ninety days. [1]\n\n[1] Vault  pages/vault.md\n"
+    )
+    assert done.err == (
+        "removed: The moon is green [1]. (what it cites does not say so)\n"
+        "cited anew: Dan rotates keys every ninety days [9]. (it cites [9], which was not shown)\n"
+    )
+    assert clew("ask", QUESTION, "--json").json["usage"]["calls"] == 1
+
+
+def test_the_length_of_an_answer_is_set(clew: "Clew", lend: Lend) -> None:
+    llm = Scripted("NOT FOUND")
+    lend(llm)
+    clew("ask", QUESTION, CLEW_ANSWER__MAX_TOKENS="55")
+    clew("ask", QUESTION)
+    assert [ask.max_tokens for ask in llm.asked] == [55, 600]
+
+
+def test_as_a_person(fresh: "Clew", lend: Lend) -> None:
+    fresh("add", "pages")
+    llm = Scripted(lambda prompt: "NOT FOUND" if "Question:" in prompt else "{}")
+    with Engine.open(fresh.folder / ".clew", embedder="hashed") as engine:
+        engine.add_messages(
+            Message(f"ahoy mates, soup number {n} is ready!", author="Ada", channel="ops", id=f"m{n}") for n in range(8)
+        )
+    refused = fresh("ask", QUESTION, "--as", "Ada")
+    assert refused.code == 2
+    assert "takes a language model" in refused.err
+    style = {"tone": "casual", "vocabularyLevel": "simple", "messageLength": "short", "commonPhrases": ["ahoy mates"]}
+    llm = Scripted(lambda prompt: f"{SENTENCE} [1]" if "Question:" in prompt else json.dumps(style))
+    lend(llm)
+    done = fresh("ask", QUESTION, "--as", "Ada")
+    assert done.code == 0, done.err
+    prompt = llm.asked[-1].prompt
+    assert "Ada" in prompt
+    assert "Tone" in prompt
+    assert "ahoy mates" in prompt
+    assert SENTENCE in prompt
+    assert fresh("ask", QUESTION, "--as", "Nobody").code == 3
+    assert fresh("ask", QUESTION, "--as", "Ada", "--agent").code == 2
+
+
+# -- in a conversation
+
+
+def test_a_session_goes_on_in_another_process(fresh: "Clew", lend: Lend) -> None:
+    fresh("add", "pages")
+    first = fresh("ask", "when is soup served?", "--session", "work", "-k", "1", "--json").json
+    second = fresh("ask", QUESTION, "--session", "work", "--document", "pages/vault.md", "--json").json
+    assert [each["number"] for each in first["citations"][:1]] == [1]
+    assert {each["number"] for each in second["citations"]} == {2}
+    assert second["text"].splitlines()[0].endswith("[2]")
+    alone = fresh("ask", QUESTION, "--document", "pages/vault.md", "--json").json
+    assert alone["citations"][0]["number"] == 1
+    llm = Scripted("NOT FOUND")
+    lend(llm)
+    fresh("ask", "and why?", "--session", "work")
+    assert "user: when is soup served?" in llm.asked[-1].prompt
+    assert "assistant: " in llm.asked[-1].prompt
+    kept = fresh.folder / ".clew" / "default" / "sessions" / "work.json"
+    kept.write_text("[1]", encoding="utf-8")
+    broken = fresh("ask", QUESTION, "--session", "work")
+    assert broken.code == 4
+    assert "remove it to begin anew" in broken.err
+
+
+@pytest.mark.parametrize("name", ["", "../up", "a/b", ".hidden", "x" * 200])
+def test_a_session_has_a_plain_name(clew: "Clew", name: str) -> None:
+    done = clew("ask", QUESTION, "--session", name)
+    assert done.code == 2
+    assert "plain name" in done.err
+
+
+# -- by an agent
+
+
+def test_an_agent_answers_and_shows_its_steps(clew: "Clew", lend: Lend) -> None:
+    def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        if not any(isinstance(part, ToolReturnPart) for part in messages[-1].parts):
+            return ModelResponse(
+                [
+                    ToolCallPart("search_knowledge_base", {"query": "signing keys", "limit": 1}),
+                    ToolCallPart("retrieve_full_document", {"title": "nowhere"}),
+                ]
+            )
+        return ModelResponse([TextPart(f"{SENTENCE} [1]")])
+
+    lend(ModelLLM.wrap(FunctionModel(model)))
+    done = clew("ask", QUESTION, "--agent")
+    assert done.code == 0, done.err
+    assert done.out == f"{SENTENCE} [1]\n\n[1] Vault  pages/vault.md\n"
+    assert "search_knowledge_base(query='signing keys', limit=1): 1 found" in done.err
+    assert "retrieve_full_document(title='nowhere'): error: there is no document 'nowhere'" in done.err
+    shape = clew("ask", QUESTION, "--agent", "--json", "--strategy", "lexical").json
+    assert shape["usage"]["calls"] == 2
+    assert "'strategy': 'lexical'" in str(shape["trace"])
+    stopped = clew("ask", QUESTION, "--agent", CLEW_AGENT__MAX_TOKENS="10")
+    assert stopped.out == "This is not in the collection.\n"
+    assert "agent.max_tokens" in stopped.err
+    paid = {"CLEW_LLM__INPUT_PRICE": "1000", "CLEW_AGENT__MAX_COST": "0.001"}
+    assert "the limit is 0.0010" in clew("ask", QUESTION, "--agent", **paid).err
+    assert "all 1 calls are used up" in clew("ask", QUESTION, "--agent", CLEW_AGENT__MAX_CALLS="1").err
+
+
+def test_an_agent_needs_a_model_and_chooses_for_itself(clew: "Clew") -> None:
+    done = clew("ask", QUESTION, "--agent")
+    assert (done.code, done.out) == (2, "")
+    assert "needs a language model" in done.err
+    assert "-k" in clew("ask", QUESTION, "--agent", "-k", "3").err

@@ -1,0 +1,230 @@
+"""add, drop, list, read, status and config show, through the command line, on the real engine."""
+
+import json
+import re
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.surface.cli.conftest import Clew
+
+
+def chunks(clew: "Clew") -> Any:
+    return clew("status", "--json").json["chunks"]
+
+
+# -- add
+
+
+def test_add_says_what_it_did(fresh: "Clew") -> None:
+    done = fresh("add", "pages")
+    assert done.code == 0
+    assert re.match(r"4 added, 0 changed, 0 skipped, 0 failed; (\d+) chunks, \1 embedded, 0 reused", done.out)
+    assert done.err  # how far it was, a line a stage
+    again = fresh("add", "pages")
+    assert again.out.startswith("0 added, 0 changed, 4 skipped, 0 failed; ")
+
+
+def test_add_as_json(fresh: "Clew") -> None:
+    done = fresh("add", "pages/vault.md", "--json")
+    assert list(done.json)[:8] == ["added", "changed", "skipped", "failed", "chunks", "embedded", "reused", "seconds"]
+    assert list(done.json)[8:] == ["noted", "dropped", "cost", "stopped"]
+    assert (done.json["added"], done.json["changed"], done.json["failed"]) == (["pages/vault.md"], [], [])
+    assert done.json["chunks"] == done.json["embedded"] > 0
+    page = fresh.folder / "pages" / "vault.md"
+    page.write_text(page.read_text() + "\n## More\n\nA new part.\n")
+    again = fresh("add", "pages/vault.md", "--json").json
+    assert (again["added"], again["changed"]) == ([], ["pages/vault.md"])
+
+
+def test_a_source_that_fails_is_named_and_the_rest_is_added(fresh: "Clew") -> None:
+    (fresh.folder / "pages" / "empty.md").write_text("")
+    done = fresh("add", "pages", "nowhere.md")
+    assert done.code == 4
+    assert done.out.startswith("4 added, 0 changed, 0 skipped, 2 failed; ")
+    assert re.search(r"^failed: .*nowhere.md: .+$", done.err, re.MULTILINE)
+    assert re.search(r"^failed: .*empty.md: .+$", done.err, re.MULTILINE)
+    failed = fresh("add", "pages", "nowhere.md", "--json")
+    assert failed.code == 4
+    assert {Path(each["source"]).name for each in failed.json["failed"]} == {"nowhere.md", "empty.md"}
+    assert all(each["reason"] for each in failed.json["failed"])
+
+
+def test_plan_says_what_add_would_do_and_does_nothing(fresh: "Clew") -> None:
+    planned = fresh("plan", "pages", "--json").json
+    assert len(planned["added"]) == 4
+    assert planned["embedded"] == planned["chunks"] > 0
+    assert not (fresh.folder / ".clew").exists()
+    assert re.search(r"^embedded_tokens +\d+$", fresh("plan", "pages").out, re.MULTILINE)
+    priced = fresh("plan", "pages", "--json", CLEW_EMBEDDER__PRICE="5").json
+    assert priced["cost"] == pytest.approx(5 * priced["embedded_tokens"] / 1e6)
+    assert fresh("add", "pages", "--json").json["embedded"] == planned["embedded"]
+    assert fresh("plan", "pages", "--json").json["unchanged"] == 4
+    assert fresh("plan", "pages", "--contextual", "--json").json["changed"]
+
+
+def test_sync_drops_what_has_vanished(fresh: "Clew") -> None:
+    fresh("add", "pages")
+    (fresh.folder / "pages" / "lunch.md").unlink()
+    assert fresh("plan", "pages", "--sync", "--json").json["dropped"] == ["pages/lunch.md"]
+    assert fresh("add", "pages", "--json").json["dropped"] == 0
+    assert "; 1 dropped" in fresh("add", "pages", "--sync").out
+    assert "lunch" not in fresh("list").out
+
+
+def test_contexts_and_summaries_are_options(fresh: "Clew") -> None:
+    fresh("add", "pages", "--no-summaries")
+    assert not any(each["summary"] for each in fresh("list", "--json").json["documents"])
+    assert fresh("backfill", "--json").json["embedded"] == 4
+    assert all(each["summary"] for each in fresh("list", "--json").json["documents"])
+    assert fresh("backfill").out.startswith("0 added, 0 changed")
+    done = fresh("add", "pages", "--contextual", "--json").json
+    assert len(done["changed"]) == 4
+
+
+def test_a_ceiling_of_cost_stops_the_work(fresh: "Clew") -> None:
+    done = fresh("add", "pages", "--max-cost", "0", CLEW_EMBEDDER__PRICE="5")
+    assert done.code == 4
+    assert "limit is 0.0000" in done.err
+    assert fresh("status", "--json").json["documents"] == 0
+    assert fresh("add", "pages", "--max-cost", "1", CLEW_EMBEDDER__PRICE="5").code == 0
+
+
+LONG = "# Tides\n\n" + "\n\n".join(
+    f"## Part {n}\n\n" + " ".join(f"The gauge number {n * 50 + m} was read." for m in range(50)) for n in range(6)
+)
+
+
+def cut(clew: "Clew", *options: str, **environ: str) -> list[tuple[int, int]]:
+    """The spans of the chunks that a page is cut into under such options."""
+    (clew.folder / "long.md").write_text(LONG)
+    added = clew("add", "long.md", *options, **environ)
+    assert added.code == 0, added.err
+    hits = clew("search", "the gauge was read", "-k", "200", "--depth", "200", "--min-similarity=-1", "--json").json
+    return sorted((hit["chunk"]["start"], hit["chunk"]["end"]) for hit in hits["hits"])
+
+
+def overlap(spans: list[tuple[int, int]]) -> int:
+    return sum(max(0, before[1] - after[0]) for before, after in pairwise(spans))
+
+
+def test_chunk_options_change_how_it_is_cut(fresh: "Clew") -> None:
+    plain = cut(fresh)
+    small = cut(fresh, "--chunk-size", "64", "--chunk-overlap", "0")
+    assert len(small) > len(plain)
+    assert small == cut(fresh, CLEW_INGESTION__CHUNK_SIZE="64", CLEW_INGESTION__CHUNK_OVERLAP="0")
+    lapped = cut(fresh, "--chunk-size", "64", "--chunk-overlap", "32", "--no-semantic")
+    windows = cut(fresh, "--chunk-size", "64", "--chunk-overlap", "0", "--no-semantic")
+    assert overlap(lapped) > overlap(windows)
+    assert windows != small
+
+
+# -- list, read, drop, status
+
+
+def test_list(clew: "Clew") -> None:
+    rows = [line.split("\t") for line in clew("list").out.splitlines()]
+    assert [(row[1], row[3], row[4]) for row in rows if row[3] and row[4] != "pages/tide.py"] == [
+        ("page", "Lunch", "pages/lunch.md"),
+        ("page", "On call", "pages/oncall.md"),
+        ("page", "Vault", "pages/vault.md"),
+    ]
+    listed = clew("list", "--json").json["documents"]
+    assert [each["uri"] for each in listed] == [row[4] for row in rows]
+    assert list(listed[0]) == ["id", "title", "uri", "kind", "chars", "chunks", "summary", "meta"]
+    assert sum(each["chunks"] for each in listed) == chunks(clew)
+
+
+def test_list_of_a_kind(clew: "Clew") -> None:
+    every = clew("list", "--json").json["documents"]
+    for kind in ("page", "thread"):
+        ours = clew("list", "--kind", kind, "--json").json["documents"]
+        assert ours == [each for each in every if each["kind"] == kind] != []
+    assert clew("list", "--kind", "unheard-of").out == ""
+
+
+@pytest.mark.parametrize("name", ["pages/lunch.md", "id"])
+def test_read(clew: "Clew", name: str) -> None:
+    if name == "id":
+        name = next(e["id"] for e in clew("list", "--json").json["documents"] if e["uri"] == "pages/lunch.md")
+    done = clew("read", name)
+    assert done.code == 0
+    assert "Soup is served at noon." in done.out
+    shape = clew("read", name, "--json").json
+    assert list(shape) == ["id", "title", "uri", "kind", "summary", "meta", "text", "sections"]
+    assert shape["text"].rstrip("\n") == done.out.rstrip("\n")
+    assert "".join(shape["text"][part["start"] : part["end"]] for part in shape["sections"]) == shape["text"]
+
+
+def test_drop(fresh: "Clew") -> None:
+    fresh("add", "pages")
+    assert fresh("drop", "pages/lunch.md", "pages/vault.md").out == "2 dropped\n"
+    assert [line.split("\t")[4] for line in fresh("list").out.splitlines()] == ["pages/oncall.md", "pages/tide.py"]
+    assert fresh("drop", "pages/oncall.md", "--json").json == {"dropped": 1}
+    assert fresh("drop", "pages/oncall.md").code == 3
+
+
+def test_drop_single_messages(fresh: "Clew") -> None:
+    rows = [{"id": f"m{n}", "text": f"Note {n}", "channel": "ops", "at": f"2026-01-0{n}T09:00:00Z"} for n in (1, 2)]
+    rows[1]["reply_to"] = "m1"
+    Path("ops.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    fresh("add", "ops.jsonl")
+    assert fresh("drop", "--messages", "m2").out == "1 dropped\n"
+    assert fresh("read", "ops/m1").out.strip() == "Note 1"
+    missing = fresh("drop", "--messages", "m2")
+    assert missing.code == 3
+    assert "no message 'm2'" in missing.err
+
+
+def test_status(clew: "Clew") -> None:
+    shape = clew("status", "--json").json
+    assert list(shape) == [
+        "path", "collection", "documents", "chunks", "embedder", "dim", "change", "index", "bytes",
+    ]  # fmt: skip
+    assert (shape["path"], shape["collection"], shape["documents"]) == (".clew", "default", 5)
+    assert shape["embedder"].startswith("hashed")
+    lines = dict(line.split(None, 1) for line in clew("status").out.splitlines() if len(line.split()) > 1)
+    assert (lines["documents"], lines["chunks"]) == ("5", str(shape["chunks"]))
+
+
+# -- where: the program's own options
+
+
+def test_path_and_collection_by_flag_environment_and_file(fresh: "Clew") -> None:
+    assert fresh("--path", "team.clew", "--collection", "notes", "add", "pages/lunch.md").code == 0
+    assert (fresh.folder / "team.clew" / "notes").is_dir()
+    by_flag = ("-p", "team.clew", "--collection", "notes")
+    assert fresh(*by_flag, "status", "--json").json["documents"] == 1
+    assert fresh("status", *by_flag, "--json").json["documents"] == 1
+    assert fresh("status", "--path=team.clew", "--collection=notes", "--json").json["documents"] == 1
+    assert fresh("status", "--json", CLEW_STORE="team.clew", CLEW_COLLECTION="notes").json["documents"] == 1
+    assert fresh("status", "--json").code == 3
+    (fresh.folder / "other.toml").write_text('path = "team.clew"\ncollection = "notes"\n')
+    assert fresh("--config", "other.toml", "status", "--json").json["documents"] == 1
+    assert fresh("--config", "other.toml", "status", CLEW_COLLECTION="default").code == 3
+    assert fresh("--config", "other.toml", "--collection", "notes", "status", CLEW_COLLECTION="default").code == 0
+
+
+def test_embedder_by_flag(fresh: "Clew") -> None:
+    done = fresh("--embedder", "hashed", "add", "pages/lunch.md", CLEW_EMBEDDER__NAME="unheard-of")
+    assert done.code == 0
+    assert fresh("add", "pages/lunch.md", CLEW_EMBEDDER__NAME="unheard-of").code == 3
+
+
+def test_config_show(fresh: "Clew") -> None:
+    (fresh.folder / "clew.toml").write_text('[search]\nk = 7\n[embedder]\napi_key = "sk-very-secret"\n')
+    done = fresh("--collection", "notes", "config", "show")
+    lines = done.out.splitlines()
+    assert lines[0] == f"# {fresh.folder / 'clew.toml'}"
+    assert 'collection = "notes"  # flag' in lines
+    assert 'embedder.name = "hashed"  # environment' in lines
+    assert "search.k = 7  # file" in lines
+    assert "search.nprobe = none  # default" in lines
+    assert 'embedder.api_key = "********"  # file' in lines
+    shape = fresh("config", "show", "--json")
+    assert "very-secret" not in done.out + shape.out
+    assert shape.json["file"] == str(fresh.folder / "clew.toml")
+    assert shape.json["settings"]["search.k"] == {"value": 7, "from": "file"}

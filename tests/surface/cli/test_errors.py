@@ -1,0 +1,170 @@
+"""Every way out of the command line: one line, one code."""
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clew.core import errors
+from clew.core.errors import ClewError, DriverFailed, DriverMissing, NotFound, SettingsError, SourceError, StoreMismatch
+from clew.engine import Engine
+from clew.surface.cli.app import COMMANDS, app
+from clew.surface.cli.errors import CODES, FALLEN, TABLE, code
+
+if TYPE_CHECKING:
+    from tests.surface.cli.conftest import Clew
+
+RAISED: list[tuple[BaseException, int]] = [
+    (SettingsError("no such thing"), 2),
+    (NotFound("no such thing"), 3),
+    (SourceError("a.md", "no such thing"), 4),
+    (DriverMissing("no such thing"), 5),
+    (DriverFailed("no such thing"), 6),
+    (StoreMismatch("no such thing"), 7),
+    (ClewError("no such thing"), 1),
+    (ZeroDivisionError("no such thing"), 1),
+    (KeyboardInterrupt(), 130),
+]
+
+
+@pytest.mark.parametrize(("error", "number"), RAISED, ids=lambda value: type(value).__name__)
+def test_an_error_is_one_line_and_a_code(
+    clew: "Clew", monkeypatch: pytest.MonkeyPatch, error: BaseException, number: int
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(Engine, "search", fail)
+    done = clew("search", "keys")
+    assert (done.code, done.out) == (number, "")
+    assert re.fullmatch(r"clew: .*(no such thing|interrupted).*\n", done.err)
+    as_json = clew("search", "keys", "--json")
+    assert as_json.code == number
+    assert as_json.err == ""
+    said = as_json.json["error"]
+    assert set(said) == {"type", "message"}
+    assert said["type"] == ("Interrupted" if isinstance(error, KeyboardInterrupt) else type(error).__name__)
+    assert f"clew: {said['message']}\n" == done.err
+    verbose = clew("search", "keys", "--verbose")
+    assert verbose.code == number
+    assert isinstance(error, KeyboardInterrupt) or "Traceback" in verbose.err
+
+
+def test_every_error_has_a_code_and_every_code_is_in_the_help(clew: "Clew") -> None:
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, ClewError)]
+    assert set(CODES) == set(kinds) - {ClewError}
+    shown = clew("--help").out
+    for number, meaning in TABLE:
+        assert re.search(rf"{number}\s+{meaning.split()[0]}", shown)
+    assert {number for number, _ in TABLE} == {0, 1, FALLEN, 130, *CODES.values()}
+
+
+def test_an_error_of_a_kind_of_ours_has_the_code_of_that_kind() -> None:
+    class Lost(NotFound):
+        pass
+
+    assert (code(Lost("x")), code(ValueError("x"))) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("search",), "missing argument"),
+        (("add",), "missing argument"),
+        (("serach", "x"), "no such command"),
+        (("search", "x", "--nope"), "no such option"),
+        (("search", "x", "-k", "five"), "invalid value for '-k'"),
+        (("search", "x", "y"), "got unexpected extra argument"),
+        (("search", "x", "--path"), "option '--path' requires an argument"),
+        (("--nope",), "no such option"),
+        (("config",), "missing command"),
+    ],
+)
+def test_usage(clew: "Clew", words: tuple[str, ...], said: str) -> None:
+    done = clew(*words)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"clew: {said}")
+    assert re.search(r"; see clew.* --help\n$", done.err)
+    as_json = clew(*words[:1], "--json", *words[1:])
+    assert as_json.code == 2
+    assert as_json.json["error"]["type"] == "UsageError"
+
+
+def test_without_a_command_the_help_is_shown(clew: "Clew") -> None:
+    done = clew()
+    assert done.code == 2
+    assert "Usage: clew" in done.out
+
+
+def test_no_collection(fresh: "Clew") -> None:
+    for words in (
+        ("search", "x"),
+        ("context", "x"),
+        ("explain", "x"),
+        ("list",),
+        ("status",),
+        ("read", "x"),
+        ("drop", "x"),
+    ):
+        done = fresh(*words)
+        assert done.code == 3, words
+        assert "clew add" in done.err
+    assert not (fresh.folder / ".clew").exists()
+
+
+def test_no_such_document(clew: "Clew") -> None:
+    for words in (
+        ("read", "pages/vualt.md"),
+        ("drop", "pages/vualt.md"),
+        ("search", "x", "--document", "pages/vualt.md"),
+    ):
+        done = clew(*words)
+        assert done.code == 3
+        assert "pages/vault.md" in done.err  # what it may have meant
+    assert clew("list", "--json").json["documents"]
+
+
+def test_another_embedder(clew: "Clew") -> None:
+    done = clew("search", "keys", CLEW_EMBEDDER__NAME="hashed:32")
+    assert done.code == 7
+    assert "hashed" in done.err
+
+
+def test_an_unknown_key_in_the_file(fresh: "Clew") -> None:
+    (fresh.folder / "clew.toml").write_text("[search]\ndepht = 5\n")
+    done = fresh("search", "keys")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == "clew: search.depht in clew.toml is not a setting; did you mean search.depth?\n"
+    assert fresh("search", "keys", "--json").json["error"]["type"] == "SettingsError"
+
+
+def test_verbose_logs_to_stderr_and_only_then(clew: "Clew", monkeypatch: pytest.MonkeyPatch) -> None:
+    import logging
+
+    def log(*_: object, **__: object) -> list[object]:
+        logging.getLogger("clew.test").info("looked everywhere")
+        return []
+
+    monkeypatch.setattr(Engine, "search", log)
+    assert "looked everywhere" in clew("-v", "search", "keys").err
+    assert clew("search", "keys").err == ""
+    assert logging.getLogger("clew").handlers == []
+
+
+def test_every_command_has_json_and_a_help() -> None:
+    from typer.main import get_command
+
+    commands = get_command(app).commands  # type: ignore[attr-defined]
+    groups = ("citations", "config")
+    assert set(commands) == {*COMMANDS, *groups}
+    inside = [command for name in groups for command in commands[name].commands.values()]
+    for command in [*(commands[name] for name in COMMANDS), *inside]:
+        assert command.help
+        assert any("--json" in param.opts for param in command.params), command.name
+        assert all(getattr(param, "help", None) for param in command.params), command.name
+
+
+def test_version(clew: "Clew") -> None:
+    from importlib.metadata import version
+
+    assert clew("--version").out == f"clew {version('clew')}\n"

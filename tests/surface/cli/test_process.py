@@ -1,0 +1,97 @@
+"""The command line as a process: what it imports, what a terminal and a closed pipe get."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEAVY = (
+    "numpy",
+    "pydantic",
+    "pydantic_core",
+    "onnxruntime",
+    "tokenizers",
+    "yaml",
+    "Stemmer",
+    "sqlite3",
+    "clew.engine",
+    "clew.core.types",
+)
+
+
+def environ() -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("CLEW_")}
+    return {**kept, "CLEW_EMBEDDER__NAME": "hashed", "COLUMNS": "100"}
+
+
+def test_help_imports_nothing_heavy() -> None:
+    program = f"""
+import sys
+from clew.surface.cli.app import app
+code = app(["--help"], standalone_mode=False)
+print([name for name in {HEAVY!r} if name in sys.modules], code, file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environ())
+    assert done.stderr.strip().endswith("[] 0")
+
+
+def test_as_a_module(collection: Path) -> None:
+    words = [sys.executable, "-m", "clew", "search", "who rotates the keys?", "-k", "1"]
+    done = subprocess.run(words, cwd=collection, capture_output=True, text=True, check=True, env=environ())
+    assert done.stdout.startswith("1. ")
+    assert "\x1b" not in done.stdout
+    assert done.stderr == ""
+
+
+def test_a_closed_pipe_is_quiet(collection: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        words = [sys.executable, "-m", "clew", "list"]
+        done = subprocess.run(words, cwd=collection, stdout=writer, stderr=subprocess.PIPE, text=True, env=environ())
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
+def test_a_terminal_gets_colour_and_a_pipe_does_not(collection: Path) -> None:
+    import pty
+
+    ours, theirs = pty.openpty()
+    env = {**environ(), "TERM": "xterm-256color"}
+    env.pop("NO_COLOR", None)
+    words = [sys.executable, "-m", "clew", "search", "who rotates the keys?", "-k", "1"]
+    process = subprocess.Popen(words, cwd=collection, stdout=theirs, stderr=subprocess.PIPE, env=env)
+    os.close(theirs)
+    shown = b""
+    try:
+        while piece := os.read(ours, 65536):
+            shown += piece
+    except OSError:  # Linux says so when the other end is closed
+        pass
+    finally:
+        os.close(ours)
+    _, err = process.communicate()
+    assert (process.returncode, err) == (0, b"")
+    assert b"\x1b[1;33mkeys\x1b[0m" in shown
+
+
+def test_watch_keeps_a_folder_in_step(tmp_path: Path) -> None:
+    folder = tmp_path / "pages"
+    folder.mkdir()
+    (folder / "one.md").write_text("The first page.", encoding="utf-8")
+    command = [sys.executable, "-m", "clew", "--path", str(tmp_path / "c"), "add", str(folder), "--watch", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environ()) as work:
+        assert work.stdout is not None
+        assert json.loads(work.stdout.readline())["added"]
+        (folder / "two.md").write_text("The second page.", encoding="utf-8")
+        assert json.loads(work.stdout.readline())["added"]
+        (folder / "one.md").unlink()
+        assert json.loads(work.stdout.readline())["dropped"] == 1
+        work.send_signal(signal.SIGINT)
+        assert work.wait(timeout=20) == 130

@@ -58,7 +58,7 @@ def both_stores(setup: Setup) -> Sequence[Line]:
         lines = _ingest(embedded, server, pages, sqlite, sql)
         for store in (embedded, server):
             store.flush()
-            store.nearest(vectors[0], K)
+            store.search_vectors(vectors[0], K)
         index = embedded._keeper._shard
         assert index
         having = Counter(word for page in pages for each in page.terms for word in pack(each).hashes.tolist())
@@ -107,9 +107,9 @@ def _ann(
     embedded: EmbeddedStore, server: PostgresStore, vectors: Matrix, shard: ShardFloor, sql: ServerFloor
 ) -> list[Line]:
     times = _timed(
-        lambda at: embedded.nearest(vectors[at], K),
+        lambda at: embedded.search_vectors(vectors[at], K),
         lambda at: shard.nearest(vectors[at], K),
-        lambda at: server.nearest(vectors[at], K),
+        lambda at: server.search_vectors(vectors[at], K),
         lambda at: sql.nearest(vectors[at]),
         rounds=len(vectors),
         warm=WARM,
@@ -126,8 +126,8 @@ def _recall(store: Store, vectors: Matrix, buckets: int | None) -> float:
     shares = []
     for at, vector in enumerate(vectors):
         where = Filter(meta={"bucket": at % buckets}) if buckets else Filter()
-        exact = {hit.chunk.id for hit in store.nearest(vector, K, where, mode="exact")}
-        shares.append(len(exact & {hit.chunk.id for hit in store.nearest(vector, K, where)}) / len(exact))
+        exact = {hit.chunk.id for hit in store.search_vectors(vector, K, where, mode="exact")}
+        shares.append(len(exact & {hit.chunk.id for hit in store.search_vectors(vector, K, where)}) / len(exact))
     return fmean(shares)
 
 
@@ -135,9 +135,9 @@ def _words(
     embedded: EmbeddedStore, server: PostgresStore, words: Sequence[Terms], shard: ShardFloor, sql: ServerFloor
 ) -> list[Line]:
     times = _timed(
-        lambda at: embedded.matching(words[at], K),
+        lambda at: embedded.search_terms(words[at], K),
         lambda at: shard.matching(words[at], K),
-        lambda at: server.matching(words[at], K),
+        lambda at: server.search_terms(words[at], K),
         lambda at: sql.matching(words[at]),
         rounds=len(words),
         warm=WARM,

@@ -16,7 +16,7 @@ from clew import Document, Engine, Message, drivers
 from clew.core.protocols import Embedder, Reranker, Role, Store, Strategy
 from clew.core.settings import EmbedderConfig
 from clew.core.types import Matrix
-from clew.query.search.strategies import STRATEGIES, Drivers, Maker
+from clew.query.search.strategies import STRATEGIES, Drivers, StrategyFactory
 from studies.measures import Span, joined, length
 
 P = ParamSpec("P")
@@ -138,7 +138,7 @@ def _times(
     return total, inside
 
 
-def _timed(maker: Maker, clock: Clock) -> Maker:
+def _timed(maker: StrategyFactory, clock: Clock) -> StrategyFactory:
     """The same maker, given drivers whose calls are timed."""
 
     def make(given: Drivers) -> Strategy:
@@ -183,7 +183,7 @@ def _many_over_single(model: str, corpus: Sequence[Text], questions: Sequence[Te
             yield Line(f"search_many of {MANY} / {MANY} searches, {strategy}, {model}", p50(ours) / p50(alone), "≤ 0.4")
 
 
-def _opened(model: str, corpus: Sequence[Text], strategies: dict[str, Maker] | None = None) -> Engine:
+def _opened(model: str, corpus: Sequence[Text], strategies: dict[str, StrategyFactory] | None = None) -> Engine:
     asked = drivers.embedder(EmbedderConfig(name=model))
     quick = drivers.embedder(EmbedderConfig(name=f"hashed:{asked.dim}"))
     engine = Engine.open(":memory:", embedder=Mixed(asked, quick), settings=FRESH, strategies=strategies)

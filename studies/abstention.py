@@ -25,7 +25,7 @@ from clew.core.types import EVERYTHING
 from clew.query.answer import Look, extracted
 from clew.query.answer.confidence import Signals, confidence, signals
 from clew.query.answer.extract import READ
-from clew.query.search.find import asked_query
+from clew.query.search.find import build_query
 from studies.judged import SETS, JudgedSet
 from studies.sets import Missing, lines
 
@@ -131,7 +131,7 @@ def cases(engine: Engine, given: JudgedSet, *, many: int) -> Iterator[Case]:
 def looked(engine: Engine, question: str, history: Sequence[Message] = ()) -> Look:
     """What `ask` looks at before it answers, and as much again."""
     settings = Settings()
-    return engine._look(asked_query(question, DEPTH, EVERYTHING, history, settings), settings, k=DEPTH)
+    return engine._look(build_query(question, DEPTH, EVERYTHING, history, settings), settings, k=DEPTH)
 
 
 def claims(engine: Engine, given: JudgedSet, reranker: Reranker, *, many: int) -> list[Asked]:

@@ -119,7 +119,10 @@ def moved(folder: Engine, server: Engine, back: Engine, file: Path) -> tuple[int
     server.restore(file)
     server.export(file)
     back.restore(file)
-    prints = [{each.document.id: each.print() for each in engine._store.wholes()} for engine in (folder, server, back)]
+    prints = [
+        {each.document.id: each.fingerprint() for each in engine._store.stored_documents()}
+        for engine in (folder, server, back)
+    ]
     names = set[str]().union(*prints)
     return len(names), sum(len({each.get(name) for each in prints}) > 1 for name in names)
 

@@ -27,14 +27,14 @@ from clew.core.text import terms
 from clew.index.chunk.paragraphs import chunk_markdown
 from clew.query.search import strategies
 from clew.query.search.conversation import Order, Topics, chunked
-from clew.query.search.strategies import Drivers, Maker
+from clew.query.search.strategies import Drivers, StrategyFactory
 from clew.query.search.topics import boundaries, segments
 from studies.conversations import Asked, chats, meetings, requests, windows
 from studies.measures import bootstrap
 from studies.sets import plainly
 
 DEPTHS = (5, 10, 20)
-LEGS: Mapping[str, Maker] = {
+LEGS: Mapping[str, StrategyFactory] = {
     "lexical": strategies.lexical,
     "semantic": strategies.semantic,
     "hybrid": strategies.hybrid,
@@ -105,7 +105,7 @@ def f1(pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> float:
 # -- the study
 
 
-def maker(system: System, leg: Maker, asked: Asked) -> Maker:
+def maker(system: System, leg: StrategyFactory, asked: Asked) -> StrategyFactory:
     """The strategy that a system is on a leg."""
 
     def make(drivers: Drivers) -> Strategy:
@@ -130,7 +130,7 @@ def maker(system: System, leg: Maker, asked: Asked) -> Maker:
     return make
 
 
-def found_by(engine: Engine, system: System, leg: Maker, asked: Asked) -> list[str]:
+def found_by(engine: Engine, system: System, leg: StrategyFactory, asked: Asked) -> list[str]:
     """The ids of the documents that a conversation finds."""
     engine.strategies["asked"] = maker(system, leg, asked)
     messages = asked.messages

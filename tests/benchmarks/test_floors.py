@@ -33,17 +33,17 @@ def test_floors_find_what_the_stores_find(tmp_path: Path, postgres: str) -> None
             sql.put(page, at)
         for store in (embedded, server):
             store.flush()
-        embedded.nearest(vectors[0], K)
+        embedded.search_vectors(vectors[0], K)
         index = embedded._keeper._shard
         assert index
         having = Counter(word for page in pages for each in page.terms for word in pack(each).hashes.tolist())
         shard = ShardFloor(index._shard, embedded._truth._db, having, MANY)
         for n in range(0, 200, 20):
-            near = {hit.chunk.id for hit in embedded.nearest(vectors[n], K, mode="exact")}
+            near = {hit.chunk.id for hit in embedded.search_vectors(vectors[n], K, mode="exact")}
             assert len(near & {row[0] for row in shard.nearest(vectors[n], K)}) >= 9
             assert len(near & {row[1] for row in sql.nearest(vectors[n])}) >= 9
             asked = terms(texts[n], asked=True)
-            scores = {hit.chunk.id: hit.score for hit in server.matching(asked, MANY)}
+            scores = {hit.chunk.id: hit.score for hit in server.search_terms(asked, MANY)}
             best = list(scores.values())[:K]  # of those that are equal, a floor finds any
             assert [round(row[0], 9) for row in sql.matching(asked)] == best
             assert [scores[row[1]] for row in sql.matching(asked)] == best

@@ -6,7 +6,7 @@ from time import sleep
 from benchmarks.search import FRESH
 from benchmarks.strategies import Clock, Timed, _timed
 from clew import Document, Engine
-from clew.core.parallel import gather
+from clew.core.parallel import run_parallel
 from clew.query.search.strategies import STRATEGIES
 
 
@@ -33,7 +33,7 @@ def test_a_timed_thing_is_the_same_thing() -> None:
     shop = Timed(Shop(), clock)
     assert shop.name == "shop"
     assert not clock.spans
-    assert gather([lambda: shop.open(0.01), lambda: shop.open(0.01)]) == ["open", "open"]
+    assert run_parallel([lambda: shop.open(0.01), lambda: shop.open(0.01)]) == ["open", "open"]
     assert len(clock.spans) == 2
     assert clock.seconds() >= 0.01
     assert list(shop.wares()) == [1, 2, 3]

@@ -16,11 +16,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clew.core.errors import DriverFailed, NotFound, Outgrown, StoreMismatch
-from clew.core.facets import facets, required, seconds
+from clew.core.errors import ConcurrentChange, DriverFailed, NotFound, StoreMismatch
+from clew.core.facets import facets_of, required_facets, to_timestamp
 from clew.core.protocols import Store
 from clew.core.settings import StoreConfig
-from clew.core.stored import Shadow
+from clew.core.stored import StagedModel
 from clew.core.types import EVERYTHING, Chunk, Document, Filter, Hit, Matrix, Section, Vector
 from clew.drivers.store import staging as overlay
 from clew.drivers.store.embedded import stored as wholes
@@ -129,10 +129,10 @@ def ids(hits: Sequence[Hit]) -> set[str]:
 
 
 def admits(where: Filter, document: Document, chunk: Chunk) -> bool:
-    words, at = facets(document, chunk), seconds(chunk.at)
-    since, until = seconds(where.since), seconds(where.until)
+    words, at = facets_of(document, chunk), to_timestamp(chunk.at)
+    since, until = to_timestamp(where.since), to_timestamp(where.until)
     return (
-        all(group & words for group in required(where))
+        all(group & words for group in required_facets(where))
         and (since is None or (at is not None and at >= since))
         and (until is None or (at is not None and at < until))
     )
@@ -176,9 +176,9 @@ def same(store: Store, kept: Sequence[Bundle], *, where: Filter = EVERYTHING, k:
     query, words = vector(seed), {WORDS[seed % 7]: 1, WORDS[seed % 5 + 3]: 2, "absent": 1}
     near, match = plain_nearest(kept, query, k, where), plain_matching(kept, words, k, where)
     for hits, expected in (
-        (store.nearest(query, k, where, mode="exact"), near),
-        (store.nearest(query, k, where), near),
-        (store.matching(words, k, where), match),
+        (store.search_vectors(query, k, where, mode="exact"), near),
+        (store.search_vectors(query, k, where), near),
+        (store.search_terms(words, k, where), match),
     ):
         assert [name for name, _ in found(hits)] == [name for name, _ in expected]
         assert [hit.score for hit in hits] == pytest.approx([score for _, score in expected], abs=1e-6)
@@ -218,7 +218,7 @@ def test_a_document_comes_back_as_it_was_put(make_store: MakeStore) -> None:
     assert (record.id, record.title, record.uri, record.kind) == ("log", "Log", "a/b.md", "page")
     assert (record.hash, record.stamp, record.chars, record.chunks) == ("abc", "1:2", len(document.text), 2)
     assert (record.summary, record.meta) == ("short", document.meta)
-    assert store.nearest(given.vectors[0], 1)[0].chunk == given.chunks[0]
+    assert store.search_vectors(given.vectors[0], 1)[0].chunk == given.chunks[0]
 
 
 def test_naive_times_stay_naive(make_store: MakeStore) -> None:
@@ -231,20 +231,20 @@ def test_putting_twice_changes_nothing(make_store: MakeStore) -> None:
     store, given = make_store(), bundle("log", ["anchor bell", "cable", "cable"])
     put(store, given)
     before = (
-        store.facts().chunks,
+        store.stats().chunks,
         store.chunks("log"),
-        found(store.nearest(vector(1), 9)),
-        found(store.matching({"cable": 1}, 9)),
+        found(store.search_vectors(vector(1), 9)),
+        found(store.search_terms({"cable": 1}, 9)),
     )
     put(store, given)
     after = (
-        store.facts().chunks,
+        store.stats().chunks,
         store.chunks("log"),
-        found(store.nearest(vector(1), 9)),
-        found(store.matching({"cable": 1}, 9)),
+        found(store.search_vectors(vector(1), 9)),
+        found(store.search_terms({"cable": 1}, 9)),
     )
     assert before == after
-    assert store.facts().documents == 1
+    assert store.stats().documents == 1
 
 
 def test_replacing_removes_what_is_no_longer_there(make_store: MakeStore) -> None:
@@ -253,11 +253,11 @@ def test_replacing_removes_what_is_no_longer_there(make_store: MakeStore) -> Non
     shorter = bundle("log", ["deck", "engine"], kind="chat", meta={"channel": "deck"})
     same(store, [bundle("log", ["anchor", "bell", "cable", "deck"])])
     put(store, shorter)
-    assert store.facts().chunks == 2
+    assert store.stats().chunks == 2
     assert store.document("log") == shorter.document
     assert store.chunks("log") == list(shorter.chunks)
-    assert ids(store.nearest(vector(1), 99)) == {chunk.id for chunk in shorter.chunks}
-    assert store.matching({"anchor": 1}, 5) == []
+    assert ids(store.search_vectors(vector(1), 99)) == {chunk.id for chunk in shorter.chunks}
+    assert store.search_terms({"anchor": 1}, 5) == []
     same(store, [shorter])
     same(store, [shorter], where=Filter(kinds=frozenset({"chat"})))
 
@@ -265,11 +265,11 @@ def test_replacing_removes_what_is_no_longer_there(make_store: MakeStore) -> Non
 def test_a_chunk_that_moved_is_shown_where_it_is_now(make_store: MakeStore) -> None:
     store = make_store()
     put(store, bundle("log", ["anchor", "bell"]))
-    assert store.nearest(vector(1), 9)
+    assert store.search_vectors(vector(1), 9)
     moved = bundle("log", ["cable", "bell", "anchor"])
     put(store, moved)
     assert store.chunks("log") == list(moved.chunks)
-    shown = {hit.chunk.id: hit.chunk for hit in store.nearest(vector(1), 9)}
+    shown = {hit.chunk.id: hit.chunk for hit in store.search_vectors(vector(1), 9)}
     assert shown == {chunk.id: chunk for chunk in moved.chunks}
 
 
@@ -278,8 +278,8 @@ def test_an_empty_document_is_kept(make_store: MakeStore) -> None:
     put(store, bundle("void", []))
     assert store.document("void").text == ""
     assert store.chunks("void") == []
-    assert store.nearest(vector(1), 5) == []
-    assert (store.facts().documents, store.facts().chunks) == (1, 0)
+    assert store.search_vectors(vector(1), 5) == []
+    assert (store.stats().documents, store.stats().chunks) == (1, 0)
 
 
 def test_dropping_removes_all_of_it(make_store: MakeStore) -> None:
@@ -289,8 +289,8 @@ def test_dropping_removes_all_of_it(make_store: MakeStore) -> None:
     same(store, [bundle("log", ["anchor", "bell"]), bundle("map", ["anchor", "cable"])])
     assert store.drop(["log", "nothing", "log"]) == 1
     assert (
-        ids(store.nearest(vector(1), 9))
-        == ids(store.matching({"anchor": 1, "cable": 1}, 9))
+        ids(store.search_vectors(vector(1), 9))
+        == ids(store.search_terms({"anchor": 1, "cable": 1}, 9))
         == {"map/anchor/0", "map/cable/0"}
     )
     same(store, [bundle("map", ["anchor", "cable"])])
@@ -323,7 +323,9 @@ def test_odd_ids_name_only_themselves(make_store: MakeStore, name: str) -> None:
     put(store, plain)
     assert store.document(name).id == name
     assert set(store.vectors([odd.chunks[0].id])) == {odd.chunks[0].id}
-    assert ids(store.nearest(vector(1), 9, Filter(documents=frozenset({name})))) == {chunk.id for chunk in odd.chunks}
+    assert ids(store.search_vectors(vector(1), 9, Filter(documents=frozenset({name})))) == {
+        chunk.id for chunk in odd.chunks
+    }
     assert [record.id for record in store.documents(Filter(documents=frozenset({name})))] == [name]
     assert store.drop([name]) == 1
     same(store, [plain])
@@ -345,10 +347,10 @@ def test_collections_never_mix(make_store: MakeStore) -> None:
     one, two = make_store("one"), make_store("two")
     put(one, bundle("log", ["anchor"]))
     put(two, bundle("log", ["bell"]))
-    assert ids(one.nearest(vector(1), 9)) == {"log/anchor/0"}
-    assert ids(two.nearest(vector(1), 9)) == {"log/bell/0"}
+    assert ids(one.search_vectors(vector(1), 9)) == {"log/anchor/0"}
+    assert ids(two.search_vectors(vector(1), 9)) == {"log/bell/0"}
     assert one.drop(["log"]) == 1
-    assert ids(two.matching({"bell": 1}, 9)) == {"log/bell/0"}
+    assert ids(two.search_terms({"bell": 1}, 9)) == {"log/bell/0"}
 
 
 def test_vectors_come_back_as_they_were(make_store: MakeStore) -> None:
@@ -365,8 +367,10 @@ def test_chunks_are_found_by_their_ids(make_store: MakeStore) -> None:
     store, given = make_store(), bundle("a", ["anchor", "bell", "cable"])
     put(store, given)
     wanted = [given.chunks[2].id, given.chunks[0].id]
-    assert store.named([*wanted, "nowhere", wanted[0]]) == {given.chunks[at].id: given.chunks[at] for at in (0, 2)}
-    assert store.named([]) == {}
+    assert store.chunks_by_id([*wanted, "nowhere", wanted[0]]) == {
+        given.chunks[at].id: given.chunks[at] for at in (0, 2)
+    }
+    assert store.chunks_by_id([]) == {}
 
 
 def test_the_latest_of_a_channel_are_those_that_were_added_last(make_store: MakeStore) -> None:
@@ -377,11 +381,11 @@ def test_the_latest_of_a_channel_are_those_that_were_added_last(make_store: Make
     put(store, bundle("page", ["galley"]))
     two = bundle("two", ["engine", "jib"], chunk_meta={"channel": "deck"})
     put(store, two)
-    assert [chunk.text for chunk in store.latest("deck", 3)] == ["cable", "engine", "jib"]
-    assert [chunk.text for chunk in store.latest("deck", 9)] == ["anchor", "bell", "cable", "engine", "jib"]
-    assert store.latest("nowhere", 3) == []
+    assert [chunk.text for chunk in store.latest_chunks("deck", 3)] == ["cable", "engine", "jib"]
+    assert [chunk.text for chunk in store.latest_chunks("deck", 9)] == ["anchor", "bell", "cable", "engine", "jib"]
+    assert store.latest_chunks("nowhere", 3) == []
     store.drop(["two"])
-    assert [chunk.text for chunk in store.latest("deck", 1)] == ["cable"]
+    assert [chunk.text for chunk in store.latest_chunks("deck", 1)] == ["cable"]
 
 
 def test_documents_are_listed_by_uri_and_id(make_store: MakeStore) -> None:
@@ -435,15 +439,15 @@ def test_the_channels_are_those_that_have_chunks(make_store: MakeStore) -> None:
 def test_only_the_text_that_was_read_is_replaced(make_store: MakeStore) -> None:
     store, old, new = make_store(), bundle("a", ["anchor", "bell"]), bundle("a", ["cable"])
     put(store, old)
-    with pytest.raises(Outgrown, match="read it again"):
+    with pytest.raises(ConcurrentChange, match="read it again"):
         store.put(new.document, new.chunks, new.vectors, new.terms, instead_of=old.document.text + " and more")
     assert store.document("a").text == old.document.text
     store.put(new.document, new.chunks, new.vectors, new.terms, instead_of=old.document.text)
     assert store.document("a").text == new.document.text
-    with pytest.raises(Outgrown):
+    with pytest.raises(ConcurrentChange):
         store.put(old.document, old.chunks, old.vectors, old.terms, instead_of=old.document.text)
     store.drop(["a"])
-    with pytest.raises(Outgrown):  # what is gone does not come back
+    with pytest.raises(ConcurrentChange):  # what is gone does not come back
         store.put(new.document, new.chunks, new.vectors, new.terms, instead_of=new.document.text)
     assert list(store.documents()) == []
 
@@ -461,10 +465,10 @@ def test_appending_equals_putting_the_whole(make_store: MakeStore) -> None:
     assert store.chunks("log") == list(whole.chunks)
     same(store, [whole])
     same(store, [whole], where=Filter(channels=frozenset({"deck"})))
-    assert {hit.chunk.total for hit in store.nearest(vector(1), 9)} == {4}
+    assert {hit.chunk.total for hit in store.search_vectors(vector(1), 9)} == {4}
     other = make_store("put")
     put(other, whole)
-    assert found(other.nearest(vector(1), 9)) == found(store.nearest(vector(1), 9))
+    assert found(other.search_vectors(vector(1), 9)) == found(store.search_vectors(vector(1), 9))
     assert list(other.documents()) == list(store.documents())
 
 
@@ -483,7 +487,7 @@ def test_an_append_that_does_not_begin_at_the_end_is_refused(make_store: MakeSto
     first, text, sections = halves(whole, 1)
     put(store, first)
     store.append("log", text, sections, whole.chunks[1:], whole.vectors[1:], whole.terms[1:])
-    with pytest.raises(Outgrown, match="read it again"):
+    with pytest.raises(ConcurrentChange, match="read it again"):
         store.append("log", text, sections, whole.chunks[1:], whole.vectors[1:], whole.terms[1:])
     assert store.document("log") == whole.document
     same(store, [whole])
@@ -493,7 +497,7 @@ def test_an_append_to_what_was_made_shorter_is_refused(make_store: MakeStore) ->
     store, whole = make_store(), bundle("log", ["anchor", "bell", "cable"])
     _, text, sections = halves(whole, 2)
     put(store, bundle("log", ["an", "be"]))
-    with pytest.raises(Outgrown, match="read it again"):
+    with pytest.raises(ConcurrentChange, match="read it again"):
         store.append("log", text, sections, whole.chunks[2:], whole.vectors[2:], whole.terms[2:])
     assert store.document("log").text == "an\nbe"
 
@@ -518,20 +522,20 @@ def test_documents_are_found_by_their_summaries(make_store: MakeStore) -> None:
         put(store, bundle(name, ["anchor"], kind=kind))
         if name != "d":
             store.summarise(name, f"about {name}", row)
-    assert store.nearest_documents(rows[1], 1) == [("b", 1.0)]
+    assert store.search_documents(rows[1], 1) == [("b", 1.0)]
     scores = {
         name: float(np.dot(row.astype(float), rows[1].astype(float))) for name, row in zip("abc", rows[:3], strict=True)
     }
-    near = store.nearest_documents(rows[1], 9)
+    near = store.search_documents(rows[1], 9)
     assert [name for name, _ in near] == [name for name, _ in ranked(scores, 9)]
     assert dict(near) == pytest.approx(scores, abs=1e-6)
-    assert [name for name, _ in store.nearest_documents(rows[1], 9, Filter(kinds=frozenset({"chat"})))] == ["c"]
+    assert [name for name, _ in store.search_documents(rows[1], 9, Filter(kinds=frozenset({"chat"})))] == ["c"]
     assert store.document("a").summary == "about a"
     assert {record.id: record.summary for record in store.documents()}["d"] == ""
     store.drop(["b"])
-    assert {name for name, _ in store.nearest_documents(rows[1], 9)} == {"a", "c"}
+    assert {name for name, _ in store.search_documents(rows[1], 9)} == {"a", "c"}
     store.summarise("a", "equal", rows[2])
-    assert [name for name, _ in store.nearest_documents(rows[2], 2)] == ["a", "c"]
+    assert [name for name, _ in store.search_documents(rows[2], 2)] == ["a", "c"]
 
 
 def test_a_summary_stays_when_its_document_is_put_again_with_it(make_store: MakeStore) -> None:
@@ -539,16 +543,16 @@ def test_a_summary_stays_when_its_document_is_put_again_with_it(make_store: Make
     put(store, given)
     store.summarise("log", "short", vector(3))
     put(store, replace(given, document=replace(given.document, summary="short")))
-    assert store.nearest_documents(vector(3), 1) == [("log", 1.0)]
+    assert store.search_documents(vector(3), 1) == [("log", 1.0)]
     put(store, given)
-    assert store.nearest_documents(vector(3), 1) == []
+    assert store.search_documents(vector(3), 1) == []
 
 
 # -- moving
 
 
 def kept_whole(store: Store) -> dict[str, str]:
-    return {each.document.id: each.print() for each in store.wholes()}
+    return {each.document.id: each.fingerprint() for each in store.stored_documents()}
 
 
 def test_whole_documents_move_to_another_store_as_they_are(make_store: MakeStore) -> None:
@@ -560,7 +564,7 @@ def test_whole_documents_move_to_another_store_as_they_are(make_store: MakeStore
     store.append("note", " more", (Section(4, 9),), [Chunk("note/x", "note", 1, 2, "more", 5, 9)], vectors(3, 1), [{}])
     put(store, bundle("empty", []))
     other = EmbeddedStore(None, embedder=MODEL, dim=DIM)
-    moved = list(store.wholes())
+    moved = list(store.stored_documents())
     assert [each.document.id for each in moved] == ["log", "note", "empty"]
     assert moved[0].document == store.document("log")
     assert list(moved[0].chunks) == store.chunks("log")
@@ -571,13 +575,13 @@ def test_whole_documents_move_to_another_store_as_they_are(make_store: MakeStore
     assert len(moved[1].chunks) == len(moved[1].vectors) == 2
     assert moved[1].summary_vector is None
     for each in moved:
-        other.keep(each)
+        other.put_stored(each)
     assert kept_whole(other) == kept_whole(store)
     for query in ({"bell": 1}, {"deck": 2, "cable": 1}):
-        assert found(other.matching(query, 9)) == found(store.matching(query, 9))
-    assert other.nearest_documents(vector(5), 3) == store.nearest_documents(vector(5), 3)
-    for each in other.wholes():  # and back, over what is there
-        store.keep(each)
+        assert found(other.search_terms(query, 9)) == found(store.search_terms(query, 9))
+    assert other.search_documents(vector(5), 3) == store.search_documents(vector(5), 3)
+    for each in other.stored_documents():  # and back, over what is there
+        store.put_stored(each)
     assert kept_whole(other) == kept_whole(store)
     other.close()
 
@@ -586,26 +590,26 @@ def test_whole_documents_can_be_asked_for_by_name(make_store: MakeStore) -> None
     store = make_store()
     for name in ("a", "b", "c"):
         put(store, bundle(name, [f"anchor {name}"]))
-    assert [each.document.id for each in store.wholes(["c", "a", "nowhere"])] == ["a", "c"]
-    assert list(store.wholes([])) == []
+    assert [each.document.id for each in store.stored_documents(["c", "a", "nowhere"])] == ["a", "c"]
+    assert list(store.stored_documents([])) == []
 
 
 def test_a_kept_document_takes_the_place_of_the_one_that_was_there(make_store: MakeStore) -> None:
     store = make_store()
     put(store, bundle("log", ["anchor", "bell"]))
     store.summarise("log", "short", vector(5))
-    (old,) = store.wholes()
+    (old,) = store.stored_documents()
     put(store, bundle("log", ["cable"]))
-    store.keep(replace(old, document=replace(old.document, summary="")))
-    assert found(store.matching({"cable": 1}, 5)) == []
-    assert len(store.matching({"anchor": 1, "bell": 1}, 5)) == 2
-    store.keep(replace(old, summary_vector=None))  # the same summary, without a vector
-    assert store.nearest_documents(vector(5), 5) == []
+    store.put_stored(replace(old, document=replace(old.document, summary="")))
+    assert found(store.search_terms({"cable": 1}, 5)) == []
+    assert len(store.search_terms({"anchor": 1, "bell": 1}, 5)) == 2
+    store.put_stored(replace(old, summary_vector=None))  # the same summary, without a vector
+    assert store.search_documents(vector(5), 5) == []
     with pytest.raises(DriverFailed):
-        store.keep(replace(old, summary_vector=vector(5) * 2))
+        store.put_stored(replace(old, summary_vector=vector(5) * 2))
     with pytest.raises(DriverFailed):
-        store.keep(replace(old, vectors=old.vectors[:1]))
-    assert store.nearest_documents(vector(5), 5) == []
+        store.put_stored(replace(old, vectors=old.vectors[:1]))
+    assert store.search_documents(vector(5), 5) == []
 
 
 def test_many_whole_documents_come_a_few_at_a_time(make_store: MakeStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -613,7 +617,7 @@ def test_many_whole_documents_come_a_few_at_a_time(make_store: MakeStore, monkey
     store, kept = make_store(), [bundle(f"d{n:02}", ["anchor", "bell"][: n % 3]) for n in range(12)]
     for each in kept:
         put(store, each)
-    assert [each.document.id for each in store.wholes()] == [each.document.id for each in kept]
+    assert [each.document.id for each in store.stored_documents()] == [each.document.id for each in kept]
 
 
 # -- another model
@@ -649,7 +653,7 @@ class Other:
 def switch() -> Iterator[Callable[[Store, Other], Store]]:
     """Switches a store to a model whose vectors stand beside; what comes back is closed in the end."""
     with ExitStack() as stack:
-        yield lambda store, model: stack.enter_context(closing(store.switch(model)))
+        yield lambda store, model: stack.enter_context(closing(store.switch_to_staged(model)))
 
 
 Switch = Callable[[Store, Other], Store]
@@ -661,35 +665,35 @@ def test_a_collection_is_switched_to_another_model_and_back(make_store: MakeStor
     store.summarise("log", "short", vector(5))
     put(store, bundle("one", ["keel"]))
     store.summarise("one", "said otherwise", store.vectors(["one/keel/0"])["one/keel/0"])
-    model, before = Other(), (kept_whole(store), found(store.nearest(vector(1), 9)))
-    assert store.shadow() is None
-    assert store.overlay(model) == 5  # the summary of a single chunk has that chunk's vector
-    assert store.shadow() == Shadow("model-b", 16, was_used=False)
-    assert (kept_whole(store), found(store.nearest(vector(1), 9))) == before
+    model, before = Other(), (kept_whole(store), found(store.search_vectors(vector(1), 9)))
+    assert store.staged() is None
+    assert store.stage_vectors(model) == 5  # the summary of a single chunk has that chunk's vector
+    assert store.staged() == StagedModel("model-b", 16, was_used=False)
+    assert (kept_whole(store), found(store.search_vectors(vector(1), 9))) == before
     other = switch(store, model)
-    facts = other.facts()
+    facts = other.stats()
     assert (facts.embedder, facts.dim, facts.chunks, facts.documents) == ("model-b", 16, 4, 2)
     query = model.of("x")
     texts = {chunk.id: model.of(chunk.embed_text) for name in ("log", "one") for chunk in other.chunks(name)}
     expected = ranked({name: round(float(row @ query), 6) for name, row in texts.items()}, 9)
     for mode in ("exact", "ann"):
-        hits = other.nearest(query, 9, mode=mode)
+        hits = other.search_vectors(query, 9, mode=mode)
         assert [name for name, _ in found(hits)] == [name for name, _ in expected]
         assert [hit.score for hit in hits] == pytest.approx([score for _, score in expected], abs=1e-5)
     summaries = {"log": float(model.of("short") @ query), "one": float(texts["one/keel/0"] @ query)}
-    assert dict(other.nearest_documents(query, 9)) == pytest.approx(summaries, abs=1e-5)
-    assert other.shadow() == Shadow(MODEL, DIM, was_used=True)
+    assert dict(other.search_documents(query, 9)) == pytest.approx(summaries, abs=1e-5)
+    assert other.staged() == StagedModel(MODEL, DIM, was_used=True)
     other.flush()
-    assert found(other.nearest(query, 9)) == found(hits)
+    assert found(other.search_vectors(query, 9)) == found(hits)
     old = Other()
     old.name, old.dim = MODEL, DIM
-    assert other.overlay(old) == 0
+    assert other.stage_vectors(old) == 0
     back = switch(other, old)
     assert old.texts == []
-    assert (kept_whole(back), found(back.nearest(vector(1), 9))) == before
-    assert back.discard()
-    assert back.shadow() is None
-    assert not back.discard()
+    assert (kept_whole(back), found(back.search_vectors(vector(1), 9))) == before
+    assert back.discard_staged()
+    assert back.staged() is None
+    assert not back.discard_staged()
 
 
 def test_what_changes_while_another_model_works_is_caught_up_with(make_store: MakeStore, switch: Switch) -> None:
@@ -710,14 +714,14 @@ def test_what_changes_while_another_model_works_is_caught_up_with(make_store: Ma
         store.append("new", " mast", (), [Chunk("new/x", "new", 2, 3, "mast", 9, 13)], vectors(3, 1), [{"mast": 1}])
 
     model = Other(then=meanwhile)
-    store.overlay(model)
+    store.stage_vectors(model)
     other = switch(store, model)
     wanted = [chunk for name in ("b", "c", "new") for chunk in other.chunks(name)]
     kept_now = other.vectors([chunk.id for chunk in wanted])
     assert len(wanted) == 7
     for chunk in wanted:
         assert np.allclose(kept_now[chunk.id], model.of(chunk.embed_text), atol=1e-6), chunk
-    ((_, score),) = other.nearest_documents(model.of("about C"), 1)
+    ((_, score),) = other.search_documents(model.of("about C"), 1)
     assert score == pytest.approx(1.0, abs=1e-5)
     last = Other()
     last.name, last.dim = MODEL, DIM
@@ -736,31 +740,31 @@ def test_work_of_another_model_that_was_broken_off_goes_on(
     for n in range(5):
         put(store, bundle(f"d{n}", [f"anchor {n}"]))
     with pytest.raises(DriverFailed, match="the model is gone"):
-        store.overlay(Other(fail_after=2))
-    assert store.facts().embedder == MODEL
-    assert len(store.nearest(vector(1), 9)) == 5
+        store.stage_vectors(Other(fail_after=2))
+    assert store.stats().embedder == MODEL
+    assert len(store.search_vectors(vector(1), 9)) == 5
     model = Other()
-    assert store.overlay(model, lambda done, total: told.append((done, total))) == 3
+    assert store.stage_vectors(model, lambda done, total: told.append((done, total))) == 3
     assert told == [(2, 3), (3, 3)]
     assert len(model.texts) == 3
     put(store, bundle("late", ["deck"]))
     with pytest.raises(DriverFailed, match="the model is gone"):
-        store.switch(Other(fail_after=0))
-    assert store.facts().embedder == MODEL  # a switch that fails has not happened
-    assert len(store.nearest(vector(1), 9)) == 6
-    assert switch(store, model).facts().embedder == "model-b"
+        store.switch_to_staged(Other(fail_after=0))
+    assert store.stats().embedder == MODEL  # a switch that fails has not happened
+    assert len(store.search_vectors(vector(1), 9)) == 6
+    assert switch(store, model).stats().embedder == "model-b"
 
 
 def test_a_third_model_is_refused_until_the_second_is_discarded(make_store: MakeStore) -> None:
     store, third = make_store(), Other()
     put(store, bundle("log", ["anchor"]))
-    store.overlay(Other())
+    store.stage_vectors(Other())
     third.name = "model-c"
-    for refused in (store.overlay, store.switch):
+    for refused in (store.stage_vectors, store.switch_to_staged):
         with pytest.raises(StoreMismatch, match=r"of model-b \(16 dimensions\), not of model-c.*discard"):
             refused(third)
-    store.discard()
-    assert store.overlay(third) == 1
+    store.discard_staged()
+    assert store.stage_vectors(third) == 1
 
 
 def test_two_that_embed_anew_at_once_do_not_mix_models(make_store: MakeStore, switch: Switch) -> None:
@@ -773,18 +777,18 @@ def test_two_that_embed_anew_at_once_do_not_mix_models(make_store: MakeStore, sw
     def instead() -> None:
         third = Other()
         third.name = "model-c"
-        store.discard()
-        store.overlay(third)
+        store.discard_staged()
+        store.stage_vectors(third)
 
     def sooner() -> None:
-        store.overlay(Other())
+        store.stage_vectors(Other())
         switched.append(switch(store, Other()))
 
     with pytest.raises(StoreMismatch, match=r"of model-c \(16 dimensions\), not of model-b"):
-        store.overlay(Other(then=instead))
-    store.discard()
+        store.stage_vectors(Other(then=instead))
+    store.discard_staged()
     with pytest.raises(StoreMismatch, match="switched from model-a to model-b meanwhile"):
-        store.overlay(Other(then=sooner))
+        store.stage_vectors(Other(then=sooner))
     old = Other()
     old.name, old.dim = MODEL, DIM
     back = switch(switched[0], old)
@@ -796,25 +800,25 @@ def test_two_that_embed_anew_at_once_do_not_mix_models(make_store: MakeStore, sw
 def test_who_had_it_open_is_told_that_it_was_switched(make_store: MakeStore, switch: Switch) -> None:
     store, given = make_store(), bundle("log", ["anchor"])
     put(store, given)
-    store.overlay(Other())
+    store.stage_vectors(Other())
     other = switch(store, Other())
     for call in (
-        lambda: store.nearest(vector(1), 3),
-        lambda: store.nearest_documents(vector(1), 3),
+        lambda: store.search_vectors(vector(1), 3),
+        lambda: store.search_documents(vector(1), 3),
         lambda: put(store, given),
-        lambda: store.keep(next(iter(other.wholes()))),
+        lambda: store.put_stored(next(iter(other.stored_documents()))),
         lambda: store.summarise("log", "short", vector(1)),
         lambda: store.append("log", "x", (), [Chunk("y", "log", 1, 2, "x", 6, 7)], vectors(1, 1), [{"x": 1}]),
-        lambda: list(store.wholes()),  # an export would call them vectors of the old model
+        lambda: list(store.stored_documents()),  # an export would call them vectors of the old model
         lambda: store.vectors([given.chunks[0].id]),
-        lambda: store.overlay(Other()),
-        store.discard,
+        lambda: store.stage_vectors(Other()),
+        store.discard_staged,
     ):
         with pytest.raises((StoreMismatch, DriverFailed)):
             call()
     with pytest.raises(StoreMismatch, match="switched from model-a to model-b meanwhile; open it again"):
         put(store, given)
-    assert other.facts().chunks == 1
+    assert other.stats().chunks == 1
     assert [chunk.text for chunk in store.chunks("log")] == ["anchor"]
 
 
@@ -864,9 +868,9 @@ def test_unsound_queries_are_refused(make_store: MakeStore, query: Vector) -> No
     store = make_store()
     put(store, bundle("log", ["anchor"]))
     with pytest.raises(DriverFailed):
-        store.nearest(query.astype(np.float32), 3)
+        store.search_vectors(query.astype(np.float32), 3)
     with pytest.raises(DriverFailed):
-        store.nearest_documents(query.astype(np.float32), 3)
+        store.search_documents(query.astype(np.float32), 3)
     with pytest.raises(DriverFailed):
         store.summarise("log", "short", query.astype(np.float32))
 
@@ -874,18 +878,18 @@ def test_unsound_queries_are_refused(make_store: MakeStore, query: Vector) -> No
 def test_a_closed_store_raises(make_store: MakeStore) -> None:
     store, given = make_store(), bundle("log", ["anchor"])
     put(store, given)
-    store.nearest(vector(1), 1)
+    store.search_vectors(vector(1), 1)
     store.close()
     store.close()
     calls: list[Callable[[], object]] = [
-        lambda: store.nearest(vector(1), 1),
-        lambda: store.matching({"anchor": 1}, 1),
-        lambda: store.nearest_documents(vector(1), 1),
+        lambda: store.search_vectors(vector(1), 1),
+        lambda: store.search_terms({"anchor": 1}, 1),
+        lambda: store.search_documents(vector(1), 1),
         lambda: store.document("log"),
         lambda: list(store.documents()),
         lambda: put(store, given),
         lambda: store.drop(["log"]),
-        store.facts,
+        store.stats,
         store.flush,
     ]
     for call in calls:
@@ -898,10 +902,10 @@ def test_a_closed_store_raises(make_store: MakeStore) -> None:
 
 def test_an_empty_store_finds_nothing(make_store: MakeStore) -> None:
     store = make_store()
-    assert store.nearest(vector(1), 5) == store.matching({"anchor": 1}, 5) == []
-    assert store.nearest_documents(vector(1), 5) == []
+    assert store.search_vectors(vector(1), 5) == store.search_terms({"anchor": 1}, 5) == []
+    assert store.search_documents(vector(1), 5) == []
     assert list(store.documents()) == []
-    facts = store.facts()
+    facts = store.stats()
     assert (facts.documents, facts.chunks, facts.embedder, facts.dim) == (0, 0, MODEL, DIM)
 
 
@@ -910,9 +914,9 @@ def test_as_many_are_found_as_are_asked_for_and_there(make_store: MakeStore) -> 
     given = bundle("log", [f"anchor {word}" for word in (*WORDS, "net", "oar")])
     put(store, given)
     for k, many in ((5, 5), (15, 15), (1000, 15), (0, 0)):
-        assert len(store.nearest(vector(1), k)) == len(store.matching({"anchor": 1}, k)) == many
-    assert len(store.matching({"bell": 1}, 9)) == 1
-    assert store.matching({"absent": 1}, 9) == store.matching({}, 9) == []
+        assert len(store.search_vectors(vector(1), k)) == len(store.search_terms({"anchor": 1}, k)) == many
+    assert len(store.search_terms({"bell": 1}, 9)) == 1
+    assert store.search_terms({"absent": 1}, 9) == store.search_terms({}, 9) == []
 
 
 def test_scores_are_cosines_that_descend(make_store: MakeStore) -> None:
@@ -920,7 +924,7 @@ def test_scores_are_cosines_that_descend(make_store: MakeStore) -> None:
     rows = np.concatenate([vectors(1, 20), -vectors(1, 1), vectors(1, 1)])
     given = bundle("log", [f"{word} {n}" for n in range(2) for word in WORDS][:22])
     store.put(given.document, given.chunks, rows, given.terms)
-    hits = store.nearest(rows[0], 30)
+    hits = store.search_vectors(rows[0], 30)
     scores = [hit.score for hit in hits]
     assert scores == sorted(scores, reverse=True)
     assert all(-1 <= score <= 1 for score in scores)
@@ -935,14 +939,14 @@ def test_equal_scores_are_ordered_by_id(make_store: MakeStore) -> None:
         store.put(given.document, given.chunks, vectors(7, 1), given.terms)
     expected = [f"d{n:02}/anchor bell/0" for n in range(40)]
     for k in (1, 7, 40):
-        assert [hit.chunk.id for hit in store.nearest(vector(1), k)] == expected[:k]
-        assert [hit.chunk.id for hit in store.matching({"bell": 1}, k)] == expected[:k]
+        assert [hit.chunk.id for hit in store.search_vectors(vector(1), k)] == expected[:k]
+        assert [hit.chunk.id for hit in store.search_terms({"bell": 1}, k)] == expected[:k]
 
 
 def test_a_word_asked_twice_counts_twice(make_store: MakeStore) -> None:
     store, given = make_store(), bundle("log", ["anchor bell", "anchor cable"])
     put(store, given)
-    (once, *_), (twice, *_) = store.matching({"bell": 1}, 1), store.matching({"bell": 2}, 1)
+    (once, *_), (twice, *_) = store.search_terms({"bell": 1}, 1), store.search_terms({"bell": 2}, 1)
     assert twice.score == pytest.approx(2 * once.score)
 
 
@@ -998,19 +1002,19 @@ def test_filters_admit_what_they_say(make_store: MakeStore, name: str) -> None:
 def test_a_chunk_says_more_of_itself_than_its_document(make_store: MakeStore) -> None:
     store = make_store()
     put(store, bundle("log", ["anchor"], meta={"channel": "deck", "lang": "en"}, chunk_meta={"channel": "port"}))
-    assert ids(store.nearest(vector(1), 5, Filter(channels=frozenset({"port"}), meta={"lang": "en"}))) == {
+    assert ids(store.search_vectors(vector(1), 5, Filter(channels=frozenset({"port"}), meta={"lang": "en"}))) == {
         "log/anchor/0"
     }
-    assert store.nearest(vector(1), 5, Filter(channels=frozenset({"deck"}))) == []
+    assert store.search_vectors(vector(1), 5, Filter(channels=frozenset({"deck"}))) == []
 
 
 def test_a_change_of_what_is_said_of_a_document_is_seen(make_store: MakeStore) -> None:
     store = make_store()
     put(store, bundle("log", ["anchor"], meta={"team": "red"}))
-    assert ids(store.nearest(vector(1), 5, Filter(meta={"team": "red"}))) == {"log/anchor/0"}
+    assert ids(store.search_vectors(vector(1), 5, Filter(meta={"team": "red"}))) == {"log/anchor/0"}
     put(store, bundle("log", ["anchor"], meta={"team": "blue"}))
-    assert store.nearest(vector(1), 5, Filter(meta={"team": "red"})) == []
-    assert ids(store.matching({"anchor": 1}, 5, Filter(meta={"team": "blue"}))) == {"log/anchor/0"}
+    assert store.search_vectors(vector(1), 5, Filter(meta={"team": "red"})) == []
+    assert ids(store.search_terms({"anchor": 1}, 5, Filter(meta={"team": "blue"}))) == {"log/anchor/0"}
 
 
 def test_flushing_changes_no_answer(make_store: MakeStore) -> None:
@@ -1030,7 +1034,7 @@ def test_flushing_changes_no_answer(make_store: MakeStore) -> None:
 
 def test_the_change_number_grows(make_store: MakeStore) -> None:
     store, given = make_store(), bundle("log", ["anchor"])
-    numbers = [store.facts().change]
+    numbers = [store.stats().change]
     changes: list[Callable[[], object]] = [
         lambda: put(store, given),
         lambda: store.append("log", "x", [], [], vectors(0, 0), []),
@@ -1039,7 +1043,7 @@ def test_the_change_number_grows(make_store: MakeStore) -> None:
     ]
     for change in changes:
         change()
-        numbers.append(store.facts().change)
+        numbers.append(store.stats().change)
     assert numbers == sorted(set(numbers))
 
 
@@ -1078,7 +1082,7 @@ def test_any_order_of_changes_equals_a_fresh_start(make_store: MakeStore, steps:
             same(store, list(kept.values()), seed=seed)
     same(store, list(kept.values()))
     same(store, list(kept.values()), where=FILTERS["all together"])
-    assert store.facts().chunks == sum(len(each.chunks) for each in kept.values())
+    assert store.stats().chunks == sum(len(each.chunks) for each in kept.values())
     for name, each in kept.items():
         assert store.document(name) == each.document
         assert store.chunks(name) == list(each.chunks)

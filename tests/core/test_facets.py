@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from clew.core.facets import facets, required, seconds
+from clew.core.facets import facets_of, required_facets, to_timestamp
 from clew.core.types import Chunk, Document, Filter
 
 DOCUMENT = Document("d", "text", kind="page", meta={"author": "Ada", "year": 2024, "tags": ["a", 2], "done": True})
@@ -36,8 +36,8 @@ CHUNK = Chunk("c", "d", 0, 1, "text", 0, 4, meta={"kind": "note", "author": "Eve
     ],
 )
 def test_a_filter_admits(where: Filter, admitted: bool) -> None:
-    words = facets(DOCUMENT, CHUNK)
-    assert all(group & words for group in required(where)) is admitted
+    words = facets_of(DOCUMENT, CHUNK)
+    assert all(group & words for group in required_facets(where)) is admitted
 
 
 def test_a_single_text_is_not_a_set_of_its_letters() -> None:
@@ -46,5 +46,5 @@ def test_a_single_text_is_not_a_set_of_its_letters() -> None:
 
 
 def test_a_time_without_a_zone_is_utc() -> None:
-    assert seconds(datetime(2026, 1, 1)) == seconds(datetime(2026, 1, 1, tzinfo=UTC))
-    assert seconds(None) is None
+    assert to_timestamp(datetime(2026, 1, 1)) == to_timestamp(datetime(2026, 1, 1, tzinfo=UTC))
+    assert to_timestamp(None) is None

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from clew.core.lru import Recent, RecentEmbedder
+from clew.core.lru import LRUCache, LRUEmbedder
 from clew.core.protocols import Role
 from clew.core.types import Matrix
 from clew.drivers.embed.hashed import Hashed
 
 
 def test_the_one_not_asked_for_longest_is_forgotten_first() -> None:
-    recent: Recent[int] = Recent(2)
+    recent: LRUCache[int] = LRUCache(2)
     recent.put("a", 1)
     recent.put("b", 2)
     assert recent.get("a") == 1
@@ -20,7 +20,7 @@ def test_the_one_not_asked_for_longest_is_forgotten_first() -> None:
 
 
 def test_nothing_is_kept_where_nothing_may_be() -> None:
-    recent: Recent[int] = Recent(0)
+    recent: LRUCache[int] = LRUCache(0)
     recent.put("a", 1)
     assert recent.get("a") is None
 
@@ -33,7 +33,7 @@ def test_a_query_is_embedded_once_and_a_passage_each_time() -> None:
             calls.append((role, list(texts)))
             return super().embed(texts, role=role)
 
-    embedder = RecentEmbedder(Counting())
+    embedder = LRUEmbedder(Counting())
     first = embedder.embed(["a", "b", "a"], role="query")
     again = embedder.embed(["b", "c"], role="query")
     assert calls == [("query", ["a", "b"]), ("query", ["c"])]

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from clew.core.parallel import ahead, gather
+from clew.core.parallel import prefetch, run_parallel
 from clew.core.trace import record, step
 
 
@@ -15,9 +15,9 @@ def test_gather_keeps_the_order_and_the_trace() -> None:
             return number
 
     with record() as trace:
-        assert gather([lambda n=n: call(n) for n in range(20)]) == list(range(20))  # type: ignore[misc]
+        assert run_parallel([lambda n=n: call(n) for n in range(20)]) == list(range(20))  # type: ignore[misc]
     assert sorted(int(each.name) for each in trace.steps) == list(range(20))
-    assert gather([]) == []
+    assert run_parallel([]) == []
 
 
 def test_gather_raises_the_first_failure() -> None:
@@ -25,12 +25,12 @@ def test_gather_raises_the_first_failure() -> None:
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        gather([lambda: 1, fail, lambda: 2])
+        run_parallel([lambda: 1, fail, lambda: 2])
 
 
 def test_ahead_gives_the_same_items() -> None:
-    assert list(ahead(range(1000), most=3)) == list(range(1000))
-    assert list(ahead([], most=3)) == []
+    assert list(prefetch(range(1000), most=3)) == list(range(1000))
+    assert list(prefetch([], most=3)) == []
 
 
 def test_ahead_works_before_it_is_asked_and_not_too_far() -> None:
@@ -44,7 +44,7 @@ def test_ahead_works_before_it_is_asked_and_not_too_far() -> None:
                 second.set()
             yield number
 
-    found = ahead(items(), most=4)
+    found = prefetch(items(), most=4)
     assert next(found) == 0
     assert second.wait(5)
     assert len(made) <= 7
@@ -56,7 +56,7 @@ def test_ahead_raises_what_goes_wrong_after_what_went_well() -> None:
         yield 1
         raise ValueError("no more")
 
-    found = ahead(items(), most=4)
+    found = prefetch(items(), most=4)
     assert next(found) == 1
     with pytest.raises(ValueError, match="no more"):
         next(found)
@@ -64,7 +64,7 @@ def test_ahead_raises_what_goes_wrong_after_what_went_well() -> None:
 
 def test_ahead_leaves_no_thread_behind() -> None:
     before = threading.active_count()
-    found = ahead(iter(int, 1), most=2)  # never ends by itself
+    found = prefetch(iter(int, 1), most=2)  # never ends by itself
     next(found)
     found.close()  # type: ignore[attr-defined]
     assert threading.active_count() == before

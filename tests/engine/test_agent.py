@@ -379,7 +379,7 @@ def test_what_tools_ask_of_the_model_counts_too() -> None:
 
 
 def test_agents_at_the_same_time_are_counted_apart() -> None:
-    from clew.core.parallel import gather
+    from clew.core.parallel import run_parallel
 
     def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         if not returned(messages):
@@ -387,7 +387,7 @@ def test_agents_at_the_same_time_are_counted_apart() -> None:
         return ModelResponse([TextPart("Signing keys are rotated every 90 days by Dan [1].")])
 
     with opened(FunctionModel(model)) as engine:
-        answers = gather([lambda: engine.agent("who rotates the signing keys?") for _ in range(6)])
+        answers = run_parallel([lambda: engine.agent("who rotates the signing keys?") for _ in range(6)])
     assert [(each.usage.calls, each.found) for each in answers] == [(2, True)] * 6
     assert len({each.usage.input_tokens for each in answers}) == 1
 

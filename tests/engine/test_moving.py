@@ -48,7 +48,7 @@ def filled(engine: Engine, many: int = 0) -> Engine:
 
 
 def prints(engine: Engine) -> dict[str, str]:
-    return {each.document.id: each.print() for each in engine._store.wholes()}
+    return {each.document.id: each.fingerprint() for each in engine._store.stored_documents()}
 
 
 def answers(engine: Engine) -> list[list[tuple[str, float]]]:
@@ -88,7 +88,7 @@ def test_to_the_server_and_back_without_embedding(open_engine: Open, postgres: s
     assert prints(back) == prints(first)
     assert answers(back) == answers(first)
     back.add_messages([Message("Where is it?", "eve", id="m3", channel="deck", reply_to="m2")])
-    assert len(back._store.chunks(back._store.named(["m3_chunk_0"])["m3_chunk_0"].doc_id)) == 3
+    assert len(back._store.chunks(back._store.chunks_by_id(["m3_chunk_0"])["m3_chunk_0"].doc_id)) == 3
 
 
 def test_other_tools_can_read_it(open_engine: Open, tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_a_restore_that_was_broken_off_goes_on(
     monkeypatch.setattr(bundle, "CHUNKS", 8)
     engine, file, other = filled(open_engine(), 40), tmp_path / "all.zip", open_engine(tmp_path / "other")
     engine.export(file)
-    keep, kept = other._store.keep, list[str]()
+    keep, kept = other._store.put_stored, list[str]()
 
     def stop_after_twenty(whole: Any) -> None:
         if len(kept) == 20:
@@ -264,7 +264,7 @@ def test_an_export_that_fails_leaves_the_last_one(
     engine, file = filled(open_engine()), tmp_path / "all.zip"
     engine.export(file)
     before = file.read_bytes()
-    read = engine._store.wholes
+    read = engine._store.stored_documents
 
     def break_off(doc_ids: Any = None) -> Iterator[Any]:
         yield next(read(doc_ids))

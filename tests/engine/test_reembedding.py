@@ -120,8 +120,8 @@ def test_searches_and_changes_go_on_meanwhile(open_engine: Open) -> None:
         [PAGES[0], Document("new", "A new page on buoys."), Document("lunch", "# Lunch\n\nStew at noon.")]
     )
     fresh.add_messages([Message("Who has the lamp?", "eve", id="m1", channel="deck")])
-    vectors = {each.document.id: each.vectors.tobytes() for each in engine._store.wholes()}
-    assert vectors == {each.document.id: each.vectors.tobytes() for each in fresh._store.wholes()}
+    vectors = {each.document.id: each.vectors.tobytes() for each in engine._store.stored_documents()}
+    assert vectors == {each.document.id: each.vectors.tobytes() for each in fresh._store.stored_documents()}
     assert answers(engine) == answers(fresh)
 
 
@@ -150,10 +150,10 @@ def test_a_switch_that_fails_has_not_happened(open_engine: Open) -> None:
     def gone() -> None:
         raise DriverFailed("the model is gone")
 
-    engine._store.overlay(Hashed(64))
+    engine._store.stage_vectors(Hashed(64))
     engine.add_documents([Document("late", "Too late.")])  # is embedded in the switch itself
     with pytest.raises(DriverFailed, match="the model is gone"):
-        engine._store.switch(Slow(gone))
+        engine._store.switch_to_staged(Slow(gone))
     engine.drop("late")
     assert (engine.status().embedder, answers(engine)) == ("hashed", before)
 
@@ -217,7 +217,8 @@ def test_a_process_that_is_killed_in_the_middle_leaves_a_sound_collection(tmp_pa
     with filled(Engine.open(tmp_path / "a", embedder="hashed")) as engine:
         before = answers(engine)
     code = (
-        "import os, sys; from clew import Engine; from clew.drivers.store import staging as overlay; from clew.drivers.store.embedded import staged as shadows\n"
+        "import os, sys; from clew import Engine\n"
+        "from clew.drivers.store.embedded import staged as shadows\n"
         "swap = shadows.swap\n"
         "def killed(db, birth): swap(db, birth); os._exit(9)\n"
         "shadows.swap = killed\n"

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 
 from clew.core.errors import SettingsError
-from clew.core.secret import HIDDEN, masked
+from clew.core.secret import HIDDEN, mask_secrets
 from clew.core.settings import DEFAULTS
 from clew.surface.settings.load import Invocation, keys, load, show
 from clew.surface.settings.types import Wrong, described, fitted, parsed
@@ -214,12 +214,12 @@ def test_secrets_are_hidden_wherever_they_are_shown(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_secret_in_an_address_is_hidden(address: str, shown: str) -> None:
-    assert masked(address) == shown
+    assert mask_secrets(address) == shown
 
 
 def test_an_address_without_a_password_stays() -> None:
     for address in ("postgresql://host/db", "https://ada@host", "team.clew", "https://host/a:b@c"):
-        assert masked(address) == address
+        assert mask_secrets(address) == address
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ class Citation:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CitationCheck:
     """A citation held against the document as it is now; where it moved to, `start` says."""
 
     citation: Citation
@@ -44,20 +44,20 @@ def quote_hash(quote: str) -> str:
     return digest("quote", quote)
 
 
-def checked(citation: Citation, text: str | None) -> Checked:
+def check_citation(citation: Citation, text: str | None) -> CitationCheck:
     """How a citation stands against a document's text as it is now; None is a document that is not there.
 
     It stands while the same words stand at the same place, whatever else has changed. They have moved where they are
     found elsewhere in the text; with the place alone (no quote was kept) that cannot be told.
     """
     if text is None:
-        return Checked(citation, "gone")
+        return CitationCheck(citation, "gone")
     if quote_hash(text[citation.start : citation.end]) == citation.hash:
-        return Checked(citation, "stands", citation.start)
+        return CitationCheck(citation, "stands", citation.start)
     if citation.quote and quote_hash(citation.quote) == citation.hash and citation.quote in text:
         nearest = min(_places(citation.quote, text), key=lambda at: abs(at - citation.start))
-        return Checked(citation, "moved", nearest)
-    return Checked(citation, "changed")
+        return CitationCheck(citation, "moved", nearest)
+    return CitationCheck(citation, "changed")
 
 
 def _places(quote: str, text: str) -> list[int]:

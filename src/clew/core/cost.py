@@ -34,7 +34,7 @@ class CostLimit(ClewError):
 
 
 @dataclass(slots=True)
-class Purse:
+class CostBudget:
     """Counts what is spent, and refuses a call that could pass the limit.
 
     A call is reserved before it is made at the most it can take: a token is at least one byte, so a text never has

@@ -34,7 +34,7 @@ class DriverFailed(ClewError):
     """A model, disk or database that answered with an error, or not at all."""
 
 
-class Outgrown(DriverFailed):
+class ConcurrentChange(DriverFailed):
     """An end of a document that is its end no more: another has added to it since it was read."""
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from clew.core.types import Chunk, Document, Filter
 
 
-def facets(document: Document, chunk: Chunk) -> frozenset[str]:
+def facets_of(document: Document, chunk: Chunk) -> frozenset[str]:
     """Every word that a filter may ask of this chunk."""
     meta = {**document.meta, **chunk.meta}
     pairs = [("document", document.id), ("kind", document.kind)]
@@ -20,7 +20,7 @@ def facets(document: Document, chunk: Chunk) -> frozenset[str]:
     return frozenset(_word(*pair) for pair in pairs)
 
 
-def required(where: Filter) -> list[frozenset[str]]:
+def required_facets(where: Filter) -> list[frozenset[str]]:
     """The groups of words of which a chunk needs one each."""
     named = {
         "document": where.documents,
@@ -36,7 +36,7 @@ def required(where: Filter) -> list[frozenset[str]]:
     ]
 
 
-def seconds(at: datetime | None) -> float | None:
+def to_timestamp(at: datetime | None) -> float | None:
     """The time as seconds since 1970; one without a zone is taken as UTC."""
     if at is None:
         return None

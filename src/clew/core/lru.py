@@ -13,11 +13,11 @@ from clew.core.types import Matrix, Vector
 V = TypeVar("V")
 
 
-class Recent(Generic[V]):
+class LRUCache(Generic[V]):
     """The last values by their keys, at most so many; the one not asked for longest is forgotten first."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, max_items: int) -> None:
+        self._most = max_items
         self._kept: OrderedDict[str, V] = OrderedDict()
         self._lock = Lock()
 
@@ -37,12 +37,12 @@ class Recent(Generic[V]):
                 self._kept.popitem(last=False)
 
 
-class RecentEmbedder:
+class LRUEmbedder:
     """The same protocol around another; the vectors of recent queries are kept, those of passages are not."""
 
     def __init__(self, embedder: Embedder, *, most: int = 512) -> None:
         self._embedder = embedder
-        self._kept: Recent[Vector] = Recent(most)
+        self._kept: LRUCache[Vector] = LRUCache(most)
         self.name = embedder.name
         self.dim = embedder.dim
         self.max_tokens = embedder.max_tokens

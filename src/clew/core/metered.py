@@ -4,9 +4,9 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from clew.core.cost import Purse
+from clew.core.cost import CostBudget
 from clew.core.protocols import LLM, Embedder, LLMFailure, Role, Usage
-from clew.core.tally import Tally
+from clew.core.tally import UsageMeter
 from clew.core.types import Matrix
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class MeteredEmbedder:
     """An embedder; a call that could pass the purse's limit raises CostLimit and is not made."""
 
-    def __init__(self, embedder: Embedder, purse: Purse) -> None:
+    def __init__(self, embedder: Embedder, purse: CostBudget) -> None:
         self._embedder = embedder
         self._purse = purse
         self.name = embedder.name
@@ -45,7 +45,7 @@ class MeteredEmbedder:
 class MeteredLLM:
     """A language model; a call that could pass the purse's limit raises CostLimit and is not made."""
 
-    def __init__(self, llm: LLM, purse: Purse) -> None:
+    def __init__(self, llm: LLM, purse: CostBudget) -> None:
         self._llm = llm
         self._purse = purse
         self.name = llm.name
@@ -99,7 +99,7 @@ class MeteredLLM:
         return self._llm.model()
 
     def _streamed(self, pieces: Iterator[str], asked: str, max_tokens: int) -> Iterator[str]:
-        tally = Tally()
+        tally = UsageMeter()
         reserved = self._purse.reserve(self.name, [asked], output=max_tokens)
         try:
             while True:
@@ -116,7 +116,7 @@ class MeteredLLM:
 
     @contextmanager
     def _paid(self, asked: list[str], max_tokens: int) -> Iterator[None]:
-        tally = Tally()
+        tally = UsageMeter()
         reserved = self._purse.reserve(self.name, asked, output=max_tokens)
         try:
             with tally.counting():

@@ -10,7 +10,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def gather(calls: Sequence[Callable[[], T]], *, workers: int = 8) -> list[T]:
+def run_parallel(calls: Sequence[Callable[[], T]], *, workers: int = 8) -> list[T]:
     """The results in the order of the calls; the first failure is raised once all have ended."""
     if len(calls) < 2:
         return [call() for call in calls]
@@ -19,7 +19,7 @@ def gather(calls: Sequence[Callable[[], T]], *, workers: int = 8) -> list[T]:
     return [future.result() for future in futures]
 
 
-def ahead(items: Iterable[T], *, most: int) -> Iterator[T]:
+def prefetch(items: Iterable[T], *, most: int) -> Iterator[T]:
     """The same items in the same order, made in another thread up to `most` before they are asked for.
 
     What goes wrong there is raised here. Closing the iterator, as an interrupt does, ends the thread.

@@ -4,19 +4,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from clew.core.stored import Shadow, Whole
+from clew.core.stored import StagedModel, StoredDocument
 from clew.core.text import Terms
 from clew.core.types import (
     EVERYTHING,
     Chunk,
     Document,
     DocumentRecord,
-    Facts,
     Filter,
     Hit,
     Matrix,
     Query,
     Section,
+    StoreStats,
     Vector,
 )
 
@@ -173,31 +173,31 @@ class Store(Protocol):
     def summarise(self, doc_id: str, summary: str, vector: Vector) -> None:
         """Gives a document its summary and the summary's vector."""
 
-    def keep(self, whole: Whole) -> None:
+    def put_stored(self, whole: StoredDocument) -> None:
         """Replaces a document by one that another store kept, whole or not at all."""
 
-    def wholes(self, doc_ids: Sequence[str] | None = None) -> Iterator[Whole]:
+    def stored_documents(self, doc_ids: Sequence[str] | None = None) -> Iterator[StoredDocument]:
         """Every document, or those named, with all that is kept of it, as they came, a few read at a time."""
 
-    def shadow(self) -> Shadow | None:
+    def staged(self) -> StagedModel | None:
         """The model whose vectors stand beside those in use, if any."""
 
-    def overlay(self, embedder: Embedder, told: Callable[[int, int], None] | None = None) -> int:
+    def stage_vectors(self, embedder: Embedder, told: Callable[[int, int], None] | None = None) -> int:
         """Makes vectors of another model beside those in use, for all that lack one; how many were made.
 
         Searches and changes go on meanwhile. Done again, it makes what changed since, and what it had not got to.
         """
 
-    def switch(self, embedder: Embedder) -> "Store":
+    def switch_to_staged(self, embedder: Embedder) -> "Store":
         """The same collection under the model whose vectors stand beside; those in use so far then stand beside.
 
         What lacks a vector has it made first, while changes wait. Whoever had it open is told to open it again.
         """
 
-    def discard(self) -> bool:
+    def discard_staged(self) -> bool:
         """Forgets the vectors that stand beside those in use; whether there were any."""
 
-    def restamp(self, doc_id: str, stamp: str) -> None:
+    def set_stamp(self, doc_id: str, stamp: str) -> None:
         """Notes the new state of the file of a document that has not changed; no change to what is found."""
 
     def drop(self, doc_ids: Sequence[str]) -> int:
@@ -212,10 +212,10 @@ class Store(Protocol):
     def chunks(self, doc_id: str) -> list[Chunk]:
         """The chunks of a document in order, or NotFound."""
 
-    def named(self, chunk_ids: Sequence[str]) -> dict[str, Chunk]:
+    def chunks_by_id(self, chunk_ids: Sequence[str]) -> dict[str, Chunk]:
         """Those of the chunks that are there, by id."""
 
-    def latest(self, channel: str, k: int) -> list[Chunk]:
+    def latest_chunks(self, channel: str, k: int) -> list[Chunk]:
         """The k chunks of a channel that were added last, the last one at the end, at a cost that does not grow."""
 
     def channels(self) -> list[str]:
@@ -224,21 +224,21 @@ class Store(Protocol):
     def vectors(self, chunk_ids: Sequence[str]) -> dict[str, Vector]:
         """The vectors of those of the chunks that are there."""
 
-    def nearest(
+    def search_vectors(
         self, vector: Vector, k: int, where: Filter = EVERYTHING, *, mode: Mode = "ann", breadth: int | None = None
     ) -> list[Hit]:
         """The k chunks of greatest cosine, best first, equal ones by id; the score is the cosine."""
 
-    def nearest_documents(self, vector: Vector, k: int, where: Filter = EVERYTHING) -> list[tuple[str, float]]:
+    def search_documents(self, vector: Vector, k: int, where: Filter = EVERYTHING) -> list[tuple[str, float]]:
         """The k documents whose summaries are nearest, with the cosine."""
 
-    def matching(self, terms: Terms, k: int, where: Filter = EVERYTHING) -> list[Hit]:
+    def search_terms(self, terms: Terms, k: int, where: Filter = EVERYTHING) -> list[Hit]:
         """The k chunks of greatest BM25 score among those with any of the terms, best first, equal ones by id."""
 
-    def facts(self) -> Facts:
+    def stats(self) -> StoreStats:
         """Counts, the embedder, and a number that grows with every change."""
 
-    def change(self) -> int:
+    def change_number(self) -> int:
         """That number alone, at next to no cost."""
 
     def flush(self) -> None:

@@ -17,7 +17,7 @@ class Progress:
     failed: int = 0
 
 
-Watcher = Callable[[Progress], None]
+OnProgress = Callable[[Progress], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ _LOOSE = re.compile(r"(?<=:/)([^:/?#@]+):[^?#]*@")  # of an address with too few
 _PARAMETER = re.compile(r"(?i)((?:^|[?&\s])[^=&?\s]*(?:password|passwd|token|secret|api_?key)[^=&?\s]*=)[^&\s]*")
 
 
-def masked(address: str) -> str:
+def mask_secrets(address: str) -> str:
     """The address with its password, of its user or among its parameters, hidden."""
     hidden = _USER.sub(rf"\1:{HIDDEN}@", address)
     if hidden == address and re.match(r"[a-z]+:/", address, re.IGNORECASE) and "://" not in address:

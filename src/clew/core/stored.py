@@ -25,7 +25,7 @@ class Packed:
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class StoredDocument:
     """A document, its chunks in order, their vectors and terms, and the vector of its summary if it has one.
 
     Terms are hashes of words, as every store keeps them: nothing needs to be read, cut, analysed or embedded again.
@@ -37,7 +37,7 @@ class Whole:
     terms: tuple[Packed, ...]
     summary_vector: Vector | None = None
 
-    def print(self) -> str:
+    def fingerprint(self) -> str:
         """32 hexadecimal digits that are equal for two documents that are kept alike, to the last bit."""
         made = xxhash.xxh3_128()
         made.update(_line(_document(self.document)))
@@ -73,7 +73,7 @@ class Manifest:
 
 
 @dataclass(frozen=True, slots=True)
-class Shadow:
+class StagedModel:
     """The model whose vectors stand beside those in use, and whether they were in use before."""
 
     embedder: str

@@ -8,7 +8,7 @@ from threading import Lock
 from clew.core.protocols import Usage
 
 
-class Tally:
+class UsageMeter:
     """What was taken of models while it counted; it may count again, and what counts inside it counts here too."""
 
     def __init__(self) -> None:
@@ -21,7 +21,7 @@ class Tally:
         return self._usage
 
     @contextmanager
-    def counting(self) -> Iterator["Tally"]:
+    def counting(self) -> Iterator["UsageMeter"]:
         """Counts what is taken until it ends, in threads and tasks that are started meanwhile too."""
         token = _open.set((*_open.get(), self))
         try:
@@ -35,10 +35,10 @@ class Tally:
             self._usage += usage
 
 
-_open: ContextVar[tuple[Tally, ...]] = ContextVar("tallies", default=())
+_open: ContextVar[tuple[UsageMeter, ...]] = ContextVar("tallies", default=())
 
 
-def took(usage: Usage) -> None:
+def record_usage(usage: Usage) -> None:
     """Says what a call took; every driver says it once a call, on behalf of whoever asked."""
     for tally in _open.get():
         tally.add(usage)

@@ -27,14 +27,14 @@ class Trace:
     out: int | None = None
     notes: dict[str, Note] = field(default_factory=dict)
     steps: list["Trace"] = field(default_factory=list)
-    keeps: bool = False  # whether what came out is kept, not only counted
-    kept: tuple[object, ...] | None = None
+    keeps_output: bool = False  # whether what came out is kept, not only counted
+    output: tuple[object, ...] | None = None
 
-    def gave(self, items: Sequence[object]) -> None:
+    def set_output(self, items: Sequence[object]) -> None:
         """Notes what came out of the step."""
         self.out = len(items)
-        if self.keeps:
-            self.kept = tuple(items)
+        if self.keeps_output:
+            self.output = tuple(items)
 
     def draw(self, *, depth: int = 0) -> str:
         """The tree as indented lines."""
@@ -56,7 +56,7 @@ _current: ContextVar[Trace | None] = ContextVar("clew_trace", default=None)
 @contextmanager
 def record(name: str = "trace", *, keep: bool = False) -> Iterator[Trace]:
     """A trace that collects every step taken inside the block, and with `keep` what came out of each."""
-    trace = Trace(name, keeps=keep)
+    trace = Trace(name, keeps_output=keep)
     token = _current.set(trace)
     started = perf_counter()
     try:
@@ -73,12 +73,12 @@ def step(name: str) -> Iterator[Trace]:
     if parent is None:
         yield Trace(name)
         return
-    with record(name, keep=parent.keeps) as trace:
+    with record(name, keep=parent.keeps_output) as trace:
         parent.steps.append(trace)
         yield trace
 
 
-def traced(name: str) -> Callable[[Callable[P, list[T]]], Callable[P, list[T]]]:
+def trace_step(name: str) -> Callable[[Callable[P, list[T]]], Callable[P, list[T]]]:
     """A decorator: each call of the function is a step, and the length of its list is what came out."""
 
     def decorate(function: Callable[P, list[T]]) -> Callable[P, list[T]]:
@@ -86,7 +86,7 @@ def traced(name: str) -> Callable[[Callable[P, list[T]]], Callable[P, list[T]]]:
         def call(*args: P.args, **kwargs: P.kwargs) -> list[T]:
             with step(name) as trace:
                 result = function(*args, **kwargs)
-                trace.gave(result)
+                trace.set_output(result)
                 return result
 
         return call

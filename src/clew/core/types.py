@@ -184,7 +184,7 @@ class Hit:
     score: float
     scores: Mapping[str, float] = field(default_factory=dict)
 
-    def rescored(self, score: float, by: str) -> "Hit":
+    def with_score(self, score: float, by: str) -> "Hit":
         """The same chunk under a new score, which is kept beside the others by its name."""
         return Hit(self.chunk, score, {**self.scores, by: score})
 
@@ -251,7 +251,7 @@ class Explanation:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class StoreStats:
     """What a store says of itself."""
 
     documents: int

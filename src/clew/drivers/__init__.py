@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 
 from clew.core.errors import DriverMissing, NotFound
 from clew.core.protocols import LLM, Embedder, Reranker, Store
-from clew.core.secret import masked
+from clew.core.secret import mask_secrets
 from clew.core.settings import EmbedderConfig, LLMConfig, RerankerConfig, StoreConfig
 
 MEMORY: Final = ":memory:"
@@ -134,7 +134,7 @@ def is_server(path: str | Path) -> bool:
 def _folder(path: str | Path) -> Path:
     if "://" in str(path):
         raise DriverMissing(
-            f"{masked(str(path))}: collections are kept in folders and in PostgreSQL; give a path or postgresql://…"
+            f"{mask_secrets(str(path))}: collections are kept in folders and in PostgreSQL; give a path or postgresql://…"
         )
     return Path(path).resolve()
 

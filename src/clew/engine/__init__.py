@@ -9,12 +9,12 @@ from typing import Self
 from clew import drivers
 from clew.core.errors import NotFound, SettingsError
 from clew.core.protocols import LLM, Embedder
-from clew.core.secret import masked
+from clew.core.secret import mask_secrets
 from clew.core.settings import DEFAULTS, Settings
 from clew.engine.agent import Agentic
 from clew.engine.moving import Moving
 from clew.engine.writing import Writing
-from clew.query.search.strategies import STRATEGIES, Maker
+from clew.query.search.strategies import STRATEGIES, StrategyFactory
 
 MEMORY = drivers.MEMORY
 DEFAULT_EMBEDDER = "bge-small"
@@ -35,7 +35,7 @@ class Engine(Writing, Moving, Agentic):
         embedder: str | Embedder | None = None,
         llm: str | LLM | None = None,
         settings: Settings = DEFAULTS,
-        strategies: Mapping[str, Maker] | None = None,
+        strategies: Mapping[str, StrategyFactory] | None = None,
         create: bool = True,
     ) -> Self:
         """An engine over a collection: in a folder, on a server ("postgresql://…"), or in memory (":memory:").
@@ -48,7 +48,7 @@ class Engine(Writing, Moving, Agentic):
             raise SettingsError(f"collection {collection!r} must be a plain name: no slashes, no leading dot")
         kept = drivers.kept_embedder(path, collection)
         if not create and kept is None and str(path) != MEMORY:
-            raise NotFound(f"there is no collection {collection!r} in {masked(str(path))}; `clew add` makes one")
+            raise NotFound(f"there is no collection {collection!r} in {mask_secrets(str(path))}; `clew add` makes one")
         if embedder is None or isinstance(embedder, str):
             name = embedder or settings.embedder.name or kept or DEFAULT_EMBEDDER
             embedder = drivers.embedder(replace(settings.embedder, name=name))

@@ -19,7 +19,7 @@ from clew.query.agent.steps import watched
 from clew.query.answer import Shown, extracted, written
 from clew.query.context.session import Sessions
 from clew.query.rewrite.route import Route, route
-from clew.query.search.find import asked_query
+from clew.query.search.find import build_query
 
 ALONE = "one question"  # the session of a question that belongs to none
 Span = tuple[int, int]
@@ -56,7 +56,7 @@ class Agentic(Answering):
             raise SettingsError(
                 "an agent needs a language model and none is set; name one (llm.name, --llm), or use `ask`"
             )
-        asked_query(question, 1, where, history, settings)  # refuses what cannot be asked
+        build_query(question, 1, where, history, settings)  # refuses what cannot be asked
         guided = self._llm.name.startswith("local:") if settings.agent.guided is None else settings.agent.guided
         spending = Spending(self._llm, settings.agent, price_of(settings.llm, self._llm.name))
         metered = self._with_model(Counted(self._llm, spending))
@@ -83,7 +83,7 @@ class Agentic(Answering):
             if outcome.reason:
                 trace.notes["stopped"] = outcome.reason
         numbers = sessions.numbers(name)
-        context = _joined(asked_query(question, 1, where, history, settings), outcome.results, numbers)
+        context = _joined(build_query(question, 1, where, history, settings), outcome.results, numbers)
         if outcome.failure is not None and not context.passages:
             raise outcome.failure
         if outcome.reason:
@@ -164,7 +164,7 @@ class Agentic(Answering):
                 read=self._store.document,
                 chunks=self._store.chunks,
                 quotes=read,
-                channels=lambda channel: bool(self._store.latest(channel, 1)),
+                channels=lambda channel: bool(self._store.latest_chunks(channel, 1)),
                 sessions=sessions,
                 session=session,
                 where=where,
@@ -175,7 +175,7 @@ class Agentic(Answering):
 
     def _best_sentences(self, document: Document, query: str, settings: Settings) -> Sequence[Span]:
         """The places of the sentences of one document that answer best."""
-        asked = asked_query(query, settings.search.k, Filter(documents=frozenset({document.id})), (), settings)
+        asked = build_query(query, settings.search.k, Filter(documents=frozenset({document.id})), (), settings)
         hits = self._finder.find(asked, "hybrid", settings)
         most = settings.answer.sentences
         found = extracted(query, hits, self.records(hits), self._judge(settings), most=most, least=0.0)

@@ -9,7 +9,7 @@ from clew.core.cite import Citation
 from clew.core.errors import SettingsError
 from clew.core.protocols import Reranker
 from clew.core.settings import RerankerConfig, Settings
-from clew.core.tally import Tally
+from clew.core.tally import UsageMeter
 from clew.core.text import terms
 from clew.core.types import EVERYTHING, Context, Filter, Hit, Message, Query
 from clew.engine.conversing import Conversing
@@ -58,7 +58,7 @@ class Answering(Conversing):
             raise SettingsError(f"to answer as {person!r} takes a language model; name one (llm.name, --llm)")
         if self._llm is None or not hits:
             return self._extracted(question, hits, context, settings, numbers=numbers, hear=hear)
-        with Tally().counting() as tally:
+        with UsageMeter().counting() as tally:
             manner = self.reply_prompt(person, question, settings=settings) if person else ""
             said = prompt(question, context.text, history=_told(history), manner=manner)
             pieces = self._llm.stream(said, system=SYSTEM, max_tokens=settings.answer.max_tokens)

@@ -18,7 +18,7 @@ from clew.query.messages.links import links
 from clew.query.messages.score import by_message, rebuilt, since_epoch
 from clew.query.messages.similar import Similar, similar, threaded
 from clew.query.messages.window import Asked, Sources, context_window
-from clew.query.search.find import asked_query
+from clew.query.search.find import build_query
 
 MOST = 10_000  # chunks that are looked at for a person's style, or for who cites a page
 
@@ -113,7 +113,7 @@ class Conversing(Explaining):
         return bare if bare and not self._is_channel(name) and self._is_channel(bare) else name
 
     def _is_channel(self, name: str) -> bool:
-        return bool(self._store.latest(name, 1))
+        return bool(self._store.latest_chunks(name, 1))
 
     def _written_by(self, person: str) -> Sequence[str]:
         """The messages of a person, the oldest first, each whole."""
@@ -131,7 +131,7 @@ class Conversing(Explaining):
         """The chunks that a filter admits, as many as are looked at; in no order that means anything."""
         anywhere = np.zeros(self._embedder.dim, np.float32)
         anywhere[0] = 1.0
-        return self._store.nearest(anywhere, MOST, where, mode="exact")
+        return self._store.search_vectors(anywhere, MOST, where, mode="exact")
 
     def _similar(
         self, text: str, where: Filter, *, channel: str | None, now: datetime | None, settings: Settings, k: int = 1
@@ -150,7 +150,7 @@ class Conversing(Explaining):
     def _sources(self, text: str, settings: Settings, *, k: int = 1) -> Sources:
         """What a window is made from; the text is embedded once for all its searches."""
         wanted = max(settings.search.depth, k)
-        asked = asked_query(text, wanted, Filter(), (), settings)
+        asked = build_query(text, wanted, Filter(), (), settings)
         vector = self._embedder.embed([text], role="query")[0]
         # What is less similar than asked may still stand in a thread with what is not, so nothing is cut off here.
         wide = replace(settings, search=replace(settings.search, min_similarity=-1.0))

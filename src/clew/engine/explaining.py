@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from clew.core.cite import Checked, Citation
+from clew.core.cite import Citation, CitationCheck
 from clew.core.errors import ClewError, NotFound, SourceError
 from clew.core.settings import Settings
 from clew.core.thread import first_chunk
@@ -17,7 +17,7 @@ from clew.index.read.address import uri_of
 from clew.query import why
 from clew.query.context import cite
 from clew.query.context.format import RENDERERS
-from clew.query.search.find import asked_query
+from clew.query.search.find import build_query
 from clew.query.search.tables import Table
 from clew.query.why import Attempt
 
@@ -41,7 +41,7 @@ class Explaining(Reading):
             hits = self.search(text, k=k, strategy=strategy, where=where, history=history, settings=settings)
         k = settings.search.k if k is None else k
         return Explanation(
-            query=asked_query(text, k, where, history, settings),
+            query=build_query(text, k, where, history, settings),
             strategy=strategy or settings.search.strategy,
             hits=tuple(hits),
             documents=tuple(self.records(hits).values()),
@@ -82,7 +82,7 @@ class Explaining(Reading):
                     )
                 found = self.context(asked, strategy=name, where=wider, history=history, settings=tried)
             step = trace.find("search")
-            hits = [hit for hit in (step.kept or ()) if isinstance(hit, Hit)] if step else []
+            hits = [hit for hit in (step.output or ()) if isinstance(hit, Hit)] if step else []
             return Attempt(hits, trace, found, RENDERERS[tried.context.render].shows)
 
         try:
@@ -91,7 +91,7 @@ class Explaining(Reading):
             return self._never_added(question, target, str(error))
         return why.why_not(question, target, document=document, chunks=chunks, run=run, settings=base, where=where)
 
-    def check(self, citations: Iterable[Citation]) -> list[Checked]:
+    def check(self, citations: Iterable[Citation]) -> list[CitationCheck]:
         """How each citation of a past answer stands against the documents as they are now."""
         return [*cite.check(citations, self._store.document)]
 
@@ -100,7 +100,7 @@ class Explaining(Reading):
         try:
             doc_id = self._resolve(name)
         except NotFound:
-            found = self._store.named([name, first_chunk(name)])
+            found = self._store.chunks_by_id([name, first_chunk(name)])
             if not found:
                 raise
             chunk = next(iter(found.values()))

@@ -15,7 +15,7 @@ from clew.index.chunk import cutter
 from clew.index.read.address import ids_of
 from clew.query.context.session import Sessions
 from clew.query.search.find import Finder
-from clew.query.search.strategies import STRATEGIES, Maker
+from clew.query.search.strategies import STRATEGIES, StrategyFactory
 
 
 class Held:
@@ -28,7 +28,7 @@ class Held:
         *,
         llm: LLM | None = None,
         settings: Settings = DEFAULTS,
-        strategies: Mapping[str, Maker] = STRATEGIES,
+        strategies: Mapping[str, StrategyFactory] = STRATEGIES,
         root: Path | None = None,
     ) -> None:
         self._llm = llm
@@ -40,7 +40,7 @@ class Held:
         self._root = root or Path.cwd()
         self._talking = threading.Lock()  # messages are added by one at a time, or two would end one thread
 
-    def _use(self, store: Store, embedder: Embedder, strategies: Mapping[str, Maker]) -> None:
+    def _use(self, store: Store, embedder: Embedder, strategies: Mapping[str, StrategyFactory]) -> None:
         """Works with a store and its embedder from now on."""
         self._store = store
         self._embedder = embedder

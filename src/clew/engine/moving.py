@@ -7,16 +7,16 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from clew import drivers
-from clew.core.cost import CostLimit, Price, Purse
+from clew.core.cost import CostBudget, CostLimit, Price
 from clew.core.errors import DriverFailed, NotFound, SettingsError, StoreMismatch
 from clew.core.metered import MeteredEmbedder
 from clew.core.protocols import Embedder
-from clew.core.report import Failure, Progress, Report, Watcher
+from clew.core.report import Failure, OnProgress, Progress, Report
 from clew.core.types import Filter
 from clew.engine.held import Held
 
 if TYPE_CHECKING:
-    from clew.core.stored import Manifest, Whole
+    from clew.core.stored import Manifest, StoredDocument
 
 PATIENCE = 3  # documents in a row that the store may refuse before the work is given up
 
@@ -24,24 +24,24 @@ PATIENCE = 3  # documents in a row that the store may refuse before the work is 
 class Moving(Held):
     """Exporting, restoring and embedding again."""
 
-    def export(self, path: str | Path, *, progress: Watcher | None = None) -> "Manifest":
+    def export(self, path: str | Path, *, progress: OnProgress | None = None) -> "Manifest":
         """What was written: the whole collection in one file, put in place when it is whole.
 
         A document that changes meanwhile is in it as it was when its turn came.
         """
         from clew.drivers.store import bundle
 
-        facts = self._store.facts()
+        facts = self._store.stats()
         return bundle.write(
             Path(path),
-            self._store.wholes(),
+            self._store.stored_documents(),
             embedder=facts.embedder,
             dim=facts.dim,
             language=self._settings.ingestion.language,
             told=_told("exporting", facts.documents, "documents", progress),
         )
 
-    def restore(self, path: str | Path, *, progress: Watcher | None = None) -> Report:
+    def restore(self, path: str | Path, *, progress: OnProgress | None = None) -> Report:
         """What was added and replaced of an exported file; nothing is embedded.
 
         The file is checked before anything is written. What is there already, equal to the last bit, is skipped, so a
@@ -51,7 +51,7 @@ class Moving(Held):
 
         started, file = monotonic(), Path(path)
         made = bundle.manifest(file)
-        facts = self._store.facts()
+        facts = self._store.stats()
         if (made.embedder, made.dim) != (facts.embedder, facts.dim):
             raise StoreMismatch(
                 f"{file} holds vectors of {made.embedder} ({made.dim} dimensions) and this collection those of "
@@ -76,7 +76,7 @@ class Moving(Held):
         back: bool = False,
         discard: bool = False,
         max_cost: float | None = None,
-        progress: Watcher | None = None,
+        progress: OnProgress | None = None,
     ) -> Report:
         """How many vectors of another model were made; the collection then has these, and no chunk is cut anew.
 
@@ -85,18 +85,18 @@ class Moving(Held):
         """
         if (to is not None) + back + discard != 1:
             raise SettingsError("reembed takes one of three: a model to go to, back, or discard")
-        started, before = monotonic(), self._store.facts()
-        shadow = self._store.shadow()
+        started, before = monotonic(), self._store.stats()
+        shadow = self._store.staged()
         if (back and not (shadow and shadow.was_used)) or (discard and not shadow):
             raise NotFound(f"there are no vectors of another model beside those of {before.embedder}")
         if discard:
-            self._store.discard()
+            self._store.discard_staged()
             return Report(seconds=monotonic() - started)
         named = shadow.embedder if back and shadow else to
         embedder = drivers.embedder(replace(self._settings.embedder, name=named)) if isinstance(named, str) else named
         if embedder is None or embedder.name == before.embedder:
             raise SettingsError(f"the collection has the vectors of {before.embedder} already; name another model")
-        purse, done, stopped = Purse({embedder.name: Price(self._settings.embedder.price)}, max_cost), 0, ""
+        purse, done, stopped = CostBudget({embedder.name: Price(self._settings.embedder.price)}, max_cost), 0, ""
 
         def tell(many: int, total: int) -> None:
             nonlocal done
@@ -107,8 +107,8 @@ class Moving(Held):
 
         metered = MeteredEmbedder(embedder, purse)
         try:
-            self._store.overlay(metered, tell)
-            self._use(self._store.switch(metered), embedder, self.strategies)
+            self._store.stage_vectors(metered, tell)
+            self._use(self._store.switch_to_staged(metered), embedder, self.strategies)
         except CostLimit as limit:
             stopped = str(limit)
         finally:
@@ -134,7 +134,7 @@ class _Restoring:
         """How many documents were looked at."""
         return len(self._added) + len(self._changed) + len(self._failed) + self._skipped
 
-    def take(self, wholes: "Sequence[Whole]") -> None:
+    def take(self, wholes: "Sequence[StoredDocument]") -> None:
         """Keeps each of some documents, but for those that are there as they are."""
         ids = frozenset(each.document.id for each in wholes)
         records = {each.id: each for each in self._store.documents(Filter(documents=ids))}
@@ -143,14 +143,14 @@ class _Restoring:
             for each in wholes
             if (there := records.get(each.document.id)) and (there.hash, there.chunks) == _known_by(each)
         ]
-        kept = {each.document.id: each.print() for each in self._store.wholes(alike)} if alike else {}
+        kept = {each.document.id: each.fingerprint() for each in self._store.stored_documents(alike)} if alike else {}
         for each in wholes:
             name = each.document.uri or each.document.id
-            if kept.get(each.document.id) == each.print():
+            if kept.get(each.document.id) == each.fingerprint():
                 self._skipped += 1
                 continue
             try:
-                self._store.keep(each)
+                self._store.put_stored(each)
             except DriverFailed as error:
                 self._failed.append(Failure(name, str(error)))
                 self._in_a_row += 1
@@ -186,11 +186,11 @@ def exported_embedder(path: str | Path) -> str:
     return bundle.check(Path(path)).embedder
 
 
-def _known_by(whole: "Whole") -> tuple[str, int]:
+def _known_by(whole: "StoredDocument") -> tuple[str, int]:
     return whole.document.hash, len(whole.chunks)
 
 
-def _told(stage: str, total: int, unit: str, watch: Watcher | None) -> Callable[[int], None] | None:
+def _told(stage: str, total: int, unit: str, watch: OnProgress | None) -> Callable[[int], None] | None:
     """What tells a watcher how many of so many are done."""
     started = monotonic()
 

@@ -14,11 +14,11 @@ from clew.core.types import (
     Context,
     Document,
     DocumentRecord,
-    Facts,
     Filter,
     Hit,
     Message,
     Query,
+    StoreStats,
 )
 from clew.engine.held import Held
 from clew.query.context.assemble import assemble
@@ -28,7 +28,7 @@ from clew.query.context.format import RENDERERS
 from clew.query.context.format.renderers import document_of
 from clew.query.messages import rag_outcome as posts
 from clew.query.search.conversation import messages_of
-from clew.query.search.find import asked_query
+from clew.query.search.find import build_query
 from clew.query.search.tables import Table
 
 Hits = list[Hit]  # `list` is a verb below
@@ -75,7 +75,7 @@ class Reading(Held):
     ) -> "Sequence[Hits]":
         """The k best chunks for each of several questions, embedded in one call and searched at once."""
         settings = settings or self._settings
-        asked = [asked_query(text, settings.search.k if k is None else k, where, (), settings) for text in texts]
+        asked = [build_query(text, settings.search.k if k is None else k, where, (), settings) for text in texts]
         return self._finder.find_many(asked, strategy or settings.search.strategy, settings)
 
     def context(
@@ -121,7 +121,7 @@ class Reading(Held):
                 citations=citations(context.passages, records),
                 numbers=numbers.taken(dict.fromkeys(document_of(passage) for passage in context.passages)),
             )
-        if not hits and not self._store.facts().chunks:
+        if not hits and not self._store.stats().chunks:
             return replace(context, reason="the collection is empty")
         return context
 
@@ -182,9 +182,9 @@ class Reading(Held):
             return outcome
         return (outcome.value.text, [*outcome.value.records]) if isinstance(outcome, Success) else ("", [])
 
-    def status(self) -> Facts:
+    def status(self) -> StoreStats:
         """How much there is, what embedded it, and the number of its last change."""
-        return self._store.facts()
+        return self._store.stats()
 
     # -- inside
 
@@ -193,8 +193,8 @@ class Reading(Held):
     ) -> Query:
         """The query that a question makes, or a conversation, which is then its history."""
         if isinstance(asked, str):
-            return asked_query(asked, k, where, history, settings)
-        return replace(asked_query("-", k, where, messages_of(asked), settings), text="")
+            return build_query(asked, k, where, history, settings)
+        return replace(build_query("-", k, where, messages_of(asked), settings), text="")
 
     def _strategy(self, asked: str | Table, settings: Settings) -> str:
         return settings.search.strategy if isinstance(asked, str) else "chunked"

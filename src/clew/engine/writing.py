@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from clew.core.report import Plan, Report, Watcher
+from clew.core.report import OnProgress, Plan, Report
 from clew.core.settings import Settings
 from clew.core.types import Document, Message
 from clew.engine.held import Held
@@ -20,7 +20,7 @@ class Writing(Held):
         sync: bool = False,
         max_cost: float | None = None,
         settings: Settings | None = None,
-        progress: Watcher | None = None,
+        progress: OnProgress | None = None,
     ) -> Report:
         """What was added of files, folders and web pages: new and changed ones are read, the unchanged are skipped.
 
@@ -34,7 +34,7 @@ class Writing(Held):
         *,
         max_cost: float | None = None,
         settings: Settings | None = None,
-        progress: Watcher | None = None,
+        progress: OnProgress | None = None,
     ) -> Report:
         """What was added of documents that a program made; one without sections is read as markdown."""
         return write.add_documents(self._desk(settings), documents, max_cost=max_cost, watch=progress)
@@ -51,7 +51,7 @@ class Writing(Held):
         """What `add` would read, reuse, embed, ask and drop, and what it would cost; nothing is asked or stored."""
         return write.plan_places(self._desk(settings), sources, sync=sync)
 
-    def backfill(self, *, max_cost: float | None = None, progress: Watcher | None = None) -> Report:
+    def backfill(self, *, max_cost: float | None = None, progress: OnProgress | None = None) -> Report:
         """Which documents without a summary were given one."""
         return write.fill(self._desk(None), max_cost=max_cost, watch=progress)
 

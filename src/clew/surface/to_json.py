@@ -7,18 +7,18 @@ from dataclasses import fields
 from datetime import date
 from typing import Any
 
-from clew.core.cite import Checked, Citation
+from clew.core.cite import Citation, CitationCheck
 from clew.core.report import Plan, Report
-from clew.core.secret import masked
+from clew.core.secret import mask_secrets
 from clew.core.trace import Trace
 from clew.core.types import (
     Context,
     Document,
     DocumentRecord,
     Explanation,
-    Facts,
     Hit,
     MergedChunk,
+    StoreStats,
 )
 from clew.core.why import WhyNot
 from clew.surface.settings.load import Invocation, show
@@ -203,7 +203,7 @@ def citation(of: Citation) -> Shape:
     return {field.name: getattr(of, field.name) for field in fields(of)}
 
 
-def checks(of: Sequence[tuple[str, Sequence[Checked]]]) -> Shape:
+def checks(of: Sequence[tuple[str, Sequence[CitationCheck]]]) -> Shape:
     """Past answers, each with how its citations stand."""
     return {
         "answers": [
@@ -236,10 +236,10 @@ def _passage(of: MergedChunk) -> Shape:
     }
 
 
-def facts(of: Facts, *, called: Invocation) -> Shape:
+def facts(of: StoreStats, *, called: Invocation) -> Shape:
     """What a collection says of itself."""
     return {
-        "path": masked(called.path),
+        "path": mask_secrets(called.path),
         "collection": called.collection,
         "documents": of.documents,
         "chunks": of.chunks,

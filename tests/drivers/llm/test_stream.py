@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import stamina
 
-from clew.core.cost import CostLimit, Price, Purse
+from clew.core.cost import CostBudget, CostLimit, Price
 from clew.core.errors import DriverFailed
 from clew.core.metered import MeteredLLM
 from clew.core.protocols import Usage
@@ -280,7 +280,7 @@ def test_each_job_pays_for_its_own_calls_alone(server: Server) -> None:
     server.pace = 0.02
     server.replies = [said("a", "b")]
     llm = ModelLLM("m", url=server.url)
-    purses = [Purse({llm.name: Price(1e6, 1e6)}) for _ in range(6)]  # a token costs 1
+    purses = [CostBudget({llm.name: Price(1e6, 1e6)}) for _ in range(6)]  # a token costs 1
     threads = [threading.Thread(target=lambda p=each: list(MeteredLLM(llm, p).stream("x"))) for each in purses]
     for thread in threads:
         thread.start()
@@ -292,7 +292,7 @@ def test_each_job_pays_for_its_own_calls_alone(server: Server) -> None:
 def test_a_stream_is_paid_for_however_it_ends(server: Server) -> None:
     server.replies = [Reply((event("Anna "), event("does")), then="break")]
     llm = ModelLLM("m", url=server.url)
-    purse = Purse({llm.name: Price(1e6, 1e6)}, limit=100.0)
+    purse = CostBudget({llm.name: Price(1e6, 1e6)}, limit=100.0)
     came, reason = taken(MeteredLLM(llm, purse).stream("Who?", max_tokens=20))
     assert (came, "broke off" in reason) == (["Anna ", "does"], True)
     assert purse.spent == 1 + 3  # tokens of the question and of what came, about

@@ -10,7 +10,7 @@ from clew import Document, Engine, Message, Settings, SettingsError
 from clew.core.settings import FlowConfig, SearchConfig, ThreadConfig
 from clew.core.thread import Thread
 from clew.core.types import Chunk, Hit, Query
-from clew.query.rank.thread_smoothing import flow, shared
+from clew.query.rank.thread_smoothing import shared, smooth_threads
 
 BARE = Settings(threads=ThreadConfig(untangle=False, before=0), search=SearchConfig(cache=0))
 
@@ -46,7 +46,7 @@ def test_a_distant_reply_is_one_step_away_and_of_several_the_best_counts() -> No
 
 def test_pages_keep_their_scores_and_messages_the_range_of_theirs() -> None:
     hits = [page("p", 0.9), hit(3, 0.8), hit(7, 0.75, thread="u"), hit(4, 0.7), page("q", 0.6), hit(9, 0.2)]
-    flowed = flow(FlowConfig(after=0.5, before=0.2, reach=3))(Query("?"), hits)
+    flowed = smooth_threads(FlowConfig(after=0.5, before=0.2, reach=3))(Query("?"), hits)
     by_id = {each.chunk.id: each for each in flowed}
     assert (by_id["p"], by_id["q"]) == (hits[0], hits[4])
     said = [each.score for each in flowed if "message" in each.chunk.meta]
@@ -58,7 +58,7 @@ def test_pages_keep_their_scores_and_messages_the_range_of_theirs() -> None:
 
 def test_pages_alone_are_given_back_as_they_are() -> None:
     hits = [page("p", 0.9), page("q", 0.6)]
-    assert flow(FlowConfig())(Query("?"), hits) is hits
+    assert smooth_threads(FlowConfig())(Query("?"), hits) is hits
 
 
 # -- through the engine

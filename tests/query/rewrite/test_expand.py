@@ -10,7 +10,7 @@ from clew.core.types import Hit, Message, Query
 from clew.query.rank.fuse import rrf
 from clew.query.rewrite.expand import Said
 from clew.query.rewrite.queries import ContextualExpander, history_aware, is_ambiguous_query, with_history
-from clew.query.search.compose import fanned
+from clew.query.search.compose import fan_out
 
 PROMPTING = [Message("Tell me about chain-of-thought prompting"), Message("How does it compare to few-shot?")]
 TURNS: list[Said] = [
@@ -205,6 +205,6 @@ def test_with_history_asks_both() -> None:
         return []
 
     query = Query("How do I configure OAuth authentication", history=(Message("We use Keycloak"),))
-    fanned(with_history(), search, by=rrf())(query)
+    fan_out(with_history(), search, by=rrf())(query)
     assert sorted(asked) == [query.text, f"use Keycloak {query.text}"]
     assert with_history()(replace(query, history=())) == [replace(query, history=())]

@@ -11,7 +11,7 @@ from clew.core.trace import record
 from clew.core.types import Chunk, Hit, Matrix, Query
 from clew.query.rank.dedupe import by_chunk
 from clew.query.rank.fuse import rrf
-from clew.query.search.compose import fanned, fused, pipe, reflected
+from clew.query.search.compose import fan_out, fuse, pipe, reflect
 
 
 def hit(name: str, score: float) -> Hit:
@@ -41,8 +41,8 @@ def test_fused_asks_all_the_same_query() -> None:
     def other(query: Query) -> list[Hit]:
         return [hit("z", 1), *echo(query)]
 
-    assert ids(fused(echo, other, by=rrf())(Query("a b")))[0] == "a"
-    assert set(ids(fused(echo, other)(Query("a b")))) == {"a", "b", "z"}
+    assert ids(fuse(echo, other, by=rrf())(Query("a b")))[0] == "a"
+    assert set(ids(fuse(echo, other)(Query("a b")))) == {"a", "b", "z"}
 
 
 def test_fanned_embeds_all_queries_in_one_call() -> None:
@@ -59,7 +59,7 @@ def test_fanned_embeds_all_queries_in_one_call() -> None:
         assert query.vector is not None
         return [hit(query.text, float(query.vector.argmax()))]
 
-    assert ids(fanned(each_word, search, embed=embed)(Query("a b c"))) == ["c", "b", "a"]
+    assert ids(fan_out(each_word, search, embed=embed)(Query("a b c"))) == ["c", "b", "a"]
     assert calls == [["a", "b", "c"]]
 
 
@@ -68,7 +68,7 @@ def test_fanned_raises_what_a_search_raises() -> None:
         raise RuntimeError("the index is gone")
 
     with pytest.raises(RuntimeError, match="the index is gone"):
-        fanned(lambda query: [query, query], broken)(Query("a"))
+        fan_out(lambda query: [query, query], broken)(Query("a"))
 
 
 def test_reflected_stops_when_content() -> None:
@@ -78,7 +78,7 @@ def test_reflected_stops_when_content() -> None:
         asked.append(query.text)
         return echo(query)
 
-    assert ids(reflected(search, lambda *_: Verdict(4))(Query("a"))) == ["a"]
+    assert ids(reflect(search, lambda *_: Verdict(4))(Query("a"))) == ["a"]
     assert asked == ["a"]
 
 
@@ -87,14 +87,14 @@ def test_reflected_keeps_the_better_hits(second: int, kept: list[str]) -> None:
     def judge(query: Query, _: list[Hit]) -> Verdict:
         return Verdict(2, lambda: replace(query, text="b")) if query.text == "a" else Verdict(second)
 
-    assert ids(reflected(echo, judge)(Query("a"))) == kept
+    assert ids(reflect(echo, judge)(Query("a"))) == kept
 
 
 def test_reflected_keeps_the_first_hits_when_the_second_search_is_empty() -> None:
     def judge(query: Query, hits: list[Hit]) -> Verdict:
         return Verdict(2, lambda: replace(query, text="")) if hits else Verdict(5)
 
-    assert ids(reflected(echo, judge)(Query("a"))) == ["a"]
+    assert ids(reflect(echo, judge)(Query("a"))) == ["a"]
 
 
 def test_reflected_ends_after_its_rounds() -> None:
@@ -104,14 +104,14 @@ def test_reflected_ends_after_its_rounds() -> None:
         asked.append(query.text)
         return Verdict(1, lambda: replace(query, text=query.text + " more"))
 
-    reflected(echo, judge, rounds=3)(Query("a"))
+    reflect(echo, judge, rounds=3)(Query("a"))
     assert asked == ["a", "a more", "a more more"]
 
 
 def test_what_ran_is_in_the_trace() -> None:
     with record() as trace:
-        fused(echo, echo)(Query("a b"))
-        fanned(lambda query: [query, query], fused(echo))(Query("a b"))
+        fuse(echo, echo)(Query("a b"))
+        fan_out(lambda query: [query, query], fuse(echo))(Query("a b"))
     assert trace.steps[0].name == "fused"
     assert trace.steps[0].out == 2
     assert [step.name for step in trace.steps[1].steps] == ["fused", "fused"]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from clew.core.errors import DriverFailed, SettingsError
-from clew.core.parallel import gather
+from clew.core.parallel import run_parallel
 from clew.core.protocols import Role
 from clew.core.settings import EmbedderConfig
 from clew.core.types import Matrix
@@ -77,7 +77,7 @@ class HttpEmbedder:
         ]
         if not pieces:
             return np.zeros((0, self.dim), np.float32)
-        answers = gather(
+        answers = run_parallel(
             [partial(self._request, batch) for batch in _batches([piece for _, piece in pieces])], workers=AT_ONCE
         )
         rows: Matrix = np.concatenate(answers)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from clew.core.errors import DriverFailed, DriverMissing, SettingsError
-from clew.core.parallel import gather
+from clew.core.parallel import run_parallel
 from clew.core.protocols import Role
 from clew.core.settings import EmbedderConfig
 from clew.core.types import Matrix, Vector
@@ -88,7 +88,7 @@ class OnnxEmbedder:
             return np.zeros((0, self.dim), np.float32)
         longest_first = sorted(range(len(windows)), key=lambda at: -len(windows[at][1]))  # the cores finish together
         rows = np.empty((len(windows), self.dim), np.float32)
-        found = gather([partial(self._run, windows[at][1]) for at in longest_first], workers=_cores())
+        found = run_parallel([partial(self._run, windows[at][1]) for at in longest_first], workers=_cores())
         rows[longest_first] = found
         if len(windows) > len(texts):
             weights = [len(window) or 1 for _, window in windows]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from clew.core.errors import DriverFailed
 from clew.core.protocols import LLM, LLMFailure, Usage
-from clew.core.tally import took
+from clew.core.tally import record_usage
 from clew.drivers.llm.batch import Answer, answer_all, attempt
 from clew.drivers.llm.request import Ask, asks
 from clew.drivers.llm.response_file import Kept, opened
@@ -131,6 +131,6 @@ class CachedLLM:
 
     def _count(self, cached: int) -> None:
         if cached:
-            took(Usage(cached=cached))
+            record_usage(Usage(cached=cached))
         with self._lock:
             self._cached += cached

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from clew.core.errors import DriverFailed, SettingsError
 from clew.core.protocols import LLMFailure, Usage
-from clew.core.tally import took
+from clew.core.tally import record_usage
 from clew.core.text import estimate_tokens
 from clew.drivers.llm.batch import answer_all, attempt, is_over
 from clew.drivers.llm.concurrency import Room
@@ -265,7 +265,7 @@ class ModelLLM:
         self._add(used)
 
     def _add(self, used: Usage) -> None:
-        took(used)
+        record_usage(used)
         with self._lock:
             self._usage += used
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from clew.core.errors import DriverFailed
 from clew.core.protocols import LLMFailure, Usage
-from clew.core.tally import took
+from clew.core.tally import record_usage
 from clew.drivers.llm.batch import answer_all, attempt
 from clew.drivers.llm.request import Ask, asks
 
@@ -120,7 +120,7 @@ class Scripted:
                 raise answer
         text = answer or ""
         used = Usage(1, self.count(f"{ask.system} {ask.prompt}"), self.count(text))
-        took(used)
+        record_usage(used)
         with self._lock:
             self._usage += used
         return text

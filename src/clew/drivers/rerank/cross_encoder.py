@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from clew.core.errors import DriverFailed, DriverMissing, SettingsError
-from clew.core.parallel import gather
+from clew.core.parallel import run_parallel
 from clew.core.settings import RerankerConfig
 from clew.drivers.rerank.texts import best, both_ends, encodable, logistic, windows
 
@@ -91,7 +91,7 @@ class CrossEncoder:
             for window in windows(len(ids), room - len(asked), OVERLAP)
         ]
         longest_first = sorted(range(len(pairs)), key=lambda at: -len(pairs[at][1]))  # the cores finish together
-        found = gather([partial(self._run, asked, pairs[at][1]) for at in longest_first], workers=_cores())
+        found = run_parallel([partial(self._run, asked, pairs[at][1]) for at in longest_first], workers=_cores())
         return best(found, [pairs[at][0] for at in longest_first], len(texts))
 
     def calibrated(self, score: float) -> float:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from clew.core.errors import DriverFailed, SettingsError
-from clew.core.parallel import gather
+from clew.core.parallel import run_parallel
 from clew.core.settings import RerankerConfig
 from clew.drivers.http import Address, Refused
 from clew.drivers.rerank.texts import best, both_ends, encodable, logistic, windows
@@ -93,7 +93,9 @@ class HttpReranker:
 
     def _asked(self, query: str, pieces: Sequence[str], most: int, body: Body) -> list[float]:
         batches = [pieces[at : at + most] for at in range(0, len(pieces), most)]
-        answers = gather([partial(self._request, body(query, batch), len(batch)) for batch in batches], workers=AT_ONCE)
+        answers = run_parallel(
+            [partial(self._request, body(query, batch), len(batch)) for batch in batches], workers=AT_ONCE
+        )
         return [score for answer in answers for score in answer]
 
     def _documents(self, query: str, batch: Sequence[str]) -> dict[str, Any]:

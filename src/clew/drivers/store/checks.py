@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from clew.core.errors import DriverFailed, Outgrown
+from clew.core.errors import ConcurrentChange, DriverFailed
 from clew.core.protocols import Embedder
-from clew.core.stored import Packed, Whole
+from clew.core.stored import Packed, StoredDocument
 from clew.core.text import Terms
 from clew.core.types import Chunk, Matrix, Section, Vector
 
@@ -30,7 +30,7 @@ def rows(vectors: Matrix, chunks: Sequence[Chunk], terms: Sequence[Terms | Packe
 def at_end(doc_id: str, sections: Sequence[Section], chars: int, text: str) -> None:
     """Refuses sections that do not stand in the text that follows a document of so many characters."""
     if sections and not chars <= sections[0].start <= sections[-1].end <= chars + len(text):
-        raise Outgrown(
+        raise ConcurrentChange(
             f"the document {doc_id!r} ends at {chars} and not at {sections[0].start}: it changed since it was read; "
             "read it again and add to that; nothing was stored"
         )
@@ -39,7 +39,7 @@ def at_end(doc_id: str, sections: Sequence[Section], chars: int, text: str) -> N
 def same(doc_id: str, read: str, kept: str) -> None:
     """Refuses to replace a text that is not the one that was read."""
     if read != kept:
-        raise Outgrown(
+        raise ConcurrentChange(
             f"the document {doc_id!r} changed since it was read; read it again and change that; nothing was stored"
         )
 
@@ -53,7 +53,7 @@ def row(vector: Vector, dim: int) -> Vector:
     return sound
 
 
-def whole(of: Whole, dim: int) -> Whole:
+def whole(of: StoredDocument, dim: int) -> StoredDocument:
     """The same document, if all its vectors are sound."""
     summary = None if of.summary_vector is None else row(of.summary_vector, dim)
     return replace(of, vectors=rows(of.vectors, of.chunks, of.terms, dim), summary_vector=summary)

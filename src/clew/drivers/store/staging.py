@@ -12,7 +12,7 @@ import numpy as np
 
 from clew.core.errors import StoreMismatch
 from clew.core.protocols import Embedder
-from clew.core.stored import Shadow
+from clew.core.stored import StagedModel
 from clew.core.types import Matrix
 from clew.drivers.store import checks
 
@@ -78,7 +78,7 @@ def _fill_some(run: Run, embedder: Embedder, kind: Kind, after: int) -> tuple[in
     return len(lacks), lacks[-1].row
 
 
-def agreed(place: str, shadow: Shadow | None, embedder: Embedder) -> Shadow:
+def agreed(place: str, shadow: StagedModel | None, embedder: Embedder) -> StagedModel:
     """The shadow, if it is of this model; StoreMismatch if it is of another."""
     if shadow is None or (shadow.embedder, shadow.dim) != (embedder.name, embedder.dim):
         other = f"of {shadow.embedder} ({shadow.dim} dimensions)" if shadow else "none"

@@ -6,12 +6,12 @@ from time import monotonic
 from clew.core.cost import CostLimit
 from clew.core.errors import DriverFailed
 from clew.core.protocols import Embedder, Store
-from clew.core.report import Failure, Progress, Report, Watcher
+from clew.core.report import Failure, OnProgress, Progress, Report
 from clew.core.types import Document
 
 
 def backfill(
-    *, store: Store, embedder: Embedder, summarise: Callable[[Document], str], watch: Watcher | None = None
+    *, store: Store, embedder: Embedder, summarise: Callable[[Document], str], watch: OnProgress | None = None
 ) -> Report:
     """Which documents were given a summary, and which failed."""
     started = monotonic()

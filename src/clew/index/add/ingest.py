@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from clew.core.cost import Price, Purse, price_of
+from clew.core.cost import CostBudget, Price, price_of
 from clew.core.errors import NotFound, SourceError
 from clew.core.ids import document_id
 from clew.core.metered import MeteredEmbedder, MeteredLLM
 from clew.core.protocols import LLM, Embedder, Store
-from clew.core.report import Failure, Plan, Report, Watcher
+from clew.core.report import Failure, OnProgress, Plan, Report
 from clew.core.settings import Settings
 from clew.core.thread import first_chunk
 from clew.core.types import Document, DocumentRecord, Message
@@ -41,16 +41,16 @@ class Desk:
     settings: Settings
     root: Path
 
-    def purse(self, limit: float | None = None) -> Purse:
+    def purse(self, limit: float | None = None) -> CostBudget:
         """An empty account at the prices of the settings."""
         prices = {self.embedder.name: Price(self.settings.embedder.price)}
         if self.llm:
             prices[self.llm.name] = price_of(self.settings.llm, self.llm.name)
-        return Purse(prices, limit)
+        return CostBudget(prices, limit)
 
 
 def add_places(
-    desk: Desk, places: Sequence[str | Path], *, sync: bool, max_cost: float | None, watch: Watcher | None
+    desk: Desk, places: Sequence[str | Path], *, sync: bool, max_cost: float | None, watch: OnProgress | None
 ) -> Report:
     """What was added of files, folders and web pages, and with `sync` how many vanished documents were dropped."""
     notes: list[Failure] = []
@@ -62,7 +62,7 @@ def add_places(
 
 
 def add_documents(
-    desk: Desk, documents: Iterable[Document], *, max_cost: float | None, watch: Watcher | None
+    desk: Desk, documents: Iterable[Document], *, max_cost: float | None, watch: OnProgress | None
 ) -> Report:
     """What was added of documents that a program made."""
     sources = (Source(each.id, each.uri or each.id, partial(prepared, each)) for each in documents)
@@ -79,7 +79,7 @@ def add_messages(desk: Desk, messages: Iterable[Message]) -> Report:
 
 def drop_messages(desk: Desk, ids: Sequence[str]) -> int:
     """How many messages were taken out of their threads."""
-    stored = desk.store.named([first_chunk(name) for name in ids])
+    stored = desk.store.chunks_by_id([first_chunk(name) for name in ids])
     homes: dict[str, set[str]] = {}
     for name in ids:
         chunk = stored.get(first_chunk(name))
@@ -90,7 +90,7 @@ def drop_messages(desk: Desk, ids: Sequence[str]) -> int:
     return sum(pipeline.take_out(doc_id, names, store=desk.store, recipe=made) for doc_id, names in homes.items())
 
 
-def add(desk: Desk, sources: Sources, *, total: int | None, max_cost: float | None, watch: Watcher | None) -> Report:
+def add(desk: Desk, sources: Sources, *, total: int | None, max_cost: float | None, watch: OnProgress | None) -> Report:
     """What was added of the sources, what it cost, and what the models failed at on the way."""
     purse = desk.purse(max_cost)
     noted: list[Failure] = []
@@ -127,7 +127,7 @@ def plan_places(desk: Desk, places: Sequence[str | Path], *, sync: bool) -> Plan
     )
 
 
-def fill(desk: Desk, *, max_cost: float | None, watch: Watcher | None) -> Report:
+def fill(desk: Desk, *, max_cost: float | None, watch: OnProgress | None) -> Report:
     """Which documents without a summary were given one."""
     purse = desk.purse(max_cost)
     noted: list[Failure] = []

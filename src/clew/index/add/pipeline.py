@@ -12,10 +12,10 @@ from time import monotonic
 import numpy as np
 
 from clew.core.cost import CostLimit
-from clew.core.errors import DriverFailed, Outgrown, SourceError
-from clew.core.parallel import ahead
+from clew.core.errors import ConcurrentChange, DriverFailed, SourceError
+from clew.core.parallel import prefetch
 from clew.core.protocols import Embedder, Store
-from clew.core.report import Failure, Progress, Report, Watcher
+from clew.core.report import Failure, OnProgress, Progress, Report
 from clew.core.text import terms
 from clew.core.thread import is_thread
 from clew.core.types import Chunk, Matrix, Vector
@@ -37,7 +37,7 @@ class _Work:
     """The tally of one `add`, and the documents that wait for their chunks to be embedded."""
 
     total: int | None
-    watch: Watcher | None
+    watch: OnProgress | None
     started: float = field(default_factory=monotonic)
     added: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
@@ -80,7 +80,7 @@ def add(
     store: Store,
     recipe: Recipe,
     total: int | None = None,
-    watch: Watcher | None = None,
+    watch: OnProgress | None = None,
 ) -> Report:
     """What was added, changed, skipped and failed. A bad source is reported and the rest is added.
 
@@ -89,13 +89,13 @@ def add(
     work = _Work(total, watch)
     stopped = ""
     try:
-        for outcome in ahead(taken(sources, store=store, recipe=recipe), most=AHEAD):
+        for outcome in prefetch(taken(sources, store=store, recipe=recipe), most=AHEAD):
             if isinstance(outcome, Taken):
                 work.waiting.append(outcome)
             elif isinstance(outcome, Unchanged):
                 work.skipped += 1
                 if outcome.stamp:
-                    store.restamp(outcome.id, outcome.stamp)
+                    store.set_stamp(outcome.id, outcome.stamp)
             else:
                 work.failed.append(outcome)
             if sum(len(each.chunks) for each in work.waiting) >= BATCH:
@@ -115,7 +115,7 @@ def _store_waiting(store: Store, recipe: Recipe, work: _Work) -> None:
     """Embeds what waits in one call and puts each document; where the call fails, each document tries alone."""
     waiting, work.waiting = work.waiting, []
     talk = [chunk.id for each in waiting if is_thread(each.document) for chunk in each.chunks]
-    stored = dict(store.named(talk)) if talk else {}
+    stored = dict(store.chunks_by_id(talk)) if talk else {}
     known = store.vectors(_unchanged(waiting, stored))
     try:
         made = _embedded(waiting, known, recipe.embedder)
@@ -154,14 +154,14 @@ def _replaced(each: Taken, vectors: Mapping[str, Vector], store: Store, recipe: 
         try:
             _put(each, vectors, store, recipe, instead_of=each.before)
             return each
-        except Outgrown as error:
+        except ConcurrentChange as error:
             again = retaken(each.source, store=store, recipe=recipe) if each.source else each
             if isinstance(again, Unchanged):  # another has added the same
                 return each
             if not isinstance(again, Taken):
                 raise
             each, changed = again, error
-            stored = store.named([chunk.id for chunk in each.chunks])
+            stored = store.chunks_by_id([chunk.id for chunk in each.chunks])
             vectors = _embedded([each], store.vectors(_unchanged([each], stored)), recipe.embedder)
     raise changed
 
@@ -177,11 +177,11 @@ def take_out(doc_id: str, messages: Set[str], *, store: Store, recipe: Recipe) -
             store.drop([doc_id])
             return len(document.sections)
         rest = Taken(left, recipe.chunker(left), left.summary)
-        stored = store.named([chunk.id for chunk in rest.chunks])
+        stored = store.chunks_by_id([chunk.id for chunk in rest.chunks])
         made = _embedded([rest], store.vectors(_unchanged([rest], stored)), recipe.embedder)
         try:
             _put(rest, made, store, recipe, instead_of=document.text)
-        except Outgrown as error:
+        except ConcurrentChange as error:
             changed = error
             continue
         return len(document.sections) - len(left.sections)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from clew.core.cost import Purse
+from clew.core.cost import CostBudget
 from clew.core.errors import DriverFailed, SourceError
 from clew.core.protocols import LLM, LLMFailure, Store, Usage
 from clew.core.report import Failure, Plan
@@ -63,7 +63,7 @@ def plan(
     store: Store,
     recipe: Recipe,
     model: Estimating | None,
-    purse: Purse,
+    purse: CostBudget,
     vanished: Sequence[str] = (),
 ) -> Plan:
     """What adding the sources would do; `recipe` must have been made with `model` in place of the real one."""

@@ -11,7 +11,7 @@ from time import monotonic
 
 import numpy as np
 
-from clew.core.errors import DriverFailed, Outgrown
+from clew.core.errors import ConcurrentChange, DriverFailed
 from clew.core.protocols import Embedder, Store
 from clew.core.report import Failure, Report
 from clew.core.settings import Settings, ThreadConfig
@@ -45,7 +45,7 @@ def add_messages(messages: Iterable[Message], *, store: Store, embedder: Embedde
     latest = {(message.channel, message.id): message for message in everything}  # of two versions the last
     given = [message for message in latest.values() if message.text.strip()]
     given, broken = _spelled(given)
-    stored = store.named([first_chunk(message.id) for message in given])
+    stored = store.chunks_by_id([first_chunk(message.id) for message in given])
     given, taken = _told_apart(given, stored)
     taken = [*broken, *taken]
     added = [message for message in given if first_chunk(message.id) not in stored]
@@ -146,10 +146,10 @@ def _recent(channel: str, new: Sequence[Message], store: Store) -> list[tuple[Me
     The store has them as they were written: an edited one last, and those of an export thread by thread.
     """
     answers = [first_chunk(message.reply_to) for message in new if message.reply_to]
-    named = store.named(answers) if answers else {}
+    named = store.chunks_by_id(answers) if answers else {}
     homes: dict[str, str] = {}
     found: list[Message] = []
-    for chunk in (*named.values(), *store.latest(channel, RECENT)):
+    for chunk in (*named.values(), *store.latest_chunks(channel, RECENT)):
         message = _message(chunk)
         if message.channel == channel and chunk.id == first_chunk(message.id) and message.id not in homes:
             homes[message.id] = chunk.doc_id
@@ -193,7 +193,7 @@ class _Writer:
         for _ in range(TRIES):
             try:
                 return self._written(growth, known)
-            except Outgrown as error:
+            except ConcurrentChange as error:
                 changed = error
                 self._reread(growth)
                 if not growth.messages and not growth.edited:
@@ -231,7 +231,7 @@ class _Writer:
 
     def _unchanged(self, growth: _Growth, chunks: Sequence[Chunk]) -> set[str]:
         """The chunks that are stored as they are; after an edit those before it, and those that do not say it."""
-        stored = self.store.named([chunk.id for chunk in chunks]) if growth.edited else {}
+        stored = self.store.chunks_by_id([chunk.id for chunk in chunks]) if growth.edited else {}
         return {c.id for c in chunks if c.id in stored and stored[c.id].embed_text == c.embed_text}
 
     def _document(self, growth: _Growth) -> tuple[Document, range]:

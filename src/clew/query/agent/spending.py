@@ -5,11 +5,11 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from clew.core.cost import Price, Purse
+from clew.core.cost import CostBudget, Price
 from clew.core.errors import ClewError
 from clew.core.protocols import LLM, LLMFailure, Usage
 from clew.core.settings import AgentConfig
-from clew.core.tally import Tally
+from clew.core.tally import UsageMeter
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -25,9 +25,9 @@ class Spending:
     def __init__(self, llm: LLM, config: AgentConfig, price: Price) -> None:
         self._llm = llm
         self._config = config
-        self._purse = Purse({llm.name: price}, limit=config.max_cost)
+        self._purse = CostBudget({llm.name: price}, limit=config.max_cost)
         self._lock = Lock()
-        self._total = Tally()
+        self._total = UsageMeter()
         self._calls = 0
 
     @property
@@ -70,7 +70,7 @@ class Spending:
                 f"and the limit is {self._config.max_tokens} (agent.max_tokens)"
             )
         reserved = self._purse.reserve(self._llm.name, [text], output=output)
-        tally = Tally()
+        tally = UsageMeter()
         try:
             with tally.counting():
                 yield

@@ -142,7 +142,7 @@ class Toolbox:
             raise SettingsError(f"limit is {limit}; it must be between 1 and {MOST}")
         with watched("find") as trace:
             context = self._from.search(query, limit, strategy, where or self._from.where)
-            trace.gave(context.passages)
+            trace.set_output(context.passages)
         reflection = _reflection(trace)
         if not context.passages:
             return Result(f"{reflection}Nothing found: {context.reason or 'nothing matches'}.", 0, context=context)

@@ -10,7 +10,7 @@ from clew.core.text import estimate_tokens
 from clew.core.thread import KIND
 from clew.core.trace import step
 from clew.core.types import Context, Document, DocumentRecord, Dropped, Hit, MergedChunk, Query
-from clew.query.context.budget import DUPLICATE, GONE, Budget, Count, Offer, nothing_more
+from clew.query.context.budget import DUPLICATE, GONE, Count, Offer, TokenBudget, nothing_more
 from clew.query.context.format import Renderer, Sheet, wrapped
 from clew.query.context.merge import alone, merge
 from clew.query.context.neighbours import Chunks, known, rest_of_sections, with_neighbours
@@ -57,7 +57,7 @@ def assemble(
 
     of = known(chunks)
     with step("budget") as trace:
-        budget = Budget(tokens, join=join, write=write, count=count, shows=render.shows)
+        budget = TokenBudget(tokens, join=join, write=write, count=count, shows=render.shows)
         offers: Sequence[Offer] = ranked
         if config.grow in ("threads", "neighbours"):
             among = {each.id for each in records.values() if config.grow == "neighbours" or each.kind == KIND}

@@ -47,7 +47,7 @@ def nothing_more(_: Sequence[Hit]) -> Iterable[Hit]:
     return ()
 
 
-class Budget:
+class TokenBudget:
     """Tries hits together: joins, writes and counts them, as often as it must and no more."""
 
     def __init__(self, tokens: int, *, join: Join, write: Write, count: Count, shows: int | None = None) -> None:

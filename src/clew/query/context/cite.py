@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from clew.core.cite import Checked, Citation, checked, quote_hash
+from clew.core.cite import Citation, CitationCheck, check_citation, quote_hash
 from clew.core.errors import NotFound
 from clew.core.types import Chunk, Document, DocumentRecord, MergedChunk
 
@@ -40,13 +40,13 @@ def cited(chunk: Chunk, record: DocumentRecord, start: int | None = None, end: i
     )
 
 
-def check(given: Iterable[Citation], read: Read) -> Iterator[Checked]:
+def check(given: Iterable[Citation], read: Read) -> Iterator[CitationCheck]:
     """How each citation stands; a document is read once for those that follow one another."""
     last: tuple[str, str | None] = ("", None)
     for citation in given:
         if last[0] != citation.document:
             last = (citation.document, _text(citation.document, read))
-        yield checked(citation, last[1])
+        yield check_citation(citation, last[1])
 
 
 def _text(doc_id: str, read: Read) -> str | None:

@@ -67,13 +67,13 @@ def context_window(asked: Asked, sources: Sources, *, settings: Settings, count:
             config=config,
             floor=sources.floor,
         )
-        trace.gave(found.messages)
+        trace.set_output(found.messages)
     with step("select") as trace:
         shown = _Selection(found, asked.max_tokens, count, config)
         shown.take_hits()
         shown.grow()
         threads = shown.threads()
-        trace.gave(threads)
+        trace.set_output(threads)
     text = rendered(threads, authors=config.authors)
     dropped = [LeftOut(each, BUDGET, shown.tokens(each.message)) for each in found.messages if not shown.has(each)]
     dropped += [LeftOut(each, MIN_SCORE, shown.tokens(each.message)) for each in found.below]

@@ -6,7 +6,7 @@ from typing import Any
 
 from clew.core.errors import SettingsError
 from clew.core.protocols import Step
-from clew.core.trace import traced
+from clew.core.trace import trace_step
 from clew.core.types import Hit, Query
 
 log = logging.getLogger("clew")
@@ -26,7 +26,7 @@ def by_document(n: int = 1) -> Step:
     """A step that keeps, in their order, the n hits of each document that have the best scores, each chunk once."""
     _check(n)
 
-    @traced("by_document")
+    @trace_step("by_document")
     def keep(_: Query, hits: list[Hit]) -> list[Hit]:
         once = by_chunk(hits)
         kept: set[str] = set()

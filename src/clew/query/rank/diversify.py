@@ -29,7 +29,7 @@ def by_meaning(vectors: Vectors, *, threshold: float = THRESHOLD) -> Step:
                 if not kept or alike[place, kept].max() < threshold - 1e-6:
                     kept.append(place)
             told_apart = [hits[place] for place in sorted(kept)]
-            trace.gave(told_apart)
+            trace.set_output(told_apart)
             return told_apart
 
     return keep
@@ -59,7 +59,7 @@ def mmr(vectors: Vectors, *, balance: float = BALANCE) -> Step:
                 hit = hits[place]
                 nearest = np.maximum(nearest, alike[place]) if taken else alike[place]
                 taken.append(Hit(hit.chunk, hit.score, {**hit.scores, "mmr": float(values[at])}))
-            trace.gave(taken)
+            trace.set_output(taken)
             return taken
 
     return order

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from clew.core.protocols import Step
 from clew.core.settings import FlowConfig
-from clew.core.trace import traced
+from clew.core.trace import trace_step
 from clew.core.types import Chunk, Hit, Query
 from clew.query.rank.fuse import minmax
 
@@ -22,10 +22,10 @@ def is_message(chunk: Chunk) -> bool:
     return "message" in chunk.meta
 
 
-def flow(config: FlowConfig) -> Step:
+def smooth_threads(config: FlowConfig) -> Step:
     """A step that shares the scores of messages along their threads."""
 
-    @traced(FLOW)
+    @trace_step(FLOW)
     def share(_: Query, hits: list[Hit]) -> list[Hit]:
         said = [hit for hit in hits if is_message(hit.chunk)]
         if len(said) < 2 or not config.reach or not (config.after or config.before):
@@ -36,7 +36,7 @@ def flow(config: FlowConfig) -> Step:
             threads.setdefault(hit.chunk.doc_id, []).append((hit, score))
         gained = [pair for thread in threads.values() for pair in shared(thread, config)]
         most = max(score for _, score in gained)
-        flowed = [hit.rescored(low + (high - low) * score / most, FLOW) for hit, score in gained]
+        flowed = [hit.with_score(low + (high - low) * score / most, FLOW) for hit, score in gained]
         pages = [hit for hit in hits if not is_message(hit.chunk)]
         return sorted([*pages, *flowed], key=lambda hit: (-hit.score, hit.chunk.id))
 

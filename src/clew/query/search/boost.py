@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from clew.core.errors import SettingsError
 from clew.core.protocols import Embedder, Mode, Store, Strategy
-from clew.core.trace import step, traced
+from clew.core.trace import step, trace_step
 from clew.core.types import Filter, Hit, Query
 
 EACH = 2  # chunks that a relevant document brings in, wherever they stand among all
@@ -36,22 +36,22 @@ def document_boost(
         raise SettingsError(f"search.document_weight is {weight}; it must be between 0 and 1")
     floor = embedder.min_similarity if min_similarity is None else min_similarity
 
-    @traced("document_boost")
+    @trace_step("document_boost")
     def search(query: Query) -> list[Hit]:
         vector = query.vector
         if vector is None:
             with step("embed"):
                 vector = embedder.embed([query.text], role="query")[0]
         with step("documents") as trace:
-            found = store.nearest_documents(vector, documents, query.where)
+            found = store.search_documents(vector, documents, query.where)
             near = {doc_id: score for doc_id, score in found if score > floor}
             trace.out = len(near)
         with step("chunks") as trace:
-            hits = store.nearest(vector, query.k * 3, query.where, mode=mode, breadth=nprobe)
+            hits = store.search_vectors(vector, query.k * 3, query.where, mode=mode, breadth=nprobe)
             for doc_id in near:  # one by one: together, the best document could lose its place to the others
                 inside = replace(query.where, documents=frozenset({doc_id}))
-                hits = [*hits, *store.nearest(vector, EACH, inside, mode=mode, breadth=nprobe)]
-            trace.gave(hits)
+                hits = [*hits, *store.search_vectors(vector, EACH, inside, mode=mode, breadth=nprobe)]
+            trace.set_output(hits)
         return _scored(hits, near, _summarised(store, hits), weight)
 
     return search

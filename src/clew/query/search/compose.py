@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from clew.core.parallel import gather
+from clew.core.parallel import run_parallel
 from clew.core.protocols import Fuse, Judge, Rewrite, Step, Strategy
-from clew.core.trace import step, traced
+from clew.core.trace import step, trace_step
 from clew.core.types import Hit, Matrix, Query
 from clew.query.rank.fuse import best, convex
 
@@ -24,25 +24,25 @@ def pipe(strategy: Strategy, *steps: Step) -> Strategy:
     return search
 
 
-def fused(*strategies: Strategy, by: Fuse | None = None) -> Strategy:
+def fuse(*strategies: Strategy, by: Fuse | None = None) -> Strategy:
     """A strategy that asks several the same query and fuses their rankings."""
     fuse = by or convex()
 
-    @traced("fused")
+    @trace_step("fused")
     def search(query: Query) -> list[Hit]:
         return fuse([strategy(query) for strategy in strategies])
 
     return search
 
 
-def fanned(rewrite: Rewrite, strategy: Strategy, *, by: Fuse | None = None, embed: Embed | None = None) -> Strategy:
+def fan_out(rewrite: Rewrite, strategy: Strategy, *, by: Fuse | None = None, embed: Embed | None = None) -> Strategy:
     """A strategy that asks one several queries at once and fuses their rankings.
 
     With `embed`, the vectors of all the queries are made in one batch.
     """
     fuse = by or best()
 
-    @traced("fanned")
+    @trace_step("fanned")
     def search(query: Query) -> list[Hit]:
         queries = rewrite(query)
         if embed is not None:
@@ -50,12 +50,12 @@ def fanned(rewrite: Rewrite, strategy: Strategy, *, by: Fuse | None = None, embe
                 vectors = embed([each.text for each in queries])
                 trace.out = len(queries)
             queries = [replace(each, vector=vector) for each, vector in zip(queries, vectors, strict=True)]
-        return fuse(gather([lambda each=each: strategy(each) for each in queries]))  # type: ignore[misc]
+        return fuse(run_parallel([lambda each=each: strategy(each) for each in queries]))  # type: ignore[misc]
 
     return search
 
 
-def reflected(strategy: Strategy, judge: Judge, *, rounds: int = 2) -> Strategy:
+def reflect(strategy: Strategy, judge: Judge, *, rounds: int = 2) -> Strategy:
     """A strategy that searches again with the judge's better query until it is content, and keeps the better hits."""
 
     def search(query: Query) -> list[Hit]:
@@ -66,7 +66,7 @@ def reflected(strategy: Strategy, judge: Judge, *, rounds: int = 2) -> Strategy:
             with step("reflect") as trace:
                 found = strategy(asked)
                 verdict = judge(asked, found)
-                trace.gave(found)
+                trace.set_output(found)
                 trace.notes["query"] = asked.text
                 trace.notes["grade"] = "ungraded" if verdict.grade is None else verdict.grade
             if (found or not best) and (verdict.grade or 0) > grade:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from clew.core.errors import SettingsError
-from clew.core.parallel import gather
+from clew.core.parallel import run_parallel
 from clew.core.protocols import Step, Strategy
 from clew.core.text import sentences
 from clew.core.trace import step
@@ -118,7 +118,7 @@ def chunked(
         log.debug("Querying for chunk %d/%d", number, count)
         with step("query") as trace:
             taken = _widened(strategy, policy, query, wanted or query.k)[: wanted or None]
-            trace.gave(taken)
+            trace.set_output(taken)
             return taken
 
     def search(query: Query) -> list[Hit]:
@@ -139,7 +139,7 @@ def chunked(
                     embedding.out = len(texts)
                 queries = [replace(each, vector=row) for each, row in zip(queries, rows, strict=True)]
             wanted = None if len(texts) == 1 else chunks_per_query  # a single one leaves the cut to the engine
-            found = gather(
+            found = run_parallel(
                 [
                     lambda each=each, number=number: ask(each, number, len(queries), wanted)  # type: ignore[misc]
                     for number, each in enumerate(queries, 1)
@@ -154,7 +154,7 @@ def chunked(
             final = min(query.k, len(hits))
             log.info("%d chunks → %d results → %d deduped → %d final", len(texts), len(collected), len(kept), final)
             trace.notes.update(results=len(collected), rows=len(kept), documents=documents, final=final)
-            trace.gave(hits)
+            trace.set_output(hits)
             return hits
 
     return search

@@ -9,8 +9,8 @@ from functools import partial
 
 from clew.core.errors import DriverMissing, NotFound, SettingsError
 from clew.core.ids import digest
-from clew.core.lru import Recent, RecentEmbedder
-from clew.core.parallel import gather
+from clew.core.lru import LRUCache, LRUEmbedder
+from clew.core.parallel import run_parallel
 from clew.core.protocols import LLM, Embedder, Reranker, Store
 from clew.core.settings import ConversationConfig, RerankerConfig, Settings
 from clew.core.trace import step
@@ -18,7 +18,7 @@ from clew.core.types import Filter, Hit, Message, Query
 from clew.query.rank.dedupe import by_chunk
 from clew.query.rewrite.queries import history_aware
 from clew.query.search.conversation import Cut
-from clew.query.search.strategies import STRATEGIES, Drivers, Maker
+from clew.query.search.strategies import STRATEGIES, Drivers, StrategyFactory
 
 log = logging.getLogger("clew")
 MOST = 1_000_000  # hits that can be asked for
@@ -37,16 +37,16 @@ class Finder:
         llm: LLM | None,
         load: Load,
         cutter: Cutter,
-        strategies: Mapping[str, Maker],
+        strategies: Mapping[str, StrategyFactory],
         cache: int,
     ) -> None:
         self.strategies = dict(strategies)
         self._store = store
-        self._embedder = RecentEmbedder(embedder)
+        self._embedder = LRUEmbedder(embedder)
         self._llm = llm
         self._load = load
         self._cutter = cutter
-        self._found: Recent[list[Hit]] = Recent(cache)
+        self._found: LRUCache[list[Hit]] = LRUCache(cache)
         self._rerankers: dict[RerankerConfig, Reranker | None] = {}
 
     def with_model(self, llm: LLM) -> "Finder":
@@ -61,7 +61,11 @@ class Finder:
             raise NotFound(f"there is no strategy {name!r}; there are {', '.join(self.strategies)}")
         maker = self.strategies[name]
         keep = settings.search.cache > 0 and maker is STRATEGIES.get(name)
-        key = digest(str(self._store.change()), name, repr(replace(query, vector=None)), repr(settings)) if keep else ""
+        key = (
+            digest(str(self._store.change_number()), name, repr(replace(query, vector=None)), repr(settings))
+            if keep
+            else ""
+        )
         with step("search") as trace:
             trace.notes["strategy"] = name
             hits = self._found.get(key) if keep else None
@@ -75,7 +79,7 @@ class Finder:
                     self._found.put(key, hits)
             else:
                 trace.notes["cached"] = True
-            trace.gave(hits)
+            trace.set_output(hits)
         return list(hits)
 
     def find_many(self, queries: Sequence[Query], name: str, settings: Settings) -> list[list[Hit]]:
@@ -84,7 +88,7 @@ class Finder:
             vectors = self._embedder.embed([query.text for query in queries], role="query")
             queries = [replace(query, vector=vector) for query, vector in zip(queries, vectors, strict=True)]
         calls = [partial(self.find, query, name, settings) for query in queries]
-        return gather(calls, workers=os.cpu_count() or 1)  # more would only fight for the cores
+        return run_parallel(calls, workers=os.cpu_count() or 1)  # more would only fight for the cores
 
     def reranker(self, config: RerankerConfig) -> Reranker | None:
         """The reranker of the settings, loaded once; None, and a warning, where it is not installed."""
@@ -97,7 +101,7 @@ class Finder:
         return self._rerankers[config]
 
 
-def asked_query(text: str, k: int, where: Filter, history: Sequence[Message], settings: Settings) -> Query:
+def build_query(text: str, k: int, where: Filter, history: Sequence[Message], settings: Settings) -> Query:
     """The query that a question makes under the settings; what cannot be asked is refused."""
     if not text.strip():
         raise SettingsError("the query is empty; ask something")

@@ -21,9 +21,9 @@ def rerank(reranker: Reranker | None, *, candidates: int = 20) -> Step:
             few = hits[: max(candidates, query.k)]
             scores = reranker.score(query.text, [hit.chunk.embed_text for hit in few])
             trace.notes["reranker"] = reranker.name
-            scored = [hit.rescored(score, "rerank") for hit, score in zip(few, scores, strict=True)]
+            scored = [hit.with_score(score, "rerank") for hit, score in zip(few, scores, strict=True)]
             ranked = sorted(scored, key=lambda hit: (-hit.score, hit.chunk.id))
-            trace.gave(ranked)
+            trace.set_output(ranked)
             return ranked
 
     return change

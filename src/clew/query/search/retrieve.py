@@ -2,7 +2,7 @@
 
 from clew.core.protocols import Embedder, Mode, Store, Strategy
 from clew.core.text import terms
-from clew.core.trace import step, traced
+from clew.core.trace import step, trace_step
 from clew.core.types import Hit, Query
 
 
@@ -17,14 +17,14 @@ def semantic(
     """Chunks near the query in meaning, none whose cosine is below `min_similarity` (None: the embedder's own)."""
     floor = embedder.min_similarity if min_similarity is None else min_similarity
 
-    @traced("semantic")
+    @trace_step("semantic")
     def search(query: Query) -> list[Hit]:
         vector = query.vector
         if vector is None:
             with step("embed"):
                 vector = embedder.embed([query.text], role="query")[0]
-        found = store.nearest(vector, query.depth, query.where, mode=mode, breadth=nprobe)
-        return [hit.rescored(hit.score, "semantic") for hit in found if hit.score >= floor]
+        found = store.search_vectors(vector, query.depth, query.where, mode=mode, breadth=nprobe)
+        return [hit.with_score(hit.score, "semantic") for hit in found if hit.score >= floor]
 
     return search
 
@@ -32,9 +32,9 @@ def semantic(
 def lexical(store: Store, *, language: str = "auto") -> Strategy:
     """Chunks that share the query's words, by BM25."""
 
-    @traced("lexical")
+    @trace_step("lexical")
     def search(query: Query) -> list[Hit]:
-        found = store.matching(terms(query.text, language=language, asked=True), query.depth, query.where)
-        return [hit.rescored(hit.score, "lexical") for hit in found]
+        found = store.search_terms(terms(query.text, language=language, asked=True), query.depth, query.where)
+        return [hit.with_score(hit.score, "lexical") for hit in found]
 
     return search

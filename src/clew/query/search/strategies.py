@@ -15,11 +15,11 @@ from clew.core.trace import step
 from clew.core.types import Hit, Query
 from clew.query.rank.balance_kinds import by_kind, each_kind
 from clew.query.rank.fuse import confident, contrast, convex, nearness, round_robin, rrf, turns
-from clew.query.rank.thread_smoothing import flow
+from clew.query.rank.thread_smoothing import smooth_threads
 from clew.query.rewrite.queries import expand_query_variations, variations
 from clew.query.rewrite.route import route
 from clew.query.search import boost, conversation, retrieve
-from clew.query.search.compose import Embed, fanned, fused, pipe, reflected
+from clew.query.search.compose import Embed, fan_out, fuse, pipe, reflect
 from clew.query.search.conversation import Cut
 from clew.query.search.judge import by_model, by_reranker
 from clew.query.search.rerank import rerank as by_score
@@ -52,17 +52,17 @@ class Drivers:
         return lambda texts: self.embedder.embed(texts, role="query")
 
 
-Maker = Callable[[Drivers], Strategy]
+StrategyFactory = Callable[[Drivers], Strategy]
 
 
 def semantic(drivers: Drivers) -> Strategy:
     """By meaning."""
-    return pipe(alone(_semantic(drivers), drivers), flow(drivers.settings.flow))
+    return pipe(alone(_semantic(drivers), drivers), smooth_threads(drivers.settings.flow))
 
 
 def lexical(drivers: Drivers) -> Strategy:
     """By words."""
-    return pipe(alone(_lexical(drivers), drivers), flow(drivers.settings.flow))
+    return pipe(alone(_lexical(drivers), drivers), smooth_threads(drivers.settings.flow))
 
 
 def hybrid(drivers: Drivers) -> Strategy:
@@ -70,7 +70,7 @@ def hybrid(drivers: Drivers) -> Strategy:
     legs = [_semantic(drivers), _lexical(drivers)]
     if drivers.settings.flow.each_kind:
         legs = [each_kind(leg) for leg in legs]
-    return pipe(fused(*legs, by=fusion(drivers)), flow(drivers.settings.flow))
+    return pipe(fuse(*legs, by=fusion(drivers)), smooth_threads(drivers.settings.flow))
 
 
 def document_boost(drivers: Drivers) -> Strategy:
@@ -94,7 +94,7 @@ def multi_query(drivers: Drivers) -> Strategy:
     """
     first = hybrid(drivers)
     rewrite = variations(drivers.llm, n=drivers.settings.search.variations, feedback=first)
-    return fanned(rewrite, first, by=rrf(k=drivers.settings.search.rrf_k, by="multi_query"), embed=drivers.embed())
+    return fan_out(rewrite, first, by=rrf(k=drivers.settings.search.rrf_k, by="multi_query"), embed=drivers.embed())
 
 
 def rerank(drivers: Drivers) -> Strategy:
@@ -104,7 +104,7 @@ def rerank(drivers: Drivers) -> Strategy:
 
 def self_reflective(drivers: Drivers) -> Strategy:
     """Searched again with a better query for as long as the judge finds the hits wanting."""
-    return reflected(hybrid(drivers), _judge(drivers), rounds=drivers.settings.search.rounds)
+    return reflect(hybrid(drivers), _judge(drivers), rounds=drivers.settings.search.rounds)
 
 
 def chunked(drivers: Drivers) -> Strategy:
@@ -142,7 +142,7 @@ def auto(drivers: Drivers) -> Strategy:
     return search
 
 
-STRATEGIES: Mapping[str, Maker] = {
+STRATEGIES: Mapping[str, StrategyFactory] = {
     "semantic": semantic,
     "lexical": lexical,
     "hybrid": hybrid,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
 
-from clew.core.facets import facets, required, seconds
+from clew.core.facets import facets_of, required_facets, to_timestamp
 from clew.core.settings import Settings
 from clew.core.trace import Trace
 from clew.core.types import EVERYTHING, Chunk, Context, Document, Filter, Hit
@@ -88,12 +88,12 @@ def why_not(
 
 def admits(where: Filter, document: Document, chunk: Chunk) -> bool:
     """Whether a filter lets a chunk be found."""
-    at, since, until = seconds(chunk.at), seconds(where.since), seconds(where.until)
+    at, since, until = to_timestamp(chunk.at), to_timestamp(where.since), to_timestamp(where.until)
     if (since is not None or until is not None) and at is None:
         return False
     if at is not None and ((since is not None and at < since) or (until is not None and at >= until)):
         return False
-    return all(not group.isdisjoint(facets(document, chunk)) for group in required(where))
+    return all(not group.isdisjoint(facets_of(document, chunk)) for group in required_facets(where))
 
 
 def _filtered(
@@ -128,7 +128,7 @@ def _lost(attempt: Attempt, wanted: Set[str], run: Run, settings: Settings, wher
         return _never_seen(wanted, run, settings, where)
     reached = min(had, key=lambda step: len(_after(attempt.trace, step) or ()))
     after = _after(attempt.trace, reached) or []
-    loser = next((step.name for step in after if step.kept is not None), "search")
+    loser = next((step.name for step in after if step.output is not None), "search")
     said = ", ".join(f"{name} {rank}" for name, rank in attempt.ranks(wanted).items())
     if loser in ("by_document", "by_meaning"):
         return "dedup", f"another chunk was kept in its place by {loser} (it stood at: {said})"
@@ -144,7 +144,7 @@ def _cut(attempt: Attempt, wanted: Set[str], reached: Trace) -> Stage:
     k = len(attempt.hits)
     names = {step.name for step in attempt.steps()}
     if reached.name in ("chunked", "mmr"):
-        hits = [hit for hit in reached.kept or () if isinstance(hit, Hit)]
+        hits = [hit for hit in reached.output or () if isinstance(hit, Hit)]
         by_score = sorted(hits, key=lambda hit: (-hit.score, hit.chunk.id))
         return "diversity" if any(hit.chunk.id in wanted for hit in by_score[:k]) else "depth"
     if "rerank" in names:
@@ -188,7 +188,7 @@ def _cosine(attempt: Attempt, wanted: Set[str]) -> str:
     scores = [
         hit.scores["semantic"]
         for step in attempt.steps()
-        for hit in step.kept or ()
+        for hit in step.output or ()
         if isinstance(hit, Hit) and hit.chunk.id in wanted and "semantic" in hit.scores
     ]
     return f"{max(scores):.3f}" if scores else ""
@@ -211,5 +211,5 @@ def _after(trace: Trace, node: Trace) -> list[Trace] | None:
 
 def _rank(step: Trace, wanted: Set[str]) -> int | None:
     """Where the best of the wanted chunks stands in what came out of a step."""
-    hits = (hit for hit in step.kept or () if isinstance(hit, Hit))
+    hits = (hit for hit in step.output or () if isinstance(hit, Hit))
     return next((rank for rank, hit in enumerate(hits, 1) if hit.chunk.id in wanted), None)

@@ -19,10 +19,10 @@ from typer.core import TyperGroup
 
 from clew.core.errors import (
     ClewError,
+    ConcurrentChange,
     DriverFailed,
     DriverMissing,
     NotFound,
-    Outgrown,
     SettingsError,
     SourceError,
     StoreMismatch,
@@ -38,7 +38,7 @@ CODES: dict[type[ClewError], int] = {
     NotFound: 3,
     SourceError: PARTLY,
     DriverMissing: 5,
-    Outgrown: 6,
+    ConcurrentChange: 6,
     DriverFailed: 6,
     StoreMismatch: 7,
 }

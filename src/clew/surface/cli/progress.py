@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
 
-from clew.core.report import Progress, Watcher
+from clew.core.report import OnProgress, Progress
 
 EVERY = 5.0  # seconds between two lines of one stage
 
 
 @contextmanager
-def shown() -> Iterator[Watcher]:
+def shown() -> Iterator[OnProgress]:
     """A watcher that shows what it is told on stderr, for as long as the block lasts."""
     if sys.stderr.isatty():
         with _bars() as watch:
@@ -20,7 +20,7 @@ def shown() -> Iterator[Watcher]:
         yield lines(lambda line: print(line, file=sys.stderr, flush=True))
 
 
-def lines(write: Callable[[str], None], *, every: float = EVERY, clock: Callable[[], float] = monotonic) -> Watcher:
+def lines(write: Callable[[str], None], *, every: float = EVERY, clock: Callable[[], float] = monotonic) -> OnProgress:
     """A watcher that writes a line when a stage begins, when it ends, and at most each so many seconds between."""
     last: dict[str, float] = {}
     ended: set[str] = set()
@@ -65,7 +65,7 @@ def duration(seconds: float) -> str:
 
 
 @contextmanager
-def _bars() -> Iterator[Watcher]:
+def _bars() -> Iterator[OnProgress]:
     from rich.console import Console
     from rich.progress import BarColumn, TaskID, TextColumn
     from rich.progress import Progress as Bars

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from clew.core.cite import Checked
+from clew.core.cite import CitationCheck
 from clew.core.report import Report
 from clew.core.text import terms
 from clew.core.types import Context, DocumentRecord, Hit
@@ -116,7 +116,7 @@ def put_context(context: Context) -> None:
     put((f"nothing found: {context.reason}" if not context.passages and context.reason else said, "dim"), err=True)
 
 
-def put_checks(answers: Sequence[tuple[str, Sequence[Checked]]]) -> None:
+def put_checks(answers: Sequence[tuple[str, Sequence[CitationCheck]]]) -> None:
     """Each answer with the citations that no longer stand; the count in the end."""
     fallen = 0
     for name, checked in answers:

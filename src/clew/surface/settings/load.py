@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from clew.core.errors import SettingsError
-from clew.core.secret import HIDDEN, masked
+from clew.core.secret import HIDDEN, mask_secrets
 from clew.core.settings import Settings
 from clew.surface.settings.types import Wrong, described, fitted, parsed
 
@@ -211,7 +211,7 @@ def _instead(name: str, known: list[str]) -> str:
 def _shown(key: Key, value: Any) -> Any:
     if key.secret:
         return HIDDEN if value else value
-    return masked(value) if isinstance(value, str) else value
+    return mask_secrets(value) if isinstance(value, str) else value
 
 
 def _near(file: Path) -> str:

@@ -53,8 +53,8 @@ def put(store: EmbeddedStore, name: str, version: int, many: int) -> None:
 def names(store: EmbeddedStore) -> set[str]:
     """The documents that a search finds, which must be the same by vector and by word."""
     known = [record.id for record in store.documents()]
-    near = {hit.chunk.doc_id for hit in store.nearest(rows(0, 1)[0], 1000)}
-    matched = {hit.chunk.doc_id for name in known for hit in store.matching({name: 1}, 1000)}
+    near = {hit.chunk.doc_id for hit in store.search_vectors(rows(0, 1)[0], 1000)}
+    matched = {hit.chunk.doc_id for name in known for hit in store.search_terms({name: 1}, 1000)}
     assert near == matched == set(known)
     return near
 
@@ -100,7 +100,7 @@ def obey() -> None:
         elif verb == "names":
             answer = " ".join(sorted(names(store)))
         elif verb == "index":
-            answer = store.facts().index
+            answer = store.stats().index
         elif verb == "churn":
             sys.stdout.write("churning\n")
             sys.stdout.flush()
@@ -120,7 +120,7 @@ def churn(store: EmbeddedStore, seed: int) -> None:
         else:
             put(store, name, version, drawn.randrange(1, 6))
         if drawn.random() < 0.3:
-            store.nearest(rows(1, 1)[0], 5)
+            store.search_vectors(rows(1, 1)[0], 5)
         if drawn.random() < 0.02:
             store.flush()
 
@@ -153,7 +153,7 @@ def test_one_process_at_a_time_has_the_shard(folder: Path) -> None:
     here = open_store(folder, "shard")
     put(here, "a", 1, 3)
     assert names(here) == {"a"}
-    assert here.facts().index == "qdrant-edge shard"
+    assert here.stats().index == "qdrant-edge shard"
     other = Other(folder, "shard")
     assert other.ask("names") == "a"
     assert other.ask("index") == "exact, in memory"
@@ -163,10 +163,10 @@ def test_one_process_at_a_time_has_the_shard(folder: Path) -> None:
     assert other.ask("index") == "qdrant-edge shard"
     again = open_store(folder, "shard")
     assert names(again) == {"a", "b"}
-    assert again.facts().index == "exact, in memory"
+    assert again.stats().index == "exact, in memory"
     other.kill()
     assert names(again) == {"a", "b"}
-    assert again.facts().index == "qdrant-edge shard"
+    assert again.stats().index == "qdrant-edge shard"
     again.close()
 
 
@@ -174,12 +174,12 @@ def test_two_stores_in_one_process_do_not_share_the_shard(folder: Path) -> None:
     first, second = open_store(folder, "shard"), open_store(folder, "shard")
     put(first, "a", 1, 3)
     assert names(first) == names(second) == {"a"}
-    assert {first.facts().index, second.facts().index} == {"qdrant-edge shard", "exact, in memory"}
+    assert {first.stats().index, second.stats().index} == {"qdrant-edge shard", "exact, in memory"}
     put(second, "b", 2, 2)
     assert names(first) == names(second) == {"a", "b"}
     first.close()
     assert names(second) == {"a", "b"}
-    assert second.facts().index == "qdrant-edge shard"
+    assert second.stats().index == "qdrant-edge shard"
     second.close()
 
 
@@ -190,7 +190,7 @@ def test_too_many_chunks_for_memory_are_refused_in_words(folder: Path) -> None:
     config = StoreConfig(exact_below=0, exact_limit=4)
     second = EmbeddedStore(folder, embedder="m", dim=DIM, config=config)
     with pytest.raises(DriverFailed, match=r"another process.*exact_limit is 4.*PostgreSQL"):
-        second.nearest(rows(1, 1)[0], 1)
+        second.search_vectors(rows(1, 1)[0], 1)
     first.close()
     assert names(second) == {"a"}
     second.close()
@@ -212,8 +212,8 @@ def test_a_killed_writer_leaves_a_whole_collection(folder: Path, index: str) -> 
             assert len(chunks) == record.chunks > 0
             assert {chunk.text for chunk in chunks} == {store.document(record.id).text}
             held += len(chunks)
-        assert store.facts().chunks == held
-        assert len(store.nearest(rows(1, 1)[0], 1000)) == held
+        assert store.stats().chunks == held
+        assert len(store.search_vectors(rows(1, 1)[0], 1000)) == held
         put(store, "after", round_, 2)
         assert "after" in names(store)
         store.close()

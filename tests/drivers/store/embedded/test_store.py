@@ -62,8 +62,8 @@ def answers(store: EmbeddedStore, *, dim: int = DIM) -> list[list[tuple[str, flo
     for seed in range(4):
         words = {WORDS[seed]: 1, WORDS[seed + 3]: 2}
         vector = rows(seed, 1, dim)[0]
-        asked += [store.nearest(vector, 7), store.nearest(vector, 7, even), store.matching(words, 7)]
-        asked += [store.matching(words, 7, even), store.nearest(vector, 7, mode="exact")]
+        asked += [store.search_vectors(vector, 7), store.search_vectors(vector, 7, even), store.search_terms(words, 7)]
+        asked += [store.search_terms(words, 7, even), store.search_vectors(vector, 7, mode="exact")]
     return [[(hit.chunk.id, hit.score) for hit in hits] for hits in asked]
 
 
@@ -137,7 +137,7 @@ def test_a_harmed_index_is_made_again(folder: Path, harm: Callable[[Path], None]
     harm(folder)
     store = open_store(folder)
     assert answers(store) == before
-    assert store.facts().index == "qdrant-edge shard"
+    assert store.stats().index == "qdrant-edge shard"
     store.close()
     store = open_store(folder)
     assert answers(store) == before
@@ -200,9 +200,9 @@ def test_an_index_that_cannot_be_made_raises(folder: Path, monkeypatch: pytest.M
     monkeypatch.setattr(shard.ShardIndex, "_query", broken)
     store = open_store(folder)
     with pytest.raises(DriverFailed, match="index failed twice"):
-        store.nearest(rows(1, 1)[0], 3)
+        store.search_vectors(rows(1, 1)[0], 3)
     with pytest.raises(DriverFailed, match="index failed twice"):
-        store.matching({"anchor": 1}, 3)
+        store.search_terms({"anchor": 1}, 3)
     store.close()
 
 
@@ -213,12 +213,12 @@ def test_the_index_changes_its_shape_as_the_collection_grows_and_shrinks(folder:
         for each in (store, memory):
             put(each, f"d{n}")
         assert answers(store) == answers(memory)
-        shapes.append(store.facts().index)
+        shapes.append(store.stats().index)
     for n in range(12):
         for each in (store, memory):
             each.drop([f"d{n}"])
         assert answers(store) == answers(memory)
-        shapes.append(store.facts().index)
+        shapes.append(store.stats().index)
     assert [shape == "qdrant-edge shard" for shape in shapes] == [False] * 6 + [True] * 6 + [True] * 8 + [False] * 4
     store.close()
     memory.close()
@@ -230,25 +230,25 @@ def test_a_graph_is_built_beside_and_finds_the_same(folder: Path, monkeypatch: p
     store = open_store(folder, dim=dim)
     for n in range(many // 50):
         put(store, f"d{n}", 50, dim=dim)
-    exact = [store.nearest(vector, 10, mode="exact") for vector in rows(3, 40, dim)]
-    words = store.matching({"anchor": 1, "bell": 1}, 50)
+    exact = [store.search_vectors(vector, 10, mode="exact") for vector in rows(3, 40, dim)]
+    words = store.search_terms({"anchor": 1, "bell": 1}, 50)
     store.flush()
     mark = marks.read(the_shard(folder))
     assert mark
     assert mark.loose == 0
-    assert [store.nearest(vector, 10, mode="exact") for vector in rows(3, 40, dim)] == exact
-    assert store.matching({"anchor": 1, "bell": 1}, 50) == words
-    near = [store.nearest(vector, 10) for vector in rows(3, 40, dim)]
+    assert [store.search_vectors(vector, 10, mode="exact") for vector in rows(3, 40, dim)] == exact
+    assert store.search_terms({"anchor": 1, "bell": 1}, 50) == words
+    near = [store.search_vectors(vector, 10) for vector in rows(3, 40, dim)]
     shared = [len({hit.chunk.id for hit in a} & {hit.chunk.id for hit in b}) for a, b in zip(near, exact, strict=True)]
     assert sum(shared) >= 0.95 * 400
-    wide = [store.nearest(vector, 10, breadth=1500) for vector in rows(3, 40, dim)]
+    wide = [store.search_vectors(vector, 10, breadth=1500) for vector in rows(3, 40, dim)]
     assert wide == exact
     put(store, "last", 2, dim=dim)
-    assert store.nearest(rows(sum(b"last"), 1, dim)[0], 1)[0].chunk.doc_id == "last"
+    assert store.search_vectors(rows(sum(b"last"), 1, dim)[0], 1)[0].chunk.doc_id == "last"
     store.drop(["last"])
     store.close()
     store = open_store(folder, dim=dim)
-    assert [store.nearest(vector, 10, mode="exact") for vector in rows(3, 40, dim)] == exact
+    assert [store.search_vectors(vector, 10, mode="exact") for vector in rows(3, 40, dim)] == exact
     store.close()
 
 
@@ -405,10 +405,10 @@ def test_threads_search_while_others_write(folder: Path, config: StoreConfig) ->
     def search() -> None:
         try:
             while not done.is_set():
-                hits = store.nearest(rows(1, 1)[0], 50)
+                hits = store.search_vectors(rows(1, 1)[0], 50)
                 assert len({hit.chunk.id for hit in hits}) == len(hits)
                 assert {hit.chunk.id for hit in hits} >= {f"always-{n}" for n in range(5)}
-                assert store.matching({"anchor": 1, "bell": 1, "deck": 1, "hull": 1}, 5)
+                assert store.search_terms({"anchor": 1, "bell": 1, "deck": 1, "hull": 1}, 5)
         except BaseException as error:  # a thread has nobody else to tell
             failed.append(error)
 

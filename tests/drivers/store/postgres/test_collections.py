@@ -86,20 +86,20 @@ def sees_its_own(store: Store, side: int, model: dict[str, list[str]]) -> None:
     ids, other = {name for names in model.values() for name in names}, {f"x-{n}-{1 - side}" for n in range(3)}
     other |= {name[:-1] + str(1 - side) for name in ids}
     for where in (EVERYTHING, Filter(channels=frozenset({"deck"})), Filter(meta={"side": side})):
-        assert {hit.chunk.id for hit in store.nearest(vector(1), 99, where)} == ids
-        assert {hit.chunk.id for hit in store.matching({"side": 1}, 99, where)} == ids
+        assert {hit.chunk.id for hit in store.search_vectors(vector(1), 99, where)} == ids
+        assert {hit.chunk.id for hit in store.search_terms({"side": 1}, 99, where)} == ids
     elsewhere = Filter(meta={"side": 1 - side})
-    assert store.nearest(vector(1), 99, elsewhere) == store.matching({"side": 1}, 99, elsewhere) == []
-    assert store.matching({f"s{1 - side}": 1}, 99) == []
-    assert {each.id for each in store.latest("deck", 99)} == ids
-    assert set(store.named([*ids, *other])) == set(store.vectors([*ids, *other])) == ids
+    assert store.search_vectors(vector(1), 99, elsewhere) == store.search_terms({"side": 1}, 99, elsewhere) == []
+    assert store.search_terms({f"s{1 - side}": 1}, 99) == []
+    assert {each.id for each in store.latest_chunks("deck", 99)} == ids
+    assert set(store.chunks_by_id([*ids, *other])) == set(store.vectors([*ids, *other])) == ids
     assert {record.id for record in store.documents()} == set(model)
-    assert {name for name, _ in store.nearest_documents(vector(1), 99)} <= set(model)
+    assert {name for name, _ in store.search_documents(vector(1), 99)} <= set(model)
     for name, names in model.items():
         assert store.document(name).uri == str(side)
         assert f"side {1 - side}" not in store.document(name).text + store.document(name).summary
         assert [each.id for each in store.chunks(name)] == names
-    assert (store.facts().documents, store.facts().chunks) == (len(model), len(ids))
+    assert (store.stats().documents, store.stats().chunks) == (len(model), len(ids))
 
 
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -107,9 +107,9 @@ def sees_its_own(store: Store, side: int, model: dict[str, list[str]]) -> None:
 def test_two_collections_never_see_each_other(pair: Pair, steps: list[tuple[int, str, str, int]]) -> None:
     stores, models = pair(), ({}, {})  # type: tuple[Store, Store], tuple[dict[str, list[str]], dict[str, list[str]]]
     for side, verb, name, many in steps:
-        quiet = stores[1 - side].change()
+        quiet = stores[1 - side].change_number()
         do(stores[side], side, verb, name, many, models[side])
-        assert stores[1 - side].change() == quiet
+        assert stores[1 - side].change_number() == quiet
     for side in (0, 1):
         sees_its_own(stores[side], side, models[side])
     for store in stores:

@@ -57,14 +57,14 @@ def put(store: PostgresStore, name: str, version: int, many: int = 4) -> None:
 def whole(store: PostgresStore) -> dict[str, str]:
     """The text of every document; fails unless chunks, vectors, words and counts all agree with it."""
     texts = {record.id: store.document(record.id).text for record in store.documents()}
-    near = store.nearest(rows(0, 1)[0], 1000)
+    near = store.search_vectors(rows(0, 1)[0], 1000)
     assert all(hit.chunk.text == texts[hit.chunk.doc_id] for hit in near)
     for name, text in texts.items():
         chunks = store.chunks(name)
         assert {chunk.text for chunk in chunks} == {text}
-        matched = {hit.chunk.id for hit in store.matching({name: 1}, 1000)}
+        matched = {hit.chunk.id for hit in store.search_terms({name: 1}, 1000)}
         assert matched == {chunk.id for chunk in chunks} == {hit.chunk.id for hit in near if hit.chunk.doc_id == name}
-    facts = store.facts()
+    facts = store.stats()
     assert (facts.documents, facts.chunks) == (len(texts), len(near))
     ((words, postings),) = store._pool.ask(
         "SELECT (SELECT coalesce(sum(cardinality(words)), 0) FROM chunks), (SELECT count(*) FROM postings)"
@@ -92,7 +92,7 @@ def test_a_server_that_is_killed_in_the_middle_of_a_put_loses_nothing(
         with pytest.raises(DriverFailed, match=r"cannot be reached.*try again"):
             put(store, "log", 2, 9)
         with pytest.raises(DriverFailed, match=r"cannot be reached"):
-            store.nearest(rows(0, 1)[0], 5)
+            store.search_vectors(rows(0, 1)[0], 5)
     postgres_to_kill.ensure_postgres_running()
     assert whole(store) == {"log": "log v1", "map": "map v1"}
     put(store, "log", 2, 9)
@@ -182,13 +182,13 @@ def test_searches_go_on_while_connections_are_dropped(postgres: str, database: p
     for n in range(5):
         put(store, f"d{n}", 1)
     store.flush()
-    expected = store.nearest(rows(0, 1)[0], 7), store.matching({"d1": 1, "v1": 1}, 7)
+    expected = store.search_vectors(rows(0, 1)[0], 7), store.search_terms({"d1": 1, "v1": 1}, 7)
     done, failed, right = threading.Event(), list[str](), [0]
 
     def search() -> None:
         while not done.is_set():
             try:
-                assert (store.nearest(rows(0, 1)[0], 7), store.matching({"d1": 1, "v1": 1}, 7)) == expected
+                assert (store.search_vectors(rows(0, 1)[0], 7), store.search_terms({"d1": 1, "v1": 1}, 7)) == expected
                 right[0] += 1
             except DriverFailed as error:
                 failed.append(str(error))
@@ -204,7 +204,7 @@ def test_searches_go_on_while_connections_are_dropped(postgres: str, database: p
         thread.join(60)
     assert right[0] > 0
     assert all("closed the connection" in said for said in failed)  # lost twice in a row: said, not hidden
-    assert (store.nearest(rows(0, 1)[0], 7), store.matching({"d1": 1, "v1": 1}, 7)) == expected
+    assert (store.search_vectors(rows(0, 1)[0], 7), store.search_terms({"d1": 1, "v1": 1}, 7)) == expected
     store.close()
 
 
@@ -252,7 +252,7 @@ def test_processes_that_add_the_same_documents_do_not_get_into_each_others_way(
         assert other.returncode == 0, said.decode()
     texts = whole(store)
     assert set(texts) == {f"d{n}" for n in range(6)}
-    assert store.change() == 2 * 5 * 6
+    assert store.change_number() == 2 * 5 * 6
     assert all(record.chunks == len(store.chunks(record.id)) for record in store.documents())
 
 
@@ -262,7 +262,7 @@ def add(url: str, seed: int, rounds: int) -> None:
     for turn in range(rounds):
         for n in drawn.permutation(6):
             put(store, f"d{n}", turn % 3, 2 + turn % 3)
-            assert store.nearest(rows(turn, 1)[0], 3)
+            assert store.search_vectors(rows(turn, 1)[0], 3)
     store.close()
 
 

@@ -131,9 +131,9 @@ def test_both_stores_give_the_same_answers(open_store: Open, monkeypatch: pytest
     for where in filters:
         for seed, text in enumerate(questions):
             asked = terms(text, asked=True)
-            assert server.matching(asked, 20, where) == embedded.matching(asked, 20, where)
-            assert server.nearest(row(seed), 20, where) == embedded.nearest(row(seed), 20, where)
-    assert server.matching(terms(questions[2], asked=True), 5)
+            assert server.search_terms(asked, 20, where) == embedded.search_terms(asked, 20, where)
+            assert server.search_vectors(row(seed), 20, where) == embedded.search_vectors(row(seed), 20, where)
+    assert server.search_terms(terms(questions[2], asked=True), 5)
     embedded.close()
 
 
@@ -201,13 +201,13 @@ def test_no_superuser_is_needed(
     store.append("d2", "x", [], [], rows(1, 0), [])
     store.summarise("d3", "short", row(3))
     store.flush()
-    assert store.facts().index == "pgvector HNSW, half precision"
-    assert store.nearest(rows(sum(b"d1"), 1)[0], 1)[0].chunk.id == "d1-0"
-    german = store.matching(dict.fromkeys(WORDS, 1), 50, Filter(meta={"lang": "de"}))
+    assert store.stats().index == "pgvector HNSW, half precision"
+    assert store.search_vectors(rows(sum(b"d1"), 1)[0], 1)[0].chunk.id == "d1-0"
+    german = store.search_terms(dict.fromkeys(WORDS, 1), 50, Filter(meta={"lang": "de"}))
     assert {hit.chunk.doc_id for hit in german} == {"d1"}
-    assert store.nearest_documents(row(3), 1) == [("d3", 1.0)]
+    assert store.search_documents(row(3), 1) == [("d3", 1.0)]
     assert store.drop(["d1", "d2"]) == 2
-    assert store.facts().documents == 4
+    assert store.stats().documents == 4
     assert kept_embedder(url, "one") == "m"
     assert open_store("two", url=url)._pool.ask("SELECT id FROM documents") == []  # who owns the tables is no exception
 
@@ -250,7 +250,7 @@ def test_all_that_belongs_to_a_collection_goes_with_it(open_store: Open, databas
     both = counts(database)
     database.execute("DELETE FROM clew.collections WHERE name = 'one'")
     assert counts(database) == {table: many // 2 for table, many in both.items()}
-    assert store.nearest(row(1), 3) == store.matching({"bell": 1}, 3) == []
+    assert store.search_vectors(row(1), 3) == store.search_terms({"bell": 1}, 3) == []
     with pytest.raises(DriverFailed, match="removed meanwhile"):
         put(store, "log")
 
@@ -283,7 +283,7 @@ def test_a_new_document_is_written_in_one_statement(
     monkeypatch.setattr(psycopg.Cursor, "execute", watched)
     put(store, "map")
     assert asked == ["BEGIN", "SELECT", "WITH", "COMMIT"]  # the second waits for other changes of the document
-    assert (store.facts().documents, store.facts().chunks, store.change()) == (2, 6, 2)
+    assert (store.stats().documents, store.stats().chunks, store.change_number()) == (2, 6, 2)
 
 
 def test_many_documents_are_dropped(open_store: Open, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,7 +292,7 @@ def test_many_documents_are_dropped(open_store: Open, monkeypatch: pytest.Monkey
     for n in range(5):
         put(store, f"d{n}", 1)
     assert store.drop([f"d{n}" for n in range(4)]) == 4
-    assert (store.facts().documents, store.facts().chunks) == (1, 1)
+    assert (store.stats().documents, store.stats().chunks) == (1, 1)
 
 
 # -- graphs
@@ -323,12 +323,12 @@ def test_a_filter_never_returns_too_few(open_store: Open, monkeypatch: pytest.Mo
     monkeypatch.setattr(near, "by_graph", watched)
     rare, none = Filter(meta={"rare": True}), Filter(meta={"rare": True, "odd": True})
     for seed in range(5):
-        found = {hit.chunk.id for hit in store.nearest(row(seed), 5, rare, breadth=10)}
-        exact = {hit.chunk.id for hit in store.nearest(row(seed), 5, rare, mode="exact")}
+        found = {hit.chunk.id for hit in store.search_vectors(row(seed), 5, rare, breadth=10)}
+        exact = {hit.chunk.id for hit in store.search_vectors(row(seed), 5, rare, mode="exact")}
         assert len(found) == len(exact) == 5
         assert len(found & exact) >= 4
-        assert len(store.nearest(row(seed), 100, rare)) == 60
-        assert store.nearest(row(seed), 5, none) == []
+        assert len(store.search_vectors(row(seed), 100, rare)) == 60
+        assert store.search_vectors(row(seed), 5, none) == []
     # A search that goes on finds enough; one that cannot gives up, and all rows are looked at instead.
     assert enough == [iterates, False, False] * 5
 
@@ -336,11 +336,11 @@ def test_a_filter_never_returns_too_few(open_store: Open, monkeypatch: pytest.Mo
 def test_a_narrow_filter_is_searched_exactly(open_store: Open) -> None:
     store = open_store(config=StoreConfig(exact_below=100))
     filled(store)
-    assert store.facts().index == "pgvector HNSW, half precision"
+    assert store.stats().index == "pgvector HNSW, half precision"
     where = Filter(meta={"rare": True}, documents=frozenset({"log"}))
     for seed in range(5):
-        assert store.nearest(row(seed), 10, where) == store.nearest(row(seed), 10, where, mode="exact")
-        found = store.matching({"x": 1}, 70, where)
+        assert store.search_vectors(row(seed), 10, where) == store.search_vectors(row(seed), 10, where, mode="exact")
+        found = store.search_terms({"x": 1}, 70, where)
         assert [hit.chunk.id for hit in found] == [f"c{n:05}" for n in range(0, 600, 10)]
 
 
@@ -362,7 +362,7 @@ def test_the_graph_is_used(postgres: str, open_store: Open, role: str) -> None:
 def test_a_search_in_the_graph_is_one_statement(open_store: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     store = open_store()
     filled(store)
-    found, asked = store.nearest(row(1), 5), list[str]()
+    found, asked = store.search_vectors(row(1), 5), list[str]()
     execute = psycopg.Cursor.execute
 
     def watched(self: psycopg.Cursor, query: Any, *more: Any, **named: Any) -> Any:
@@ -370,11 +370,11 @@ def test_a_search_in_the_graph_is_one_statement(open_store: Open, monkeypatch: p
         return execute(self, query, *more, **named)
 
     monkeypatch.setattr(psycopg.Cursor, "execute", watched)
-    assert store.nearest(row(1), 5) == found
+    assert store.search_vectors(row(1), 5) == found
     assert len(asked) == 1
     asked.clear()
-    store.nearest(row(1), 5, mode="exact")  # how statements are planned changes to and fro
-    assert store.nearest(row(1), 5) == found
+    store.search_vectors(row(1), 5, mode="exact")  # how statements are planned changes to and fro
+    assert store.search_vectors(row(1), 5) == found
     assert sum("set_config" in each for each in asked) == 2
 
 
@@ -386,7 +386,11 @@ def test_what_is_read_after_searches_and_changes_is_planned_for_what_it_is_given
         sql = "SELECT current_setting('plan_cache_mode') || ' ' || current_setting('enable_sort')"
         return [store._pool.read(lambda connection: str(connection.execute(sql).fetchall()[0][0]))]
 
-    for change in (lambda: put(store, "map"), lambda: store.nearest(row(1), 5), lambda: store.matching({"x": 1}, 5)):
+    for change in (
+        lambda: put(store, "map"),
+        lambda: store.search_vectors(row(1), 5),
+        lambda: store.search_terms({"x": 1}, 5),
+    ):
         change()
         assert said() == ["force_custom_plan on"]
 
@@ -396,12 +400,12 @@ def test_a_graph_that_is_gone_is_noticed(
 ) -> None:
     store = open_store()
     filled(store)
-    found = store.nearest(row(1), 5)
+    found = store.search_vectors(row(1), 5)
     database.execute(f"DROP INDEX clew.signals_graph_{store._number}")
-    assert store.nearest(row(1), 5) == store.nearest(row(1), 5, mode="exact")
+    assert store.search_vectors(row(1), 5) == store.search_vectors(row(1), 5, mode="exact")
     monkeypatch.setattr(near, "by_graph", None)  # would fail
-    assert store.nearest(row(1), 5, mode="exact")[0] == found[0]
-    assert store.nearest(row(1), 5)[0] == found[0]
+    assert store.search_vectors(row(1), 5, mode="exact")[0] == found[0]
+    assert store.search_vectors(row(1), 5)[0] == found[0]
 
 
 def test_equal_ones_are_told_apart_by_id_however_many(open_store: Open) -> None:
@@ -410,15 +414,16 @@ def test_equal_ones_are_told_apart_by_id_however_many(open_store: Open) -> None:
     chunks = [Chunk(f"c{n:03}", "log", n, 100, "x", 0, 1) for n in range(100)]
     store.put(Document("log", "x"), chunks[::-1], vectors[::-1], [{"x": 1, "y": 1}] * 100)
     store.flush()
-    assert [hit.chunk.id for hit in store.nearest(vectors[50], 7)] == [f"c{n:03}" for n in range(10, 17)]
-    assert [hit.chunk.id for hit in store.matching({"x": 1, "y": 1}, 5)] == [f"c{n:03}" for n in range(5)]
+    assert [hit.chunk.id for hit in store.search_vectors(vectors[50], 7)] == [f"c{n:03}" for n in range(10, 17)]
+    assert [hit.chunk.id for hit in store.search_terms({"x": 1, "y": 1}, 5)] == [f"c{n:03}" for n in range(5)]
 
 
 def test_the_graph_finds_what_is_near(open_store: Open) -> None:
     store = open_store()
     vectors = filled(store)
     right = [
-        store.nearest(vector, 10, breadth=200) == store.nearest(vector, 10, mode="exact") for vector in vectors[:50]
+        store.search_vectors(vector, 10, breadth=200) == store.search_vectors(vector, 10, mode="exact")
+        for vector in vectors[:50]
     ]
     assert sum(right) >= 48
 
@@ -436,7 +441,7 @@ def test_breadth_is_how_far_the_graph_is_searched(open_store: Open, monkeypatch:
 
     monkeypatch.setattr(psycopg.Connection, "execute", watched)
     for breadth in (None, None, 300, 5000, None):
-        store.nearest(row(1), 5, breadth=breadth)
+        store.search_vectors(row(1), 5, breadth=breadth)
     assert asked == [str(near.BREADTH), "300", str(near.BROADEST), str(near.BREADTH)]
 
 
@@ -445,9 +450,9 @@ def test_wide_vectors_have_a_graph_too(open_store: Open) -> None:
     put(store, "log", 5, dim=3072)
     store.summarise("log", "short", row(9, 3072))
     store.flush()
-    assert store.facts().index == "pgvector HNSW, half precision"
-    assert store.nearest(rows(sum(b"log"), 5, 3072)[2], 1)[0].chunk.id == "log-2"
-    assert store.nearest_documents(row(9, 3072), 1) == [("log", 1.0)]
+    assert store.stats().index == "pgvector HNSW, half precision"
+    assert store.search_vectors(rows(sum(b"log"), 5, 3072)[2], 1)[0].chunk.id == "log-2"
+    assert store.search_documents(row(9, 3072), 1) == [("log", 1.0)]
     np.testing.assert_array_equal(store.vectors(["log-1"])["log-1"], rows(sum(b"log"), 5, 3072)[1])
 
 
@@ -456,8 +461,8 @@ def test_vectors_too_wide_for_a_graph_are_searched_exactly(open_store: Open, mon
     store = open_store()
     put(store, "log", 5)
     store.flush()
-    assert store.facts().index == "exact, in PostgreSQL"
-    assert store.nearest(rows(sum(b"log"), 5)[2], 1)[0].chunk.id == "log-2"
+    assert store.stats().index == "exact, in PostgreSQL"
+    assert store.search_vectors(rows(sum(b"log"), 5)[2], 1)[0].chunk.id == "log-2"
 
 
 @pytest.mark.parametrize("role", ["postgres", "clew_app"])
@@ -469,11 +474,11 @@ def test_a_graph_whose_building_was_broken_off_is_built_again(
     store.flush()
     name = f"clew.signals_graph_{store._number}"
     database.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = %s::regclass", (name,))
-    assert store.facts().index == "exact, in PostgreSQL"
-    assert len(store.nearest(row(1), 9)) == 3
+    assert store.stats().index == "exact, in PostgreSQL"
+    assert len(store.search_vectors(row(1), 9)) == 3
     store.flush()
-    assert store.facts().index == "pgvector HNSW, half precision"
-    assert len(store.nearest(row(1), 9)) == 3
+    assert store.stats().index == "pgvector HNSW, half precision"
+    assert len(store.search_vectors(row(1), 9)) == 3
 
 
 @pytest.mark.parametrize("role", ["postgres", "clew_app"])
@@ -484,7 +489,7 @@ def test_a_graph_is_built_by_one_process(postgres: str, open_store: Open, role: 
         connection.execute("SET max_parallel_maintenance_workers = 2")
         graph.build(connection, "signals", store._known, DIM, 3)
         assert connection.execute("SHOW max_parallel_maintenance_workers").fetchall() == [("0",)]
-    assert store.facts().index == "pgvector HNSW, half precision"
+    assert store.stats().index == "pgvector HNSW, half precision"
 
 
 @pytest.mark.parametrize("role", ["postgres", "clew_app"])
@@ -506,9 +511,9 @@ def test_a_small_collection_has_no_graph(open_store: Open) -> None:
     store = open_store(config=StoreConfig())
     put(store, "log")
     store.flush()
-    facts = store.facts()
+    facts = store.stats()
     assert (facts.index, facts.bytes > 0) == ("exact, in PostgreSQL", True)
-    assert facts.change == store.change() == 1
+    assert facts.change == store.change_number() == 1
 
 
 # -- many at once
@@ -517,7 +522,7 @@ def test_a_small_collection_has_no_graph(open_store: Open) -> None:
 def test_searches_at_once_have_a_connection_each(open_store: Open) -> None:
     store = open_store()
     filled(store)
-    expected = [store.nearest(row(seed), 5) for seed in range(8)]
+    expected = [store.search_vectors(row(seed), 5) for seed in range(8)]
     together, seen = threading.Barrier(8), set[int]()
 
     def pid(connection: psycopg.Connection) -> int:
@@ -526,7 +531,7 @@ def test_searches_at_once_have_a_connection_each(open_store: Open) -> None:
 
     with ThreadPoolExecutor(8) as threads:
         seen.update(threads.map(lambda _: store._pool.read(pid), range(8)))
-        found = list(threads.map(lambda seed: store.nearest(row(seed % 8), 5), range(64)))
+        found = list(threads.map(lambda seed: store.search_vectors(row(seed % 8), 5), range(64)))
     assert len(seen) == 8
     assert found == [expected[seed % 8] for seed in range(64)]
 
@@ -536,13 +541,13 @@ def test_threads_put_and_search_together(open_store: Open) -> None:
 
     def work(n: int) -> int:
         put(store, f"d{n % 5}", 1 + n % 4)
-        return len(store.nearest(row(n), 100))
+        return len(store.search_vectors(row(n), 100))
 
     with ThreadPoolExecutor(8) as threads:
         assert all(threads.map(work, range(60)))
-    facts = store.facts()
+    facts = store.stats()
     assert (facts.documents, facts.change) == (5, 60)
-    assert facts.chunks == len(store.nearest(row(1), 1000)) == sum(record.chunks for record in store.documents())
+    assert facts.chunks == len(store.search_vectors(row(1), 1000)) == sum(record.chunks for record in store.documents())
 
 
 # -- migrations
@@ -680,4 +685,4 @@ def test_what_a_server_cannot_keep_is_refused_whole(open_store: Open, name: str,
     with pytest.raises(DriverFailed, match=said):
         store.put(Document(name, "x"), [Chunk("new", name, 0, 1, "x", 0, 1)], rows(1, 1), [{"x": 1}])
     assert [record.id for record in store.documents()] == ["log"]
-    assert store.facts().chunks == 3
+    assert store.stats().chunks == 3

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from clew.core.errors import DriverFailed, DriverMissing, SourceError, StoreMismatch
-from clew.core.stored import Manifest, Part, Whole
+from clew.core.stored import Manifest, Part, StoredDocument
 from clew.drivers.store.embedded.stored import CHARS, CHUNKS
 
 FORMAT = 1
@@ -33,7 +33,7 @@ except ImportError as error:
 
 
 def write(
-    path: Path, documents: Iterable[Whole], *, embedder: str, dim: int, language: str, told: Told | None = None
+    path: Path, documents: Iterable[StoredDocument], *, embedder: str, dim: int, language: str, told: Told | None = None
 ) -> Manifest:
     """What was written. It is written beside and put in place when it is whole; `told` is given the documents so far.
 
@@ -100,7 +100,7 @@ def check(path: Path, told: Told | None = None) -> Manifest:
     return made
 
 
-def read(path: Path, made: Manifest) -> Iterator[list[Whole]]:
+def read(path: Path, made: Manifest) -> Iterator[list[StoredDocument]]:
     """The documents of a file that was checked, a pair of parts at a time."""
     names = [part.name for part in made.parts]
     with _opened(path) as archive:
@@ -108,8 +108,8 @@ def read(path: Path, made: Manifest) -> Iterator[list[Whole]]:
             yield tables.wholes(archive.read(documents), archive.read(chunks), made.dim)
 
 
-def _batches(documents: Iterable[Whole]) -> Iterator[Sequence[Whole]]:
-    some, chunks, chars = list[Whole](), 0, 0
+def _batches(documents: Iterable[StoredDocument]) -> Iterator[Sequence[StoredDocument]]:
+    some, chunks, chars = list[StoredDocument](), 0, 0
     for each in documents:
         if some and (chunks + len(each.chunks) > CHUNKS or chars + len(each.document.text) > CHARS):
             yield some

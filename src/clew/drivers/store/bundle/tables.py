@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from clew.core.stored import Packed, Whole
+from clew.core.stored import Packed, StoredDocument
 from clew.core.types import Chunk, Document, Section
 from clew.drivers.store import codec
 
@@ -38,12 +38,12 @@ _CHUNKS = pa.schema(
 )
 
 
-def documents(wholes: Sequence[Whole]) -> bytes:
+def documents(wholes: Sequence[StoredDocument]) -> bytes:
     """A part with all of the documents but their chunks; meta is JSON, times are ISO 8601."""
     return _parquet(pa.Table.from_pylist([_document(each) for each in wholes], schema=_DOCUMENTS))
 
 
-def chunks(wholes: Sequence[Whole], dim: int) -> bytes:
+def chunks(wholes: Sequence[StoredDocument], dim: int) -> bytes:
     """A part with their chunks, vectors and terms: hashes of words with their counts, and how many in all."""
     rows = [_chunk(*pair) for each in wholes for pair in zip(each.chunks, each.terms, strict=True)]
     terms = [packed for each in wholes for packed in each.terms]
@@ -59,7 +59,7 @@ def chunks(wholes: Sequence[Whole], dim: int) -> bytes:
     return _parquet(table)
 
 
-def wholes(of_documents: bytes, of_chunks: bytes, dim: int) -> list[Whole]:
+def wholes(of_documents: bytes, of_chunks: bytes, dim: int) -> list[StoredDocument]:
     """The documents of a pair of parts."""
     table = pq.read_table(pa.BufferReader(of_chunks))
     rows = table.select(_CHUNKS.names).to_pylist()
@@ -74,7 +74,7 @@ def wholes(of_documents: bytes, of_chunks: bytes, dim: int) -> list[Whole]:
         packed = [Packed(hashes[span], counts[span], rows[at]["length"]) for at, span in zip(here, spans, strict=True)]
         vector = said["summary_vector"]
         found.append(
-            Whole(
+            StoredDocument(
                 _read_document(said),
                 tuple(_read_chunk(rows[at], many) for at in here),
                 vectors[start : start + many],
@@ -86,7 +86,7 @@ def wholes(of_documents: bytes, of_chunks: bytes, dim: int) -> list[Whole]:
     return found
 
 
-def _document(whole: Whole) -> dict[str, Any]:
+def _document(whole: StoredDocument) -> dict[str, Any]:
     of = whole.document
     names = ("start", "end", "parent", "label", "id", "author", "page", "guessed")
     sections = [

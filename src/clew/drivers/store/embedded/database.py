@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from clew.core.protocols import Embedder
-from clew.core.stored import Shadow
+from clew.core.stored import StagedModel
 from clew.drivers.store.embedded import schema, signals
 from clew.drivers.store.embedded import staged as shadows
 from clew.drivers.store.embedded.signals import State
@@ -40,7 +40,7 @@ class Database:
         with self._read() as db:
             return self._still_ours(db)
 
-    def shadow(self) -> Shadow | None:
+    def shadow(self) -> StagedModel | None:
         """The model whose vectors stand beside those in use."""
         with self._read() as db:
             return shadows.shadow(db)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from clew.core.facets import required, seconds
+from clew.core.facets import required_facets, to_timestamp
 from clew.core.types import Filter, Matrix, Vector
 from clew.drivers.store import bm25, order
 from clew.drivers.store.bm25 import Floats
@@ -103,7 +103,7 @@ class ExactIndex:
 
     def _view(self, where: Filter) -> tuple[Columns, list[str], NDArray[np.intp] | None, NDArray[np.intp], Postings]:
         """A state to search in that does not change, and the slots that a filter admits in it (None: all)."""
-        groups, since, until = required(where), seconds(where.since), seconds(where.until)
+        groups, since, until = required_facets(where), to_timestamp(where.since), to_timestamp(where.until)
         with self._lock:
             columns, dead = self._columns, self._dead
             found = [self._having(group) for group in groups]

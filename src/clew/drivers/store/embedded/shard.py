@@ -14,7 +14,7 @@ from uuid import UUID
 import numpy as np
 import qdrant_edge as edge
 
-from clew.core.facets import required, seconds
+from clew.core.facets import required_facets, to_timestamp
 from clew.core.types import Filter, Vector
 from clew.drivers.store import bm25, order
 from clew.drivers.store.bm25 import Floats
@@ -176,7 +176,7 @@ class ShardIndex:
     def _query(
         self, asked: edge.Query, limit: int, where: Filter, params: edge.SearchParams | None
     ) -> list[edge.ScoredPoint]:
-        groups = required(where)
+        groups = required_facets(where)
         if not all(groups):
             return []
         with _breaking():
@@ -227,7 +227,7 @@ def _filter(groups: list[frozenset[str]], where: Filter) -> edge.Filter | None:
     must: list[edge.FieldCondition] = [
         edge.FieldCondition("facets", match=edge.MatchAny(sorted(group))) for group in groups
     ]
-    since, until = seconds(where.since), seconds(where.until)
+    since, until = to_timestamp(where.since), to_timestamp(where.until)
     if since is not None or until is not None:
         must.append(edge.FieldCondition("at", range=edge.RangeFloat(gte=since, lt=until)))
     return edge.Filter(must=list(must)) if must else None

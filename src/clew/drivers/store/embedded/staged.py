@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-from clew.core.stored import Shadow
+from clew.core.stored import StagedModel
 from clew.core.types import Chunk, Matrix
 from clew.drivers.store.staging import Kind, Lack, as_bytes
 
@@ -74,10 +74,10 @@ def lack(columns: Sequence[Any]) -> Lack:
     return Lack(row, tuple(said), chunk.embed_text)
 
 
-def shadow(db: sqlite3.Connection) -> Shadow | None:
+def shadow(db: sqlite3.Connection) -> StagedModel | None:
     """The model whose vectors stand beside those in use."""
     found = db.execute("SELECT embedder, dim, was_used FROM shadow").fetchone()
-    return Shadow(found[0], found[1], bool(found[2])) if found else None
+    return StagedModel(found[0], found[1], bool(found[2])) if found else None
 
 
 def begin(db: sqlite3.Connection, embedder: str, dim: int) -> None:

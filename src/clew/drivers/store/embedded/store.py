@@ -9,9 +9,20 @@ import numpy as np
 
 from clew.core.protocols import Embedder, Mode
 from clew.core.settings import StoreConfig
-from clew.core.stored import Shadow, Whole
+from clew.core.stored import StagedModel, StoredDocument
 from clew.core.text import Terms
-from clew.core.types import EVERYTHING, Chunk, Document, DocumentRecord, Facts, Filter, Hit, Matrix, Section, Vector
+from clew.core.types import (
+    EVERYTHING,
+    Chunk,
+    Document,
+    DocumentRecord,
+    Filter,
+    Hit,
+    Matrix,
+    Section,
+    StoreStats,
+    Vector,
+)
 from clew.drivers.store import checks, order
 from clew.drivers.store import term_ids as words
 from clew.drivers.store.embedded.exact import Found, Reach
@@ -78,23 +89,23 @@ class EmbeddedStore:
         """Gives a document its summary and the summary's vector."""
         self._truth.summarise(doc_id, summary, checks.row(vector, self._truth.dim))
 
-    def keep(self, whole: Whole) -> None:
+    def put_stored(self, whole: StoredDocument) -> None:
         """Replaces a document by one that another store kept, whole or not at all."""
         self._truth.keep(checks.whole(whole, self._truth.dim))
 
-    def wholes(self, doc_ids: Sequence[str] | None = None) -> Iterator[Whole]:
+    def stored_documents(self, doc_ids: Sequence[str] | None = None) -> Iterator[StoredDocument]:
         """Every document, or those named, with all that is kept of it, as they came, a few read at a time."""
         return self._truth.wholes(doc_ids)
 
-    def shadow(self) -> Shadow | None:
+    def staged(self) -> StagedModel | None:
         """The model whose vectors stand beside those in use, if any."""
         return self._truth.shadow()
 
-    def overlay(self, embedder: Embedder, told: Callable[[int, int], None] | None = None) -> int:
+    def stage_vectors(self, embedder: Embedder, told: Callable[[int, int], None] | None = None) -> int:
         """Makes vectors of another model beside those in use, for all that lack one; how many were made."""
         return self._truth.overlay(embedder, told)
 
-    def switch(self, embedder: Embedder) -> "EmbeddedStore":
+    def switch_to_staged(self, embedder: Embedder) -> "EmbeddedStore":
         """The same collection under the model whose vectors stand beside; those in use so far then stand beside.
 
         Whoever had it open is told to open it again. The new index is made by the next search or flush.
@@ -104,11 +115,11 @@ class EmbeddedStore:
         self._keeper.close()
         return other
 
-    def discard(self) -> bool:
+    def discard_staged(self) -> bool:
         """Forgets the vectors that stand beside those in use; whether there were any."""
         return self._truth.discard()
 
-    def restamp(self, doc_id: str, stamp: str) -> None:
+    def set_stamp(self, doc_id: str, stamp: str) -> None:
         """Notes the new state of the file of a document that has not changed."""
         self._truth.restamp(doc_id, stamp)
 
@@ -128,11 +139,11 @@ class EmbeddedStore:
         """The chunks of a document in order, or NotFound."""
         return self._truth.chunks(doc_id)
 
-    def named(self, chunk_ids: Sequence[str]) -> dict[str, Chunk]:
+    def chunks_by_id(self, chunk_ids: Sequence[str]) -> dict[str, Chunk]:
         """Those of the chunks that are there, by id."""
         return self._truth.named(chunk_ids)
 
-    def latest(self, channel: str, k: int) -> list[Chunk]:
+    def latest_chunks(self, channel: str, k: int) -> list[Chunk]:
         """The k chunks of a channel that were added last, the last one at the end."""
         return self._truth.latest(channel, k)
 
@@ -144,7 +155,7 @@ class EmbeddedStore:
         """The vectors of those of the chunks that are there."""
         return self._truth.vectors(chunk_ids)
 
-    def nearest(
+    def search_vectors(
         self, vector: Vector, k: int, where: Filter = EVERYTHING, *, mode: Mode = "ann", breadth: int | None = None
     ) -> list[Hit]:
         """The k chunks of greatest cosine, best first, equal ones by id; the score is the cosine."""
@@ -155,14 +166,14 @@ class EmbeddedStore:
         finally:
             self._truth.state()  # raises where the vectors became another model's meanwhile
 
-    def matching(self, terms: Terms, k: int, where: Filter = EVERYTHING) -> list[Hit]:
+    def search_terms(self, terms: Terms, k: int, where: Filter = EVERYTHING) -> list[Hit]:
         """The k chunks of greatest BM25 score among those with any of the terms, best first, equal ones by id."""
         asked = words.pack(terms)
         if not len(asked.hashes):
             return []
         return self._search(k, lambda index, state: index.matching(asked, state, k, where))
 
-    def nearest_documents(self, vector: Vector, k: int, where: Filter = EVERYTHING) -> list[tuple[str, float]]:
+    def search_documents(self, vector: Vector, k: int, where: Filter = EVERYTHING) -> list[tuple[str, float]]:
         """The k documents whose summaries are nearest, with the cosine."""
         sound = checks.row(vector, self._truth.dim)
         change = self._truth.state().change
@@ -178,15 +189,15 @@ class EmbeddedStore:
         found = order.best(top, [kept.ids[at] for at in top], order.cosines(kept.vectors[top], sound), k)
         return [(kept.ids[at], score) for at, score in found]
 
-    def facts(self) -> Facts:
+    def stats(self) -> StoreStats:
         """Counts, the embedder, and a number that grows with every change."""
         state, truth = self._truth.state(), self._truth
         size = _bytes(self._folder) if self._folder else 0
-        return Facts(
+        return StoreStats(
             state.documents, state.chunks, truth.embedder, truth.dim, state.change, self._keeper.serving(state), size
         )
 
-    def change(self) -> int:
+    def change_number(self) -> int:
         """The number of the last change."""
         return self._truth.state().change
 

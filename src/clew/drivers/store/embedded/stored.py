@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from clew.core.stored import Packed, Whole
+from clew.core.stored import Packed, StoredDocument
 from clew.core.types import Document, DocumentRecord, Vector
 from clew.drivers.store import codec
 
@@ -36,7 +36,7 @@ def few(sizes: Iterable[Sequence[int]]) -> list[int]:
     return taken
 
 
-def read(db: sqlite3.Connection, rows: Sequence[int], dim: int) -> list[Whole]:
+def read(db: sqlite3.Connection, rows: Sequence[int], dim: int) -> list[StoredDocument]:
     """The documents in these rows, in order."""
     wanted = (json.dumps(list(rows)),)
     documents = db.execute(
@@ -62,7 +62,7 @@ def read(db: sqlite3.Connection, rows: Sequence[int], dim: int) -> list[Whole]:
     for row, vector, *record in documents:
         kept = chunks.get(row, [])
         found.append(
-            Whole(
+            StoredDocument(
                 document(codec.record(record), [text for text, _ in pieces[row]], [said for _, said in pieces[row]]),
                 tuple(codec.chunk(columns[4:]) for columns in kept),
                 np.frombuffer(b"".join(columns[3] for columns in kept), np.float32).reshape(len(kept), dim),

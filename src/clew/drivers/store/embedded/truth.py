@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from clew.core.facets import required
-from clew.core.stored import Whole
+from clew.core.facets import required_facets
+from clew.core.stored import StoredDocument
 from clew.core.text import Terms
 from clew.core.types import Chunk, Document, DocumentRecord, Filter, Matrix, Section, Vector
 from clew.drivers.store import checks, codec
@@ -73,7 +73,7 @@ class Truth(Database):
         with self._change() as db:
             write.summarise(db, doc_id, summary, vector)
 
-    def keep(self, whole: Whole) -> None:
+    def keep(self, whole: StoredDocument) -> None:
         """Replaces a document by one that another store kept."""
         made = write.entries(whole.document, whole.chunks, whole.vectors, whole.terms)
         with self._change() as db:
@@ -83,7 +83,7 @@ class Truth(Database):
             else:
                 write.summarise(db, whole.document.id, whole.document.summary, whole.summary_vector)
 
-    def wholes(self, doc_ids: Sequence[str] | None) -> Iterator[Whole]:
+    def wholes(self, doc_ids: Sequence[str] | None) -> Iterator[StoredDocument]:
         """Documents with all that is kept of them, as they came, a few read at a time."""
         after = 0
         while True:
@@ -230,7 +230,7 @@ class Truth(Database):
 
 def asked_of_documents(where: Filter) -> list[frozenset[str]]:
     """The groups of facets that a filter asks of a document; authors and times are asked of its chunks."""
-    return required(replace(where, authors=frozenset(), since=None, until=None))
+    return required_facets(replace(where, authors=frozenset(), since=None, until=None))
 
 
 def admits(groups: list[frozenset[str]], facets: str) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from xxhash import xxh3_64_intdigest
 
 from clew.core.errors import DriverFailed, NotFound
-from clew.core.facets import facets, seconds
+from clew.core.facets import facets_of, to_timestamp
 from clew.core.text import Terms
 from clew.core.types import Chunk, Document, Matrix, Section, Vector
 from clew.drivers.store import codec
@@ -37,7 +37,7 @@ def entries(
     """The chunks of a document ready to be written."""
     found, known = [], dict[str, str]()  # facets by what the chunks say of themselves, which many say alike
     for chunk, vector, words in zip(chunks, vectors, terms, strict=True):
-        packed, row, at, meta = pack(words), vector.tobytes(), seconds(chunk.at), repr(chunk.meta)
+        packed, row, at, meta = pack(words), vector.tobytes(), to_timestamp(chunk.at), repr(chunk.meta)
         words_text = known.get(meta) or known.setdefault(meta, _facets(document, chunk))
         hashes, counts = packed.hashes.tobytes(), packed.counts.tobytes()
         said = f"{words_text} {at!r}".encode("utf-8", "surrogatepass")
@@ -221,4 +221,4 @@ def _shown(chunk: Chunk) -> tuple[int, int, int, str, str, str | None, str]:
 
 
 def _facets(document: Document, chunk: Chunk) -> str:
-    return codec.to_json(sorted(facets(document, chunk)))
+    return codec.to_json(sorted(facets_of(document, chunk)))

@@ -13,7 +13,7 @@ import numpy as np
 from psycopg import Connection
 from psycopg.types.numeric import Int8
 
-from clew.core.facets import facets
+from clew.core.facets import facets_of
 from clew.core.types import Chunk, Document
 from clew.drivers.store import codec as nouns
 from clew.drivers.store.embedded.write import NOTHING, Entry
@@ -111,7 +111,7 @@ def record(document: Document, chunks: int) -> dict[str, Any]:
         "stamp": document.stamp,
         "chars": Int8(len(document.text)),
         "chunks": Int8(chunks),
-        "facets": codec.bigints([codec.facet_hash(word) for word in sorted(facets(document, NOTHING))]),
+        "facets": codec.bigints([codec.facet_hash(word) for word in sorted(facets_of(document, NOTHING))]),
     }
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from psycopg import Connection
 from xxhash import xxh3_64_intdigest
 
-from clew.core.stored import Shadow
+from clew.core.stored import StagedModel
 from clew.core.types import Matrix
 from clew.drivers.store.embedded.staged import lack
 from clew.drivers.store.postgres import codec, read
@@ -76,12 +76,12 @@ class ServerShades:
         )
 
 
-def shadow(connection: Connection, number: int) -> Shadow | None:
+def shadow(connection: Connection, number: int) -> StagedModel | None:
     """The model whose vectors stand beside those in use."""
     ((name, dim, was_used),) = rows(
         connection, "SELECT shadow, shadow_dim, shadow_was_used FROM collections WHERE number = %s", (number,)
     )
-    return Shadow(name, dim, was_used) if name else None
+    return StagedModel(name, dim, was_used) if name else None
 
 
 def begin(connection: Connection, number: int, embedder: str, dim: int) -> None:

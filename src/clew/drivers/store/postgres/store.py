@@ -9,12 +9,23 @@ from typing import TypeVar
 
 from psycopg import Connection
 
-from clew.core.facets import required
+from clew.core.facets import required_facets
 from clew.core.protocols import Embedder, Mode
 from clew.core.settings import StoreConfig
-from clew.core.stored import Shadow, Whole
+from clew.core.stored import StagedModel, StoredDocument
 from clew.core.text import Terms
-from clew.core.types import EVERYTHING, Chunk, Document, DocumentRecord, Facts, Filter, Hit, Matrix, Section, Vector
+from clew.core.types import (
+    EVERYTHING,
+    Chunk,
+    Document,
+    DocumentRecord,
+    Filter,
+    Hit,
+    Matrix,
+    Section,
+    StoreStats,
+    Vector,
+)
 from clew.drivers.store import checks, codec
 from clew.drivers.store import term_ids as words
 from clew.drivers.store.embedded.truth import asked_of_documents
@@ -95,15 +106,15 @@ class PostgresStore:
         sound = checks.row(vector, self._dim)
         self._pool.change(lambda connection: write.summarise(connection, self._known, doc_id, summary, sound))
 
-    def keep(self, whole: Whole) -> None:
+    def put_stored(self, whole: StoredDocument) -> None:
         """Replaces a document by one that another store kept, whole or not at all."""
         sound = checks.whole(whole, self._dim)
         made = entries(sound.document, sound.chunks, sound.vectors, sound.terms)
         self._pool.change(lambda connection: write.keep(connection, self._known, sound, made), plan=plan_once)
 
-    def wholes(self, doc_ids: Sequence[str] | None = None) -> Iterator[Whole]:
+    def stored_documents(self, doc_ids: Sequence[str] | None = None) -> Iterator[StoredDocument]:
         """Every document, or those named, with all that is kept of it, as they came, a few read at a time."""
-        after, found = 0, list[Whole]()
+        after, found = 0, list[StoredDocument]()
         while True:
             few = partial(wholes.next_few, known=self._known, after=after, doc_ids=doc_ids, dim=self._dim)
             after, found = self._pool.read(few)
@@ -111,11 +122,11 @@ class PostgresStore:
                 return
             yield from found
 
-    def shadow(self) -> Shadow | None:
+    def staged(self) -> StagedModel | None:
         """The model whose vectors stand beside those in use, if any."""
         return self._pool.read(lambda connection: shadows.shadow(connection, self._number))
 
-    def overlay(self, embedder: Embedder, told: Callable[[int, int], None] | None = None) -> int:
+    def stage_vectors(self, embedder: Embedder, told: Callable[[int, int], None] | None = None) -> int:
         """Makes vectors of another model beside those in use, for all that lack one; how many were made."""
 
         def begin(connection: Connection) -> None:
@@ -133,7 +144,7 @@ class PostgresStore:
         self._pool.change(begin)
         return fill(shaded, embedder, told)
 
-    def switch(self, embedder: Embedder) -> "PostgresStore":
+    def switch_to_staged(self, embedder: Embedder) -> "PostgresStore":
         """The same collection under the model whose vectors stand beside; those in use so far then stand beside.
 
         Whoever had it open is told to open it again. Until the next flush has built the graph, searches are exact.
@@ -156,7 +167,7 @@ class PostgresStore:
         other._graphed = frozenset()
         return other
 
-    def discard(self) -> bool:
+    def discard_staged(self) -> bool:
         """Forgets the vectors that stand beside those in use; whether there were any."""
 
         def discard(connection: Connection) -> bool:
@@ -166,7 +177,7 @@ class PostgresStore:
 
         return self._pool.change(discard)
 
-    def restamp(self, doc_id: str, stamp: str) -> None:
+    def set_stamp(self, doc_id: str, stamp: str) -> None:
         """Notes the new state of the file of a document that has not changed."""
         sql = "UPDATE documents SET stamp = %s WHERE collection = %s AND id = %s"
         self._pool.change(lambda connection: connection.execute(sql, (stamp, self._number, doc_id)))
@@ -191,11 +202,11 @@ class PostgresStore:
         """The chunks of a document in order, or NotFound."""
         return self._pool.read(lambda connection: read.chunks(connection, self._number, doc_id))
 
-    def named(self, chunk_ids: Sequence[str]) -> dict[str, Chunk]:
+    def chunks_by_id(self, chunk_ids: Sequence[str]) -> dict[str, Chunk]:
         """Those of the chunks that are there, by id."""
         return self._pool.read(lambda connection: read.named(connection, self._number, chunk_ids))
 
-    def latest(self, channel: str, k: int) -> list[Chunk]:
+    def latest_chunks(self, channel: str, k: int) -> list[Chunk]:
         """The k chunks of a channel that were added last, the last one at the end."""
         return self._pool.read(lambda connection: read.latest(connection, self._number, channel, k))
 
@@ -207,11 +218,11 @@ class PostgresStore:
         """The vectors of those of the chunks that are there."""
         return self._pool.read(lambda connection: read.vectors(connection, self._known, chunk_ids))
 
-    def nearest(
+    def search_vectors(
         self, vector: Vector, k: int, where: Filter = EVERYTHING, *, mode: Mode = "ann", breadth: int | None = None
     ) -> list[Hit]:
         """The k chunks of greatest cosine, best first, equal ones by id; the score is the cosine."""
-        sound, groups = checks.row(vector, self._dim), required(where)
+        sound, groups = checks.row(vector, self._dim), required_facets(where)
         search = Search(near.CHUNKS, self._number, sound, k, sieve.conditions(groups, where))
 
         def find(connection: Connection) -> list[tuple[Row, float]]:
@@ -220,7 +231,7 @@ class PostgresStore:
 
         return self._hits(find) if k > 0 and all(groups) else []
 
-    def nearest_documents(self, vector: Vector, k: int, where: Filter = EVERYTHING) -> list[tuple[str, float]]:
+    def search_documents(self, vector: Vector, k: int, where: Filter = EVERYTHING) -> list[tuple[str, float]]:
         """The k documents whose summaries are nearest, with the cosine."""
         sound = checks.row(vector, self._dim)
         groups = asked_of_documents(where)
@@ -232,9 +243,9 @@ class PostgresStore:
         found = self._pool.search(find if k > 0 and all(groups) else _nothing)
         return [(columns[0], score) for columns, score in found]
 
-    def matching(self, terms: Terms, k: int, where: Filter = EVERYTHING) -> list[Hit]:
+    def search_terms(self, terms: Terms, k: int, where: Filter = EVERYTHING) -> list[Hit]:
         """The k chunks of greatest BM25 score among those with any of the terms, best first, equal ones by id."""
-        asked, groups = words.pack(terms), required(where)
+        asked, groups = words.pack(terms), required_facets(where)
         conditions = sieve.conditions(groups, where)
 
         def find(connection: Connection) -> list[tuple[Row, float]]:
@@ -243,15 +254,15 @@ class PostgresStore:
 
         return self._hits(find) if k > 0 and len(asked.hashes) and all(groups) else []
 
-    def facts(self) -> Facts:
+    def stats(self) -> StoreStats:
         """Counts, the embedder, and a number that grows with every change; the bytes are its share of the tables."""
         state = self._pool.read(lambda connection: graph.state(connection, self._number))
         size = self._pool.read(lambda connection: read.size(connection, state.chunks))
         large = state.over_chunks and state.chunks >= self._config.exact_below
         index = "pgvector HNSW, half precision" if large else "exact, in PostgreSQL"
-        return Facts(state.documents, state.chunks, self._embedder, self._dim, state.change, index, size)
+        return StoreStats(state.documents, state.chunks, self._embedder, self._dim, state.change, index, size)
 
-    def change(self) -> int:
+    def change_number(self) -> int:
         """The number of the last change."""
         found = self._pool.ask("SELECT change FROM collections WHERE number = %s", (self._number,))
         return int(found[0][0]) if found else 0

@@ -7,7 +7,7 @@ from operator import itemgetter
 import numpy as np
 from psycopg import Connection
 
-from clew.core.stored import Packed, Whole
+from clew.core.stored import Packed, StoredDocument
 from clew.drivers.store import codec as nouns
 from clew.drivers.store.embedded.stored import LOOKED_AT, document, few
 from clew.drivers.store.postgres import codec, read
@@ -35,7 +35,7 @@ WHERE c.doc = ANY(%s::bigint[]) ORDER BY c.doc, c.idx
 
 def next_few(
     connection: Connection, known: Opened, after: int, doc_ids: Sequence[str] | None, dim: int
-) -> tuple[int, list[Whole]]:
+) -> tuple[int, list[StoredDocument]]:
     """The next documents after a row, of all or of those named, and the row of the last; none: there are no more."""
     named = "" if doc_ids is None else " AND id = ANY(%s)"
     given = () if doc_ids is None else (list(doc_ids),)
@@ -57,9 +57,9 @@ def next_few(
     return docs[-1], [_whole(each, chunks.get(each[0], []), dim) for each in found]
 
 
-def _whole(found: Row, chunks: Sequence[Row], dim: int) -> Whole:
+def _whole(found: Row, chunks: Sequence[Row], dim: int) -> StoredDocument:
     _, vector, texts, sections, *record = found
-    return Whole(
+    return StoredDocument(
         document(nouns.record(record), texts, sections),
         tuple(nouns.chunk(columns[5:]) for columns in chunks),
         codec.read_vectors([columns[2] for columns in chunks], dim),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from psycopg import Connection
 from xxhash import xxh3_64_intdigest
 
-from clew.core.stored import Whole
+from clew.core.stored import StoredDocument
 from clew.core.types import Chunk, Document, Section, Vector
 from clew.drivers.store import checks
 from clew.drivers.store import codec as nouns
@@ -62,7 +62,7 @@ def put(
     settle(connection, known, int(is_new), fresh, len(removed), sum(length for _, length in removed))
 
 
-def keep(connection: Connection, known: Opened, whole: Whole, made: Sequence[Entry]) -> None:
+def keep(connection: Connection, known: Opened, whole: StoredDocument, made: Sequence[Entry]) -> None:
     """Replaces a document by one that another store kept, with the vector of its summary."""
     put(connection, known, whole.document, made)
     if whole.summary_vector is not None:

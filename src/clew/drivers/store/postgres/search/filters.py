@@ -6,7 +6,7 @@ from typing import Any
 
 from psycopg import Connection
 
-from clew.core.facets import seconds
+from clew.core.facets import to_timestamp
 from clew.core.types import Filter
 from clew.drivers.store.postgres import codec
 from clew.drivers.store.postgres.connect.pool import rows
@@ -70,7 +70,7 @@ def few(
 def _timed(where: Filter) -> Sieve:
     if where.since is None and where.until is None:
         return EVERY
-    since, until = seconds(where.since), seconds(where.until)
+    since, until = to_timestamp(where.since), to_timestamp(where.until)
     asked = [(" AND s.seconds >= %s::float8", since), (" AND s.seconds < %s::float8", until)]
     return Sieve("".join(sql for sql, at in asked if at is not None), tuple(at for _, at in asked if at is not None))
 

@@ -13,7 +13,7 @@ COMPILE = sh scripts/uv.sh pip compile --quiet --universal --python-version 3.11
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test lint check format lock bench study clean again
+.PHONY: help setup demo test lint check coverage format lock bench study clean again
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -42,7 +42,10 @@ lint: setup ## Format, style, types and layers
 	$(BIN)/python -m mypy
 	$(BIN)/lint-imports
 
-check: lint test ## All that must pass before a change goes in
+check: lint coverage ## All that must pass before a change goes in
+
+coverage: setup ## Run the tests and print what they cover
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal --cov --cov-report=term $(ARGS)
 
 format: setup ## Format the code and fix what can be fixed
 	$(BIN)/python -m ruff check --fix-only --exit-zero

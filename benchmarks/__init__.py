@@ -11,7 +11,7 @@ from time import perf_counter
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class Measurement:
     """One measurement: what was divided by what, and the most (or least) it should be."""
 
     name: str
@@ -31,24 +31,24 @@ class Setup:
 
     data: Path | None
     work: Path
-    long: bool = False  # also what takes many minutes
+    include_slow: bool = False  # also what takes many minutes
 
 
 class Skipped(Exception):
     """A benchmark that cannot run here, and why."""
 
 
-Bench = Callable[[Setup], Iterable[Line]]
+Benchmark = Callable[[Setup], Iterable[Measurement]]
 
 
-def seconds(call: Callable[[], object]) -> float:
+def time_call(call: Callable[[], object]) -> float:
     """How long one call took."""
     started = perf_counter()
     call()
     return perf_counter() - started
 
 
-def interleaved(*calls: Callable[[int], object], rounds: int) -> list[list[float]]:
+def time_interleaved(*calls: Callable[[int], object], rounds: int) -> list[list[float]]:
     """The times of each call over the rounds, taken in turn so that a busy moment hits all of them alike."""
     times: list[list[float]] = [[] for _ in calls]
     for round_ in range(rounds):

@@ -4,50 +4,50 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from benchmarks import Bench, Setup, Skipped
-from benchmarks.context import context_over_search
-from benchmarks.ingest import add_over_embedding, memory_of_adding, second_add
-from benchmarks.messages import one_message
-from benchmarks.moving import memory_of_moving
-from benchmarks.postgres import both_stores
-from benchmarks.reading import chunking, pdf, sheet
-from benchmarks.search import hybrid_large, hybrid_small
-from benchmarks.startup import help_over_empty
-from benchmarks.strategies import many_over_single, over_calls
+from benchmarks import Benchmark, Setup, Skipped
+from benchmarks.context import measure_context
+from benchmarks.ingest import measure_add, measure_add_memory, measure_second_add
+from benchmarks.messages import measure_add_message
+from benchmarks.moving import measure_transfer_memory
+from benchmarks.postgres import measure_stores
+from benchmarks.reading import measure_chunking, measure_pdf, measure_sheet
+from benchmarks.search import measure_hybrid_large, measure_hybrid_small
+from benchmarks.startup import measure_help
+from benchmarks.strategies import measure_overhead, measure_search_many
 
-BENCHES: dict[str, Bench] = {
-    "help": help_over_empty,
-    "add": add_over_embedding,
-    "again": second_add,
-    "memory": memory_of_adding,
-    "messages": one_message,
-    "chunking": chunking,
-    "pdf": pdf,
-    "sheet": sheet,
-    "search": hybrid_small,
-    "search-100k": hybrid_large,
-    "context": context_over_search,
-    "strategies": over_calls,
-    "search-many": many_over_single,
-    "postgres": both_stores,
-    "moving": memory_of_moving,
+BENCHMARKS: dict[str, Benchmark] = {
+    "help": measure_help,
+    "add": measure_add,
+    "again": measure_second_add,
+    "memory": measure_add_memory,
+    "messages": measure_add_message,
+    "chunking": measure_chunking,
+    "pdf": measure_pdf,
+    "sheet": measure_sheet,
+    "search": measure_hybrid_small,
+    "search-100k": measure_hybrid_large,
+    "context": measure_context,
+    "strategies": measure_overhead,
+    "search-many": measure_search_many,
+    "postgres": measure_stores,
+    "moving": measure_transfer_memory,
 }
 
 
 def main() -> None:
     """Prints a line for every ratio."""
     parser = argparse.ArgumentParser(prog="benchmarks", description="Ratios against a raw floor, from one run.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which ones (default all): {', '.join(BENCHES)}")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which ones (default all): {', '.join(BENCHMARKS)}")
     parser.add_argument("--data", type=Path, default=None, help="the folder that holds the benchmark sets")
     parser.add_argument("--long", action="store_true", help="also what takes many minutes")
     given = parser.parse_args()
     for name in given.names:
-        if name not in BENCHES:
-            parser.error(f"there is no benchmark {name!r}; there are {', '.join(BENCHES)}")
-    for name in given.names or BENCHES:
+        if name not in BENCHMARKS:
+            parser.error(f"there is no benchmark {name!r}; there are {', '.join(BENCHMARKS)}")
+    for name in given.names or BENCHMARKS:
         with tempfile.TemporaryDirectory(prefix="clew-bench-") as work:
             try:
-                for line in BENCHES[name](Setup(given.data, Path(work), given.long)):
+                for line in BENCHMARKS[name](Setup(given.data, Path(work), given.long)):
                     print(line, flush=True)
             except Skipped as reason:
                 print(f"{name}: skipped, {reason}", flush=True)

@@ -29,14 +29,14 @@ from clew.core.text import Terms
 from clew.core.types import Chunk, Document, Matrix, Vector
 from clew.drivers.store import bm25
 from clew.drivers.store.codec import CHUNK_COLUMNS
-from clew.drivers.store.embedded.shard import BREADTH, DENSE, LOW, TERMS
-from clew.drivers.store.postgres import codec
-from clew.drivers.store.postgres.search import vectors as near
-from clew.drivers.store.term_ids import pack
+from clew.drivers.store.embedded.shard import BREADTH, DENSE, LOW_BITS, TERMS
+from clew.drivers.store.postgres import binary
+from clew.drivers.store.postgres.search.vectors import HALF_SPARE
+from clew.drivers.store.term_ids import pack_terms
 
 Rows = list[tuple[Any, ...]]
 
-_SQLITE = (
+_SQLITE_SCHEMA = (
     "CREATE TABLE documents(row INTEGER PRIMARY KEY, id TEXT UNIQUE, uri TEXT, title TEXT, kind TEXT, summary TEXT,"
     " meta TEXT, hash TEXT, stamp TEXT, text TEXT, sections TEXT)",
     "CREATE INDEX documents_uri ON documents(uri, id)",
@@ -45,7 +45,7 @@ _SQLITE = (
     "CREATE INDEX chunks_doc ON chunks(doc, idx)",
     "CREATE TABLE signals(row INTEGER PRIMARY KEY, length INTEGER, terms BLOB, counts BLOB, vector BLOB)",
 )
-_SERVER = (
+_POSTGRES_SCHEMA = (
     "CREATE TABLE raw_documents(row bigint PRIMARY KEY, id text UNIQUE, uri text, title text, kind text, summary text,"
     " meta text, hash text, stamp text, text text, sections text)",
     "CREATE TABLE raw_chunks(row bigint PRIMARY KEY, id text UNIQUE, doc bigint, idx int, start bigint, stop bigint,"
@@ -57,7 +57,7 @@ _SERVER = (
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class PutInput:
     """A document with all that is put with it."""
 
     document: Document
@@ -74,20 +74,20 @@ class SqliteFloor:
         # As the store has them.
         for pragma in ("page_size = 8192", "journal_mode = WAL", "synchronous = NORMAL", "wal_autocheckpoint = 4000"):
             self._db.execute(f"PRAGMA {pragma}")
-        for statement in _SQLITE:
+        for statement in _SQLITE_SCHEMA:
             self._db.execute(statement)
 
-    def put(self, page: Page, at: int) -> None:
+    def put(self, page: PutInput, at: int) -> None:
         """Writes the page that is the `at`-th."""
-        packed = [pack(each) for each in page.terms]
+        packed = [pack_terms(each) for each in page.terms]
         numbered = list(enumerate(zip(page.chunks, packed, page.vectors, strict=True), at * len(page.chunks)))
         self._db.execute("BEGIN IMMEDIATE")
         self._db.execute(
-            "INSERT INTO documents VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '[]')", (at, *_columns(page.document))
+            "INSERT INTO documents VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '[]')", (at, *_document_columns(page.document))
         )
         self._db.executemany(
             "INSERT INTO chunks VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [(row, chunk.id, at, *_shown(chunk)) for row, (chunk, _, _) in numbered],
+            [(row, chunk.id, at, *_chunk_columns(chunk)) for row, (chunk, _, _) in numbered],
         )
         self._db.executemany(
             "INSERT INTO signals VALUES(?, ?, ?, ?, ?)",
@@ -109,26 +109,26 @@ class ShardFloor:
 
     shard: edge.EdgeShard
     db: sqlite3.Connection
-    having: Mapping[int, int]
+    document_counts: Mapping[int, int]
     chunks: int
 
-    def nearest(self, vector: Vector, k: int) -> Rows:
+    def search_vectors(self, vector: Vector, k: int) -> Rows:
         """The rows of the k nearest chunks."""
         asked = edge.Query.Nearest(vector.tolist(), using=DENSE)
         params = edge.SearchParams(hnsw_ef=BREADTH)
-        return self._rows(self.shard.query(edge.QueryRequest(limit=k, query=asked, params=params)))
+        return self._fetch_rows(self.shard.query(edge.QueryRequest(limit=k, query=asked, params=params)))
 
-    def matching(self, terms: Terms, k: int) -> Rows:
+    def search_terms(self, terms: Terms, k: int) -> Rows:
         """The rows of the k chunks of greatest score."""
-        packed = pack(terms)
+        packed = pack_terms(terms)
         weights = [
-            times * bm25.idf(self.chunks, self.having.get(word, 0))
+            times * bm25.idf(self.chunks, self.document_counts.get(word, 0))
             for word, times in zip(packed.hashes.tolist(), packed.counts.tolist(), strict=True)
         ]
-        asked = edge.Query.Nearest(edge.SparseVector((packed.hashes & LOW).tolist(), weights), using=TERMS)
-        return self._rows(self.shard.query(edge.QueryRequest(limit=k, query=asked)))
+        asked = edge.Query.Nearest(edge.SparseVector((packed.hashes & LOW_BITS).tolist(), weights), using=TERMS)
+        return self._fetch_rows(self.shard.query(edge.QueryRequest(limit=k, query=asked)))
 
-    def _rows(self, points: Sequence[edge.ScoredPoint]) -> Rows:
+    def _fetch_rows(self, points: Sequence[edge.ScoredPoint]) -> Rows:
         rows = ", ".join(str(point.id) for point in points)
         sql = f"SELECT {CHUNK_COLUMNS} FROM chunks c JOIN documents d ON d.row = c.doc WHERE c.row IN ({rows})"
         return self.db.execute(sql).fetchall()
@@ -146,16 +146,16 @@ class ServerFloor:
             ("enable_sort", "off"),  # so that the graph is used, whatever the server thinks of its tables
         ):
             connection.execute("SELECT set_config(%s, %s, false)", (name, value))
-        for statement in _SERVER:
+        for statement in _POSTGRES_SCHEMA:
             connection.execute(statement)
-        self._nearest = (
+        self._vector_sql = (
             f"WITH n AS MATERIALIZED (SELECT s.row, s.vector FROM signals s WHERE s.collection = {number}"
-            f" ORDER BY s.vector::{half} <-> %(asked)s::vector::{half} LIMIT {2 * k + near.HALF}),"
+            f" ORDER BY s.vector::{half} <-> %(asked)s::vector::{half} LIMIT {2 * k + HALF_SPARE}),"
             f" m AS (SELECT n.row, n.vector <=> %(asked)s::vector AS far FROM n ORDER BY far LIMIT {k})"
             f" SELECT m.far, {CHUNK_COLUMNS} FROM m JOIN chunks c ON c.row = m.row JOIN documents d ON d.row = c.doc"
         )
         slope = f"{bm25.K1 * bm25.B}::float8 * c.chunks / c.length"
-        self._matching = (
+        self._term_sql = (
             f"WITH w AS MATERIALIZED (SELECT a.word, {slope} AS slope,"
             " a.times * ln(1 + (c.chunks - h.many + 0.5::float8) / (h.many + 0.5::float8)) AS weight"
             " FROM unnest(%s::bigint[], %s::int[]) AS a(word, times) JOIN LATERAL (SELECT count(*) AS many"
@@ -168,19 +168,19 @@ class ServerFloor:
             " JOIN documents d ON d.row = c.doc ORDER BY n.score DESC"
         )
 
-    def put(self, page: Page, at: int) -> None:
+    def put(self, page: PutInput, at: int) -> None:
         """Writes the page that is the `at`-th."""
-        packed, chunks, execute = [pack(each) for each in page.terms], page.chunks, self._connection.execute
+        packed, chunks, execute = [pack_terms(each) for each in page.terms], page.chunks, self._connection.execute
         rows = np.arange(at * len(chunks), (at + 1) * len(chunks))
         sizes = [len(each.hashes) for each in packed]
         words = np.concatenate([each.hashes for each in packed])
         by_word = np.argsort(words)  # neighbours in the index are written together
-        shown = list(zip(*(_shown(chunk) for chunk in chunks), strict=True))
+        shown = list(zip(*(_chunk_columns(chunk) for chunk in chunks), strict=True))
         with self._connection.pipeline():
             execute("BEGIN")
             execute(
                 "INSERT INTO raw_documents VALUES(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, '[]')",
-                (at, *_columns(page.document)),
+                (at, *_document_columns(page.document)),
                 prepare=True,
             )
             execute(
@@ -190,48 +190,50 @@ class ServerFloor:
                 " AS u(row, id, idx, start, stop, headings, context, at, meta, text, vector)",
                 (
                     at,
-                    codec.bigints(rows),
-                    codec.texts([chunk.id for chunk in chunks]),
-                    codec.ints(shown[0]),
-                    codec.bigints(shown[1]),
-                    codec.bigints(shown[2]),
-                    *(codec.texts(column) for column in shown[3:]),
-                    codec.vectors(page.vectors, self._vector),
+                    binary.encode_bigints(rows),
+                    binary.encode_texts([chunk.id for chunk in chunks]),
+                    binary.encode_ints(shown[0]),
+                    binary.encode_bigints(shown[1]),
+                    binary.encode_bigints(shown[2]),
+                    *(binary.encode_texts(column) for column in shown[3:]),
+                    binary.encode_vectors(page.vectors, self._vector),
                 ),
                 prepare=True,
             )
             execute(
                 "INSERT INTO raw_postings SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::int[], %s::int[])",
                 (
-                    codec.bigints(words[by_word]),
-                    codec.bigints(np.repeat(rows, sizes)[by_word]),
-                    codec.ints(np.concatenate([each.counts for each in packed])[by_word]),
-                    codec.ints(np.repeat([each.length for each in packed], sizes)[by_word]),
+                    binary.encode_bigints(words[by_word]),
+                    binary.encode_bigints(np.repeat(rows, sizes)[by_word]),
+                    binary.encode_ints(np.concatenate([each.counts for each in packed])[by_word]),
+                    binary.encode_ints(np.repeat([each.length for each in packed], sizes)[by_word]),
                 ),
                 prepare=True,
             )
             execute("COMMIT")
 
-    def nearest(self, vector: Vector) -> Rows:
+    def search_vectors(self, vector: Vector) -> Rows:
         """The rows of the k nearest chunks, with their distances."""
-        return self._rows(self._nearest, {"asked": codec.vector(vector)})
+        return self._fetch_rows(self._vector_sql, {"asked": binary.encode_vector(vector)})
 
-    def matching(self, terms: Terms) -> Rows:
+    def search_terms(self, terms: Terms) -> Rows:
         """The rows of the k chunks of greatest score, with it."""
-        packed = pack(terms)
-        return self._rows(self._matching, (codec.bigints(packed.hashes), codec.ints(packed.counts)))
+        packed = pack_terms(terms)
+        return self._fetch_rows(
+            self._term_sql, (binary.encode_bigints(packed.hashes), binary.encode_ints(packed.counts))
+        )
 
-    def _rows(self, sql: str, given: Mapping[str, Any] | Sequence[Any]) -> Rows:
+    def _fetch_rows(self, sql: str, given: Mapping[str, Any] | Sequence[Any]) -> Rows:
         return self._connection.cursor(binary=True).execute(sql, given, prepare=True).fetchall()
 
 
-def _columns(document: Document) -> tuple[str, ...]:
+def _document_columns(document: Document) -> tuple[str, ...]:
     meta = json.dumps(document.meta)
     names = (document.id, document.uri, document.title, document.kind, document.summary)
     return (*names, meta, document.hash, document.stamp, document.text)
 
 
-def _shown(chunk: Chunk) -> tuple[Any, ...]:
+def _chunk_columns(chunk: Chunk) -> tuple[Any, ...]:
     headings, meta = json.dumps(chunk.headings), json.dumps(chunk.meta)
     at = chunk.at.isoformat() if chunk.at else None
     return chunk.index, chunk.start, chunk.end, headings, chunk.context, at, meta, chunk.text

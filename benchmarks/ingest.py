@@ -7,62 +7,62 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks import Line, Setup, Skipped, seconds
-from benchmarks.corpus import many, scifact
+from benchmarks import Measurement, Setup, Skipped, time_call
+from benchmarks.corpus import load_scifact, load_texts
 from clew import Engine
 from clew.core.types import Document
 
 HANDBOOK = Path(__file__).parents[1] / "examples" / "handbook"
 
 
-def add_over_embedding(setup: Setup) -> Sequence[Line]:
+def measure_add(setup: Setup) -> Sequence[Measurement]:
     """The time of `add` over the time of embedding the same chunks alone, and over all its embedding calls."""
     if not HANDBOOK.is_dir():
         raise Skipped(f"needs the sample handbook in {HANDBOOK}")
     few, all_ = HANDBOOK / "engineering", HANDBOOK
-    return [*_added(setup, "bge-small", few, rounds=3), *_added(setup, "wordllama", all_, rounds=7)]
+    return [*_measure_add(setup, "bge-small", few, rounds=3), *_measure_add(setup, "wordllama", all_, rounds=7)]
 
 
-def _added(setup: Setup, model: str, folder: Path, *, rounds: int) -> list[Line]:
+def _measure_add(setup: Setup, model: str, folder: Path, *, rounds: int) -> list[Measurement]:
     adding, chunks_alone, calls_alone, count = [], [], [], 0
     for round_ in range(rounds):
         with Engine.open(setup.work / f"{model}-{round_}", embedder=model) as engine:
-            adding.append(seconds(partial(engine.add, folder)))
+            adding.append(time_call(partial(engine.add, folder)))
             records = list(engine.list())
-            chunks = [chunk.embed_text for each in records for chunk in engine._store.chunks(each.id)]
+            chunks = [chunk.embed_text for each in records for chunk in engine.opened.store.chunks(each.id)]
             summaries = [each.summary for each in records if each.chunks > 1]
-            embed = partial(engine._embedder.embed, role="passage")
+            embed = partial(engine.opened.embedder.embed, role="passage")
             count = len(chunks)
-            chunks_alone.append(seconds(partial(embed, chunks)))
-            calls_alone.append(chunks_alone[-1] + seconds(partial(embed, summaries)))
+            chunks_alone.append(time_call(partial(embed, chunks)))
+            calls_alone.append(chunks_alone[-1] + time_call(partial(embed, summaries)))
     note = f"{count} chunks, best of {rounds}"
     return [
-        Line(f"add / embedding its chunks alone, {model}", min(adding) / min(chunks_alone), "≤ 1.10", note),
-        Line(f"add / all its embedding calls, summaries too, {model}", min(adding) / min(calls_alone)),
+        Measurement(f"add / embedding its chunks alone, {model}", min(adding) / min(chunks_alone), "≤ 1.10", note),
+        Measurement(f"add / all its embedding calls, summaries too, {model}", min(adding) / min(calls_alone)),
     ]
 
 
-def second_add(setup: Setup) -> Sequence[Line]:
+def measure_second_add(setup: Setup) -> Sequence[Measurement]:
     """The time of adding an unchanged folder again over the time of adding it."""
-    corpus, _ = scifact(setup)
+    corpus, _ = load_scifact(setup)
     folder = setup.work / "scifact"
     folder.mkdir()
     for text in corpus:
         (folder / f"{text.id}.md").write_text(text.text, encoding="utf-8")
     lines = []
-    for model in ("wordllama", "bge-small") if setup.long else ("wordllama",):
+    for model in ("wordllama", "bge-small") if setup.include_slow else ("wordllama",):
         with Engine.open(setup.work / f"{model}.clew", embedder=model) as engine:
-            first = seconds(lambda engine=engine: engine.add(folder))  # type: ignore[misc]
-            again = min(seconds(lambda engine=engine: engine.add(folder)) for _ in range(5))  # type: ignore[misc]
+            first = time_call(lambda engine=engine: engine.add(folder))  # type: ignore[misc]
+            again = min(time_call(lambda engine=engine: engine.add(folder)) for _ in range(5))  # type: ignore[misc]
             if engine.add(folder).skipped != len(corpus):
                 raise AssertionError("an unchanged document was not skipped")
-        lines.append(Line(f"second add / first, {len(corpus)} files, {model}", again / first, "≤ 0.02"))
+        lines.append(Measurement(f"second add / first, {len(corpus)} files, {model}", again / first, "≤ 0.02"))
     return lines
 
 
-def memory_of_adding(setup: Setup) -> Sequence[Line]:
+def measure_add_memory(setup: Setup) -> Sequence[Measurement]:
     """The peak memory of a process that adds 50,000 short documents."""
-    texts = many(setup, 50_000)
+    texts = load_texts(setup, 50_000)
     source = setup.work / "texts.txt"
     source.write_text("\n".join(text.text.replace("\n", " ") for text in texts), encoding="utf-8")
     done = subprocess.run(
@@ -71,7 +71,7 @@ def memory_of_adding(setup: Setup) -> Sequence[Line]:
         capture_output=True,
         text=True,
     )
-    return [Line("peak memory of adding 50,000 short documents, GB, wordllama", float(done.stdout), "≤ 1")]
+    return [Measurement("peak memory of adding 50,000 short documents, GB, wordllama", float(done.stdout), "≤ 1")]
 
 
 def _add_lines(source: Path, collection: Path) -> float:

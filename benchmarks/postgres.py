@@ -10,84 +10,84 @@ from functools import partial
 from statistics import fmean, quantiles
 from time import perf_counter
 
-from benchmarks import Line, Setup, Skipped, interleaved, p50
-from benchmarks.corpus import many, scifact
-from benchmarks.floors import Page, ServerFloor, ShardFloor, SqliteFloor
+from benchmarks import Measurement, Setup, Skipped, p50, time_interleaved
+from benchmarks.corpus import load_scifact, load_texts
+from benchmarks.floors import PutInput, ServerFloor, ShardFloor, SqliteFloor
 from clew import Filter, drivers
 from clew.core.protocols import Store
 from clew.core.settings import EmbedderConfig, StoreConfig
-from clew.core.text import Terms, terms
+from clew.core.text import Terms, extract_terms
 from clew.core.types import Chunk, Document, Matrix
 from clew.drivers.store.embedded.store import EmbeddedStore
 from clew.drivers.store.postgres import PostgresStore
 from clew.drivers.store.postgres.connect import pool
-from clew.drivers.store.term_ids import pack
-from studies.server import STARTED, NoServer, served
+from clew.drivers.store.term_ids import pack_terms
+from studies.server import START_OWN, NoServer, open_server
 
-FEW, MANY = 20_000, 100_000  # chunks, the latter with --long
-EACH = 10  # chunks of a document
+SMALL_SIZE, LARGE_SIZE = 20_000, 100_000  # chunks, the latter with --long
+CHUNKS_PER_DOCUMENT = 10  # chunks of a document
 QUERIES, RECALLED, K = 500, 200, 10
-WARM = 20  # searches of each kind before the first that counts
+WARM_UP_ROUNDS = 20  # searches of each kind before the first that counts
 BUCKETS = 50  # one of which a filter of 2 % admits
-SMALL = StoreConfig(exact_below=1000)
+ANN_CONFIG = StoreConfig(exact_below=1000)
 
 
-def both_stores(setup: Setup) -> Sequence[Line]:
+def measure_stores(setup: Setup) -> Sequence[Measurement]:
     """Ingest, approximate search, its recall without and with a filter, and BM25, in one run."""
-    size = MANY if setup.long else FEW
-    texts = [each.text for each in many(setup, size)]
-    asked = [each.text for each in scifact(setup)[1][:QUERIES]]
-    model = drivers.embedder(EmbedderConfig(name="wordllama"))
-    pages = list(_pages(texts, model.embed(texts, role="passage")))
+    size = LARGE_SIZE if setup.include_slow else SMALL_SIZE
+    texts = [each.text for each in load_texts(setup, size)]
+    asked = [each.text for each in load_scifact(setup)[1][:QUERIES]]
+    model = drivers.make_embedder(EmbedderConfig(name="wordllama"))
+    pages = list(_make_inputs(texts, model.embed(texts, role="passage")))
     vectors = model.embed(asked, role="query")
-    words = [terms(text, asked=True) for text in asked]
+    words = [extract_terms(text, is_query=True) for text in asked]
     with ExitStack() as stack:
         try:
-            url = stack.enter_context(served(STARTED))
+            url = stack.enter_context(open_server(START_OWN))
         except NoServer as error:
             raise Skipped(str(error)) from error
-        embedded = EmbeddedStore(setup.work / "one", embedder=model.name, dim=model.dim, config=SMALL)
+        embedded = EmbeddedStore(setup.work / "one", embedder=model.name, dim=model.dim, config=ANN_CONFIG)
         stack.callback(embedded.close)
-        server = PostgresStore(url, collection="bench", embedder=model.name, dim=model.dim, config=SMALL)
+        server = PostgresStore(url, collection="bench", embedder=model.name, dim=model.dim, config=ANN_CONFIG)
         stack.callback(server.close)
         sqlite = SqliteFloor(setup.work / "raw.db")
         stack.callback(sqlite.close)
         connection = stack.enter_context(pool.connect(url, "bench"))
-        known = server._known
-        sql = ServerFloor(connection, number=known.number, vector=known.vector, dim=model.dim, k=K)
-        lines = _ingest(embedded, server, pages, sqlite, sql)
+        known = server._collection
+        sql = ServerFloor(connection, number=known.number, vector=known.vector_oid, dim=model.dim, k=K)
+        lines = _measure_put(embedded, server, pages, sqlite, sql)
         for store in (embedded, server):
             store.flush()
             store.search_vectors(vectors[0], K)
-        index = embedded._keeper._shard
+        index = embedded._indexes._shard
         assert index
-        having = Counter(word for page in pages for each in page.terms for word in pack(each).hashes.tolist())
-        shard = ShardFloor(index._shard, embedded._truth._db, having, size)
-        lines += _ann(embedded, server, vectors, shard, sql)
-        return [*lines, *_words(embedded, server, words, shard, sql)]
+        having = Counter(word for page in pages for each in page.terms for word in pack_terms(each).hashes.tolist())
+        shard = ShardFloor(index._shard, embedded._database._connection, having, size)
+        lines += _measure_ann(embedded, server, vectors, shard, sql)
+        return [*lines, *_measure_bm25(embedded, server, words, shard, sql)]
 
 
-def _pages(texts: Sequence[str], vectors: Matrix) -> Iterator[Page]:
+def _make_inputs(texts: Sequence[str], vectors: Matrix) -> Iterator[PutInput]:
     """Documents of a few chunks each, two a page, in equal buckets."""
-    for at in range(0, len(texts), EACH):
-        some = texts[at : at + EACH]
-        name, meta = f"d{at}", {"bucket": (at // EACH) % BUCKETS}
+    for at in range(0, len(texts), CHUNKS_PER_DOCUMENT):
+        some = texts[at : at + CHUNKS_PER_DOCUMENT]
+        name, meta = f"d{at}", {"bucket": (at // CHUNKS_PER_DOCUMENT) % BUCKETS}
         chunks = [
             Chunk(f"{name}/{n}", name, n, len(some), text, 0, len(text), meta={"page": n // 2})
             for n, text in enumerate(some)
         ]
         document = Document(name, "\n".join(some), uri=name, meta=meta)
-        yield Page(document, chunks, vectors[at : at + EACH], [terms(text) for text in some])
+        yield PutInput(document, chunks, vectors[at : at + CHUNKS_PER_DOCUMENT], [extract_terms(text) for text in some])
 
 
-def _ingest(
-    embedded: EmbeddedStore, server: PostgresStore, pages: Sequence[Page], sqlite: SqliteFloor, sql: ServerFloor
-) -> list[Line]:
+def _measure_put(
+    embedded: EmbeddedStore, server: PostgresStore, pages: Sequence[PutInput], sqlite: SqliteFloor, sql: ServerFloor
+) -> list[Measurement]:
     def put(store: Store, at: int) -> None:
         page = pages[at]
         store.put(page.document, page.chunks, page.vectors, page.terms)
 
-    times = _timed(
+    times = _time_alternating(
         partial(put, embedded),
         lambda at: sqlite.put(pages[at], at),
         partial(put, server),
@@ -95,34 +95,36 @@ def _ingest(
         rounds=len(pages),
     )
     one, one_raw, two, two_raw = (sum(each) for each in times)
-    note = f"{sum(len(page.chunks) for page in pages):,} chunks, {EACH} a document"
+    note = f"{sum(len(page.chunks) for page in pages):,} chunks, {CHUNKS_PER_DOCUMENT} a document"
     return [
-        Line("put, embedded / raw SQLite", one / one_raw, "≤ 1.2", note),
-        Line("put, PostgreSQL / raw SQL", two / two_raw, "≤ 1.2"),
-        Line("put, PostgreSQL / embedded", two / one),
+        Measurement("put, embedded / raw SQLite", one / one_raw, "≤ 1.2", note),
+        Measurement("put, PostgreSQL / raw SQL", two / two_raw, "≤ 1.2"),
+        Measurement("put, PostgreSQL / embedded", two / one),
     ]
 
 
-def _ann(
+def _measure_ann(
     embedded: EmbeddedStore, server: PostgresStore, vectors: Matrix, shard: ShardFloor, sql: ServerFloor
-) -> list[Line]:
-    times = _timed(
+) -> list[Measurement]:
+    times = _time_alternating(
         lambda at: embedded.search_vectors(vectors[at], K),
-        lambda at: shard.nearest(vectors[at], K),
+        lambda at: shard.search_vectors(vectors[at], K),
         lambda at: server.search_vectors(vectors[at], K),
-        lambda at: sql.nearest(vectors[at]),
+        lambda at: sql.search_vectors(vectors[at]),
         rounds=len(vectors),
-        warm=WARM,
+        warm=WARM_UP_ROUNDS,
     )
-    lines = _ratios("approximate search", times)
+    lines = _make_ratios("approximate search", times)
     for name, store in (("embedded", embedded), ("PostgreSQL", server)):
         some = vectors[:RECALLED]
-        lines.append(Line(f"recall@{K} of its approximate search, {name}", _recall(store, some, None), "≥ 0.98"))
-        lines.append(Line(f"… under a filter of 2 %, {name}", _recall(store, some, BUCKETS), "≥ 0.98"))
+        lines.append(
+            Measurement(f"recall@{K} of its approximate search, {name}", _measure_recall(store, some, None), "≥ 0.98")
+        )
+        lines.append(Measurement(f"… under a filter of 2 %, {name}", _measure_recall(store, some, BUCKETS), "≥ 0.98"))
     return lines
 
 
-def _recall(store: Store, vectors: Matrix, buckets: int | None) -> float:
+def _measure_recall(store: Store, vectors: Matrix, buckets: int | None) -> float:
     shares = []
     for at, vector in enumerate(vectors):
         where = Filter(meta={"bucket": at % buckets}) if buckets else Filter()
@@ -131,26 +133,26 @@ def _recall(store: Store, vectors: Matrix, buckets: int | None) -> float:
     return fmean(shares)
 
 
-def _words(
+def _measure_bm25(
     embedded: EmbeddedStore, server: PostgresStore, words: Sequence[Terms], shard: ShardFloor, sql: ServerFloor
-) -> list[Line]:
-    times = _timed(
+) -> list[Measurement]:
+    times = _time_alternating(
         lambda at: embedded.search_terms(words[at], K),
-        lambda at: shard.matching(words[at], K),
+        lambda at: shard.search_terms(words[at], K),
         lambda at: server.search_terms(words[at], K),
-        lambda at: sql.matching(words[at]),
+        lambda at: sql.search_terms(words[at]),
         rounds=len(words),
-        warm=WARM,
+        warm=WARM_UP_ROUNDS,
     )
-    return _ratios("BM25", times)
+    return _make_ratios("BM25", times)
 
 
-def _timed(*calls: Callable[[int], object], rounds: int, warm: int = 0) -> list[list[float]]:
+def _time_alternating(*calls: Callable[[int], object], rounds: int, warm: int = 0) -> list[list[float]]:
     """The times of each call over the rounds, once all are warm.
 
     Who comes second finds in the processor's caches what the first has read, so they come first in turn.
     """
-    interleaved(*calls, rounds=warm)
+    time_interleaved(*calls, rounds=warm)
     times: list[list[float]] = [[] for _ in calls]
     for round_ in range(rounds):
         for at in range(len(calls)) if round_ % 2 else reversed(range(len(calls))):
@@ -160,15 +162,15 @@ def _timed(*calls: Callable[[int], object], rounds: int, warm: int = 0) -> list[
     return times
 
 
-def _ratios(what: str, times: Sequence[Sequence[float]]) -> list[Line]:
+def _make_ratios(what: str, times: Sequence[Sequence[float]]) -> list[Measurement]:
     lines = []
     measures: Sequence[tuple[str, Callable[[Sequence[float]], float]]] = (("p50", p50), ("p95", _p95))
     for name, of in measures:
         one, one_raw, two, two_raw = (of(each) for each in times)
         lines += [
-            Line(f"{what}, {name}, embedded / raw query of the shard and rows", one / one_raw, "≤ 1.2"),
-            Line(f"{what}, {name}, PostgreSQL / raw SQL", two / two_raw, "≤ 1.2"),
-            Line(f"{what}, {name}, PostgreSQL / embedded", two / one),
+            Measurement(f"{what}, {name}, embedded / raw query of the shard and rows", one / one_raw, "≤ 1.2"),
+            Measurement(f"{what}, {name}, PostgreSQL / raw SQL", two / two_raw, "≤ 1.2"),
+            Measurement(f"{what}, {name}, PostgreSQL / embedded", two / one),
         ]
     return lines
 

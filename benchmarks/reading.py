@@ -6,13 +6,13 @@ from pathlib import Path
 
 from markdown_it import MarkdownIt
 
-from benchmarks import Line, Setup, Skipped, interleaved, p50
+from benchmarks import Measurement, Setup, Skipped, p50, time_interleaved
 from benchmarks.ingest import HANDBOOK
 from clew import Engine, drivers
 from clew.core.settings import EmbedderConfig, IngestionConfig
-from clew.index.chunk import chunker
+from clew.index.chunk import make_chunker
 from clew.index.read import read
-from clew.index.read.text.markdown import markdown, parse
+from clew.index.read.text.markdown import markdown, parse_blocks
 
 SIZE = 1_500_000  # characters of markdown
 SPREADSHEET = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
@@ -21,14 +21,14 @@ OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 TYPES = "http://schemas.openxmlformats.org/package/2006/content-types"
 
 
-def chunking(setup: Setup) -> Sequence[Line]:  # noqa: ARG001
+def measure_chunking(setup: Setup) -> Sequence[Measurement]:  # noqa: ARG001
     """Reading and chunking markdown over markdown-it's parse plus the tokeniser's count of the same text."""
     if not HANDBOOK.is_dir():
         raise Skipped(f"needs the sample handbook in {HANDBOOK}")
     pages = [path.read_text(encoding="utf-8") for path in sorted(HANDBOOK.rglob("*.md"))]
     texts = pages * (SIZE // sum(map(len, pages)) + 1)
-    embedder = drivers.embedder(EmbedderConfig(name="bge-small"))
-    cut = chunker(IngestionConfig(), embedder.count)
+    embedder = drivers.make_embedder(EmbedderConfig(name="bge-small"))
+    cut = make_chunker(IngestionConfig(), embedder.count)
     parser = MarkdownIt("commonmark").enable("table")
 
     def ours(_: int) -> None:
@@ -36,18 +36,18 @@ def chunking(setup: Setup) -> Sequence[Line]:  # noqa: ARG001
             cut(markdown(f"{text}\n{number}", uri=str(number), name="page.md"))  # each text is new to every cache
 
     def floor(_: int) -> None:
-        parse.cache_clear()
+        parse_blocks.cache_clear()
         for number, text in enumerate(texts):
             parser.parse(f"{text}\n{number}")
         embedder.count(texts)
 
-    times = interleaved(ours, floor, rounds=3)
+    times = time_interleaved(ours, floor, rounds=3)
     ratio = p50(times[0]) / p50(times[1])
     size = sum(map(len, texts)) / 1e6
-    return [Line(f"chunking {size:.1f} MB of markdown / parsing and counting alone", ratio, "≤ 1.5")]
+    return [Measurement(f"chunking {size:.1f} MB of markdown / parsing and counting alone", ratio, "≤ 1.5")]
 
 
-def pdf(setup: Setup) -> Sequence[Line]:
+def measure_pdf(setup: Setup) -> Sequence[Measurement]:
     """Pages a second of our reader over those of pypdfium2's raw text."""
     if setup.data is None or not (setup.data / "multiformat-docs" / "pdf").is_dir():
         raise Skipped("needs the set 'multiformat-docs'; give its folder with --data")
@@ -63,29 +63,29 @@ def pdf(setup: Setup) -> Sequence[Line]:
                 page.get_textpage().get_text_bounded()
             document.close()
 
-    ours, floor = interleaved(lambda _: [read(file, uri=file.name) for file in files], raw, rounds=9)
-    return [Line("PDF pages a second / raw pypdfium2 text", p50(floor) / p50(ours), "≥ 0.2")]
+    ours, floor = time_interleaved(lambda _: [read(file, uri=file.name) for file in files], raw, rounds=9)
+    return [Measurement("PDF pages a second / raw pypdfium2 text", p50(floor) / p50(ours), "≥ 0.2")]
 
 
-def sheet(setup: Setup) -> Sequence[Line]:
+def measure_sheet(setup: Setup) -> Sequence[Measurement]:
     """The time of adding a sheet of 4,000 rows over one of 2,000."""
-    short, long = _workbook(setup.work / "short.xlsx", 2000), _workbook(setup.work / "long.xlsx", 4000)
+    short, long = _write_workbook(setup.work / "short.xlsx", 2000), _write_workbook(setup.work / "long.xlsx", 4000)
 
     def add(path: Path) -> None:
         with Engine.open(":memory:", embedder="hashed") as engine:
             engine.add(path)
 
-    ours, half = interleaved(lambda _: add(long), lambda _: add(short), rounds=5)
-    return [Line("adding a sheet of 4,000 rows / of 2,000", p50(ours) / p50(half), "≤ 2.2")]
+    ours, half = time_interleaved(lambda _: add(long), lambda _: add(short), rounds=5)
+    return [Measurement("adding a sheet of 4,000 rows / of 2,000", p50(ours) / p50(half), "≤ 2.2")]
 
 
-def _workbook(path: Path, rows: int) -> Path:
+def _write_workbook(path: Path, rows: int) -> Path:
     """A workbook with a head and that many rows of six cells."""
     cells = [["station", "date", "height", "wind", "note", "keeper"]]
     cells += [
         [f"S{n % 90}", f"2026-01-{n % 28 + 1}", str(n), str(n * 7 % 40), f"reading {n}", "Ann"] for n in range(rows)
     ]
-    body = "".join(f"<row>{''.join(_cell(text) for text in row)}</row>" for row in cells)
+    body = "".join(f"<row>{''.join(_make_cell(text) for text in row)}</row>" for row in cells)
     parts = {
         "[Content_Types].xml": f'<Types xmlns="{TYPES}"><Default Extension="rels" '
         'ContentType="application/vnd.openxmlformats-package.relationships+xml"/><Override PartName="/xl/workbook.xml" '
@@ -106,5 +106,5 @@ def _workbook(path: Path, rows: int) -> Path:
     return path
 
 
-def _cell(text: str) -> str:
+def _make_cell(text: str) -> str:
     return f'<c t="inlineStr"><is><t>{text}</t></is></c>'

@@ -7,20 +7,20 @@ from statistics import fmean
 import bm25s
 import numpy as np
 
-from benchmarks import Line, Setup, interleaved, p50
-from benchmarks.corpus import Text, many, scifact
+from benchmarks import Measurement, Setup, p50, time_interleaved
+from benchmarks.corpus import CorpusText, load_scifact, load_texts
 from clew import Engine, Settings, drivers
 from clew.core.protocols import Embedder, Role
 from clew.core.settings import EmbedderConfig, SearchConfig
-from clew.core.text import words
+from clew.core.text import tokenize_words
 from clew.core.types import Document, Matrix, Vector
 
 QUERIES = 200
-FRESH = Settings(search=SearchConfig(cache=0))  # every search is made, none remembered
+NO_CACHE = Settings(search=SearchConfig(cache=0))  # every search is made, none remembered
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class PrecomputedEmbedder:
     """An embedder that knows some texts beforehand, so that what is measured is everything but the model."""
 
     model: Embedder
@@ -49,50 +49,52 @@ class Given:
         return [1] * len(texts)
 
 
-def hybrid_small(setup: Setup) -> Sequence[Line]:
+def measure_hybrid_small(setup: Setup) -> Sequence[Measurement]:
     """At the 5,183 documents of SciFact, where the index is exact and in memory."""
-    corpus, queries = scifact(setup)
+    corpus, queries = load_scifact(setup)
     return _measure(setup, corpus, queries[:QUERIES], "≤ 3", ann=False)
 
 
-def hybrid_large(setup: Setup) -> Sequence[Line]:
+def measure_hybrid_large(setup: Setup) -> Sequence[Measurement]:
     """At 100,000 chunks, where the index is approximate."""
-    return _measure(setup, many(setup, 100_000), scifact(setup)[1][:QUERIES], "≤ 0.5", ann=True)
+    return _measure(setup, load_texts(setup, 100_000), load_scifact(setup)[1][:QUERIES], "≤ 0.5", ann=True)
 
 
-def _measure(setup: Setup, corpus: Sequence[Text], queries: Sequence[Text], goal: str, *, ann: bool) -> list[Line]:
-    model = drivers.embedder(EmbedderConfig(name="wordllama"))
+def _measure(
+    setup: Setup, corpus: Sequence[CorpusText], queries: Sequence[CorpusText], goal: str, *, ann: bool
+) -> list[Measurement]:
+    model = drivers.make_embedder(EmbedderConfig(name="wordllama"))
     matrix = model.embed([each.text.strip() for each in corpus], role="passage")
     asked = model.embed([each.text for each in queries], role="query")
     stored = dict(zip((each.text.strip() for each in corpus), matrix, strict=True))
-    given = Given(model, {**stored, **dict(zip((each.text for each in queries), asked, strict=True))})
-    floor = _floor([each.text for each in corpus], matrix)
+    given = PrecomputedEmbedder(model, {**stored, **dict(zip((each.text for each in queries), asked, strict=True))})
+    floor = _make_floor([each.text for each in corpus], matrix)
     folder = setup.work / "given.clew"
     lines = []
-    with Engine.open(folder, embedder=given, settings=FRESH) as engine:
+    with Engine.open(folder, embedder=given, settings=NO_CACHE) as engine:
         engine.add_documents(Document(each.id, each.text) for each in corpus)
         chunks = engine.status().chunks
-        ratio = _ratio(engine, queries, lambda i: floor(queries[i].text, asked[i]))
-        lines.append(Line(f"hybrid search / numpy + bm25s, {chunks:,} chunks, vector given", ratio, goal))
+        ratio = _measure_ratio(engine, queries, lambda i: floor(queries[i].text, asked[i]))
+        lines.append(Measurement(f"hybrid search / numpy + bm25s, {chunks:,} chunks, vector given", ratio, goal))
         if ann:
             name = f"recall@10 of its approximate search, {chunks:,} chunks"
-            lines.append(Line(name, _recall(engine, queries), "≥ 0.98"))
-    with Engine.open(folder, embedder=Given(model, stored), settings=FRESH) as engine:
-        ratio = _ratio(
+            lines.append(Measurement(name, _measure_recall(engine, queries), "≥ 0.98"))
+    with Engine.open(folder, embedder=PrecomputedEmbedder(model, stored), settings=NO_CACHE) as engine:
+        ratio = _measure_ratio(
             engine, queries, lambda i: floor(queries[i].text, model.embed([queries[i].text], role="query")[0])
         )
-        lines.append(Line(f"the same, the query embedded by {model.name} on both sides", ratio))
+        lines.append(Measurement(f"the same, the query embedded by {model.name} on both sides", ratio))
     return lines
 
 
-def _ratio(engine: Engine, queries: Sequence[Text], floor: Callable[[int], object]) -> float:
+def _measure_ratio(engine: Engine, queries: Sequence[CorpusText], floor: Callable[[int], object]) -> float:
     for each in queries[:20]:
         engine.search(each.text, k=10)
-    ours, raw = interleaved(lambda i: engine.search(queries[i].text, k=10), floor, rounds=len(queries))
+    ours, raw = time_interleaved(lambda i: engine.search(queries[i].text, k=10), floor, rounds=len(queries))
     return p50(ours) / p50(raw)
 
 
-def _recall(engine: Engine, queries: Sequence[Text]) -> float:
+def _measure_recall(engine: Engine, queries: Sequence[CorpusText]) -> float:
     """The share of the exact ten nearest that the approximate search finds."""
     exact = Settings(search=SearchConfig(mode="exact", cache=0))
     shares = []
@@ -103,16 +105,16 @@ def _recall(engine: Engine, queries: Sequence[Text]) -> float:
     return fmean(shares)
 
 
-def _floor(texts: Sequence[str], matrix: Matrix) -> Callable[[str, Vector], None]:
+def _make_floor(texts: Sequence[str], matrix: Matrix) -> Callable[[str, Vector], None]:
     """The unavoidable part of a hybrid search: fifty by an exact product, fifty by bm25s, and their scores added."""
     index = bm25s.BM25()
-    index.index([words(text) for text in texts], show_progress=False)
+    index.index([tokenize_words(text) for text in texts], show_progress=False)
 
     def search(text: str, vector: Vector) -> None:
         cosines = matrix @ vector
         near = np.argpartition(-cosines, 50)[:50]
         near = near[np.argsort(-cosines[near])]
-        found, scores = index.retrieve([words(text)], k=50, show_progress=False)
+        found, scores = index.retrieve([tokenize_words(text)], k=50, show_progress=False)
         total: dict[int, float] = {}
         for ids, values in ((near, cosines[near]), (found[0], scores[0])):
             low, spread = values.min(), (values.max() - values.min()) or 1.0

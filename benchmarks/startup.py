@@ -4,7 +4,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from benchmarks import Line, Setup, interleaved, p50
+from benchmarks import Measurement, Setup, p50, time_interleaved
 
 EMPTY = """
 import typer
@@ -17,7 +17,7 @@ app()
 """
 
 
-def help_over_empty(setup: Setup) -> Sequence[Line]:
+def measure_help(setup: Setup) -> Sequence[Measurement]:
     """The time of our help over the time of a help with nothing behind it, each in a process of its own."""
     script = setup.work / "empty.py"
     script.write_text(EMPTY, encoding="utf-8")
@@ -25,5 +25,5 @@ def help_over_empty(setup: Setup) -> Sequence[Line]:
     def run(*arguments: str) -> None:
         subprocess.run([sys.executable, *arguments, "--help"], check=True, capture_output=True)
 
-    ours, empty = interleaved(lambda _: run("-m", "clew"), lambda _: run(str(script)), rounds=15)
-    return [Line("clew --help / help of an empty typer application", p50(ours) / p50(empty), "≤ 1.3")]
+    ours, empty = time_interleaved(lambda _: run("-m", "clew"), lambda _: run(str(script)), rounds=15)
+    return [Measurement("clew --help / help of an empty typer application", p50(ours) / p50(empty), "≤ 1.3")]

@@ -9,27 +9,27 @@ from functools import partial
 from time import perf_counter_ns
 from typing import Any, ParamSpec, TypeVar, cast
 
-from benchmarks import Line, Setup, interleaved, p50
-from benchmarks.corpus import Text, scifact
-from benchmarks.search import FRESH
+from benchmarks import Measurement, Setup, p50, time_interleaved
+from benchmarks.corpus import CorpusText, load_scifact
+from benchmarks.search import NO_CACHE
 from clew import Document, Engine, Message, drivers
 from clew.core.protocols import Embedder, Reranker, Role, Store, Strategy
 from clew.core.settings import EmbedderConfig
 from clew.core.types import Matrix
 from clew.query.search.strategies import STRATEGIES, Drivers, StrategyFactory
-from studies.measures import Span, joined, length
+from studies.measures import Span, count_characters, merge_spans
 
 P = ParamSpec("P")
 T = TypeVar("T")
 MODELS = ("wordllama", "bge-small")
-QUICK, SLOW = 60, 10  # questions; few of those that a cross-encoder reads
-MANY = 64
-READ = ("rerank", "self_reflective")
-LONG = 120  # messages of a conversation that is asked by its topics
+QUICK_QUESTIONS, SLOW_QUESTIONS = 60, 10  # questions; few of those that a cross-encoder reads
+BATCH_SIZE = 64
+RERANKING = ("rerank", "self_reflective")
+CONVERSATION_MESSAGES = 120  # messages of a conversation that is asked by its topics
 
 
 @dataclass(frozen=True, slots=True)
-class Mixed:
+class QueryEmbedder:
     """A model for questions alone: texts get vectors of the same width in no time, for a bench that adds thousands."""
 
     model: Embedder
@@ -61,12 +61,12 @@ class Mixed:
 
 
 @dataclass(slots=True)
-class Clock:
+class CallClock:
     """The stretches of time that calls took, in nanoseconds."""
 
     spans: list[Span] = field(default_factory=list)
 
-    def timed(self, call: Callable[P, T]) -> Callable[P, T]:
+    def wrap_call(self, call: Callable[P, T]) -> Callable[P, T]:
         """The same call, its time noted; what it yields is all taken within that time."""
 
         def noted(*args: P.args, **named: P.kwargs) -> T:
@@ -79,87 +79,97 @@ class Clock:
 
         return noted
 
-    def seconds(self) -> float:
+    def take_seconds(self) -> float:
         """All stretches since the last time this was asked, those that overlap counted once."""
         spans, self.spans = self.spans, []
-        return length(joined(spans)) / 1e9
+        return count_characters(merge_spans(spans)) / 1e9
 
 
-class Timed:
+class TimedProxy:
     """Anything, with the time of its methods noted."""
 
-    def __init__(self, inner: object, clock: Clock) -> None:
+    def __init__(self, inner: object, clock: CallClock) -> None:
         self._inner = inner
         self._clock = clock
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._inner, name)
-        return self._clock.timed(found) if callable(found) else found
+        return self._clock.wrap_call(found) if callable(found) else found
 
 
-def over_calls(setup: Setup) -> Iterator[Line]:
+def measure_overhead(setup: Setup) -> Iterator[Measurement]:
     """Each strategy's p50 over the p50 of its calls, with both models."""
-    corpus, questions = scifact(setup)
+    corpus, questions = load_scifact(setup)
     for model in MODELS:
-        yield from _over_calls(model, corpus, questions)
+        yield from _measure_overhead(model, corpus, questions)
 
 
-def many_over_single(setup: Setup) -> Iterator[Line]:
+def measure_search_many(setup: Setup) -> Iterator[Measurement]:
     """`search_many` of 64 questions over 64 searches, and what the model's part of it alone can gain."""
-    corpus, questions = scifact(setup)
+    corpus, questions = load_scifact(setup)
     for model in MODELS:
-        yield from _many_over_single(model, corpus, questions)
+        yield from _measure_search_many(model, corpus, questions)
 
 
-def _over_calls(model: str, corpus: Sequence[Text], questions: Sequence[Text]) -> Iterator[Line]:
-    clock = Clock()
-    makers = {f"timed {name}": _timed(maker, clock) for name, maker in STRATEGIES.items()}
-    with _opened(model, corpus, strategies=makers) as engine:
+def _measure_overhead(
+    model: str, corpus: Sequence[CorpusText], questions: Sequence[CorpusText]
+) -> Iterator[Measurement]:
+    clock = CallClock()
+    makers = {f"timed {name}": _time_drivers(maker, clock) for name, maker in STRATEGIES.items()}
+    with _open_engine(model, corpus, strategies=makers) as engine:
         for name in STRATEGIES:
-            count = SLOW if name in READ else QUICK
-            total, inside = _times(engine, name, [each.text for each in questions], count, clock)
-            yield Line(f"{name} / its model and store calls, {model}", p50(total) / p50(inside), "≤ 1.2")
+            count = SLOW_QUESTIONS if name in RERANKING else QUICK_QUESTIONS
+            total, inside = _time_searches(engine, name, [each.text for each in questions], count, clock)
+            yield Measurement(f"{name} / its model and store calls, {model}", p50(total) / p50(inside), "≤ 1.2")
 
 
-def _times(
-    engine: Engine, name: str, texts: Sequence[str], count: int, clock: Clock
+def _time_searches(
+    engine: Engine, name: str, texts: Sequence[str], count: int, clock: CallClock
 ) -> tuple[list[float], list[float]]:
     """The seconds of each search, and of the calls inside it."""
     total, inside = [], []
     for at in range(-3, count):  # the first few only warm it
-        asked: Any = [Message(text) for text in texts[at % 50 :][:LONG]] if name == "chunked" else texts[at]
-        clock.seconds()
+        asked: Any = (
+            [Message(text) for text in texts[at % 50 :][:CONVERSATION_MESSAGES]] if name == "chunked" else texts[at]
+        )
+        clock.take_seconds()
         began = perf_counter_ns()
         engine.search(asked, k=10, strategy=f"timed {name}")
         took = (perf_counter_ns() - began) / 1e9
         if at >= 0:
             total.append(took)
-            inside.append(clock.seconds())
+            inside.append(clock.take_seconds())
     return total, inside
 
 
-def _timed(maker: StrategyFactory, clock: Clock) -> StrategyFactory:
+def _time_drivers(maker: StrategyFactory, clock: CallClock) -> StrategyFactory:
     """The same maker, given drivers whose calls are timed."""
 
     def make(given: Drivers) -> Strategy:
         def reranker() -> Reranker | None:
             found = given.reranker()
-            return cast("Reranker", Timed(found, clock)) if found else None
+            return cast("Reranker", TimedProxy(found, clock)) if found else None
 
-        store, embedder = cast("Store", Timed(given.store, clock)), cast("Embedder", Timed(given.embedder, clock))
+        store, embedder = (
+            cast("Store", TimedProxy(given.store, clock)),
+            cast("Embedder", TimedProxy(given.embedder, clock)),
+        )
         return maker(replace(given, store=store, embedder=embedder, reranker=reranker))
 
     return make
 
 
-def _many_over_single(model: str, corpus: Sequence[Text], questions: Sequence[Text]) -> Iterator[Line]:
-    with _opened(model, corpus) as engine:
-        embedder = engine._embedder
+def _measure_search_many(
+    model: str, corpus: Sequence[CorpusText], questions: Sequence[CorpusText]
+) -> Iterator[Measurement]:
+    with _open_engine(model, corpus) as engine:
+        embedder = engine.opened.embedder
 
         def fresh(round_: int) -> tuple[Engine, list[str]]:
             """An engine over the same store that remembers no question, and 64 of them."""
-            some = questions[MANY * (round_ % 5) :][:MANY]
-            return Engine(engine._store, embedder, settings=FRESH), [each.text for each in some]
+            some = questions[BATCH_SIZE * (round_ % 5) :][:BATCH_SIZE]
+            opened = replace(engine.opened, settings=NO_CACHE).with_store(engine.opened.store, embedder)
+            return Engine(opened), [each.text for each in some]
 
         def single(round_: int, strategy: str) -> None:
             asked, texts = fresh(round_)
@@ -172,20 +182,28 @@ def _many_over_single(model: str, corpus: Sequence[Text], questions: Sequence[Te
 
         def embedded(round_: int, at_once: int) -> None:
             _, texts = fresh(round_)
-            for start in range(0, MANY, at_once):
+            for start in range(0, BATCH_SIZE, at_once):
                 embedder.embed(texts[start : start + at_once], role="query")
 
-        one, all_ = interleaved(partial(embedded, at_once=1), partial(embedded, at_once=MANY), rounds=7)
-        yield Line(f"embedding {MANY} questions in one call / in {MANY} calls, {model}", p50(all_) / p50(one))
+        one, all_ = time_interleaved(partial(embedded, at_once=1), partial(embedded, at_once=BATCH_SIZE), rounds=7)
+        yield Measurement(
+            f"embedding {BATCH_SIZE} questions in one call / in {BATCH_SIZE} calls, {model}", p50(all_) / p50(one)
+        )
         for strategy in ("hybrid", "semantic"):
             ways = (partial(many, strategy=strategy), partial(single, strategy=strategy))
-            ours, alone = interleaved(*ways, rounds=7)
-            yield Line(f"search_many of {MANY} / {MANY} searches, {strategy}, {model}", p50(ours) / p50(alone), "≤ 0.4")
+            ours, alone = time_interleaved(*ways, rounds=7)
+            yield Measurement(
+                f"search_many of {BATCH_SIZE} / {BATCH_SIZE} searches, {strategy}, {model}",
+                p50(ours) / p50(alone),
+                "≤ 0.4",
+            )
 
 
-def _opened(model: str, corpus: Sequence[Text], strategies: dict[str, StrategyFactory] | None = None) -> Engine:
-    asked = drivers.embedder(EmbedderConfig(name=model))
-    quick = drivers.embedder(EmbedderConfig(name=f"hashed:{asked.dim}"))
-    engine = Engine.open(":memory:", embedder=Mixed(asked, quick), settings=FRESH, strategies=strategies)
+def _open_engine(
+    model: str, corpus: Sequence[CorpusText], strategies: dict[str, StrategyFactory] | None = None
+) -> Engine:
+    asked = drivers.make_embedder(EmbedderConfig(name=model))
+    quick = drivers.make_embedder(EmbedderConfig(name=f"hashed:{asked.dim}"))
+    engine = Engine.open(":memory:", embedder=QueryEmbedder(asked, quick), settings=NO_CACHE, strategies=strategies)
     engine.add_documents(Document(each.id, each.text) for each in corpus)
     return engine

@@ -1,12 +1,18 @@
 #!/bin/sh
-# Adds the sample handbook to a fresh collection and shows the first four verbs on it.
+# Adds the sample handbook to a fresh collection and runs four verbs on it.
 set -eu
 cd "$(dirname "$0")/.."
 clew=.venv/bin/clew
 demo=${CLEW_DEMO:-demo.clew}
 
-say() { printf '\n\033[1m$ %s\033[0m\n' "$*"; }
-run() { say clew "$@"; "$clew" --path "$demo" "$@"; }
+bold='' plain=''
+if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then
+  bold=$(printf '\033[1m') plain=$(printf '\033[0m')
+fi
+run() {
+  printf '\n%s$ clew %s%s\n' "$bold" "$*" "$plain"
+  "$clew" --path "$demo" "$@"
+}
 
 run add examples/handbook
 run search "I opened a phishing attachment by mistake; will I get into trouble?" -k 3
@@ -15,7 +21,7 @@ run explain "What does E-4471 mean and is it dangerous?" -k 3
 
 cat <<TEXT
 
-The collection is in $demo. Go on with:
+The collection is in $demo. Next:
   $clew --path $demo search "your own question"
   $clew --path $demo add your/folder
   $clew --help

@@ -22,46 +22,47 @@ from clew import Engine, Message, Settings, drivers
 from clew.core.protocols import Reranker
 from clew.core.settings import EmbedderConfig, IngestionConfig, RerankerConfig
 from clew.core.types import EVERYTHING
-from clew.query.answer import Look, extracted
-from clew.query.answer.confidence import Signals, confidence, signals
-from clew.query.answer.extract import READ
+from clew.engine.answer import find_probe, look_at
+from clew.query.answer import Probe, extract_answer
+from clew.query.answer.confidence import ConfidenceSignals, compute_confidence, compute_signals
+from clew.query.answer.extract import READ_HITS
 from clew.query.search.find import build_query
 from studies.judged import SETS, JudgedSet
-from studies.sets import Missing, lines
+from studies.sets import MissingSet, read_jsonl
 
 QUESTIONS = 300
 DEPTH = 100  # hits that are looked at, so that enough are left without those that answer
 BINS = 10
 THRESHOLDS = (0.0, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-WHOLE = 1_000_000  # a chunk size that nothing reaches: what is judged is one chunk
+UNLIMITED_CHUNK = 1_000_000  # a chunk size that nothing reaches: what is judged is one chunk
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AnswerOutcome:
     """The confidence of an answer, whether the collection held one, and whether its first citation is right."""
 
     confidence: float
-    held: bool
-    right: bool
+    is_answerable: bool
+    is_right: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class AbstentionCase:
     """A question, what a collection shows of it, the documents that answer it, and whether the collection has them."""
 
     question: str
-    look: Look
+    probe: Probe
     answers: frozenset[str]
-    held: bool
+    is_answerable: bool
 
 
 # -- the measures
 
 
-def auc(asked: Sequence[Asked]) -> float:
+def auc(asked: Sequence[AnswerOutcome]) -> float:
     """The chance that an answer that was there has more confidence than one that was not; ties count half."""
-    there = np.array([each.confidence for each in asked if each.held])
-    absent = np.array([each.confidence for each in asked if not each.held])
+    there = np.array([each.confidence for each in asked if each.is_answerable])
+    absent = np.array([each.confidence for each in asked if not each.is_answerable])
     if not len(there) or not len(absent):
         return 0.5
     more = (there[:, None] > absent[None, :]).mean() + 0.5 * (there[:, None] == absent[None, :]).mean()
@@ -69,7 +70,10 @@ def auc(asked: Sequence[Asked]) -> float:
 
 
 def calibration_error(
-    asked: Sequence[Asked], *, true: Callable[[Asked], bool] = lambda each: each.held, bins: int = BINS
+    asked: Sequence[AnswerOutcome],
+    *,
+    is_true: Callable[[AnswerOutcome], bool] = lambda each: each.held,
+    bins: int = BINS,
 ) -> float:
     """The mean gap between confidence and the share that is true, over bins weighted by how many are in them.
 
@@ -81,22 +85,22 @@ def calibration_error(
         few = [each for each, own in zip(asked, places, strict=True) if own == place]
         if few:
             sure = sum(each.confidence for each in few) / len(few)
-            share = sum(true(each) for each in few) / len(few)
+            share = sum(is_true(each) for each in few) / len(few)
             error += abs(sure - share) * len(few) / len(asked)
     return error
 
 
-def coverage_and_risk(asked: Sequence[Asked], least: float) -> tuple[float, float]:
+def compute_coverage_and_risk(asked: Sequence[AnswerOutcome], min_confidence: float) -> tuple[float, float]:
     """The share of questions that are answered at a confidence, and the share of the answers that are wrong."""
-    given = [each for each in asked if each.confidence >= least]
-    wrong = sum(not each.right for each in given)
+    given = [each for each in asked if each.confidence >= min_confidence]
+    wrong = sum(not each.is_right for each in given)
     return len(given) / len(asked), wrong / len(given) if given else 0.0
 
 
 # -- the questions
 
 
-class Kept:
+class CachedReranker:
     """A reranker that keeps its scores: what is asked twice is read once."""
 
     def __init__(self, reranker: Reranker) -> None:
@@ -111,83 +115,97 @@ class Kept:
             self._scores[query, text] = score
         return [self._scores[query, text] for text in texts]
 
-    def calibrated(self, score: float) -> float:
+    def calibrate(self, score: float) -> float:
         """The chance, from 0 to 1, that a text of that score answers."""
-        return self._reranker.calibrated(score)
+        return self._reranker.calibrate(score)
 
 
-def cases(engine: Engine, given: JudgedSet, *, many: int) -> Iterator[Case]:
+def make_cases(engine: Engine, given: JudgedSet, *, max_questions: int) -> Iterator[AbstentionCase]:
     """Questions from all over the set, each asked twice: of all documents, and of all but those that answer it."""
     home: Mapping[str, str] = {name: document for (document, _), name in given.names.items()}
     names = sorted(given.questions)
-    for name in names[:: max(len(names) // many, 1)][:many]:
+    for name in names[:: max(len(names) // max_questions, 1)][:max_questions]:
         answers = frozenset(home[each] for each, grade in given.grades.get(name, {}).items() if grade > 0)
-        look = looked(engine, given.questions[name])
+        look = probe_collection(engine, given.questions[name])
         without = replace(look, hits=[hit for hit in look.hits if hit.chunk.doc_id not in answers])
-        yield Case(given.questions[name], look, answers, held=True)
-        yield Case(given.questions[name], without, answers, held=False)
+        yield AbstentionCase(given.questions[name], look, answers, is_answerable=True)
+        yield AbstentionCase(given.questions[name], without, answers, is_answerable=False)
 
 
-def looked(engine: Engine, question: str, history: Sequence[Message] = ()) -> Look:
+def probe_collection(engine: Engine, question: str, history: Sequence[Message] = ()) -> Probe:
     """What `ask` looks at before it answers, and as much again."""
     settings = Settings()
-    return engine._look(build_query(question, DEPTH, EVERYTHING, history, settings), settings, k=DEPTH)
+    query = build_query(question, DEPTH, EVERYTHING, history, settings)
+    hits = find_probe(engine.opened, query, settings, k=DEPTH)
+    return look_at(engine.opened, question, hits, settings)
 
 
-def claims(engine: Engine, given: JudgedSet, reranker: Reranker, *, many: int) -> list[Asked]:
+def answer_claims(engine: Engine, given: JudgedSet, reranker: Reranker, *, max_questions: int) -> list[AnswerOutcome]:
     """Each question answered with and without the documents that answer it."""
     found = []
-    for case in cases(engine, given, many=many):
-        hits = case.look.hits
-        answer = extracted(case.question, hits, engine.records(hits), reranker, look=case.look, most=1, least=0.0)
+    for case in make_cases(engine, given, max_questions=max_questions):
+        hits = case.probe.hits
+        answer = extract_answer(
+            case.question,
+            hits,
+            {hit.document.id: hit.document for hit in hits},
+            reranker,
+            probe=case.probe,
+            max_sentences=1,
+            min_confidence=0.0,
+        )
         right = any(citation.document in case.answers for citation in answer.citations)
-        found.append(Asked(answer.confidence, case.held, right))
+        found.append(AnswerOutcome(answer.confidence, case.is_answerable, right))
     return found
 
 
-def signalled(question: str, look: Look, reranker: Reranker) -> Signals:
+def compute_question_signals(question: str, look: Probe, reranker: Reranker) -> ConfidenceSignals:
     """The signals of a question, without an answer being made."""
-    scores = reranker.score(question, [hit.chunk.embed_text for hit in look.hits[:READ]])
-    return signals(look, map(reranker.calibrated, scores))
+    scores = reranker.score(question, [hit.chunk.embed_text for hit in look.hits[:READ_HITS]])
+    return compute_signals(look, map(reranker.calibrate, scores))
 
 
-def turns(engine: Engine, folder: Path, reranker: Reranker, *, many: int) -> list[Asked]:
+def answer_turns(engine: Engine, folder: Path, reranker: Reranker, *, max_questions: int) -> list[AnswerOutcome]:
     """Turns by what the annotators said of them, each with what was said before: so many that can be answered."""
-    said: dict[str, list[tuple[str, Look]]] = {"ANSWERABLE": [], "UNANSWERABLE": []}
-    for talk in lines(folder / "mtrag" / "clapnq" / "conversations.jsonl"):
+    said: dict[str, list[tuple[str, Probe]]] = {"ANSWERABLE": [], "UNANSWERABLE": []}
+    for talk in read_jsonl(folder / "mtrag" / "clapnq" / "conversations.jsonl"):
         history: list[Message] = []
         for turn in talk["turns"]:
             kind = turn["answerability"][0]
-            if kind == "UNANSWERABLE" or (kind == "ANSWERABLE" and len(said[kind]) < many):
-                said[kind].append((turn["user"], looked(engine, turn["user"], tuple(history))))
+            if kind == "UNANSWERABLE" or (kind == "ANSWERABLE" and len(said[kind]) < max_questions):
+                said[kind].append((turn["user"], probe_collection(engine, turn["user"], tuple(history))))
             history += [Message(turn["user"]), Message(turn["agent"], role="assistant")]
     return [
-        Asked(confidence(signalled(question, look, reranker)), kind == "ANSWERABLE", right=kind == "ANSWERABLE")
+        AnswerOutcome(
+            compute_confidence(compute_question_signals(question, look, reranker)),
+            kind == "ANSWERABLE",
+            is_right=kind == "ANSWERABLE",
+        )
         for kind, some in said.items()
         for question, look in some
     ]
 
 
-def opened(given: JudgedSet, embedder: str, cache: str, *, whole: bool = True) -> Engine:
+def open_engine(given: JudgedSet, embedder: str, cache: str, *, one_chunk_each: bool = True) -> Engine:
     """An engine over the documents of a set; each judged text is one chunk, or they are cut as usual."""
     usual = IngestionConfig(summaries=False)
     settings = Settings(
         embedder=EmbedderConfig(name=embedder, cache=cache if embedder != "wordllama" else ""),
-        ingestion=replace(usual, chunk_size=WHOLE, chunk_overlap=0) if whole else usual,
+        ingestion=replace(usual, chunk_size=UNLIMITED_CHUNK, chunk_overlap=0) if one_chunk_each else usual,
     )
     engine = Engine.open(":memory:", settings=settings)
     engine.add_documents(given.documents)
     return engine
 
 
-def table(asked: Sequence[Asked]) -> Iterator[str]:
+def make_rows(asked: Sequence[AnswerOutcome]) -> Iterator[str]:
     """The lines of risk against coverage."""
-    there, absent = ([each for each in asked if each.held is held] for held in (True, False))
+    there, absent = ([each for each in asked if each.is_answerable is held] for held in (True, False))
     yield "| least confidence | answered, there | answered, not there | risk |"
     yield "|---|---|---|---|"
     for least in THRESHOLDS:
-        shares = [100 * coverage_and_risk(some, least)[0] for some in (there, absent)]
-        yield f"| {least:.1f} | {shares[0]:.1f} | {shares[1]:.1f} | {100 * coverage_and_risk(asked, least)[1]:.1f} |"
+        shares = [100 * compute_coverage_and_risk(some, least)[0] for some in (there, absent)]
+        yield f"| {least:.1f} | {shares[0]:.1f} | {shares[1]:.1f} | {100 * compute_coverage_and_risk(asked, least)[1]:.1f} |"
 
 
 def main() -> None:
@@ -201,24 +219,24 @@ def main() -> None:
     parser.add_argument("--set", default="scifact", choices=sorted(SETS), help="whose questions are asked")
     parser.add_argument("--turns", action="store_true", help="the turns of MTRAG instead")
     given = parser.parse_args()
-    reranker = drivers.reranker(RerankerConfig(name=given.reranker))
+    reranker = drivers.make_reranker(RerankerConfig(name=given.reranker))
     if reranker is None:
         parser.error("--reranker is empty; give a name")
     try:
         data = SETS["clapnq" if given.turns else given.set](given.data)
-        with opened(data, given.embedder, given.cache) as engine:
+        with open_engine(data, given.embedder, given.cache) as engine:
             if given.turns:
-                asked = turns(engine, given.data, Kept(reranker), many=given.questions)
+                asked = answer_turns(engine, given.data, CachedReranker(reranker), max_questions=given.questions)
             else:
-                asked = claims(engine, data, Kept(reranker), many=given.questions)
-    except Missing as error:
+                asked = answer_claims(engine, data, CachedReranker(reranker), max_questions=given.questions)
+    except MissingSet as error:
         parser.error(str(error))
-    counts = sum(each.held for each in asked), sum(not each.held for each in asked)
+    counts = sum(each.is_answerable for each in asked), sum(not each.is_answerable for each in asked)
     what = "turns of MTRAG" if given.turns else f"questions of {data.name}"
     print(f"{what}, {given.embedder}, {given.reranker}: {counts[0]} that can be answered, {counts[1]} that cannot")
     print(f"AUC {auc(asked):.3f}, calibration error {calibration_error(asked):.3f}", end="")
-    print("" if given.turns else f" (of a right citation {calibration_error(asked, true=lambda e: e.right):.3f})")
-    print("\n".join(table(asked)))
+    print("" if given.turns else f" (of a right citation {calibration_error(asked, is_true=lambda e: e.is_right):.3f})")
+    print("\n".join(make_rows(asked)))
 
 
 if __name__ == "__main__":

@@ -16,16 +16,16 @@ from statistics import fmean, pstdev
 from clew import Document, Engine, Section, Settings, drivers
 from clew.core.protocols import Embedder
 from clew.core.settings import EmbedderConfig, IngestionConfig, SearchConfig
-from studies.measures import Span, bootstrap, characters, precision_omega
-from studies.sets import SpanSet, chunking_eval, plainly
+from studies.measures import Span, bootstrap, precision_omega, score_spans
+from studies.sets import SpanSet, load_chunking_eval, report_missing_set
 
-Count = Callable[[Sequence[str]], list[int]]
-Splitter = Callable[[str, int, int, Count], list[Span]]  # a text, the size and overlap in tokens
+CountTokens = Callable[[Sequence[str]], list[int]]
+Splitter = Callable[[str, int, int, CountTokens], list[Span]]  # a text, the size and overlap in tokens
 
 RETRIEVED = 5
-TRIES = 5  # sizes that a peer is tried with until the mean length of its chunks is ours
+MAX_TRIES = 5  # sizes that a peer is tried with until the mean length of its chunks is ours
 STEP = 5  # tokens between such sizes
-WHOLE = 1_000_000  # a chunk size that nothing reaches: the peers' pieces are not cut again
+UNLIMITED_CHUNK = 1_000_000  # a chunk size that nothing reaches: the peers' pieces are not cut again
 BLANKS = ("\n\n", "\n", " ", "")
 STOPS = ("\n\n", "\n", ".", "?", "!", " ", "")
 _TOKEN = re.compile(r"\s*(?:\w+|[^\w\s])|\s+")
@@ -46,7 +46,7 @@ Published, all five corpora and 472 questions, sizes in cl100k tokens (Chroma, 2
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ChunkerResult:
     """One chunker at one size: its chunks, their mean length and its spread in tokens, and each measure by question."""
 
     name: str
@@ -59,7 +59,7 @@ class Outcome:
 # -- the peers
 
 
-def fixed(text: str, size: int, overlap: int, count: Count) -> list[Span]:
+def split_fixed(text: str, size: int, overlap: int, count: CountTokens) -> list[Span]:
     """Windows of so many tokens, cut between words and signs wherever that is."""
     marks = [match.start() for match in _TOKEN.finditer(text)] + [len(text)]
     costs = count([text[start:end] for start, end in pairwise(marks)])
@@ -76,21 +76,21 @@ def fixed(text: str, size: int, overlap: int, count: Count) -> list[Span]:
         low, last = high, low
         while low - 1 > last and sums[high] - sums[low - 1] <= overlap:
             low -= 1
-    return stripped(text, spans)
+    return strip_spans(text, spans)
 
 
-def recursive(text: str, size: int, overlap: int, count: Count) -> list[Span]:
+def split_recursively(text: str, size: int, overlap: int, count: CountTokens) -> list[Span]:
     """As LangChain's RecursiveCharacterTextSplitter does by default: at blank lines, then lines, spaces, characters."""
-    return stripped(text, _recursive(text, (0, len(text)), BLANKS, size, overlap, count))
+    return strip_spans(text, _split_recursively(text, (0, len(text)), BLANKS, size, overlap, count))
 
 
-def recursive_stops(text: str, size: int, overlap: int, count: Count) -> list[Span]:
+def split_at_stops(text: str, size: int, overlap: int, count: CountTokens) -> list[Span]:
     """The same with full stops before spaces, as in Chroma's own evaluation."""
-    return stripped(text, _recursive(text, (0, len(text)), STOPS, size, overlap, count))
+    return strip_spans(text, _split_recursively(text, (0, len(text)), STOPS, size, overlap, count))
 
 
-def _recursive(
-    text: str, span: Span, separators: Sequence[str], size: int, overlap: int, count: Count
+def _split_recursively(
+    text: str, span: Span, separators: Sequence[str], size: int, overlap: int, count: CountTokens
 ) -> Iterator[Span]:
     """The spans: cut at the first separator there is, what is small packed together, what is large cut at the next."""
     start, end = span
@@ -105,16 +105,16 @@ def _recursive(
         if tokens < size:
             small.append((piece, tokens))
             continue
-        yield from _packed(small, size, overlap)
+        yield from _pack_pieces(small, size, overlap)
         small = []
         if finer:
-            yield from _recursive(text, piece, finer, size, overlap, count)
+            yield from _split_recursively(text, piece, finer, size, overlap, count)
         else:
             yield piece
-    yield from _packed(small, size, overlap)
+    yield from _pack_pieces(small, size, overlap)
 
 
-def _packed(pieces: Sequence[tuple[Span, int]], size: int, overlap: int) -> Iterator[Span]:
+def _pack_pieces(pieces: Sequence[tuple[Span, int]], size: int, overlap: int) -> Iterator[Span]:
     held: list[tuple[Span, int]] = []
     total = 0
     for piece, tokens in pieces:
@@ -128,7 +128,7 @@ def _packed(pieces: Sequence[tuple[Span, int]], size: int, overlap: int) -> Iter
         yield held[0][0][0], held[-1][0][1]
 
 
-def stripped(text: str, spans: Sequence[Span] | Iterator[Span]) -> list[Span]:
+def strip_spans(text: str, spans: Sequence[Span] | Iterator[Span]) -> list[Span]:
     """The spans without the white space at their ends, the empty ones left out."""
     found = []
     for start, end in spans:
@@ -138,7 +138,7 @@ def stripped(text: str, spans: Sequence[Span] | Iterator[Span]) -> list[Span]:
     return found
 
 
-def tuned(splitter: Splitter, texts: Sequence[str], mean: float, overlap: int, count: Count) -> int:
+def find_size(splitter: Splitter, texts: Sequence[str], mean: float, overlap: int, count: CountTokens) -> int:
     """The size with which the splitter's chunks have that mean length, or as near as it comes."""
 
     def reached(size: int) -> float:
@@ -147,7 +147,7 @@ def tuned(splitter: Splitter, texts: Sequence[str], mean: float, overlap: int, c
 
     tried: dict[int, float] = {}
     size = STEP * round(mean / STEP)
-    while size not in tried and len(tried) < TRIES:
+    while size not in tried and len(tried) < MAX_TRIES:
         tried[size] = reached(size)
         size = STEP * max(overlap // STEP + 1, round(size * mean / tried[size] / STEP))
     return min(tried, key=lambda size: abs(tried[size] - mean))
@@ -156,19 +156,19 @@ def tuned(splitter: Splitter, texts: Sequence[str], mean: float, overlap: int, c
 # -- the study
 
 
-def ours(data: SpanSet, embedder: Embedder, *, size: int, overlap: int, structure: bool) -> Outcome:
+def measure_clew(data: SpanSet, embedder: Embedder, *, size: int, overlap: int, structure: bool) -> ChunkerResult:
     """What our own chunkers do, given the texts as they are."""
     config = IngestionConfig(
         chunk_size=size, chunk_overlap=overlap, use_semantic_chunking=structure, summaries=False, language="en"
     )
     documents = [Document(name, text) for name, text in data.corpora.items()]
     name = f"clew {'structure' if structure else 'windows'} {size}/{overlap}"
-    return _measured(name, data, embedder, config, documents, {})
+    return _measure(name, data, embedder, config, documents, {})
 
 
-def peer(data: SpanSet, embedder: Embedder, splitter: Splitter, *, mean: float, overlap: int) -> Outcome:
+def measure_peer(data: SpanSet, embedder: Embedder, splitter: Splitter, *, mean: float, overlap: int) -> ChunkerResult:
     """What a peer does whose chunks have that mean length: each is given as a document of its own."""
-    size = tuned(splitter, list(data.corpora.values()), mean, overlap, embedder.count)
+    size = find_size(splitter, list(data.corpora.values()), mean, overlap, embedder.count)
     offsets: dict[str, tuple[str, int]] = {}
     documents = []
     for name, text in data.corpora.items():
@@ -176,18 +176,18 @@ def peer(data: SpanSet, embedder: Embedder, splitter: Splitter, *, mean: float, 
             id_ = f"{name}#{start}-{end}"
             offsets[id_] = (name, start)
             documents.append(Document(id_, text[start:end], (Section(0, end - start),), meta={"format": "text"}))
-    config = IngestionConfig(chunk_size=WHOLE, chunk_overlap=0, summaries=False, language="en")
-    return _measured(f"{splitter.__name__} {size}/{overlap}", data, embedder, config, documents, offsets)
+    config = IngestionConfig(chunk_size=UNLIMITED_CHUNK, chunk_overlap=0, summaries=False, language="en")
+    return _measure(f"{splitter.__name__} {size}/{overlap}", data, embedder, config, documents, offsets)
 
 
-def _measured(
+def _measure(
     name: str,
     data: SpanSet,
     embedder: Embedder,
     config: IngestionConfig,
     documents: Sequence[Document],
     offsets: Mapping[str, tuple[str, int]],
-) -> Outcome:
+) -> ChunkerResult:
     settings = Settings(ingestion=config, search=SearchConfig(mode="exact", min_similarity=-1.0))
     with Engine.open(":memory:", embedder=embedder, settings=settings) as engine:
         engine.add_documents(documents)
@@ -195,7 +195,7 @@ def _measured(
         tokens: list[int] = []
         for document in documents:
             corpus, offset = offsets.get(document.id, (document.id, 0))
-            chunks = engine._store.chunks(document.id)
+            chunks = engine.opened.store.chunks(document.id)
             spans[corpus] += [(chunk.start + offset, chunk.end + offset) for chunk in chunks]
             tokens += embedder.count([chunk.text for chunk in chunks])
         values: dict[str, list[float]] = {measure: [] for measure in MEASURES}
@@ -208,31 +208,31 @@ def _measured(
                     inside.append((hit.chunk.start + offset, hit.chunk.end + offset))
                 else:
                     elsewhere += hit.chunk.end - hit.chunk.start
-            found = characters(inside, elsewhere, question.gold)
+            found = score_spans(inside, elsewhere, question.gold)
             omega = precision_omega(spans[question.corpus], question.gold)
             for measure, value in zip(MEASURES, (found.recall, found.precision, omega, found.iou), strict=True):
                 values[measure].append(value)
-    return Outcome(name, len(tokens), fmean(tokens), pstdev(tokens), values)
+    return ChunkerResult(name, len(tokens), fmean(tokens), pstdev(tokens), values)
 
 
-def rows(data: SpanSet, embedder: Embedder, sizes: Sequence[tuple[int, int]]) -> Iterator[str]:
+def make_rows(data: SpanSet, embedder: Embedder, sizes: Sequence[tuple[int, int]]) -> Iterator[str]:
     """The lines of the table, one a chunker; differences are the structure chunker's lead over that row."""
     yield "| chunker, size/overlap | chunks | mean ± sd | Recall | Precision | PrecΩ | IoU | our lead: Recall | IoU |"
     yield "|---|---|---|---|---|---|---|---|---|"
     for size, overlap in sizes:
-        first = ours(data, embedder, size=size, overlap=overlap, structure=True)
-        yield _row(first, None)
-        plain = ours(data, embedder, size=size, overlap=overlap, structure=False)
-        for other in (plain, *_peers(data, embedder, first.mean, overlap)):
-            yield _row(other, first)
+        first = measure_clew(data, embedder, size=size, overlap=overlap, structure=True)
+        yield _make_row(first, None)
+        plain = measure_clew(data, embedder, size=size, overlap=overlap, structure=False)
+        for other in (plain, *_measure_peers(data, embedder, first.mean, overlap)):
+            yield _make_row(other, first)
 
 
-def _peers(data: SpanSet, embedder: Embedder, mean: float, overlap: int) -> Iterator[Outcome]:
-    for splitter in (recursive, recursive_stops, fixed):
-        yield peer(data, embedder, splitter, mean=mean, overlap=overlap)
+def _measure_peers(data: SpanSet, embedder: Embedder, mean: float, overlap: int) -> Iterator[ChunkerResult]:
+    for splitter in (split_recursively, split_at_stops, split_fixed):
+        yield measure_peer(data, embedder, splitter, mean=mean, overlap=overlap)
 
 
-def _row(outcome: Outcome, against: Outcome | None) -> str:
+def _make_row(outcome: ChunkerResult, against: ChunkerResult | None) -> str:
     shown = " | ".join(f"{100 * fmean(outcome.values[measure]):.1f}" for measure in MEASURES)
     leads = "| | |"
     if against is not None:
@@ -240,7 +240,7 @@ def _row(outcome: Outcome, against: Outcome | None) -> str:
     return f"| {outcome.name} | {outcome.chunks} | {outcome.mean:.0f} ± {outcome.spread:.0f} | {shown} {leads}"
 
 
-@plainly
+@report_missing_set
 def main(arguments: Sequence[str] | None = None) -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(prog="studies.chunking", description="Chunkers at equal mean size.")
@@ -251,12 +251,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--sizes", nargs="+", default=["128/0", "256/0", "256/48"], metavar="SIZE/OVERLAP", help="in tokens"
     )
     given = parser.parse_args(arguments)
-    data = chunking_eval(given.data)
-    embedder = drivers.embedder(EmbedderConfig(name=given.embedder, cache=given.cache))
+    data = load_chunking_eval(given.data)
+    embedder = drivers.make_embedder(EmbedderConfig(name=given.embedder, cache=given.cache))
     sizes = [(int(size), int(overlap or 0)) for size, _, overlap in (each.partition("/") for each in given.sizes)]
     names = ", ".join(data.corpora)
     print(f"{len(data.questions)} questions on {names}; n={RETRIEVED}, {embedder.name}, by meaning", flush=True)
-    for row in rows(data, embedder, sizes):
+    for row in make_rows(data, embedder, sizes):
         print(row, flush=True)
     print(PUBLISHED)
 

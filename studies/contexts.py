@@ -20,10 +20,10 @@ from clew.core.text import estimate_tokens
 from clew.core.types import EVERYTHING, Hit, MergedChunk, Query
 from clew.query.context.assemble import assemble
 from clew.query.context.format import RENDERERS, ContextFormatter
-from clew.query.context.merge import alone
-from studies.conversations import meetings
-from studies.measures import Span, bootstrap, joined, length, overlaps
-from studies.sets import chunking_eval, plainly
+from clew.query.context.merge import as_merged_chunk
+from studies.conversations import load_meetings
+from studies.measures import Span, bootstrap, count_characters, intersect_spans, merge_spans
+from studies.sets import load_chunking_eval, report_missing_set
 
 BUDGETS = (500, 1000, 2000)
 RETRIEVED = 50
@@ -31,7 +31,7 @@ CHOSEN_ON = 1  # of every three questions
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ContextQuestion:
     """A question, where it may search, and the spans of a document that answer it."""
 
     text: str
@@ -48,33 +48,32 @@ SYSTEMS: Mapping[str, ContextConfig] = {
     "sections in the room left": ContextConfig(grow="section"),
     "the default: neighbours in conversations": ContextConfig(),
 }
-Fill = Callable[[Engine, Sequence[Hit], int], dict[str, list[Span]]]  # what is shown of each document
+ContextBuilder = Callable[[Engine, Sequence[Hit], int], dict[str, list[Span]]]  # what is shown of each document
 
 
-def raw(engine: Engine, hits: Sequence[Hit], tokens: int) -> dict[str, list[Span]]:
+def list_hits(engine: Engine, hits: Sequence[Hit], tokens: int) -> dict[str, list[Span]]:
     """Hits as they were found, each an entry with its headings and source, those that fit."""
-    records = engine.records(hits)
     shown: dict[str, list[Span]] = {}
     taken: list[MergedChunk] = []
     for hit in hits:
-        record = records[hit.chunk.doc_id]
-        entry = alone(hit, record.uri or record.title or record.id)
+        record = hit.document
+        entry = as_merged_chunk(hit, record.uri or record.title or record.id)
         if estimate_tokens(ContextFormatter().format_merged([*taken, entry])) <= tokens:
             taken.append(entry)
             shown.setdefault(record.id, []).extend(entry.spans)
     return shown
 
 
-def merged(config: ContextConfig) -> Fill:
+def make_builder(config: ContextConfig) -> ContextBuilder:
     """The contexts of the engine's own last stages."""
     settings = Settings(context=config)
 
     def fill(engine: Engine, hits: Sequence[Hit], tokens: int) -> dict[str, list[Span]]:
-        store = engine._store
+        store = engine.opened.store
         context = assemble(
             Query("-"),
             hits,
-            engine.records(hits),
+            {hit.document.id: hit.document for hit in hits},
             read=store.document,
             chunks=store.chunks,
             tokens=tokens,
@@ -92,40 +91,48 @@ def merged(config: ContextConfig) -> Fill:
 # -- the questions
 
 
-def spans(folder: Path) -> tuple[list[Document], list[Asked]]:
+def load_span_questions(folder: Path) -> tuple[list[Document], list[ContextQuestion]]:
     """The texts and questions of Chroma's chunking evaluation, searched all together."""
-    data = chunking_eval(folder / "chunking-eval")
-    asked = [Asked(each.text, EVERYTHING, each.corpus, each.gold) for each in data.questions]
+    data = load_chunking_eval(folder / "chunking-eval")
+    asked = [ContextQuestion(each.text, EVERYTHING, each.corpus, each.gold) for each in data.questions]
     return [Document(name, text) for name, text in data.corpora.items()], asked
 
 
-def turns(folder: Path) -> tuple[list[Document], list[Asked]]:
+def load_turn_questions(folder: Path) -> tuple[list[Document], list[ContextQuestion]]:
     """The meetings of QMSum's val with the questions on each, and the turns that answer them."""
     documents, asked = [], []
-    for meeting in meetings(folder, "val"):
+    for meeting in load_meetings(folder, "val"):
         said = [f"{turn['speaker']}: {turn['content']}\n\n" for turn in meeting["meeting_transcripts"]]
         marks = list(pairwise([0, *accumulate(map(len, said))]))
         id_ = meeting["meeting_id"]
         documents.append(Document(id_, "".join(said), kind="thread"))
         for each in meeting["specific_query_list"]:
             gold = chain.from_iterable(marks[int(low) : int(high) + 1] for low, high in each["relevant_text_span"])
-            asked.append(Asked(each["query"], Filter(documents=frozenset({id_})), id_, tuple(gold)))
+            asked.append(ContextQuestion(each["query"], Filter(documents=frozenset({id_})), id_, tuple(gold)))
     return documents, asked
 
 
-def covered(engine: Engine, asked: Sequence[Asked], strategy: str) -> dict[tuple[str, int], list[float]]:
+def measure_coverage(
+    engine: Engine, asked: Sequence[ContextQuestion], strategy: str
+) -> dict[tuple[str, int], list[float]]:
     """The share of its gold that each question's context shows, by system and budget."""
-    fills: Mapping[str, Fill] = {"raw": raw, **{name: merged(config) for name, config in SYSTEMS.items()}}
+    fills: Mapping[str, ContextBuilder] = {
+        "raw": list_hits,
+        **{name: make_builder(config) for name, config in SYSTEMS.items()},
+    }
     values: dict[tuple[str, int], list[float]] = {(name, tokens): [] for name in fills for tokens in BUDGETS}
     for each in asked:
         hits = engine.search(each.text, k=RETRIEVED, strategy=strategy, where=each.where)
         for (name, tokens), kept in values.items():
             shown = fills[name](engine, hits, tokens).get(each.document, [])
-            kept.append(length(joined(overlaps(shown, each.gold))) / length(joined(each.gold)))
+            kept.append(
+                count_characters(merge_spans(intersect_spans(shown, each.gold)))
+                / count_characters(merge_spans(each.gold))
+            )
     return values
 
 
-def rows(values: Mapping[tuple[str, int], list[float]]) -> Iterator[str]:
+def make_rows(values: Mapping[tuple[str, int], list[float]]) -> Iterator[str]:
     """The lines of the table, one a system; the lead is over raw, question by question."""
     yield "| context | " + " | ".join(f"{tokens} tokens | lead" for tokens in BUDGETS) + " |"
     yield "|---" * (1 + 2 * len(BUDGETS)) + "|"
@@ -137,7 +144,7 @@ def rows(values: Mapping[tuple[str, int], list[float]]) -> Iterator[str]:
         yield f"| {name} | {' | '.join(cells)} |"
 
 
-@plainly
+@report_missing_set
 def main(arguments: Sequence[str] | None = None) -> None:
     """Prints a table a set."""
     parser = argparse.ArgumentParser(prog="studies.contexts", description="Contexts at an equal budget.")
@@ -146,11 +153,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--cache", default="", help="a file that keeps vectors, so that nothing is embedded twice")
     parser.add_argument("--strategy", default="hybrid")
     given = parser.parse_args(arguments)
-    for name, read, model in (("chunking-eval", spans, given.embedder), ("qmsum", turns, "")):
+    for name, read, model in (
+        ("chunking-eval", load_span_questions, given.embedder),
+        ("qmsum", load_turn_questions, ""),
+    ):
         documents, asked = read(given.data)
         asked = [each for place, each in enumerate(asked) if place % 3 != CHOSEN_ON]
         model = model or ("wordllama" if given.embedder == "bge-small" else given.embedder)
-        embedder = drivers.embedder(EmbedderConfig(name=model, cache=given.cache))
+        embedder = drivers.make_embedder(EmbedderConfig(name=model, cache=given.cache))
         settings = Settings(
             ingestion=IngestionConfig(summaries=False, language="en"),
             search=SearchConfig(mode="exact", cache=0),
@@ -159,7 +169,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             engine.add_documents(documents)
             chunks = engine.status().chunks
             print(f"\n{name}: {len(asked)} questions, {chunks} chunks, {given.strategy}, {embedder.name}", flush=True)
-            for row in rows(covered(engine, asked, given.strategy)):
+            for row in make_rows(measure_coverage(engine, asked, given.strategy)):
                 print(row, flush=True)
 
 

@@ -16,10 +16,10 @@ from clew import Document, Engine, Section, Settings, drivers
 from clew.core.protocols import Embedder
 from clew.core.settings import EmbedderConfig, IngestionConfig, SearchConfig
 from studies.measures import Interval, bootstrap, recall_at
-from studies.sets import CutFile, PieceSet, contextual_retrieval, plainly
+from studies.sets import CutFile, PieceSet, load_contextual_retrieval, report_missing_set
 
 DEPTHS = (5, 10, 20)
-WHOLE = 1_000_000  # a chunk size that nothing reaches: the pieces are not cut again
+UNLIMITED_CHUNK = 1_000_000  # a chunk size that nothing reaches: the pieces are not cut again
 PUBLISHED = """
 Published, 248 questions (Anthropic's notebook, voyage-2, contexts by Claude Haiku):
 | system | Pass@5 | Pass@10 | Pass@20 |
@@ -30,7 +30,7 @@ Published, 248 questions (Anthropic's notebook, voyage-2, contexts by Claude Hai
 
 
 @dataclass(frozen=True, slots=True)
-class System:
+class ContextualSystem:
     """A way to find the pieces: with or without contexts, by which strategy."""
 
     name: str
@@ -39,26 +39,26 @@ class System:
 
 
 SYSTEMS = (
-    System("plain", contextual=False, strategy="semantic"),
-    System("contextual", contextual=True, strategy="semantic"),
-    System("plain + BM25", contextual=False, strategy="hybrid"),
-    System("contextual + BM25", contextual=True, strategy="hybrid"),
-    System("BM25 alone", contextual=False, strategy="lexical"),
-    System("contextual BM25 alone", contextual=True, strategy="lexical"),
+    ContextualSystem("plain", contextual=False, strategy="semantic"),
+    ContextualSystem("contextual", contextual=True, strategy="semantic"),
+    ContextualSystem("plain + BM25", contextual=False, strategy="hybrid"),
+    ContextualSystem("contextual + BM25", contextual=True, strategy="hybrid"),
+    ContextualSystem("BM25 alone", contextual=False, strategy="lexical"),
+    ContextualSystem("contextual BM25 alone", contextual=True, strategy="lexical"),
 )
 
 
-def document_of(file: CutFile) -> Document:
+def make_document(file: CutFile) -> Document:
     """The file as a document of code whose sections are its pieces."""
     marks = [0, *accumulate(map(len, file.pieces))]
     sections = tuple(Section(start, end) for start, end in pairwise(marks))
     return Document(file.id, "".join(file.pieces), sections, uri=file.path, meta={"format": "code"})
 
 
-def passes(data: PieceSet, embedder: Embedder, system: System) -> dict[int, list[float]]:
+def measure_passes(data: PieceSet, embedder: Embedder, system: ContextualSystem) -> dict[int, list[float]]:
     """For each depth the share of its pieces that each question finds."""
     ingestion = IngestionConfig(
-        chunk_size=WHOLE,
+        chunk_size=UNLIMITED_CHUNK,
         chunk_overlap=0,
         use_contextual_enrichment=system.contextual,
         summaries=False,
@@ -66,7 +66,7 @@ def passes(data: PieceSet, embedder: Embedder, system: System) -> dict[int, list
     )
     settings = Settings(ingestion=ingestion, search=SearchConfig(mode="exact", min_similarity=-1.0))
     with Engine.open(":memory:", embedder=embedder, settings=settings) as engine:
-        engine.add_documents([document_of(file) for file in data.files])
+        engine.add_documents([make_document(file) for file in data.files])
         found = [
             [hit.chunk.text.strip() for hit in engine.search(each.text, k=max(DEPTHS), strategy=system.strategy)]
             for each in data.questions
@@ -77,17 +77,17 @@ def passes(data: PieceSet, embedder: Embedder, system: System) -> dict[int, list
     }
 
 
-def rows(data: PieceSet, embedder: Embedder, systems: Sequence[System] = SYSTEMS) -> Iterator[str]:
+def make_rows(data: PieceSet, embedder: Embedder, systems: Sequence[ContextualSystem] = SYSTEMS) -> Iterator[str]:
     """The lines of the table, one a system; the lead is over the first one, question by question."""
     shown = " | ".join(f"Pass@{depth} | lead" for depth in DEPTHS)
     yield f"| system | {shown} | failures at {DEPTHS[-1]} |"
     yield "|---" * (2 + 2 * len(DEPTHS)) + "|"
     first: dict[int, list[float]] = {}
     for system in systems:
-        values = passes(data, embedder, system)
+        values = measure_passes(data, embedder, system)
         first = first or values
         cells = " | ".join(
-            f"{100 * fmean(values[depth]):.2f} | {_lead(bootstrap(values[depth], first[depth]), values is first)}"
+            f"{100 * fmean(values[depth]):.2f} | {_format_lead(bootstrap(values[depth], first[depth]), values is first)}"
             for depth in DEPTHS
         )
         failed, before = (1 - fmean(each[DEPTHS[-1]]) for each in (values, first))
@@ -95,11 +95,11 @@ def rows(data: PieceSet, embedder: Embedder, systems: Sequence[System] = SYSTEMS
         yield f"| {system.name} | {cells} | {100 * failed:.2f}{change} |"
 
 
-def _lead(interval: Interval, itself: bool) -> str:
+def _format_lead(interval: Interval, itself: bool) -> str:
     return "" if itself else str(interval)
 
 
-@plainly
+@report_missing_set
 def main(arguments: Sequence[str] | None = None) -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(prog="studies.contextual", description="Contexts without a model.")
@@ -107,11 +107,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--embedder", default="bge-small")
     parser.add_argument("--cache", default="", help="a file that keeps vectors, so that nothing is embedded twice")
     given = parser.parse_args(arguments)
-    data = contextual_retrieval(given.data)
-    embedder = drivers.embedder(EmbedderConfig(name=given.embedder, cache=given.cache))
+    data = load_contextual_retrieval(given.data)
+    embedder = drivers.make_embedder(EmbedderConfig(name=given.embedder, cache=given.cache))
     pieces = sum(len(file.pieces) for file in data.files)
     print(f"{len(data.questions)} questions, {len(data.files)} files in {pieces} pieces, {embedder.name}", flush=True)
-    for row in rows(data, embedder):
+    for row in make_rows(data, embedder):
         print(row, flush=True)
     print(PUBLISHED)
 

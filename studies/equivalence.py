@@ -19,8 +19,8 @@ from tempfile import TemporaryDirectory
 from clew import Document, Engine, Filter, Settings
 from clew.core.settings import IngestionConfig, SearchConfig, StoreConfig
 from studies.judged import JudgedSet, scifact, xquad
-from studies.server import served
-from studies.sets import plainly
+from studies.server import open_server
+from studies.sets import report_missing_set
 
 K = 10
 BUCKETS = 50  # so that one of them holds 2 % of the documents
@@ -34,7 +34,7 @@ MODES = {"exact": ("semantic", "exact", 0.99), "ANN": ("semantic", "ann", 0.95),
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class FilteredQuestion:
     """A question, the language it is in (`mixed`: two of them), and the filters it is asked under, by name."""
 
     text: str
@@ -43,7 +43,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class StoreComparison:
     """How far the ten best of two stores are the same, and whether also their order and scores are."""
 
     mode: str
@@ -53,13 +53,13 @@ class Outcome:
     is_same: bool
 
 
-def sets(folder: Path) -> dict[str, JudgedSet]:
+def load_sets(folder: Path) -> dict[str, JudgedSet]:
     """The sets by the name that their documents get before their own; the last two letters are the language."""
     found = {f"xquad-{language}": xquad(folder, language=language) for language in LANGUAGES}
     return {"scifact-en": scifact(folder), **found}
 
 
-def documents(given: Mapping[str, JudgedSet]) -> Iterator[Document]:
+def make_documents(given: Mapping[str, JudgedSet]) -> Iterator[Document]:
     """The texts of all sets, each with its language and its bucket."""
     for name, made in given.items():
         for at, document in enumerate(made.documents):
@@ -68,7 +68,7 @@ def documents(given: Mapping[str, JudgedSet]) -> Iterator[Document]:
             yield replace(document, id=id_, uri=id_, meta=meta)
 
 
-def questions(given: Mapping[str, JudgedSet], many: int) -> list[Asked]:
+def draw_questions(given: Mapping[str, JudgedSet], count: int) -> list[FilteredQuestion]:
     """So many questions, a quarter each in English (of both sets), German, Chinese, and two languages at once."""
     drawn = random.Random(0)
     texts: dict[str, list[str]] = {language: [] for language in LANGUAGES}
@@ -76,12 +76,12 @@ def questions(given: Mapping[str, JudgedSet], many: int) -> list[Asked]:
         texts[name[-2:]] += made.questions.values()
     for language in LANGUAGES:
         drawn.shuffle(texts[language])
-    share = many // 4
+    share = count // 4
     asked = [(text, language) for language in LANGUAGES for text in texts[language][:share]]
     pairs = zip(texts["en"][::-1], [*texts["de"][::-2], *texts["zh"][::-2]], strict=False)
     asked += [(f"{one} {other}", "mixed") for one, other in list(pairs)[:share]]
     return [
-        Asked(
+        FilteredQuestion(
             text,
             language,
             {
@@ -95,7 +95,7 @@ def questions(given: Mapping[str, JudgedSet], many: int) -> list[Asked]:
     ]
 
 
-def compared(one: Engine, other: Engine, asked: Sequence[Asked]) -> Iterator[Outcome]:
+def compare_stores(one: Engine, other: Engine, asked: Sequence[FilteredQuestion]) -> Iterator[StoreComparison]:
     """The outcome of each question, filter and mode."""
     for each in asked:
         for mode, (strategy, how, _) in MODES.items():
@@ -110,24 +110,24 @@ def compared(one: Engine, other: Engine, asked: Sequence[Asked]) -> Iterator[Out
                 )
                 common = len({found for found, _ in first} & {found for found, _ in second})
                 overlap = common / max(len(first), len(second)) if first or second else 1.0
-                yield Outcome(mode, each.language, name, overlap, first == second)
+                yield StoreComparison(mode, each.language, name, overlap, first == second)
 
 
-def moved(folder: Engine, server: Engine, back: Engine, file: Path) -> tuple[int, int]:
+def check_round_trip(folder: Engine, server: Engine, back: Engine, file: Path) -> tuple[int, int]:
     """How many documents went from the folder to the server and back, and how many are not the same everywhere."""
     folder.export(file)
     server.restore(file)
     server.export(file)
     back.restore(file)
     prints = [
-        {each.document.id: each.fingerprint() for each in engine._store.stored_documents()}
+        {each.document.id: each.fingerprint() for each in engine.opened.store.stored_documents()}
         for engine in (folder, server, back)
     ]
     names = set[str]().union(*prints)
     return len(names), sum(len({each.get(name) for each in prints}) > 1 for name in names)
 
 
-def table(outcomes: Sequence[Outcome]) -> str:
+def make_table(outcomes: Sequence[StoreComparison]) -> str:
     """Overlap by mode, and within it by language and by filter."""
     groups = [("all", "")]
     groups += [("language", name) for name in dict.fromkeys(each.language for each in outcomes)]
@@ -144,7 +144,7 @@ def table(outcomes: Sequence[Outcome]) -> str:
     return "\n".join(lines)
 
 
-def study(data: Path, address: str, *, embedder: str, many: int) -> str:
+def run_study(data: Path, address: str, *, embedder: str, max_questions: int) -> str:
     """The report."""
     with ExitStack() as stack:
         work = Path(stack.enter_context(TemporaryDirectory(prefix="clew-equivalence-")))
@@ -153,19 +153,19 @@ def study(data: Path, address: str, *, embedder: str, many: int) -> str:
             stack.enter_context(Engine.open(place, collection=name, embedder=embedder, settings=SETTINGS))
             for place in (work / "one", address, work / "back")
         )
-        given = sets(data)
-        one.add_documents(documents(given))
-        many_documents, differing = moved(one, server, back, work / "all.zip")
-        outcomes = list(compared(one, server, questions(given, many)))
+        given = load_sets(data)
+        one.add_documents(make_documents(given))
+        many_documents, differing = check_round_trip(one, server, back, work / "all.zip")
+        outcomes = list(compare_stores(one, server, draw_questions(given, max_questions)))
         facts = [engine.status() for engine in (one, server)]
         server.drop(*(record.id for record in server.list()))
     head = f"{facts[0].documents:,} documents, {facts[0].chunks:,} chunks, {embedder}; {facts[0].index} and "
     head += f"{facts[1].index}; {len(outcomes) // len(MODES):,} searches in each mode and store"
     trip = f"Round trip: {many_documents:,} documents, {differing} not equal row by row"
-    return f"{head}\n\n{table(outcomes)}\n\n{trip}"
+    return f"{head}\n\n{make_table(outcomes)}\n\n{trip}"
 
 
-@plainly
+@report_missing_set
 def main() -> None:
     """Prints the report."""
     parser = argparse.ArgumentParser(prog="studies.equivalence", description="Do the two stores answer alike?")
@@ -174,8 +174,8 @@ def main() -> None:
     parser.add_argument("--embedder", default="wordllama")
     parser.add_argument("--queries", type=int, default=1000)
     given = parser.parse_args()
-    with served(given.postgres) as address:
-        print(study(given.data, address, embedder=given.embedder, many=given.queries))
+    with open_server(given.postgres) as address:
+        print(run_study(given.data, address, embedder=given.embedder, max_questions=given.queries))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from itertools import groupby
 from pathlib import Path
 
 from clew.core.errors import SourceError
-from clew.core.text import words
+from clew.core.text import tokenize_words
 from clew.core.types import Document
 from clew.index.read import read
 
@@ -31,7 +31,7 @@ GOAL = 0.95
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class FileResult:
     """One file: its shares of words, headings and cells, or why it was not read."""
 
     file: Path
@@ -43,89 +43,89 @@ class Outcome:
     note: str = ""
 
 
-def measure(file: Path, root: Path) -> Outcome:
+def measure_file(file: Path, root: Path) -> FileResult:
     """What became of one file. Whatever is not a SourceError counts as a crash."""
     try:
         document = read(file, uri=file.relative_to(root).as_posix())
     except SourceError as error:
-        return Outcome(file, reason=error.reason)
+        return FileResult(file, reason=error.reason)
     except Exception as error:
-        return Outcome(file, crash=f"{type(error).__name__}: {error}")
+        return FileResult(file, crash=f"{type(error).__name__}: {error}")
     note = str(document.meta.get("extraction", ""))
     reference = file.parent / "reference" / f"{file.name}.md"
     if file.suffix.lower() == ".pdf":
-        return Outcome(file, recall(_raw_pdf(file), document.text), note=note)
+        return FileResult(file, compute_recall(_read_raw_pdf(file), document.text), note=note)
     if not reference.exists():
-        return Outcome(file, note=note)
-    wanted = plain(reference.read_text(encoding="utf-8"))
-    heads, table_cells = _structure(wanted, document)
-    return Outcome(file, recall(wanted, plain(document.text)), heads, table_cells, note=note)
+        return FileResult(file, note=note)
+    wanted = strip_markdown(reference.read_text(encoding="utf-8"))
+    heads, table_cells = _compute_structure(wanted, document)
+    return FileResult(file, compute_recall(wanted, strip_markdown(document.text)), heads, table_cells, note=note)
 
 
-def recall(wanted: str, found: str) -> float:
+def compute_recall(wanted: str, found: str) -> float:
     """The share of the wanted words that are found, each as often as it is wanted."""
-    there, here = Counter(words(wanted)), Counter(words(found))
+    there, here = Counter(tokenize_words(wanted)), Counter(tokenize_words(found))
     return (there & here).total() / there.total() if there else 1.0
 
 
-def plain(markdown: str) -> str:
+def strip_markdown(markdown: str) -> str:
     """Markdown without comments, link targets, entities and escapes; lines and pipes stay."""
     text = _LINK.sub(r"\1", _COMMENT.sub("", markdown))
     return html.unescape(html.unescape(text))
 
 
-def headings(markdown: str) -> list[str]:
+def list_headings(markdown: str) -> list[str]:
     """The words of each heading that stands outside code."""
     found, fenced = [], False
     for line in markdown.splitlines():
         fenced ^= line.startswith("```")
         if not fenced and (match := _HEADING.fullmatch(line)):
-            found.append(_said(match[1]))
+            found.append(_normalise_words(match[1]))
     return [heading for heading in found if heading]
 
 
-def cells(markdown: str) -> set[str]:
+def list_cells(markdown: str) -> set[str]:
     """The words of each different cell of the pipe tables: lines with pipes, one of them a rule."""
     found: set[str] = set()
     lines = markdown.splitlines()
     for has_pipe, run in groupby(lines, key=lambda line: "|" in line or bool(_RULE.fullmatch(line) and line.strip())):
         rows = list(run) if has_pipe else []
         if any(_RULE.fullmatch(row) for row in rows):
-            found.update(_said(cell) for row in rows for cell in _CELL.split(row))
+            found.update(_normalise_words(cell) for row in rows for cell in _CELL.split(row))
     return found - {""}
 
 
-def _said(text: str) -> str:
-    return " ".join(words(_ESCAPE.sub(r"\1", _EMPHASIS.sub("", text))))
+def _normalise_words(text: str) -> str:
+    return " ".join(tokenize_words(_ESCAPE.sub(r"\1", _EMPHASIS.sub("", text))))
 
 
-def _structure(wanted: str, document: Document) -> tuple[float | None, float | None]:
+def _compute_structure(wanted: str, document: Document) -> tuple[float | None, float | None]:
     """The shares of headings and of table cells that are kept; None where there are none."""
-    there = Counter(headings(wanted))
-    here = Counter(_said(html.unescape(section.label)) for section in document.sections)
-    text = plain(document.text)
-    kept = cells(text) | {_said(line) for line in text.splitlines()}
-    table_cells = cells(wanted)
+    there = Counter(list_headings(wanted))
+    here = Counter(_normalise_words(html.unescape(section.label)) for section in document.sections)
+    text = strip_markdown(document.text)
+    kept = list_cells(text) | {_normalise_words(line) for line in text.splitlines()}
+    table_cells = list_cells(wanted)
     return (
         (there & here).total() / there.total() if there else None,
         len(table_cells & kept) / len(table_cells) if table_cells else None,
     )
 
 
-def _raw_pdf(file: Path) -> str:
+def _read_raw_pdf(file: Path) -> str:
     import pypdfium2 as pdfium
 
     pages = [page.get_textpage().get_text_range() for page in pdfium.PdfDocument(file)]
     return "\n".join(pages).replace("\ufffe", "")
 
 
-def files(root: Path) -> list[Path]:
+def find_files(root: Path) -> list[Path]:
     """The files of the set, its references and its own description left out."""
     found = sorted(path for path in root.rglob("*") if path.is_file() and "reference" not in path.parts)
     return [path for path in found if path not in (root / "manifest.json", root / "README.md")]
 
 
-def table(outcomes: Sequence[Outcome]) -> Iterator[str]:
+def make_table(outcomes: Sequence[FileResult]) -> Iterator[str]:
     """A line for each format, then the files that were not read and those below the goal."""
     yield f"{'format':<10}{'files':>6}{'read':>6}{'refused':>8}{'crash':>6}" + "".join(
         f"{name:>8}" for name in _COLUMNS
@@ -134,11 +134,11 @@ def table(outcomes: Sequence[Outcome]) -> Iterator[str]:
     for suffix in [*formats, "all"]:
         some = [o for o in outcomes if suffix in (o.file.suffix.lower(), "all")]
         refused, crashed = sum(bool(o.reason) for o in some), sum(bool(o.crash) for o in some)
-        shares = [_column(some, name) for name in ("words", "headings", "cells")]
+        shares = [_average(some, name) for name in ("words", "headings", "cells")]
         worst = min((o.words for o in some if o.words is not None), default=None)
         yield (
             f"{suffix:<10}{len(some):>6}{len(some) - refused - crashed:>6}{refused:>8}{crashed:>6}"
-            f"{_shown(shares[0])}{_shown(worst)}{_shown(shares[1])}{_shown(shares[2])}"
+            f"{_format_share(shares[0])}{_format_share(worst)}{_format_share(shares[1])}{_format_share(shares[2])}"
         )
     for outcome in outcomes:
         if outcome.crash:
@@ -146,16 +146,16 @@ def table(outcomes: Sequence[Outcome]) -> Iterator[str]:
         elif outcome.reason:
             yield f"refused  {outcome.file.name}: {outcome.reason}"
         elif any(share is not None and share < GOAL for share in (outcome.words, outcome.headings, outcome.cells)):
-            shown = "".join(map(_shown, (outcome.words, outcome.headings, outcome.cells)))
+            shown = "".join(map(_format_share, (outcome.words, outcome.headings, outcome.cells)))
             yield f"below {GOAL:.2f}{shown}  {outcome.file.name}  {outcome.note}"
 
 
-def _column(outcomes: Sequence[Outcome], name: str) -> float | None:
+def _average(outcomes: Sequence[FileResult], name: str) -> float | None:
     shares = [share for outcome in outcomes if (share := getattr(outcome, name)) is not None]
     return sum(shares) / len(shares) if shares else None
 
 
-def _shown(share: float | None) -> str:
+def _format_share(share: float | None) -> str:
     return f"{share:>8.3f}" if share is not None else f"{'-':>8}"
 
 
@@ -164,7 +164,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="studies.formats", description="What the readers keep of many formats.")
     parser.add_argument("--data", type=Path, required=True, help="the folder multiformat-docs")
     root = parser.parse_args().data
-    for line in table([measure(file, root) for file in files(root)]):
+    for line in make_table([measure_file(file, root) for file in find_files(root)]):
         print(line, flush=True)
 
 

@@ -12,15 +12,15 @@ from statistics import fmean
 from clew import Engine, Settings, drivers
 from clew.core.protocols import Embedder
 from clew.core.settings import EmbedderConfig, IngestionConfig, SearchConfig
-from studies.measures import bootstrap, length, overlaps
-from studies.sets import QuoteQuestion, quotes
+from studies.measures import bootstrap, count_characters, intersect_spans
+from studies.sets import QuoteQuestion, load_quote_questions
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 DEPTH = 5
 STRATEGIES = ("semantic", "hybrid")
 
 
-def found(
+def find_quotes(
     examples: Path, questions: Sequence[QuoteQuestion], embedder: Embedder, *, contextual: bool
 ) -> dict[str, list[float]]:
     """For each strategy, 1 for a question whose quote was found and 0 for another."""
@@ -39,15 +39,15 @@ def found(
             for strategy in STRATEGIES:
                 hits = engine.search(question.text, k=DEPTH, strategy=strategy)
                 spans = [(hit.chunk.start, hit.chunk.end) for hit in hits if hit.chunk.doc_id == id_]
-                held = max((length(overlaps([span], [gold])) for span in spans), default=0)
+                held = max((count_characters(intersect_spans([span], [gold])) for span in spans), default=0)
                 values[strategy].append(float(2 * held >= len(question.quote)))
     return values
 
 
-def rows(examples: Path, questions: Sequence[QuoteQuestion], embedder: Embedder) -> Iterator[str]:
+def make_rows(examples: Path, questions: Sequence[QuoteQuestion], embedder: Embedder) -> Iterator[str]:
     """The lines of the table, one a strategy."""
-    plain = found(examples, questions, embedder, contextual=False)
-    contextual = found(examples, questions, embedder, contextual=True)
+    plain = find_quotes(examples, questions, embedder, contextual=False)
+    contextual = find_quotes(examples, questions, embedder, contextual=True)
     yield f"| strategy | plain Recall@{DEPTH} | contextual | lead |"
     yield "|---|---|---|---|"
     for strategy in STRATEGIES:
@@ -62,10 +62,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--embedder", default="bge-small")
     parser.add_argument("--cache", default="", help="a file that keeps vectors, so that nothing is embedded twice")
     given = parser.parse_args(arguments)
-    questions = quotes(given.examples / "questions.jsonl")
-    embedder = drivers.embedder(EmbedderConfig(name=given.embedder, cache=given.cache))
+    questions = load_quote_questions(given.examples / "questions.jsonl")
+    embedder = drivers.make_embedder(EmbedderConfig(name=given.embedder, cache=given.cache))
     print(f"{len(questions)} questions, {embedder.name}", flush=True)
-    for row in rows(given.examples, questions, embedder):
+    for row in make_rows(given.examples, questions, embedder):
         print(row, flush=True)
 
 

@@ -15,7 +15,7 @@ from clew.core.protocols import Embedder
 from clew.core.settings import EmbedderConfig
 from studies.judged import JudgedSet, clapnq
 from studies.measures import bootstrap, recall_at
-from studies.sets import lines, plainly
+from studies.sets import read_jsonl, report_missing_set
 from studies.strategies import SETTINGS
 
 STRATEGIES = ("lexical", "semantic", "hybrid", "multi_query")
@@ -24,9 +24,9 @@ OURS = "last turn and its history"
 DEPTHS = (5, 10)
 
 
-def ways(folder: Path) -> dict[str, Mapping[str, str]]:
+def load_query_texts(folder: Path) -> dict[str, Mapping[str, str]]:
     """The text that asks, by the way and the question."""
-    rows = list(lines(folder / "mtrag" / "clapnq" / "queries.jsonl"))
+    rows = list(read_jsonl(folder / "mtrag" / "clapnq" / "queries.jsonl"))
     return {
         "last turn": {row["_id"]: row["last_turn"] for row in rows},
         REWRITE: {row["_id"]: row["rewrite"] for row in rows},
@@ -35,10 +35,10 @@ def ways(folder: Path) -> dict[str, Mapping[str, str]]:
     }
 
 
-def histories(folder: Path) -> dict[str, tuple[Message, ...]]:
+def load_histories(folder: Path) -> dict[str, tuple[Message, ...]]:
     """What was said before each question, by both sides."""
     place = folder / "mtrag" / "clapnq"
-    turns = {row["conversation_id"]: row["turns"] for row in lines(place / "conversations.jsonl")}
+    turns = {row["conversation_id"]: row["turns"] for row in read_jsonl(place / "conversations.jsonl")}
     return {
         row["_id"]: tuple(
             message
@@ -46,31 +46,33 @@ def histories(folder: Path) -> dict[str, tuple[Message, ...]]:
             if turn["turn"] < row["turn"]
             for message in (Message(turn["user"]), Message(turn["agent"], role="assistant"))
         )
-        for row in lines(place / "queries.jsonl")
+        for row in read_jsonl(place / "queries.jsonl")
     }
 
 
-def rows(data: JudgedSet, folder: Path, embedder: Embedder, strategies: Sequence[str] = STRATEGIES) -> Iterator[str]:
+def make_rows(
+    data: JudgedSet, folder: Path, embedder: Embedder, strategies: Sequence[str] = STRATEGIES
+) -> Iterator[str]:
     """The lines of the table."""
     shown = " | ".join(f"Recall@{depth} | over the rewrite" for depth in DEPTHS)
     yield f"| strategy | asked by | {shown} |"
     yield "|---" * (2 + 2 * len(DEPTHS)) + "|"
-    before = histories(folder)
+    before = load_histories(folder)
     with Engine.open(":memory:", embedder=embedder, settings=SETTINGS) as engine:
         engine.add_documents(data.documents)
         for strategy in strategies:
             found = {
                 way: [
-                    data.ranking(
+                    data.name_hits(
                         engine.search(
                             texts[id_], k=max(DEPTHS), strategy=strategy, history=before[id_] if way == OURS else ()
                         )
                     )
                     for id_ in data.questions
                 ]
-                for way, texts in ways(folder).items()
+                for way, texts in load_query_texts(folder).items()
             }
-            values = {way: [_recalls(data, ranked, depth) for depth in DEPTHS] for way, ranked in found.items()}
+            values = {way: [_compute_recalls(data, ranked, depth) for depth in DEPTHS] for way, ranked in found.items()}
             for way, columns in values.items():
                 cells = " | ".join(
                     f"{100 * fmean(column):.1f} | {bootstrap(column, other) if way != REWRITE else ''}"
@@ -79,11 +81,11 @@ def rows(data: JudgedSet, folder: Path, embedder: Embedder, strategies: Sequence
                 yield f"| {strategy} | {way} | {cells} |"
 
 
-def _recalls(data: JudgedSet, ranked: Sequence[Sequence[str]], depth: int) -> list[float]:
+def _compute_recalls(data: JudgedSet, ranked: Sequence[Sequence[str]], depth: int) -> list[float]:
     return [recall_at(depth, ranking, data.grades[id_]) for ranking, id_ in zip(ranked, data.questions, strict=True)]
 
 
-@plainly
+@report_missing_set
 def main(arguments: Sequence[str] | None = None) -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(prog="studies.history", description="A question and its conversation.")
@@ -93,9 +95,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--strategies", nargs="+", default=STRATEGIES)
     given = parser.parse_args(arguments)
     data = clapnq(given.data)
-    embedder = drivers.embedder(EmbedderConfig(name=given.embedder, cache=given.cache))
+    embedder = drivers.make_embedder(EmbedderConfig(name=given.embedder, cache=given.cache))
     print(f"{len(data.questions)} turns, {len(data.names)} passages, {embedder.name}", flush=True)
-    for row in rows(data, given.data, embedder, given.strategies):
+    for row in make_rows(data, given.data, embedder, given.strategies):
         print(row, flush=True)
 
 

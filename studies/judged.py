@@ -11,7 +11,7 @@ from pathlib import Path
 
 from clew import Document, Hit, Section
 from studies.measures import ndcg_at, recall_at, reciprocal_rank
-from studies.sets import Missing, lines
+from studies.sets import MissingSet, read_jsonl
 
 Grades = Mapping[str, float]
 Measure = Callable[[Sequence[str], Grades], float]
@@ -28,7 +28,7 @@ class JudgedSet:
     grades: Mapping[str, Grades]
     measures: Mapping[str, Measure]
 
-    def ranking(self, hits: Iterable[Hit]) -> list[str]:
+    def name_hits(self, hits: Iterable[Hit]) -> list[str]:
         """The names of what was found, as the grades have them."""
         return [self.names[hit.chunk.doc_id, hit.chunk.index] for hit in hits]
 
@@ -38,7 +38,7 @@ def ndcg10(ranking: Sequence[str], grades: Grades) -> float:
     return ndcg_at(10, ranking, grades)
 
 
-def recall(k: int) -> Measure:
+def make_recall(k: int) -> Measure:
     """The recall of the first k."""
     return lambda ranking, grades: recall_at(k, ranking, [each for each, grade in grades.items() if grade > 0])
 
@@ -48,49 +48,55 @@ def mrr(ranking: Sequence[str], grades: Grades) -> float:
     return reciprocal_rank(ranking, [each for each, grade in grades.items() if grade > 0])
 
 
-USUAL: Mapping[str, Measure] = {"nDCG@10": ndcg10, "Recall@100": recall(100)}
+USUAL_MEASURES: Mapping[str, Measure] = {"nDCG@10": ndcg10, "Recall@100": make_recall(100)}
 
 
 def scifact(folder: Path) -> JudgedSet:
     """The training claims of SciFact and the abstracts that bear on them, each under its title."""
     place = folder / "scifact"
-    return _of("scifact train", place, "corpus.jsonl.gz", "queries.train.jsonl", "qrels.train.tsv", USUAL)
+    return _load_set(
+        "scifact train", place, "corpus.jsonl.gz", "queries.train.jsonl", "qrels.train.tsv", USUAL_MEASURES
+    )
 
 
 def xquad(folder: Path, *, language: str) -> JudgedSet:
     """Questions of XQuAD in one language and the paragraphs that hold their answers."""
-    return _of(f"xquad {language}", folder / "xquad" / language, "corpus.jsonl", "queries.jsonl", "qrels.tsv", USUAL)
+    return _load_set(
+        f"xquad {language}", folder / "xquad" / language, "corpus.jsonl", "queries.jsonl", "qrels.tsv", USUAL_MEASURES
+    )
 
 
 def cosqa(folder: Path) -> JudgedSet:
     """What people asked the web about Python, and the functions that do it."""
-    measures = {**USUAL, "MRR": mrr}
-    return _of("cosqa dev", folder / "cosqa", "corpus.jsonl.gz", "queries.dev.jsonl", "qrels.dev.tsv", measures)
+    measures = {**USUAL_MEASURES, "MRR": mrr}
+    return _load_set("cosqa dev", folder / "cosqa", "corpus.jsonl.gz", "queries.dev.jsonl", "qrels.dev.tsv", measures)
 
 
 def limit_small(folder: Path) -> JudgedSet:
     """Who likes what: two of 46 people each, told apart by words alone."""
-    measures = {"Recall@2": recall(2), "nDCG@10": ndcg10}
-    return _of("limit-small", folder / "limit-small", "corpus.jsonl", "queries.jsonl", "qrels.tsv", measures)
+    measures = {"Recall@2": make_recall(2), "nDCG@10": ndcg10}
+    return _load_set("limit-small", folder / "limit-small", "corpus.jsonl", "queries.jsonl", "qrels.tsv", measures)
 
 
-def clapnq(folder: Path, *, asked: str = "rewrite") -> JudgedSet:
+def clapnq(folder: Path, *, query_field: str = "rewrite") -> JudgedSet:
     """Turns of MTRAG's conversations, by default rewritten to stand alone, and passages of Wikipedia.
 
     The pool of passages was made of several systems' first hits, so nothing beyond the first ten is measured.
     """
     place = folder / "mtrag" / "clapnq"
     articles: dict[str, list[tuple[str, str]]] = {}
-    for line in _lines(place / "corpus_pool.jsonl.gz"):
+    for line in _read_lines(place / "corpus_pool.jsonl.gz"):
         articles.setdefault(line["_id"].partition("_")[0], []).append((line["_id"], line["text"].strip()))
-    questions = {line["_id"]: line[asked] for line in _lines(place / "queries.jsonl")}
-    documents = [sectioned(id_, [text for _, text in passages]) for id_, passages in articles.items()]
+    questions = {line["_id"]: line[query_field] for line in _read_lines(place / "queries.jsonl")}
+    documents = [make_document(id_, [text for _, text in passages]) for id_, passages in articles.items()]
     names = {(id_, at): name for id_, passages in articles.items() for at, (name, _) in enumerate(passages)}
-    measures = {"nDCG@10": ndcg10, "Recall@10": recall(10), "Recall@5": recall(5)}
-    return _checked(JudgedSet(f"clapnq {asked}", documents, names, questions, grades_in(place / "qrels.tsv"), measures))
+    measures = {"nDCG@10": ndcg10, "Recall@10": make_recall(10), "Recall@5": make_recall(5)}
+    return _keep_answerable(
+        JudgedSet(f"clapnq {query_field}", documents, names, questions, read_grades(place / "qrels.tsv"), measures)
+    )
 
 
-def sectioned(id_: str, texts: Sequence[str]) -> Document:
+def make_document(id_: str, texts: Sequence[str]) -> Document:
     """A document of plain text whose sections are the texts, a blank line between them."""
     parts = [*(f"{text}\n\n" for text in texts[:-1]), texts[-1]]
     sections, at = [], 0
@@ -100,10 +106,10 @@ def sectioned(id_: str, texts: Sequence[str]) -> Document:
     return Document(id_, "".join(parts), tuple(sections), meta={"format": "text"})
 
 
-def grades_in(path: Path) -> dict[str, dict[str, float]]:
+def read_grades(path: Path) -> dict[str, dict[str, float]]:
     """The grades of a file of question, text and grade, by question."""
     if not path.is_file():
-        raise Missing(f"there is no {path}; give the folder that holds the sets with --data")
+        raise MissingSet(f"there is no {path}; give the folder that holds the sets with --data")
     found: dict[str, dict[str, float]] = {}
     for row in path.read_text(encoding="utf-8").splitlines()[1:]:
         question, name, grade = row.split("\t")
@@ -118,30 +124,32 @@ SETS: Mapping[str, Callable[[Path], JudgedSet]] = {
     "xquad-zh": partial(xquad, language="zh"),
     "cosqa": cosqa,
     "clapnq": clapnq,
-    "clapnq-last": partial(clapnq, asked="last_turn"),
+    "clapnq-last": partial(clapnq, query_field="last_turn"),
     "limit-small": limit_small,
 }
 
 
-def _of(name: str, folder: Path, corpus: str, queries: str, qrels: str, measures: Mapping[str, Measure]) -> JudgedSet:
+def _load_set(
+    name: str, folder: Path, corpus: str, queries: str, qrels: str, measures: Mapping[str, Measure]
+) -> JudgedSet:
     documents = []
-    for line in _lines(folder / corpus):
+    for line in _read_lines(folder / corpus):
         title, text = line["title"].strip(), line["text"].strip()
-        documents.append(sectioned(line["_id"], [f"{title}\n{text}" if title else text]))
-    questions = {line["_id"]: line["text"] for line in _lines(folder / queries)}
+        documents.append(make_document(line["_id"], [f"{title}\n{text}" if title else text]))
+    questions = {line["_id"]: line["text"] for line in _read_lines(folder / queries)}
     names = {(each.id, 0): each.id for each in documents}
-    return _checked(JudgedSet(name, documents, names, questions, grades_in(folder / qrels), measures))
+    return _keep_answerable(JudgedSet(name, documents, names, questions, read_grades(folder / qrels), measures))
 
 
-def _checked(data: JudgedSet) -> JudgedSet:
+def _keep_answerable(data: JudgedSet) -> JudgedSet:
     """The set with the questions that something answers, in the order of the file."""
     kept = {id_: text for id_, text in data.questions.items() if any(v > 0 for v in data.grades.get(id_, {}).values())}
     if not kept:
-        raise Missing(f"no question of {data.name} has an answer; is the folder whole?")
+        raise MissingSet(f"no question of {data.name} has an answer; is the folder whole?")
     return JudgedSet(data.name, data.documents, data.names, kept, data.grades, data.measures)
 
 
-def _lines(path: Path) -> Iterable[dict[str, str]]:
+def _read_lines(path: Path) -> Iterable[dict[str, str]]:
     if not path.is_file():
-        raise Missing(f"there is no {path}; give the folder that holds the sets with --data")
-    return lines(path)
+        raise MissingSet(f"there is no {path}; give the folder that holds the sets with --data")
+    return read_jsonl(path)

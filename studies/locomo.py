@@ -16,8 +16,8 @@ from clew import Engine, Filter, Settings, drivers
 from clew.core.protocols import Embedder
 from clew.core.settings import EmbedderConfig, FlowConfig, SearchConfig, ThreadConfig
 from studies.measures import bootstrap, recall_at
-from studies.sets import plainly
-from studies.talks import TalkQuestion, Talks, locomo, qmsum
+from studies.sets import report_missing_set
+from studies.threads import ThreadQuestion, ThreadSet, load_locomo, load_qmsum
 
 DEPTHS = (5, 10, 25)
 BUDGET = 6  # one in so many words of a meeting
@@ -28,7 +28,7 @@ Values = dict[str, list[float]]  # each measure, question by question
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Variant:
     """A part of the design: how many earlier messages are embedded with one, and whether scores flow."""
 
     name: str
@@ -41,27 +41,31 @@ class Part:
         return replace(SETTINGS, threads=threads, flow=SETTINGS.flow if self.flow else FlowConfig(reach=0))
 
 
-PARTS = (
-    Part("message alone", context=False, flow=False),
-    Part("with flow", context=False, flow=True),
-    Part("with context", context=True, flow=False),
-    Part("with context and flow", context=True, flow=True),
+VARIANTS = (
+    Variant("message alone", context=False, flow=False),
+    Variant("with flow", context=False, flow=True),
+    Variant("with context", context=True, flow=False),
+    Variant("with context and flow", context=True, flow=True),
 )
 
 
-def evidence(engine: Engine, question: TalkQuestion, talks: Talks, strategy: str, settings: Settings) -> Values:
+def measure_evidence(
+    engine: Engine, question: ThreadQuestion, talks: ThreadSet, strategy: str, settings: Settings
+) -> Values:
     """The recall of the evidence at each depth."""
     del talks
-    found = _ranking(engine, question, strategy, settings, max(DEPTHS))
+    found = _rank_messages(engine, question, strategy, settings, max(DEPTHS))
     return {f"R@{depth}": [recall_at(depth, found, question.gold)] for depth in DEPTHS}
 
 
-def span_words(engine: Engine, question: TalkQuestion, talks: Talks, strategy: str, settings: Settings) -> Values:
+def measure_span_words(
+    engine: Engine, question: ThreadQuestion, talks: ThreadSet, strategy: str, settings: Settings
+) -> Values:
     """The share of the words of the gold turns in the first turns that fill a sixth of the meeting."""
     words = talks.words[question.channel]
     room = sum(words.values()) / BUDGET
     held = 0
-    for name in _ranking(engine, question, strategy, settings, len(words)):
+    for name in _rank_messages(engine, question, strategy, settings, len(words)):
         room -= words[name]
         if room < 0:
             break
@@ -70,14 +74,19 @@ def span_words(engine: Engine, question: TalkQuestion, talks: Talks, strategy: s
     return {"span words": [held / wanted if wanted else 1.0]}
 
 
-def measured(
-    talks: Talks, embedder: Embedder, strategies: Sequence[str], *, wanted: Sequence[Part] = PARTS, meetings: bool
-) -> Iterator[tuple[str, Part, Values]]:
+def measure_variants(
+    talks: ThreadSet,
+    embedder: Embedder,
+    strategies: Sequence[str],
+    *,
+    variants: Sequence[Variant] = VARIANTS,
+    meetings: bool,
+) -> Iterator[tuple[str, Variant, Values]]:
     """Every strategy with every part that is wanted, and the measures of every question."""
-    found: dict[tuple[str, Part], Values] = {}
-    measure = span_words if meetings else evidence
+    found: dict[tuple[str, Variant], Values] = {}
+    measure = measure_span_words if meetings else measure_evidence
     for context in (False, True):
-        parts = [part for part in wanted if part.context == context]
+        parts = [part for part in variants if part.context == context]
         if not parts:
             continue
         with Engine.open(":memory:", embedder=embedder, settings=parts[0].settings) as engine:
@@ -90,11 +99,11 @@ def measured(
                             values.setdefault(name, []).extend(value)
                     found[strategy, part] = values
     for strategy in strategies:
-        for part in wanted:
+        for part in variants:
             yield strategy, part, found[strategy, part]
 
 
-def rows(found: Iterator[tuple[str, Part, Values]]) -> Iterator[str]:
+def make_rows(found: Iterator[tuple[str, Variant, Values]]) -> Iterator[str]:
     """The lines of the table; the lead is over the first part of the same strategy, by the middle measure."""
     first: tuple[str, Mapping[str, list[float]]] = "", {}
     for number, (strategy, part, values) in enumerate(found):
@@ -107,11 +116,11 @@ def rows(found: Iterator[tuple[str, Part, Values]]) -> Iterator[str]:
             first = strategy, values
         cells = " | ".join(f"{100 * fmean(each):.1f}" for each in values.values())
         lead = "" if fresh else str(bootstrap(values[measure], first[1][measure]))
-        default = ", the default" if (strategy, part) == ("hybrid", PARTS[-1]) else ""
+        default = ", the default" if (strategy, part) == ("hybrid", VARIANTS[-1]) else ""
         yield f"| {strategy}, {part.name}{default} | {cells} | {lead} |"
 
 
-@plainly
+@report_missing_set
 def main(arguments: Sequence[str] | None = None) -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(prog="studies.locomo", description="Messages and what was said around them.")
@@ -123,21 +132,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--embedder", default="bge-small")
     parser.add_argument("--cache", default="", help="a file that keeps vectors, so that nothing is embedded twice")
     given = parser.parse_args(arguments)
-    talks = (qmsum if given.qmsum else locomo)(given.data, most=given.talks)
+    talks = (load_qmsum if given.qmsum else load_locomo)(given.data, most=given.talks)
     strategies = given.strategies.split(",")
-    wanted = [part for part in PARTS if part.context or not given.context_only]
-    embedder = drivers.embedder(EmbedderConfig(name=given.embedder, cache=given.cache))
+    wanted = [part for part in VARIANTS if part.context or not given.context_only]
+    embedder = drivers.make_embedder(EmbedderConfig(name=given.embedder, cache=given.cache))
     messages = sum(len(each) for each in talks.words.values())
     print(
         f"{len(talks.questions)} questions, {len(talks.words)} talks, {messages} messages, {embedder.name}", flush=True
     )
-    for row in rows(measured(talks, embedder, strategies, wanted=wanted, meetings=given.qmsum)):
+    for row in make_rows(measure_variants(talks, embedder, strategies, variants=wanted, meetings=given.qmsum)):
         print(row, flush=True)
     if not given.qmsum and given.talks is None:
         print(PUBLISHED)
 
 
-def _ranking(engine: Engine, question: TalkQuestion, strategy: str, settings: Settings, k: int) -> list[str]:
+def _rank_messages(engine: Engine, question: ThreadQuestion, strategy: str, settings: Settings, k: int) -> list[str]:
     """The messages that were found in the channel of a question, each once."""
     where = Filter(channels={question.channel})
     hits = engine.search(question.text, k=k, strategy=strategy, where=where, settings=settings)

@@ -9,7 +9,7 @@ import numpy as np
 Span = tuple[int, int]  # from a character up to another
 
 RESAMPLES = 10_000
-_AT_ONCE = 1_000  # resamples whose picks are held together
+_RESAMPLES_PER_BATCH = 1_000  # resamples whose picks are held together
 
 
 # -- rankings
@@ -32,11 +32,11 @@ def ndcg_at(k: int, ranking: Sequence[str], grades: Mapping[str, float]) -> floa
     The gain is the grade itself, the discount log2(rank + 1); a grade of 0 or less gains nothing.
     """
     gains = [max(grades.get(each, 0.0), 0.0) for each in ranking[:k]]
-    ideal = _discounted(sorted((grade for grade in grades.values() if grade > 0), reverse=True)[:k])
-    return _discounted(gains) / ideal if ideal else 0.0
+    ideal = _discount(sorted((grade for grade in grades.values() if grade > 0), reverse=True)[:k])
+    return _discount(gains) / ideal if ideal else 0.0
 
 
-def _discounted(gains: Sequence[float]) -> float:
+def _discount(gains: Sequence[float]) -> float:
     return sum(gain / log2(rank + 1) for rank, gain in enumerate(gains, 1))
 
 
@@ -44,7 +44,7 @@ def _discounted(gains: Sequence[float]) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Characters:
+class SpanScores:
     """How well the spans that were retrieved cover the spans that answer, in characters."""
 
     recall: float
@@ -52,16 +52,16 @@ class Characters:
     iou: float
 
 
-def characters(retrieved: Sequence[Span], elsewhere: int, gold: Sequence[Span]) -> Characters:
+def score_spans(retrieved: Sequence[Span], elsewhere: int, gold: Sequence[Span]) -> SpanScores:
     """What was retrieved from the text of the answer, held against it; `elsewhere` characters came from other texts.
 
     Recall = gold covered / gold; precision = gold covered / retrieved; IoU = gold covered / (retrieved + gold missed).
     What two chunks share was retrieved twice and covers once.
     """
-    wanted = length(joined(gold))
-    covered = length(joined(overlaps(retrieved, gold)))
-    taken = length(retrieved) + elsewhere
-    return Characters(
+    wanted = count_characters(merge_spans(gold))
+    covered = count_characters(merge_spans(intersect_spans(retrieved, gold)))
+    taken = count_characters(retrieved) + elsewhere
+    return SpanScores(
         recall=covered / wanted if wanted else 1.0,
         precision=covered / taken if taken else 0.0,
         iou=covered / (taken + wanted - covered) if taken + wanted else 0.0,
@@ -71,20 +71,20 @@ def characters(retrieved: Sequence[Span], elsewhere: int, gold: Sequence[Span]) 
 def precision_omega(chunks: Sequence[Span], gold: Sequence[Span]) -> float:
     """The precision there would be if every chunk that touches the gold were retrieved, and nothing else."""
     touching = [(start, end) for start, end in chunks if any(start < high and low < end for low, high in gold)]
-    covered = length(joined(overlaps(touching, gold)))
-    taken = length(joined(touching))
-    missed = length(joined(gold)) - covered
+    covered = count_characters(merge_spans(intersect_spans(touching, gold)))
+    taken = count_characters(merge_spans(touching))
+    missed = count_characters(merge_spans(gold)) - covered
     return covered / (taken + missed) if taken + missed else 0.0
 
 
-def overlaps(left: Iterable[Span], right: Sequence[Span]) -> list[Span]:
+def intersect_spans(left: Iterable[Span], right: Sequence[Span]) -> list[Span]:
     """What each of the left spans shares with each of the right ones."""
     return [
         (max(start, low), min(end, high)) for start, end in left for low, high in right if start < high and low < end
     ]
 
 
-def joined(spans: Iterable[Span]) -> list[Span]:
+def merge_spans(spans: Iterable[Span]) -> list[Span]:
     """The same characters as spans that are apart, in order."""
     apart: list[Span] = []
     for start, end in sorted(spans):
@@ -95,7 +95,7 @@ def joined(spans: Iterable[Span]) -> list[Span]:
     return apart
 
 
-def length(spans: Iterable[Span]) -> int:
+def count_characters(spans: Iterable[Span]) -> int:
     """The characters of all spans together; what two of them share counts twice."""
     return sum(end - start for start, end in spans)
 
@@ -124,7 +124,9 @@ def bootstrap(new: Sequence[float], old: Sequence[float], *, resamples: int = RE
     if not len(differences):
         return Interval(0.0, 0.0, 0.0)
     random = np.random.default_rng(seed)
-    counts = [_AT_ONCE] * (resamples // _AT_ONCE) + [resamples % _AT_ONCE] * bool(resamples % _AT_ONCE)
+    counts = [_RESAMPLES_PER_BATCH] * (resamples // _RESAMPLES_PER_BATCH) + [resamples % _RESAMPLES_PER_BATCH] * bool(
+        resamples % _RESAMPLES_PER_BATCH
+    )
     means = np.concatenate(
         [differences[random.integers(len(differences), size=(n, len(differences)))].mean(axis=1) for n in counts]
     )

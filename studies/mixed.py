@@ -16,7 +16,7 @@ from clew.core.protocols import Embedder
 from clew.core.settings import EmbedderConfig, SearchConfig
 from studies.handbook import EXAMPLES
 from studies.measures import bootstrap, recall_at, reciprocal_rank
-from studies.sets import lines
+from studies.sets import read_jsonl
 
 SLICES = ("page", "chat", "both")
 SEARCHES: Mapping[str, Filter] = {
@@ -40,15 +40,15 @@ class MixedQuestion:
     messages: frozenset[str]
 
 
-def questions(path: Path) -> list[MixedQuestion]:
+def load_questions(path: Path) -> list[MixedQuestion]:
     """The judged questions over handbook and chat."""
     return [
         MixedQuestion(row["question"], row["slice"], frozenset(row["documents"]), frozenset(row["messages"]))
-        for row in lines(path)
+        for row in read_jsonl(path)
     ]
 
 
-def found(question: MixedQuestion, names: Sequence[str]) -> dict[str, float]:
+def score_ranking(question: MixedQuestion, names: Sequence[str]) -> dict[str, float]:
     """The measures of a ranking; where both kinds hold evidence, one piece of it is enough."""
     gold = question.pages | question.messages
     either = question.slice == "both"
@@ -61,7 +61,7 @@ def found(question: MixedQuestion, names: Sequence[str]) -> dict[str, float]:
     return dict(zip((*MEASURES, KINDS), values, strict=True))
 
 
-def measured(
+def measure_searches(
     examples: Path, asked: Sequence[MixedQuestion], embedder: Embedder, strategy: str
 ) -> dict[tuple[str, str], Values]:
     """Every measure of every question, by search and slice."""
@@ -80,12 +80,12 @@ def measured(
         for question in asked:
             for search, where in SEARCHES.items():
                 hits = engine.search(question.text, k=DEPTH, strategy=strategy, where=where)
-                for measure, value in found(question, [name(hit) for hit in hits]).items():
+                for measure, value in score_ranking(question, [name(hit) for hit in hits]).items():
                     values.setdefault((search, question.slice), {}).setdefault(measure, []).append(value)
     return values
 
 
-def rows(values: Mapping[tuple[str, str], Values]) -> Iterator[str]:
+def make_rows(values: Mapping[tuple[str, str], Values]) -> Iterator[str]:
     """The lines of the table; the lead is of the one list over that search."""
     yield f"| answer in | search | {' | '.join(MEASURES)} | {KINDS} | lead of the one list at 5 | at 10 |"
     yield "|---" * (5 + len(MEASURES)) + "|"
@@ -112,10 +112,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--embedder", default="bge-small")
     parser.add_argument("--cache", default="", help="a file that keeps vectors, so that nothing is embedded twice")
     given = parser.parse_args(arguments)
-    asked = questions(given.examples / "chat-questions.jsonl")[:: given.every]
-    embedder = drivers.embedder(EmbedderConfig(name=given.embedder, cache=given.cache))
+    asked = load_questions(given.examples / "chat-questions.jsonl")[:: given.every]
+    embedder = drivers.make_embedder(EmbedderConfig(name=given.embedder, cache=given.cache))
     print(f"{len(asked)} questions, {embedder.name}, {given.strategy}", flush=True)
-    for row in rows(measured(given.examples, asked, embedder, given.strategy)):
+    for row in make_rows(measure_searches(given.examples, asked, embedder, given.strategy)):
         print(row, flush=True)
 
 

@@ -24,15 +24,15 @@ from clew import Document, Engine, Section, Settings, drivers
 from clew.core.protocols import Reranker
 from clew.core.settings import IngestionConfig, RerankerConfig, SearchConfig
 from studies.measures import bootstrap, ndcg_at
-from studies.sets import Missing, lines, plainly
+from studies.sets import MissingSet, read_jsonl, report_missing_set
 
 DEPTH = 10
 YEAR = "dl19"
-ANSWERS = 2  # the least grade of a passage that answers; 1 is "related" and left out of the fit
+MIN_ANSWER_GRADE = 2  # the least grade of a passage that answers; 1 is "related" and left out of the fit
 CLAIMS = 150
 NEGATIVES = 4  # abstracts a claim, from among the first BEST by BM25
 BEST = 20
-WHOLE = 1_000_000  # a chunk size that nothing reaches: an abstract is one chunk
+UNLIMITED_CHUNK = 1_000_000  # a chunk size that nothing reaches: an abstract is one chunk
 PUBLISHED = """
 Published, nDCG@10 on the same questions:
 | BM25 (Anserini's regression) | 50.58 |
@@ -43,7 +43,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class RankedSet:
     """Questions, passages, the grades that were given and a ranking to begin with; all by id."""
 
     questions: Mapping[str, str]
@@ -53,31 +53,33 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RerankerRun:
     """What a reranker gave: a score for each question and passage, and the time it took."""
 
     scores: dict[str, dict[str, float]] = field(default_factory=dict)
     seconds: list[float] = field(default_factory=list)
-    work: list[float] = field(default_factory=list)  # seconds of processor time
+    cpu_seconds: list[float] = field(default_factory=list)  # seconds of processor time
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class PlattFit:
     """The chance that a text of some score answers is logistic(scale · score + offset)."""
 
     scale: float
     offset: float
 
-    def chances(self, scores: Sequence[float]) -> Floats:
+    def to_probabilities(self, scores: Sequence[float]) -> Floats:
         """The chance of each score."""
         return 1 / (1 + np.exp(-(self.scale * np.asarray(scores, np.float64) + self.offset)))
 
 
-def judged(folder: Path, run: str) -> Judged:
+def load_run(folder: Path, run: str) -> RankedSet:
     """A year of the set and one of its runs."""
     path = folder / "runs" / f"{run}.top100.tsv.gz"
     if not path.is_file():
-        raise Missing(f"there is no {path}; give the folder trec-dl-pool with --data and the name of a run with --run")
+        raise MissingSet(
+            f"there is no {path}; give the folder trec-dl-pool with --data and the name of a run with --run"
+        )
     grades: dict[str, dict[str, int]] = {}
     for row in (folder / "qrels.tsv").read_text(encoding="utf-8").splitlines()[1:]:
         question, passage, grade = row.split("\t")
@@ -87,27 +89,27 @@ def judged(folder: Path, run: str) -> Judged:
         for row in file:
             question, passage, rank = row.split("\t")
             ranked.setdefault(question, []).append((int(rank), passage))
-    return Judged(
-        {line["_id"]: line["text"] for line in lines(folder / "queries.jsonl")},
-        {line["_id"]: line["text"] for line in lines(folder / "corpus_pool.jsonl.gz")},
+    return RankedSet(
+        {line["_id"]: line["text"] for line in read_jsonl(folder / "queries.jsonl")},
+        {line["_id"]: line["text"] for line in read_jsonl(folder / "corpus_pool.jsonl.gz")},
         grades,
         {question: [passage for _, passage in sorted(found)] for question, found in ranked.items()},
     )
 
 
-def scored(data: Judged, reranker: Reranker) -> Outcome:
+def score_run(data: RankedSet, reranker: Reranker) -> RerankerRun:
     """The reranker's score for every passage of the run."""
-    outcome = Outcome()
+    outcome = RerankerRun()
     for question, passages in data.ranked.items():
         began, worked = perf_counter(), process_time()
         scores = reranker.score(data.questions[question], [data.passages[each] for each in passages])
         outcome.seconds.append(perf_counter() - began)
-        outcome.work.append(process_time() - worked)
+        outcome.cpu_seconds.append(process_time() - worked)
         outcome.scores[question] = dict(zip(passages, scores, strict=True))
     return outcome
 
 
-def gains(data: Judged, scores: Mapping[str, Mapping[str, float]] | None = None) -> list[float]:
+def compute_ndcg(data: RankedSet, scores: Mapping[str, Mapping[str, float]] | None = None) -> list[float]:
     """nDCG@10 of each question in the order of the scores, equal ones in the order of the run; without any, the run."""
     values = []
     for question, passages in data.ranked.items():
@@ -117,7 +119,7 @@ def gains(data: Judged, scores: Mapping[str, Mapping[str, float]] | None = None)
     return values
 
 
-def ideal(data: Judged) -> dict[str, dict[str, float]]:
+def make_ideal_scores(data: RankedSet) -> dict[str, dict[str, float]]:
     """The grades as scores: what a run lacks, no reranker can find."""
     return {
         question: {each: float(data.grades[question].get(each, 0)) for each in passages}
@@ -125,20 +127,20 @@ def ideal(data: Judged) -> dict[str, dict[str, float]]:
     }
 
 
-def row(data: Judged, name: str, outcome: Outcome) -> str:
+def make_row(data: RankedSet, name: str, outcome: RerankerRun) -> str:
     """The line of one reranker; its lead is over the run, question by question."""
-    before, after = gains(data), gains(data, outcome.scores)
+    before, after = compute_ndcg(data), compute_ndcg(data, outcome.scores)
     pairs = sum(map(len, outcome.scores.values()))
     return (
         f"| {name} | {100 * fmean(after):.2f} | {bootstrap(after, before)} "
-        f"| {pairs / sum(outcome.seconds):.1f} | {pairs / sum(outcome.work):.1f} |"
+        f"| {pairs / sum(outcome.seconds):.1f} | {pairs / sum(outcome.cpu_seconds):.1f} |"
     )
 
 
 # -- the calibration
 
 
-def fitted(answers: Sequence[Sequence[float]], others: Sequence[Sequence[float]]) -> Fit:
+def fit_platt(answers: Sequence[Sequence[float]], others: Sequence[Sequence[float]]) -> PlattFit:
     """Platt's logistic regression by Newton's steps; every group of scores weighs the same."""
     groups = [(group, 1.0) for group in answers if group] + [(group, 0.0) for group in others if group]
     scores = np.concatenate([np.asarray(group, np.float64) for group, _ in groups])
@@ -154,18 +156,18 @@ def fitted(answers: Sequence[Sequence[float]], others: Sequence[Sequence[float]]
         numbers = numbers + change
         if abs(change).max() < 1e-9:
             break
-    return Fit(float(numbers[0]), float(numbers[1]))
+    return PlattFit(float(numbers[0]), float(numbers[1]))
 
 
-def claims(folder: Path, count: int) -> Iterator[tuple[str, list[str], list[str]]]:
+def load_claims(folder: Path, count: int) -> Iterator[tuple[str, list[str], list[str]]]:
     """So many claims of SciFact's training half, the abstracts that bear on each, and the likeliest that do not."""
-    texts = {line["_id"]: f"{line['title']} {line['text']}" for line in lines(folder / "corpus.jsonl.gz")}
-    asked = [(line["_id"], line["text"]) for line in lines(folder / "queries.train.jsonl")]
+    texts = {line["_id"]: f"{line['title']} {line['text']}" for line in read_jsonl(folder / "corpus.jsonl.gz")}
+    asked = [(line["_id"], line["text"]) for line in read_jsonl(folder / "queries.train.jsonl")]
     bearing: dict[str, list[str]] = {}
     for row in (folder / "qrels.train.tsv").read_text(encoding="utf-8").splitlines()[1:]:
         claim, abstract, _ = row.split("\t")
         bearing.setdefault(claim, []).append(abstract)
-    ingestion = IngestionConfig(chunk_size=WHOLE, chunk_overlap=0, summaries=False, language="en")
+    ingestion = IngestionConfig(chunk_size=UNLIMITED_CHUNK, chunk_overlap=0, summaries=False, language="en")
     settings = Settings(ingestion=ingestion, search=SearchConfig(strategy="lexical"))
     with Engine.open(":memory:", embedder="hashed", settings=settings) as engine:
         engine.add_documents([Document(id_, text, (Section(0, len(text)),)) for id_, text in texts.items()])
@@ -175,7 +177,9 @@ def claims(folder: Path, count: int) -> Iterator[tuple[str, list[str], list[str]
             yield text, [texts[each] for each in bearing[id_]], [texts[each] for each in others]
 
 
-def calibration(data: Judged, outcome: Outcome, reranker: Reranker, folder: Path, count: int) -> Iterator[str]:
+def make_calibration_rows(
+    data: RankedSet, outcome: RerankerRun, reranker: Reranker, folder: Path, count: int
+) -> Iterator[str]:
     """The two numbers, and how well they tell what answers from what does not."""
     names = ("passages that answer", "abstracts that bear on the claim", "other passages", "other abstracts")
     groups: dict[str, list[float]] = {name: [] for name in names}
@@ -183,18 +187,18 @@ def calibration(data: Judged, outcome: Outcome, reranker: Reranker, folder: Path
         for passage, score in scores.items():
             grade = data.grades[question].get(passage)
             if grade is not None and grade != 1:
-                groups[names[0] if grade >= ANSWERS else names[2]].append(score)
-    for claim, right, wrong in claims(folder, count):
+                groups[names[0] if grade >= MIN_ANSWER_GRADE else names[2]].append(score)
+    for claim, right, wrong in load_claims(folder, count):
         scores_of = reranker.score(claim, [*right, *wrong])
         groups[names[1]] += scores_of[: len(right)]
         groups[names[3]] += scores_of[len(right) :]
-    fit = fitted([groups[name] for name in names[:2]], [groups[name] for name in names[2:]])
+    fit = fit_platt([groups[name] for name in names[:2]], [groups[name] for name in names[2:]])
     yield f"scale {fit.scale:.3f}, offset {fit.offset:.3f}"
     yield "| group | scores | lowest tenth | median | highest tenth | mean chance | chance over one half |"
     yield "|---|---|---|---|---|---|---|"
     for name, group in groups.items():
         low, middle, high = np.percentile(group, [10, 50, 90])
-        chances = fit.chances(group)
+        chances = fit.to_probabilities(group)
         yield (
             f"| {name} | {len(group)} | {low:.1f} | {middle:.1f} | {high:.1f} "
             f"| {chances.mean():.2f} | {(chances > 0.5).mean():.0%} |"
@@ -204,7 +208,7 @@ def calibration(data: Judged, outcome: Outcome, reranker: Reranker, folder: Path
     yield "a chance of " + ", ".join(f"{mark} is a score of {score:.1f}" for mark, score in zip(marks, at, strict=True))
 
 
-@plainly
+@report_missing_set
 def main(arguments: Sequence[str] | None = None) -> None:
     """Prints the table and, if asked, the fit."""
     parser = argparse.ArgumentParser(prog="studies.reranking", description="A published top 100, ordered again.")
@@ -214,19 +218,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--calibrate", type=Path, help="the folder of scifact; fits the last reranker's chances")
     parser.add_argument("--claims", type=int, default=CLAIMS, help="how many claims of it")
     given = parser.parse_args(arguments)
-    data = judged(given.data / YEAR, given.run)
+    data = load_run(given.data / YEAR, given.run)
     print(f"{len(data.ranked)} questions, {sum(map(len, data.ranked.values()))} pairs", flush=True)
     print("| ranking | nDCG@10 | lead | pairs/s | pairs/s of a core |\n|---|---|---|---|---|")
-    print(f"| {given.run} | {100 * fmean(gains(data)):.2f} | | | |")
-    print(f"| the best order there could be | {100 * fmean(gains(data, ideal(data))):.2f} | | | |", flush=True)
+    print(f"| {given.run} | {100 * fmean(compute_ndcg(data)):.2f} | | | |")
+    print(
+        f"| the best order there could be | {100 * fmean(compute_ndcg(data, make_ideal_scores(data))):.2f} | | | |",
+        flush=True,
+    )
     for name in given.reranker:
-        reranker = drivers.reranker(RerankerConfig(name=name))
+        reranker = drivers.make_reranker(RerankerConfig(name=name))
         if reranker is None:
             parser.error("--reranker is empty; give a name")
-        outcome = scored(data, reranker)
-        print(row(data, name, outcome), flush=True)
+        outcome = score_run(data, reranker)
+        print(make_row(data, name, outcome), flush=True)
         if given.calibrate and name == given.reranker[-1]:
-            for line in calibration(data, outcome, reranker, given.calibrate, given.claims):
+            for line in make_calibration_rows(data, outcome, reranker, given.calibrate, given.claims):
                 print(line, flush=True)
     print(PUBLISHED)
 

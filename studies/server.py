@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-STARTED = "started"
+START_OWN = "started"
 MEMORY = Path("/dev/shm")
 
 
@@ -16,9 +16,9 @@ class NoServer(Exception):
 
 
 @contextmanager
-def served(given: str, *, in_memory: bool = True) -> Iterator[str]:
+def open_server(given: str, *, in_memory: bool = True) -> Iterator[str]:
     """The address of a server with pgvector: the given one, or one of our own until the block ends."""
-    if given != STARTED:
+    if given != START_OWN:
         yield given
         return
     try:

@@ -13,18 +13,18 @@ from studies.measures import Span
 P = ParamSpec("P")
 
 
-class Missing(Exception):
+class MissingSet(Exception):
     """A set that is not in the folder, or not whole."""
 
 
-def plainly(main: Callable[P, None]) -> Callable[P, None]:
+def report_missing_set(main: Callable[P, None]) -> Callable[P, None]:
     """A command of a study that says in a line which set is missing."""
 
     @wraps(main)
     def run(*args: P.args, **given: P.kwargs) -> None:
         try:
             main(*args, **given)
-        except Missing as error:
+        except MissingSet as error:
             raise SystemExit(f"error: {error}") from None
 
     return run
@@ -83,10 +83,10 @@ class QuoteQuestion:
     quote: str
 
 
-def chunking_eval(folder: Path) -> SpanSet:
+def load_chunking_eval(folder: Path) -> SpanSet:
     """Chroma's chunking evaluation: the corpora that are in the folder, and the questions that belong to them."""
     corpora = {}
-    for path in sorted(_inside(folder, "corpora").glob("*.md")):
+    for path in sorted(_find_file(folder, "corpora").glob("*.md")):
         with path.open(encoding="utf-8", newline="") as file:  # indices count characters, so newlines stay
             corpora[path.stem] = file.read()
     questions = [
@@ -95,46 +95,48 @@ def chunking_eval(folder: Path) -> SpanSet:
             line["corpus_id"],
             tuple((each["start_index"], each["end_index"]) for each in line["references"]),
         )
-        for line in lines(_inside(folder, "questions.jsonl"))
+        for line in read_jsonl(_find_file(folder, "questions.jsonl"))
         if line["corpus_id"] in corpora
     ]
     if not questions:
-        raise Missing(f"{folder} has no corpus that a question belongs to")
+        raise MissingSet(f"{folder} has no corpus that a question belongs to")
     return SpanSet(corpora, questions)
 
 
-def contextual_retrieval(folder: Path) -> PieceSet:
+def load_contextual_retrieval(folder: Path) -> PieceSet:
     """Anthropic's contextual retrieval: code files in given pieces, and questions with the pieces that answer them."""
     pieces: dict[str, list[tuple[int, str]]] = {}
     texts: dict[str, str] = {}
-    for line in lines(_inside(folder, "chunks.jsonl.gz")):
+    for line in read_jsonl(_find_file(folder, "chunks.jsonl.gz")):
         pieces.setdefault(line["doc_id"], []).append((line["original_index"], line["content"]))
         texts[line["chunk_id"]] = line["content"].strip()
     files = [
         CutFile(line["doc_id"], line.get("path", ""), tuple(text for _, text in sorted(pieces[line["doc_id"]])))
-        for line in lines(_inside(folder, "documents.jsonl.gz"))
+        for line in read_jsonl(_find_file(folder, "documents.jsonl.gz"))
     ]
     questions = [
         PieceQuestion(line["_id"], line["text"], tuple(dict.fromkeys(texts[id_] for id_ in line["golden_chunk_ids"])))
-        for line in lines(_inside(folder, "queries.jsonl"))
+        for line in read_jsonl(_find_file(folder, "queries.jsonl"))
     ]
     return PieceSet(files, questions)
 
 
-def quotes(file: Path) -> list[QuoteQuestion]:
+def load_quote_questions(file: Path) -> list[QuoteQuestion]:
     """The judged questions of a file like `examples/questions.jsonl`."""
-    return [QuoteQuestion(line["id"], line["question"], line["documents"][0], line["quote"]) for line in lines(file)]
+    return [
+        QuoteQuestion(line["id"], line["question"], line["documents"][0], line["quote"]) for line in read_jsonl(file)
+    ]
 
 
-def lines(path: Path) -> Iterator[dict[str, Any]]:
+def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
     """The objects of a file that has one a line."""
     with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
         for line in file:
             yield json.loads(line)
 
 
-def _inside(folder: Path, name: str) -> Path:
+def _find_file(folder: Path, name: str) -> Path:
     path = folder / name
     if not path.exists():
-        raise Missing(f"there is no {name} in {folder}; give the folder of the set with --data")
+        raise MissingSet(f"there is no {name} in {folder}; give the folder of the set with --data")
     return path

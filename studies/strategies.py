@@ -20,26 +20,26 @@ from clew.core.protocols import Embedder
 from clew.core.settings import EmbedderConfig, IngestionConfig, SearchConfig
 from studies.judged import SETS, JudgedSet
 from studies.measures import bootstrap
-from studies.sets import plainly
+from studies.sets import report_missing_set
 
-WHOLE = 1_000_000  # a chunk size that nothing reaches: a section is one chunk
-DEEP = 100
-FEW = 10  # hits where only the first ten are ordered
-DEEPEST = (f"Recall@{DEEP}", "MRR")  # what looks at all the hundred
+UNLIMITED_CHUNK = 1_000_000  # a chunk size that nothing reaches: a section is one chunk
+DEPTH = 100
+SHALLOW = 10  # hits where only the first ten are ordered
+DEEP_MEASURES = (f"Recall@{DEPTH}", "MRR")  # what looks at all the hundred
 SETTINGS = Settings(
-    ingestion=IngestionConfig(chunk_size=WHOLE, chunk_overlap=0), search=SearchConfig(mode="exact", cache=0)
+    ingestion=IngestionConfig(chunk_size=UNLIMITED_CHUNK, chunk_overlap=0), search=SearchConfig(mode="exact", cache=0)
 )
 LEGS = ("semantic", "lexical")
 
 
 @dataclass(frozen=True, slots=True)
-class System:
+class SearchSystem:
     """A way to find: a strategy, what its settings change, how many hits, and whether it asks only a sample."""
 
     name: str
     strategy: str
     search: Mapping[str, Any] = field(default_factory=dict)
-    k: int = DEEP
+    k: int = DEPTH
     sampled: bool = False
 
     @property
@@ -47,31 +47,31 @@ class System:
         return replace(SETTINGS, search=replace(SETTINGS.search, **self.search))
 
 
-def _fusion(name: str, fusion: str, weight: float) -> System:
-    return System(name, "hybrid", {"fusion": fusion, "semantic_weight": weight})
+def _make_fusion(name: str, fusion: str, weight: float) -> SearchSystem:
+    return SearchSystem(name, "hybrid", {"fusion": fusion, "semantic_weight": weight})
 
 
 FUSIONS = (
-    *(_fusion(f"hybrid, confident {weight}", "confident", weight) for weight in (0.4, 0.5, 0.6)),
-    *(_fusion(f"hybrid, convex {weight}", "convex", weight) for weight in (0.3, 0.4, 0.5, 0.6, 0.7, 0.8)),
-    *(_fusion(f"hybrid, rrf {weight}", "rrf", weight) for weight in (0.5, 0.7)),
-    _fusion("hybrid, round robin 1:1", "round_robin", 0.5),
-    _fusion("hybrid, round robin 2:1", "round_robin", 0.7),
-    System("hybrid, the default", "hybrid"),
+    *(_make_fusion(f"hybrid, confident {weight}", "confident", weight) for weight in (0.4, 0.5, 0.6)),
+    *(_make_fusion(f"hybrid, convex {weight}", "convex", weight) for weight in (0.3, 0.4, 0.5, 0.6, 0.7, 0.8)),
+    *(_make_fusion(f"hybrid, rrf {weight}", "rrf", weight) for weight in (0.5, 0.7)),
+    _make_fusion("hybrid, round robin 1:1", "round_robin", 0.5),
+    _make_fusion("hybrid, round robin 2:1", "round_robin", 0.7),
+    SearchSystem("hybrid, the default", "hybrid"),
 )
 SYSTEMS = (
-    *(System(leg, leg) for leg in LEGS),
+    *(SearchSystem(leg, leg) for leg in LEGS),
     *FUSIONS,
-    System("the default, ten hits", "hybrid", k=FEW),
-    System("document_boost", "document_boost"),
-    System("multi_query", "multi_query"),
-    System("rerank", "rerank", k=FEW, sampled=True),
-    System("self_reflective", "self_reflective", k=FEW, sampled=True),
+    SearchSystem("the default, ten hits", "hybrid", k=SHALLOW),
+    SearchSystem("document_boost", "document_boost"),
+    SearchSystem("multi_query", "multi_query"),
+    SearchSystem("rerank", "rerank", k=SHALLOW, sampled=True),
+    SearchSystem("self_reflective", "self_reflective", k=SHALLOW, sampled=True),
 )
 Values = dict[str, list[float]]  # of one system: each measure, question by question
 
 
-def asked(data: JudgedSet, count: int | None) -> list[str]:
+def sample_questions(data: JudgedSet, count: int | None) -> list[str]:
     """The ids of so many questions, spread evenly over all; None: every one."""
     ids = list(data.questions)
     if count is None or count >= len(ids):
@@ -79,40 +79,49 @@ def asked(data: JudgedSet, count: int | None) -> list[str]:
     return [ids[at * len(ids) // count] for at in range(count)]
 
 
-def measured(engine: Engine, data: JudgedSet, system: System, ids: Sequence[str]) -> Values:
+def measure_system(engine: Engine, data: JudgedSet, system: SearchSystem, ids: Sequence[str]) -> Values:
     """Every measure of every question; one that looks further than the system's hits is left out."""
     rankings = [
-        data.ranking(engine.search(data.questions[id_], k=system.k, strategy=system.strategy, settings=system.settings))
+        data.name_hits(
+            engine.search(data.questions[id_], k=system.k, strategy=system.strategy, settings=system.settings)
+        )
         for id_ in ids
     ]
     return {
         name: [measure(ranking, data.grades[id_]) for ranking, id_ in zip(rankings, ids, strict=True)]
         for name, measure in data.measures.items()
-        if system.k >= DEEP or name not in DEEPEST
+        if system.k >= DEPTH or name not in DEEP_MEASURES
     }
 
 
-def studied(
-    data: JudgedSet, embedder: Embedder, *, systems: Sequence[System] = SYSTEMS, most: int | None, sample: int
-) -> Iterator[tuple[System, Values, dict[str, Values]]]:
+def measure_systems(
+    data: JudgedSet,
+    embedder: Embedder,
+    *,
+    systems: Sequence[SearchSystem] = SYSTEMS,
+    max_questions: int | None,
+    sample: int,
+) -> Iterator[tuple[SearchSystem, Values, dict[str, Values]]]:
     """Each system, its values, and those of the legs on the same questions."""
-    ids = asked(data, most)
-    few = set(asked(replace(data, questions={id_: data.questions[id_] for id_ in ids}), sample))
+    ids = sample_questions(data, max_questions)
+    few = set(sample_questions(replace(data, questions={id_: data.questions[id_] for id_ in ids}), sample))
     with Engine.open(":memory:", embedder=embedder, settings=SETTINGS) as engine:
         engine.add_documents(data.documents)
-        legs = {leg: measured(engine, data, System(leg, leg), ids) for leg in LEGS}
+        legs = {leg: measure_system(engine, data, SearchSystem(leg, leg), ids) for leg in LEGS}
         for system in systems:
             kept = [id_ in few or not system.sampled for id_ in ids]
             values = (
                 legs[system.strategy]
                 if system.strategy in legs
-                else measured(engine, data, system, [id_ for id_, keep in zip(ids, kept, strict=True) if keep])
+                else measure_system(engine, data, system, [id_ for id_, keep in zip(ids, kept, strict=True) if keep])
             )
-            yield system, values, {leg: _some(each, kept) for leg, each in legs.items()}
+            yield system, values, {leg: _select(each, kept) for leg, each in legs.items()}
 
 
-def rows(
-    data: JudgedSet, found: Iterator[tuple[System, Values, dict[str, Values]]], leads: dict[str, dict[str, list[str]]]
+def make_rows(
+    data: JudgedSet,
+    found: Iterator[tuple[SearchSystem, Values, dict[str, Values]]],
+    leads: dict[str, dict[str, list[str]]],
 ) -> Iterator[str]:
     """The lines of the table of a set; what the last table needs is put into `leads`."""
     shown = " | ".join(f"{name} | over semantic | over lexical" for name in data.measures)
@@ -129,20 +138,20 @@ def rows(
             for leg in LEGS:
                 cells.append("" if system.strategy in LEGS else str(bootstrap(values[name], legs[leg][name])))
         if system in FUSIONS:
-            leads.setdefault(system.name, {})[data.name] = _held(
+            leads.setdefault(system.name, {})[data.name] = _compare_with_legs(
                 values[foremost], [legs[leg][foremost] for leg in LEGS]
             )
         yield f"| {system.name} | {len(values[foremost])} | {' | '.join(cells)} |"
 
 
-def _held(values: Sequence[float], legs: Sequence[Sequence[float]]) -> list[str]:
+def _compare_with_legs(values: Sequence[float], legs: Sequence[Sequence[float]]) -> list[str]:
     """The lead over the better leg, and a word where the values are significantly below one."""
     better = max(legs, key=fmean)
     below = any(bootstrap(values, leg).high < 0 for leg in legs)
     return [f"{100 * (fmean(values) - fmean(better)):+.2f}", "below" if below else ""]
 
 
-def last_rows(leads: Mapping[str, Mapping[str, Sequence[str]]]) -> Iterator[str]:
+def make_summary_rows(leads: Mapping[str, Mapping[str, Sequence[str]]]) -> Iterator[str]:
     """The lines of the table over all sets: a fusion's lead over the better leg of each, marked where it is below."""
     sets = list(next(iter(leads.values()), {}))
     yield f"| lead over the better leg | {' | '.join(sets)} | mean | significantly below a leg |"
@@ -154,11 +163,11 @@ def last_rows(leads: Mapping[str, Mapping[str, Sequence[str]]]) -> Iterator[str]
         yield f"| {name} | {cells} | {fmean(numbers):+.2f} | {', '.join(below) or 'nowhere'} |"
 
 
-def _some(values: Values, kept: Sequence[bool]) -> Values:
+def _select(values: Values, kept: Sequence[bool]) -> Values:
     return {name: [value for value, keep in zip(each, kept, strict=True) if keep] for name, each in values.items()}
 
 
-@plainly
+@report_missing_set
 def main(arguments: Sequence[str] | None = None) -> None:
     """Prints a table a set, and one over all."""
     parser = argparse.ArgumentParser(prog="studies.strategies", description="Every strategy and fusion.")
@@ -173,17 +182,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in names:
         if name not in SETS:
             parser.error(f"there is no set {name!r}; there are {', '.join(SETS)}")
-    embedder = drivers.embedder(EmbedderConfig(name=given.embedder, cache=given.cache))
+    embedder = drivers.make_embedder(EmbedderConfig(name=given.embedder, cache=given.cache))
     systems = [system for system in SYSTEMS if given.sample or not system.sampled]
     leads: dict[str, dict[str, list[str]]] = {}
     for name in names:
         data = SETS[name](given.data)
         print(f"\n{data.name}: {len(data.documents)} documents, {embedder.name}", flush=True)
-        found = studied(data, embedder, systems=systems, most=given.questions, sample=given.sample)
-        for row in rows(data, found, leads):
+        found = measure_systems(data, embedder, systems=systems, max_questions=given.questions, sample=given.sample)
+        for row in make_rows(data, found, leads):
             print(row, flush=True)
     print()
-    for row in last_rows(leads):
+    for row in make_summary_rows(leads):
         print(row, flush=True)
 
 

@@ -16,10 +16,10 @@ from clew import Engine, Filter, Message, drivers
 from clew.core.protocols import Embedder
 from clew.core.settings import EmbedderConfig, IngestionConfig, ScoringConfig, SearchConfig, Settings
 from clew.core.text import estimate_tokens
-from clew.core.thread import KIND, Thread
-from clew.index.thread.threads import threads as made_threads
+from clew.core.thread import THREAD_KIND, Thread
+from clew.index.thread.threads import build_threads as made_threads
 from studies.measures import bootstrap
-from studies.sets import Missing, lines, plainly
+from studies.sets import MissingSet, read_jsonl, report_missing_set
 
 BUDGETS = (500, 1000, 2000)
 NEIGHBOURS = (0, 1, 2)
@@ -37,7 +37,7 @@ Shares = dict[str, dict[int, list[float]]]  # of the evidence in the window, by 
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class WindowQuestion:
     """A question of a channel, and the messages that hold the evidence."""
 
     text: str
@@ -45,10 +45,10 @@ class Question:
     evidence: frozenset[str]
 
 
-def threads(folder: Path) -> list[Thread]:
+def load_threads(folder: Path) -> list[Thread]:
     """The sessions of every conversation; turns are a minute apart, since only the session has a time."""
     made = []
-    for row in lines(_inside(folder, "conversations.jsonl.gz")):
+    for row in read_jsonl(_find_file(folder, "conversations.jsonl.gz")):
         channel = row["sample_id"]
         for session in row["sessions"]:
             began = datetime.strptime(session["date_time"], "%I:%M %p on %d %B, %Y").replace(tzinfo=UTC)
@@ -66,16 +66,18 @@ def threads(folder: Path) -> list[Thread]:
     return made
 
 
-def questions(folder: Path) -> list[Question]:
+def load_questions(folder: Path) -> list[WindowQuestion]:
     """The questions that have evidence."""
     return [
-        Question(row["question"], row["sample_id"], frozenset(f"{row['sample_id']}/{turn}" for turn in row["evidence"]))
-        for row in lines(_inside(folder, "qa.jsonl"))
+        WindowQuestion(
+            row["question"], row["sample_id"], frozenset(f"{row['sample_id']}/{turn}" for turn in row["evidence"])
+        )
+        for row in read_jsonl(_find_file(folder, "qa.jsonl"))
         if row["evidence"]
     ]
 
 
-class Channels:
+class ChannelOrder:
     """Every message in its order, for neighbours."""
 
     def __init__(self, given: Sequence[Thread]) -> None:
@@ -90,7 +92,7 @@ class Channels:
             last = max(message.at for message in thread.messages if message.at)
             self.ends[thread.channel] = max(last, self.ends.get(thread.channel, last))
 
-    def filled(self, ranking: Sequence[str], tokens: int, neighbours: int) -> set[str]:
+    def fill_budget(self, ranking: Sequence[str], tokens: int, neighbours: int) -> set[str]:
         """The messages of a ranking with so many neighbours each side, until the tokens are used up."""
         taken: set[str] = set()
         left = tokens
@@ -106,25 +108,27 @@ class Channels:
         return taken
 
 
-def rows(folder: Path, embedder: Embedder, *, sample: int | None = None) -> Iterator[str]:
+def make_rows(folder: Path, embedder: Embedder, *, sample: int | None = None) -> Iterator[str]:
     """The lines of the table."""
-    sessions, asked = threads(folder), questions(folder)
+    sessions, asked = load_threads(folder), load_questions(folder)
     asked = asked[:: max(1, len(asked) // sample)] if sample else asked
-    channels = Channels(sessions)
+    channels = ChannelOrder(sessions)
     shares: Shares = {}
     with Engine.open(":memory:", embedder=embedder, settings=SETTINGS) as engine:
-        engine.add_documents(thread.document() for thread in untangled(sessions))
+        engine.add_documents(thread.document() for thread in untangle_sessions(sessions))
         for question in asked:
-            where = Filter(channels={question.channel}, kinds={KIND})
+            where = Filter(channels={question.channel}, kinds={THREAD_KIND})
             hits = engine.search(question.text, k=SETTINGS.search.depth, where=where)
             ranking = list(dict.fromkeys(str(hit.chunk.meta["message"]) for hit in hits))
             for tokens in BUDGETS:
                 for n in NEIGHBOURS:
-                    _note(shares, f"±{n} neighbours", tokens, question, channels.filled(ranking, tokens, n))
-        _windows(engine, shares, asked, channels, WAYS)
+                    _record_share(
+                        shares, f"±{n} neighbours", tokens, question, channels.fill_budget(ranking, tokens, n)
+                    )
+        _measure_windows(engine, shares, asked, channels, WAYS)
     with Engine.open(":memory:", embedder=embedder, settings=SETTINGS) as engine:
         engine.add_documents(thread.document() for thread in sessions)
-        _windows(engine, shares, asked, channels, {"a session is a thread, without replies": SETTINGS.scoring})
+        _measure_windows(engine, shares, asked, channels, {"a session is a thread, without replies": SETTINGS.scoring})
     yield "| way | " + " | ".join(f"{tokens} tokens" for tokens in BUDGETS) + " |"
     yield "|---" * (1 + len(BUDGETS)) + "|"
     for way, by_tokens in shares.items():
@@ -134,7 +138,7 @@ def rows(folder: Path, embedder: Embedder, *, sample: int | None = None) -> Iter
         yield f"| its lead over ±{n} | " + " | ".join(leads) + " |"
 
 
-def untangled(sessions: Sequence[Thread]) -> list[Thread]:
+def untangle_sessions(sessions: Sequence[Thread]) -> list[Thread]:
     """The threads that a flat channel with these messages is untangled into."""
     said: dict[str, list[Message]] = {}
     for session in sessions:
@@ -146,39 +150,41 @@ def untangled(sessions: Sequence[Thread]) -> list[Thread]:
     ]
 
 
-def _windows(
+def _measure_windows(
     engine: Engine,
     shares: Shares,
-    asked: Sequence[Question],
-    channels: Channels,
+    asked: Sequence[WindowQuestion],
+    channels: ChannelOrder,
     ways: Mapping[str, ScoringConfig],
 ) -> None:
     for question in asked:
         for way, config in ways.items():
             for tokens in BUDGETS:
-                window = engine.context_window(
+                window = engine.window(
                     question.channel,
                     question.text,
-                    max_tokens=tokens,
+                    tokens=tokens,
                     now=channels.ends[question.channel],
                     settings=replace(SETTINGS, scoring=config),
                 )
-                _note(shares, way, tokens, question, {each.id for each in window.messages})
+                _record_share(shares, way, tokens, question, {each.id for each in window.messages})
 
 
-def _note(shares: dict[str, dict[int, list[float]]], way: str, tokens: int, question: Question, held: set[str]) -> None:
+def _record_share(
+    shares: dict[str, dict[int, list[float]]], way: str, tokens: int, question: WindowQuestion, held: set[str]
+) -> None:
     share = len(question.evidence & held) / len(question.evidence)
     shares.setdefault(way, {}).setdefault(tokens, []).append(share)
 
 
-def _inside(folder: Path, name: str) -> Path:
+def _find_file(folder: Path, name: str) -> Path:
     path = folder / name
     if not path.exists():
-        raise Missing(f"there is no {name} in {folder}; give the folder of the set with --data")
+        raise MissingSet(f"there is no {name} in {folder}; give the folder of the set with --data")
     return path
 
 
-@plainly
+@report_missing_set
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(prog="python -m studies.window", description=__doc__)
@@ -187,8 +193,8 @@ def main() -> None:
     parser.add_argument("--cache", default="", help="a file that keeps the vectors")
     parser.add_argument("--sample", type=int, help="about so many questions, evenly taken")
     given = parser.parse_args()
-    embedder = drivers.embedder(EmbedderConfig(name=given.embedder, cache=given.cache))
-    for row in rows(given.data, embedder, sample=given.sample):
+    embedder = drivers.make_embedder(EmbedderConfig(name=given.embedder, cache=given.cache))
+    for row in make_rows(given.data, embedder, sample=given.sample):
         print(row, flush=True)
 
 

@@ -1,66 +1,175 @@
-"""Clew finds the right context for a language model in documents and conversations, and shows where it came from."""
+"""Clew finds the right context for a language model in documents and conversations, and shows where it came from.
+
+Every public name is here: `Engine`, the types that its verbs return, the driver protocols, the settings, the errors.
+"""
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from clew.core.errors import (
-        ClewError,
-        DriverFailed,
-        DriverMissing,
-        NotFound,
-        SettingsError,
-        SourceError,
-        StoreMismatch,
-    )
-    from clew.core.settings import Settings
-    from clew.core.trace import Trace, record
-    from clew.core.types import Chunk, Context, Document, Filter, Hit, Message, Query, Section
-    from clew.engine import Engine
+    from clew.core.answer import Answer as Answer
+    from clew.core.answer import RemovedSentence as RemovedSentence
+    from clew.core.cite import Citation as Citation
+    from clew.core.cite import CitationCheck as CitationCheck
+    from clew.core.errors import ClewError as ClewError
+    from clew.core.errors import ConcurrentChange as ConcurrentChange
+    from clew.core.errors import CostLimit as CostLimit
+    from clew.core.errors import DriverFailed as DriverFailed
+    from clew.core.errors import DriverMissing as DriverMissing
+    from clew.core.errors import LimitReached as LimitReached
+    from clew.core.errors import NotFound as NotFound
+    from clew.core.errors import SettingsError as SettingsError
+    from clew.core.errors import SourceError as SourceError
+    from clew.core.errors import StoreMismatch as StoreMismatch
+    from clew.core.events import AnswerEvent as AnswerEvent
+    from clew.core.events import FinalEvent as FinalEvent
+    from clew.core.events import SentenceEvent as SentenceEvent
+    from clew.core.events import StepEvent as StepEvent
+    from clew.core.protocols import LLM as LLM
+    from clew.core.protocols import Chunker as Chunker
+    from clew.core.protocols import Embedder as Embedder
+    from clew.core.protocols import Enricher as Enricher
+    from clew.core.protocols import Fuse as Fuse
+    from clew.core.protocols import Judge as Judge
+    from clew.core.protocols import LLMFailure as LLMFailure
+    from clew.core.protocols import Reader as Reader
+    from clew.core.protocols import Reranker as Reranker
+    from clew.core.protocols import Rewrite as Rewrite
+    from clew.core.protocols import Step as Step
+    from clew.core.protocols import Store as Store
+    from clew.core.protocols import Strategy as Strategy
+    from clew.core.protocols import Verdict as Verdict
+    from clew.core.report import OnProgress as OnProgress
+    from clew.core.report import Plan as Plan
+    from clew.core.report import Progress as Progress
+    from clew.core.report import Report as Report
+    from clew.core.report import SourceFailure as SourceFailure
+    from clew.core.settings import AgentConfig as AgentConfig
+    from clew.core.settings import AnswerConfig as AnswerConfig
+    from clew.core.settings import ContextConfig as ContextConfig
+    from clew.core.settings import ConversationConfig as ConversationConfig
+    from clew.core.settings import EmbedderConfig as EmbedderConfig
+    from clew.core.settings import FlowConfig as FlowConfig
+    from clew.core.settings import FormatterConfig as FormatterConfig
+    from clew.core.settings import IngestionConfig as IngestionConfig
+    from clew.core.settings import LLMConfig as LLMConfig
+    from clew.core.settings import MergerConfig as MergerConfig
+    from clew.core.settings import RerankerConfig as RerankerConfig
+    from clew.core.settings import ScoringConfig as ScoringConfig
+    from clew.core.settings import SearchConfig as SearchConfig
+    from clew.core.settings import SessionConfig as SessionConfig
+    from clew.core.settings import Settings as Settings
+    from clew.core.settings import StoreConfig as StoreConfig
+    from clew.core.settings import ThreadConfig as ThreadConfig
+    from clew.core.stored import Manifest as Manifest
+    from clew.core.stored import StagedModel as StagedModel
+    from clew.core.stored import StoredDocument as StoredDocument
+    from clew.core.thread import Thread as Thread
+    from clew.core.trace import Trace as Trace
+    from clew.core.trace import record as record
+    from clew.core.types import EVERYTHING as EVERYTHING
+    from clew.core.types import Chunk as Chunk
+    from clew.core.types import Context as Context
+    from clew.core.types import Document as Document
+    from clew.core.types import DocumentRecord as DocumentRecord
+    from clew.core.types import DroppedPassage as DroppedPassage
+    from clew.core.types import Explanation as Explanation
+    from clew.core.types import Filter as Filter
+    from clew.core.types import Hit as Hit
+    from clew.core.types import Matrix as Matrix
+    from clew.core.types import MergedChunk as MergedChunk
+    from clew.core.types import Message as Message
+    from clew.core.types import Query as Query
+    from clew.core.types import Section as Section
+    from clew.core.types import StoreStats as StoreStats
+    from clew.core.types import Vector as Vector
+    from clew.core.usage import Usage as Usage
+    from clew.core.why import Fix as Fix
+    from clew.core.why import WhyNot as WhyNot
+    from clew.core.window import ContextMessage as ContextMessage
+    from clew.core.window import ContextWindow as ContextWindow
+    from clew.core.window import DroppedMessage as DroppedMessage
+    from clew.core.window import Links as Links
+    from clew.core.window import StyleProfile as StyleProfile
+    from clew.core.window import WindowThread as WindowThread
+    from clew.drivers.llm.scripted import ScriptedLLM as ScriptedLLM
+    from clew.engine import Engine as Engine
+    from clew.engine.sessions import ChatSession as ChatSession
+    from clew.query.agent import Toolbox as Toolbox
+    from clew.query.agent import ToolResult as ToolResult
+    from clew.query.context.format.renderers import Render as Render
+    from clew.query.context.format.renderers import RenderInput as RenderInput
+    from clew.query.context.session import Sessions as Sessions
+    from clew.query.search.compose import fan_out as fan_out
+    from clew.query.search.compose import fuse as fuse
+    from clew.query.search.compose import pipe as pipe
+    from clew.query.search.compose import reflect as reflect
+    from clew.query.search.strategies import Drivers as Drivers
+    from clew.query.search.strategies import StrategyFactory as StrategyFactory
+    from clew.query.search.strategies import auto as auto
+    from clew.query.search.strategies import chunked as chunked
+    from clew.query.search.strategies import document_boost as document_boost
+    from clew.query.search.strategies import hybrid as hybrid
+    from clew.query.search.strategies import lexical as lexical
+    from clew.query.search.strategies import multi_query as multi_query
+    from clew.query.search.strategies import rerank as rerank
+    from clew.query.search.strategies import self_reflective as self_reflective
+    from clew.query.search.strategies import semantic as semantic
+    from clew.query.search.tables import ArrowTable as ArrowTable
+    from clew.query.search.tables import Table as Table
 
-__all__ = [
-    "Chunk",
-    "ClewError",
-    "Context",
-    "Document",
-    "DriverFailed",
-    "DriverMissing",
-    "Engine",
-    "Filter",
-    "Hit",
-    "Message",
-    "NotFound",
-    "Query",
-    "Section",
-    "Settings",
-    "SettingsError",
-    "SourceError",
-    "StoreMismatch",
-    "Trace",
-    "record",
-]
-
+# The module of each name; `from … import` above tells type checkers the same.
 _HOMES = {
-    "clew.engine": ("Engine",),
-    "clew.core.settings": ("Settings",),
-    "clew.core.trace": ("Trace", "record"),
-    "clew.core.types": ("Chunk", "Context", "Document", "Filter", "Hit", "Message", "Query", "Section"),
+    "clew.core.answer": "Answer RemovedSentence",
+    "clew.core.cite": "Citation CitationCheck",
     "clew.core.errors": (
-        "ClewError",
-        "DriverFailed",
-        "DriverMissing",
-        "NotFound",
-        "SettingsError",
-        "SourceError",
-        "StoreMismatch",
+        "ClewError ConcurrentChange CostLimit DriverFailed DriverMissing LimitReached NotFound SettingsError "
+        "SourceError StoreMismatch"
     ),
+    "clew.core.events": "AnswerEvent FinalEvent SentenceEvent StepEvent",
+    "clew.core.protocols": (
+        "Chunker Embedder Enricher Fuse Judge LLM LLMFailure Reader Reranker Rewrite Step Store Strategy Verdict"
+    ),
+    "clew.core.report": "OnProgress Plan Progress Report SourceFailure",
+    "clew.core.settings": (
+        "AgentConfig AnswerConfig ContextConfig ConversationConfig EmbedderConfig FlowConfig FormatterConfig "
+        "IngestionConfig LLMConfig MergerConfig RerankerConfig ScoringConfig SearchConfig SessionConfig Settings "
+        "StoreConfig ThreadConfig"
+    ),
+    "clew.core.stored": "Manifest StagedModel StoredDocument",
+    "clew.core.thread": "Thread",
+    "clew.core.trace": "Trace record",
+    "clew.core.types": (
+        "Chunk Context Document DocumentRecord DroppedPassage EVERYTHING Explanation Filter Hit Matrix MergedChunk "
+        "Message Query Section StoreStats Vector"
+    ),
+    "clew.core.usage": "Usage",
+    "clew.core.why": "Fix WhyNot",
+    "clew.core.window": "ContextMessage ContextWindow DroppedMessage Links StyleProfile WindowThread",
+    "clew.drivers.llm.scripted": "ScriptedLLM",
+    "clew.engine": "Engine",
+    "clew.engine.sessions": "ChatSession",
+    "clew.query.agent": "ToolResult Toolbox",
+    "clew.query.context.format.renderers": "Render RenderInput",
+    "clew.query.context.session": "Sessions",
+    "clew.query.search.compose": "fan_out fuse pipe reflect",
+    "clew.query.search.strategies": (
+        "Drivers StrategyFactory auto chunked document_boost hybrid lexical multi_query rerank self_reflective semantic"
+    ),
+    "clew.query.search.tables": "ArrowTable Table",
 }
+__all__ = sorted(name for names in _HOMES.values() for name in names.split())
 
 
 def __getattr__(name: str) -> Any:
-    """The public name, imported when it is first asked for: `clew --help` then loads nothing heavy."""
+    """A public name, imported on first use: `clew --help` then loads nothing heavy."""
     from importlib import import_module
 
     for home, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(home), name)
+        if name in names.split():
+            value = globals()[name] = getattr(import_module(home), name)
+            return value
     raise AttributeError(f"module 'clew' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -12,42 +12,64 @@ from functools import partial
 from pathlib import Path
 
 from clew.index.thread.untangle import REACH, untangle
-from clew.index.thread.untangle.net import Net, loaded, shipped, written
-from studies.sets import plainly
-from studies.untangling.judge import by_net, by_rule, judged, kept, previous, rest_found
+from clew.index.thread.untangle.net import ReplyNet, format_net, load_default_net, parse_net
+from studies.sets import report_missing_set
+from studies.untangling.judge import (
+    link_by_rule,
+    link_to_previous,
+    make_net_linker,
+    measure_thread_recall,
+    score_conversations,
+    score_links,
+)
 from studies.untangling.learn import train
-from studies.untangling.logs import Log, anonymous, logs, marked, slowed, team_chat, uncalled, untimed
+from studies.untangling.logs import (
+    Log,
+    load_logs,
+    load_team_chat,
+    move_names_to_end,
+    remove_addressing,
+    remove_authors,
+    remove_times,
+    slow_down,
+)
 
 ROUNDS, SEED = 4, 1
 # The same logs with less to go by: what only this kind of chat has is taken away.
-ELSEWHERE: Mapping[str, Callable[[Log], Log]] = {
-    "names at the end, marked": marked,
-    "thirty times as slow": partial(slowed, factor=30),
-    "no times": untimed,
-    "nobody addressed": uncalled,
-    "nobody addressed, no times": lambda log: untimed(uncalled(log)),
-    "no authors": anonymous,
+VARIANTS: Mapping[str, Callable[[Log], Log]] = {
+    "names at the end, marked": move_names_to_end,
+    "thirty times as slow": partial(slow_down, factor=30),
+    "no times": remove_times,
+    "nobody addressed": remove_addressing,
+    "nobody addressed, no times": lambda log: remove_times(remove_addressing(log)),
+    "no authors": remove_authors,
 }
 
 
-def link_rows(given: Sequence[Log], net: Net) -> Iterator[str]:
+def make_link_rows(given: Sequence[Log], net: ReplyNet) -> Iterator[str]:
     """The table of reply links."""
     yield "| links | P | R | F |\n|---|---|---|---|"
-    for name, linker in (("previous message", previous), ("rule", by_rule), ("clew", by_net(net))):
-        yield _row(name, given, linker)
-    yield _row("clew, system lines left out", given, by_net(net), system=False)
-    for name, change in ELSEWHERE.items():
-        yield _row(f"clew, {name}", [change(log) for log in given], by_net(net))
-        if change is uncalled:
-            yield _row(f"rule, {name}", [change(log) for log in given], by_rule)
+    for name, linker in (
+        ("previous message", link_to_previous),
+        ("rule", link_by_rule),
+        ("clew", make_net_linker(net)),
+    ):
+        yield _make_row(name, given, linker)
+    yield _make_row("clew, system lines left out", given, make_net_linker(net), system=False)
+    for name, change in VARIANTS.items():
+        yield _make_row(f"clew, {name}", [change(log) for log in given], make_net_linker(net))
+        if change is remove_addressing:
+            yield _make_row(f"rule, {name}", [change(log) for log in given], link_by_rule)
 
 
-def _row(name: str, given: Sequence[Log], linker: Callable[..., Sequence[int | None]], *, system: bool = True) -> str:
-    found = judged(given, linker, system=system)
+def _make_row(
+    name: str, given: Sequence[Log], linker: Callable[..., Sequence[int | None]], *, system: bool = True
+) -> str:
+    found = score_links(given, linker, include_system=system)
     return f"| {name} | {found.precision:.1f} | {found.recall:.1f} | {found.f:.1f} |"
 
 
-def cost_rows(given: Sequence[Log], net: Net) -> Iterator[str]:
+def make_cost_rows(given: Sequence[Log], net: ReplyNet) -> Iterator[str]:
     """Milliseconds of processor time: a message of a whole log, and one new message after the last hundred."""
     start = time.process_time()
     for log in given:
@@ -61,26 +83,32 @@ def cost_rows(given: Sequence[Log], net: Net) -> Iterator[str]:
     yield f"{1000 * whole:.2f} ms a message, {1000 * one:.2f} ms for one new message after {REACH}"
 
 
-def found_rows(given: Sequence[Log], net: Net) -> Iterator[str]:
+def make_retrieval_rows(given: Sequence[Log], net: ReplyNet) -> Iterator[str]:
     """The table of thread retrieval."""
-    found = rest_found(given, {"flat BM25": None, "along the rule's links": by_rule, "along our links": by_net(net)})
+    found = measure_thread_recall(
+        given, {"flat BM25": None, "along the rule's links": link_by_rule, "along our links": make_net_linker(net)}
+    )
     yield f"| the rest of {found.pop('queries'):.0f} conversations from their first message | R@10 |\n|---|---|"
     for name, value in found.items():
         yield f"| {name} | {value:.3f} |"
 
 
-def sample_rows(folder: Path, net: Net) -> Iterator[str]:
+def make_sample_rows(folder: Path, net: ReplyNet) -> Iterator[str]:
     """The table of the sample chat: its flat stretches, then all of it with its threads hidden."""
     yield "| the sample chat | links right | openings found | F of pairs |\n|---|---|---|---|"
     for part, hidden in (("flat stretches", False), ("threads hidden", True)):
-        channels = team_chat(folder, hidden=hidden)
-        for name, linker in (("previous message", previous), ("rule", by_rule), ("clew", by_net(net))):
-            all_of = kept(channels, linker)
+        channels = load_team_chat(folder, hide_threads=hidden)
+        for name, linker in (
+            ("previous message", link_to_previous),
+            ("rule", link_by_rule),
+            ("clew", make_net_linker(net)),
+        ):
+            all_of = score_conversations(channels, linker)
             shares = f"{all_of.right}/{all_of.messages} | {all_of.opened}/{all_of.openings}"
             yield f"| {part}: {name} | {shares} | {100 * all_of.pairs:.1f} |"
 
 
-@plainly
+@report_missing_set
 def main(arguments: Sequence[str] | None = None) -> None:
     """Prints the tables."""
     parser = argparse.ArgumentParser(prog="studies.untangling", description="Reply links in flat channels.")
@@ -95,22 +123,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     if given.train and not given.out:
         parser.error("--train needs --out, the file to write the weights to")
-    dev = logs(given.data, "dev")
+    dev = load_logs(given.data, "dev")
     if given.train:
         begun = time.process_time()
 
-        def tell(number: int, loss: float, net: Net) -> None:
-            f = judged(dev, by_net(net)).f
+        def tell(number: int, loss: float, net: ReplyNet) -> None:
+            f = score_links(dev, make_net_linker(net)).f
             print(f"round {number}: loss {loss:.4f}, dev F {f:.2f}, {time.process_time() - begun:.0f} s", flush=True)
 
-        trained = train(logs(given.data, "train")[: given.logs], rounds=given.rounds, seed=given.seed, tell=tell)
-        given.out.write_text(written(trained), "utf-8")
+        trained = train(
+            load_logs(given.data, "train")[: given.logs], rounds=given.rounds, seed=given.seed, on_round=tell
+        )
+        given.out.write_text(format_net(trained), "utf-8")
     source = given.out if given.train else given.weights
-    net = loaded(json.loads(source.read_text("utf-8"))) if source else shipped()
+    net = parse_net(json.loads(source.read_text("utf-8"))) if source else load_default_net()
     for part in ("dev", "test", "new-domains"):
         if part == "dev" or (given.data / f"{part}.jsonl.gz").exists():
-            read = dev if part == "dev" else logs(given.data, part)
-            tables = (link_rows(read, net), cost_rows(read, net), found_rows(read, net))
+            read = dev if part == "dev" else load_logs(given.data, part)
+            tables = (make_link_rows(read, net), make_cost_rows(read, net), make_retrieval_rows(read, net))
             print(f"\n{part}: {len(read)} logs, {sum(map(len, (log.gold for log in read)))} annotated messages")
             for table in tables:
                 print()
@@ -118,7 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                     print(row, flush=True)
     if given.sample:
         print()
-        for row in sample_rows(given.sample, net):
+        for row in make_sample_rows(given.sample, net):
             print(row, flush=True)
 
 

@@ -14,11 +14,19 @@ from math import cos, pi
 import numpy as np
 from numpy.typing import NDArray
 
-from clew.index.thread.untangle.evidence import Evidence, evidence
-from clew.index.thread.untangle.net import INPUTS, Layers, Net
-from clew.index.thread.untangle.reading import read
-from clew.index.thread.untangle.window import REACH, Floats, Window
-from studies.untangling.logs import Log, anonymous, bursts, pieces, slowed, uncalled, untimed
+from clew.index.thread.untangle.cues import extract_cues
+from clew.index.thread.untangle.features import ReplyFeatures, extract_features
+from clew.index.thread.untangle.matrices import REACH, ChannelWindow, Floats
+from clew.index.thread.untangle.net import INPUTS, Layers, ReplyNet
+from studies.untangling.logs import (
+    Log,
+    make_bursts,
+    remove_addressing,
+    remove_authors,
+    remove_times,
+    slow_down,
+    split_into_channels,
+)
 
 BATCH = 64
 BLOCK = 128
@@ -28,71 +36,82 @@ SIZES = {"pair": (64, 32), "message": (32,)}
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class TrainingBatch:
     """Evidence and the columns that are right: 0 for opening, else how far back."""
 
-    evidence: Evidence
-    right: NDArray[np.bool_]  # m × (1 + REACH)
+    features: ReplyFeatures
+    targets: NDArray[np.bool_]  # m × (1 + REACH)
 
 
-def seen(log: Log) -> Seen:
+def make_examples(log: Log) -> TrainingBatch:
     """The annotated messages of a log whose answers can be reached."""
     places = [at for at, message in enumerate(log.messages) if message.role != "system"]
     start = next(at for at, place in enumerate(places) if place >= log.first)
     places, start = places[max(0, start - REACH) :], min(start, REACH)
     order = {place: at for at, place in enumerate(places)}
-    said = [read(log.messages[place]) for place in places]
-    parts: list[Evidence] = []
+    said = [extract_cues(log.messages[place]) for place in places]
+    parts: list[ReplyFeatures] = []
     right: list[NDArray[np.bool_]] = []
     for begin in range(start, len(said), BLOCK):
         opening = max(0, begin - REACH)
-        part = evidence(Window.of(said[opening : begin + BLOCK], begin - opening))
-        golden = np.zeros((len(part.opens), 1 + REACH), bool)
-        for row, at in enumerate(range(begin, begin + len(part.opens))):
+        part = extract_features(ChannelWindow.build(said[opening : begin + BLOCK], begin - opening))
+        golden = np.zeros((len(part.messages), 1 + REACH), bool)
+        for row, at in enumerate(range(begin, begin + len(part.messages))):
             for answered in log.gold.get(places[at], ()):
                 if answered in order and at - order[answered] <= REACH:
                     golden[row, at - order[answered]] = True
         keep = golden.any(axis=1)
-        parts.append(Evidence(part.pairs[keep], part.there[keep], part.opens[keep]))
+        parts.append(ReplyFeatures(part.pairs[keep], part.valid[keep], part.messages[keep]))
         right.append(golden[keep])
-    return Seen(_joined(parts), np.concatenate(right))
+    return TrainingBatch(_concatenate(parts), np.concatenate(right))
 
 
-def _joined(parts: Sequence[Evidence]) -> Evidence:
-    return Evidence(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("pairs", "there", "opens")))
+def _concatenate(parts: Sequence[ReplyFeatures]) -> ReplyFeatures:
+    return ReplyFeatures(
+        *(np.concatenate([getattr(part, name) for part in parts]) for name in ("pairs", "valid", "messages"))
+    )
 
 
-def altered(log: Log, chance: random.Random) -> list[Log]:
+def augment(log: Log, chance: random.Random) -> list[Log]:
     """The log as it is, or as a channel of another kind, or with less to go by."""
     draw = chance.random()
     if chance.random() < 0.2:
-        log = slowed(log, 10 ** chance.uniform(0.3, 2))
+        log = slow_down(log, 10 ** chance.uniform(0.3, 2))
     if chance.random() < 0.25:
-        log = uncalled(log)
+        log = remove_addressing(log)
     if chance.random() < 0.03:
-        log = anonymous(log)
+        log = remove_authors(log)
     if draw < 0.30:
-        return [bursts(log, chance)]
+        return [make_bursts(log, chance)]
     if draw < 0.40:
-        return pieces(log, chance)
-    return [untimed(log) if draw < 0.50 else log]
+        return split_into_channels(log, chance)
+    return [remove_times(log) if draw < 0.50 else log]
 
 
-def batches(given: Sequence[Log], chance: random.Random, *, alter: bool) -> Iterator[Seen]:
+def make_batches(given: Sequence[Log], chance: random.Random, *, use_augmentation: bool) -> Iterator[TrainingBatch]:
     """Every message once, in shuffled batches."""
     order = chance.sample(list(given), len(given))
     for begin in range(0, len(order), GROUP):
-        chosen = [each for log in order[begin : begin + GROUP] for each in (altered(log, chance) if alter else [log])]
-        group = [seen(each) for each in chosen]
-        all_of, right = _joined([each.evidence for each in group]), np.concatenate([each.right for each in group])
+        chosen = [
+            each
+            for log in order[begin : begin + GROUP]
+            for each in (augment(log, chance) if use_augmentation else [log])
+        ]
+        group = [make_examples(each) for each in chosen]
+        all_of, right = (
+            _concatenate([each.features for each in group]),
+            np.concatenate([each.targets for each in group]),
+        )
         rows = list(range(len(right)))
         chance.shuffle(rows)
         for at in range(0, len(rows), BATCH):
             take = rows[at : at + BATCH]
-            yield Seen(Evidence(all_of.pairs[take], all_of.there[take], all_of.opens[take]), right[take])
+            yield TrainingBatch(
+                ReplyFeatures(all_of.pairs[take], all_of.valid[take], all_of.messages[take]), right[take]
+            )
 
 
-class Learner:
+class AdamTrainer:
     """Weights, their moments for Adam, and one step."""
 
     def __init__(self, seed: int) -> None:
@@ -108,27 +127,27 @@ class Learner:
         self.flat = [each for name in INPUTS for each in self.nets[name]]
         self.first = [np.zeros_like(each) for each in self.flat]
         self.second = [np.zeros_like(each) for each in self.flat]
-        self.slow = [each.copy() for each in self.flat]
+        self.average = [each.copy() for each in self.flat]
         self.steps = 0
 
-    def net(self, *, slow: bool = False) -> Net:
+    def build_net(self, *, averaged: bool = False) -> ReplyNet:
         """The net as it stands, or the running mean of its weights."""
-        flat = iter(self.slow if slow else self.flat)
+        flat = iter(self.average if averaged else self.flat)
         made: dict[str, Layers] = {
             name: tuple((next(flat), next(flat)) for _ in range(len(SIZES[name]) + 1)) for name in INPUTS
         }
-        return Net(**made)
+        return ReplyNet(**made)
 
-    def step(self, batch: Seen, rate: float, decay: float = 0.01) -> float:
+    def step(self, batch: TrainingBatch, rate: float, decay: float = 0.01) -> float:
         """The mean loss of the batch before the step."""
-        part, right = batch.evidence, batch.right
-        m, reach = part.there.shape
+        part, right = batch.features, batch.targets
+        m, reach = part.valid.shape
         # Of the far candidates that are wrong some stand for all: softmax over a sample, each counted 1 / its chance.
         far = (np.arange(reach) >= NEAR) & ~right[:, 1:]
-        rows, cols = np.nonzero(part.there & (~far | (self.chance.random((m, reach)) < SHARE)))
-        inputs = np.concatenate([part.pairs[rows, cols], part.opens[rows]], axis=1)
+        rows, cols = np.nonzero(part.valid & (~far | (self.chance.random((m, reach)) < SHARE)))
+        inputs = np.concatenate([part.pairs[rows, cols], part.messages[rows]], axis=1)
         pair, pair_kept = _forward(inputs, self.nets["pair"])
-        opening, opening_kept = _forward(part.opens, self.nets["message"])
+        opening, opening_kept = _forward(part.messages, self.nets["message"])
         scores = np.full((m, 1 + reach), -1e9, np.float32)
         scores[rows, cols + 1] = pair[:, 0] + np.where(far[rows, cols], np.float32(-np.log(SHARE)), 0)
         scores[:, :1] = opening
@@ -143,7 +162,9 @@ class Learner:
             *_backward(slope[:, :1], opening_kept, self.nets["message"]),
         ]
         self.steps += 1
-        for weight, grad, first, second, slow in zip(self.flat, grads, self.first, self.second, self.slow, strict=True):
+        for weight, grad, first, second, slow in zip(
+            self.flat, grads, self.first, self.second, self.average, strict=True
+        ):
             first += 0.1 * (grad - first)
             second += 0.001 * (grad * grad - second)
             a, b = 1 - 0.9**self.steps, 1 - 0.999**self.steps
@@ -177,18 +198,18 @@ def train(
     *,
     rounds: int,
     seed: int,
-    tell: Callable[[int, float, Net], None],
+    on_round: Callable[[int, float, ReplyNet], None],
     rate: float = 2e-3,
-    alter: bool = True,
-) -> Net:
+    use_augmentation: bool = True,
+) -> ReplyNet:
     """The net after so many rounds; `tell` hears of each."""
     chance = random.Random(seed)
-    learner = Learner(seed)
+    learner = AdamTrainer(seed)
     total = rounds * sum(-(-len(log.gold) // BATCH) for log in given)
     for number in range(rounds):
         losses = [
             learner.step(batch, rate * (1 + cos(pi * min(1, learner.steps / total))) / 2)
-            for batch in batches(given, chance, alter=alter)
+            for batch in make_batches(given, chance, use_augmentation=use_augmentation)
         ]
-        tell(number + 1, float(np.mean(losses)), learner.net(slow=True))
-    return learner.net(slow=True)
+        on_round(number + 1, float(np.mean(losses)), learner.build_net(averaged=True))
+    return learner.build_net(averaged=True)

@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from clew.core.types import Message
-from studies.sets import Missing
+from studies.sets import MissingSet
 
-_CALL = re.compile(r"\s*([^\s:,;]{2,40})\s?[:,;>]+\s+")
+_ADDRESS = re.compile(r"\s*([^\s:,;]{2,40})\s?[:,;>]+\s+")
 _NOTICES = frozenset(
     {"channel_join", "channel_leave", "channel_topic", "message_deleted", "message_changed", "tombstone"}
 )
 _MENTION = re.compile(r"<@(\w+)>")
-_STRETCH, _PAUSE = (8, 60), (20, 60)  # messages of a burst, and left out between two
-_DAY = datetime(2020, 1, 1, tzinfo=UTC)  # the logs tell hours and minutes only
+_BURST, _PAUSE = (8, 60), (20, 60)  # messages of a burst, and left out between two
+_FIRST_DAY = datetime(2020, 1, 1, tzinfo=UTC)  # the logs tell hours and minutes only
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,24 +36,26 @@ class Log:
         return min(self.gold)
 
 
-def logs(folder: Path, part: str) -> list[Log]:
+def load_logs(folder: Path, part: str) -> list[Log]:
     """The logs of a part of the set."""
     path = folder / f"{part}.jsonl.gz"
     if not path.exists():
-        raise Missing(f"{path} is not there; --data takes the folder of irc-disentanglement, with {path.name}")
+        raise MissingSet(f"{path} is not there; --data takes the folder of irc-disentanglement, with {path.name}")
     with gzip.open(path, "rt", encoding="utf-8") as lines:
-        return [_log(json.loads(line)) for line in lines]
+        return [_parse_log(json.loads(line)) for line in lines]
 
 
-def _log(kept: dict[str, Any]) -> Log:
+def _parse_log(kept: dict[str, Any]) -> Log:
     gold: dict[int, list[int]] = {}
     for one, other in kept["links"]:
         gold.setdefault(max(one, other), []).append(min(one, other))
-    return Log(kept["log"], tuple(_messages(kept["messages"])), {at: tuple(to) for at, to in sorted(gold.items())})
+    return Log(
+        kept["log"], tuple(_parse_messages(kept["messages"])), {at: tuple(to) for at, to in sorted(gold.items())}
+    )
 
 
-def _messages(lines: list[dict[str, Any]]) -> Iterator[Message]:
-    day, late = _DAY, 0
+def _parse_messages(lines: list[dict[str, Any]]) -> Iterator[Message]:
+    day, late = _FIRST_DAY, 0
     for line in lines:
         at = None
         if line.get("time"):
@@ -69,17 +71,17 @@ def _messages(lines: list[dict[str, Any]]) -> Iterator[Message]:
 # -- the same channel elsewhere
 
 
-def untimed(log: Log) -> Log:
+def remove_times(log: Log) -> Log:
     """Without times."""
     return replace(log, messages=tuple(replace(one, at=None) for one in log.messages))
 
 
-def uncalled(log: Log) -> Log:
+def remove_addressing(log: Log) -> Log:
     """Nobody is addressed: the names that messages begin with are cut off where they are authors."""
     authors = {one.author.casefold() for one in log.messages}
 
     def cut(message: Message) -> Message:
-        call = _CALL.match(message.text)
+        call = _ADDRESS.match(message.text)
         if call and call[1].casefold() in authors and message.role != "system":
             return replace(message, text=message.text[call.end() :] or message.text)
         return message
@@ -87,17 +89,17 @@ def uncalled(log: Log) -> Log:
     return replace(log, messages=tuple(map(cut, log.messages)))
 
 
-def anonymous(log: Log) -> Log:
+def remove_authors(log: Log) -> Log:
     """Without authors."""
     return replace(log, messages=tuple(replace(one, author="") for one in log.messages))
 
 
-def marked(log: Log) -> Log:
+def move_names_to_end(log: Log) -> Log:
     """Names that messages begin with stand at their end instead, marked as in a team's chat: "text @name"."""
     authors = {one.author.casefold() for one in log.messages}
 
     def moved(message: Message) -> Message:
-        call = _CALL.match(message.text)
+        call = _ADDRESS.match(message.text)
         if call and call[1].casefold() in authors and message.role != "system":
             return replace(message, text=f"{message.text[call.end() :]} <@{call[1]}>")
         return message
@@ -105,18 +107,18 @@ def marked(log: Log) -> Log:
     return replace(log, messages=tuple(map(moved, log.messages)))
 
 
-def slowed(log: Log, factor: float) -> Log:
+def slow_down(log: Log, factor: float) -> Log:
     """The same at a slower pace, with seconds."""
 
     def later(place: int, message: Message) -> Message:
         if message.at is None:
             return message
-        return replace(message, at=_DAY + (message.at - _DAY) * factor + timedelta(milliseconds=place))
+        return replace(message, at=_FIRST_DAY + (message.at - _FIRST_DAY) * factor + timedelta(milliseconds=place))
 
     return replace(log, messages=tuple(map(later, range(len(log.messages)), log.messages)))
 
 
-def bursts(log: Log, chance: random.Random) -> Log:
+def make_bursts(log: Log, chance: random.Random) -> Log:
     """The channel as of people who meet now and then: stretches with hours or days between, what lay there left out.
 
     For a message whose answer was left out, itself and whatever was said since the pause are as good as each other:
@@ -127,7 +129,7 @@ def bursts(log: Log, chance: random.Random) -> Log:
     shifts: list[timedelta] = []
     shift, place = timedelta(), 0
     while place < len(log.messages):
-        stretch = range(place, min(place + chance.randint(*_STRETCH), len(log.messages)))
+        stretch = range(place, min(place + chance.randint(*_BURST), len(log.messages)))
         begun |= dict.fromkeys(stretch, len(kept))
         kept += stretch
         shifts += [shift] * len(stretch)
@@ -146,12 +148,12 @@ def bursts(log: Log, chance: random.Random) -> Log:
     return replace(log, messages=messages, gold=gold)
 
 
-def pieces(log: Log, chance: random.Random) -> list[Log]:
+def split_into_channels(log: Log, chance: random.Random) -> list[Log]:
     """What is annotated as many young channels, with nothing before; lost answers as in `bursts`."""
     found: list[Log] = []
     place = log.first
     while place < len(log.messages):
-        end = min(place + chance.randint(*_STRETCH), len(log.messages))
+        end = min(place + chance.randint(*_BURST), len(log.messages))
         gold = {
             at - place: tuple(to - place for to in log.gold[at] if to >= place) or tuple(range(at - place + 1))
             for at in range(place, end)
@@ -166,19 +168,19 @@ def pieces(log: Log, chance: random.Random) -> list[Log]:
 # -- a team's chat
 
 
-def team_chat(folder: Path, *, hidden: bool = False) -> list[tuple[tuple[Message, ...], dict[int, str]]]:
+def load_team_chat(folder: Path, *, hide_threads: bool = False) -> list[tuple[tuple[Message, ...], dict[int, str]]]:
     """The channels of the sample's Slack export, and the conversations of its flat stretches.
 
     Where threads are hidden, replies do not say what they answer, and the conversations of all threads are asked for.
     """
     if not (folder / "chat-threads.jsonl").exists():
-        raise Missing(f"{folder} holds no chat-threads.jsonl; --sample takes the folder of the examples")
-    users = {row["id"]: row["profile"]["real_name"] for row in _read(folder / "chat/users.json")}
+        raise MissingSet(f"{folder} holds no chat-threads.jsonl; --sample takes the folder of the examples")
+    users = {row["id"]: row["profile"]["real_name"] for row in _read_json(folder / "chat/users.json")}
     rows = map(json.loads, (folder / "chat-threads.jsonl").read_text("utf-8").splitlines())
     known = {(row["channel"], row["ts"]): str(row["conversation"]) for row in rows}
     found = []
     for channel in sorted(path for path in (folder / "chat").iterdir() if path.is_dir()):
-        days = [row for day in sorted(channel.glob("*.json")) for row in _read(day)]
+        days = [row for day in sorted(channel.glob("*.json")) for row in _read_json(day)]
         said = [row for row in days if row.get("user") in users and row.get("subtype") not in _NOTICES]
         said.sort(key=lambda row: float(row["ts"]))
         messages = tuple(
@@ -187,17 +189,19 @@ def team_chat(folder: Path, *, hidden: bool = False) -> list[tuple[tuple[Message
                 users[row["user"]],
                 datetime.fromtimestamp(float(row["ts"]), UTC),
                 id=row["ts"],
-                reply_to=row["thread_ts"] if not hidden and row.get("thread_ts") not in (None, row["ts"]) else None,
+                reply_to=row["thread_ts"]
+                if not hide_threads and row.get("thread_ts") not in (None, row["ts"])
+                else None,
             )
             for row in said
         )
         of = {
-            place: known.get((channel.name, row["ts"]), row.get("thread_ts") if hidden else None)
+            place: known.get((channel.name, row["ts"]), row.get("thread_ts") if hide_threads else None)
             for place, row in enumerate(said)
         }
         found.append((messages, {place: name for place, name in of.items() if name}))
     return found
 
 
-def _read(path: Path) -> list[dict[str, Any]]:
+def _read_json(path: Path) -> list[dict[str, Any]]:
     return list(json.loads(path.read_text("utf-8")))

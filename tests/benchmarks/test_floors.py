@@ -7,11 +7,11 @@ import numpy as np
 
 from benchmarks import postgres as bench
 from benchmarks.floors import ServerFloor, ShardFloor, SqliteFloor
-from clew.core.text import terms
+from clew.core.text import extract_terms
 from clew.drivers.store.embedded.store import EmbeddedStore
 from clew.drivers.store.postgres import PostgresStore
 from clew.drivers.store.postgres.connect import pool
-from clew.drivers.store.term_ids import pack
+from clew.drivers.store.term_ids import pack_terms
 
 DIM, K, MANY = 16, 10, 1500
 
@@ -20,12 +20,12 @@ def test_floors_find_what_the_stores_find(tmp_path: Path, postgres: str) -> None
     drawn = np.random.default_rng(3).normal(size=(MANY, DIM))
     vectors = np.asarray(drawn / np.linalg.norm(drawn, axis=1, keepdims=True), np.float32)
     texts = [f"buoy {n} off cape {n % 17} by {n * 7 % 31} fathoms" for n in range(MANY)]
-    pages = list(bench._pages(texts, vectors))
-    embedded = EmbeddedStore(tmp_path / "one", embedder="m", dim=DIM, config=bench.SMALL)
-    server = PostgresStore(postgres, collection="one", embedder="m", dim=DIM, config=bench.SMALL)
+    pages = list(bench._make_inputs(texts, vectors))
+    embedded = EmbeddedStore(tmp_path / "one", embedder="m", dim=DIM, config=bench.ANN_CONFIG)
+    server = PostgresStore(postgres, collection="one", embedder="m", dim=DIM, config=bench.ANN_CONFIG)
     sqlite = SqliteFloor(tmp_path / "raw.db")
     with pool.connect(postgres, "one") as connection:
-        sql = ServerFloor(connection, number=server._number, vector=server._known.vector, dim=DIM, k=K)
+        sql = ServerFloor(connection, number=server._number, vector=server._collection.vector_oid, dim=DIM, k=K)
         for at, page in enumerate(pages):
             for store in (embedded, server):
                 store.put(page.document, page.chunks, page.vectors, page.terms)
@@ -34,20 +34,20 @@ def test_floors_find_what_the_stores_find(tmp_path: Path, postgres: str) -> None
         for store in (embedded, server):
             store.flush()
         embedded.search_vectors(vectors[0], K)
-        index = embedded._keeper._shard
+        index = embedded._indexes._shard
         assert index
-        having = Counter(word for page in pages for each in page.terms for word in pack(each).hashes.tolist())
-        shard = ShardFloor(index._shard, embedded._truth._db, having, MANY)
+        having = Counter(word for page in pages for each in page.terms for word in pack_terms(each).hashes.tolist())
+        shard = ShardFloor(index._shard, embedded._database._connection, having, MANY)
         for n in range(0, 200, 20):
             near = {hit.chunk.id for hit in embedded.search_vectors(vectors[n], K, mode="exact")}
-            assert len(near & {row[0] for row in shard.nearest(vectors[n], K)}) >= 9
-            assert len(near & {row[1] for row in sql.nearest(vectors[n])}) >= 9
-            asked = terms(texts[n], asked=True)
+            assert len(near & {row[0] for row in shard.search_vectors(vectors[n], K)}) >= 9
+            assert len(near & {row[1] for row in sql.search_vectors(vectors[n])}) >= 9
+            asked = extract_terms(texts[n], is_query=True)
             scores = {hit.chunk.id: hit.score for hit in server.search_terms(asked, MANY)}
             best = list(scores.values())[:K]  # of those that are equal, a floor finds any
-            assert [round(row[0], 9) for row in sql.matching(asked)] == best
-            assert [scores[row[1]] for row in sql.matching(asked)] == best
-            assert sorted((scores[row[0]] for row in shard.matching(asked, K)), reverse=True) == best
+            assert [round(row[0], 9) for row in sql.search_terms(asked)] == best
+            assert [scores[row[1]] for row in sql.search_terms(asked)] == best
+            assert sorted((scores[row[0]] for row in shard.search_terms(asked, K)), reverse=True) == best
         kept = connection.execute("SELECT count(*), sum(length(text)) FROM raw_chunks").fetchall()
         assert kept == connection.execute("SELECT count(*), sum(length(text)) FROM chunks").fetchall()
         assert kept == sqlite._db.execute("SELECT count(*), sum(length(text)) FROM chunks").fetchall()

@@ -6,15 +6,15 @@ import pytest
 
 from benchmarks import Setup, Skipped
 from benchmarks import moving as bench
-from benchmarks.corpus import Text
+from benchmarks.corpus import CorpusText
 
 
 def test_the_memory_of_moving_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    texts = [Text(f"t{n}", f"The bell of deck {n} is rung at noon.") for n in range(60)]
-    monkeypatch.setattr(bench, "FEW", 20)
-    monkeypatch.setattr(bench, "MANY", 60)
-    monkeypatch.setattr(bench, "many", lambda _, size: texts[:size])
-    lines = bench.memory_of_moving(Setup(tmp_path, tmp_path))
+    texts = [CorpusText(f"t{n}", f"The bell of deck {n} is rung at noon.") for n in range(60)]
+    monkeypatch.setattr(bench, "SMALL_SIZE", 20)
+    monkeypatch.setattr(bench, "LARGE_SIZE", 60)
+    monkeypatch.setattr(bench, "load_texts", lambda _, size: texts[:size])
+    lines = bench.measure_transfer_memory(Setup(tmp_path, tmp_path))
     assert [line.name for line in lines] == [
         "peak memory of export, 60 chunks, GB",
         "… / of 20 chunks",
@@ -27,4 +27,4 @@ def test_the_memory_of_moving_is_measured(tmp_path: Path, monkeypatch: pytest.Mo
 def test_only_where_memory_of_its_own_can_be_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench, "STATUS", tmp_path / "none")
     with pytest.raises(Skipped, match="Linux"):
-        bench.memory_of_moving(Setup(tmp_path, tmp_path))
+        bench.measure_transfer_memory(Setup(tmp_path, tmp_path))

@@ -16,9 +16,9 @@ import pytest
 from clew.core.protocols import Embedder
 from clew.core.settings import EmbedderConfig
 from clew.core.types import Matrix
-from clew.drivers import embedder as named
+from clew.drivers import make_embedder as named
 from clew.drivers.embed.cached import CachedEmbedder
-from clew.drivers.embed.hashed import Hashed
+from clew.drivers.embed.hashed import HashedEmbedder
 from clew.drivers.embed.http import HttpEmbedder
 
 KINDS = ("hashed", "wordllama", "bge-small", "http", "cached")
@@ -51,7 +51,7 @@ class Answers(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        rows = 3 * Hashed(64).embed(asked["input"], role="passage")
+        rows = 3 * HashedEmbedder(64).embed(asked["input"], role="passage")
         data = [{"index": at, "embedding": row.tolist()} for at, row in enumerate(rows)]
         body = json.dumps({"data": data[::-1]}).encode()
         self.send_response(200)
@@ -80,7 +80,7 @@ def embedder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     if request.param == "http":
         return HttpEmbedder("hashed", url=request.getfixturevalue("url"), max_tokens=128)
     if request.param == "cached":
-        return CachedEmbedder(Hashed(), tmp_path_factory.mktemp("cache") / "vectors.db")
+        return CachedEmbedder(HashedEmbedder(), tmp_path_factory.mktemp("cache") / "vectors.db")
     return named(EmbedderConfig(name=request.param))
 
 
@@ -169,12 +169,12 @@ def test_it_says_what_it_is(embedder: Embedder) -> None:
 
 def test_another_process_makes_the_same_vectors(tmp_path: Path) -> None:
     program = (
-        "import sys, numpy; from clew.drivers.embed.hashed import Hashed;"
-        "numpy.save(sys.argv[1], Hashed().embed(sys.argv[2:], role='passage'))"
+        "import sys, numpy; from clew.drivers.embed.hashed import HashedEmbedder;"
+        "numpy.save(sys.argv[1], HashedEmbedder().embed(sys.argv[2:], role='passage'))"
     )
     for seed in ("1", "2"):
         out = tmp_path / f"{seed}.npy"
         subprocess.run(
             [sys.executable, "-c", program, str(out), *TEXTS], check=True, env={"PYTHONHASHSEED": seed}, timeout=60
         )
-        np.testing.assert_array_equal(np.load(out), Hashed().embed(TEXTS, role="passage"))
+        np.testing.assert_array_equal(np.load(out), HashedEmbedder().embed(TEXTS, role="passage"))

@@ -1,4 +1,4 @@
-"""What every LLM must do, asked through the protocol alone, also of a model behind a real server on loopback."""
+"""The contract of every LLM, tested through the protocol, also with a model behind a real server on loopback."""
 
 import asyncio
 import json
@@ -14,9 +14,10 @@ import pytest
 
 from clew.core.errors import DriverFailed, SettingsError
 from clew.core.protocols import LLM, LLMFailure
+from clew.drivers.llm.agent_model import as_agent_model
 from clew.drivers.llm.cached import CachedLLM
 from clew.drivers.llm.model import ModelLLM
-from clew.drivers.llm.scripted import Scripted
+from clew.drivers.llm.scripted import ScriptedLLM
 
 KINDS = ("scripted", "cached", "function", "http")
 Speak = Callable[[str], str]  # a model that refuses raises Refuses
@@ -24,21 +25,21 @@ MakeLLM = Callable[[Speak], LLM]
 
 
 class Refuses(Exception):
-    """The model's own refusal, which each kind of model says in its own way."""
+    """A failure of the model, which each kind of LLM reports in its own way."""
 
 
 @pytest.fixture(params=KINDS)
 def make_llm(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeLLM]:
     """Makes an LLM of each kind around a function."""
     if request.param in ("scripted", "cached"):
-        yield lambda speak: scripted(speak, tmp_path if request.param == "cached" else None)
+        yield lambda speak: make_scripted(speak, tmp_path if request.param == "cached" else None)
     elif request.param == "function":
         monkeypatch.setattr(pytest.importorskip("pydantic_ai").models, "ALLOW_MODEL_REQUESTS", False)
-        yield function_model
+        yield make_function_model
     else:
         pytest.importorskip("pydantic_ai")
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-        with served() as (url, speakers):
+        with serve() as (url, speakers):
 
             def make(speak: Speak) -> LLM:
                 speakers.append(speak)
@@ -47,17 +48,17 @@ def make_llm(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest
             yield make
 
 
-def scripted(speak: Speak, folder: Path | None) -> LLM:
+def make_scripted(speak: Speak, folder: Path | None) -> LLM:
     def answer(prompt: str) -> str:
         try:
             return speak(prompt)
         except Refuses as refusal:
             raise DriverFailed(f"refused: {refusal}") from None
 
-    return Scripted(answer) if folder is None else CachedLLM(Scripted(answer), folder / "answers.db")
+    return ScriptedLLM(answer) if folder is None else CachedLLM(ScriptedLLM(answer), folder / "answers.db")
 
 
-def function_model(speak: Speak) -> LLM:
+def make_function_model(speak: Speak) -> LLM:
     from pydantic_ai.exceptions import ModelHTTPError
     from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, UserPromptPart
     from pydantic_ai.models.function import AgentInfo, FunctionModel
@@ -71,33 +72,33 @@ def function_model(speak: Speak) -> LLM:
             raise ModelHTTPError(400, "function", {"message": str(refusal)}) from None
 
     async def pieces(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str]:
-        for piece in cut((await answer(messages, info)).text or ""):
+        for piece in split_pieces((await answer(messages, info)).text or ""):
             yield piece
 
     return ModelLLM.wrap(FunctionModel(answer, stream_function=pieces))
 
 
-def cut(text: str) -> list[str]:
-    """A text in pieces, none of them empty but that of an empty text."""
+def split_pieces(text: str) -> list[str]:
+    """A text in non-empty pieces, or one empty piece for an empty text."""
     return re.findall(r"(?s).{1,20000}?(?: |$)|.{20000}", text) or [""]
 
 
 @contextmanager
-def served() -> Iterator[tuple[str, list[Speak]]]:
-    """An OpenAI-compatible server and the functions that speak there, by their place in the list."""
+def serve() -> Iterator[tuple[str, list[Speak]]]:
+    """The url of an OpenAI-compatible server, and the list of functions that answer for its models model-0, model-1 …"""
     speakers: list[Speak] = []
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             body: dict[str, Any]
             try:
-                text = speakers[int(asked["model"].partition("-")[2])](asked["messages"][-1]["content"])
+                text = speakers[int(request["model"].partition("-")[2])](request["messages"][-1]["content"])
                 choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
                 tokens = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
-                if asked.get("stream"):
+                if request.get("stream"):
                     self.send_pieces(text, tokens)
                     return
                 body = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
@@ -116,7 +117,9 @@ def served() -> Iterator[tuple[str, list[Speak]]]:
             self.send_header("Content-Type", "text/event-stream")
             self.send_header("Connection", "close")
             self.end_headers()
-            events: list[dict[str, Any]] = [{"choices": [{"index": 0, "delta": {"content": p}}]} for p in cut(text)]
+            events: list[dict[str, Any]] = [
+                {"choices": [{"index": 0, "delta": {"content": p}}]} for p in split_pieces(text)
+            ]
             events.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
             events.append({"choices": [], "usage": tokens})
             for event in events:
@@ -233,10 +236,10 @@ def test_so_many_at_once_and_never_more(make_llm: MakeLLM, most: int) -> None:
 
 
 def test_what_cannot_be_asked_is_refused_at_the_door(make_llm: MakeLLM) -> None:
-    asked: list[str] = []
+    prompts: list[str] = []
 
     def speak(prompt: str) -> str:
-        asked.append(prompt)
+        prompts.append(prompt)
         return "yes"
 
     llm = make_llm(speak)
@@ -248,7 +251,7 @@ def test_what_cannot_be_asked_is_refused_at_the_door(make_llm: MakeLLM) -> None:
         llm.complete_many(["a", "b"], max_concurrent=0)
     with pytest.raises(SettingsError, match="max_tokens is -1"):
         llm.complete_many(["a", "b"], max_tokens=-1)
-    assert asked == []
+    assert prompts == []
 
 
 def test_it_works_inside_a_running_event_loop(make_llm: MakeLLM) -> None:
@@ -306,19 +309,19 @@ def test_any_text_comes_in_pieces(make_llm: MakeLLM) -> None:
 
 
 def test_nothing_is_asked_before_the_first_piece_is_taken(make_llm: MakeLLM) -> None:
-    asked: list[str] = []
+    prompts: list[str] = []
 
     def speak(prompt: str) -> str:
-        asked.append(prompt)
+        prompts.append(prompt)
         return "one two"
 
     llm = make_llm(speak)
     with pytest.raises(SettingsError, match="max_tokens is 0"):
         llm.stream("a", max_tokens=0)
     pieces = llm.stream("a")
-    assert asked == []
+    assert prompts == []
     assert next(pieces)
-    assert asked == ["a"]
+    assert prompts == ["a"]
 
 
 def test_whoever_goes_away_has_paid_for_what_came(make_llm: MakeLLM) -> None:
@@ -356,7 +359,7 @@ def test_tokens_are_counted(make_llm: MakeLLM) -> None:
 
 def test_an_agent_can_use_it(make_llm: MakeLLM) -> None:
     agent = pytest.importorskip("pydantic_ai").Agent(
-        make_llm(lambda prompt: f"heard {prompt}").model(), instructions="Be brief."
+        as_agent_model(make_llm(lambda prompt: f"heard {prompt}")), instructions="Be brief."
     )
 
     async def main() -> str:
@@ -370,7 +373,7 @@ def test_an_agent_sees_its_failure_in_our_words(make_llm: MakeLLM) -> None:
     def refuse(prompt: str) -> str:
         raise Refuses("not in the mood")
 
-    agent = pytest.importorskip("pydantic_ai").Agent(make_llm(refuse).model())
+    agent = pytest.importorskip("pydantic_ai").Agent(as_agent_model(make_llm(refuse)))
 
     async def main() -> None:
         async with agent:

@@ -12,9 +12,9 @@ import pytest
 
 from clew.core.protocols import Reranker
 from clew.core.settings import RerankerConfig
-from clew.drivers.rerank.cross_encoder import ms_marco_minilm
+from clew.drivers.rerank.cross_encoder import make_ms_marco_minilm
 from clew.drivers.rerank.http import HttpReranker
-from clew.drivers.rerank.overlap import Overlap
+from clew.drivers.rerank.overlap import OverlapReranker
 
 KINDS = ("overlap", "ms-marco-minilm", "documents", "texts")
 QUERY = "How often are the keys rotated?"
@@ -53,7 +53,7 @@ class Answers(BaseHTTPRequestHandler):
             self.reply(422, {"error": "Failed to deserialize: missing field `texts` at line 1 column 93"})
             return
         assert all(texts), "an empty text is refused"
-        scores = Overlap().score(asked["query"], [text[:1600] for text in texts])  # what is longer is cut in silence
+        scores = OverlapReranker().score(asked["query"], [text[:1600] for text in texts])  # what is longer is cut in silence
         results = sorted(
             ({"index": at, field: score} for at, score in enumerate(scores)), key=lambda each: -each[field]
         )
@@ -85,9 +85,9 @@ def url() -> Iterator[str]:
 @pytest.fixture(scope="module", params=KINDS)
 def reranker(request: pytest.FixtureRequest) -> Reranker:
     if request.param == "overlap":
-        return Overlap()
+        return OverlapReranker()
     if request.param == "ms-marco-minilm":
-        return ms_marco_minilm(RerankerConfig())
+        return make_ms_marco_minilm(RerankerConfig())
     return HttpReranker("overlap", url=f"{request.getfixturevalue('url')}/{request.param}")
 
 
@@ -158,7 +158,7 @@ def test_threads_agree(reranker: Reranker) -> None:
 
 def test_a_chance_is_between_nought_and_one_and_grows_with_the_score(reranker: Reranker) -> None:
     scores = sorted(reranker.score(QUERY, TEXTS))
-    chances = [reranker.calibrated(score) for score in scores]
+    chances = [reranker.calibrate(score) for score in scores]
     assert chances == sorted(chances)
     assert all(0 <= chance <= 1 for chance in chances)
     assert chances[-1] > 0.5 > chances[0]

@@ -3,14 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.cite import Citation, check_citation, quote_hash
+from clew.core.cite import Citation, check_citation, hash_quote
 
 TEXT = "Keys are rotated by the platform team. Keys are rotated on Mondays."
 
 
 def cited(text: str, start: int, end: int, *, kept: bool = True) -> Citation:
     quote = text[start:end]
-    return Citation("d", "v1", start, end, quote_hash(quote), quote if kept else "")
+    return Citation("d", "v1", start, end, hash_quote(quote), quote if kept else "")
 
 
 def test_a_quote_at_its_place_stands_whatever_else_changed() -> None:

@@ -4,7 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from clew.core.facets import facets_of, required_facets, to_timestamp
+from clew.core.facets import collect_facets, collect_required_facets
+from clew.core.time import to_timestamp
 from clew.core.types import Chunk, Document, Filter
 
 DOCUMENT = Document("d", "text", kind="page", meta={"author": "Ada", "year": 2024, "tags": ["a", 2], "done": True})
@@ -36,8 +37,8 @@ CHUNK = Chunk("c", "d", 0, 1, "text", 0, 4, meta={"kind": "note", "author": "Eve
     ],
 )
 def test_a_filter_admits(where: Filter, admitted: bool) -> None:
-    words = facets_of(DOCUMENT, CHUNK)
-    assert all(group & words for group in required_facets(where)) is admitted
+    words = collect_facets(DOCUMENT, CHUNK)
+    assert all(group & words for group in collect_required_facets(where)) is admitted
 
 
 def test_a_single_text_is_not_a_set_of_its_letters() -> None:

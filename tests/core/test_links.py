@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew.core.links import Link, links_in, means, parsed
+from clew.core.links import Link, extract_links, is_link_to, parse_link
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from clew.core.links import Link, links_in, means, parsed
     ],
 )
 def test_links_in(text: str, expected: list[Link]) -> None:
-    assert links_in(text) == expected
+    assert extract_links(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -39,11 +39,11 @@ def test_links_in(text: str, expected: list[Link]) -> None:
     ],
 )
 def test_means(link: str, uri: str, expected: bool) -> None:
-    found = parsed(link)
+    found = parse_link(link)
     assert found is not None
-    assert means(found, uri) is expected
+    assert is_link_to(found, uri) is expected
 
 
 def test_a_host_alone_means_nothing() -> None:
-    assert parsed("https://h.example/") is None
-    assert not means(Link("", ("x",)), "")
+    assert parse_link("https://h.example/") is None
+    assert not is_link_to(Link("", ("x",)), "")

@@ -7,7 +7,7 @@ import numpy as np
 from clew.core.lru import LRUCache, LRUEmbedder
 from clew.core.protocols import Role
 from clew.core.types import Matrix
-from clew.drivers.embed.hashed import Hashed
+from clew.drivers.embed.hashed import HashedEmbedder
 
 
 def test_the_one_not_asked_for_longest_is_forgotten_first() -> None:
@@ -28,7 +28,7 @@ def test_nothing_is_kept_where_nothing_may_be() -> None:
 def test_a_query_is_embedded_once_and_a_passage_each_time() -> None:
     calls: list[tuple[Role, list[str]]] = []
 
-    class Counting(Hashed):
+    class Counting(HashedEmbedder):
         def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
             calls.append((role, list(texts)))
             return super().embed(texts, role=role)

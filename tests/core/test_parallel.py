@@ -1,15 +1,18 @@
 """Threads at the fan-out: order kept, failures raised, nothing left running."""
 
 import threading
+import time
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
-from clew.core.parallel import prefetch, run_parallel
+from clew.core.errors import SettingsError
+from clew.core.parallel import is_cancelled, prefetch, run_parallel
 from clew.core.trace import record, step
 
 
-def test_gather_keeps_the_order_and_the_trace() -> None:
+def test_calls_keep_the_order_and_the_trace() -> None:
     def call(number: int) -> int:
         with step(str(number)):
             return number
@@ -20,7 +23,7 @@ def test_gather_keeps_the_order_and_the_trace() -> None:
     assert run_parallel([]) == []
 
 
-def test_gather_raises_the_first_failure() -> None:
+def test_calls_raise_the_first_failure() -> None:
     def fail() -> int:
         raise ValueError("no")
 
@@ -28,9 +31,46 @@ def test_gather_raises_the_first_failure() -> None:
         run_parallel([lambda: 1, fail, lambda: 2])
 
 
+def test_a_failure_starts_no_further_call_and_waits_for_the_running_ones() -> None:
+    both = threading.Barrier(2)
+    started: list[int] = []
+    ended: list[int] = []
+
+    def call(number: int) -> None:
+        started.append(number)
+        both.wait(5)
+        if number == 0:
+            raise ValueError("no")
+        while not is_cancelled():
+            time.sleep(0.01)
+        ended.append(number)
+
+    with pytest.raises(ValueError, match="no"):
+        run_parallel([partial(call, n) for n in range(50)], max_concurrent=2)
+    assert sorted(started) == [0, 1]
+    assert ended == [1]
+    assert not is_cancelled()
+
+
+def test_abandoned_calls_are_not_waited_for() -> None:
+    release = threading.Event()
+
+    def fail() -> bool:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        run_parallel([lambda: release.wait(20), fail], abandon=True)
+    release.set()
+
+
+def test_at_least_one_at_a_time() -> None:
+    with pytest.raises(SettingsError, match="max_concurrent is 0"):
+        run_parallel([lambda: 1], max_concurrent=0)
+
+
 def test_ahead_gives_the_same_items() -> None:
-    assert list(prefetch(range(1000), most=3)) == list(range(1000))
-    assert list(prefetch([], most=3)) == []
+    assert list(prefetch(range(1000), max_ahead=3)) == list(range(1000))
+    assert list(prefetch([], max_ahead=3)) == []
 
 
 def test_ahead_works_before_it_is_asked_and_not_too_far() -> None:
@@ -44,7 +84,7 @@ def test_ahead_works_before_it_is_asked_and_not_too_far() -> None:
                 second.set()
             yield number
 
-    found = prefetch(items(), most=4)
+    found = prefetch(items(), max_ahead=4)
     assert next(found) == 0
     assert second.wait(5)
     assert len(made) <= 7
@@ -56,7 +96,7 @@ def test_ahead_raises_what_goes_wrong_after_what_went_well() -> None:
         yield 1
         raise ValueError("no more")
 
-    found = prefetch(items(), most=4)
+    found = prefetch(items(), max_ahead=4)
     assert next(found) == 1
     with pytest.raises(ValueError, match="no more"):
         next(found)
@@ -64,7 +104,7 @@ def test_ahead_raises_what_goes_wrong_after_what_went_well() -> None:
 
 def test_ahead_leaves_no_thread_behind() -> None:
     before = threading.active_count()
-    found = prefetch(iter(int, 1), most=2)  # never ends by itself
+    found = prefetch(iter(int, 1), max_ahead=2)  # never ends by itself
     next(found)
     found.close()  # type: ignore[attr-defined]
     assert threading.active_count() == before

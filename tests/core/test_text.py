@@ -9,52 +9,54 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.errors import SettingsError
-from clew.core.text import estimate_tokens, sentences, terms, with_headings, words
+from clew.core.text import estimate_tokens, extract_terms, prepend_headings, split_sentences, tokenize_words
 
 
 def cut(text: str) -> list[str]:
     """The sentences as texts."""
-    return [text[start:end] for start, end in sentences(text)]
+    return [text[start:end] for start, end in split_sentences(text)]
 
 
 # terms: prose
 
 
 def test_terms_are_stemmed_counted_and_without_function_words() -> None:
-    assert terms("The cats are chasing a cat in the gardens.") == {"cat": 2, "chase": 1, "garden": 1}
+    assert extract_terms("The cats are chasing a cat in the gardens.") == {"cat": 2, "chase": 1, "garden": 1}
 
 
 def test_words_that_say_something_stay_terms() -> None:
-    assert terms("what is not before the war") == {"not": 1, "befor": 1, "war": 1}
+    assert extract_terms("what is not before the war") == {"not": 1, "befor": 1, "war": 1}
 
 
 def test_a_text_of_function_words_alone_keeps_them() -> None:
-    assert terms("Who are you?") == {"who": 1, "are": 1, "you": 1}
+    assert extract_terms("Who are you?") == {"who": 1, "are": 1, "you": 1}
 
 
 @pytest.mark.parametrize("text", ["", " \n\t", "… — !?", "***", "___"])
 def test_a_text_without_letters_or_digits_has_no_terms(text: str) -> None:
-    assert terms(text) == {}
+    assert extract_terms(text) == {}
 
 
 def test_apostrophes() -> None:
-    assert terms("the Einstein’s idea and they'll see O'Brien", language="en") == {
+    assert extract_terms("the Einstein’s idea and they'll see O'Brien", language="en") == {
         "einstein": 1,
         "idea": 1,
         "see": 1,
         "obrien": 1,
         "brien": 1,
     }
-    assert set(terms("l'eau dell'arte", language="fr")) == {"eau", "arte"}
+    assert set(extract_terms("l'eau dell'arte", language="fr")) == {"eau", "arte"}
 
 
 def test_diacritics_and_width_are_folded() -> None:
-    assert terms("café naïve Ｆｕｌｌ ﬁle", language="en") == terms("cafe naive Full file", language="en")
-    assert terms("Łódź Ærø", language="en") == terms("Lodz Aero", language="en")
+    assert extract_terms("café naïve Ｆｕｌｌ ﬁle", language="en") == extract_terms(
+        "cafe naive Full file", language="en"
+    )
+    assert extract_terms("Łódź Ærø", language="en") == extract_terms("Lodz Aero", language="en")
 
 
 def test_a_blob_is_cut_to_a_term_of_bounded_length() -> None:
-    assert terms("x" * 1000, language="tr") == {"x" * 64: 1}
+    assert extract_terms("x" * 1000, language="tr") == {"x" * 64: 1}
 
 
 # terms: languages
@@ -75,43 +77,43 @@ def test_a_blob_is_cut_to_a_term_of_bounded_length() -> None:
     ],
 )
 def test_a_query_of_bare_words_finds_the_inflected_document(document: str, query: str) -> None:
-    assert terms(document).keys() & terms(query, asked=True).keys()
+    assert extract_terms(document).keys() & extract_terms(query, is_query=True).keys()
 
 
 def test_english_in_doubt_adds_nothing() -> None:
-    assert terms("world health insights") == {"world": 1, "health": 1, "insight": 1}
+    assert extract_terms("world health insights") == {"world": 1, "health": 1, "insight": 1}
 
 
 def test_a_long_text_without_function_words_is_taken_as_english() -> None:
     names = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda sigma omega Versicherungen"
-    assert terms(names) == terms(names, language="en")
+    assert extract_terms(names) == extract_terms(names, language="en")
 
 
 def test_a_language_may_be_given() -> None:
-    assert terms("Versicherungen", language="de") == {"versicher": 1}
-    assert terms("Versicherungen", language="en") == {"versicherungen": 1}
+    assert extract_terms("Versicherungen", language="de") == {"versicher": 1}
+    assert extract_terms("Versicherungen", language="en") == {"versicherungen": 1}
 
 
 def test_an_unknown_language_is_refused_with_those_there_are() -> None:
     with pytest.raises(SettingsError, match=r"language 'klingon' is not known; it may be auto, en, de, fr"):
-        terms("text", language="klingon")
+        extract_terms("text", language="klingon")
 
 
 def test_scripts_without_spaces_become_pairs_of_characters() -> None:
-    assert terms("黑豹队的防守") == {"黑豹": 1, "豹队": 1, "队的": 1, "的防": 1, "防守": 1}
-    assert terms("猫") == {"猫": 1}
-    assert terms("カタカナ") == {"カタ": 1, "タカ": 1, "カナ": 1}
-    assert terms("안녕 세계") == {"안녕": 1, "세계": 1}
-    assert terms("ไทย") == {"ไท": 1, "ทย": 1}
+    assert extract_terms("黑豹队的防守") == {"黑豹": 1, "豹队": 1, "队的": 1, "的防": 1, "防守": 1}
+    assert extract_terms("猫") == {"猫": 1}
+    assert extract_terms("カタカナ") == {"カタ": 1, "タカ": 1, "カナ": 1}
+    assert extract_terms("안녕 세계") == {"안녕": 1, "세계": 1}
+    assert extract_terms("ไทย") == {"ไท": 1, "ทย": 1}
 
 
 def test_latin_inside_unspaced_text_stands_alone() -> None:
-    assert terms("使用max_skew设置") == {"使用": 1, "设置": 1, "maxskew": 1, "max": 1, "skew": 1}
+    assert extract_terms("使用max_skew设置") == {"使用": 1, "设置": 1, "maxskew": 1, "max": 1, "skew": 1}
 
 
 def test_other_scripts_are_stemmed_by_themselves() -> None:
-    assert terms("the города", language="en") == terms("город", language="en")
-    assert terms("दुनिया").keys() == {"दुनिय"}
+    assert extract_terms("the города", language="en") == extract_terms("город", language="en")
+    assert extract_terms("दुनिया").keys() == {"दुनिय"}
 
 
 # terms: identifiers
@@ -147,14 +149,14 @@ def test_other_scripts_are_stemmed_by_themselves() -> None:
     ],
 )
 def test_identifiers_give_their_parts_and_themselves(text: str, expected: set[str]) -> None:
-    assert set(terms(text, language="en")) == expected
+    assert set(extract_terms(text, language="en")) == expected
 
 
 def test_an_exact_identifier_shares_more_terms_than_its_parts() -> None:
-    stored = terms("set ingest.max_skew_ms to 20", language="en").keys()
-    exact = stored & terms("ingest.max_skew_ms", language="en").keys()
-    inner = stored & terms("maxSkewMs", language="en").keys()
-    parts = stored & terms("max skew ms ingest", language="en").keys()
+    stored = extract_terms("set ingest.max_skew_ms to 20", language="en").keys()
+    exact = stored & extract_terms("ingest.max_skew_ms", language="en").keys()
+    inner = stored & extract_terms("maxSkewMs", language="en").keys()
+    parts = stored & extract_terms("max skew ms ingest", language="en").keys()
     assert parts < exact
     assert "maxskewm" in inner
     assert "maxskewm" not in parts
@@ -164,11 +166,11 @@ def test_an_exact_identifier_shares_more_terms_than_its_parts() -> None:
 
 
 def test_words_are_folded_in_order_and_not_stemmed() -> None:
-    assert words("The Größe of max_skew_ms, v3.11.2 – don't!") == [
+    assert tokenize_words("The Größe of max_skew_ms, v3.11.2 – don't!") == [
         *("the", "grosse", "of", "max", "skew", "ms", "v3.11.2", "don", "t"),
     ]
-    assert words("Python语言好 3.5, 1,000.") == ["python", "语言", "言好", "3.5", "1,000"]
-    assert words("") == []
+    assert tokenize_words("Python语言好 3.5, 1,000.") == ["python", "语言", "言好", "3.5", "1,000"]
+    assert tokenize_words("") == []
 
 
 # sentences
@@ -207,8 +209,8 @@ def test_line_breaks_end_a_sentence_at_blank_lines_headings_and_items() -> None:
 
 
 def test_sentences_are_spans_without_the_space_around() -> None:
-    assert sentences("  One.   Two.  ") == [(2, 6), (9, 13)]
-    assert sentences(" \n ") == []
+    assert split_sentences("  One.   Two.  ") == [(2, 6), (9, 13)]
+    assert split_sentences(" \n ") == []
 
 
 # tokens and headings
@@ -235,7 +237,7 @@ def test_estimate_tokens_is_a_quarter_rounded_up(length: int, tokens: int) -> No
     ],
 )
 def test_headings_are_taken_up_to_the_first_of_several_words(headings: list[str], text: str, expected: str) -> None:
-    assert with_headings(headings, text) == expected
+    assert prepend_headings(headings, text) == expected
 
 
 # what holds for any text
@@ -246,7 +248,7 @@ ANY = st.text() | LIVELY
 
 @given(ANY)
 def test_sentences_cover_every_character_that_is_not_space_once_and_in_order(text: str) -> None:
-    spans = sentences(text)
+    spans = split_sentences(text)
     assert all(start < end for start, end in spans)
     assert all(before[1] <= after[0] for before, after in pairwise(spans))
     inside = {i for start, end in spans for i in range(start, end)}
@@ -256,7 +258,7 @@ def test_sentences_cover_every_character_that_is_not_space_once_and_in_order(tex
 
 @given(ANY)
 def test_any_text_has_terms_if_it_has_a_letter_or_a_digit(text: str) -> None:
-    found = terms(text)
+    found = extract_terms(text)
     assert all(term and count > 0 for term, count in found.items())
     if any(map(str.isalnum, text)):
         assert found
@@ -264,12 +266,12 @@ def test_any_text_has_terms_if_it_has_a_letter_or_a_digit(text: str) -> None:
 
 @given(ANY)
 def test_any_text_has_words_without_space(text: str) -> None:
-    assert not any(word != word.strip() or not word for word in words(text))
+    assert not any(word != word.strip() or not word for word in tokenize_words(text))
 
 
 @given(ANY)
 def test_composition_does_not_change_the_terms(text: str) -> None:
-    assert terms(unicodedata.normalize("NFC", text)) == terms(unicodedata.normalize("NFD", text))
+    assert extract_terms(unicodedata.normalize("NFC", text)) == extract_terms(unicodedata.normalize("NFD", text))
 
 
 @given(ANY)
@@ -278,15 +280,15 @@ def test_case_does_not_change_the_terms(text: str) -> None:
     if all(
         char.upper().casefold() == char == char.casefold() for char in low
     ):  # a few letters do not survive the way up and back
-        assert terms(low.upper()) == terms(low)
+        assert extract_terms(low.upper()) == extract_terms(low)
 
 
 def test_threads_agree() -> None:
     texts = [f"running{i} jumped{i} Versicherungen houses" for i in range(400)]
     with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(terms, texts)) == [terms(text) for text in texts]
+        assert list(pool.map(extract_terms, texts)) == [extract_terms(text) for text in texts]
 
 
 def test_what_is_kept_is_in_one_language_so_an_exact_word_is_not_beaten_by_a_foreign_stem() -> None:
-    assert set(terms("token unique")) == {"token", "uniqu"}
-    assert set(terms("token unique")) <= set(terms("token unique", asked=True))
+    assert set(extract_terms("token unique")) == {"token", "uniqu"}
+    assert set(extract_terms("token unique")) <= set(extract_terms("token unique", is_query=True))

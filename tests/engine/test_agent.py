@@ -23,7 +23,7 @@ from clew.core.settings import (
 )
 from clew.core.trace import Trace, record
 from clew.drivers.llm.model import ModelLLM
-from clew.drivers.llm.scripted import Scripted
+from clew.drivers.llm.scripted import ScriptedLLM
 
 PLAIN = Settings(ingestion=IngestionConfig(summaries=False), reranker=RerankerConfig(name="overlap"))
 PAGES = [
@@ -78,7 +78,7 @@ def test_two_tools_in_a_chain_and_an_answer_that_cites_what_they_showed() -> Non
     )
     heard: list[str] = []
     with opened(model) as engine, record() as trace:
-        answer = engine.agent("What's our complete refund policy?", hear=heard.append)
+        answer = engine.agent("What's our complete refund policy?", on_sentence=heard.append)
     assert answer.text == "Gift cards are never refunded. [1] Refunds are paid within 14 days. [1]"
     assert "".join(heard).strip() == answer.text
     assert [cited.quote for cited in answer.citations] == [
@@ -273,7 +273,7 @@ def test_its_steps_are_told_when_they_are_taken() -> None:
         return ModelResponse([TextPart("Signing keys are rotated every 90 days by Dan [1].")])
 
     with opened(FunctionModel(model)) as engine:
-        engine.agent("who?", watch=lambda step: seen.append((step.name, step.out, step.ms > 0)))
+        engine.agent("who?", on_step=lambda step: seen.append((step.name, step.out, step.ms > 0)))
     assert before == [0, 1, 2]
     assert [name for name, _, _ in seen] == ["search_knowledge_base", "retrieve_full_document"]
     assert all(timed for _, _, timed in seen)
@@ -316,7 +316,7 @@ def test_a_model_that_never_stops_is_stopped_with_what_it_has() -> None:
     model, seen = told([[KEYS]])
     heard: list[str] = []
     with opened(model, settings) as engine, record() as trace:
-        answer = engine.agent("who rotates the signing keys?", hear=heard.append)
+        answer = engine.agent("who rotates the signing keys?", on_sentence=heard.append)
     assert len(seen) == 5
     assert answer.reason == "stopped after 5 turns without an answer (agent.max_calls)"
     assert answer.found
@@ -527,7 +527,7 @@ def test_a_model_that_calls_what_is_not_there_is_given_up_with_a_reason() -> Non
     model, seen = told([[KEYS], [("drop_everything", {})]])
     with opened(model) as engine:
         answer = engine.agent("who rotates the signing keys?")
-    assert answer.reason.startswith("the model went astray")
+    assert answer.reason.startswith("the model's reply could not be used")
     assert answer.text.startswith("Signing keys are rotated every 90 days")
     assert len(seen) < 8
 
@@ -541,7 +541,7 @@ def test_a_model_that_fails_raises() -> None:
 
 
 def test_a_model_that_only_talks_has_nothing_to_rest_on() -> None:
-    with Engine.open(":memory:", embedder="hashed", llm=Scripted("The answer is 42 [1].")) as engine:
+    with Engine.open(":memory:", embedder="hashed", llm=ScriptedLLM("The answer is 42 [1].")) as engine:
         answer = engine.agent("what is the answer?")
     assert (answer.found, answer.reason) == (False, "the model called no tool")
     assert [each.text for each in answer.removed] == ["The answer is 42 [1]."]
@@ -741,15 +741,12 @@ def test_an_interrupt_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
         release.wait(20)
         return ModelResponse([TextPart("late")])
 
-    join = threading.Thread.join
-
-    def interrupted(thread: threading.Thread, timeout: float | None = None) -> None:
-        if thread.name == "clew-agent" and asked.wait(20):
-            raise KeyboardInterrupt
-        join(thread, timeout)
+    def interrupt(*_: object, **__: object) -> None:
+        assert asked.wait(20)
+        raise KeyboardInterrupt
 
     with opened(FunctionModel(model)) as engine:
-        monkeypatch.setattr(threading.Thread, "join", interrupted)
+        monkeypatch.setattr("clew.core.event_loop.wait", interrupt)
         with pytest.raises(KeyboardInterrupt):
             engine.agent("x?")
         monkeypatch.undo()

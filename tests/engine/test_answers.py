@@ -17,7 +17,7 @@ from clew import Document, Engine, Message
 from clew.core.answer import Answer
 from clew.core.settings import AnswerConfig, IngestionConfig, RerankerConfig, Settings
 from clew.drivers.llm.model import ModelLLM
-from clew.drivers.llm.scripted import Scripted
+from clew.drivers.llm.scripted import ScriptedLLM
 
 ANSWERS = 1000
 SEED = 20_250_601
@@ -469,7 +469,7 @@ def test_what_was_taken_out_is_told(asked: list[tuple[Script, Answer]]) -> None:
 # -- ask through the engine
 
 
-def opened(llm: Scripted | None = None, settings: Settings = PLAIN) -> Engine:
+def opened(llm: ScriptedLLM | None = None, settings: Settings = PLAIN) -> Engine:
     engine = Engine.open(":memory:", embedder="hashed", llm=llm, settings=settings)
     engine.add_documents(
         [
@@ -480,8 +480,8 @@ def opened(llm: Scripted | None = None, settings: Settings = PLAIN) -> Engine:
     return engine
 
 
-@pytest.mark.parametrize("llm", [None, Scripted(lambda prompt: said_of(prompt))])
-def test_in_a_session_a_document_keeps_its_number(llm: Scripted | None) -> None:
+@pytest.mark.parametrize("llm", [None, ScriptedLLM(lambda prompt: said_of(prompt))])
+def test_in_a_session_a_document_keeps_its_number(llm: ScriptedLLM | None) -> None:
     with opened(llm) as engine:
         first = engine.ask("when is soup served?", session="s", k=1)
         second = engine.ask("who rotates the signing keys?", session="s", k=1)
@@ -489,7 +489,7 @@ def test_in_a_session_a_document_keeps_its_number(llm: Scripted | None) -> None:
         alone = engine.ask("who rotates the signing keys?", k=1)
     assert [each.numbers for each in (first, second, again)] == [{"lunch": 1}, {"vault": 2}, {"lunch": 1}]
     assert [each.text.splitlines()[0][-3:] for each in (first, second, again, alone)] == ["[1]", "[2]", "[1]", "[1]"]
-    assert (second.mark(0), alone.mark(0), alone.numbers) == (2, 1, {})
+    assert (second.citation_number(0), alone.citation_number(0), alone.numbers) == (2, 1, {})
 
 
 def said_of(prompt: str) -> str:
@@ -499,7 +499,7 @@ def said_of(prompt: str) -> str:
 def test_without_a_model_the_sentences_are_heard_too() -> None:
     heard: list[str] = []
     with opened() as engine:
-        answer = engine.ask("who rotates the signing keys?", hear=heard.append)
+        answer = engine.ask("who rotates the signing keys?", on_sentence=heard.append)
     assert "".join(heard) == answer.text
     assert answer.found
 
@@ -518,26 +518,26 @@ def test_how_sure_and_how_many_are_settings() -> None:
 
 
 def test_a_model_without_support_says_why_nothing_is_left() -> None:
-    with opened(Scripted("The moon is made of 7 cheeses [1].")) as engine:
+    with opened(ScriptedLLM("The moon is made of 7 cheeses [1].")) as engine:
         answer = engine.ask("who rotates the signing keys?")
     assert (answer.found, answer.reason) == (
         False,
-        "the model answered, and nothing of it is borne out by what was found",
+        "the model answered, but nothing it said is supported by the passages that were found",
     )
-    assert answer.text == "The model answered, but nothing that it said is borne out by the collection."
+    assert answer.text == "The model answered, but nothing it said is supported by the collection."
     assert [each.kept for each in answer.removed] == [False]
-    with opened(Scripted("NOT FOUND")) as engine:
+    with opened(ScriptedLLM("NOT FOUND")) as engine:
         answer = engine.ask("who rotates the signing keys?")
-    assert (answer.text, answer.reason) == ("This is not in the collection.", "nothing that was found answers it")
+    assert (answer.text, answer.reason) == ("This is not in the collection.", "the passages that were found do not answer the question")
 
 
 def test_who_said_it_may_be_named() -> None:
     """The author of a message, the title and the headings are no part of the text, and yet known."""
-    llm = Scripted("Dan said the pump is broken [1].")
+    llm = ScriptedLLM("Dan said the pump is broken [1].")
     with Engine.open(":memory:", embedder="hashed", llm=llm, settings=PLAIN) as engine:
         engine.add_messages([Message("The pump is broken.", author="Dan", channel="ops")])
         assert engine.ask("who told of the pump?").found
-        llm2 = Scripted("Zebedee swore the pump is broken [1].")
+        llm2 = ScriptedLLM("Zebedee swore the pump is broken [1].")
     with Engine.open(":memory:", embedder="hashed", llm=llm2, settings=PLAIN) as engine:
         engine.add_messages([Message("The pump is broken.", author="Dan", channel="ops")])
         assert not engine.ask("what is broken?").found

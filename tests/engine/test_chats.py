@@ -14,7 +14,7 @@ from clew import Engine, Filter, Message, Settings, SettingsError
 from clew.core.errors import DriverFailed
 from clew.core.settings import IngestionConfig, ThreadConfig
 from clew.core.types import Document, Matrix
-from clew.drivers.embed.hashed import Hashed
+from clew.drivers.embed.hashed import HashedEmbedder
 
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 EXPORT = Path(__file__).parents[2] / "examples" / "chat"
@@ -39,7 +39,7 @@ def engine() -> Any:
         yield engine
 
 
-class Counting(Hashed):
+class Counting(HashedEmbedder):
     """The hashed embedder, which keeps what it was asked and fails at one word."""
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ def test_one_by_one_is_the_same_as_at_once(engine: Engine) -> None:
         for record in engine.list():
             mine, theirs = engine.read(record.id), other.read(record.id)
             assert (mine.text, mine.sections) == (theirs.text, theirs.sections)
-            assert engine._store.chunks(record.id) == other._store.chunks(record.id)
+            assert engine.opened.store.chunks(record.id) == other.opened.store.chunks(record.id)
         for query in ("squeaks winch", "lunch", "bearing grease"):
             assert [(h.chunk.id, round(h.score, 6)) for h in engine.search(query)] == [
                 (h.chunk.id, round(h.score, 6)) for h in other.search(query)
@@ -119,8 +119,8 @@ def test_an_edited_message_replaces_itself(engine: Engine) -> None:
     assert "Did you oil the pulley?" in thread.text
     assert "grease" not in thread.text
     assert engine.search("pulley", k=1)[0].chunk.id == "m2_chunk_0"
-    assert all("grease" not in chunk.embed_text for chunk in engine._store.chunks(thread.id))
-    for chunk in engine._store.chunks(thread.id):
+    assert all("grease" not in chunk.embed_text for chunk in engine.opened.store.chunks(thread.id))
+    for chunk in engine.opened.store.chunks(thread.id):
         assert thread.text[chunk.start : chunk.end] == chunk.text
 
 
@@ -133,7 +133,7 @@ def test_what_cannot_be_embedded_is_reported_and_the_rest_is_stored() -> None:
 
 
 def test_messages_must_say_where_they_were_written(engine: Engine) -> None:
-    with pytest.raises(SettingsError, match="All messages must have channelId"):
+    with pytest.raises(SettingsError, match="message .* has no channel; set Message.channel"):
         engine.add_messages([said(1, "lost", channel="")])
     assert engine.add_messages([]).added == ()
     assert engine.add_messages([said(7, "   ")]).skipped == 1
@@ -146,7 +146,7 @@ def test_a_long_message_is_cut_and_rebuilt_exactly() -> None:
     with Engine.open(":memory:", embedder="hashed", settings=settings) as engine:
         engine.add_messages([said(1, text), said(2, "short", reply_to="m1")])
         thread = engine.read("yard/m1")
-        parts = [chunk for chunk in engine._store.chunks(thread.id) if chunk.meta["message"] == "m1"]
+        parts = [chunk for chunk in engine.opened.store.chunks(thread.id) if chunk.meta["message"] == "m1"]
         assert [chunk.id for chunk in parts] == [f"m1_chunk_{n}" for n in range(len(parts))]
         assert [chunk.meta["chunk_index"] for chunk in parts] == list(range(len(parts)))
         assert {chunk.meta["total_chunks"] for chunk in parts} == {len(parts)}
@@ -292,7 +292,7 @@ def test_a_damaged_export_is_a_failure_and_the_rest_is_added(tmp_path: Path) -> 
     (tmp_path / "good.md").write_text("# Good\n\nA page.\n")
     with Engine.open(":memory:", embedder="hashed") as engine:
         report = engine.add(tmp_path)
-        assert [("channelId" in failure.reason) for failure in report.failed] == [True]
+        assert [("channel" in failure.reason) for failure in report.failed] == [True]
         assert len(report.added) == 1
 
 

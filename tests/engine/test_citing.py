@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from clew import Engine, Message, Settings
+from clew.compat import message_with_context
 from clew.core.settings import ContextConfig, SessionConfig
 
 VAULT = "# Vault\n\nKeys are rotated by the platform team every Monday.\n"
@@ -85,7 +86,7 @@ def test_sessions_are_bounded_by_the_settings(config: SessionConfig, left: list[
     with Engine.open(":memory:", embedder="hashed", settings=Settings(session=config)) as engine:
         engine.sessions.set_document_index("one", ["a", "b"])
         engine.sessions.set_document_index("two", ["x"])
-        assert [engine.sessions.numbers(name) for name in ("one", "two")] == left
+        assert [engine.sessions.get_numbers(name) for name in ("one", "two")] == left
 
 
 def test_an_idle_session_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,28 +94,28 @@ def test_an_idle_session_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
         engine.sessions.set_document_index("one", ["a"])
         later = engine.sessions._clock() + 6
         monkeypatch.setattr(engine.sessions, "_clock", lambda: later)
-        assert engine.sessions.numbers("one") == {}
+        assert engine.sessions.get_numbers("one") == {}
 
 
 def test_a_message_with_what_is_known_before_it(engine: Engine) -> None:
-    said = engine.message_with_context("who rotates the keys?")
+    said = message_with_context(engine, "who rotates the keys?")
     assert said.startswith("<knowledge_base>\n")
     assert said.endswith("\n</knowledge_base>\n\nUser: who rotates the keys?")
     assert "platform team" in said
-    other = engine.message_with_context("thanks", rag_query="pea soup")
+    other = message_with_context(engine, "thanks", rag_query="pea soup")
     assert "Thursdays" in other.split("[2]")[0]
     assert other.endswith("\n\nUser: thanks")
     markdown = Settings(context=ContextConfig(wrap="markdown"))
-    assert engine.message_with_context("keys", settings=markdown).startswith("## Knowledge base\n\n")
+    assert message_with_context(engine, "keys", settings=markdown).startswith("## Knowledge base\n\n")
     for tokens in range(10, 80):
         small = Settings(context=ContextConfig(tokens=tokens))
-        said = engine.message_with_context("keys", settings=small).removesuffix("keys").removesuffix("\n\nUser: ")
+        said = message_with_context(engine, "keys", settings=small).removesuffix("keys").removesuffix("\n\nUser: ")
         assert len(said) <= 4 * tokens  # the wrapper too
 
 
 def test_without_a_knowledge_base_the_message_is_alone() -> None:
     with Engine.open(":memory:", embedder="hashed") as engine:
-        assert engine.message_with_context("thanks") == "thanks"
+        assert message_with_context(engine, "thanks") == "thanks"
 
 
 def test_the_context_of_a_whole_conversation(engine: Engine) -> None:

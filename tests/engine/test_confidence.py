@@ -5,7 +5,7 @@ import pytest
 from clew import Document, Engine, Settings
 from clew.core.answer import Answer
 from clew.core.settings import AnswerConfig, IngestionConfig, RerankerConfig
-from clew.query.answer.confidence import LOOKED_AT
+from clew.query.answer.confidence import PROBE_HITS
 
 OVERLAP = Settings(reranker=RerankerConfig(name="overlap"))
 SUBJECTS = ("keel", "mast", "rudder", "anchor", "compass", "galley", "pump", "sail", "winch", "hatch", "buoy", "lamp")
@@ -48,7 +48,7 @@ def test_the_confidence_does_not_hang_on_the_search() -> None:
         usual = engine.ask(ASKED).confidence
         assert engine.ask(ASKED, k=1).confidence == usual
         assert engine.ask(ASKED, strategy="lexical").confidence == usual
-        assert engine.ask(ASKED, strategy="semantic", k=LOOKED_AT + 5).confidence == usual
+        assert engine.ask(ASKED, strategy="semantic", k=PROBE_HITS + 5).confidence == usual
 
 
 def test_the_least_confidence_is_a_setting() -> None:

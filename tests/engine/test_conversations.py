@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 from clew import Document, DriverFailed, Engine, Filter, Message, NotFound, Settings, SettingsError
+from clew.compat import find_similar_messages
 from clew.core.protocols import Role
 from clew.core.settings import IngestionConfig, ScoringConfig, SearchConfig, ThreadConfig
 from clew.core.types import Hit, Matrix
 from clew.core.window import ContextWindow
-from clew.drivers.llm.scripted import Scripted
+from clew.drivers.llm.scripted import ScriptedLLM
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 PROMPT = "what about the key?"
@@ -75,7 +76,7 @@ class Chat:
         self, scoring: ScoringConfig = EXACT, *, search: SearchConfig = SEMANTIC, **options: Any
     ) -> ContextWindow:
         given = settings(scoring, search=search)
-        return self.engine.context_window("ops", PROMPT, now=NOW, settings=given, **options)
+        return self.engine.window("ops", PROMPT, now=NOW, settings=given, **options)
 
 
 def settings(scoring: ScoringConfig = EXACT, *, search: SearchConfig = SEMANTIC) -> Settings:
@@ -102,7 +103,7 @@ def test_the_real_conversation(chat: Chat) -> None:
     chat.say("msg1", 0.85, ago=1 / 6)
     chat.say("msg2", 0.75, ago=1 / 12, reply="msg1")
     chat.say("msg3", 0.95, at="dev")
-    everywhere = chat.engine.find_similar_messages(PROMPT, channel=None, now=NOW, settings=settings())
+    everywhere = find_similar_messages(chat.engine, PROMPT, channel=None, now=NOW, settings=settings())
     assert [each.id for each in everywhere] == ["msg1", "msg2", "msg3"]
     assert everywhere[2].score == pytest.approx(0.95)
     window = chat.window(include_related_channels=True)
@@ -147,10 +148,10 @@ def test_nearly_equal_scores_are_newest_first(chat: Chat) -> None:
 
 def test_an_old_message_is_not_hidden_by_its_age(chat: Chat) -> None:
     chat.say("old", 0.95, ago=24)
-    (only,) = chat.window(replace(EXACT, time_floor=0.0), min_score=0.7).messages
+    (only,) = chat.window(replace(EXACT, time_floor=0.0), min_similarity=0.7).messages
     assert only.time_score == pytest.approx(0.008230, abs=1e-6)
     assert only.score < 0.7
-    assert chat.window(min_score=0.7).messages[0].time_score == 0.5  # the floor
+    assert chat.window(min_similarity=0.7).messages[0].time_score == 0.5  # the floor
 
 
 def test_age_does_not_drown_similarity(chat: Chat) -> None:
@@ -173,7 +174,7 @@ def test_threads_and_flow(chat: Chat, change: dict[str, float], order: list[str]
     chat.say("root", 0.6, ago=1.1)
     chat.say("reply", 0.7, ago=1, reply="root")
     chat.say("alone", 0.8, ago=1)
-    found = chat.engine.find_similar_messages(PROMPT, now=NOW, settings=settings(replace(EXACT, **change)))  # type: ignore[arg-type]
+    found = find_similar_messages(chat.engine, PROMPT, now=NOW, settings=settings(replace(EXACT, **change)))  # type: ignore[arg-type]
     assert [each.id for each in found if each.id != "root"] == order
 
 
@@ -182,10 +183,10 @@ def test_completeness_prefers_what_stands_on_what_was_found(chat: Chat) -> None:
     chat.say("grounded", 0.70, reply="root")
     chat.say("unfound", -0.5)
     chat.say("loose", 0.75, reply="unfound")
-    plain = [each.id for each in chat.engine.find_similar_messages(PROMPT, now=NOW, settings=settings())]
+    plain = [each.id for each in find_similar_messages(chat.engine, PROMPT, now=NOW, settings=settings())]
     assert plain[:2] == ["loose", "grounded"]
     given = settings(replace(EXACT, completeness_boost=2.0), search=replace(SEMANTIC, depth=3))
-    whole = chat.engine.find_similar_messages(PROMPT, k=3, now=NOW, settings=given)
+    whole = find_similar_messages(chat.engine, PROMPT, k=3, now=NOW, settings=given)
     assert [each.id for each in whole][:2] == ["grounded", "root"]
     assert {each.id: each.completeness_score for each in whole} == {"grounded": 2.0, "root": 2.0, "loose": 1.5}
 
@@ -234,7 +235,7 @@ def test_a_thread_keeps_what_alone_would_not_reach_the_mark(chat: Chat) -> None:
     chat.say("msg1", 0.7001)
     chat.say("msg2", 0.6, reply="msg1")
     chat.say("msg3", 0.3)
-    window = chat.window(min_score=0.7)
+    window = chat.window(min_similarity=0.7)
     assert ids(window) == ["msg1", "msg2"]
     assert window.messages[0].score > 0.7
     assert [(each.message.id, each.reason) for each in window.dropped] == [("msg3", "min_score")]
@@ -246,11 +247,11 @@ def test_min_score_0_is_0_and_none_is_the_embedders_own(chat: Chat) -> None:
     chat.say("little", 0.05)
     chat.say("against", -0.2)
     assert ids(chat.window()) == ["some"]  # the embedder says .1
-    assert ids(chat.window(min_score=0.0)) == ["some", "little"]
-    assert ids(chat.window(min_score=0.7)) == []
-    assert chat.window(min_score=0.7).reason == "no message is similar enough"
+    assert ids(chat.window(min_similarity=0.0)) == ["some", "little"]
+    assert ids(chat.window(min_similarity=0.7)) == []
+    assert chat.window(min_similarity=0.7).reason == "no message is similar enough"
     with pytest.raises(SettingsError, match=r"scoring\.min_score is 7"):
-        chat.window(min_score=7)
+        chat.window(min_similarity=7)
 
 
 def test_what_words_find_needs_no_similarity_unless_it_is_asked_for(chat: Chat) -> None:
@@ -258,7 +259,7 @@ def test_what_words_find_needs_no_similarity_unless_it_is_asked_for(chat: Chat) 
     hybrid = SearchConfig(strategy="lexical")
     assert ids(chat.window(search=hybrid)) == ["the key"]
     assert chat.window(search=hybrid).messages[0].similarity == pytest.approx(0.05, abs=1e-4)
-    assert ids(chat.window(search=hybrid, min_score=0.06)) == []
+    assert ids(chat.window(search=hybrid, min_similarity=0.06)) == []
 
 
 def test_parts_of_a_message_are_one(chat: Chat) -> None:
@@ -270,16 +271,16 @@ def test_parts_of_a_message_are_one(chat: Chat) -> None:
         hits = engine.search("word7 word8", k=9)
         assert {hit.chunk.id for hit in hits} >= {"test123_chunk_0", "test123_chunk_1"}
         assert hits[0].chunk.meta["total_chunks"] == engine.status().chunks
-        (found,) = engine.find_similar_messages("word7 word8", now=NOW)
+        (found,) = find_similar_messages(engine, "word7 word8", now=NOW)
         assert found.text == long
         assert found.similarity == pytest.approx(max(hit.scores.get("semantic", 0) for hit in hits), abs=1e-5)
-        assert ids(engine.context_window("ops", "word7 word8", now=NOW)) == ["test123"]
+        assert ids(engine.window("ops", "word7 word8", now=NOW)) == ["test123"]
 
 
 def test_a_message_whose_parts_are_all_below_the_mark_is_dropped(chat: Chat) -> None:
     chat.say("high", 0.95)
     chat.say("low", 0.55)
-    assert ids(chat.window(min_score=0.6)) == ["high"]
+    assert ids(chat.window(min_similarity=0.6)) == ["high"]
 
 
 # -- the budget
@@ -287,18 +288,18 @@ def test_a_message_whose_parts_are_all_below_the_mark_is_dropped(chat: Chat) -> 
 
 def test_one_hit_of_two_hundred_characters_is_fifty_tokens(chat: Chat) -> None:
     chat.say("x" * 200, 0.9, name="m")
-    window = chat.window(max_tokens=60)
+    window = chat.window(tokens=60)
     assert (ids(window), window.total_tokens) == (["m"], 50)
-    assert chat.window(max_tokens=50).total_tokens == 50
-    assert chat.window(max_tokens=49).messages == ()
-    assert chat.window(max_tokens=49).reason == "no message fits 49 tokens"
+    assert chat.window(tokens=50).total_tokens == 50
+    assert chat.window(tokens=49).messages == ()
+    assert chat.window(tokens=49).reason == "no message fits 49 tokens"
     assert chat.window(replace(EXACT, max_tokens=49)).messages == ()
 
 
 def test_a_hit_that_is_too_large_is_passed_over(chat: Chat) -> None:
     chat.say("y" * 400, 0.95, name="large")
     chat.say("small", 0.5)
-    window = chat.window(max_tokens=60)
+    window = chat.window(tokens=60)
     assert ids(window) == ["small"]
     assert [(each.message.id, each.reason, each.tokens) for each in window.dropped] == [("large", "budget", 100)]
 
@@ -306,8 +307,8 @@ def test_a_hit_that_is_too_large_is_passed_over(chat: Chat) -> None:
 def test_what_is_answered_is_counted(chat: Chat) -> None:
     chat.say("q" * 200, 0.0, name="question")
     chat.say("a" * 100, 0.9, name="answer", reply="question")
-    assert ids(chat.window(max_tokens=70)) == []
-    window = chat.window(max_tokens=80)
+    assert ids(chat.window(tokens=70)) == ["answer"]  # without the question, which is counted
+    window = chat.window(tokens=80)
     assert ids(window) == ["question", "answer"]
     assert [each.found for each in window.messages] == [True, True]
     assert window.messages[1].parent == window.messages[0].message
@@ -325,15 +326,15 @@ def test_the_chain_comes_in_order_and_the_thread_where_there_is_room(chat: Chat)
             text, 0.9 if place == 3 else -0.1, ago=4 - place, name=str(place), reply=str(place - 1) if place else None
         )
     chat.say("thanks", -0.1, ago=0.1, name="4", reply="3")
-    window = chat.window(min_score=0.5, max_tokens=200)
+    window = chat.window(min_similarity=0.5, tokens=200)
     assert ids(window) == ["0", "1", "2", "3", "4"]
     assert window.text == "\n  ↪ ".join([*exchange, "thanks"])
     assert window.threads[0].whole
     assert len({each.thread for each in window.messages}) == 1  # a reply to a reply is in the root's thread
-    tight = chat.window(replace(EXACT, chain_share=1.0), min_score=0.5, max_tokens=window.total_tokens - 1)
+    tight = chat.window(replace(EXACT, chain_share=1.0), min_similarity=0.5, tokens=window.total_tokens - 1)
     assert ids(tight) == ["0", "1", "2", "3"]
     assert not tight.threads[0].whole
-    assert ids(chat.window(min_score=0.5, max_tokens=16)) == ["2", "3"]  # and what is nearest where there is little
+    assert ids(chat.window(min_similarity=0.5, tokens=16)) == ["2", "3"]  # and what is nearest where there is little
 
 
 def test_a_chain_within_its_share_comes_before_other_hits(chat: Chat) -> None:
@@ -341,11 +342,11 @@ def test_a_chain_within_its_share_comes_before_other_hits(chat: Chat) -> None:
         said = 0.9 if place == 3 else -0.1
         chat.say(f"{place}" * 40, said, ago=4 - place, name=f"m{place}", reply=f"m{place - 1}" if place else None)
     chat.say("4" * 40, 0.6, name="other")
-    window = chat.window(replace(EXACT, chain_share=1.0), min_score=0.5, max_tokens=45)
+    window = chat.window(replace(EXACT, chain_share=1.0), min_similarity=0.5, tokens=45)
     assert ids(window) == ["m0", "m1", "m2", "m3"]
     assert [each.found for each in window.messages] == [True] * 4  # the search saw them all
     none = replace(EXACT, chain_share=0.0)  # which is a share of what was guessed
-    assert ids(chat.window(none, min_score=0.5, max_tokens=45)) == ["m0", "m1", "m2", "m3"]
+    assert ids(chat.window(none, min_similarity=0.5, tokens=45)) == ["m0", "m1", "m2", "m3"]
 
 
 def test_best_threads_come_first(chat: Chat) -> None:
@@ -390,14 +391,14 @@ def test_nothing_found_is_an_empty_window_with_a_reason(chat: Chat) -> None:
 def test_a_channel_may_be_named_as_in_a_message(chat: Chat) -> None:
     chat.say("here", 0.9)
     chat.say("there", 0.9, at="#odd")
-    found = [chat.engine.context_window(name, PROMPT, now=NOW, settings=settings()) for name in ("#ops", "#odd", "#")]
+    found = [chat.engine.window(name, PROMPT, now=NOW, settings=settings()) for name in ("#ops", "#odd", "#")]
     assert [(ids(each), set(each.channels)) for each in found] == [
         (["here"], {"ops"}),
         (["there"], {"#odd"}),
         ([], {"#"}),
     ]
     for name, text in (("#ops", "here"), ("#odd", "there")):
-        similar = chat.engine.find_similar_messages(PROMPT, channel=name, now=NOW, settings=settings())
+        similar = find_similar_messages(chat.engine, PROMPT, channel=name, now=NOW, settings=settings())
         assert [(each.id, each.channel_score) for each in similar] == [(text, 1.2)]
 
 
@@ -413,31 +414,31 @@ def test_a_failure_is_never_nothing_found(chat: Chat, monkeypatch: pytest.Monkey
     def broken(*args: object, **options: object) -> list[Hit]:
         raise DriverFailed("Index file not found")
 
-    monkeypatch.setattr(chat.engine._store, "nearest", broken)
+    monkeypatch.setattr(chat.engine.opened.store, "nearest", broken)
     with pytest.raises(DriverFailed, match="Index file not found"):
-        chat.engine.context_window("ops", "something else", settings=settings())
+        chat.engine.window("ops", "something else", settings=settings())
 
 
 def test_what_cannot_be_asked(chat: Chat) -> None:
     with pytest.raises(SettingsError, match="max_tokens is 0"):
-        chat.window(max_tokens=0)
+        chat.window(tokens=0)
     with pytest.raises(SettingsError, match="the query is empty"):
-        chat.engine.context_window("ops", " ")
+        chat.engine.window("ops", " ")
     with pytest.raises(SettingsError, match="the channel is empty"):
-        chat.engine.context_window("", "x")
+        chat.engine.window("", "x")
     with pytest.raises(SettingsError, match="k is 0"):
-        chat.engine.find_similar_messages("x", k=0)
+        find_similar_messages(chat.engine, "x", k=0)
 
 
 def test_similar_messages_are_of_the_channel_and_best_first(chat: Chat) -> None:
     for n in range(9):
         chat.say(f"m{n}", 0.2 + n / 20)
     chat.say("other", 0.99, at="dev")
-    found = chat.engine.find_similar_messages(PROMPT, channel="ops", now=NOW, settings=settings())
+    found = find_similar_messages(chat.engine, PROMPT, channel="ops", now=NOW, settings=settings())
     assert [each.id for each in found] == ["m8", "m7", "m6", "m5", "m4"]
     assert found[0].score > found[1].score
     assert found[0].channel_score == 1.2
-    anywhere = chat.engine.find_similar_messages(PROMPT, k=2, min_score=0.5, now=NOW, settings=settings())
+    anywhere = find_similar_messages(chat.engine, PROMPT, k=2, min_score=0.5, now=NOW, settings=settings())
     assert [each.id for each in anywhere] == ["other", "m8"]
 
 
@@ -510,7 +511,7 @@ def test_a_reply_prompt_shows_the_two_best_threads(chat: Chat) -> None:
 
 def test_a_model_is_shown_how_a_person_writes_now() -> None:
     judged = {"tone": "dry", "vocabularyLevel": "advanced", "messageLength": "long", "commonPhrases": []}
-    llm = Scripted([json.dumps(judged)])
+    llm = ScriptedLLM([json.dumps(judged)])
     with Engine.open(":memory:", embedder="hashed", llm=llm) as engine:
         talk = [
             Message(f"message {n} of them", author="ada", id=str(n), channel="ops", at=NOW + timedelta(days=n))
@@ -518,14 +519,14 @@ def test_a_model_is_shown_how_a_person_writes_now() -> None:
         ]
         engine.add_messages(talk, settings=settings())
         engine.profile("ada")
-    asked = str(llm.asked[-1])
+    asked = str(llm.requests[-1])
     assert "message 59 of them" in asked
     assert "message 9 of them" not in asked
 
 
 def test_a_model_judges_the_style() -> None:
     judged = {"tone": "dry", "vocabularyLevel": "advanced", "messageLength": "long", "commonPhrases": ["as it were"]}
-    llm = Scripted([json.dumps(judged), "no idea"])
+    llm = ScriptedLLM([json.dumps(judged), "no idea"])
     with Engine.open(":memory:", embedder="hashed", llm=llm) as engine:
         engine.add_messages(
             [Message(f"message {n}", author="ada", id=str(n), channel="ops", at=NOW) for n in range(6)],
@@ -587,9 +588,9 @@ def test_a_live_message_links_too(chat: Chat) -> None:
 
 
 def test_the_sample_chat_gives_a_window(sample: Engine) -> None:
-    window = sample.context_window("platform", "who stands in for the key rotation?", max_tokens=500)
+    window = sample.window("platform", "who stands in for the key rotation?", tokens=500)
     assert 0 < window.total_tokens <= 500
     assert {each.message.channel for each in window.messages} == {"platform"}
-    related = sample.context_window("platform", "key rotation in #field", max_tokens=500, include_related_channels=True)
+    related = sample.window("platform", "key rotation in #field", tokens=500, include_related_channels=True)
     assert "field" in related.channels
     assert len(related.channels) <= 4

@@ -28,7 +28,7 @@ from clew.core.protocols import Role, Strategy
 from clew.core.report import Progress
 from clew.core.settings import ContextConfig, EmbedderConfig, IngestionConfig, SearchConfig, StoreConfig
 from clew.core.types import Hit, Matrix, Query
-from clew.drivers.embed.hashed import Hashed
+from clew.drivers.embed.hashed import HashedEmbedder
 from clew.query.search.strategies import Drivers, hybrid
 
 PAGES = {
@@ -64,11 +64,10 @@ def filled(engine: Engine, pages: Path) -> Engine:
 
 
 def uris(engine: Engine, hits: Sequence[Hit]) -> list[str]:
-    named = engine.records(hits)
-    return [named[hit.chunk.doc_id].uri for hit in hits]
+    return [hit.document.uri for hit in hits]
 
 
-class Counting(Hashed):
+class Counting(HashedEmbedder):
     """Counts the texts it embeds, by role."""
 
     def __init__(self) -> None:
@@ -270,13 +269,13 @@ def test_sections_that_cannot_be_are_refused(engine: Engine, sections: tuple[Sec
 
 def test_progress_counts_up_and_ends_at_the_total(engine: Engine, pages: Path) -> None:
     seen: list[Progress] = []
-    engine.add(pages, progress=seen.append)
+    engine.add(pages, on_progress=seen.append)
     assert seen[-1].done == seen[-1].total == 4
     assert [each.done for each in seen] == sorted(each.done for each in seen)
 
 
 def test_an_embedder_that_fails_stores_nothing_and_says_so(tmp_path: Path, pages: Path) -> None:
-    class Broken(Hashed):
+    class Broken(HashedEmbedder):
         def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
             raise DriverFailed("the model is down; try again")
 
@@ -289,7 +288,7 @@ def test_an_embedder_that_fails_stores_nothing_and_says_so(tmp_path: Path, pages
 
 
 def test_a_text_that_the_embedder_fails_on_costs_only_its_document(tmp_path: Path, pages: Path) -> None:
-    class Picky(Hashed):
+    class Picky(HashedEmbedder):
         def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
             if any("pager" in text for text in texts):
                 raise DriverFailed("cannot embed that")
@@ -303,7 +302,7 @@ def test_a_text_that_the_embedder_fails_on_costs_only_its_document(tmp_path: Pat
 
 @pytest.mark.parametrize("spoil", [lambda m: m[:-1], lambda m: m * np.nan, lambda m: m[:, :-1], lambda m: m * 0])
 def test_vectors_that_cannot_be_are_refused(tmp_path: Path, pages: Path, spoil: Callable[[Matrix], Matrix]) -> None:
-    class Spoiled(Hashed):
+    class Spoiled(HashedEmbedder):
         def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
             return spoil(super().embed(texts, role=role))
 
@@ -314,7 +313,7 @@ def test_vectors_that_cannot_be_are_refused(tmp_path: Path, pages: Path, spoil: 
 
 
 def test_too_few_vectors_stop_the_work_and_nothing_is_stored(tmp_path: Path) -> None:
-    class Short(Hashed):
+    class Short(HashedEmbedder):
         def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
             return super().embed(texts[:1], role=role)
 
@@ -516,15 +515,15 @@ def test_a_single_ranking_asks_for_a_few_times_k(filled: Engine, k: int, overfet
     seen: list[int] = []
 
     def watched(drivers: Drivers) -> Strategy:
-        from clew.query.search.strategies import alone
+        from clew.query.search.strategies import overfetch
 
         def note(query: Query) -> list[Hit]:
             seen.append(query.depth)
             return []
 
-        return alone(note, drivers)
+        return overfetch(note, drivers)
 
-    filled.strategies["watched"] = watched
+    filled.opened.finder.strategies["watched"] = watched
     filled.search("keys", k=k, strategy="watched", settings=Settings(search=SearchConfig(overfetch=overfetch)))
     assert seen == [asked]
 
@@ -567,7 +566,7 @@ def test_an_empty_context_says_why(engine: Engine, pages: Path) -> None:
     assert engine.context("keys").reason == "the collection is empty"
     engine.add(pages)
     assert (
-        engine.context("keys", where=Filter(kinds=frozenset({"thread"}))).reason == "nothing in the collection matches"
+        engine.context("keys", where=Filter(kinds=frozenset({"thread"}))).reason == "nothing in the collection matches the query"
     )
     assert "fits in 1 tokens" in engine.context("keys", tokens=1).reason
     assert engine.context("keys", tokens=1).text == ""

@@ -10,7 +10,7 @@ import pytest
 
 from clew import Document, DriverFailed, Engine, Section, Settings
 from clew.core.settings import EmbedderConfig, IngestionConfig, LLMConfig
-from clew.drivers.llm.scripted import Scripted
+from clew.drivers.llm.scripted import ScriptedLLM
 
 CONTEXTUAL = Settings(ingestion=IngestionConfig(use_contextual_enrichment=True, chunk_size=40, chunk_overlap=0))
 PLAIN = Settings(ingestion=IngestionConfig(chunk_size=40, chunk_overlap=0))
@@ -102,26 +102,26 @@ def test_an_edited_line_of_code_embeds_at_most_three_chunks(engine: Engine, tmp_
 
 
 def test_a_model_writes_contexts_at_most_so_many_at_once(tmp_path: Path, page: Path) -> None:
-    model = Scripted(describe)
+    model = ScriptedLLM(describe)
     with Engine.open(tmp_path / "team.clew", embedder="hashed", llm=model) as engine:
         report = engine.add(page, settings=CONTEXTUAL)
         chunk = engine.search("subject 7 story", k=1)[0].chunk
         assert chunk.context.startswith("Context of")
         assert chunk.embed_text.startswith(f"{chunk.context}\n\n")
         assert model.usage.calls == report.chunks + 1
-        assert model.peak <= 5
+        assert model.max_active <= 5
 
 
 def test_one_call_at_a_time_where_that_is_asked(tmp_path: Path, page: Path) -> None:
-    model = Scripted(describe)
+    model = ScriptedLLM(describe)
     one = replace(CONTEXTUAL, ingestion=replace(CONTEXTUAL.ingestion, max_concurrent=1))
     with Engine.open(tmp_path / "team.clew", embedder="hashed", llm=model) as engine:
         engine.add(page, settings=one)
-    assert model.peak == 1
+    assert model.max_active == 1
 
 
 def test_a_second_ingest_asks_nothing_and_an_edit_little(tmp_path: Path, page: Path) -> None:
-    model = Scripted(describe)
+    model = ScriptedLLM(describe)
     with Engine.open(tmp_path / "team.clew", embedder="hashed", llm=model) as engine:
         engine.add(page, settings=CONTEXTUAL)
         asked = model.usage.calls
@@ -150,7 +150,7 @@ def test_a_failed_context_falls_back_and_is_reported(tmp_path: Path, page: Path)
             raise DriverFailed("out of tokens")
         return describe(prompt)
 
-    with Engine.open(tmp_path / "team.clew", embedder="hashed", llm=Scripted(moody)) as engine:
+    with Engine.open(tmp_path / "team.clew", embedder="hashed", llm=ScriptedLLM(moody)) as engine:
         report = engine.add(page, settings=CONTEXTUAL)
         assert not report.failed
         assert [note.reason for note in report.noted if "out of tokens" in note.reason]
@@ -167,7 +167,7 @@ def test_a_model_sees_what_stands_around_a_chunk_far_into_the_document(tmp_path:
 
     text = "# Big\n\n" + "\n".join(f"## Part {n}\n\nMarker {n} {{braces}} $& and words.\n" for n in range(400))
     settings = replace(CONTEXTUAL, llm=LLMConfig(window=2000))
-    with Engine.open(tmp_path / "team.clew", embedder="hashed", llm=Scripted(note)) as engine:
+    with Engine.open(tmp_path / "team.clew", embedder="hashed", llm=ScriptedLLM(note)) as engine:
         engine.add_documents([Document("d", text)], settings=settings)
     late = next(prompt for prompt in prompts if "Marker 390 {braces} $&" in prompt.split("<chunk>")[-1])
     assert "Marker 389" in late
@@ -199,7 +199,7 @@ def test_a_model_writes_the_summary_and_sees_no_more_than_its_share(tmp_path: Pa
         prompts.append(prompt)
         return "It is about x."
 
-    with Engine.open(tmp_path / "team.clew", embedder="hashed", llm=Scripted(note)) as engine:
+    with Engine.open(tmp_path / "team.clew", embedder="hashed", llm=ScriptedLLM(note)) as engine:
         engine.add_documents([Document("short", "x" * 50_000), Document("long", "x" * 50_001)])
         assert {each.summary for each in engine.list()} == {"It is about x."}
     assert "[truncated]" not in prompts[0]
@@ -216,7 +216,7 @@ def test_an_empty_answer_names_the_document_and_a_failed_one_is_filled_in_later(
         return found
 
     documents = [Document("a", "All about alpha.", title="Alpha"), Document("b", "All about beta.", title="Beta")]
-    with Engine.open(tmp_path / "team.clew", embedder="hashed", llm=Scripted(answer)) as engine:
+    with Engine.open(tmp_path / "team.clew", embedder="hashed", llm=ScriptedLLM(answer)) as engine:
         report = engine.add_documents(documents)
         assert len(report.added) == 2
         assert "the model is away" in report.noted[0].reason
@@ -262,7 +262,7 @@ def test_sections_of_one_source_are_documents_of_their_own(engine: Engine) -> No
 
 
 def test_a_plan_says_what_would_be_done_and_does_nothing(tmp_path: Path, page: Path) -> None:
-    model = Scripted(describe)
+    model = ScriptedLLM(describe)
     (page.parent / "bad.md").write_bytes(b"\xff\xfe\xfa")
     with Engine.open(tmp_path / "team.clew", embedder="hashed", llm=model) as engine:
         priced = replace(
@@ -308,7 +308,7 @@ def test_a_ceiling_of_cost_is_never_passed_and_the_next_run_goes_on(tmp_path: Pa
         (folder / f"{number:02}.md").write_text(long_page(4).replace("story", f"tale{number}"), encoding="utf-8")
     prices = LLMConfig(input_price=1000.0, output_price=1000.0)
     settings = replace(CONTEXTUAL, llm=prices, embedder=EmbedderConfig(price=100.0))
-    with Engine.open(tmp_path / "team.clew", embedder="hashed", llm=Scripted(describe)) as engine:
+    with Engine.open(tmp_path / "team.clew", embedder="hashed", llm=ScriptedLLM(describe)) as engine:
         whole = engine.plan(folder, settings=settings).cost
         first = engine.add(folder, settings=settings, max_cost=whole / 2)
         assert 0 < first.cost <= whole / 2

@@ -14,7 +14,7 @@ from clew.core.errors import DriverFailed
 from clew.core.settings import IngestionConfig, LLMConfig, RerankerConfig, Settings
 from clew.core.trace import Trace
 from clew.drivers.llm.model import ModelLLM
-from tests.drivers.llm.test_stream import DONE, END, Reply, Server, data, event, refused, said, server
+from tests.drivers.llm.test_stream import DONE, END, Reply, Server, encode_event, make_event, make_error, make_stream, server
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,31 +40,31 @@ def engine(server: Server) -> Iterator[Engine]:
 # -- ask
 
 BROKEN = [
-    Reply((event(FIRST), event("The vault is")), then="break"),
-    Reply((event(FIRST), event("The vault is"))),
-    Reply((event(FIRST), event("The vault is"), b"data: {not json\n\n", *END)),
-    Reply((event(FIRST), event("The vault is")), then="hang"),
-    Reply((event(FIRST), event("The vault is"), data({"error": {"message": "the disk is full", "code": 500}}))),
+    Reply((make_event(FIRST), make_event("The vault is")), then="break"),
+    Reply((make_event(FIRST), make_event("The vault is"))),
+    Reply((make_event(FIRST), make_event("The vault is"), b"data: {not json\n\n", *END)),
+    Reply((make_event(FIRST), make_event("The vault is")), then="hang"),
+    Reply((make_event(FIRST), make_event("The vault is"), encode_event({"error": {"message": "the disk is full", "code": 500}}))),
 ]
 
 
 @pytest.mark.parametrize("half", BROKEN, ids=["break", "end", "json", "hang", "error"])
 def test_what_was_said_before_a_stream_broke_is_kept_and_told(server: Server, engine: Engine, half: Reply) -> None:
-    server.replies = [half, said("never asked for")]
+    server.replies = [half, make_stream("never asked for")]
     heard: list[str] = []
-    answer = engine.ask(QUESTION, hear=heard.append)
+    answer = engine.ask(QUESTION, on_sentence=heard.append)
     assert answer.text == "Signing keys are rotated every 90 days by Dan. [1]"
     assert "".join(heard).strip() == answer.text
     assert answer.found
     assert "broke off after" in answer.fault
     assert [(each.text, each.reason) for each in answer.removed] == [("The vault is", "the model broke off here")]
-    assert len(server.asked) == 1  # what was paid for is not paid for twice
+    assert len(server.requests) == 1  # what was paid for is not paid for twice
     assert answer.usage.calls == 1
     assert answer.usage.input_tokens > 0
 
 
 def test_a_stream_that_broke_right_behind_a_sentence_loses_nothing(server: Server, engine: Engine) -> None:
-    server.replies = [Reply((event(FIRST), event(SECOND)), then="break")]
+    server.replies = [Reply((make_event(FIRST), make_event(SECOND)), then="break")]
     answer = engine.ask(QUESTION)
     assert answer.text.endswith("The vault is green. [2]")
     assert answer.fault
@@ -73,13 +73,13 @@ def test_a_stream_that_broke_right_behind_a_sentence_loses_nothing(server: Serve
 
 @pytest.mark.parametrize("text", ["Signing keys are", "The moon is cheese [1]. And"])
 def test_a_stream_that_broke_before_anything_held_is_a_failure(server: Server, engine: Engine, text: str) -> None:
-    server.replies = [Reply((event(text),), then="break")]
+    server.replies = [Reply((make_event(text),), then="break")]
     with pytest.raises(DriverFailed, match="broke off after"):
         engine.ask(QUESTION)
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize("reply", [said(), said(" ", "\n")], ids=["nothing", "space"])
+@pytest.mark.parametrize("reply", [make_stream(), make_stream(" ", "\n")], ids=["nothing", "space"])
 def test_an_empty_answer_is_a_failure_and_no_answer(server: Server, engine: Engine, reply: Reply) -> None:
     server.replies = [reply]
     with pytest.raises(DriverFailed, match="the model gave an empty answer"):
@@ -87,28 +87,28 @@ def test_an_empty_answer_is_a_failure_and_no_answer(server: Server, engine: Engi
 
 
 @pytest.mark.parametrize(
-    "first", [refused(429, "slow down"), refused(500, "oh"), Reply(then="hang"), Reply(then="break")]
+    "first", [make_error(429, "slow down"), make_error(500, "oh"), Reply(then="hang"), Reply(then="break")]
 )
 def test_what_may_pass_is_tried_again(server: Server, engine: Engine, first: Reply) -> None:
-    server.replies = [first, said(FIRST)]
+    server.replies = [first, make_stream(FIRST)]
     answer = engine.ask(QUESTION)
-    assert (answer.found, answer.fault, len(server.asked), answer.usage.calls) == (True, "", 2, 1)
+    assert (answer.found, answer.fault, len(server.requests), answer.usage.calls) == (True, "", 2, 1)
 
 
 @pytest.mark.parametrize(
     ("reply", "wanted", "tries"),
     [
-        (refused(429, "slow down"), "asked too often", 2),
+        (make_error(429, "slow down"), "reached its rate limit", 2),
         (Reply(then="hang"), "no answer within 0.5 s", 2),
         (Reply((b"data: {not json\n\n", DONE)), "cannot be read", 1),
-        (refused(401, "who are you"), "does not accept the key", 1),
+        (make_error(401, "who are you"), "rejected the key", 1),
     ],
 )
 def test_what_does_not_pass_is_said(server: Server, engine: Engine, reply: Reply, wanted: str, tries: int) -> None:
     server.replies = [reply]
     with pytest.raises(DriverFailed, match=wanted):
         engine.ask(QUESTION)
-    assert len(server.asked) == tries
+    assert len(server.requests) == tries
 
 
 def test_on_the_command_line_half_an_answer_is_shown_and_fails(
@@ -125,14 +125,14 @@ def test_on_the_command_line_half_an_answer_is_shown_and_fails(
     done = CliRunner().invoke(app, ["ask", QUESTION], env=asked)
     assert done.exit_code == 6
     assert done.stdout.startswith("Signing keys are rotated every 90 days by Dan. [1]")
-    assert "clew: this is not the whole answer: the answer broke off after" in done.stderr
+    assert "clew: the answer is incomplete: the answer broke off after" in done.stderr
     as_json = CliRunner().invoke(app, ["ask", QUESTION, "--json"], env=asked)
     assert as_json.exit_code == 6
     assert "broke off" in json.loads(as_json.stdout)["fault"]
     chat = CliRunner().invoke(app, ["chat"], env=asked, input=f"{QUESTION}\n")
     assert chat.exit_code == 0
-    assert "this is not the whole answer" in chat.stderr
-    server.replies = [said()]
+    assert "the answer is incomplete" in chat.stderr
+    server.replies = [make_stream()]
     empty = CliRunner().invoke(app, ["ask", QUESTION], env=asked)
     assert (empty.exit_code, empty.stdout) == (6, "")
     assert "empty answer" in empty.stderr
@@ -158,9 +158,9 @@ SEARCH = turn(call=("search_knowledge_base", {"query": "signing keys"}))
 
 
 def test_an_agent_goes_on_after_a_provider_in_trouble(server: Server, engine: Engine) -> None:
-    server.replies = [SEARCH, refused(429, "slow down"), turn(text=FIRST)]
+    server.replies = [SEARCH, make_error(429, "slow down"), turn(text=FIRST)]
     seen: list[Trace] = []
-    answer = engine.agent(QUESTION, watch=seen.append)
+    answer = engine.agent(QUESTION, on_step=seen.append)
     assert (answer.found, answer.fault, answer.usage.calls) == (True, "", 2)
     assert [each.name for each in seen] == ["search_knowledge_base"]  # the tool is not called again
 
@@ -168,12 +168,12 @@ def test_an_agent_goes_on_after_a_provider_in_trouble(server: Server, engine: En
 @pytest.mark.parametrize(
     ("failing", "wanted", "tries"),
     [
-        (refused(429, "slow down"), "asked too often", 2),
-        (refused(500, "oh no"), "is in trouble", 2),
+        (make_error(429, "slow down"), "reached its rate limit", 2),
+        (make_error(500, "oh no"), "has a server error", 2),
         (Reply(then="hang"), "no answer within 0.5 s", 2),
         (Reply(then="break"), "broke off", 2),
         (Reply((b'{"choices": [{"mess',), headers={"Content-Type": "application/json"}), "cannot be read", 1),
-        (refused(401, "who are you"), "does not accept the key", 1),
+        (make_error(401, "who are you"), "rejected the key", 1),
     ],
     ids=["429", "500", "timeout", "half", "json", "key"],
 )
@@ -185,7 +185,7 @@ def test_what_an_agent_found_before_its_model_failed_is_kept(
     assert answer.text.startswith("Signing keys are rotated every 90 days by Dan. [1]")
     assert wanted in answer.fault
     assert answer.reason == ""
-    assert len(server.asked) == 1 + tries
+    assert len(server.requests) == 1 + tries
     assert answer.usage.calls == 1  # what failed is not counted
     server.replies = [failing]
     with pytest.raises(DriverFailed, match=wanted):
@@ -195,9 +195,9 @@ def test_what_an_agent_found_before_its_model_failed_is_kept(
 def test_an_empty_turn_of_an_agent_is_no_answer(server: Server, engine: Engine) -> None:
     server.replies = [SEARCH, turn(text="")]
     answer = engine.agent(QUESTION)
-    assert answer.reason.startswith("the model went astray")
+    assert answer.reason.startswith("the model's reply could not be used")
     assert answer.text.startswith("Signing keys are rotated every 90 days by Dan. [1]")
-    assert len(server.asked) < 8
+    assert len(server.requests) < 8
 
 
 def test_arguments_that_are_no_json_are_told_to_the_model(server: Server, engine: Engine) -> None:
@@ -219,17 +219,17 @@ def test_a_price_stops_an_agent_before_it_is_passed(server: Server, engine: Engi
     paid = replace(PLAIN, llm=prices, agent=AgentConfig(max_cost=10.0))
     answer = engine.agent(QUESTION, settings=paid)
     assert "the limit is 10.0000" in answer.reason
-    assert len(server.asked) * 16 * 0.001 <= 10.0
+    assert len(server.requests) * 16 * 0.001 <= 10.0
 
 
 def test_a_try_that_is_made_again_prints_nothing(server: Server) -> None:
-    server.replies = [refused(503, "busy", "0"), said("well")]
+    server.replies = [make_error(503, "busy", "0"), make_stream("well")]
     code = (
         "from clew import drivers\n"
         "from clew.core.settings import LLMConfig\n"
-        f"llm = drivers.language_model(LLMConfig(name='m', url={server.url!r}, retries=1))\n"
+        f"llm = drivers.make_language_model(LLMConfig(name='m', url={server.url!r}, retries=1))\n"
         "print(''.join(llm.stream('how are you?')))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout, done.stderr) == ("well\n", "")
-    assert len(server.asked) == 2
+    assert len(server.requests) == 2

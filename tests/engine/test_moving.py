@@ -4,6 +4,7 @@ import builtins
 import shutil
 import zipfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,7 @@ import pytest
 from clew import Document, DriverFailed, DriverMissing, Engine, Message, Settings, SourceError, StoreMismatch
 from clew.core.report import Progress
 from clew.core.settings import IngestionConfig
-from clew.drivers.store import bundle
-from clew.drivers.store.embedded import stored as wholes
+from clew.drivers.store import batches, bundle
 
 PAGES = {
     "vault.md": "# Vault\n\nSecrets live in the vault.\n\n## Keys\n\nSigning keys are rotated every ninety days.\n",
@@ -48,7 +48,7 @@ def filled(engine: Engine, many: int = 0) -> Engine:
 
 
 def prints(engine: Engine) -> dict[str, str]:
-    return {each.document.id: each.fingerprint() for each in engine._store.stored_documents()}
+    return {each.document.id: each.fingerprint() for each in engine.opened.store.stored_documents()}
 
 
 def answers(engine: Engine) -> list[list[tuple[str, float]]]:
@@ -76,7 +76,7 @@ def test_to_the_server_and_back_without_embedding(open_engine: Open, postgres: s
     made = first.export(file)
     assert (made.embedder, made.dim, made.documents) == ("hashed", 256, first.status().documents)
     server = open_engine(postgres, collection="a")
-    server._embedder = None  # type: ignore[assignment]
+    server.opened = replace(server.opened, embedder=None)  # type: ignore[arg-type]
     report = server.restore(file)
     assert (len(report.added), report.embedded, report.failed) == (made.documents, 0, ())
     assert report.chunks == made.chunks == first.status().chunks
@@ -88,7 +88,7 @@ def test_to_the_server_and_back_without_embedding(open_engine: Open, postgres: s
     assert prints(back) == prints(first)
     assert answers(back) == answers(first)
     back.add_messages([Message("Where is it?", "eve", id="m3", channel="deck", reply_to="m2")])
-    assert len(back._store.chunks(back._store.chunks_by_id(["m3_chunk_0"])["m3_chunk_0"].doc_id)) == 3
+    assert len(back.opened.store.chunks(back.opened.store.chunks_by_id(["m3_chunk_0"])["m3_chunk_0"].doc_id)) == 3
 
 
 def test_other_tools_can_read_it(open_engine: Open, tmp_path: Path) -> None:
@@ -111,16 +111,16 @@ def test_an_empty_collection_moves_too(open_engine: Open, tmp_path: Path) -> Non
 def test_many_documents_are_held_a_few_at_a_time(
     open_engine: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wholes, "CHUNKS", 8)
-    monkeypatch.setattr(bundle, "CHUNKS", 8)
+    monkeypatch.setattr(batches, "MAX_CHUNKS", 8)
+    monkeypatch.setattr(bundle, "MAX_CHUNKS", 8)
     engine, file, told = filled(open_engine(), 40), tmp_path / "all.zip", list[Progress]()
-    made = engine.export(file, progress=told.append)
+    made = engine.export(file, on_progress=told.append)
     assert len(made.parts) > 8
     assert {part.rows <= 8 for part in made.parts} == {True}
     assert [each.done for each in told] == sorted(each.done for each in told)
     assert (told[-1].stage, told[-1].done, told[-1].total) == ("exporting", made.documents, made.documents)
     other, told = open_engine(), []
-    other.restore(file, progress=told.append)
+    other.restore(file, on_progress=told.append)
     assert {each.stage for each in told} == {"checking", "restoring"}
     assert prints(other) == prints(engine)
 
@@ -209,10 +209,10 @@ def test_another_embedder_is_refused(open_engine: Open, tmp_path: Path) -> None:
 def test_a_restore_that_was_broken_off_goes_on(
     open_engine: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bundle, "CHUNKS", 8)
+    monkeypatch.setattr(bundle, "MAX_CHUNKS", 8)
     engine, file, other = filled(open_engine(), 40), tmp_path / "all.zip", open_engine(tmp_path / "other")
     engine.export(file)
-    keep, kept = other._store.put_stored, list[str]()
+    keep, kept = other.opened.store.put_stored, list[str]()
 
     def stop_after_twenty(whole: Any) -> None:
         if len(kept) == 20:
@@ -220,7 +220,7 @@ def test_a_restore_that_was_broken_off_goes_on(
         keep(whole)
         kept.append(whole.document.id)
 
-    monkeypatch.setattr(other._store, "keep", stop_after_twenty)
+    monkeypatch.setattr(other.opened.store, "put_stored", stop_after_twenty)
     with pytest.raises(KeyboardInterrupt):
         other.restore(file)
     assert other.status().documents == 20
@@ -252,7 +252,7 @@ def test_a_store_that_refuses_everything_ends_the_work(
         tried.append(whole)
         raise DriverFailed("the disk is full")
 
-    monkeypatch.setattr(other._store, "keep", refuse)
+    monkeypatch.setattr(other.opened.store, "put_stored", refuse)
     with pytest.raises(DriverFailed, match="the disk is full"):
         other.restore(tmp_path / "all.zip")
     assert len(tried) == 3
@@ -264,13 +264,13 @@ def test_an_export_that_fails_leaves_the_last_one(
     engine, file = filled(open_engine()), tmp_path / "all.zip"
     engine.export(file)
     before = file.read_bytes()
-    read = engine._store.stored_documents
+    read = engine.opened.store.stored_documents
 
     def break_off(doc_ids: Any = None) -> Iterator[Any]:
         yield next(read(doc_ids))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(engine._store, "wholes", break_off)
+    monkeypatch.setattr(engine.opened.store, "stored_documents", break_off)
     with pytest.raises(KeyboardInterrupt):
         engine.export(file)
     assert file.read_bytes() == before

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from clew import Document, Engine, Filter, Hit, Message, Query, Settings
+from clew.compat import query_rag_for_context
 from clew.core.outcome import Failure, RagErrorReason, Success
 from clew.core.protocols import Strategy
 from clew.core.settings import ConversationConfig, SearchConfig
@@ -61,7 +62,7 @@ def broken(_: Drivers) -> Strategy:
 
 
 def test_every_topic_of_a_conversation_has_its_post(engine: Engine) -> None:
-    outcome = engine.query_rag_for_context(TALK)
+    outcome = query_rag_for_context(engine, TALK)
     assert isinstance(outcome, Success)
     assert outcome.value.text.startswith(
         "\n\n## Related Previous Posts (for continuity and linking):\nYou can reference"
@@ -75,7 +76,7 @@ def test_every_topic_of_a_conversation_has_its_post(engine: Engine) -> None:
     assert similar == sorted(similar, reverse=True)
     cosines = {hit.chunk.doc_id: hit.scores["semantic"] for hit in engine.search(TALK, settings=BY_TOPIC)}
     assert {record["document_id"]: record["similarity"] for record in outcome.value.records} == cosines
-    assert engine.query_rag_for_context(TALK, return_records=True) == (outcome.value.text, [*outcome.value.records])
+    assert query_rag_for_context(engine, TALK, return_records=True) == (outcome.value.text, [*outcome.value.records])
 
 
 def test_no_topic_is_lost_where_most_is_said_and_written_of_another() -> None:
@@ -85,26 +86,26 @@ def test_no_topic_is_lost_where_most_is_said_and_written_of_another() -> None:
         engine.add_documents(Document(name, text, title=name) for name, text in POSTS.items())
         engine.add_documents(Document(f"more{n}", f"{POSTS['paris']} {n}", title="More") for n in range(6))
         assert "recipes" not in {hit.chunk.doc_id for hit in engine.search(talk, k=5)}  # one query for all
-        records = engine.query_rag_for_context(talk, return_records=True)[1]
+        records = query_rag_for_context(engine, talk, return_records=True)[1]
         assert "recipes" in {record["document_id"] for record in records}
         assert len(records) == 5
 
 
 def test_k_a_filter_and_settings_count(engine: Engine) -> None:
-    one, all_ = (engine.query_rag_for_context(TALK, k=k, return_records=True)[1] for k in (1, 5))
+    one, all_ = (query_rag_for_context(engine, TALK, k=k, return_records=True)[1] for k in (1, 5))
     assert (len(one), len(all_)) == (1, 3)
-    only = engine.query_rag_for_context(TALK, where=Filter(documents=frozenset({"paris"})), return_records=True)[1]
+    only = query_rag_for_context(engine, TALK, where=Filter(documents=frozenset({"paris"})), return_records=True)[1]
     assert [record["document_id"] for record in only] == ["paris"]
     strict = Settings(search=SearchConfig(min_similarity=0.99))
-    assert engine.query_rag_for_context([Message("zzz")], settings=strict) == Failure(RagErrorReason.NO_HITS)
+    assert query_rag_for_context(engine, [Message("zzz")], settings=strict) == Failure(RagErrorReason.NO_HITS)
 
 
 @pytest.mark.parametrize("table", [[], [Message("  ")], [{"timestamp": 1, "author": "ada", "message": ""}]])
 def test_nothing_asked_and_nothing_found_are_no_hits(engine: Engine, table: list[Any]) -> None:
-    assert engine.query_rag_for_context(table) == Failure(RagErrorReason.NO_HITS)
-    assert engine.query_rag_for_context(table, return_records=True) == ("", [])
+    assert query_rag_for_context(engine, table) == Failure(RagErrorReason.NO_HITS)
+    assert query_rag_for_context(engine, table, return_records=True) == ("", [])
     with Engine.open(":memory:", embedder="hashed") as empty:
-        outcome = empty.query_rag_for_context(TALK)
+        outcome = query_rag_for_context(empty, TALK)
         assert isinstance(outcome, Failure)
         assert outcome.reason == "no_hits"
 
@@ -112,10 +113,10 @@ def test_nothing_asked_and_nothing_found_are_no_hits(engine: Engine, table: list
 def test_a_search_that_fails_is_an_error_and_never_no_hits(caplog: pytest.LogCaptureFixture) -> None:
     with Engine.open(":memory:", embedder="hashed", strategies={"chunked": broken}) as engine:
         with caplog.at_level(logging.ERROR, "clew"):
-            outcome = engine.query_rag_for_context(TALK)
+            outcome = query_rag_for_context(engine, TALK)
         assert outcome == Failure(RagErrorReason.SYSTEM_ERROR, "OSError: Index file not found")
         assert outcome.reason == "rag_error"
-        assert engine.query_rag_for_context(TALK, return_records=True) == ("", [])
+        assert query_rag_for_context(engine, TALK, return_records=True) == ("", [])
     assert "RAG query failed" in caplog.text
     assert "Traceback" in caplog.text
 
@@ -129,7 +130,7 @@ def test_two_records_with_their_tags_and_similarities() -> None:
                 Document("debugging", POSTS["debugging"], ()),
             ]
         )
-        outcome = engine.query_rag_for_context(TALK)
+        outcome = query_rag_for_context(engine, TALK)
         assert isinstance(outcome, Success)
         text = outcome.value.text
         assert [record["similarity"] for record in outcome.value.records] == [0.95, 0.87]

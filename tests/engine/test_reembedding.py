@@ -13,8 +13,8 @@ from clew.core.protocols import Embedder
 from clew.core.report import Progress
 from clew.core.settings import EmbedderConfig, StoreConfig
 from clew.core.types import Matrix
-from clew.drivers.embed.hashed import Hashed
-from clew.drivers.store import staging as overlay
+from clew.drivers.embed.hashed import HashedEmbedder
+from clew.drivers.store import staging
 
 QUESTIONS = ("who rotates the keys?", "soup at noon", "the tide of the harbour")
 PAGES = [
@@ -28,7 +28,7 @@ PLACES = ("memory", "folder", "shard", "server", "graph")
 Open = Callable[..., Engine]
 
 
-class Slow(Hashed):
+class Slow(HashedEmbedder):
     """The embedder hashed:64, which does something else before it embeds so many texts."""
 
     def __init__(self, then: Callable[[], object], *, after: int = 0) -> None:
@@ -78,7 +78,7 @@ def answers(engine: Engine) -> list[list[tuple[str, float]]]:
 def test_it_then_answers_as_one_that_was_filled_with_the_other_model(open_engine: Open) -> None:
     engine, fresh, told = filled(open_engine()), filled(open_engine("hashed:64", "two")), list[Progress]()
     before = answers(engine)
-    report = engine.reembed("hashed:64", progress=told.append)
+    report = engine.reembed("hashed:64", on_progress=told.append)
     assert report.chunks == engine.status().chunks
     assert report.embedded == report.chunks + 2  # and the summaries of pages with more than a chunk
     assert (told[-1].stage, told[-1].done, told[-1].total) == ("embedding", report.embedded, report.embedded)
@@ -120,13 +120,13 @@ def test_searches_and_changes_go_on_meanwhile(open_engine: Open) -> None:
         [PAGES[0], Document("new", "A new page on buoys."), Document("lunch", "# Lunch\n\nStew at noon.")]
     )
     fresh.add_messages([Message("Who has the lamp?", "eve", id="m1", channel="deck")])
-    vectors = {each.document.id: each.vectors.tobytes() for each in engine._store.stored_documents()}
-    assert vectors == {each.document.id: each.vectors.tobytes() for each in fresh._store.stored_documents()}
+    vectors = {each.document.id: each.vectors.tobytes() for each in engine.opened.store.stored_documents()}
+    assert vectors == {each.document.id: each.vectors.tobytes() for each in fresh.opened.store.stored_documents()}
     assert answers(engine) == answers(fresh)
 
 
 def test_what_was_broken_off_goes_on(open_engine: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(overlay, "AT_ONCE", 2)
+    monkeypatch.setattr(staging, "BATCH", 2)
     engine = filled(open_engine())
     before, whole = answers(engine), engine.status().chunks + 2
 
@@ -150,10 +150,10 @@ def test_a_switch_that_fails_has_not_happened(open_engine: Open) -> None:
     def gone() -> None:
         raise DriverFailed("the model is gone")
 
-    engine._store.stage_vectors(Hashed(64))
+    engine.opened.store.stage_vectors(HashedEmbedder(64))
     engine.add_documents([Document("late", "Too late.")])  # is embedded in the switch itself
     with pytest.raises(DriverFailed, match="the model is gone"):
-        engine._store.switch_to_staged(Slow(gone))
+        engine.opened.store.switch_to_staged(Slow(gone))
     engine.drop("late")
     assert (engine.status().embedder, answers(engine)) == ("hashed", before)
 
@@ -218,10 +218,10 @@ def test_a_process_that_is_killed_in_the_middle_leaves_a_sound_collection(tmp_pa
         before = answers(engine)
     code = (
         "import os, sys; from clew import Engine\n"
-        "from clew.drivers.store.embedded import staged as shadows\n"
-        "swap = shadows.swap\n"
-        "def killed(db, birth): swap(db, birth); os._exit(9)\n"
-        "shadows.swap = killed\n"
+        "from clew.drivers.store.embedded import staged\n"
+        "swap = staged.swap_vectors\n"
+        "def killed(db, collection_id): swap(db, collection_id); os._exit(9)\n"
+        "staged.swap_vectors = killed\n"
         "Engine.open(sys.argv[1]).reembed('hashed:64')"
     )
     assert subprocess.run([sys.executable, "-c", code, str(tmp_path / "a")], check=False).returncode == 9

@@ -11,10 +11,10 @@ from clew import Document, Engine, Message, Settings, SettingsError, record
 from clew.core.protocols import Role
 from clew.core.settings import ConversationConfig, IngestionConfig, RerankerConfig, SearchConfig
 from clew.core.types import Hit, Matrix
-from clew.drivers.embed.hashed import Hashed
-from clew.drivers.llm.scripted import Scripted
-from clew.query.search.boost import boosted
-from clew.query.search.judge import graded, parse_grade
+from clew.drivers.embed.hashed import HashedEmbedder
+from clew.drivers.llm.scripted import ScriptedLLM
+from clew.query.search.boost import mix_scores
+from clew.query.search.judge import parse_grade, to_grade
 
 OVERLAP = RerankerConfig(name="overlap")
 BARE = Settings(ingestion=IngestionConfig(summaries=False))  # so that a model is asked for nothing else
@@ -61,7 +61,7 @@ def test_every_strategy_finds_what_was_asked(engine: Engine, strategy: str) -> N
 # -- document boost
 
 
-class Placed(Hashed):
+class Placed(HashedEmbedder):
     """An embedder whose vectors are given: texts by name, at a chosen cosine to the query."""
 
     def __init__(self, cosines: Mapping[str, float]) -> None:
@@ -92,9 +92,9 @@ def boosting(chunks: Mapping[str, float], summaries: Mapping[str, float | None])
 
 
 def test_the_score_is_the_shares_of_chunk_and_document() -> None:
-    assert boosted(0.80, 0.35, 0.3) == pytest.approx(0.665)
-    assert boosted(0.75, 0.90, 0.3) == pytest.approx(0.795)
-    assert boosted(0.60, 0.95, 0.3) == pytest.approx(0.705)
+    assert mix_scores(0.80, 0.35, 0.3) == pytest.approx(0.665)
+    assert mix_scores(0.75, 0.90, 0.3) == pytest.approx(0.795)
+    assert mix_scores(0.60, 0.95, 0.3) == pytest.approx(0.705)
 
 
 def scores(engine: Engine, **search: object) -> dict[str, float]:
@@ -133,13 +133,13 @@ def test_the_best_chunk_of_the_best_document_is_reached_wherever_it_stands() -> 
 def test_multi_query_asks_the_variations_in_one_batch() -> None:
     calls: list[int] = []
 
-    class Counting(Hashed):
+    class Counting(HashedEmbedder):
         def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
             if role == "query":
                 calls.append(len(texts))
             return super().embed(texts, role=role)
 
-    model = Scripted(lambda _: "1. pager duty\n2. soup at noon\n3. harbour tides")
+    model = ScriptedLLM(lambda _: "1. pager duty\n2. soup at noon\n3. harbour tides")
     with Engine.open(":memory:", embedder=Counting(), llm=model) as engine:
         engine.add_documents((Document(name, text) for name, text in PAGES.items()), settings=BARE)
         hits = engine.search("Tell me about Python", k=8, strategy="multi_query")
@@ -204,11 +204,11 @@ def test_a_grade_is_read_from_what_a_model_says(answer: str, grade: int | None) 
 
 
 def test_a_chance_becomes_a_grade() -> None:
-    assert [graded(chance) for chance in (0.0, 0.19, 0.2, 0.5, 0.99, 1.0)] == [1, 1, 2, 3, 5, 5]
+    assert [to_grade(chance) for chance in (0.0, 0.19, 0.2, 0.5, 0.99, 1.0)] == [1, 1, 2, 3, 5, 5]
 
 
-def reflecting(answers: Sequence[str]) -> tuple[Scripted, list[Hit], list[str]]:
-    model = Scripted(answers)
+def reflecting(answers: Sequence[str]) -> tuple[ScriptedLLM, list[Hit], list[str]]:
+    model = ScriptedLLM(answers)
     with Engine.open(":memory:", embedder="hashed", llm=model) as engine:
         engine.add_documents((Document(name, text) for name, text in PAGES.items()), settings=BARE)
         with record() as trace:
@@ -301,7 +301,7 @@ def test_results_are_kept_until_the_collection_changes(engine: Engine) -> None:
 def test_many_questions_are_embedded_in_one_call() -> None:
     calls: list[int] = []
 
-    class Counting(Hashed):
+    class Counting(HashedEmbedder):
         def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
             calls.append(len(texts))
             return super().embed(texts, role=role)
@@ -318,11 +318,11 @@ def test_many_questions_are_embedded_in_one_call() -> None:
 
 
 def test_settings_are_read_from_a_file(tmp_path: Path) -> None:
-    from clew.surface.settings.load import load
+    from clew.surface.settings.load import load_invocation
 
     file = tmp_path / "clew.toml"
     file.write_text('[reranker]\nname = "overlap"\n[search]\ndocument_weight = 0.5\n', encoding="utf-8")
-    settings = load(file=file, environ={}, overrides={}).settings
+    settings = load_invocation(file=file, environ={}, overrides={}).settings
     assert (settings.reranker.name, settings.search.document_weight) == ("overlap", 0.5)
 
 

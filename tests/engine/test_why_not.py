@@ -8,10 +8,14 @@ from pathlib import Path
 import pytest
 
 from clew import Document, Engine, Filter, Message, Settings
+from clew.core.protocols import Strategy
 from clew.core.settings import DEFAULTS, ContextConfig, ConversationConfig, MergerConfig, SearchConfig
-from clew.core.types import EVERYTHING
+from clew.core.types import EVERYTHING, Hit, Query
 from clew.core.why import WhyNot
-from clew.query.why.fix import changed
+from clew.query.rank.dedupe import limit_per_document
+from clew.query.search.compose import pipe
+from clew.query.search.strategies import Drivers, StrategyFactory, hybrid
+from clew.query.why.fix import with_setting
 
 PLANTED = 200
 TOPICS = ("anchor", "beacon", "cable", "derrick", "engine", "fender", "galley", "hawser", "inlet", "jetty")
@@ -52,7 +56,7 @@ def page(name: str, text: str) -> Document:
 
 
 def chunks(engine: Engine, document: str) -> list[str]:
-    return [chunk.id for chunk in engine._store.chunks(document)]
+    return [chunk.id for chunk in engine.opened.store.chunks(document)]
 
 
 def never_added(engine: Engine, n: int, folder: Path) -> Loss:
@@ -160,7 +164,7 @@ def mended(engine: Engine, loss: Loss, answer: WhyNot) -> bool:
     if answer.fix.setting == "context.tokens":
         assert isinstance(answer.fix.value, int)
         return asked(engine, replace(loss, tokens=answer.fix.value)).stage == "found"
-    settings = changed(loss.settings, answer.fix.setting, answer.fix.value)
+    settings = with_setting(loss.settings, answer.fix.setting, answer.fix.value)
     return asked(engine, loss, settings=settings).stage == "found"
 
 
@@ -230,12 +234,99 @@ def test_what_no_depth_would_find_is_not_blamed_on_depth(engine: Engine) -> None
     strict = Settings(search=SearchConfig(min_similarity=0.9, k=1))
     far = engine.why_not("anchor anchors", "jetty7", strategy="semantic", settings=strict)
     assert (far.stage, far.fix) == ("threshold", None)
-    assert "below the least that counts as found, and it stands deeper" in far.reason
+    assert "below the minimum, and it ranks below the search depth" in far.reason
     apart = engine.why_not("anchor anchors", "jetty7", strategy="lexical")
     assert (apart.stage, apart.fix) == ("depth", None)
-    assert "shares a word" in apart.reason
+    assert "needs a shared word" in apart.reason
 
 
 def test_a_condition_is_shown_as_it_was_given(engine: Engine) -> None:
     lost = engine.why_not("anchor rareanchor0", "anchor0", where=Filter(kinds={"thread", "mail"}))
     assert str(lost.fix) == "where.kinds = anything (now mail, thread)"
+
+
+def drop_short(_: Query, hits: list[Hit]) -> list[Hit]:
+    return [hit for hit in hits if len(hit.chunk.text) > 150]
+
+
+def drop_all(_: Query, hits: list[Hit]) -> list[Hit]:
+    return hits[:0]
+
+
+def reverse(_: Query, hits: list[Hit]) -> list[Hit]:
+    return hits[::-1]
+
+
+def semantic(_: Query, hits: list[Hit]) -> list[Hit]:
+    """A step that is called like a built-in ranking."""
+    return [hit for hit in hits if len(hit.chunk.text) > 150]
+
+
+def filter_untraced(drivers: Drivers) -> Strategy:
+    """A strategy that filters on its own, outside of any step."""
+    inner = hybrid(drivers)
+    return lambda query: drop_short(query, inner(query))
+
+
+def give_nothing(_: Drivers) -> Strategy:
+    return lambda _: []
+
+
+def own_strategies() -> dict[str, StrategyFactory]:
+    return {
+        "drop_short": lambda drivers: pipe(hybrid(drivers), drop_short),
+        "lambda": lambda drivers: pipe(hybrid(drivers), lambda _, hits: [h for h in hits if len(h.chunk.text) > 150]),
+        "drop_all": lambda drivers: pipe(hybrid(drivers), drop_all),
+        "then_others": lambda drivers: pipe(hybrid(drivers), reverse, drop_short, reverse),
+        "named_semantic": lambda drivers: pipe(hybrid(drivers), semantic),
+        "one_each": lambda drivers: pipe(hybrid(drivers), limit_per_document(1)),
+        "reverse": lambda drivers: pipe(hybrid(drivers), reverse),
+        "untraced": filter_untraced,
+        "nothing": give_nothing,
+    }
+
+
+@pytest.fixture(scope="module")
+def own() -> Iterator[Engine]:
+    with Engine.open(":memory:", embedder="hashed", strategies=own_strategies()) as engine:
+        engine.add_documents([page("short", "winch winch winch winch"), page("long", "winch " + FILL * 2)])
+        engine.add_documents([page("both", "# Winch\n\n" + "\n\n".join("winch repair " * 90 for _ in range(2)))])
+        yield engine
+
+
+@pytest.mark.parametrize(
+    ("strategy", "reason"),
+    [
+        ("drop_short", "step 'drop_short' removed it (its ranks: "),
+        ("lambda", "step 1 removed it (its ranks: "),
+        ("drop_all", "step 'drop_all' removed it (its ranks: "),
+        ("then_others", "step 'drop_short' removed it (its ranks: "),
+        ("named_semantic", "step 'semantic' removed it (its ranks: "),
+        ("untraced", "the strategy removed it after step 'flow' (its ranks: "),
+        ("nothing", "the strategy returned 0 hits without it, and records no steps to look into"),
+    ],
+)
+def test_the_step_of_a_users_strategy_that_removed_the_target_is_named(own: Engine, strategy: str, reason: str) -> None:
+    lost = own.why_not("winch", "short", strategy=strategy)
+    assert (lost.stage, lost.fix) == ("step", None)
+    assert lost.reason.startswith(reason)
+    assert own.why_not("winch", "short", strategy="hybrid").stage == "found"
+    if strategy not in ("drop_all", "nothing"):
+        assert own.why_not("winch", "long", strategy=strategy).stage == "found"
+
+
+def test_a_users_step_that_ranks_the_target_too_low_is_named(own: Engine) -> None:
+    best = own.search("winch", k=1, strategy="hybrid")[0].chunk.doc_id
+    lost = own.why_not("winch", best, k=1, strategy="reverse")
+    assert lost.stage == "step"
+    assert lost.reason.startswith("step 'reverse' ranked it too low, and only the first 1 hits were kept (its ranks: ")
+    assert lost.fix is not None
+    assert lost.fix.setting == "search.k"
+    assert isinstance(lost.fix.value, int)
+    assert best in {hit.chunk.doc_id for hit in own.search("winch", k=lost.fix.value, strategy="reverse")}
+
+
+def test_a_built_in_step_in_a_users_strategy_keeps_its_stage(own: Engine) -> None:
+    kept = {hit.chunk.id for hit in own.search("winch repair", strategy="one_each")}
+    target = next(chunk for chunk in chunks(own, "both") if chunk not in kept)
+    assert own.why_not("winch repair", target, strategy="one_each").stage == "dedup"

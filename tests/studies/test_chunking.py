@@ -8,8 +8,8 @@ from statistics import fmean
 import pytest
 
 from studies import chunking
-from studies.chunking import fixed, recursive, recursive_stops, tuned
-from studies.sets import Missing, chunking_eval
+from studies.chunking import find_size, split_at_stops, split_fixed, split_recursively
+from studies.sets import MissingSet, load_chunking_eval
 
 PAGE = "\n\n".join(
     f"Paragraph {number} is about the buoy of number {number}. It drifts by {number} miles.\nA keeper notes it."
@@ -26,9 +26,9 @@ def pieces(text: str, spans: Sequence[tuple[int, int]]) -> list[str]:
 
 
 def test_fixed_windows_are_full_but_the_last() -> None:
-    found = pieces(PAGE, fixed(PAGE, 7, 0, words))[:-1]
+    found = pieces(PAGE, split_fixed(PAGE, 7, 0, words))[:-1]
     assert all(count + piece.count(".") in (6, 7) for piece, count in zip(found, words(found), strict=True))
-    assert pieces("one two three four five", fixed("one two three four five", 3, 1, words)) == [
+    assert pieces("one two three four five", split_fixed("one two three four five", 3, 1, words)) == [
         "one two three",
         "three four five",
     ]
@@ -36,19 +36,19 @@ def test_fixed_windows_are_full_but_the_last() -> None:
 
 def test_recursive_cuts_at_blank_lines_then_lines_then_spaces() -> None:
     text = "a b\n\nc d\n\ne f g h\ni j k"
-    assert pieces(text, recursive(text, 5, 0, words)) == ["a b\n\nc d", "e f g h", "i j k"]
-    assert pieces(text, recursive(text, 3, 0, words)) == ["a b", "c d", "e f g", "h", "i j k"]
-    assert pieces("a b. c d e. f g", recursive_stops("a b. c d e. f g", 4, 0, words)) == ["a b", ". c d e", ". f g"]
+    assert pieces(text, split_recursively(text, 5, 0, words)) == ["a b\n\nc d", "e f g h", "i j k"]
+    assert pieces(text, split_recursively(text, 3, 0, words)) == ["a b", "c d", "e f g", "h", "i j k"]
+    assert pieces("a b. c d e. f g", split_at_stops("a b. c d e. f g", 4, 0, words)) == ["a b", ". c d e", ". f g"]
 
 
 def test_recursive_repeats_what_fits_the_overlap() -> None:
     text = "a b\n\nc d\n\ne f\n\ng h"
-    assert pieces(text, recursive(text, 4, 2, words)) == ["a b\n\nc d", "c d\n\ne f", "e f\n\ng h"]
+    assert pieces(text, split_recursively(text, 4, 2, words)) == ["a b\n\nc d", "c d\n\ne f", "e f\n\ng h"]
 
 
 def test_peers_are_set_to_a_mean_length() -> None:
-    for splitter in (fixed, recursive, recursive_stops):
-        size = tuned(splitter, [PAGE], 40, 0, words)
+    for splitter in (split_fixed, split_recursively, split_at_stops):
+        size = find_size(splitter, [PAGE], 40, 0, words)
         mean = fmean(words(pieces(PAGE, splitter(PAGE, size, 0, words))))
         assert mean == pytest.approx(40, rel=0.12)  # a short text has few means to choose from
 
@@ -70,12 +70,12 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_only_questions_whose_text_is_there_are_asked(folder: Path) -> None:
-    data = chunking_eval(folder)
+    data = load_chunking_eval(folder)
     assert [question.corpus for question in data.questions] == ["buoys"]
     (start, end), *_ = data.questions[0].gold
     assert data.corpora["buoys"][start:end] == "It drifts by 17 miles."
-    with pytest.raises(Missing, match="--data"):
-        chunking_eval(folder / "corpora")
+    with pytest.raises(MissingSet, match="--data"):
+        load_chunking_eval(folder / "corpora")
 
 
 def test_the_study_prints_a_row_a_chunker(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

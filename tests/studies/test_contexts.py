@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_gold_turns_are_spans_of_the_meeting(folder: Path) -> None:
-    (meeting,), (asked,) = contexts.turns(folder)
+    (meeting,), (asked,) = contexts.load_turn_questions(folder)
     assert [meeting.text[start:end].strip() for start, end in asked.gold] == [
         "Ann: Point 1 of the buoy.",
         "Ann: Point 2 of the buoy.",

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from studies import contextual
-from studies.contextual import document_of
-from studies.sets import contextual_retrieval
+from studies.contextual import make_document
+from studies.sets import load_contextual_retrieval
 
 FILES = {
     "d1": [
@@ -37,8 +37,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_pieces_are_the_sections_of_their_file(folder: Path) -> None:
-    data = contextual_retrieval(folder)
-    document = document_of(data.files[0])
+    data = load_contextual_retrieval(folder)
+    document = make_document(data.files[0])
     assert document.text == "".join(FILES["d1"])
     assert [document.text[each.start : each.end] for each in document.sections] == FILES["d1"]
     assert data.questions[0].gold == (FILES["d1"][1].strip(),)

@@ -7,14 +7,14 @@ import pytest
 from studies.measures import (
     Interval,
     bootstrap,
-    characters,
-    joined,
-    length,
+    count_characters,
+    intersect_spans,
+    merge_spans,
     ndcg_at,
-    overlaps,
     precision_omega,
     recall_at,
     reciprocal_rank,
+    score_spans,
 )
 
 
@@ -55,23 +55,23 @@ def test_ndcg_agrees_with_ir_measures_where_that_is_installed() -> None:
 
 
 def test_spans_are_joined_and_shared() -> None:
-    assert joined([(5, 9), (0, 3), (2, 4), (4, 5)]) == [(0, 9)]
-    assert joined([(5, 9), (0, 3)]) == [(0, 3), (5, 9)]
-    assert overlaps([(0, 10)], [(5, 20), (10, 12)]) == [(5, 10)]
-    assert length([(0, 10), (5, 10)]) == 15
+    assert merge_spans([(5, 9), (0, 3), (2, 4), (4, 5)]) == [(0, 9)]
+    assert merge_spans([(5, 9), (0, 3)]) == [(0, 3), (5, 9)]
+    assert intersect_spans([(0, 10)], [(5, 20), (10, 12)]) == [(5, 10)]
+    assert count_characters([(0, 10), (5, 10)]) == 15
 
 
 def test_characters_are_counted_as_the_report_does() -> None:
     gold = [(10, 20), (30, 40)]
-    found = characters([(0, 15), (12, 22)], 25, gold)  # 50 retrieved, 10 to 20 covered, 10 missed
+    found = score_spans([(0, 15), (12, 22)], 25, gold)  # 50 retrieved, 10 to 20 covered, 10 missed
     assert found.recall == 10 / 20
     assert found.precision == 10 / 50
     assert found.iou == 10 / (50 + 10)
 
 
 def test_what_is_not_retrieved_covers_nothing() -> None:
-    assert characters([], 0, [(0, 4)]) == characters([(4, 9)], 0, [(0, 4)]).__class__(0.0, 0.0, 0.0)
-    assert characters([(0, 4)], 0, [(0, 4)]).iou == 1.0
+    assert score_spans([], 0, [(0, 4)]) == score_spans([(4, 9)], 0, [(0, 4)]).__class__(0.0, 0.0, 0.0)
+    assert score_spans([(0, 4)], 0, [(0, 4)]).iou == 1.0
 
 
 def test_precision_omega_is_of_all_chunks_that_touch_the_gold() -> None:

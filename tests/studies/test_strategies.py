@@ -9,8 +9,8 @@ import pytest
 
 from studies import history, strategies
 from studies.judged import SETS, clapnq, cosqa
-from studies.sets import Missing
-from studies.strategies import SYSTEMS, asked, last_rows
+from studies.sets import MissingSet
+from studies.strategies import SYSTEMS, make_summary_rows, sample_questions
 
 PAGES = {
     "d1": ("Buoys", "A buoy drifts with the tide."),
@@ -76,8 +76,8 @@ def test_passages_are_the_sections_of_their_article(folder: Path) -> None:
 
 def test_a_sample_is_spread_over_all(folder: Path) -> None:
     data = cosqa(folder)
-    assert asked(data, None) == asked(data, 9) == ["q1", "q2"]
-    assert asked(data, 1) == ["q1"]
+    assert sample_questions(data, None) == sample_questions(data, 9) == ["q1", "q2"]
+    assert sample_questions(data, 1) == ["q1"]
 
 
 def test_the_study_prints_a_row_a_system_and_the_leads(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,12 +96,12 @@ def test_the_study_prints_a_row_a_system_and_the_leads(folder: Path, capsys: pyt
 
 def test_a_fusion_that_is_below_a_leg_is_told() -> None:
     below = {"cosqa": ["-3.00", "below"], "xquad": ["+1.00", ""]}
-    *_, row = last_rows({"one": {"cosqa": ["+1.00", ""], "xquad": ["+0.00", ""]}, "two": below})
+    *_, row = make_summary_rows({"one": {"cosqa": ["+1.00", ""], "xquad": ["+0.00", ""]}, "two": below})
     assert row == "| two | -3.00 | +1.00 | -1.00 | cosqa |"
 
 
 def test_what_is_not_there_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(Missing, match="scifact"):
+    with pytest.raises(MissingSet, match="scifact"):
         SETS["scifact"](folder)
     with pytest.raises(SystemExit):
         strategies.main(["--data", str(folder), "--sets", "nothing"])
@@ -113,6 +113,6 @@ def test_a_history_finds_what_a_last_turn_alone_does_not(folder: Path, capsys: p
     out = capsys.readouterr().out
     assert out.startswith("1 turns, 3 passages, hashed")
     ways = [line.split("|")[2].strip() for line in out.splitlines() if line.startswith("| lexical")]
-    assert ways == list(history.ways(folder))
-    told = history.histories(folder)["c<::>2"]
+    assert ways == list(history.load_query_texts(folder))
+    told = history.load_histories(folder)["c<::>2"]
     assert [(each.text, each.role) for each in told] == [(TURNS[0], "user"), ("In the lamp works.", "assistant")]

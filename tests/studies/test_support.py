@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
-from studies.lies import LIES
-from studies.sets import Missing
-from studies.support import Said, held, measured, said
+from studies.perturbations import PERTURBATIONS
+from studies.sets import MissingSet
+from studies.support import AnswerSentence, is_kept, load_sentences, measure_perturbations
 
 TEXT = (
     "The pump of Lowport was never opened before 3 May 1931 by Ada. In 1950 the valve of Highmoor was sold to Bob for "
@@ -19,40 +19,40 @@ TEXT = (
 @pytest.mark.parametrize(
     ("lie", "sentence", "false"),
     [
-        ("one_more", "It rose in 12 years.", "It rose in 13 years."),
-        ("next_day", "It was on May 3.", "It was on May 4."),
-        ("other_month", "It was in May 1931.", "It was in June 1931."),
-        ("points", "It rose by 7 percent.", "It rose by 7 percentage points."),
-        ("affirmed", "It was never opened.", "It was opened."),
-        ("denied", "It was opened.", "It was not opened."),
-        ("turned", "It was before that.", "It was after that."),
-        ("swapped", "Then Ada sold to Bob.", "Then Bob sold to Ada."),
-        ("other_year", "It was in 1931.", "It was in 1950."),
+        ("increment_number", "It rose in 12 years.", "It rose in 13 years."),
+        ("shift_day", "It was on May 3.", "It was on May 4."),
+        ("shift_month", "It was in May 1931.", "It was in June 1931."),
+        ("percent_to_points", "It rose by 7 percent.", "It rose by 7 percentage points."),
+        ("drop_negation", "It was never opened.", "It was opened."),
+        ("negate", "It was opened.", "It was not opened."),
+        ("invert_word", "It was before that.", "It was after that."),
+        ("exchange_names", "Then Ada sold to Bob.", "Then Bob sold to Ada."),
+        ("swap_year", "It was in 1931.", "It was in 1950."),
     ],
 )
 def test_a_lie_changes_one_thing(lie: str, sentence: str, false: str) -> None:
-    assert LIES[lie](sentence, TEXT, Random(1)) == false
-    assert LIES[lie]("Nothing here.", TEXT, Random(1)) == ""
+    assert PERTURBATIONS[lie](sentence, TEXT, Random(1)) == false
+    assert PERTURBATIONS[lie]("Nothing here.", TEXT, Random(1)) == ""
 
 
 def test_true_ones_and_lies_are_counted() -> None:
     few = [
-        Said("In 1950 the valve of Highmoor was sold to Bob for 20 dollars.", "who?", (TEXT,)),
-        Said("The moon is made of green cheese and smells.", "who?", (TEXT,)),
+        AnswerSentence("In 1950 the valve of Highmoor was sold to Bob for 20 dollars.", "who?", (TEXT,)),
+        AnswerSentence("The moon is made of green cheese and smells.", "who?", (TEXT,)),
     ]
-    assert [held(each.sentence, each) for each in few] == [True, False]
-    share, lies = measured(few)
+    assert [is_kept(each.sentence, each) for each in few] == [True, False]
+    share, lies = measure_perturbations(few)
     assert share == 0.5
-    assert lies["other_year"] == (1, 0)
-    assert lies["one_more"][0] == 1
-    assert lies["affirmed"] == (0, 0)
+    assert lies["swap_year"] == (1, 0)
+    assert lies["increment_number"][0] == 1
+    assert lies["drop_negation"] == (0, 0)
 
 
 def test_the_set_is_read(tmp_path: Path) -> None:
     import gzip
 
-    with pytest.raises(Missing, match="--data"):
-        list(said(tmp_path))
+    with pytest.raises(MissingSet, match="--data"):
+        list(load_sentences(tmp_path))
     place = tmp_path / "mtrag" / "clapnq"
     place.mkdir(parents=True)
     turn = {"task_id": "t1", "user": "who?", "agent": f"{TEXT} Yes.", "answerability": ["ANSWERABLE"]}
@@ -61,4 +61,4 @@ def test_the_set_is_read(tmp_path: Path) -> None:
     (place / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nt1\tp1\t1\nt2\tp1\t1\n", encoding="utf-8")
     with gzip.open(place / "corpus_pool.jsonl.gz", "wt", encoding="utf-8") as file:
         file.write(json.dumps({"_id": "p1", "text": TEXT}) + "\n")
-    assert [each.passages for each in said(tmp_path)] == [(TEXT,)] * 3
+    assert [each.passages for each in load_sentences(tmp_path)] == [(TEXT,)] * 3

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from clew.core.types import Message
-from studies.conversations import Asked
-from studies.topics import covered, dips, f1, main, pk
+from studies.conversations import ConversationQuery
+from studies.topics import compute_coverage, f1, find_dips, main, pk
 
 
 def test_covered_is_the_share_of_topics_among_the_first() -> None:
     gold = [frozenset("ab"), frozenset("c"), frozenset("d")]
-    assert covered(["x", "b", "c", "d"], gold, 3) == pytest.approx(2 / 3)
-    assert covered([], gold, 5) == 0
+    assert compute_coverage(["x", "b", "c", "d"], gold, 3) == pytest.approx(2 / 3)
+    assert compute_coverage([], gold, 5) == 0
 
 
 def test_pk_counts_pairs_that_are_wrongly_apart_or_together() -> None:
@@ -32,11 +32,11 @@ def test_f1_is_over_all_conversations() -> None:
 
 def test_dips_are_where_the_words_change() -> None:
     said = [*["the hotel in paris"] * 8, *["the parser crashes"] * 8]
-    assert dips([Message(text) for text in said]) == [8]
+    assert find_dips([Message(text) for text in said]) == [8]
 
 
 def test_topics_of_a_conversation_begin_where_they_stand() -> None:
-    asked = Asked(((Message("a"), Message("b")), (Message("c"),), (Message("d"),)))
+    asked = ConversationQuery(((Message("a"), Message("b")), (Message("c"),), (Message("d"),)))
     assert asked.starts == [2, 3]
     assert [message.text for message in asked.messages] == list("abcd")
 

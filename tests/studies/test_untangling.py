@@ -10,11 +10,18 @@ from typing import Any
 import pytest
 
 from clew.core.types import Message
-from studies.sets import Missing
+from studies.sets import MissingSet
 from studies.untangling import logs as made
 from studies.untangling.__main__ import main
-from studies.untangling.judge import by_rule, judged, kept, previous, rest_found, roots
-from studies.untangling.logs import Log, logs
+from studies.untangling.judge import (
+    find_roots,
+    link_by_rule,
+    link_to_previous,
+    measure_thread_recall,
+    score_conversations,
+    score_links,
+)
+from studies.untangling.logs import Log, load_logs
 
 LINES = (
     ("ann", "how do I mount a disk?", 0),
@@ -50,11 +57,11 @@ def folder(where: Path, **parts: list[dict[str, Any]]) -> Path:
 
 @pytest.fixture
 def log(tmp_path: Path) -> Log:
-    return logs(folder(tmp_path, dev=[row()]), "dev")[0]
+    return load_logs(folder(tmp_path, dev=[row()]), "dev")[0]
 
 
 def test_logs_have_messages_times_and_gold(tmp_path: Path) -> None:
-    (long,) = logs(folder(tmp_path, dev=[row(20, first=70)]), "dev")
+    (long,) = load_logs(folder(tmp_path, dev=[row(20, first=70)]), "dev")
     assert long.first == 70
     assert long.gold[73] == (70,)
     assert [long.messages[2].role, long.messages[3].role] == ["system", "user"]
@@ -65,35 +72,35 @@ def test_logs_have_messages_times_and_gold(tmp_path: Path) -> None:
 
 
 def test_missing_logs_are_named(tmp_path: Path) -> None:
-    with pytest.raises(Missing, match=r"dev\.jsonl\.gz"):
-        logs(tmp_path, "dev")
+    with pytest.raises(MissingSet, match=r"dev\.jsonl\.gz"):
+        load_logs(tmp_path, "dev")
 
 
 def test_baselines(log: Log) -> None:
-    assert previous(log.messages) == [None, 0, None, 1, 3, 4, 5]
-    assert by_rule(log.messages) == [None, None, None, 0, 1, 3, 4]
+    assert link_to_previous(log.messages) == [None, 0, None, 1, 3, 4, 5]
+    assert link_by_rule(log.messages) == [None, None, None, 0, 1, 3, 4]
     far = [Message("one", "ann"), *[Message("x", f"n{place}") for place in range(15)], Message("two", "ann")]
-    assert by_rule(far)[-1] is None
-    assert by_rule(far[1:] + far[:1])[-1] == 15  # two, then one
+    assert link_by_rule(far)[-1] is None
+    assert link_by_rule(far[1:] + far[:1])[-1] == 15  # two, then one
 
 
 def test_links_are_judged_as_pairs_and_openings_as_links_to_themselves(log: Log) -> None:
-    found = judged([log], by_rule)
+    found = score_links([log], link_by_rule)
     assert (found.precision, found.recall, found.f) == (100, 100, 100)
     two = Log(log.name, log.messages, {**log.gold, 5: (3, 0)})
-    found = judged([two], previous)  # right are 0, 2 and nothing else: 1 → 0 is wrong, and so on
+    found = score_links([two], link_to_previous)  # right are 0, 2 and nothing else: 1 → 0 is wrong, and so on
     assert found.precision == pytest.approx(100 * 2 / 7)
     assert found.recall == pytest.approx(100 * 2 / 8)
     assert found.f == pytest.approx(200 * 2 / 15)
-    assert judged([two], previous, system=False).precision == pytest.approx(100 * 1 / 6)
+    assert score_links([two], link_to_previous, include_system=False).precision == pytest.approx(100 * 1 / 6)
 
 
 def test_conversations_are_kept_apart(log: Log) -> None:
     of = {0: "disk", 1: "sound", 3: "disk", 4: "sound", 5: "disk", 6: "sound"}
-    assert roots(by_rule(log.messages)) == [0, 1, 2, 0, 1, 0, 1]
-    good = kept([(log.messages, of)], by_rule)
+    assert find_roots(link_by_rule(log.messages)) == [0, 1, 2, 0, 1, 0, 1]
+    good = score_conversations([(log.messages, of)], link_by_rule)
     assert (good.right, good.messages, good.opened, good.openings, good.pairs) == (6, 6, 2, 2, 1)
-    poor = kept([(log.messages, of)], previous)  # one conversation of all: 15 pairs for 6
+    poor = score_conversations([(log.messages, of)], link_to_previous)  # one conversation of all: 15 pairs for 6
     assert (poor.right, poor.opened) == (1, 1)
     assert poor.pairs == pytest.approx(2 * 6 / (15 + 6))
 
@@ -106,18 +113,18 @@ def test_links_lead_to_the_rest_of_a_conversation(tmp_path: Path) -> None:
         "messages": [{"i": i, "time": "10:00", "nick": nick, "text": text} for i, (nick, text) in enumerate(said)],
         "links": [[max(0, i - 1), i] for i in range(5)],
     }
-    given = logs(folder(tmp_path, dev=[rows]), "dev")
-    found = rest_found(given, {"flat": None, "rule": by_rule}, k=3)
+    given = load_logs(folder(tmp_path, dev=[rows]), "dev")
+    found = measure_thread_recall(given, {"flat": None, "rule": link_by_rule}, k=3)
     assert found == {"queries": 1, "flat": pytest.approx(1 / 4), "rule": pytest.approx(3 / 4)}
 
 
 def test_channels_elsewhere(log: Log) -> None:
-    assert made.uncalled(log).messages[3].text == "sudo mount it"
-    assert made.marked(log).messages[3].text == "sudo mount it <@ann>"
-    assert made.uncalled(log).messages[1].text == log.messages[1].text
-    assert {message.at for message in made.untimed(log).messages} == {None}
-    assert {message.author for message in made.anonymous(log).messages} == {""}
-    slow = made.slowed(log, 30).messages
+    assert made.remove_addressing(log).messages[3].text == "sudo mount it"
+    assert made.move_names_to_end(log).messages[3].text == "sudo mount it <@ann>"
+    assert made.remove_addressing(log).messages[1].text == log.messages[1].text
+    assert {message.at for message in made.remove_times(log).messages} == {None}
+    assert {message.author for message in made.remove_authors(log).messages} == {""}
+    slow = made.slow_down(log, 30).messages
     first, second = slow[0].at, slow[1].at
     assert first
     assert second
@@ -125,8 +132,8 @@ def test_channels_elsewhere(log: Log) -> None:
 
 
 def test_what_a_pause_hides_may_be_anything_since(tmp_path: Path) -> None:
-    (long,) = logs(folder(tmp_path, dev=[row(60)]), "dev")
-    broken = made.bursts(long, random.Random(1))
+    (long,) = load_logs(folder(tmp_path, dev=[row(60)]), "dev")
+    broken = made.make_bursts(long, random.Random(1))
     assert len(broken.messages) < len(long.messages)
     starts = [
         place
@@ -139,7 +146,7 @@ def test_what_a_pause_hides_may_be_anything_since(tmp_path: Path) -> None:
     for place, answered in broken.gold.items():
         begun = max([start for start in starts if start <= place], default=0)
         assert all(begun - 1 <= each <= place for each in answered)  # a pause may begin with a line without a time
-    young = made.pieces(long, random.Random(1))
+    young = made.split_into_channels(long, random.Random(1))
     assert sum(len(each.messages) for each in young) == len(long.messages)
     assert all(0 <= each <= place for part in young for place, answered in part.gold.items() for each in answered)
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from clew.drivers.embed.hashed import Hashed
-from studies.sets import Missing
-from studies.window import BUDGETS, Channels, questions, rows, threads
+from clew.drivers.embed.hashed import HashedEmbedder
+from studies.sets import MissingSet
+from studies.window import BUDGETS, ChannelOrder, load_questions, load_threads, make_rows
 
 
 @pytest.fixture
@@ -29,29 +29,29 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_sessions_are_threads_and_questions_have_evidence(folder: Path) -> None:
-    made = threads(folder)
+    made = load_threads(folder)
     assert [[message.id for message in each.messages] for each in made] == [
         ["c/D1:1", "c/D1:2", "c/D1:3"],
         ["c/D2:1", "c/D2:2"],
     ]
-    assert [(each.text, each.evidence) for each in questions(folder)] == [("which boat?", frozenset({"c/D1:1"}))]
+    assert [(each.text, each.evidence) for each in load_questions(folder)] == [("which boat?", frozenset({"c/D1:1"}))]
 
 
 def test_neighbours_fill_the_budget(folder: Path) -> None:
-    channels = Channels(threads(folder))
-    assert channels.filled(["c/D1:2"], 100, 0) == {"c/D1:2"}
-    assert channels.filled(["c/D1:2"], 100, 1) == {"c/D1:1", "c/D1:2", "c/D1:3"}
-    assert channels.filled(["c/D1:2", "c/D2:1"], 8, 0) == {"c/D1:2", "c/D2:1"}
-    assert channels.filled(["c/D1:2", "c/D2:1"], 7, 0) == {"c/D1:2"}
+    channels = ChannelOrder(load_threads(folder))
+    assert channels.fill_budget(["c/D1:2"], 100, 0) == {"c/D1:2"}
+    assert channels.fill_budget(["c/D1:2"], 100, 1) == {"c/D1:1", "c/D1:2", "c/D1:3"}
+    assert channels.fill_budget(["c/D1:2", "c/D2:1"], 8, 0) == {"c/D1:2", "c/D2:1"}
+    assert channels.fill_budget(["c/D1:2", "c/D2:1"], 7, 0) == {"c/D1:2"}
 
 
 def test_the_table(folder: Path) -> None:
-    table = list(rows(folder, Hashed()))
+    table = list(make_rows(folder, HashedEmbedder()))
     window = next(row for row in table if row.startswith("| context_window |"))
     assert window == "| context_window | " + " | ".join(["100.0"] * len(BUDGETS)) + " |"
     assert any(row.startswith("| its lead over ±0 |") for row in table)
 
 
 def test_a_set_that_is_not_there_says_so(tmp_path: Path) -> None:
-    with pytest.raises(Missing, match="--data"):
-        threads(tmp_path)
+    with pytest.raises(MissingSet, match="--data"):
+        load_threads(tmp_path)

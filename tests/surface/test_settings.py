@@ -10,29 +10,31 @@ import pytest
 from clew.core.errors import SettingsError
 from clew.core.secret import HIDDEN, mask_secrets
 from clew.core.settings import DEFAULTS
-from clew.surface.settings.load import Invocation, keys, load, show
-from clew.surface.settings.types import Wrong, described, fitted, parsed
+from clew.surface.settings.load import Invocation, describe_settings, list_keys, load_invocation
+from clew.surface.settings.types import InvalidValue, check_type, describe_type, parse_text
 
 
-def loaded(
+def load_from(
     folder: Path, text: str | None = None, environ: Mapping[str, str] | None = None, **flags: object
 ) -> Invocation:
-    """The invocation in a folder with such a clew.toml; a flag's `__` stands for a dot."""
+    """The invocation from a folder with this clew.toml; `__` in the name of a flag stands for a dot."""
     if text is not None:
         (folder / "clew.toml").write_text(text, encoding="utf-8")
     overrides = {name.replace("__", "."): value for name, value in flags.items()}
-    return load(environ=environ or {}, overrides=overrides, folder=folder)
+    return load_invocation(environ=environ or {}, overrides=overrides, folder=folder)
 
 
 def test_without_anything_all_is_default(tmp_path: Path) -> None:
-    start = loaded(tmp_path)
+    start = load_from(tmp_path)
     assert (start.path, start.collection, start.settings, start.file) == (".clew", "default", DEFAULTS, None)
     assert set(start.origins.values()) == {"default"}
 
 
 def test_flag_over_environment_over_file_over_default(tmp_path: Path) -> None:
     text = "[search]\nk = 2\ndepth = 20\nrrf_k = 30"
-    start = loaded(tmp_path, text, {"CLEW_SEARCH__K": "3", "CLEW_SEARCH__DEPTH": "33"}, search__k=4, search__mode=None)
+    start = load_from(
+        tmp_path, text, {"CLEW_SEARCH__K": "3", "CLEW_SEARCH__DEPTH": "33"}, search__k=4, search__mode=None
+    )
     search = start.settings.search
     assert (search.k, search.depth, search.rrf_k, search.overfetch) == (4, 33, 30, DEFAULTS.search.overfetch)
     origins = [start.origins[f"search.{name}"] for name in ("k", "depth", "rrf_k", "overfetch", "mode")]
@@ -49,6 +51,7 @@ def test_every_setting_can_be_given_in_the_file_and_in_the_environment(tmp_path:
         "search.min_similarity": 0.5,
         "search.document_min_similarity": 0.5,
         "llm.window": 2000,
+        "history.keyword_weight": 1.5,
         "llm.prices": ["openai:small 0.1 0.4"],
         "formatter.medium_chunk_threshold": 900,
         "conversation.max_tokens": 500,
@@ -60,14 +63,16 @@ def test_every_setting_can_be_given_in_the_file_and_in_the_environment(tmp_path:
         "agent.guided": True,
         "session.idle": 60.5,
     }
-    for key in keys().values():
-        value = given.get(key.name, key.default if key.name == "context.render" else other.get(key.kind, key.default))
+    for key in list_keys().values():
+        value = given.get(
+            key.name, key.default if key.name == "context.render" else other.get(key.value_type, key.default)
+        )
         written = str(value).lower() if isinstance(value, (bool, int, float)) else json.dumps(value)
-        at = loaded(tmp_path, f"{key.name} = {written}")
+        at = load_from(tmp_path, f"{key.name} = {written}")
         assert at.origins[key.name] == "file"
-        assert show(at)[key.name]["value"] not in (None, "")
+        assert describe_settings(at)[key.name]["value"] not in (None, "")
         said = ",".join(value) if isinstance(value, list) else str(value)
-        by_environment = loaded(tmp_path, "", {key.variable: said})
+        by_environment = load_from(tmp_path, "", {key.variable: said})
         assert by_environment.origins[key.name] == "environment"
         if key.name not in (
             "path",
@@ -75,26 +80,26 @@ def test_every_setting_can_be_given_in_the_file_and_in_the_environment(tmp_path:
             "llm.cache",
             "context.tokenizer",
         ):  # those are relative to the file
-            assert show(by_environment)[key.name]["value"] == show(at)[key.name]["value"]
+            assert describe_settings(by_environment)[key.name]["value"] == describe_settings(at)[key.name]["value"]
 
 
 def test_the_file_of_a_folder_above_is_found_and_its_paths_are_its_own(tmp_path: Path) -> None:
     below = tmp_path / "a" / "b"
     below.mkdir(parents=True)
     (tmp_path / "clew.toml").write_text('path = "team.clew"\n[embedder]\ncache = "vectors.db"', encoding="utf-8")
-    start = load(environ={}, overrides={}, folder=below)
+    start = load_invocation(environ={}, overrides={}, folder=below)
     assert start.file == tmp_path / "clew.toml"
     assert start.path == str(tmp_path / "team.clew")
     assert start.settings.embedder.cache == str(tmp_path / "vectors.db")
     (below / "clew.toml").write_text('path = "postgresql://host/db"', encoding="utf-8")
-    assert load(environ={}, overrides={}, folder=below).path == "postgresql://host/db"
+    assert load_invocation(environ={}, overrides={}, folder=below).path == "postgresql://host/db"
 
 
 def test_a_named_file_is_read_in_place_of_the_nearest(tmp_path: Path) -> None:
     (tmp_path / "clew.toml").write_text("search.k = 2", encoding="utf-8")
     other = tmp_path / "other.toml"
     other.write_text("search.k = 3", encoding="utf-8")
-    assert load(file=other, environ={}, overrides={}, folder=tmp_path).settings.search.k == 3
+    assert load_invocation(file=other, environ={}, overrides={}, folder=tmp_path).settings.search.k == 3
 
 
 @pytest.mark.parametrize(
@@ -107,12 +112,12 @@ def test_a_named_file_is_read_in_place_of_the_nearest(tmp_path: Path) -> None:
     ],
 )
 def test_short_names_in_the_environment(tmp_path: Path, name: str, key: str) -> None:
-    start = loaded(tmp_path, None, {name: "team"})
-    assert show(start)[key] == {"value": "team", "from": "environment"}
+    start = load_from(tmp_path, None, {name: "team"})
+    assert describe_settings(start)[key] == {"value": "team", "from": "environment"}
 
 
 def test_the_long_name_wins_over_the_short(tmp_path: Path) -> None:
-    start = loaded(tmp_path, None, {"CLEW_EMBEDDER": "short", "CLEW_EMBEDDER__NAME": "long"})
+    start = load_from(tmp_path, None, {"CLEW_EMBEDDER": "short", "CLEW_EMBEDDER__NAME": "long"})
     assert start.settings.embedder.name == "long"
 
 
@@ -142,7 +147,7 @@ def test_the_long_name_wins_over_the_short(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_in_the_file_names_itself(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(SettingsError) as caught:
-        loaded(tmp_path, text)
+        load_from(tmp_path, text)
     assert str(caught.value).startswith(said.format(file=tmp_path / "clew.toml"))
 
 
@@ -153,7 +158,7 @@ def test_a_file_below_the_working_directory_is_named_from_there(
     with pytest.raises(
         SettingsError, match=r"^search.depht in clew.toml is not a setting; did you mean search.depth\?$"
     ):
-        loaded(tmp_path, "search.depht = 5")
+        load_from(tmp_path, "search.depht = 5")
 
 
 @pytest.mark.parametrize(
@@ -174,33 +179,33 @@ def test_a_file_below_the_working_directory_is_named_from_there(
 )
 def test_what_cannot_be_in_the_environment_names_itself(tmp_path: Path, environ: dict[str, str], said: str) -> None:
     with pytest.raises(SettingsError) as caught:
-        loaded(tmp_path, None, environ)
+        load_from(tmp_path, None, environ)
     assert str(caught.value) == said
 
 
 def test_a_variable_of_another_program_is_left_alone(tmp_path: Path) -> None:
-    assert loaded(tmp_path, None, {"CLEW_TEST_HOST": "x"}).settings == DEFAULTS
+    assert load_from(tmp_path, None, {"CLEW_TEST_HOST": "x"}).settings == DEFAULTS
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"nowhere.toml cannot be read: No such file"):
-        load(file=tmp_path / "nowhere.toml", environ={}, overrides={})
+        load_invocation(file=tmp_path / "nowhere.toml", environ={}, overrides={})
     (tmp_path / "latin.toml").write_bytes(b"path = '\xe9'")
     with pytest.raises(SettingsError, match=r"latin.toml cannot be read: it is not UTF-8"):
-        load(file=tmp_path / "latin.toml", environ={}, overrides={})
+        load_invocation(file=tmp_path / "latin.toml", environ={}, overrides={})
 
 
 def test_secrets_are_hidden_wherever_they_are_shown(tmp_path: Path) -> None:
-    start = loaded(tmp_path, '[embedder]\napi_key = "sk-secret"\nurl = "https://ada:pass@host/v1"')
-    start = loaded(tmp_path, None, {"CLEW_PATH": "postgresql://ada:p:a@s@host/db"})
-    shown = show(start)
+    start = load_from(tmp_path, '[embedder]\napi_key = "sk-secret"\nurl = "https://ada:pass@host/v1"')
+    start = load_from(tmp_path, None, {"CLEW_PATH": "postgresql://ada:p:a@s@host/db"})
+    shown = describe_settings(start)
     assert shown["embedder.api_key"] == {"value": HIDDEN, "from": "file"}
     assert shown["embedder.url"]["value"] == f"https://ada:{HIDDEN}@host/v1"
     assert shown["path"]["value"] == f"postgresql://ada:{HIDDEN}@host/db"
     assert start.settings.embedder.api_key == "sk-secret"
-    assert show(loaded(tmp_path, ""))["embedder.api_key"]["value"] == ""
+    assert describe_settings(load_from(tmp_path, ""))["embedder.api_key"]["value"] == ""
     with pytest.raises(SettingsError) as caught:
-        loaded(tmp_path, "embedder.api_key = 12345")
+        load_from(tmp_path, "embedder.api_key = 12345")
     assert "12345" not in str(caught.value)
 
 
@@ -239,7 +244,7 @@ def test_an_address_without_a_password_stays() -> None:
     ],
 )
 def test_text_is_parsed_as_its_kind(text: str, kind: Any, value: Any) -> None:
-    said = fitted(parsed(text, kind), kind)
+    said = check_type(parse_text(text, kind), kind)
     assert said == value
     assert type(said) is type(value)
 
@@ -257,11 +262,11 @@ def test_text_is_parsed_as_its_kind(text: str, kind: Any, value: Any) -> None:
     ],
 )
 def test_nothing_is_guessed(value: Any, kind: Any) -> None:
-    with pytest.raises(Wrong):
-        fitted(value, kind)
+    with pytest.raises(InvalidValue):
+        check_type(value, kind)
 
 
 def test_kinds_in_words() -> None:
-    assert described(float | None) == "a number"
-    assert described(Literal["a", "b"]) == "one of a, b"
-    assert described(tuple[int, ...]) == "a list, each a whole number"
+    assert describe_type(float | None) == "a number"
+    assert describe_type(Literal["a", "b"]) == "one of a, b"
+    assert describe_type(tuple[int, ...]) == "a list, each a whole number"

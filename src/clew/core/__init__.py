@@ -1,1 +1,1 @@
-"""What everything speaks: the nouns, the protocols, the errors, the trace, text and ids. Imports nothing of Clew."""
+"""What all layers share: types, protocols, errors, settings, text, time, trace and usage. Imports nothing above it."""

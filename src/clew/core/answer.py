@@ -1,16 +1,16 @@
-"""An answer: what is said, what it rests on, and what was taken out because nothing supports it."""
+"""An answer: its text, its citations, and the sentences that were removed because no passage supports them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from clew.core.cite import Citation
-from clew.core.protocols import Usage
 from clew.core.types import Context
+from clew.core.usage import Usage
 
 
 @dataclass(frozen=True, slots=True)
-class Removed:
-    """Something that a model said and that is not shown, and why; `kept`: it is, but cites something else."""
+class RemovedSentence:
+    """A sentence of the model that was removed, and why; with `kept` it stays, and only its citation was corrected."""
 
     text: str
     reason: str
@@ -19,12 +19,11 @@ class Removed:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is said, with [1] for the first of the citations; `found` is False where the collection holds no answer.
+    """An answer with citation marks: [1] is the first of the citations. `found` is False if there is no answer.
 
-    In a session, and by an agent, [2] is instead the document that has that number there, as `numbers` tells.
-    `confidence` is the chance, by the reranker, that what was found answers the question. `reason` says why nothing
-    was found, or why an agent ended before it was done. With a `fault`, the model broke off: what it said by then is
-    here, the rest is missing.
+    In a session, and by an agent, [2] is instead the document with that number in `numbers`. `confidence` is the
+    probability, by the reranker, that the passages answer the question. `reason` says why nothing was found, or why
+    an agent stopped early. With a `fault`, the model broke off: the answer holds what came before.
     """
 
     question: str
@@ -33,12 +32,12 @@ class Answer:
     context: Context
     found: bool = True
     confidence: float = 0.0
-    removed: tuple[Removed, ...] = ()
+    removed: tuple[RemovedSentence, ...] = ()
     usage: Usage = field(default_factory=Usage)
     reason: str = ""
-    numbers: Mapping[str, int] = field(default_factory=dict)  # of the documents that are cited, by id
+    numbers: Mapping[str, int] = field(default_factory=dict)  # of the cited documents, by id
     fault: str = ""
 
-    def mark(self, place: int) -> int:
-        """The number that stands in the text for a citation, by its place."""
+    def citation_number(self, place: int) -> int:
+        """The number by which the text cites `citations[place]`."""
         return self.numbers.get(self.citations[place].document, place + 1)

@@ -1,4 +1,4 @@
-"""Citations: where a quote stands in which version of a document, so that anybody can check it byte for byte."""
+"""Citations: the position of a quote in a version of a document, so that anybody can check it byte for byte."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -6,14 +6,14 @@ from typing import Literal
 
 from clew.core.ids import digest
 
-Standing = Literal["stands", "moved", "changed", "gone"]
+CitationStatus = Literal["stands", "moved", "changed", "gone"]
 
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """A quote and its place: `document.text[start:end]` in that version; what else is here is for the reader.
+    """A quote and its position: `document.text[start:end]` in that version; the other fields are for the reader.
 
-    A message of a conversation is cited with who said it and when, a page of a file with its number.
+    A message of a conversation is cited with its author and time, a page of a file with its number.
     """
 
     document: str
@@ -32,35 +32,35 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class CitationCheck:
-    """A citation held against the document as it is now; where it moved to, `start` says."""
+    """The result of checking a citation against the current document; `start` is where the quote stands now."""
 
     citation: Citation
-    standing: Standing
+    standing: CitationStatus
     start: int | None = None
 
 
-def quote_hash(quote: str) -> str:
-    """What a citation keeps of its quote, so that the smallest change shows."""
+def hash_quote(quote: str) -> str:
+    """The hash of a quote, by which a citation detects any change."""
     return digest("quote", quote)
 
 
 def check_citation(citation: Citation, text: str | None) -> CitationCheck:
-    """How a citation stands against a document's text as it is now; None is a document that is not there.
+    """Checks a citation against the current text of its document, None if the document is gone.
 
-    It stands while the same words stand at the same place, whatever else has changed. They have moved where they are
-    found elsewhere in the text; with the place alone (no quote was kept) that cannot be told.
+    It "stands" while the same text is at the same position, whatever else has changed, and has "moved" if the text is
+    found elsewhere, which needs the quote itself; otherwise it has "changed".
     """
     if text is None:
         return CitationCheck(citation, "gone")
-    if quote_hash(text[citation.start : citation.end]) == citation.hash:
+    if hash_quote(text[citation.start : citation.end]) == citation.hash:
         return CitationCheck(citation, "stands", citation.start)
-    if citation.quote and quote_hash(citation.quote) == citation.hash and citation.quote in text:
-        nearest = min(_places(citation.quote, text), key=lambda at: abs(at - citation.start))
+    if citation.quote and hash_quote(citation.quote) == citation.hash and citation.quote in text:
+        nearest = min(_find_all(citation.quote, text), key=lambda at: abs(at - citation.start))
         return CitationCheck(citation, "moved", nearest)
     return CitationCheck(citation, "changed")
 
 
-def _places(quote: str, text: str) -> list[int]:
+def _find_all(quote: str, text: str) -> list[int]:
     found = [text.find(quote)]
     while (after := text.find(quote, found[-1] + 1)) >= 0:
         found.append(after)

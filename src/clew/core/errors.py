@@ -1,20 +1,26 @@
 """Every error that Clew raises on purpose.
 
     ClewError
-    ├── SourceError      a file, address or export that cannot be read: names it and says why
-    ├── DriverMissing    a driver's package or weights are not installed: says what to install
-    ├── DriverFailed     a model, disk or database answered with an error, or not at all: says whether to try again
-    │   └── Outgrown     a document that grew in the store since it was read: read it again
-    ├── StoreMismatch    the collection was filled with another embedder, or by a newer Clew: names both
-    ├── NotFound         no such document, strategy, driver or collection: lists the names there are
-    └── SettingsError    a setting or an argument that cannot be: names it and what it may be
+    ├── SourceError             a file, address or export that cannot be read: names it and says why
+    │   └── MalformedFile       its bytes are not valid text or JSON
+    ├── DriverMissing           a driver's package or weights are not installed: says what to install
+    ├── DriverFailed            a model, disk or database answered with an error, or not at all: says whether to retry
+    │   ├── ConcurrentChange    the document was changed in the store since it was read: read it again
+    │   ├── CountMismatch       an embedder returned another number of vectors than of texts
+    │   ├── RequestRefused      an HTTP server rejected the request: retrying will not help
+    │   └── AttemptFailed       one attempt at a language model failed: says whether and when to retry
+    ├── StoreMismatch           the collection was filled with another embedder, or by a newer Clew: names both
+    ├── NotFound                no such document, strategy, driver or collection: lists the names there are
+    ├── SettingsError           invalid setting or argument: names it and the values it may have
+    ├── CostLimit               the next model call could exceed the cost limit, so it was not made
+    └── LimitReached            the next call of an agent would exceed its limits, so it was not made
 
-Each surface has one table from these to exit codes or status numbers.
+Each surface has one table from these to exit codes or HTTP status codes.
 """
 
 
 class ClewError(Exception):
-    """Anything that Clew could not do; its text says what is wrong and what to do next."""
+    """Base class of all errors of Clew; the message says what is wrong and what to do next."""
 
 
 class SourceError(ClewError):
@@ -26,6 +32,10 @@ class SourceError(ClewError):
         self.reason = reason
 
 
+class MalformedFile(SourceError):
+    """A file whose bytes are not the text or JSON that they should be; it may simply not be a chat export."""
+
+
 class DriverMissing(ClewError):
     """A driver whose package or weights are not installed."""
 
@@ -35,7 +45,24 @@ class DriverFailed(ClewError):
 
 
 class ConcurrentChange(DriverFailed):
-    """An end of a document that is its end no more: another has added to it since it was read."""
+    """A write that was refused because somebody else changed the document after it was read."""
+
+
+class CountMismatch(DriverFailed):
+    """An embedder that returned another number of vectors than of texts, so none can be assigned to its text."""
+
+
+class RequestRefused(DriverFailed):
+    """An HTTP request that the server rejected; retrying will not help."""
+
+
+class AttemptFailed(DriverFailed):
+    """One failed attempt at a language model: whether to retry, and after how many seconds if the provider said so."""
+
+    def __init__(self, text: str, *, is_retryable: bool, retry_after: float | None = None) -> None:
+        super().__init__(text)
+        self.is_retryable = is_retryable
+        self.retry_after = retry_after
 
 
 class StoreMismatch(ClewError):
@@ -43,8 +70,16 @@ class StoreMismatch(ClewError):
 
 
 class NotFound(ClewError):
-    """A name that stands for nothing here."""
+    """No document, strategy, driver or collection has that name."""
 
 
 class SettingsError(ClewError):
-    """A setting or an argument that cannot be."""
+    """An invalid setting or argument."""
+
+
+class CostLimit(ClewError):
+    """Work that was stopped before it would have exceeded its cost limit; what was done is kept."""
+
+
+class LimitReached(ClewError):
+    """A call that was not made because it would have exceeded a limit of the agent."""

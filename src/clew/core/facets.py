@@ -1,57 +1,57 @@
-"""What filters see of a chunk: one set of `field value` words and one time, the same in every store.
+"""Facets: what filters see of a chunk, as one set of `field value` strings, the same in every store.
 
-A Filter becomes a few groups of such words; a chunk is admitted when it has a word of every group. An index can then
-keep one posting list, one payload field or one array column, whatever it is built on.
+A Filter becomes groups of facets; a chunk is admitted if it has a facet of every group. An index then needs only one
+posting list, payload field or array column.
 """
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from dataclasses import replace
 from typing import Any
 
-from clew.core.types import Chunk, Document, Filter
+from clew.core.types import EVERYTHING, Chunk, Document, Filter
 
 
-def facets_of(document: Document, chunk: Chunk) -> frozenset[str]:
-    """Every word that a filter may ask of this chunk."""
+def collect_facets(document: Document, chunk: Chunk) -> frozenset[str]:
+    """All facets of a chunk: its document, kind, channel, author and meta, the chunk's meta over the document's."""
     meta = {**document.meta, **chunk.meta}
     pairs = [("document", document.id), ("kind", document.kind)]
-    pairs += [(name, value) for name in ("channel", "author") for value in _values(meta.get(name))]
-    pairs += [(f"meta.{key}", value) for key, given in meta.items() for value in _values(given)]
-    return frozenset(_word(*pair) for pair in pairs)
+    pairs += [(name, value) for name in ("channel", "author") for value in _flatten_values(meta.get(name))]
+    pairs += [(f"meta.{key}", value) for key, given in meta.items() for value in _flatten_values(given)]
+    return frozenset(_encode_facet(*pair) for pair in pairs)
 
 
-def required_facets(where: Filter) -> list[frozenset[str]]:
-    """The groups of words of which a chunk needs one each."""
+def collect_required_facets(where: Filter) -> list[frozenset[str]]:
+    """The groups of facets of a filter; a chunk must have at least one facet of each."""
+    if where == EVERYTHING:
+        return []
     named = {
         "document": where.documents,
         "kind": where.kinds,
         "channel": where.channels,
         "author": where.authors,
-        **{f"meta.{key}": frozenset(_values(value)) for key, value in where.meta.items()},
+        **{f"meta.{key}": frozenset(_flatten_values(value)) for key, value in where.meta.items()},
     }
     return [
-        frozenset(_word(name, value) for value in values)
+        frozenset(_encode_facet(name, value) for value in values)
         for name, values in named.items()
-        if values or name.startswith("meta.")  # a key that is asked to be nothing is met by no chunk
+        if values or name.startswith("meta.")  # a meta key without a value matches no chunk
     ]
 
 
-def to_timestamp(at: datetime | None) -> float | None:
-    """The time as seconds since 1970; one without a zone is taken as UTC."""
-    if at is None:
-        return None
-    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+def collect_required_document_facets(where: Filter) -> list[frozenset[str]]:
+    """The groups of a filter that apply to a document; authors and times are conditions on its chunks."""
+    return collect_required_facets(replace(where, authors=EVERYTHING.authors, since=None, until=None))
 
 
-def _word(name: str, value: str) -> str:
+def _encode_facet(name: str, value: str) -> str:
     return f"{name}\x1f{value}"
 
 
-def _values(value: Any) -> Iterable[str]:
+def _flatten_values(value: Any) -> Iterable[str]:
     if value is None:
         return []
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [text for member in value for text in _values(member)]
+        return [text for member in value for text in _flatten_values(member)]
     if isinstance(value, bool):
         return ["true" if value else "false"]
     if isinstance(value, float) and value.is_integer():

@@ -1,4 +1,4 @@
-"""Content-addressed ids: the same thing in the same place always has the same name."""
+"""Content-addressed ids: the same content at the same uri always has the same id."""
 
 from collections.abc import Iterable
 
@@ -6,7 +6,7 @@ import xxhash
 
 
 def digest(*parts: str) -> str:
-    """32 hexadecimal digits that change when any part changes, or when text moves from one part to the next."""
+    """The xxh3-128 hash of the parts as 32 hexadecimal digits; it also changes when text moves between the parts."""
     hasher = xxhash.xxh3_128()
     for part in parts:
         data = part.encode("utf-8", "surrogatepass")
@@ -15,16 +15,16 @@ def digest(*parts: str) -> str:
     return hasher.hexdigest()
 
 
-def document_id(uri: str) -> str:
-    """The id of the document that stands at an address: it stays the same when its text changes."""
+def make_document_id(uri: str) -> str:
+    """The id of the document at a uri; it stays the same when the text changes."""
     return digest("document", uri)[:16]
 
 
-def chunk_ids(doc_id: str, embed_texts: Iterable[str]) -> list[str]:
-    """One id a chunk, from its document and what is embedded of it.
+def make_chunk_ids(doc_id: str, embed_texts: Iterable[str]) -> list[str]:
+    """One id per chunk, made of its document and its embedded text.
 
-    Where a chunk stands does not count, so a chunk that only moved keeps its id and its vector; equal texts in one
-    document are told apart by their order.
+    The position does not count, so a chunk that only moved keeps its id and its vector; equal texts in one document are
+    numbered in order.
     """
     seen: dict[str, int] = {}
     ids = []

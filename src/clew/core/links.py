@@ -1,7 +1,7 @@
-"""What a text names: addresses, paths and file names, and whether one of them means a document.
+"""Links in a text: URLs, paths and file names, and whether one of them points to a document.
 
-The write path keeps the last name of each link with a message (`links` in its meta), so that a filter finds the threads
-that may mean a page; whether they do is decided by the whole link when it is asked for.
+The write path stores the last part of each link with a message (`links` in its meta), so that a filter finds the
+threads that may cite a page; the read path then compares the whole link.
 """
 
 import re
@@ -10,45 +10,47 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 from urllib.parse import unquote, urlsplit
 
-ENDINGS = frozenset(
+EXTENSIONS = frozenset(
     {"md", "markdown", "txt", "rst", "adoc", "html", "htm", "pdf", "docx", "pptx", "xlsx", "csv", "ipynb"}
 )
 _URL = re.compile(r"https?://[^\s<>|\"'`)\]}]+")
-_PATH = re.compile(rf"(?<![\w/.@-])(?:[\w.-]+/)*[\w-][\w.-]*\.(?:{'|'.join(sorted(ENDINGS))})\b(?!\.\w)", re.IGNORECASE)
+_PATH = re.compile(
+    rf"(?<![\w/.@-])(?:[\w.-]+/)*[\w-][\w.-]*\.(?:{'|'.join(sorted(EXTENSIONS))})\b(?!\.\w)", re.IGNORECASE
+)
 _TRAILING = ".,;:!?…"
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A link by its parts: the host of an address, the folders and the name in lower case, the ending if it has one."""
+    """A parsed link: the host of a URL, the folders and the file name in lower case, and the extension, if any."""
 
     host: str
     parts: tuple[str, ...]
-    ending: str = ""
+    extension: str = ""
 
     @property
     def name(self) -> str:
-        """The last part, by which a filter finds it."""
+        """The last part, which is stored for filters."""
         return self.parts[-1]
 
 
-def links_in(text: str) -> list[Link]:
-    """The links of a text in order, each once."""
+def extract_links(text: str) -> list[Link]:
+    """The distinct links of a text, in order."""
     found: dict[Link, None] = {}
     rest = text
     for url in _URL.findall(text):
         rest = rest.replace(url, " ")
-        if link := parsed(url.rstrip(_TRAILING)):
+        if link := parse_link(url.rstrip(_TRAILING)):
             found[link] = None
     for path in _PATH.findall(rest):
-        if link := parsed(path):
+        if link := parse_link(path):
             found[link] = None
     return list(found)
 
 
 @lru_cache(maxsize=4096)
-def parsed(address: str) -> Link | None:
-    """The link that an address or a path is; None where it names no more than a host."""
+def parse_link(address: str) -> Link | None:
+    """The link of a URL or a path; None if it has no path."""
     split = urlsplit(address) if "://" in address else None
     path = unquote(split.path) if split else address
     parts = [part for part in path.lower().replace("\\", "/").split("/") if part not in ("", ".", "..")]
@@ -56,21 +58,20 @@ def parsed(address: str) -> Link | None:
         return None
     last = PurePosixPath(parts[-1])
     ending = last.suffix.removeprefix(".")
-    known = ending in ENDINGS
+    known = ending in EXTENSIONS
     host = (split.hostname or "") if split else ""
     return Link(host, (*parts[:-1], last.stem if known else parts[-1]), ending if known else "")
 
 
-def means(link: Link, uri: str) -> bool:
-    """Whether a link is to the document of that address.
+def is_link_to(link: Link, uri: str) -> bool:
+    """Whether a link points to the document of that uri.
 
-    The shorter of the two paths must be the end of the longer one. An ending that both have must agree; an address with
-    another host than the document's own is another page.
+    The shorter of the two paths must be a suffix of the longer one. Extensions and hosts must agree if both have one.
     """
-    own = parsed(uri)
+    own = parse_link(uri)
     if own is None or (own.host and link.host and own.host != link.host):
         return False
-    if link.ending and own.ending and link.ending != own.ending:
+    if link.extension and own.extension and link.extension != own.extension:
         return False
     shorter, longer = sorted((link.parts, own.parts), key=len)
     return longer[-len(shorter) :] == shorter

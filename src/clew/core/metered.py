@@ -1,64 +1,87 @@
-"""Models that pay for what they are asked, and stop before the purse is empty: the same protocols around another."""
+"""Metered models: wrappers that reserve each call with a budget before it is made and settle its usage after it."""
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from clew.core.cost import CostBudget
-from clew.core.protocols import LLM, Embedder, LLMFailure, Role, Usage
-from clew.core.tally import UsageMeter
+from clew.core.protocols import LLM, Embedder, LLMFailure, Role
 from clew.core.types import Matrix
+from clew.core.usage import CostBudget, Usage, UsageMeter, record_usage
 
-if TYPE_CHECKING:
-    from pydantic_ai.models import Model
+
+class Budget(Protocol):
+    """Admits calls to a language model: a CostBudget, or the limits of an agent."""
+
+    def reserve(self, model: str, texts: list[str], *, output: int = 0) -> float:
+        """Reserves a call that reads the texts and writes up to `output` tokens per text, or raises."""
+
+    def settle(self, reserved: float, model: str, used: Usage) -> None:
+        """Releases the reservation of a call and adds what it used."""
+
+
+@contextmanager
+def reserve_call(budget: Budget, model: str, texts: list[str], *, output: int) -> Iterator[UsageMeter]:
+    """Reserves a model call before the block and settles the usage recorded inside it, however the block ends."""
+    reserved = budget.reserve(model, texts, output=output)
+    meter = UsageMeter()
+    try:
+        with meter.measure():
+            yield meter
+    finally:
+        budget.settle(reserved, model, meter.usage)
 
 
 class MeteredEmbedder:
-    """An embedder; a call that could pass the purse's limit raises CostLimit and is not made."""
+    """An embedder; a call that could exceed the cost limit raises CostLimit and is not made."""
 
-    def __init__(self, embedder: Embedder, purse: CostBudget) -> None:
+    def __init__(self, embedder: Embedder, budget: CostBudget) -> None:
         self._embedder = embedder
-        self._purse = purse
+        self._budget = budget
         self.name = embedder.name
         self.dim = embedder.dim
         self.max_tokens = embedder.max_tokens
         self.min_similarity = embedder.min_similarity
 
     def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
-        """One unit row a text, in order."""
-        if self._purse.is_free(self.name):
+        """One unit vector per text, in order."""
+        if self._budget.is_free(self.name):
             return self._embedder.embed(texts, role=role)
-        reserved = self._purse.reserve(self.name, list(texts))
+        reserved = self._budget.reserve(self.name, list(texts))
         tokens = 0
         try:
             vectors = self._embedder.embed(texts, role=role)
             tokens = sum(self._embedder.count(texts))
             return vectors
         finally:
-            self._purse.settle(reserved, self.name, input=tokens)
+            self._budget.settle(reserved, self.name, Usage(input_tokens=tokens))
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """How many tokens of the model each text has."""
+        """The number of the model's tokens in each text."""
         return self._embedder.count(texts)
 
 
 class MeteredLLM:
-    """A language model; a call that could pass the purse's limit raises CostLimit and is not made."""
+    """A language model; a call that could exceed the budget raises the budget's error and is not made.
 
-    def __init__(self, llm: LLM, purse: CostBudget) -> None:
-        self._llm = llm
-        self._purse = purse
+    A model that does not report its usage (`record_usage`) is charged by its own token counts.
+    """
+
+    def __init__(self, llm: LLM, budget: Budget) -> None:
+        self.wrapped = llm
+        self._budget = budget
         self.name = llm.name
 
     @property
     def usage(self) -> Usage:
-        """What all calls so far took."""
-        return self._llm.usage
+        """The usage of all calls so far."""
+        return self.wrapped.usage
 
     def complete(self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0) -> str:
         """The model's answer."""
-        with self._paid([system + prompt], max_tokens):
-            return self._llm.complete(prompt, system=system, max_tokens=max_tokens, temperature=temperature)
+        with reserve_call(self._budget, self.name, [system + prompt], output=max_tokens) as meter:
+            answer = self.wrapped.complete(prompt, system=system, max_tokens=max_tokens, temperature=temperature)
+            self._record_unreported(meter, [system + prompt], [answer])
+        return answer
 
     def complete_many(
         self,
@@ -69,60 +92,54 @@ class MeteredLLM:
         temperature: float = 0.0,
         max_concurrent: int = 5,
     ) -> list[str | LLMFailure]:
-        """One answer or failure a prompt; paid for `max_concurrent` at a time, so that the purse lasts longer."""
+        """One answer or failure per prompt; reserved in batches of `max_concurrent`, so that a budget lasts longer."""
         answers: list[str | LLMFailure] = []
-        for start in range(0, len(prompts), max_concurrent):
-            few = prompts[start : start + max_concurrent]
-            with self._paid([system + prompt for prompt in few], max_tokens):
-                answers += self._llm.complete_many(
-                    few,
-                    system=system,
-                    max_tokens=max_tokens,
-                    temperature=temperature,
-                    max_concurrent=max_concurrent,
+        for start in range(0, len(prompts), max(1, max_concurrent)):
+            batch = prompts[start : start + max(1, max_concurrent)]
+            texts = [system + prompt for prompt in batch]
+            with reserve_call(self._budget, self.name, texts, output=max_tokens) as meter:
+                replies = self.wrapped.complete_many(
+                    batch, system=system, max_tokens=max_tokens, temperature=temperature, max_concurrent=max_concurrent
                 )
+                answered = [(text, reply) for text, reply in zip(texts, replies, strict=True) if isinstance(reply, str)]
+                self._record_unreported(meter, [text for text, _ in answered], [reply for _, reply in answered])
+            answers += replies
         return answers
 
     def stream(
         self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0
     ) -> Iterator[str]:
-        """The answer in pieces; what it took is paid when it ends, however it does."""
-        pieces = self._llm.stream(prompt, system=system, max_tokens=max_tokens, temperature=temperature)
-        return self._streamed(pieces, system + prompt, max_tokens)
+        """The answer in pieces; its usage is settled when it ends, even early."""
+        pieces = self.wrapped.stream(prompt, system=system, max_tokens=max_tokens, temperature=temperature)
+        return self._meter_stream(pieces, system + prompt, max_tokens)
 
     def count(self, text: str) -> int:
-        """How many tokens of the model a text has."""
-        return self._llm.count(text)
+        """The number of the model's tokens in a text."""
+        return self.wrapped.count(text)
 
-    def model(self) -> "Model":
-        """The model itself: an agent keeps to limits of its own."""
-        return self._llm.model()
-
-    def _streamed(self, pieces: Iterator[str], asked: str, max_tokens: int) -> Iterator[str]:
-        tally = UsageMeter()
-        reserved = self._purse.reserve(self.name, [asked], output=max_tokens)
+    def _meter_stream(self, pieces: Iterator[str], text: str, max_tokens: int) -> Iterator[str]:
+        # Not `reserve_call`: the meter must not run while the reader has a piece, since the reader may call models too.
+        reserved = self._budget.reserve(self.name, [text], output=max_tokens)
+        meter = UsageMeter()
+        given: list[str] = []
         try:
             while True:
-                with tally.counting():  # not while the reader has the piece: it may ask for other things
+                with meter.measure():
                     piece = next(pieces, None)
                 if piece is None:
                     return
+                given.append(piece)
                 yield piece
         finally:
-            with tally.counting():
+            with meter.measure():
                 if isinstance(pieces, Generator):
                     pieces.close()
-            self._settle(reserved, tally.usage)
+                if given:
+                    self._record_unreported(meter, [text], ["".join(given)])
+            self._budget.settle(reserved, self.name, meter.usage)
 
-    @contextmanager
-    def _paid(self, asked: list[str], max_tokens: int) -> Iterator[None]:
-        tally = UsageMeter()
-        reserved = self._purse.reserve(self.name, asked, output=max_tokens)
-        try:
-            with tally.counting():
-                yield
-        finally:
-            self._settle(reserved, tally.usage)
-
-    def _settle(self, reserved: float, used: Usage) -> None:
-        self._purse.settle(reserved, self.name, input=used.input_tokens, output=used.output_tokens)
+    def _record_unreported(self, meter: UsageMeter, texts: Sequence[str], answers: Sequence[str]) -> None:
+        """Records calls that the model itself did not; called while the meter runs."""
+        if answers and meter.usage == Usage():
+            count = self.wrapped.count
+            record_usage(Usage(len(answers), sum(map(count, texts)), sum(map(count, answers))))

@@ -1,26 +1,26 @@
-"""What asking with a conversation came to: posts, nothing, or a failure; none of the three looks like another."""
+"""The outcome of `query_rag_for_context`: posts, nothing found, or an error; each is a type or reason of its own."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-Record = Mapping[str, Any]  # content, similarity, document_id, chunk_index, metadata, and what a post is called
+RagRecord = Mapping[str, Any]  # content, similarity, document_id, chunk_index, metadata, and the title of the post
 
 
 class RagErrorReason(StrEnum):
     """Why there is no context."""
 
-    NO_HITS = "no_hits"  # nothing was asked, or nothing was found
-    SYSTEM_ERROR = "rag_error"  # the search failed; the log has where
+    NO_HITS = "no_hits"  # the query is empty, or nothing was found
+    SYSTEM_ERROR = "rag_error"  # the search failed; the log has the traceback
 
 
 @dataclass(frozen=True, slots=True)
 class RagContext:
-    """The text for a prompt, and a record for each post in it, the most similar first."""
+    """The prompt text, and a record per post in it, the most similar first."""
 
     text: str
-    records: tuple[Record, ...]
+    records: tuple[RagRecord, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +32,10 @@ class Success:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Nothing was found, or the search failed; `error` then says how."""
+    """Nothing was found, or the search failed; `error` is then the message."""
 
     reason: RagErrorReason
     error: str = ""
 
 
-Outcome = Success | Failure
+RagOutcome = Success | Failure

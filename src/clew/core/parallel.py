@@ -1,30 +1,81 @@
-"""Work at the same time, in threads, with the trace carried over."""
+"""Threads for blocking work: calls in parallel, and items prefetched; the trace is carried over."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from queue import Empty, Full, Queue
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 from typing import TypeVar
 
+from clew.core.errors import SettingsError
+
 T = TypeVar("T")
+POLL_SECONDS = 0.2  # a wait without a timeout cannot be interrupted on every platform
+_cancellations: ContextVar[tuple[Event, ...]] = ContextVar("clew_cancellations", default=())
 
 
-def run_parallel(calls: Sequence[Callable[[], T]], *, workers: int = 8) -> list[T]:
-    """The results in the order of the calls; the first failure is raised once all have ended."""
+def run_parallel(calls: Sequence[Callable[[], T]], *, max_concurrent: int = 8, abandon: bool = False) -> list[T]:
+    """The results of the calls in their order, run in at most `max_concurrent` threads.
+
+    A call that raises, and an interrupt, cancel the rest: no further call is started, and the exception is raised once
+    the running calls have ended. With `abandon` they are not waited for (a hanging request may take a minute); they
+    can see `is_cancelled`.
+    """
+    if max_concurrent < 1:
+        raise SettingsError(f"max_concurrent is {max_concurrent}; it must be at least 1")
     if len(calls) < 2:
         return [call() for call in calls]
-    with ThreadPoolExecutor(min(workers, len(calls))) as pool:
-        futures = [pool.submit(copy_context().run, call) for call in calls]
-    return [future.result() for future in futures]
+    results: dict[int, T] = {}
+    errors: dict[int, BaseException] = {}
+    cancelled = Event()
+    lock = Lock()
+    positions = iter(range(len(calls)))
+
+    def work() -> None:
+        _cancellations.set((*_cancellations.get(), cancelled))
+        while True:
+            with lock:
+                position = None if cancelled.is_set() else next(positions, None)
+            if position is None:
+                return
+            try:
+                results[position] = copy_context().run(calls[position])
+            except BaseException as error:
+                errors[position] = error
+                cancelled.set()
+
+    # Not a ThreadPoolExecutor: the interpreter waits for its threads at exit, a hanging request included.
+    threads = [
+        Thread(target=copy_context().run, args=(work,), name=f"clew-worker-{n}", daemon=True)
+        for n in range(min(max_concurrent, len(calls)))
+    ]
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            while thread.is_alive() and not (abandon and cancelled.is_set()):
+                thread.join(POLL_SECONDS)
+    except BaseException:
+        cancelled.set()
+        for thread in threads:
+            if not abandon and thread.ident is not None:
+                thread.join()
+        raise
+    if errors:
+        raise errors[min(errors)]
+    return [results[position] for position in range(len(calls))]
 
 
-def prefetch(items: Iterable[T], *, most: int) -> Iterator[T]:
-    """The same items in the same order, made in another thread up to `most` before they are asked for.
+def is_cancelled() -> bool:
+    """Whether the `run_parallel` that runs this code was cancelled, so that nobody waits for the result."""
+    return any(event.is_set() for event in _cancellations.get())
 
-    What goes wrong there is raised here. Closing the iterator, as an interrupt does, ends the thread.
+
+def prefetch(items: Iterable[T], *, max_ahead: int) -> Iterator[T]:
+    """The same items in the same order, produced by another thread up to `max_ahead` before they are needed.
+
+    An exception there is raised here. Closing the iterator, as an interrupt does, ends the thread.
     """
-    waiting: Queue[tuple[T] | BaseException | None] = Queue(most)
+    waiting: Queue[tuple[T] | BaseException | None] = Queue(max_ahead)
     closed = Event()
 
     def offer(item: tuple[T] | BaseException | None) -> bool:
@@ -50,7 +101,7 @@ def prefetch(items: Iterable[T], *, most: int) -> Iterator[T]:
     try:
         while True:
             try:
-                item = waiting.get(timeout=0.5)  # a wait without end could not be interrupted everywhere
+                item = waiting.get(timeout=POLL_SECONDS)
             except Empty:
                 continue
             if item is None:

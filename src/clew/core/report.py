@@ -1,4 +1,4 @@
-"""What long work says of itself: Progress while it runs, a Report when it is done."""
+"""What long-running work reports: Progress while it runs, a Report when it is done, a Plan before it begins."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far the work is: `total` is None while it is not known."""
+    """How far the work is. `total` and `seconds_left` are None while they are unknown."""
 
     stage: str
     done: int
     total: int | None
     unit: str
-    rate: float = 0.0
-    left: float | None = None
+    rate: float = 0.0  # units per second
+    seconds_left: float | None = None
     failed: int = 0
 
 
@@ -21,29 +21,32 @@ OnProgress = Callable[[Progress], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
-    """A source that could not be added, and why; the rest of the work went on."""
+class SourceFailure:
+    """A source that could not be added, or a part of it, and why; the rest of the work went on."""
 
     source: str
     reason: str
 
 
+OnWarning = Callable[[SourceFailure], None]
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What `add` did: documents by address, and how many chunks were embedded and how many reused.
+    """What `add` did: documents by uri, and how many chunks were embedded and how many reused.
 
-    `noted` is what went less well in documents that were added all the same; `stopped` says why the work ended early.
+    `noted` are warnings about documents that were added all the same; `stopped` says why the work ended early.
     """
 
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     skipped: int = 0
-    failed: tuple[Failure, ...] = ()
+    failed: tuple[SourceFailure, ...] = ()
     chunks: int = 0
     embedded: int = 0
     reused: int = 0
     seconds: float = 0.0
-    noted: tuple[Failure, ...] = ()
+    noted: tuple[SourceFailure, ...] = ()
     dropped: int = 0
     cost: float = 0.0
     stopped: str = ""
@@ -51,12 +54,12 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What `add` would do: nothing was embedded, asked or stored to find it out. Tokens of a model are an estimate."""
+    """What `add` would do, found out without calling a model or storing anything. Tokens of a model are estimates."""
 
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     unchanged: int = 0
-    failed: tuple[Failure, ...] = ()
+    failed: tuple[SourceFailure, ...] = ()
     dropped: tuple[str, ...] = ()
     chunks: int = 0
     reused: int = 0

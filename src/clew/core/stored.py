@@ -1,4 +1,4 @@
-"""A document with all that a store keeps of it: what moves from one store to another without being made again."""
+"""A document with everything that a store keeps of it: it moves between stores without being processed again."""
 
 import json
 from collections.abc import Sequence
@@ -9,6 +9,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from clew.core.time import to_iso
 from clew.core.types import Chunk, Document, Matrix, Section, Vector
 
 Hashes = NDArray[np.int64]
@@ -16,8 +17,8 @@ Counts = NDArray[np.uint16]
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
-    """The terms of a chunk: the hash and the count of each word in the order of the hashes, and how many in all."""
+class PackedTerms:
+    """The terms of a chunk: hash and count of each term, sorted by hash, and the total count."""
 
     hashes: Hashes
     counts: Counts
@@ -28,31 +29,31 @@ class Packed:
 class StoredDocument:
     """A document, its chunks in order, their vectors and terms, and the vector of its summary if it has one.
 
-    Terms are hashes of words, as every store keeps them: nothing needs to be read, cut, analysed or embedded again.
+    Terms are hashed, as in every store: nothing needs to be read, chunked, analysed or embedded again.
     """
 
     document: Document
     chunks: tuple[Chunk, ...]
     vectors: Matrix
-    terms: tuple[Packed, ...]
+    terms: tuple[PackedTerms, ...]
     summary_vector: Vector | None = None
 
     def fingerprint(self) -> str:
-        """32 hexadecimal digits that are equal for two documents that are kept alike, to the last bit."""
-        made = xxhash.xxh3_128()
-        made.update(_line(_document(self.document)))
+        """A hash of 32 hexadecimal digits; equal for two documents that are stored identically, to the last bit."""
+        hasher = xxhash.xxh3_128()
+        hasher.update(_to_json_line(_document_fields(self.document)))
         for chunk, vector, terms in zip(self.chunks, self.vectors, self.terms, strict=True):
-            made.update(_line([*_chunk(chunk), terms.length, len(terms.hashes)]))
+            hasher.update(_to_json_line([*_chunk_fields(chunk), terms.length, len(terms.hashes)]))
             for array, form in ((vector, "<f4"), (terms.hashes, "<i8"), (terms.counts, "<u2")):
-                made.update(np.ascontiguousarray(array, form).tobytes())
+                hasher.update(np.ascontiguousarray(array, form).tobytes())
         if self.summary_vector is not None:
-            made.update(np.ascontiguousarray(self.summary_vector, "<f4").tobytes())
-        return made.hexdigest()
+            hasher.update(np.ascontiguousarray(self.summary_vector, "<f4").tobytes())
+        return hasher.hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A part of an exported file: its name, how many rows it has, and the SHA-256 of its bytes."""
+class BundlePart:
+    """A part of an exported bundle: its name, its number of rows, and the SHA-256 of its bytes."""
 
     name: str
     rows: int
@@ -61,39 +62,39 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What an exported file says of itself. `language` is how the words were read, as the settings have it."""
+    """The manifest of an exported bundle. `language` is that of the analyser, as in the settings."""
 
     embedder: str
     dim: int
     language: str
     documents: int
     chunks: int
-    parts: tuple[Part, ...]
+    parts: tuple[BundlePart, ...]
     format: int
 
 
 @dataclass(frozen=True, slots=True)
 class StagedModel:
-    """The model whose vectors stand beside those in use, and whether they were in use before."""
+    """The model of the staged vectors, which are stored beside those in use, and whether they were in use before."""
 
     embedder: str
     dim: int
     was_used: bool
 
 
-def _document(of: Document) -> list[Any]:
+def _document_fields(of: Document) -> list[Any]:
     head = [of.id, of.text, of.kind, of.title, of.uri, of.summary, of.hash, of.stamp, dict(of.meta)]
-    return [*head, [_section(each) for each in of.sections]]
+    return [*head, [_section_fields(each) for each in of.sections]]
 
 
-def _section(of: Section) -> list[Any]:
-    return [of.start, of.end, of.label, of.parent, of.id, of.author, of.at and of.at.isoformat(), of.page, of.guessed]
+def _section_fields(of: Section) -> list[Any]:
+    return [of.start, of.end, of.label, of.parent, of.id, of.author, to_iso(of.at), of.page, of.guessed]
 
 
-def _chunk(of: Chunk) -> Sequence[Any]:
-    at = of.at and of.at.isoformat()
-    return [of.id, of.index, of.total, of.text, of.start, of.end, of.headings, of.context, at, dict(of.meta)]
+def _chunk_fields(of: Chunk) -> Sequence[Any]:
+    span = [of.id, of.index, of.total, of.text, of.start, of.end]
+    return [*span, of.headings, of.context, to_iso(of.at), dict(of.meta)]
 
 
-def _line(of: Sequence[Any]) -> bytes:
+def _to_json_line(of: Sequence[Any]) -> bytes:
     return json.dumps(of, sort_keys=True, default=str).encode() + b"\n"

@@ -1,21 +1,21 @@
-"""A conversation: messages in order. Inside the engine it is a Document whose sections are the messages."""
+"""Threads: a conversation is its messages in order; inside the engine it is a Document with a section per message."""
 
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 
-from clew.core.ids import document_id
+from clew.core.ids import make_document_id
 from clew.core.types import Document, Message, Meta, Section
 
-KIND = "thread"
-BETWEEN = "\n\n"  # after each message, so that a thread grows at its end
-_TITLE = 80  # characters
+THREAD_KIND = "thread"
+SEPARATOR = "\n\n"  # after each message, so that a thread can grow at its end
+_MAX_TITLE_CHARS = 80
 
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """A conversation of one channel, its messages by time; `id` is that of the message that opened it.
+    """A conversation in one channel, its messages by time; `id` is that of the first message.
 
-    `guessed` are the ids of messages of which nobody said what they answer: it was found out.
+    `guessed` are the ids of messages whose `reply_to` was inferred, not marked by the author.
     """
 
     id: str
@@ -27,41 +27,41 @@ class Thread:
     guessed: Set[str] = frozenset()
 
     def document(self) -> Document:
-        """The thread as a document: the messages' texts one after another, each a section that names its author.
+        """The thread as a Document: the texts of the messages joined, each a section with its author and time.
 
-        The parent of a section is the message that it answers.
+        The parent of a section is the message that it replies to.
         """
-        text, sections = written(self.messages, guessed=self.guessed)
+        text, sections = join_messages(self.messages, guessed=self.guessed)
         opening = self.messages[0].text if self.messages else ""
         return Document(
-            id=document_id(f"thread:{self.channel}/{self.id}"),
+            id=make_document_id(f"thread:{self.channel}/{self.id}"),
             text=text,
             sections=sections,
-            kind=KIND,
-            title=self.title or title_of(self.channel, opening),
+            kind=THREAD_KIND,
+            title=self.title or make_thread_title(self.channel, opening),
             uri=self.uri or (self.id if self.id.startswith(f"{self.channel}/") else f"{self.channel}/{self.id}"),
             meta={**self.meta, "channel": self.channel},
         )
 
 
-def title_of(channel: str, opening: str) -> str:
-    """What a thread is called that has no title of its own: its channel, and how its first message begins."""
+def make_thread_title(channel: str, opening: str) -> str:
+    """The title of a thread without one: its channel and the beginning of its first message."""
     first = " ".join(opening.split())
-    short = first if len(first) <= _TITLE else f"{first[: _TITLE - 1].rstrip()}…"
+    short = first if len(first) <= _MAX_TITLE_CHARS else f"{first[: _MAX_TITLE_CHARS - 1].rstrip()}…"
     return f"#{channel}: {short}"
 
 
-def written(
+def join_messages(
     messages: Sequence[Message], *, guessed: Set[str], after: Document | None = None
 ) -> tuple[str, tuple[Section, ...]]:
-    """The text of messages, and their sections, from the start or after a thread that is there."""
+    """The joined text of messages and their sections; `after` is the existing thread that they extend."""
     before = after.sections if after else ()
-    at, places = len(after.text) if after else 0, {section.id: place for place, section in enumerate(before)}
+    at, positions = len(after.text) if after else 0, {section.id: position for position, section in enumerate(before)}
     sections: list[Section] = []
     texts: list[str] = []
     for message in messages:
-        body = message.text + BETWEEN
-        parent = places.get(message.reply_to) if message.reply_to else None
+        body = message.text + SEPARATOR
+        parent = positions.get(message.reply_to) if message.reply_to else None
         sections.append(
             Section(
                 at,
@@ -73,33 +73,33 @@ def written(
                 guessed=parent is not None and message.id in guessed,
             )
         )
-        places[message.id] = len(places)
+        positions[message.id] = len(positions)
         texts.append(body)
         at += len(body)
     return "".join(texts), tuple(sections)
 
 
-def first_chunk(message_id: str) -> str:
-    """The id of the chunk that a message begins with."""
+def first_chunk_id(message_id: str) -> str:
+    """The id of the first chunk of a message."""
     return f"{message_id}_chunk_0"
 
 
-def guessed_in(document: Document) -> set[str]:
-    """The messages of a thread's document of which it was found out what they answer."""
+def find_guessed_replies(document: Document) -> set[str]:
+    """The ids of the messages in a thread's document whose `reply_to` was inferred."""
     return {section.id for section in document.sections if section.guessed}
 
 
 def is_thread(document: Document) -> bool:
-    """Whether a document is a conversation whose sections are messages, not one that a program wrote as plain text."""
-    return document.kind == KIND and bool(document.sections) and all(section.id for section in document.sections)
+    """Whether the sections of a document are messages; a program may add a document of this kind as plain text."""
+    return document.kind == THREAD_KIND and bool(document.sections) and all(section.id for section in document.sections)
 
 
-def messages_in(document: Document) -> list[Message]:
-    """The messages of a thread's document, in order."""
+def extract_messages(document: Document) -> list[Message]:
+    """The messages of a thread, in order."""
     channel = str(document.meta.get("channel", ""))
     return [
         Message(
-            text=message_text(document, section),
+            text=get_message_text(document, section),
             author=section.author,
             at=section.at,
             id=section.id,
@@ -110,6 +110,6 @@ def messages_in(document: Document) -> list[Message]:
     ]
 
 
-def message_text(document: Document, section: Section) -> str:
-    """The text of the message that a section is."""
-    return document.text[section.start : section.end].removesuffix(BETWEEN)
+def get_message_text(document: Document, section: Section) -> str:
+    """The text of the message in a section, without the separator."""
+    return document.text[section.start : section.end].removesuffix(SEPARATOR)

@@ -1,61 +1,80 @@
-"""What happened: a tree of steps with their times, kept in a context variable so that no signature carries it.
+"""Tracing: a tree of timed steps, held in a context variable so that no function signature carries it.
 
 with record() as trace:
     engine.search("who rotates the keys?")
 print(trace.draw())
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
-from functools import wraps
 from time import perf_counter
-from typing import ParamSpec, TypeVar
 
-P = ParamSpec("P")
-T = TypeVar("T")
 Note = str | int | float | bool
 
 
 @dataclass(slots=True)
 class Trace:
-    """A step of the work: its time, what came out, the steps inside. The one noun that changes while it lives."""
+    """A timed step: how many results it had, notes, and the steps inside. The one noun that changes while it lives.
+
+    Entered with `with`, it becomes a step of the trace being recorded. Where none is, nothing but the object itself is
+    made: steps stand on the path of every search, so they must cost next to nothing.
+    """
 
     name: str
     ms: float = 0.0
     out: int | None = None
     notes: dict[str, Note] = field(default_factory=dict)
     steps: list["Trace"] = field(default_factory=list)
-    keeps_output: bool = False  # whether what came out is kept, not only counted
+    keeps_output: bool = False  # whether results are kept, not only counted
     output: tuple[object, ...] | None = None
+    _token: Token["Trace | None"] | None = field(default=None, init=False, repr=False, compare=False)
+    _started: float = field(default=0.0, init=False, repr=False, compare=False)
+
+    def __enter__(self) -> "Trace":
+        parent = _current.get()
+        if parent is not None:
+            self.keeps_output = parent.keeps_output
+            parent.steps.append(self)
+            self._token = _current.set(self)
+            self._started = perf_counter()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._token is not None:
+            self.ms = (perf_counter() - self._started) * 1000
+            _current.reset(self._token)
+            self._token = None
 
     def set_output(self, items: Sequence[object]) -> None:
-        """Notes what came out of the step."""
+        """Records the results of the step: their number, and with `keeps_output` the results themselves."""
         self.out = len(items)
         if self.keeps_output:
             self.output = tuple(items)
 
     def draw(self, *, depth: int = 0) -> str:
         """The tree as indented lines."""
-        notes = "".join(f"  {key}={_shown(value)}" for key, value in self.notes.items())
+        notes = "".join(f"  {key}={_format_note(value)}" for key, value in self.notes.items())
         out = "" if self.out is None else f"  {self.out} out"
         line = f"{'  ' * depth}{self.name}  {self.ms:.1f} ms{out}{notes}"
         return "\n".join([line, *(step.draw(depth=depth + 1) for step in self.steps)])
 
     def find(self, name: str) -> "Trace | None":
-        """The first step of that name, or None, searched depth first from here."""
+        """The first step of that name in depth-first order, this one included; None if there is none."""
         if self.name == name:
             return self
         return next((found for step in self.steps if (found := step.find(name))), None)
 
+
+step = Trace  # `with step("embed") as trace:` times a block as a step of the current trace
 
 _current: ContextVar[Trace | None] = ContextVar("clew_trace", default=None)
 
 
 @contextmanager
 def record(name: str = "trace", *, keep: bool = False) -> Iterator[Trace]:
-    """A trace that collects every step taken inside the block, and with `keep` what came out of each."""
+    """Records a new trace with every step taken inside the block, and with `keep` the results of each step."""
     trace = Trace(name, keeps_output=keep)
     token = _current.set(trace)
     started = perf_counter()
@@ -66,33 +85,12 @@ def record(name: str = "trace", *, keep: bool = False) -> Iterator[Trace]:
         _current.reset(token)
 
 
-@contextmanager
-def step(name: str) -> Iterator[Trace]:
-    """A step of the current trace; where nothing is recorded, a step that is thrown away."""
-    parent = _current.get()
-    if parent is None:
-        yield Trace(name)
-        return
-    with record(name, keep=parent.keeps_output) as trace:
-        parent.steps.append(trace)
-        yield trace
+def note(key: str, value: Note) -> None:
+    """Adds a note to the current step; nothing where no trace is recorded."""
+    current = _current.get()
+    if current is not None:
+        current.notes[key] = value
 
 
-def trace_step(name: str) -> Callable[[Callable[P, list[T]]], Callable[P, list[T]]]:
-    """A decorator: each call of the function is a step, and the length of its list is what came out."""
-
-    def decorate(function: Callable[P, list[T]]) -> Callable[P, list[T]]:
-        @wraps(function)
-        def call(*args: P.args, **kwargs: P.kwargs) -> list[T]:
-            with step(name) as trace:
-                result = function(*args, **kwargs)
-                trace.set_output(result)
-                return result
-
-        return call
-
-    return decorate
-
-
-def _shown(value: Note) -> str:
+def _format_note(value: Note) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,4 +1,4 @@
-"""The nouns: frozen values with no behaviour beyond a derived view of themselves."""
+"""The central types: frozen values without behaviour beyond derived views of themselves."""
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
@@ -10,17 +10,18 @@ from numpy.typing import NDArray
 
 from clew.core.cite import Citation
 from clew.core.ids import digest
-from clew.core.text import with_headings
+from clew.core.text import prepend_headings
+from clew.core.time import to_iso
 from clew.core.trace import Trace
 
 Vector = NDArray[np.float32]  # one row, of unit length
-Matrix = NDArray[np.float32]  # a vector a row
-Meta = Mapping[str, Any]  # what the source or the caller says of it: scalars and lists of scalars
+Matrix = NDArray[np.float32]  # one unit vector per row
+Meta = Mapping[str, Any]  # from the source or the caller: scalars and lists of scalars
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One utterance: who said what, when, where, in reply to what."""
+    """One message of a conversation; without an id it gets one made of its content."""
 
     text: str
     author: str = ""
@@ -32,17 +33,17 @@ class Message:
 
     def __post_init__(self) -> None:
         if not self.id:
-            at = self.at.isoformat() if self.at else ""
-            object.__setattr__(self, "id", digest("message", self.channel, self.author, at, self.text)[:16])
+            key = digest("message", self.channel, self.author, to_iso(self.at) or "", self.text)
+            object.__setattr__(self, "id", key[:16])
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A labelled span of a Document: what stands under a heading, or one message.
+    """A labelled span of a Document: the text under a heading, or one message.
 
     Sections partition the text in order; `parent` is the position of another section: the heading above it, or the
-    message it replies to, so that the heading path and the reply chain are one walk. `guessed` is a reply that nobody
-    marked as one: it was found out.
+    message it replies to, so that the heading path and the reply chain are walked alike. `guessed`: the reply was
+    inferred, not marked by the author.
     """
 
     start: int
@@ -60,8 +61,7 @@ class Section:
 class Document:
     """One source: its whole text and the sections that cover it.
 
-    `hash` and `stamp` are filled in when it is added: what was read, and the state of the file it was read from. They
-    let the next `add` skip it.
+    `add` fills in `hash` (of the content) and `stamp` (the state of the file), by which the next `add` skips it.
     """
 
     id: str
@@ -75,8 +75,8 @@ class Document:
     hash: str = ""
     stamp: str = ""
 
-    def path(self, position: int) -> tuple[str, ...]:
-        """The labels from the outermost section down to this one, the empty ones left out."""
+    def heading_path(self, position: int) -> tuple[str, ...]:
+        """The labels from the outermost section down to this one, without empty ones."""
         labels: list[str] = []
         at: int | None = position
         while at is not None:
@@ -89,16 +89,16 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class DocumentRecord:
-    """What a list of documents shows of one: everything but its text."""
+    """A document in a list: everything but its text and sections."""
 
     id: str
-    title: str
-    uri: str
-    kind: str
-    hash: str
-    stamp: str
-    chars: int
-    chunks: int
+    title: str = ""
+    uri: str = ""
+    kind: str = "page"
+    hash: str = ""
+    stamp: str = ""
+    chars: int = 0
+    chunks: int = 0
     summary: str = ""
     meta: Meta = field(default_factory=dict)
 
@@ -123,20 +123,20 @@ class Chunk:
     def embed_text(self) -> str:
         """What is embedded and indexed: the context, the headings above, then the text that is stored and cited.
 
-        A heading that the text itself begins with is not said twice.
+        A heading that the text itself begins with is not repeated.
         """
         opening = self.text.lstrip("#= \n")
         own = (place for place, heading in enumerate(self.headings) if opening.startswith(heading))
-        body = with_headings(self.headings[: next(own, None)], self.text)
+        body = prepend_headings(self.headings[: next(own, None)], self.text)
         return f"{self.context}\n\n{body}" if self.context else body
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which chunks may be found: all conditions hold, each met by any of its values; an empty one admits all.
+    """Which chunks may be found: all conditions must hold, each by any of its values; an empty one admits all.
 
-    `since` is included, `until` is not; a chunk without a time is outside every time range. `meta` is compared as text
-    with what the chunk says of itself, or else its document; a list is met by any of its members.
+    `since` is inclusive, `until` exclusive; a chunk without a time is outside every time range. `meta` is compared as
+    text with that of the chunk, or else of its document; a list matches if any of its members does.
     """
 
     documents: Set[str] = frozenset()
@@ -150,7 +150,7 @@ class Filter:
     def __post_init__(self) -> None:
         for name in ("documents", "kinds", "channels", "authors"):
             value = getattr(self, name)
-            if isinstance(value, str):  # a set of its letters is never what was meant
+            if isinstance(value, str):  # set("page") would be its letters
                 raise TypeError(f"Filter({name}=…) takes a set of names, not the single text {value!r}")
             object.__setattr__(self, name, frozenset(value))
 
@@ -162,8 +162,8 @@ EVERYTHING = Filter()
 class Query:
     """A question and the conversation it was asked in.
 
-    `k` is how many the asker wants, `depth` how many each ranking considers. `vector` is filled in one batch by whoever
-    fans out.
+    `k` is the number of hits wanted, `depth` the number that each ranking considers. `vector` is the embedding of the
+    text; whoever sends several queries fills it in for all in one batch.
     """
 
     text: str
@@ -178,20 +178,21 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A Chunk that was found, its score, and every score that led there."""
+    """A Chunk that was found, the record of its document, its score, and the scores of each stage by name."""
 
     chunk: Chunk
+    document: DocumentRecord
     score: float
     scores: Mapping[str, float] = field(default_factory=dict)
 
-    def with_score(self, score: float, by: str) -> "Hit":
-        """The same chunk under a new score, which is kept beside the others by its name."""
-        return Hit(self.chunk, score, {**self.scores, by: score})
+    def with_score(self, score: float, name: str) -> "Hit":
+        """The same hit with a new score, which is also added to `scores` by its name."""
+        return Hit(self.chunk, self.document, score, {**self.scores, name: score})
 
 
 @dataclass(frozen=True, slots=True)
 class MergedChunk:
-    """Hits joined into one readable stretch; `spans` are its places in the document, `text` is read from there."""
+    """A passage of merged hits; `spans` are its positions in the document, from which `text` is read."""
 
     text: str
     source: str
@@ -204,8 +205,8 @@ class MergedChunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
-    """A stretch that was found and left out of a Context, and why."""
+class DroppedPassage:
+    """A passage that was found but left out of a Context, and why."""
 
     passage: MergedChunk
     reason: str
@@ -214,7 +215,7 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What fits the budget, the prompt text that holds it, its citations, and the ledger of what was left out.
+    """The passages that fit the token budget, the prompt text made of them, its citations, and what was left out.
 
     Nothing found is an empty Context with a reason; a failure raises.
     """
@@ -224,7 +225,7 @@ class Context:
     text: str
     tokens: int
     documents: tuple[DocumentRecord, ...] = ()
-    dropped: tuple[Dropped, ...] = ()
+    dropped: tuple[DroppedPassage, ...] = ()
     reason: str = ""
     citations: tuple[Citation, ...] = ()
     numbers: Mapping[str, int] = field(default_factory=dict)  # of the documents, by id
@@ -232,7 +233,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """How a search came to its hits; as text, the drawing of its stages and of every hit's scores."""
+    """How a search found its hits; `str()` draws its stages and the scores of every hit."""
 
     query: Query
     strategy: str
@@ -242,7 +243,10 @@ class Explanation:
 
     def __str__(self) -> str:
         named = {record.id: record.uri or record.title or record.id for record in self.documents}
-        lines = [f"{self.query.text!r} by {self.strategy}: {_counted(len(self.hits))}", self.trace.draw(depth=1)]
+        lines = [
+            f"{self.query.text!r} by {self.strategy}: {_format_hit_count(len(self.hits))}",
+            self.trace.draw(depth=1),
+        ]
         for rank, hit in enumerate(self.hits, 1):
             scores = "  ".join(f"{name} {score:.3f}" for name, score in hit.scores.items())
             place = " > ".join((named.get(hit.chunk.doc_id, hit.chunk.doc_id), *hit.chunk.headings))
@@ -252,7 +256,7 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class StoreStats:
-    """What a store says of itself."""
+    """Counts and properties of a store; `change` is its change number."""
 
     documents: int
     chunks: int
@@ -263,5 +267,5 @@ class StoreStats:
     bytes: int = 0
 
 
-def _counted(hits: int) -> str:
+def _format_hit_count(hits: int) -> str:
     return "1 hit" if hits == 1 else f"{hits} hits"

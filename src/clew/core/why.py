@@ -1,10 +1,10 @@
-"""Why something was not found: the stage that lost it, and the smallest change of one setting that brings it back."""
+"""The answer of why_not: the stage that lost a target, and the smallest change of one setting that brings it back."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 Stage = Literal[
-    "found",  # it is there
+    "found",  # nothing lost it
     "not ingested",
     "parse",
     "filter",
@@ -14,6 +14,7 @@ Stage = Literal[
     "rerank",
     "dedup",
     "diversity",
+    "step",  # a step of the user's own strategy
     "merge",
     "budget",
 ]
@@ -21,7 +22,7 @@ Stage = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """A setting by its dotted name, and the value that was tried and brought it back."""
+    """A setting by its dotted name, and the tried value that brings the target back."""
 
     setting: str
     value: object
@@ -34,13 +35,13 @@ class Fix:
 
 @dataclass(frozen=True, slots=True)
 class WhyNot:
-    """What became of a document, chunk or message in a search; as text, the answer in a few lines."""
+    """What became of a document, chunk or message in a search; `str()` gives it in a few lines."""
 
     query: str
     target: str
     stage: Stage
     reason: str
-    fix: Fix | None = None  # None: it was found, or no single setting brings it back
+    fix: Fix | None = None  # None: it was found, or no single setting helps
 
     def __str__(self) -> str:
         lines = [f"{self.target}: {self.stage}", f"  {self.reason}"]

@@ -1,6 +1,6 @@
-"""What a conversation gives a prompt: messages with every score that brought them, the threads they stand in, a style.
+"""Context windows of conversations: messages with their scores, their threads, and the style of a person.
 
-These are the nouns of `Engine.context_window`, `find_similar_messages`, `profile`, `reply_prompt` and `links`.
+These are the types of `Engine.context_window`, `find_similar_messages`, `profile`, `reply_prompt` and `links`.
 """
 
 from collections.abc import Mapping
@@ -11,10 +11,10 @@ from clew.core.types import DocumentRecord, Message
 
 @dataclass(frozen=True, slots=True)
 class ContextMessage:
-    """A message in a window: its score, what the score was made of, and the message that it answers.
+    """A message in a window: its score, the factors of the score, and the message that it replies to.
 
-    `original_score` is what the search gave it and `similarity` its cosine with the prompt. A message that came along
-    with a hit (`found` is False) has neither, and a score of 0. `parent` is there where it stands in the window too.
+    `original_score` is the score of the search and `similarity` the cosine with the prompt. A message that was added
+    along with a hit (`found` is False) has neither, and a score of 0. `parent` is set if it is in the window too.
     """
 
     message: Message
@@ -32,30 +32,30 @@ class ContextMessage:
 
     @property
     def id(self) -> str:
-        """The message's own id."""
+        """The id of the message."""
         return self.message.id
 
     @property
     def text(self) -> str:
-        """The whole message."""
+        """The text of the whole message."""
         return self.message.text
 
 
 @dataclass(frozen=True, slots=True)
 class WindowThread:
-    """What a window shows of a thread, oldest first; its score is that of its best message."""
+    """The messages of a thread in a window, oldest first; its score is that of its best message."""
 
     id: str
     title: str
     channel: str
     score: float
     messages: tuple[ContextMessage, ...]
-    whole: bool = False  # whether this is all of it
+    whole: bool = False  # whether these are all its messages
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
-    """A message that was found and is not in the window, and why: `budget` or `min_score`."""
+class DroppedMessage:
+    """A message that was found but is not in the window, and why: `budget` or `min_score`."""
 
     message: ContextMessage
     reason: str
@@ -64,9 +64,9 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class ContextWindow:
-    """The messages that a prompt should hold, in the order of the text: best threads first, each by time.
+    """The messages for a prompt, in the order of the text: best threads first, each by time.
 
-    `total_tokens` are those of the text. `channels` are those that were searched. No messages come with a reason.
+    `total_tokens` counts the text. `channels` are those that were searched. Without messages there is a `reason`.
     """
 
     messages: tuple[ContextMessage, ...]
@@ -74,13 +74,13 @@ class ContextWindow:
     channels: frozenset[str]
     text: str = ""
     threads: tuple[WindowThread, ...] = ()
-    dropped: tuple[LeftOut, ...] = ()
+    dropped: tuple[DroppedMessage, ...] = ()
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class StyleProfile:
-    """How a person writes. `confidence` grows with the messages that it was made from, up to 1 at twenty."""
+    """How a person writes. `confidence` grows with the number of messages it is based on, up to 1 at twenty."""
 
     person: str
     tone: str
@@ -89,14 +89,14 @@ class StyleProfile:
     common_phrases: tuple[str, ...]
     messages: int
     confidence: float
-    emoji: tuple[str, ...] = ()  # the ones used most
-    habits: Mapping[str, float] = field(default_factory=dict)  # the share of messages that show each
+    emoji: tuple[str, ...] = ()  # the most used ones
+    habits: Mapping[str, float] = field(default_factory=dict)  # the share of messages with each habit
     made_by: str = "measured"  # or the name of the model that judged tone, vocabulary, length and phrases
 
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Which documents a document names, and which threads name it."""
+    """The documents that a document links to, and the threads that link to it."""
 
     cites: tuple[DocumentRecord, ...] = ()
     cited_by: tuple[DocumentRecord, ...] = ()

@@ -1,6 +1,6 @@
-"""One address that takes JSON and answers with JSON, asked again while it is busy or out of reach.
+"""A JSON endpoint over HTTP, with retries while the server is busy or unreachable.
 
-The key goes into one header and nowhere else: not into an error, a log or a repr.
+The API key goes into one header and nowhere else: not into an error, a log or a repr.
 """
 
 import weakref
@@ -9,29 +9,25 @@ from time import time
 from typing import Any
 from urllib.parse import urlsplit
 
-from clew.core.errors import DriverFailed, DriverMissing, SettingsError
+from clew.core.errors import DriverFailed, DriverMissing, RequestRefused, SettingsError
 
-LONGEST_WAIT = 60.0  # seconds that a server may ask us to wait before trying again
-
-
-class Refused(DriverFailed):
-    """A request that the server will not answer, however often it is asked."""
+MAX_WAIT = 60.0  # seconds: the longest wait before a retry that a server may ask for
 
 
-class _Again(Exception):
-    """An answer that may be better the next time; `wait` is what the server asked for, in seconds."""
+class _RetryableError(Exception):
+    """A failure that may pass; `wait` is the number of seconds that the server asked for."""
 
     def __init__(self, reason: str, wait: float | None = None) -> None:
         super().__init__(reason)
         self.wait = wait
 
 
-class Address:
-    """A place to post to; `name` is what errors call it, `setting` where its options stand in the settings."""
+class JsonEndpoint:
+    """A URL to post JSON to; errors call it `name`, and `setting` is the table of its options in the settings."""
 
     def __init__(
         self,
-        endpoint: str,
+        url: str,
         *,
         name: str,
         setting: str,
@@ -44,15 +40,15 @@ class Address:
             import httpx2
         except ImportError as error:
             raise DriverMissing(f"{name} needs the package httpx2; install clew again") from error
-        address = urlsplit(endpoint)
+        address = urlsplit(url)
         if address.scheme not in ("http", "https") or not address.hostname:
             raise SettingsError(f"{setting}.url must be an http:// or https:// address")
         if not (api_key.isascii() and api_key.isprintable()) or " " in api_key:
-            raise SettingsError(f"{setting}.api_key holds a sign that no key has; copy it again")
+            raise SettingsError(f"{setting}.api_key contains a character that no key has; copy it again")
         headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         self.host = address.hostname
-        self._said_to_be = f"{name} at {address.hostname}"
-        self._endpoint = endpoint
+        self._label = f"{name} at {address.hostname}"
+        self._url = url
         self._api_key = api_key
         self._attempts = attempts
         self._backoff = backoff
@@ -60,75 +56,73 @@ class Address:
         weakref.finalize(self, self._client.close)
 
     def __repr__(self) -> str:
-        return f"Address({self._said_to_be})"
+        return f"JsonEndpoint({self._label})"
 
-    def ask(self, body: dict[str, Any]) -> Any:
-        """The answer's JSON; Refused where asking again will not help, DriverFailed where the server stays away."""
+    def post(self, body: dict[str, Any]) -> Any:
+        """The JSON of the response; RequestRefused if retrying will not help, DriverFailed if all attempts failed."""
         import stamina
 
         try:
             for attempt in stamina.retry_context(
-                on=_wait,
+                on=_decide_retry,
                 attempts=self._attempts,
                 timeout=None,
                 wait_initial=self._backoff,
-                wait_max=LONGEST_WAIT,
+                wait_max=MAX_WAIT,
                 wait_jitter=self._backoff,
             ):
                 with attempt:
-                    answer = self._post(body)
-        except _Again as error:
-            raise DriverFailed(f"{self._said_to_be} {error}, {self._attempts} times; try again later") from None
+                    answer = self._post_once(body)
+        except _RetryableError as error:
+            raise DriverFailed(f"{self._label} {error}, {self._attempts} times; try again later") from None
         return answer
 
-    def _post(self, body: dict[str, Any]) -> Any:
+    def _post_once(self, body: dict[str, Any]) -> Any:
         import httpx2
 
         try:
-            response = self._client.post(self._endpoint, json=body)
+            response = self._client.post(self._url, json=body)
         except httpx2.TimeoutException:
-            raise _Again("did not answer in time") from None
+            raise _RetryableError("did not answer in time") from None
         except httpx2.TransportError as error:
-            raise _Again(f"could not be reached ({self._safe(str(error))})") from None
+            raise _RetryableError(f"could not be reached ({self._mask_key(str(error))})") from None
         status = response.status_code
         if status in (408, 429) or status >= 500:
-            wait = _seconds(response.headers.get("Retry-After", ""))
-            raise _Again(f"answered {status} ({self._said(response)})", wait)
+            wait = _parse_retry_after(response.headers.get("Retry-After", ""))
+            raise _RetryableError(f"answered {status} ({self._extract_message(response)})", wait)
         if status != 200:
-            raise Refused(
-                f"{self._said_to_be} refused with {status}: {self._said(response)}; "
+            raise RequestRefused(
+                f"{self._label} refused with {status}: {self._extract_message(response)}; "
                 "trying again will not help, check the model, the key and the address"
             )
         try:
             return response.json()
         except ValueError:
-            raise DriverFailed(
-                f"{self._said_to_be} answered with something that is not JSON; check the address"
-            ) from None
+            raise DriverFailed(f"{self._label} answered with a body that is not JSON; check the address") from None
 
-    def _said(self, response: Any) -> str:
-        """The server's own words, short, and without the key that some servers repeat."""
+    def _extract_message(self, response: Any) -> str:
+        """The error message of the server, shortened, and without the key that some servers repeat."""
         try:
             body = response.json()
             error = next((body[key] for key in ("error", "message", "detail") if body.get(key)), body)
-            said = error.get("message", error) if isinstance(error, dict) else error
+            message = error.get("message", error) if isinstance(error, dict) else error
         except (ValueError, AttributeError):
-            said = response.text
-        return self._safe(str(said).strip())[:300] or "no message"
+            message = response.text
+        return self._mask_key(str(message).strip())[:300] or "no message"
 
-    def _safe(self, text: str) -> str:
+    def _mask_key(self, text: str) -> str:
         return text.replace(self._api_key, "…") if self._api_key else text
 
 
-def _wait(error: Exception) -> bool | float:
-    """Whether to try again after an error, or the seconds that the server asked for."""
-    if not isinstance(error, _Again):
+def _decide_retry(error: Exception) -> bool | float:
+    """Whether to retry after an error, or the seconds to wait before, as the server asked."""
+    if not isinstance(error, _RetryableError):
         return False
-    return True if error.wait is None else min(error.wait, LONGEST_WAIT)
+    return True if error.wait is None else min(error.wait, MAX_WAIT)
 
 
-def _seconds(header: str) -> float | None:
-    """What a Retry-After header asks for: seconds, or a date."""
+def _parse_retry_after(header: str) -> float | None:
+    """The seconds of a Retry-After header, which may be a number or a date; None if it is neither."""
     try:
         return max(0.0, float(header))
     except ValueError:

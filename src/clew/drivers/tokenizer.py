@@ -1,29 +1,40 @@
-"""Counts tokens as the model that reads the prompt does: by its own tokenizer, a file in the tokenizers' format."""
+"""Tokenizers in the format of the `tokenizers` library (`tokenizer.json`): loading one, and counting with it."""
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from clew.core.errors import DriverFailed, NotFound
 
-Count = Callable[[str], int]
-
-
-def counter(path: str | Path) -> Count:
-    """How many tokens a text has for the model whose `tokenizer.json` this is, special ones left out."""
+if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
+
+def load_tokenizer(path: Path) -> "Tokenizer":
+    """The tokenizer in a file, without truncation and padding, which a file may ask for."""
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(path))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
+
+
+def load_token_counter(path: str | Path) -> Callable[[str], int]:
+    """A function that counts the tokens of a text, without special ones, by the tokenizer in a file."""
     if not Path(path).is_file():
         raise NotFound(f"there is no tokenizer in {path}; context.tokenizer names the model's tokenizer.json")
     try:
-        tokenizer = Tokenizer.from_file(str(path))
+        tokenizer = load_tokenizer(Path(path))
     except Exception as error:  # the library raises bare Exceptions
-        raise DriverFailed(
-            f"{path} is no tokenizer that can be read ({error}); give the model's tokenizer.json"
-        ) from error
-    tokenizer.no_truncation()  # a file may ask for either, and the count would be wrong
-    tokenizer.no_padding()
+        raise DriverFailed(f"{path} is not a readable tokenizer ({error}); give the model's tokenizer.json") from error
 
-    def count(text: str) -> int:
+    def count_tokens(text: str) -> int:
         return len(tokenizer.encode(text, add_special_tokens=False).ids)
 
-    return count
+    return count_tokens
+
+
+def replace_surrogates(text: str) -> str:
+    """The text with lone surrogates replaced by "?": neither a tokenizer nor JSON can carry them."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

@@ -1,6 +1,6 @@
-"""The composition root: where reading, storing and finding meet. One method a verb."""
+"""The composition root: `Engine` joins reading, storing and finding. Each verb is a function in a module beside it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -8,23 +8,36 @@ from typing import Self
 
 from clew import drivers
 from clew.core.errors import NotFound, SettingsError
-from clew.core.protocols import LLM, Embedder
+from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Reader, Reranker
 from clew.core.secret import mask_secrets
 from clew.core.settings import DEFAULTS, Settings
-from clew.engine.agent import Agentic
-from clew.engine.moving import Moving
-from clew.engine.writing import Writing
+from clew.engine import add as _add
+from clew.engine import agent as _agent
+from clew.engine import answer as _answer
+from clew.engine import conversations as _conversations
+from clew.engine import explain as _explain
+from clew.engine import search as _search
+from clew.engine import sessions as _sessions
+from clew.engine import transfer as _transfer
+from clew.engine.opened import Extensions, Opened, make_finder
+from clew.engine.validate import check_callable, check_functions, check_implements
+from clew.index.read import check_readers
+from clew.query.context.format.renderers import RENDERERS, Render, Renderer
+from clew.query.context.session import Sessions
 from clew.query.search.strategies import STRATEGIES, StrategyFactory
 
 MEMORY = drivers.MEMORY
 DEFAULT_EMBEDDER = "bge-small"
 
 
-class Engine(Writing, Moving, Agentic):
-    """A collection that is open: add to it, search it, ask it for context.
+class Engine:
+    """An open collection: add to it, search it, ask it. `Engine.open(path)` makes one; threads may share it.
 
-    `Engine.open(path)` makes one. Calls may come from several threads.
+    `opened` is the frozen value of what is open; the verbs below are functions over it.
     """
+
+    def __init__(self, opened: Opened) -> None:
+        self.opened = opened
 
     @classmethod
     def open(
@@ -34,34 +47,104 @@ class Engine(Writing, Moving, Agentic):
         collection: str = "default",
         embedder: str | Embedder | None = None,
         llm: str | LLM | None = None,
-        settings: Settings = DEFAULTS,
+        reranker: str | Reranker | None = None,
+        chunker: Chunker | None = None,
+        enrichers: Sequence[Enricher] = (),
+        readers: Mapping[str, Reader] | None = None,
+        renderers: Mapping[str, Render] | None = None,
         strategies: Mapping[str, StrategyFactory] | None = None,
+        settings: Settings | None = None,
         create: bool = True,
     ) -> Self:
-        """An engine over a collection: in a folder, on a server ("postgresql://…"), or in memory (":memory:").
+        """Opens a collection: in a folder, on a server ("postgresql://…"), or in memory (":memory:").
 
-        Without an embedder named here or in the settings, the collection's own is used, bge-small for a new one.
-        Without a language model, what could use one does without.
-        `create=False` raises NotFound where there is no such collection.
+        Drivers are given by name or as objects. Without an embedder here or in the settings the collection's own is
+        used, bge-small for a new one. A language model is optional. `create=False` raises NotFound where there is no
+        such collection.
         """
+        settings = settings or DEFAULTS
         if not collection or collection.startswith(".") or any(sign in collection for sign in '/\\\0:*?"<>|'):
-            raise SettingsError(f"collection {collection!r} must be a plain name: no slashes, no leading dot")
-        kept = drivers.kept_embedder(path, collection)
-        if not create and kept is None and str(path) != MEMORY:
+            raise SettingsError(f"collection {collection!r} is not a plain name: no slashes, no leading dot")
+        extensions = _check_extensions(reranker, chunker, enrichers, readers, renderers, strategies)
+        if isinstance(reranker, str):
+            settings = replace(settings, reranker=replace(settings.reranker, name=reranker))
+        stored = drivers.read_stored_embedder_name(path, collection)
+        if not create and stored is None and str(path) != MEMORY:
             raise NotFound(f"there is no collection {collection!r} in {mask_secrets(str(path))}; `clew add` makes one")
         if embedder is None or isinstance(embedder, str):
-            name = embedder or settings.embedder.name or kept or DEFAULT_EMBEDDER
-            embedder = drivers.embedder(replace(settings.embedder, name=name))
+            name = embedder or settings.embedder.name or stored or DEFAULT_EMBEDDER
+            embedder = drivers.make_embedder(replace(settings.embedder, name=name))
         if llm is None or isinstance(llm, str):
-            llm = drivers.language_model(replace(settings.llm, name=llm or settings.llm.name))
+            llm = drivers.make_language_model(replace(settings.llm, name=llm or settings.llm.name))
+        check_implements(embedder, Embedder, "embedder")
+        if llm is not None:
+            check_implements(llm, LLM, "language model")
+        store = drivers.open_store(path, collection, embedder=embedder, config=settings.store)
+        session = settings.session
         return cls(
-            drivers.open_store(path, collection, embedder=embedder, config=settings.store),
-            embedder,
-            llm=llm,
-            settings=settings,
-            strategies={**STRATEGIES, **(strategies or {})},
-            root=drivers.root(path),
+            Opened(
+                store=store,
+                embedder=embedder,
+                llm=llm,
+                settings=settings,
+                root=drivers.find_source_root(path),
+                folder=drivers.find_collection_folder(path, collection),
+                finder=make_finder(store, embedder, llm, settings, extensions),
+                sessions=Sessions(max_sessions=session.most, max_documents=session.documents, max_idle=session.idle),
+                extensions=extensions,
+            )
         )
+
+    # Writing
+    add = _add.add
+    add_documents = _add.add_documents
+    add_messages = _add.add_messages
+    plan = _add.plan
+    backfill = _add.backfill
+    drop = _add.drop
+    drop_messages = _add.drop_messages
+    # Reading
+    list = _search.list_documents
+    read = _search.read
+    status = _search.status
+    search = _search.search
+    search_many = _search.search_many
+    context = _search.context
+    # Answering
+    ask = _answer.ask
+    ask_stream = _answer.ask_stream
+    chat = _sessions.open_chat
+    agent = _agent.agent
+    agent_stream = _agent.agent_stream
+    tools = _agent.tools
+    # Accounting for results
+    explain = _explain.explain
+    why_not = _explain.why_not
+    check = _explain.check
+    # Conversations
+    window = _conversations.window
+    channels = _conversations.channels
+    profile = _conversations.profile
+    reply_prompt = _conversations.reply_prompt
+    links = _conversations.links
+    # Moving
+    export = _transfer.export
+    restore = _transfer.restore
+    reembed = _transfer.reembed
+
+    @property
+    def sessions(self) -> Sessions:
+        """The document numbers of running conversations."""
+        return self.opened.sessions
+
+    @property
+    def strategies(self) -> Mapping[str, StrategyFactory]:
+        """The strategies by name, built in and given."""
+        return self.opened.finder.strategies
+
+    def close(self) -> None:
+        """Closes the store."""
+        self.opened.store.close()
 
     def __enter__(self) -> Self:
         return self
@@ -71,6 +154,31 @@ class Engine(Writing, Moving, Agentic):
     ) -> None:
         self.close()
 
-    def close(self) -> None:
-        """Lets go of the store."""
-        self._store.close()
+
+def _check_extensions(
+    reranker: str | Reranker | None,
+    chunker: Chunker | None,
+    enrichers: Sequence[Enricher],
+    readers: Mapping[str, Reader] | None,
+    renderers: Mapping[str, Render] | None,
+    strategies: Mapping[str, StrategyFactory] | None,
+) -> Extensions:
+    """The user's own parts beside the built-in ones, each checked."""
+    if reranker is not None and not isinstance(reranker, str):
+        check_implements(reranker, Reranker, "reranker")
+    if chunker is not None:
+        check_callable(chunker, "chunker", "chunker(document) -> list[Chunk]")
+    for enricher in enrichers:
+        check_callable(enricher, "enricher", "enricher(document, chunks) -> list[Chunk]")
+    check_functions(readers, "reader", "reader(data, uri) -> Document")
+    check_readers(readers or {})
+    check_functions(renderers, "renderer", "renderer(passages, sheet) -> str")
+    check_functions(strategies, "strategy", "factory(drivers) -> strategy")
+    return Extensions(
+        strategies={**STRATEGIES, **(strategies or {})},
+        renderers={**RENDERERS, **{name: Renderer(write) for name, write in (renderers or {}).items()}},
+        readers=dict(readers or {}),
+        chunker=chunker,
+        enrichers=tuple(enrichers),
+        reranker=None if isinstance(reranker, str) else reranker,
+    )

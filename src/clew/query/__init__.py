@@ -1,1 +1,1 @@
-"""The read path, top to bottom: retrieve → fuse → dedupe → merge → budget → format; compose and strategies join."""
+"""The read path: rewrite → search → rank → context → answer; `search.find` is where the engine enters it."""

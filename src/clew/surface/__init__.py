@@ -1,1 +1,1 @@
-"""The thin outside: settings and the command line."""
+"""The outermost layer: settings and the command line."""

@@ -16,7 +16,7 @@ import pytest
 from clew.core.errors import ClewError, DriverFailed, SettingsError
 from clew.core.settings import EmbedderConfig
 from clew.drivers.embed import http
-from clew.drivers.embed.http import HttpEmbedder, configured
+from clew.drivers.embed.http import HttpEmbedder, make_http_embedder
 
 KEY = "sk-very-secret-4417"
 
@@ -129,7 +129,7 @@ def test_many_texts_go_in_several_requests(server: Server) -> None:
 
 
 def test_long_texts_go_in_several_requests(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "MOST_BYTES", 1000)
+    monkeypatch.setattr(http, "MAX_BYTES", 1000)
     server.embedder().embed(["é" * 200] * 5, role="passage")
     assert sorted(len(asked["input"]) for asked in server.asked) == [1, 2, 2]
 
@@ -213,7 +213,7 @@ def data(*rows: Any) -> bytes:
         (b'{"data": [{"index": 0, "embedding": [1]}, {"index": 0, "embedding": [1]}]}', "count mismatch"),
         (data([1, 0], [float("nan"), 1]), "zero or not a number"),
         (data([1, 0], [0, 0]), "zero or not a number"),
-        (data([1, 0], [1, 0, 0]), "not rows of numbers of one width"),
+        (data([1, 0], [1, 0, 0]), "not rows of numbers of one length"),
         (data("AACAPw==", "AACAPw=="), "not rows of numbers"),
         (data([1, None], [1, 0]), "zero or not a number"),
     ],
@@ -228,7 +228,7 @@ def test_a_width_that_changes(server: Server) -> None:
     embedder = server.embedder()
     embedder.embed(["a"], role="query")
     server.plan((200, {}, data([1.0, 2.0])))
-    with pytest.raises(DriverFailed, match="changed its width from 4 to 2"):
+    with pytest.raises(DriverFailed, match="changed the vector length from 4 to 2"):
         embedder.embed(["a"], role="query")
 
 
@@ -251,10 +251,10 @@ def test_the_key_is_never_shown(server: Server, status: int, caplog: pytest.LogC
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: configured(EmbedderConfig(name="openai:", api_key=KEY)),
-        lambda: configured(EmbedderConfig(name="openai:small")),
-        lambda: configured(EmbedderConfig(name="openai:small", url="ftp://example.com")),
-        lambda: configured(EmbedderConfig(name="openai:small", url="localhost:8080")),
+        lambda: make_http_embedder(EmbedderConfig(name="openai:", api_key=KEY)),
+        lambda: make_http_embedder(EmbedderConfig(name="openai:small")),
+        lambda: make_http_embedder(EmbedderConfig(name="openai:small", url="ftp://example.com")),
+        lambda: make_http_embedder(EmbedderConfig(name="openai:small", url="localhost:8080")),
         lambda: HttpEmbedder("small", api_key=f"{KEY}\n"),
         lambda: HttpEmbedder("small", api_key=f"{KEY} {KEY}"),
     ],

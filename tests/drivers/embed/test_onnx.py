@@ -9,16 +9,16 @@ import pytest
 
 from clew.core.errors import DriverFailed, DriverMissing
 from clew.core.settings import EmbedderConfig
-from clew.drivers import embedder
-from clew.drivers.embed.card import Card, read_card
-from clew.drivers.embed.onnx import OVERLAP, OnnxEmbedder, bge_small
+from clew.drivers import make_embedder
+from clew.drivers.embed.card import ModelCard, read_model_card
+from clew.drivers.embed.onnx import OVERLAP, OnnxEmbedder, make_bge_small
 
 PASSAGE = "Keys are rotated every ninety days."
 
 
 @pytest.fixture(scope="module")
 def bge() -> OnnxEmbedder:
-    return bge_small(EmbedderConfig())
+    return make_bge_small(EmbedderConfig())
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_a_long_text_is_the_weighted_mean_of_its_windows(bge: OnnxEmbedder) -> N
 def test_windows_cover_every_token(bge: OnnxEmbedder, length: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bge, "max_tokens", 8)
     ids = list(range(length))
-    windows = bge._windows(ids)
+    windows = bge._split_windows(ids)
     assert sorted({each for window in windows for each in window}) == ids
     assert all(len(window) <= 6 for window in windows)
     assert all(windows) or not ids
@@ -80,7 +80,7 @@ def test_special_tokens_are_left_out_of_the_count(bge: OnnxEmbedder) -> None:
 
 
 def test_a_folder_with_nothing_but_the_model(folder: Path) -> None:
-    model = embedder(EmbedderConfig(name=f"onnx:{folder}"))
+    model = make_embedder(EmbedderConfig(name=f"onnx:{folder}"))
     assert (model.name, model.dim, model.max_tokens, model.min_similarity) == (f"onnx:{folder}", 384, 512, 0.0)
     query, passage = (model.embed([PASSAGE], role=role)[0] for role in ("query", "passage"))
     np.testing.assert_array_equal(query, passage)
@@ -91,30 +91,30 @@ def test_a_folder_says_how_its_model_is_used(folder: Path, bge: OnnxEmbedder) ->
     (folder / "config_sentence_transformers.json").write_text(json.dumps({"prompts": prompts}))
     (folder / "1_Pooling").mkdir()
     (folder / "1_Pooling" / "config.json").write_text(json.dumps({"pooling_mode_cls_token": True}))
-    model = embedder(EmbedderConfig(name=f"onnx:{folder}"))
+    model = make_embedder(EmbedderConfig(name=f"onnx:{folder}"))
     np.testing.assert_array_equal(model.embed([PASSAGE], role="query"), bge.embed([PASSAGE], role="query"))
     (folder / "1_Pooling" / "config.json").write_text(json.dumps({"pooling_mode_mean_tokens": True}))
-    mean = embedder(EmbedderConfig(name=f"onnx:{folder}"))
+    mean = make_embedder(EmbedderConfig(name=f"onnx:{folder}"))
     assert mean.embed([PASSAGE], role="query")[0] @ bge.embed([PASSAGE], role="query")[0] < 0.99
 
 
 def test_the_smaller_limit_holds(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"max_position_embeddings": 514}')
-    assert read_card(tmp_path, name="x") == Card("x", max_tokens=514)
+    assert read_model_card(tmp_path, name="x") == ModelCard("x", max_tokens=514)
     (tmp_path / "tokenizer_config.json").write_text('{"model_max_length": 256}')
-    assert read_card(tmp_path, name="x").max_tokens == 256
+    assert read_model_card(tmp_path, name="x").max_tokens == 256
     (tmp_path / "tokenizer_config.json").write_text('{"model_max_length": 1e30}')
-    assert read_card(tmp_path, name="x").max_tokens == 514
+    assert read_model_card(tmp_path, name="x").max_tokens == 514
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(DriverMissing, match=r"config\.json is not JSON"):
-        read_card(tmp_path, name="x")
+        read_model_card(tmp_path, name="x")
 
 
 @pytest.mark.parametrize("lacking", ["model.onnx", "tokenizer.json"])
 def test_a_folder_that_lacks_a_file(folder: Path, lacking: str) -> None:
     (folder / lacking).unlink()
     with pytest.raises(DriverMissing, match=f"there is no {lacking} in"):
-        embedder(EmbedderConfig(name=f"onnx:{folder}"))
+        make_embedder(EmbedderConfig(name=f"onnx:{folder}"))
 
 
 @pytest.mark.parametrize("broken", ["model.onnx", "tokenizer.json"])
@@ -122,4 +122,4 @@ def test_a_file_that_is_broken(folder: Path, broken: str) -> None:
     (folder / broken).unlink()
     (folder / broken).write_bytes(b"broken")
     with pytest.raises(DriverFailed, match="cannot be read"):
-        embedder(EmbedderConfig(name=f"onnx:{folder}"))
+        make_embedder(EmbedderConfig(name=f"onnx:{folder}"))

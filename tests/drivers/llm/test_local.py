@@ -1,4 +1,4 @@
-"""What a local model is told and how its turns are read, without the model."""
+"""The prompts of a local model and the parsing of its turns, without the model."""
 
 import json
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from clew.core.errors import DriverFailed
-from clew.drivers.llm.local.fit import EACH, FRAME, MARK, fitted
-from clew.drivers.llm.local.tools import LONGEST, heard, told, turn
+from clew.drivers.llm.local.fit import OMISSION, TEMPLATE_TOKENS, TOKENS_PER_MESSAGE, fit_messages
+from clew.drivers.llm.tool_calls import MAX_ARGUMENT_CHARS, build_turn_schema, parse_turn, write_out_tools
 
 SEARCH = {
     "name": "search",
@@ -27,31 +27,31 @@ def words(text: str) -> int:
 
 def test_what_fits_is_left_alone() -> None:
     messages = [{"role": "user", "content": "one two three"}]
-    assert fitted(messages, words, room=3 + EACH + FRAME) == messages
+    assert fit_messages(messages, words, max_tokens=3 + TOKENS_PER_MESSAGE + TEMPLATE_TOKENS) == messages
 
 
 def test_the_longest_loses_its_middle_and_says_so() -> None:
     messages = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "a " * 500 + "b " * 500}]
-    system, user = fitted(messages, words, room=300)
+    system, user = fit_messages(messages, words, max_tokens=300)
     assert system == messages[0]
-    assert MARK in user["content"]
+    assert OMISSION in user["content"]
     assert user["content"].startswith("a a")
     assert user["content"].endswith("b b ")
-    assert 150 < words(user["content"]) <= 300 - FRAME - 2 * EACH - 2
+    assert 150 < words(user["content"]) <= 300 - TEMPLATE_TOKENS - 2 * TOKENS_PER_MESSAGE - 2
     assert messages[1]["content"].count("a") == 500  # the argument is as it was
 
 
 def test_what_cannot_be_made_to_fit_is_refused() -> None:
     messages = [{"role": "user", "content": "b " * 42} for _ in range(10)]
     with pytest.raises(DriverFailed, match="has 420 tokens and the model has room for 280"):
-        fitted(messages, words, room=280)
+        fit_messages(messages, words, max_tokens=280)
 
 
 def test_several_lose_their_middle_where_one_is_not_enough() -> None:
     messages = [{"role": "system", "content": "a " * 400}, {"role": "user", "content": "b " * 420}]
-    made = fitted(messages, words, room=280)
-    assert all(MARK in message["content"] for message in made)
-    assert sum(words(message["content"]) for message in made) <= 280 - FRAME - 2 * EACH
+    made = fit_messages(messages, words, max_tokens=280)
+    assert all(OMISSION in message["content"] for message in made)
+    assert sum(words(message["content"]) for message in made) <= 280 - TEMPLATE_TOKENS - 2 * TOKENS_PER_MESSAGE
     assert made[1]["content"].endswith("b ")
 
 
@@ -62,34 +62,34 @@ def test_tools_their_calls_and_results_are_told_in_words() -> None:
         {"role": "assistant", "content": None, "tool_calls": [CALL]},
         {"role": "tool", "tool_call_id": "c1", "content": "Dan."},
     ]
-    made = told(messages, [SEARCH])
+    made = write_out_tools(messages, [SEARCH])
     assert [message["role"] for message in made] == ["system", "user", "assistant", "user"]
     assert made[0]["content"].startswith("Help.\n")
     assert '- search: Search the handbook. ["query", "limit"]' in made[0]["content"]
     assert made[1]["content"] == "Who?"
     assert json.loads(made[2]["content"]) == {"tool": "search", "arguments": {"query": "keys"}}
     assert made[3]["content"] == "Result of search:\nDan."
-    assert told(messages[1:2], [SEARCH])[0]["role"] == "system"
-    assert told(messages[:2], [])[0]["content"] == "Help."
+    assert write_out_tools(messages[1:2], [SEARCH])[0]["role"] == "system"
+    assert write_out_tools(messages[:2], [])[0]["content"] == "Help."
 
 
 def test_a_turn_is_a_call_or_where_it_may_be_an_answer() -> None:
-    call, answer = turn([SEARCH], answer=True)["anyOf"]
+    call, answer = build_turn_schema([SEARCH], may_answer=True)["anyOf"]
     assert call["properties"]["tool"] == {"const": "search"}
-    assert call["properties"]["arguments"]["properties"]["query"] == {"type": "string", "maxLength": LONGEST}
+    assert call["properties"]["arguments"]["properties"]["query"] == {"type": "string", "maxLength": MAX_ARGUMENT_CHARS}
     assert call["properties"]["arguments"]["required"] == ["query"]
     assert list(answer["properties"]) == ["answer"]
-    assert len(turn([SEARCH], answer=False)["anyOf"]) == 1
+    assert len(build_turn_schema([SEARCH], may_answer=False)["anyOf"]) == 1
     nested = {**SEARCH, "parameters": {"$defs": {"x": {}}, "properties": {"a": {"$ref": "#/$defs/x"}}}}
-    assert turn([nested], answer=False)["anyOf"][0]["properties"]["arguments"] == {"type": "object"}
+    assert build_turn_schema([nested], may_answer=False)["anyOf"][0]["properties"]["arguments"] == {"type": "object"}
 
 
 def test_a_turn_is_heard() -> None:
-    message = heard('{"tool": "search", "arguments": {"query": "keys"}}')
+    message = parse_turn('{"tool": "search", "arguments": {"query": "keys"}}')
     assert message["content"] is None
     assert message["tool_calls"][0]["function"] == {"name": "search", "arguments": '{"query": "keys"}'}
-    assert heard('{"answer": "Dan \\"does\\"."}')["content"] == 'Dan "does".'
-    assert heard('{"answer": "Dan does, and')["content"] == "Dan does, and"  # it reached its limit
+    assert parse_turn('{"answer": "Dan \\"does\\"."}')["content"] == 'Dan "does".'
+    assert parse_turn('{"answer": "Dan does, and')["content"] == "Dan does, and"  # it reached its limit
     for half in ('{"tool": "search", "argum', "", '{"to'):
         with pytest.raises(DriverFailed, match="allow more tokens"):
-            heard(half)
+            parse_turn(half)

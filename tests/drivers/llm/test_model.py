@@ -1,4 +1,4 @@
-"""A model behind a server that misbehaves: what is sent, what is tried again, what is said, and never the key."""
+"""A model behind a misbehaving server: what is sent, what is retried, the error messages, and no key in any of them."""
 
 import json
 import logging
@@ -13,7 +13,8 @@ import stamina
 from stamina.instrumentation import RetryDetails, set_on_retry_hooks
 
 from clew.core.errors import DriverFailed, SettingsError
-from clew.core.protocols import LLMFailure, Usage
+from clew.core.protocols import LLMFailure
+from clew.core.usage import Usage
 from clew.drivers.llm.model import ModelLLM
 
 pytest.importorskip("pydantic_ai")
@@ -32,7 +33,7 @@ class Reply:
     hang: bool = False
 
 
-def said(text: str | None, *, finish: str = "stop") -> Reply:
+def make_completion(text: str | None, *, finish: str = "stop") -> Reply:
     """A completion as OpenAI sends it."""
     choice = {"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": text}}
     usage = {"prompt_tokens": 11, "completion_tokens": 5, "total_tokens": 16}
@@ -40,14 +41,14 @@ def said(text: str | None, *, finish: str = "stop") -> Reply:
     return Reply(body=json.dumps(body).encode())
 
 
-def refused(status: int, message: str = "no", *, code: str = "", after: str = "") -> Reply:
+def make_error(status: int, message: str = "no", *, code: str = "", after: str = "") -> Reply:
     """An error as OpenAI sends it."""
     body = json.dumps({"error": {"message": message, "code": code or None}}).encode()
     return Reply(status, body, {"Retry-After": after} if after else {})
 
 
 class Server(ThreadingHTTPServer):
-    """Gives each request the next reply, the last one for ever, and remembers what came."""
+    """Gives each request the next reply, the last one for ever, and records the requests."""
 
     request_queue_size = 64
     daemon_threads = True
@@ -55,10 +56,10 @@ class Server(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.replies: list[Reply] = []
-        self.asked: list[dict[str, Any]] = []
+        self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.paths: list[str] = []
-        self.over = threading.Event()
+        self.closing = threading.Event()
         self.lock = threading.Lock()
         self.url = f"http://127.0.0.1:{self.server_port}/v1"
 
@@ -73,12 +74,12 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         data = self.rfile.read(int(self.headers["Content-Length"]))
         with self.server.lock:
-            self.server.asked.append(json.loads(data))
+            self.server.requests.append(json.loads(data))
             self.server.headers.append({name.lower(): value for name, value in self.headers.items()})
             self.server.paths.append(self.path)
             reply = self.server.replies.pop(0) if len(self.server.replies) > 1 else self.server.replies[0]
         if reply.hang:
-            self.server.over.wait(60)
+            self.server.closing.wait(60)
             return
         self.send_response(reply.status)
         for name, value in {"Content-Type": "application/json", **reply.headers}.items():
@@ -99,21 +100,21 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         yield server
-        server.over.set()
+        server.closing.set()
         server.shutdown()
         thread.join()
 
 
 @pytest.fixture
-def at_once() -> Iterator[None]:
-    """Tries without the waits between them."""
+def without_waits() -> Iterator[None]:
+    """Retries without waits."""
     with stamina.set_testing(True, attempts=100, cap=True):
         yield
 
 
 @pytest.fixture
 def waits() -> Iterator[list[float]]:
-    """The waits between tries."""
+    """The waits between attempts."""
     seen: list[float] = []
 
     def note(details: RetryDetails) -> None:
@@ -125,27 +126,27 @@ def waits() -> Iterator[list[float]]:
 
 
 def test_everything_reaches_the_wire(server: Server) -> None:
-    server.replies = [said("Anna does.")]
+    server.replies = [make_completion("Anna does.")]
     llm = ModelLLM("openai:small", url=server.url, api_key=KEY)
     assert llm.complete("Who?", system="Be brief.", max_tokens=42, temperature=0.25) == "Anna does."
     assert server.paths == ["/v1/chat/completions"]
     assert server.headers[0]["authorization"] == f"Bearer {KEY}"
-    (asked,) = server.asked
-    assert asked["model"] == "small"
-    assert asked["messages"] == [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Who?"}]
-    assert (asked["max_tokens"], asked["temperature"]) == (42, 0.25)
+    (request,) = server.requests
+    assert request["model"] == "small"
+    assert request["messages"] == [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Who?"}]
+    assert (request["max_tokens"], request["temperature"]) == (42, 0.25)
     assert llm.usage == Usage(calls=1, input_tokens=11, output_tokens=5)
     assert llm.name == f"openai:small@{server.url}"
 
 
 def test_without_a_system_prompt_none_is_sent(server: Server) -> None:
-    server.replies = [said("yes")]
+    server.replies = [make_completion("yes")]
     llm = ModelLLM("llama3:8b", url=server.url)
     llm.complete_many(["a", "b"], max_tokens=7)
-    assert [asked["model"] for asked in server.asked] == ["llama3:8b"] * 2  # the colon is part of the name
-    assert {len(asked["messages"]) for asked in server.asked} == {1}
-    assert {asked["temperature"] for asked in server.asked} == {0.0}
-    assert {asked["max_tokens"] for asked in server.asked} == {7}
+    assert [request["model"] for request in server.requests] == ["llama3:8b"] * 2  # the colon is part of the name
+    assert {len(request["messages"]) for request in server.requests} == {1}
+    assert {request["temperature"] for request in server.requests} == {0.0}
+    assert {request["max_tokens"] for request in server.requests} == {7}
 
 
 def test_a_key_of_the_environment_is_not_sent_to_another_address(
@@ -153,7 +154,7 @@ def test_a_key_of_the_environment_is_not_sent_to_another_address(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("OLLAMA_API_KEY", KEY)
-    server.replies = [said("yes")]
+    server.replies = [make_completion("yes")]
     for name in ("small", "ollama:small"):
         ModelLLM(name, url=server.url).complete("a")
     assert KEY not in str(server.headers)
@@ -161,54 +162,54 @@ def test_a_key_of_the_environment_is_not_sent_to_another_address(
 
 def test_ollama_is_found_where_it_usually_is(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OLLAMA_BASE_URL", raising=False)
-    monkeypatch.setattr("clew.drivers.llm.names.OLLAMA", server.url)
-    server.replies = [said("yes")]
+    monkeypatch.setattr("clew.drivers.llm.factory.OLLAMA_URL", server.url)
+    server.replies = [make_completion("yes")]
     assert ModelLLM("ollama:llama3.2:1b").complete("a") == "yes"
-    assert server.asked[0]["model"] == "llama3.2:1b"
+    assert server.requests[0]["model"] == "llama3.2:1b"
 
 
 def test_a_full_provider_is_asked_again_when_it_says(server: Server, waits: list[float]) -> None:
-    server.replies = [refused(429, after="1"), said("now")]
+    server.replies = [make_error(429, after="1"), make_completion("now")]
     llm = ModelLLM("m", url=server.url)
     assert llm.complete("a") == "now"
     assert waits == [1.0]
-    assert len(server.asked) == 2
+    assert len(server.requests) == 2
     assert llm.usage.calls == 1
 
 
 def test_without_a_hint_the_waits_grow(server: Server, waits: list[float]) -> None:
-    server.replies = [refused(503), said("now")]
+    server.replies = [make_error(503), make_completion("now")]
     assert ModelLLM("m", url=server.url).complete("a") == "now"
     assert 0.5 <= waits[0] <= 1.5
 
 
 def test_a_wait_that_is_too_long_is_left_to_the_caller(server: Server) -> None:
-    server.replies = [refused(429, after="3600")]
+    server.replies = [make_error(429, after="3600")]
     with pytest.raises(DriverFailed, match="try again in 3600 s"):
         ModelLLM("m", url=server.url).complete("a")
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize("retries", [0, 3])
-@pytest.mark.usefixtures("at_once")
+@pytest.mark.usefixtures("without_waits")
 def test_a_provider_in_trouble_for_ever(server: Server, retries: int) -> None:
-    server.replies = [refused(500, "the database is on fire")]
+    server.replies = [make_error(500, "the database is on fire")]
     llm = ModelLLM("m", url=server.url, retries=retries)
     with pytest.raises(DriverFailed, match=r"the database is on fire.*try again later") as caught:
         llm.complete("a")
     assert ("tried 4 times" in str(caught.value)) == (retries == 3)
-    assert len(server.asked) == retries + 1
+    assert len(server.requests) == retries + 1
     assert llm.usage == Usage()
 
 
 @pytest.mark.parametrize(
     ("reply", "wanted"),
     [
-        (refused(400, "too long"), "refuses the request .400: too long.; trying again will not help"),
-        (refused(401, "bad key"), "does not accept the key .401"),
-        (refused(403, "not yours"), "does not accept the key .403"),
-        (refused(404, "no model m"), "is not there .404: no model m.; check the model's name"),
-        (refused(429, "pay", code="insufficient_quota"), "the account is used up"),
+        (make_error(400, "too long"), "rejected the request .400: too long.; retrying will not help"),
+        (make_error(401, "bad key"), "rejected the key .401"),
+        (make_error(403, "not yours"), "rejected the key .403"),
+        (make_error(404, "no model m"), "was not found .404: no model m.; check the model's name"),
+        (make_error(429, "pay", code="insufficient_quota"), "the account's quota is used up"),
         (
             Reply(body=b"<html>hello</html>", headers={"Content-Type": "text/html"}),
             "cannot be read.*check that its addr",
@@ -222,13 +223,13 @@ def test_what_another_try_cannot_help_is_not_tried_again(server: Server, reply: 
     server.replies = [reply]
     with pytest.raises(DriverFailed, match=wanted) as caught:
         ModelLLM("m", url=server.url).complete("a")
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
     assert type(caught.value) is DriverFailed
 
 
-@pytest.mark.usefixtures("at_once")
+@pytest.mark.usefixtures("without_waits")
 def test_half_an_answer_is_asked_for_again(server: Server) -> None:
-    whole = said("all of it")
+    whole = make_completion("all of it")
     server.replies = [Reply(body=whole.body[:40], missing=200), whole]
     assert ModelLLM("m", url=server.url).complete("a") == "all of it"
     server.replies = [Reply(body=whole.body[:40], missing=200)]
@@ -236,31 +237,36 @@ def test_half_an_answer_is_asked_for_again(server: Server) -> None:
         ModelLLM("m", url=server.url, retries=1).complete("a")
 
 
-@pytest.mark.usefixtures("at_once")
+@pytest.mark.usefixtures("without_waits")
 def test_a_provider_that_hangs_or_is_not_there(server: Server) -> None:
     server.replies = [Reply(hang=True)]
     with pytest.raises(DriverFailed, match=r"no answer within 0\.2 s; try again later.*tried 2 times"):
         ModelLLM("m", url=server.url, timeout=0.2, retries=1).complete("a")
-    assert len(server.asked) == 2
+    assert len(server.requests) == 2
     with pytest.raises(DriverFailed, match="cannot be reached"):
         ModelLLM("m", url="http://127.0.0.1:9/v1", retries=1).complete("a")
 
 
 def test_an_empty_or_cut_answer_is_an_answer(server: Server) -> None:
-    server.replies = [said(""), said("the first ha", finish="length")]
+    server.replies = [make_completion(""), make_completion("the first ha", finish="length")]
     llm = ModelLLM("m", url=server.url)
     assert [llm.complete("a"), llm.complete("a")] == ["", "the first ha"]
     assert llm.usage.calls == 2
 
 
-@pytest.mark.usefixtures("at_once")
+@pytest.mark.usefixtures("without_waits")
 def test_the_key_is_never_shown(server: Server, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     llm = ModelLLM("m", url=server.url, api_key=KEY, retries=1)
     texts = [repr(llm), str(vars(llm))]
     long = "x" * 290 + KEY  # shortening must not leave half of it
     bodies = [Reply(status, body) for status in (401, 500) for body in (KEY.encode(), long.encode())]
-    for reply in [refused(401, f"wrong key {KEY}"), refused(500, f"Bearer {KEY}"), Reply(body=KEY.encode()), *bodies]:
+    for reply in [
+        make_error(401, f"wrong key {KEY}"),
+        make_error(500, f"Bearer {KEY}"),
+        Reply(body=KEY.encode()),
+        *bodies,
+    ]:
         server.replies = [reply]
         with pytest.raises(DriverFailed) as caught:
             llm.complete("a")
@@ -293,7 +299,7 @@ def test_numbers_that_cannot_be() -> None:
 
 def test_what_is_no_longer_used_leaves_nothing_behind(server: Server) -> None:
     before = set(threading.enumerate())
-    server.replies = [said("yes")]
+    server.replies = [make_completion("yes")]
     llm = ModelLLM("m", url=server.url)
     llm.complete_many(["a", "b", "c"])
     del llm

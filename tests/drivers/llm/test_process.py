@@ -19,16 +19,16 @@ pytest.importorskip("pydantic_ai")
 
 
 class Server(ThreadingHTTPServer):
-    """Says its replies, then hangs."""
+    """Sends its replies, then hangs."""
 
     daemon_threads = True
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.replies: list[str] = []
-        self.asked = 0
+        self.requests = 0
         self.lock = threading.Lock()
-        self.over = threading.Event()
+        self.closing = threading.Event()
         self.url = f"http://127.0.0.1:{self.server_port}/v1"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -41,10 +41,10 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
         with self.server.lock:
-            self.server.asked += 1
+            self.server.requests += 1
             text = self.server.replies.pop(0) if self.server.replies else None
         if text is None:
-            self.server.over.wait(60)
+            self.server.closing.wait(60)
             return
         choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
         body = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
@@ -64,7 +64,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         yield server
-        server.over.set()
+        server.closing.set()
         server.shutdown()
         thread.join()
 
@@ -93,14 +93,14 @@ def test_a_program_that_forks_and_is_interrupted(server: Server) -> None:
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", PROGRAM, server.url]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
         for _ in range(6000):
-            if server.asked == forks + 4:
+            if server.requests == forks + 4:
                 break
             time.sleep(0.01)
         program.send_signal(signal.SIGINT)
         out, err = program.communicate(timeout=30)  # a request would hang for 60
     assert (out, err) == ("one\n" + "two two\n" * (forks // 2) + "interrupted\n", "")
     assert program.returncode == 0
-    assert server.asked == forks + 4
+    assert server.requests == forks + 4
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="a thread cannot be sent a signal on Windows")
@@ -109,7 +109,7 @@ def test_after_an_interrupt_nothing_is_tried_again(server: Server) -> None:
     main = threading.get_ident()
 
     def interrupt() -> None:
-        while server.asked < 2:
+        while server.requests < 2:
             time.sleep(0.01)
         signal.pthread_kill(main, signal.SIGINT)
 
@@ -119,7 +119,7 @@ def test_after_an_interrupt_nothing_is_tried_again(server: Server) -> None:
         llm.complete_many(list("abcdef"), max_concurrent=2)
     helper.join()
     for thread in threading.enumerate():
-        if thread.name.startswith("clew-llm-") and thread.name != "clew-llm-loop":
+        if thread.name.startswith("clew-worker-"):
             thread.join(20)  # their requests are cancelled, or this would take 60 s
             assert not thread.is_alive()
-    assert server.asked == 2
+    assert server.requests == 2

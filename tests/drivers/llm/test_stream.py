@@ -1,4 +1,4 @@
-"""A model behind a server that misbehaves in the middle of an answer: what came is kept, what is missing is said."""
+"""A model behind a server that fails in the middle of a stream: the pieces so far are kept, and the error says so."""
 
 import json
 import logging
@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 import stamina
 
-from clew.core.cost import CostBudget, CostLimit, Price
-from clew.core.errors import DriverFailed
+from clew.core.errors import CostLimit, DriverFailed
 from clew.core.metered import MeteredLLM
-from clew.core.protocols import Usage
+from clew.core.usage import CostBudget, Price, Usage
 from clew.drivers.llm.cached import CachedLLM
 from clew.drivers.llm.model import ModelLLM
 
@@ -25,19 +24,19 @@ pytest.importorskip("pydantic_ai")
 KEY = "canary-8f14e45fceea167a"  # looks like no key, so that only knowing it can hide it
 
 
-def event(text: str | None = None, *, finish: str | None = None) -> bytes:
+def make_event(text: str | None = None, *, finish: str | None = None) -> bytes:
     """A piece of a completion as OpenAI sends it."""
     choice = {"index": 0, "finish_reason": finish, "delta": {"content": text} if text is not None else {}}
-    return data({"choices": [choice]})
+    return encode_event({"choices": [choice]})
 
 
-def data(body: dict[str, Any]) -> bytes:
+def encode_event(body: dict[str, Any]) -> bytes:
     return b"data: " + json.dumps({"id": "1", "object": "c", "created": 1, "model": "m", **body}).encode() + b"\n\n"
 
 
-USAGE = data({"choices": [], "usage": {"prompt_tokens": 11, "completion_tokens": 5, "total_tokens": 16}})
+USAGE = encode_event({"choices": [], "usage": {"prompt_tokens": 11, "completion_tokens": 5, "total_tokens": 16}})
 DONE = b"data: [DONE]\n\n"
-END = (event(finish="stop"), USAGE, DONE)
+END = (make_event(finish="stop"), USAGE, DONE)
 
 
 @dataclass(frozen=True)
@@ -50,11 +49,11 @@ class Reply:
     then: str = "end"  # or "hang", or "break" the connection in the middle of a chunk
 
 
-def said(*texts: str) -> Reply:
-    return Reply((*(event(text) for text in texts), *END))
+def make_stream(*texts: str) -> Reply:
+    return Reply((*(make_event(text) for text in texts), *END))
 
 
-def refused(status: int, message: str, after: str = "") -> Reply:
+def make_error(status: int, message: str, after: str = "") -> Reply:
     body = json.dumps({"error": {"message": message}}).encode()
     return Reply((body,), status, {"Content-Type": "application/json", **({"Retry-After": after} if after else {})})
 
@@ -68,10 +67,10 @@ class Server(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.replies: list[Reply] = []
-        self.asked: list[dict[str, Any]] = []
-        self.now = self.peak = 0
+        self.requests: list[dict[str, Any]] = []
+        self.active = self.max_active = 0
         self.pace = 0.0
-        self.over = threading.Event()
+        self.closing = threading.Event()
         self.lock = threading.Lock()
         self.url = f"http://127.0.0.1:{self.server_port}/v1"
 
@@ -84,17 +83,17 @@ class Handler(BaseHTTPRequestHandler):
     server: Server
 
     def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         with self.server.lock:
-            self.server.asked.append(asked)
-            self.server.now += 1
-            self.server.peak = max(self.server.peak, self.server.now)
+            self.server.requests.append(request)
+            self.server.active += 1
+            self.server.max_active = max(self.server.max_active, self.server.active)
             reply = self.server.replies.pop(0) if len(self.server.replies) > 1 else self.server.replies[0]
         try:
             self.reply(reply)
         finally:
             with self.server.lock:
-                self.server.now -= 1
+                self.server.active -= 1
 
     def reply(self, reply: Reply) -> None:
         self.send_response(reply.status)
@@ -106,7 +105,7 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"%x\r\n%s\r\n" % (len(part), part))
             time.sleep(self.server.pace)
         if reply.then == "hang":
-            self.server.over.wait(60)
+            self.server.closing.wait(60)
         elif reply.then == "break":
             self.wfile.write(b"ff\r\nhalf of")
         else:
@@ -125,13 +124,13 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         yield server
-        server.over.set()
+        server.closing.set()
         server.shutdown()
         thread.join()
 
 
-def taken(pieces: Iterator[str]) -> tuple[list[str], str]:
-    """The pieces that came, and what was said when no more did."""
+def read_stream(pieces: Iterator[str]) -> tuple[list[str], str]:
+    """The pieces of a stream, and the error at its end."""
     came: list[str] = []
     try:
         for piece in pieces:
@@ -142,91 +141,99 @@ def taken(pieces: Iterator[str]) -> tuple[list[str], str]:
 
 
 def test_pieces_come_before_the_answer_is_whole(server: Server) -> None:
-    server.replies = [Reply((event("Anna "), event("does")), then="hang")]
+    server.replies = [Reply((make_event("Anna "), make_event("does")), then="hang")]
     pieces = ModelLLM("m", url=server.url).stream("Who?", system="Be brief.", max_tokens=42, temperature=0.25)
     assert next(pieces) + next(pieces) == "Anna does"  # the rest never comes
-    (asked,) = server.asked
-    assert asked["messages"] == [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Who?"}]
-    assert (asked["stream"], asked["max_tokens"], asked["temperature"]) == (True, 42, 0.25)
+    (request,) = server.requests
+    assert request["messages"] == [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Who?"}]
+    assert (request["stream"], request["max_tokens"], request["temperature"]) == (True, 42, 0.25)
 
 
 def test_what_the_provider_counted_is_what_counts(server: Server) -> None:
-    server.replies = [said("Anna ", "does.")]
+    server.replies = [make_stream("Anna ", "does.")]
     llm = ModelLLM("m", url=server.url)
-    assert taken(llm.stream("Who?")) == (["Anna ", "does."], "")
+    assert read_stream(llm.stream("Who?")) == (["Anna ", "does."], "")
     assert llm.usage == Usage(calls=1, input_tokens=11, output_tokens=5)
-    server.replies = [Reply((event("Anna does."), event(finish="stop"), DONE))]  # a server that counts nothing
-    assert taken(llm.stream("Who rotates the keys?")) == (["Anna does."], "")
+    server.replies = [
+        Reply((make_event("Anna does."), make_event(finish="stop"), DONE))
+    ]  # a server that counts nothing
+    assert read_stream(llm.stream("Who rotates the keys?")) == (["Anna does."], "")
     assert llm.usage == Usage(calls=2, input_tokens=11 + 6, output_tokens=5 + 3)
 
 
 @pytest.mark.parametrize(
     "half",
     [
-        Reply((event("Anna "), event("does")), then="break"),
-        Reply((event("Anna "), event("does"))),  # closed in good order, but nobody said that this is the end
-        Reply((event("Anna "), event("does"), DONE)),
-        Reply((event("Anna "), event("does"), b"data: {not json\n\n", *END)),
-        Reply((event("Anna "), event("does"), data({"error": {"message": "the disk is full", "code": 500}}))),
+        Reply((make_event("Anna "), make_event("does")), then="break"),
+        Reply((make_event("Anna "), make_event("does"))),  # closed in good order, but nobody said that this is the end
+        Reply((make_event("Anna "), make_event("does"), DONE)),
+        Reply((make_event("Anna "), make_event("does"), b"data: {not json\n\n", *END)),
+        Reply(
+            (
+                make_event("Anna "),
+                make_event("does"),
+                encode_event({"error": {"message": "the disk is full", "code": 500}}),
+            )
+        ),
     ],
     ids=["break", "end", "done", "json", "error"],
 )
 def test_half_a_stream_says_so_after_the_pieces_that_came(server: Server, half: Reply, tmp_path: Path) -> None:
-    server.replies = [half, said("never asked again")]
+    server.replies = [half, make_stream("never asked again")]
     model = ModelLLM("m", url=server.url)
     llm = CachedLLM(model, tmp_path / "answers.db")
-    came, reason = taken(llm.stream("Who?"))
+    came, reason = read_stream(llm.stream("Who?"))
     assert "".join(came) == "Anna does"
     assert "broke off after 9 characters, which are kept" in reason
-    assert len(server.asked) == 1  # money is not spent twice
+    assert len(server.requests) == 1  # money is not spent twice
     assert llm.usage.calls == 1  # and what was spent is counted
     assert llm.usage.input_tokens > 0
     assert "".join(llm.stream("Who?")) == "never asked again"  # half an answer is not kept
     assert llm.usage.cached == 0
     assert "".join(llm.stream("Who?")) == "never asked again"  # a whole one is
-    assert (len(server.asked), llm.usage.cached, llm.usage.calls) == (2, 1, 2)
+    assert (len(server.requests), llm.usage.cached, llm.usage.calls) == (2, 1, 2)
 
 
 def test_a_stream_that_stops_coming(server: Server) -> None:
-    server.replies = [Reply((event("Anna "),), then="hang")]
-    came, reason = taken(ModelLLM("m", url=server.url, timeout=0.3).stream("Who?"))
+    server.replies = [Reply((make_event("Anna "),), then="hang")]
+    came, reason = read_stream(ModelLLM("m", url=server.url, timeout=0.3).stream("Who?"))
     assert came == ["Anna "]
     assert "broke off after 5 characters" in reason
     assert "within 0.3 s" in reason
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
 
 
 def test_a_slow_stream_that_keeps_coming_is_not_cut(server: Server) -> None:
     server.pace = 0.1
-    server.replies = [said(*"abcdefgh")]
-    assert taken(ModelLLM("m", url=server.url, timeout=0.6).stream("Who?")) == (list("abcdefgh"), "")
+    server.replies = [make_stream(*"abcdefgh")]
+    assert read_stream(ModelLLM("m", url=server.url, timeout=0.6).stream("Who?")) == (list("abcdefgh"), "")
 
 
 @pytest.mark.parametrize(
     "first",
     [
-        refused(429, "slow down", after="1"),
-        refused(503, "in a moment"),
+        make_error(429, "slow down", after="1"),
+        make_error(503, "in a moment"),
         Reply(then="break"),
         Reply(then="hang"),
-        Reply((event(""), DONE)),
-        Reply((data({"error": {"message": "overloaded", "type": "server_error", "code": 500}}),)),
+        Reply((make_event(""), DONE)),
+        Reply((encode_event({"error": {"message": "overloaded", "type": "server_error", "code": 500}}),)),
     ],
     ids=["429", "503", "break", "hang", "empty", "error"],
 )
 def test_before_the_first_piece_it_is_tried_again(server: Server, first: Reply) -> None:
-    server.replies = [first, said("now")]
+    server.replies = [first, make_stream("now")]
     llm = ModelLLM("m", url=server.url, timeout=1.0)
-    assert taken(llm.stream("a")) == (["now"], "")
-    assert len(server.asked) == 2
+    assert read_stream(llm.stream("a")) == (["now"], "")
+    assert len(server.requests) == 2
     assert llm.usage == Usage(calls=1, input_tokens=11, output_tokens=5)  # the try that gave nothing costs nothing
 
 
 @pytest.mark.parametrize(
     ("reply", "wanted"),
     [
-        (refused(401, "bad key"), "does not accept the key (401"),
-        (refused(429, "tomorrow", after="3600"), "try again in 3600 s"),
+        (make_error(401, "bad key"), "rejected the key (401"),
+        (make_error(429, "tomorrow", after="3600"), "try again in 3600 s"),
         (Reply(), "cannot be read"),
         (Reply((b"<html>hello</html>",), headers={"Content-Type": "text/html"}), "cannot be read"),
         (Reply((b"data: {not json\n\n", *END)), "cannot be read"),
@@ -235,36 +242,36 @@ def test_before_the_first_piece_it_is_tried_again(server: Server, first: Reply) 
 def test_what_another_try_cannot_help_is_said_at_once(server: Server, reply: Reply, wanted: str) -> None:
     server.replies = [reply]
     llm = ModelLLM("m", url=server.url)
-    came, reason = taken(llm.stream("a"))
+    came, reason = read_stream(llm.stream("a"))
     assert came == []
     assert wanted in reason
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
     assert llm.usage == Usage()
 
 
 def test_an_empty_stream_is_an_empty_answer(server: Server, tmp_path: Path) -> None:
-    server.replies = [said()]
+    server.replies = [make_stream()]
     llm = CachedLLM(ModelLLM("m", url=server.url), tmp_path / "answers.db")
-    assert taken(llm.stream("a")) == ([], "")
-    assert taken(llm.stream("a")) == ([], "")
+    assert read_stream(llm.stream("a")) == ([], "")
+    assert read_stream(llm.stream("a")) == ([], "")
     assert llm.usage.calls == 2  # nothing is no answer to keep
 
 
 def test_whoever_stops_reading_hangs_up(server: Server) -> None:
-    server.replies = [Reply((event("one "), event("two ")), then="hang")]
+    server.replies = [Reply((make_event("one "), make_event("two ")), then="hang")]
     llm = ModelLLM("m", url=server.url, max_concurrent=1)
     pieces = llm.stream("a")
     assert next(pieces) == "one "
     del pieces
-    server.replies = [said("next")]
-    assert taken(llm.stream("b")) == (["next"], "")  # the one place is free again
+    server.replies = [make_stream("next")]
+    assert read_stream(llm.stream("b")) == (["next"], "")  # the one place is free again
     assert llm.usage.calls == 2
 
 
 @pytest.mark.parametrize("most", [1, 3])
 def test_no_more_than_so_many_requests_at_once(server: Server, most: int) -> None:
     server.pace = 0.02
-    server.replies = [said("a", "b")]
+    server.replies = [make_stream("a", "b")]
     llm = ModelLLM("m", url=server.url, max_concurrent=most)
     answers: list[str] = []
     threads = [threading.Thread(target=lambda: answers.append("".join(llm.stream("x")))) for _ in range(8)]
@@ -273,36 +280,36 @@ def test_no_more_than_so_many_requests_at_once(server: Server, most: int) -> Non
     for thread in threads:
         thread.join()
     assert answers == ["ab"] * 8
-    assert server.peak == most
+    assert server.max_active == most
 
 
 def test_each_job_pays_for_its_own_calls_alone(server: Server) -> None:
     server.pace = 0.02
-    server.replies = [said("a", "b")]
+    server.replies = [make_stream("a", "b")]
     llm = ModelLLM("m", url=server.url)
-    purses = [CostBudget({llm.name: Price(1e6, 1e6)}) for _ in range(6)]  # a token costs 1
-    threads = [threading.Thread(target=lambda p=each: list(MeteredLLM(llm, p).stream("x"))) for each in purses]
+    budgets = [CostBudget({llm.name: Price(1e6, 1e6)}) for _ in range(6)]  # a token costs 1
+    threads = [threading.Thread(target=lambda p=each: list(MeteredLLM(llm, p).stream("x"))) for each in budgets]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert [purse.spent for purse in purses] == [16.0] * 6
+    assert [budget.spent for budget in budgets] == [16.0] * 6
 
 
 def test_a_stream_is_paid_for_however_it_ends(server: Server) -> None:
-    server.replies = [Reply((event("Anna "), event("does")), then="break")]
+    server.replies = [Reply((make_event("Anna "), make_event("does")), then="break")]
     llm = ModelLLM("m", url=server.url)
-    purse = CostBudget({llm.name: Price(1e6, 1e6)}, limit=100.0)
-    came, reason = taken(MeteredLLM(llm, purse).stream("Who?", max_tokens=20))
+    budget = CostBudget({llm.name: Price(1e6, 1e6)}, limit=100.0)
+    came, reason = read_stream(MeteredLLM(llm, budget).stream("Who?", max_tokens=20))
     assert (came, "broke off" in reason) == (["Anna ", "does"], True)
-    assert purse.spent == 1 + 3  # tokens of the question and of what came, about
-    pieces = MeteredLLM(llm, purse).stream("Who?", max_tokens=20)
+    assert budget.spent == 1 + 3  # tokens of the question and of what came, about
+    pieces = MeteredLLM(llm, budget).stream("Who?", max_tokens=20)
     assert next(pieces) == "Anna "
     del pieces
-    assert purse.spent == 4 + 1 + 2
+    assert budget.spent == 4 + 1 + 2
     with pytest.raises(CostLimit):
-        next(MeteredLLM(llm, purse).stream("Who?", max_tokens=200))
-    assert len(server.asked) == 2
+        next(MeteredLLM(llm, budget).stream("Who?", max_tokens=200))
+    assert len(server.requests) == 2
 
 
 def test_the_key_is_in_no_error_and_no_log(server: Server, caplog: pytest.LogCaptureFixture) -> None:
@@ -310,12 +317,12 @@ def test_the_key_is_in_no_error_and_no_log(server: Server, caplog: pytest.LogCap
     llm = ModelLLM("m", url=server.url, api_key=KEY, retries=1, timeout=1.0)
     texts: list[str] = []
     for reply in (
-        refused(401, f"wrong key {KEY}"),
-        refused(429, f"too often, {KEY}", after="1"),
-        refused(500, f"Bearer {KEY}"),
-        Reply((event("a"), data({"error": {"message": f"no more for {KEY}", "code": 500}}))),
-        Reply((event("a"), b"data: {" + KEY.encode() + b"\n\n")),
-        Reply((event("a"),), then="break"),
+        make_error(401, f"wrong key {KEY}"),
+        make_error(429, f"too often, {KEY}", after="1"),
+        make_error(500, f"Bearer {KEY}"),
+        Reply((make_event("a"), encode_event({"error": {"message": f"no more for {KEY}", "code": 500}}))),
+        Reply((make_event("a"), b"data: {" + KEY.encode() + b"\n\n")),
+        Reply((make_event("a"),), then="break"),
         Reply(then="hang"),
     ):
         server.replies = [reply]

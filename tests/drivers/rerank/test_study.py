@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clew.drivers.rerank.overlap import Overlap
-from studies.reranking import Judged, fitted, gains, judged, main, scored
-from studies.sets import Missing
+from clew.drivers.rerank.overlap import OverlapReranker
+from studies.reranking import RankedSet, fit_platt, compute_ndcg, load_run, main, score_run
+from studies.sets import MissingSet
 
 
 @pytest.fixture
@@ -28,16 +28,16 @@ def data(tmp_path: Path) -> Path:
 
 
 def test_the_run_and_the_order_by_scores(data: Path) -> None:
-    read = judged(data / "dl19", "bm25")
+    read = load_run(data / "dl19", "bm25")
     ideal = 3 + 1 / math.log2(3)
     assert list(read.ranked["1"]) == ["a", "b", "c"]
-    assert gains(read) == [pytest.approx(3 / math.log2(4) / ideal)]
-    assert gains(read, scored(read, Overlap()).scores) == [pytest.approx(3 / ideal)]
+    assert compute_ndcg(read) == [pytest.approx(3 / math.log2(4) / ideal)]
+    assert compute_ndcg(read, score_run(read, OverlapReranker()).scores) == [pytest.approx(3 / ideal)]
 
 
 def test_equal_scores_keep_the_order_of_the_run() -> None:
-    read = Judged({"1": "q"}, {}, {"1": {"b": 1}}, {"1": ["a", "b"]})
-    assert gains(read, {"1": {"a": 0.5, "b": 0.5}}) == gains(read)
+    read = RankedSet({"1": "q"}, {}, {"1": {"b": 1}}, {"1": ["a", "b"]})
+    assert compute_ndcg(read, {"1": {"a": 0.5, "b": 0.5}}) == compute_ndcg(read)
 
 
 def test_the_table(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -48,8 +48,8 @@ def test_the_table(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_run_that_is_not_there(data: Path) -> None:
-    with pytest.raises(Missing, match="name of a run"):
-        judged(data / "dl19", "splade")
+    with pytest.raises(MissingSet, match="name of a run"):
+        load_run(data / "dl19", "splade")
 
 
 def test_the_fit_finds_the_two_numbers_again() -> None:
@@ -59,14 +59,14 @@ def test_the_fit_finds_the_two_numbers_again() -> None:
     answers = random.random((40, len(scores))) < chances
     right = np.broadcast_to(scores, answers.shape)[answers].tolist()
     wrong = np.broadcast_to(scores, answers.shape)[~answers].tolist()
-    fit = fitted([right], [wrong])
+    fit = fit_platt([right], [wrong])
     # Both groups weigh the same, which moves the offset by the log of how many more of one there are.
     assert fit.scale == pytest.approx(0.5, abs=0.01)
     assert fit.offset == pytest.approx(-1 + math.log(len(wrong) / len(right)), abs=0.03)
 
 
 def test_a_large_group_weighs_no_more_than_a_small_one() -> None:
-    small = fitted([[1.0, 2.0, 3.0]], [[-1.0, 0.0, 2.5]])
-    large = fitted([[1.0, 2.0, 3.0] * 50], [[-1.0, 0.0, 2.5]])
+    small = fit_platt([[1.0, 2.0, 3.0]], [[-1.0, 0.0, 2.5]])
+    large = fit_platt([[1.0, 2.0, 3.0] * 50], [[-1.0, 0.0, 2.5]])
     assert large.scale == pytest.approx(small.scale)
     assert large.offset == pytest.approx(small.offset)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from clew.core.errors import SourceError
-from clew.core.ids import document_id
-from clew.index.add.files import find
+from clew.core.ids import make_document_id
+from clew.index.add.files import find_files
 from clew.index.read import SUFFIXES, read
 
 
@@ -29,7 +29,7 @@ def file(tmp_path: Path) -> Path:
 def test_a_file_becomes_a_document(file: Path) -> None:
     file.write_text("# Vault\r\n\r\nKeys rotate.\rDaily.")
     document = read(file, uri="handbook/vault.md")
-    assert document.id == document_id("handbook/vault.md")
+    assert document.id == make_document_id("handbook/vault.md")
     assert document.uri == "handbook/vault.md"
     assert document.title == "Vault"
     assert document.text == "# Vault\n\nKeys rotate.\nDaily."
@@ -73,7 +73,7 @@ def test_a_file_over_the_limit_names_both_sizes(file: Path) -> None:
 def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.md")
     assert refused(tmp_path / "pipe.md") == "is not a regular file"
-    assert list(find([tmp_path])) == []
+    assert list(find_files([tmp_path])) == []
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
@@ -96,7 +96,7 @@ def test_suffixes_do_not_care_for_case(tmp_path: Path) -> None:
     path = tmp_path / "README.MD"
     path.write_text("# Title")
     assert read(path, uri="a").meta["format"] == "markdown"
-    assert list(find([tmp_path])) == [path]
+    assert list(find_files([tmp_path])) == [path]
 
 
 def tree(root: Path, *names: str) -> None:
@@ -109,7 +109,8 @@ def tree(root: Path, *names: str) -> None:
 def found(*sources: Path, root: Path) -> list[str]:
     """What is found, as paths below the root; a failure as its reason."""
     return [
-        item.reason if isinstance(item, SourceError) else item.relative_to(root).as_posix() for item in find(sources)
+        item.reason if isinstance(item, SourceError) else item.relative_to(root).as_posix()
+        for item in find_files(sources)
     ]
 
 
@@ -157,7 +158,7 @@ def test_links_never_loop_and_never_repeat(tmp_path: Path) -> None:
     (inside / "broken.md").symlink_to(inside / "nothing.md")
     assert found(inside, root=tmp_path) == ["in/a.md"]
     (inside / "self.md").symlink_to(inside / "self.md")
-    (looping,) = find([inside / "self.md"])
+    (looping,) = find_files([inside / "self.md"])
     assert isinstance(looping, SourceError)
     assert found(inside, root=tmp_path) == ["in/a.md"]
     (tmp_path / "link").symlink_to(inside)
@@ -176,7 +177,7 @@ def test_an_unreadable_folder_is_reported(tmp_path: Path) -> None:
 
 def test_finding_is_lazy(tmp_path: Path) -> None:
     tree(tmp_path, "a/x.md", "b/y.md")
-    walk: Iterator[Path | SourceError] = find([tmp_path])
+    walk: Iterator[Path | SourceError] = find_files([tmp_path])
     assert next(walk) == tmp_path / "a/x.md"
     tree(tmp_path, "b/z.md")
     assert list(walk) == [tmp_path / "b/y.md", tmp_path / "b/z.md"]

@@ -1,4 +1,4 @@
-"""The exports that are JSON: Discord, Telegram, Zulip, and lines of messages; and the walk through JSON itself."""
+"""JSON exports (Discord, Telegram, Zulip, JSON Lines), and the streaming JSON parser."""
 
 import io
 import json
@@ -12,20 +12,20 @@ from hypothesis import strategies as st
 
 from clew.core.errors import SourceError
 from clew.core.types import Message
-from clew.index.chat import Export, export_of
-from clew.index.chat.scan import Scanner
-from clew.index.chat.tidy import EDITED, EMPTY, NOTICES, REPEATED, UNDATED, UNREADABLE, UTC_ASSUMED, in_order
-from clew.index.chat.zulip import DIRECT
+from clew.index.chat import ChatExport, detect_export
+from clew.index.chat.json_stream import JsonScanner
+from clew.index.chat.normalise import EDITED, EMPTY, NOTICES, REPEATED, UNDATED, UNREADABLE, UTC_ASSUMED, sort_messages
+from clew.index.chat.zulip import DIRECT_SKIPPED
 
 
-def export(path: Path, kind: str, *, direct: bool = False) -> Export:
-    found = export_of(path, direct=direct)
+def open_export(path: Path, kind: str, *, direct: bool = False) -> ChatExport:
+    found = detect_export(path, include_direct=direct)
     assert found is not None
     assert found.kind == kind
     return found
 
 
-def channels(whole: Export) -> dict[str, list[Message]]:
+def list_channels(whole: ChatExport) -> dict[str, list[Message]]:
     once = {name: list(messages) for name, messages in whole.channels()}
     notes = dict(whole.notes)
     assert once == {name: list(messages) for name, messages in whole.channels()}
@@ -33,21 +33,21 @@ def channels(whole: Export) -> dict[str, list[Message]]:
     return once
 
 
-def refused(path: Path, kind: str) -> str:
+def find_reason(path: Path, kind: str) -> str:
     with pytest.raises(SourceError) as caught:
-        channels(export(path, kind))
+        list_channels(open_export(path, kind))
     return str(caught.value)
 
 
 # Discord
 
 
-def discord(channel: dict[str, Any], messages: list[Any]) -> str:
+def make_discord(channel: dict[str, Any], messages: list[Any]) -> str:
     head = {"guild": {"id": "1", "name": "Acme"}, "channel": channel, "dateRange": {"after": None}}
     return json.dumps({**head, "messages": messages, "messageCount": len(messages)}, indent=2)
 
 
-def posted(number: int, content: str, **more: Any) -> dict[str, Any]:
+def make_discord_message(number: int, content: str, **more: Any) -> dict[str, Any]:
     author = {"id": "7", "name": "ann_77", "nickname": "Ann", "isBot": False}
     at = f"2024-01-01T10:00:{number:02}.5+01:00"
     return {"id": str(number), "type": "Default", "timestamp": at, "content": content, "author": author, **more}
@@ -66,21 +66,21 @@ def test_a_discord_channel(tmp_path: Path) -> None:
         "fields": [{"name": "a", "value": "b"}],
     }
     rows = [
-        posted(
+        make_discord_message(
             2, "yes <@7> <:wave:123>", type="Reply", reference={"messageId": "1"}, mentions=[{"id": "7", "name": "Ann"}]
         ),
-        posted(1, "ready?", timestampEdited="2024-01-01T10:05:00+01:00"),
-        posted(3, "", attachments=[{"fileName": "plan.pdf"}], stickers=[{"name": "Wow"}]),
-        posted(4, "", author=bot, embeds=[embed]),
-        posted(5, "https://s.example", embeds=[embed]),
-        posted(6, "joined", type="GuildMemberJoin"),
-        posted(7, "  "),
-        posted(8, "no time", timestamp="long ago"),
+        make_discord_message(1, "ready?", timestampEdited="2024-01-01T10:05:00+01:00"),
+        make_discord_message(3, "", attachments=[{"fileName": "plan.pdf"}], stickers=[{"name": "Wow"}]),
+        make_discord_message(4, "", author=bot, embeds=[embed]),
+        make_discord_message(5, "https://s.example", embeds=[embed]),
+        make_discord_message(6, "joined", type="GuildMemberJoin"),
+        make_discord_message(7, "  "),
+        make_discord_message(8, "no time", timestamp="long ago"),
         {"content": "no id"},
     ]
-    path.write_text(discord(GENERAL, rows))
-    whole = export(path, "discord")
-    messages = channels(whole)["general"]
+    path.write_text(make_discord(GENERAL, rows))
+    whole = open_export(path, "discord")
+    messages = list_channels(whole)["general"]
     assert messages[0] == Message(
         "ready?", author="Ann", at=datetime(2024, 1, 1, 9, 0, 1, 500_000, tzinfo=UTC), id="1", channel="general"
     )
@@ -95,65 +95,71 @@ def test_a_discord_channel(tmp_path: Path) -> None:
 def test_a_folder_of_discord_channels_joins_the_stretches_of_one(tmp_path: Path) -> None:
     thread = {"id": "11", "type": "GuildPublicThread", "category": "general", "name": "launch"}
     twin = {**GENERAL, "id": "12"}
-    (tmp_path / "a [part 1].json").write_text(discord(GENERAL, [posted(2, "two"), posted(3, "three")]))
-    (tmp_path / "a [part 2].json").write_text(discord(GENERAL, [posted(1, "one"), posted(2, "two")]))
-    (tmp_path / "b.json").write_text(discord(thread, [posted(9, "in a thread")]))
+    (tmp_path / "a [part 1].json").write_text(
+        make_discord(GENERAL, [make_discord_message(2, "two"), make_discord_message(3, "three")])
+    )
+    (tmp_path / "a [part 2].json").write_text(
+        make_discord(GENERAL, [make_discord_message(1, "one"), make_discord_message(2, "two")])
+    )
+    (tmp_path / "b.json").write_text(make_discord(thread, [make_discord_message(9, "in a thread")]))
     (tmp_path / "a.json_Files").mkdir()
-    whole = export(tmp_path, "discord")
-    found = channels(whole)
+    whole = open_export(tmp_path, "discord")
+    found = list_channels(whole)
     assert [each.text for each in found["general"]] == ["one", "two", "three"]
     assert [each.text for each in found["general/launch"]] == ["in a thread"]
     assert whole.notes == {REPEATED: 1}
-    (tmp_path / "c.json").write_text(discord(twin, [posted(20, "the other")]))
-    assert set(channels(export(tmp_path, "discord"))) == {"general (10)", "general (12)", "general/launch"}
+    (tmp_path / "c.json").write_text(make_discord(twin, [make_discord_message(20, "the other")]))
+    assert set(list_channels(open_export(tmp_path, "discord"))) == {"general (10)", "general (12)", "general/launch"}
     (tmp_path / "page.md").write_text("# A page beside the chat")
-    assert export_of(tmp_path) is None
+    assert detect_export(tmp_path) is None
 
 
 def test_a_damaged_discord_channel_says_so(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
-    whole = discord(GENERAL, [posted(1, "one"), posted(2, "two")])
+    whole = make_discord(GENERAL, [make_discord_message(1, "one"), make_discord_message(2, "two")])
     path.write_text(whole[: len(whole) // 2])
-    assert "is cut short" in refused(path, "discord")
+    assert "is cut short" in find_reason(path, "discord")
     path.write_bytes(whole.replace("one", "caf\xe9").encode("latin-1"))
-    assert "is not UTF-8 text" in refused(path, "discord")
-    path.write_text(discord(GENERAL, []))
-    assert "without messages" in refused(path, "discord")
+    assert "is not UTF-8 text" in find_reason(path, "discord")
+    path.write_text(make_discord(GENERAL, []))
+    assert "without messages" in find_reason(path, "discord")
 
 
 def test_other_json_is_no_chat(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     for text in ("{}", "[]", "", "{", '{"name": "clew", "version": 1}', '{"messages": []}', "\0\xff", '{"guild": 1}'):
         path.write_text(text)
-        assert export_of(path) is None
+        assert detect_export(path) is None
 
 
 # Telegram
 
 
-def wrote(number: int, text: Any, **more: Any) -> dict[str, Any]:
+def make_telegram_message(number: int, text: Any, **more: Any) -> dict[str, Any]:
     stamp = {"date": "2024-01-01T10:00:00", "date_unixtime": str(1_704_100_000 + number // 100)}
     return {"id": number, "type": "message", **stamp, "from": "Ann", "from_id": "user7", "text": text, **more}
 
 
 def test_a_telegram_chat(tmp_path: Path) -> None:
     rows = [
-        wrote(10, ["see ", {"type": "text_link", "text": "the page", "href": "https://a.example"}, " now"]),
-        wrote(9, "in the same second"),
-        wrote(11, "reply", reply_to_message_id=9, edited="2024-01-01T11:00:00"),
-        wrote(12, "news", forwarded_from="Bob", reply_to_message_id=5, reply_to_peer_id="channel99"),
-        wrote(13, "", photo="photos/photo_1.jpg", **{"from": None}),
-        wrote(
+        make_telegram_message(
+            10, ["see ", {"type": "text_link", "text": "the page", "href": "https://a.example"}, " now"]
+        ),
+        make_telegram_message(9, "in the same second"),
+        make_telegram_message(11, "reply", reply_to_message_id=9, edited="2024-01-01T11:00:00"),
+        make_telegram_message(12, "news", forwarded_from="Bob", reply_to_message_id=5, reply_to_peer_id="channel99"),
+        make_telegram_message(13, "", photo="photos/photo_1.jpg", **{"from": None}),
+        make_telegram_message(
             14, "caption", file="(File not included. Change data exporting settings to download.)", file_name="a.pdf"
         ),
-        wrote(15, "", poll={"question": "Tea?", "answers": [{"text": "yes"}, {"text": "no"}]}),
+        make_telegram_message(15, "", poll={"question": "Tea?", "answers": [{"text": "yes"}, {"text": "no"}]}),
         {"id": 1, "type": "service", "date": "2024-01-01T10:00:00", "action": "join_group_by_link", "text": ""},
-        wrote(16, ""),
+        make_telegram_message(16, ""),
     ]
     chat = {"name": "Tea Club", "type": "private_supergroup", "id": 42, "messages": rows}
     (tmp_path / "result.json").write_text(json.dumps(chat, indent=1))
-    whole = export(tmp_path / "result.json", "telegram")
-    found = channels(whole)["Tea Club"]
+    whole = open_export(tmp_path / "result.json", "telegram")
+    found = list_channels(whole)["Tea Club"]
     assert [each.id for each in found] == [f"42/{number}" for number in (9, 10, 11, 12, 13, 14, 15)]
     assert found[0].at == datetime(2024, 1, 1, 9, 6, 40, tzinfo=UTC)
     assert found[1].text == "see the page (https://a.example) now"
@@ -163,32 +169,32 @@ def test_a_telegram_chat(tmp_path: Path) -> None:
     assert found[5].text == "caption\n[file: a.pdf]"
     assert found[6].text == "[poll: Tea? (yes; no)]"
     assert whole.notes == {NOTICES: 1, EMPTY: 1, EDITED: 1}
-    assert channels(export(tmp_path, "telegram")) == {"Tea Club": found}
+    assert list_channels(open_export(tmp_path, "telegram")) == {"Tea Club": found}
 
 
 def test_a_telegram_account_with_all_chats(tmp_path: Path) -> None:
     old = {"id": 1, "type": "message", "date": "2024-01-01T10:00:00", "from": "Ann", "text": "hi"}
     chats = [
         {"name": "Ann", "type": "personal_chat", "id": 1, "messages": [old]},
-        {"name": "Ann", "type": "personal_chat", "id": 2, "messages": [wrote(1, "another Ann")]},
-        {"type": "saved_messages", "id": 3, "messages": [wrote(1, "note to self")]},
+        {"name": "Ann", "type": "personal_chat", "id": 2, "messages": [make_telegram_message(1, "another Ann")]},
+        {"type": "saved_messages", "id": 3, "messages": [make_telegram_message(1, "note to self")]},
         {"name": "Quiet", "type": "private_group", "id": 4, "messages": []},
     ]
     contacts = {"about": "…", "list": [{"first_name": f"name {n}"} for n in range(5_000)]}
     account = {"about": "your data", "contacts": contacts, "chats": {"about": "…", "list": chats}}
     path = tmp_path / "result.json"
     path.write_text(json.dumps(account))
-    whole = export(path, "telegram")
-    assert list(channels(whole)) == ["Ann", "Ann (2)", "saved messages"]
+    whole = open_export(path, "telegram")
+    assert list(list_channels(whole)) == ["Ann", "Ann (2)", "saved messages"]
     assert whole.notes == {UTC_ASSUMED: 1}
     path.write_text(json.dumps(account)[:-60])
-    assert "cut short" in refused(path, "telegram")
+    assert "cut short" in find_reason(path, "telegram")
 
 
 # Zulip
 
 
-def zulip(place: Path) -> Path:
+def make_zulip(place: Path) -> Path:
     people = [{"id": 1, "full_name": "Ann", "is_bot": False}, {"id": 2, "full_name": "Bob", "is_bot": False}]
     recipients = [
         {"id": 5, "type": 2, "type_id": 50},
@@ -204,7 +210,9 @@ def zulip(place: Path) -> Path:
         "zerver_userprofile_crossrealm": [{"id": 9, "full_name": "Notification Bot", "is_bot": True}],
     }
 
-    def sent(number: int, recipient: int, topic: str, content: str, sender: int = 1, **more: Any) -> dict[str, Any]:
+    def make_zulip_message(
+        number: int, recipient: int, topic: str, content: str, sender: int = 1, **more: Any
+    ) -> dict[str, Any]:
         at = 1_704_100_000.5 + number
         return {
             "id": number,
@@ -217,16 +225,18 @@ def zulip(place: Path) -> Path:
         }
 
     first = [
-        sent(1, 5, "Logo", "Which @**Bob|2** &lt;red&gt;?"),
-        sent(2, 7, "disk", "full, see [log](/user_uploads/1/x/disk.log) and [page](https://a.example)", sender=9),
-        sent(3, 6, "", "psst"),
-        sent(4, 5, "Font", "Serif", last_edit_time=1_704_200_000.0),
+        make_zulip_message(1, 5, "Logo", "Which @**Bob|2** &lt;red&gt;?"),
+        make_zulip_message(
+            2, 7, "disk", "full, see [log](/user_uploads/1/x/disk.log) and [page](https://a.example)", sender=9
+        ),
+        make_zulip_message(3, 6, "", "psst"),
+        make_zulip_message(4, 5, "Font", "Serif", last_edit_time=1_704_200_000.0),
     ]
     later = [
-        sent(10, 8, "", "what?", sender=2),
-        sent(12, 5, "logo", "Blue"),
-        sent(11, 5, "Logo", "Red", sender=77),
-        sent(13, 5, "Logo", ""),
+        make_zulip_message(10, 8, "", "what?", sender=2),
+        make_zulip_message(12, 5, "logo", "Blue"),
+        make_zulip_message(11, 5, "Logo", "Red", sender=77),
+        make_zulip_message(13, 5, "Logo", ""),
         {"id": "x"},
     ]
     place.mkdir(parents=True, exist_ok=True)
@@ -239,8 +249,8 @@ def zulip(place: Path) -> Path:
 
 
 def test_a_zulip_export_by_stream_and_topic(tmp_path: Path) -> None:
-    whole = export(zulip(tmp_path), "zulip")
-    found = channels(whole)
+    whole = open_export(make_zulip(tmp_path), "zulip")
+    found = list_channels(whole)
     assert list(found) == ["design", "ops"]
     first, font, red, blue = found["design"]
     assert first == Message(
@@ -254,27 +264,27 @@ def test_a_zulip_export_by_stream_and_topic(tmp_path: Path) -> None:
     assert [red.text, red.author] == ["Red", "77"]
     assert found["ops"][0].text == "disk\n\nfull, see [file: log] and page (https://a.example)"
     assert found["ops"][0].role == "bot"
-    assert whole.notes == {DIRECT: 2, EDITED: 1, EMPTY: 1, UNREADABLE: 1}
+    assert whole.notes == {DIRECT_SKIPPED: 2, EDITED: 1, EMPTY: 1, UNREADABLE: 1}
 
 
 def test_direct_messages_are_read_where_asked_for(tmp_path: Path) -> None:
-    found = channels(export(zulip(tmp_path), "zulip", direct=True))
+    found = list_channels(open_export(make_zulip(tmp_path), "zulip", direct=True))
     assert [(each.text, each.reply_to) for each in found["Ann, Bob"]] == [("psst", None), ("what?", None)]
     (tmp_path / "messages-000002.json").write_text('{"zerver_message": [{"id": 11, "sen')
-    assert "messages-000002.json: is cut short" in refused(tmp_path, "zulip")
+    assert "messages-000002.json: is cut short" in find_reason(tmp_path, "zulip")
 
 
 # Lines of messages
 
 
-def lines(path: Path, *rows: object) -> Path:
+def write_lines(path: Path, *rows: object) -> Path:
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
     return path
 
 
 def test_lines_of_messages(tmp_path: Path) -> None:
-    whole = export(
-        lines(
+    whole = open_export(
+        write_lines(
             tmp_path / "a.jsonl",
             {"text": "two", "author": "Ann", "at": "2024-01-01T10:00:02Z", "id": 2, "channel": "a", "reply_to": 1},
             {"text": "one", "author": "Ann", "at": 1_704_103_201, "id": 1, "channel": "a", "role": "assistant"},
@@ -288,7 +298,7 @@ def test_lines_of_messages(tmp_path: Path) -> None:
         ),
         "messages",
     )
-    found = channels(whole)
+    found = list_channels(whole)
     one, two, three = found["a"]
     assert one == Message("one", "Ann", datetime(2024, 1, 1, 10, 0, 1, tzinfo=UTC), "1", "a", None, "assistant")
     assert (two.reply_to, three.at) == ("1", datetime(2024, 1, 1, 10, 0, 3, tzinfo=UTC))
@@ -303,35 +313,38 @@ def test_lines_of_messages(tmp_path: Path) -> None:
     [
         ({"text": "hi", "author": "Ann"}, "All messages must have channelId: line 2 has no channel"),
         ({"text": "hi", "channel": " "}, "All messages must have channelId: line 2"),
-        ({"text": "hi", "channel": "a", "user": "Ann", "ts": 1}, "line 2 has ts, user; a message has text, author"),
+        (
+            {"text": "hi", "channel": "a", "user": "Ann", "ts": 1},
+            "line 2 has unknown fields (ts, user); a message has text, author",
+        ),
         ({"channel": "a"}, "line 2 has no text"),
-        ({"text": "hi", "channel": 7}, "line 2 has a channel that is not a text"),
-        ({"text": "hi", "channel": "a", "id": [1]}, "line 2 gives id as neither"),
+        ({"text": "hi", "channel": 7}, "line 2 has a channel that is not a string"),
+        ({"text": "hi", "channel": "a", "id": [1]}, "line 2 has id as neither"),
         ({"text": "hi", "channel": "a", "at": "noon"}, "line 2 has a time that cannot be read (noon)"),
-        ({"text": "hi", "channel": "b", "id": 1}, "line 2 has the id 1, as a message of #a has; give each"),
-        ([1], "line 2 is not an object"),
+        ({"text": "hi", "channel": "b", "id": 1}, "line 2 has the id 1, which a message of #a has too; give each"),
+        ([1], "line 2 is not a JSON object"),
     ],
 )
 def test_a_line_that_is_wrong_is_named_before_anything_is_given(tmp_path: Path, row: object, reason: str) -> None:
-    path = lines(tmp_path / "a.jsonl", {"text": "fine", "author": "Ann", "channel": "a", "id": "1"}, row)
-    assert reason in refused(path, "messages")
-    assert next(iter(export(lines(path, {"text": "fine", "channel": "a"}), "messages").channels()))[0] == "a"
+    path = write_lines(tmp_path / "a.jsonl", {"text": "fine", "author": "Ann", "channel": "a", "id": "1"}, row)
+    assert reason in find_reason(path, "messages")
+    assert next(iter(open_export(write_lines(path, {"text": "fine", "channel": "a"}), "messages").channels()))[0] == "a"
 
 
 def test_lines_that_are_cut_short_or_something_else(tmp_path: Path) -> None:
-    path = lines(tmp_path / "a.jsonl", {"text": "fine", "author": "Ann", "channel": "a"})
+    path = write_lines(tmp_path / "a.jsonl", {"text": "fine", "author": "Ann", "channel": "a"})
     path.write_text(path.read_text() + '{"text": "and')
-    assert "line 2 is not JSON that can be read and the file ends there" in refused(path, "messages")
+    assert "line 2 is not valid JSON and the file ends there" in find_reason(path, "messages")
     path.write_bytes(b'{"text": "a", "channel": "a"}\n{"text": "caf\xe9", "channel": "a"}\n')
-    assert "line 2 is not UTF-8" in refused(path, "messages")
+    assert "line 2 is not UTF-8" in find_reason(path, "messages")
     for text in ('{"question": "who?"}', '{"text": "a page"}', "[1]", "", "no JSON"):
         path.write_text(text)
-        assert export_of(path) is None
+        assert detect_export(path) is None
 
 
 def test_ten_thousand_messages_are_read_a_channel_at_a_time(tmp_path: Path) -> None:
     rows = ({"text": f"word {n}", "at": 1_700_000_000 - n, "id": n, "channel": f"c{n % 10}"} for n in range(10_000))
-    whole = export(lines(tmp_path / "a.jsonl", *rows), "messages")
+    whole = open_export(write_lines(tmp_path / "a.jsonl", *rows), "messages")
     reading = whole.channels()
     name, messages = next(reading)
     assert name == "c0"
@@ -345,9 +358,9 @@ def test_ten_thousand_messages_are_read_a_channel_at_a_time(tmp_path: Path) -> N
 
 
 def test_ten_thousand_discord_messages(tmp_path: Path) -> None:
-    rows = [posted(n % 60, f"word {n}", id=str(n)) for n in range(10_000)]
-    (tmp_path / "a.json").write_text(discord(GENERAL, rows))
-    (messages,) = channels(export(tmp_path / "a.json", "discord")).values()
+    rows = [make_discord_message(n % 60, f"word {n}", id=str(n)) for n in range(10_000)]
+    (tmp_path / "a.json").write_text(make_discord(GENERAL, rows))
+    (messages,) = list_channels(open_export(tmp_path / "a.json", "discord")).values()
     assert len(messages) == 10_000
     assert [int(each.id) for each in messages[:167]] == list(range(0, 10_000, 60))
 
@@ -368,21 +381,21 @@ class Drip(io.StringIO):
         return super().read(3)
 
 
-def walked(scanner: Scanner) -> Any:
+def walk(scanner: JsonScanner) -> Any:
     if scanner.peek() == "{":
-        return {key: walked(scanner) for key in scanner.fields()}
+        return {key: walk(scanner) for key in scanner.iter_keys()}
     if scanner.peek() == "[":
-        return [walked(scanner) for _ in scanner.items()]
-    return scanner.value()
+        return [walk(scanner) for _ in scanner.iter_items()]
+    return scanner.read_value()
 
 
 @given(values)
 def test_any_json_is_walked_as_it_is_parsed(value: Any) -> None:
     text = json.dumps(value, indent=1)
-    assert walked(Scanner(Drip(text), uri="a")) == value
-    assert Scanner(Drip(text), uri="a").value() == value
-    scanner = Scanner(Drip(f"[{text}, 7]"), uri="a")
-    left = [scanner.value() if nth else None for nth, _ in enumerate(scanner.items())]
+    assert walk(JsonScanner(Drip(text), uri="a")) == value
+    assert JsonScanner(Drip(text), uri="a").read_value() == value
+    scanner = JsonScanner(Drip(f"[{text}, 7]"), uri="a")
+    left = [scanner.read_value() if nth else None for nth, _ in enumerate(scanner.iter_items())]
     assert left == [None, 7]
 
 
@@ -390,7 +403,7 @@ def test_any_json_is_walked_as_it_is_parsed(value: Any) -> None:
 def test_json_that_is_cut_short_is_refused(value: Any, place: int) -> None:
     text = json.dumps({"messages": [value, value]})
     with pytest.raises(SourceError):
-        walked(Scanner(Drip(text[: min(place, len(text) - 1)]), uri="a"))
+        walk(JsonScanner(Drip(text[: min(place, len(text) - 1)]), uri="a"))
 
 
 @given(st.lists(st.tuples(st.none() | st.integers(0, 5), st.integers(0, 99))))
@@ -399,7 +412,7 @@ def test_messages_stand_by_time_and_then_by_number(rows: list[tuple[int | None, 
         Message("x", id=str(number), at=None if second is None else datetime.fromtimestamp(second, UTC))
         for second, number in rows
     ]
-    ordered = in_order(given_order)
+    ordered = sort_messages(given_order)
     assert sorted(map(id, ordered)) == sorted(map(id, given_order))
     dated = [(message.at, int(message.id)) for message in ordered if message.at]
     assert dated == sorted(dated)

@@ -1,4 +1,4 @@
-"""The exports that are text: WhatsApp in the forms that phones write, and mailboxes."""
+"""Text exports: WhatsApp in the formats of many phones, and mailboxes."""
 
 import zipfile
 from datetime import UTC, datetime
@@ -8,22 +8,22 @@ import pytest
 
 from clew.core.errors import SourceError
 from clew.core.types import Message
-from clew.index.chat import Export, export_of
-from clew.index.chat.quotes import unquoted
-from clew.index.chat.tidy import DELETED, EDITED, EMPTY, MEDIA, NOTICES, REPEATED, UNDATED, UNREADABLE, UTC_ASSUMED
+from clew.index.chat import ChatExport, detect_export
+from clew.index.chat.normalise import DELETED, EDITED, EMPTY, MEDIA, NOTICES, REPEATED, UNDATED, UNREADABLE, UTC_ASSUMED
+from clew.index.chat.quotes import strip_quotes
 from clew.index.chat.whatsapp.export import ORDER_ASSUMED
 
 NEW_YEARS_EVE = datetime(2023, 12, 31, 21, 41, tzinfo=UTC)
 
 
-def export(path: Path, kind: str) -> Export:
-    found = export_of(path)
+def open_export(path: Path, kind: str) -> ChatExport:
+    found = detect_export(path)
     assert found is not None
     assert found.kind == kind
     return found
 
 
-def channels(whole: Export) -> dict[str, list[Message]]:
+def list_channels(whole: ChatExport) -> dict[str, list[Message]]:
     once = {name: list(messages) for name, messages in whole.channels()}
     notes = dict(whole.notes)
     assert once == {name: list(messages) for name, messages in whole.channels()}
@@ -31,9 +31,9 @@ def channels(whole: Export) -> dict[str, list[Message]]:
     return once
 
 
-def chat(place: Path, text: str, name: str = "WhatsApp Chat with Ann.txt") -> list[Message]:
+def read_chat(place: Path, text: str, name: str = "WhatsApp Chat with Ann.txt") -> list[Message]:
     (place / name).write_text(text, encoding="utf-8")
-    (messages,) = channels(export(place / name, "whatsapp")).values()
+    (messages,) = list_channels(open_export(place / name, "whatsapp")).values()
     return messages
 
 
@@ -59,7 +59,7 @@ def chat(place: Path, text: str, name: str = "WhatsApp Chat with Ann.txt") -> li
     ],
 )
 def test_the_forms_of_dates(tmp_path: Path, line: str) -> None:
-    (message,) = chat(tmp_path, f"{line}\n", "_chat.txt")
+    (message,) = read_chat(tmp_path, f"{line}\n", "_chat.txt")
     assert (message.author, message.text, message.at) == ("Ann", "hi", NEW_YEARS_EVE)
 
 
@@ -82,7 +82,7 @@ look at this
 
 
 def test_an_android_chat(tmp_path: Path) -> None:
-    messages = chat(tmp_path, ANDROID, "WhatsApp Chat with Tea.txt")
+    messages = read_chat(tmp_path, ANDROID, "WhatsApp Chat with Tea.txt")
     assert [(each.author, each.text) for each in messages] == [
         ("Ann", "First\nsecond line\n\n12/31/23 is a date: in a message"),
         ("Bob", "[file: IMG-20240201-WA0001.jpg]\nlook at this"),
@@ -91,8 +91,8 @@ def test_an_android_chat(tmp_path: Path) -> None:
     ]
     assert messages[0].at == datetime(2024, 2, 1, 9, 1, tzinfo=UTC)
     assert {each.channel for each in messages} == {"Tea"}
-    whole = export(tmp_path / "WhatsApp Chat with Tea.txt", "whatsapp")
-    channels(whole)
+    whole = open_export(tmp_path / "WhatsApp Chat with Tea.txt", "whatsapp")
+    list_channels(whole)
     assert whole.notes == {NOTICES: 3, MEDIA: 1, DELETED: 1, EDITED: 1, EMPTY: 1, UTC_ASSUMED: 4}
 
 
@@ -106,47 +106,47 @@ def test_an_iphone_chat(tmp_path: Path) -> None:
         "[13.02.24, 09:00:06] Ann: <https://a.example> and a.py (the old one)\n"
     )
     (tmp_path / "Tea Club").mkdir()
-    messages = chat(tmp_path / "Tea Club", text, "_chat.txt")
+    messages = read_chat(tmp_path / "Tea Club", text, "_chat.txt")
     assert [each.text for each in messages] == [
         "[file: 00000003-PHOTO.jpg]",
         "[file: plan.pdf]",
         "<https://a.example> and a.py (the old one)",
     ]
     assert messages[0].channel == "Tea Club"
-    assert channels(export(tmp_path / "Tea Club", "whatsapp"))["Tea Club"] == messages
+    assert list_channels(open_export(tmp_path / "Tea Club", "whatsapp"))["Tea Club"] == messages
     with zipfile.ZipFile(tmp_path / "WhatsApp Chat - Tea.zip", "w") as archive:
         archive.writestr("_chat.txt", text)
         archive.writestr("00000003-PHOTO.jpg", b"\xff\xd8")
-    (zipped,) = channels(export(tmp_path / "WhatsApp Chat - Tea.zip", "whatsapp")).values()
+    (zipped,) = list_channels(open_export(tmp_path / "WhatsApp Chat - Tea.zip", "whatsapp")).values()
     assert [(each.text, each.channel) for each in zipped] == [(each.text, "Tea") for each in messages]
 
 
 def test_the_order_of_day_and_month(tmp_path: Path) -> None:
-    def dates(*lines: str) -> list[str]:
-        return [f"{each.at:%m-%d}" for each in chat(tmp_path, "".join(f"{line} - Ann: hi\n" for line in lines))]
+    def read_dates(*lines: str) -> list[str]:
+        return [f"{each.at:%m-%d}" for each in read_chat(tmp_path, "".join(f"{line} - Ann: hi\n" for line in lines))]
 
-    assert dates("01/02/2024, 09:00", "13/02/2024, 09:00") == ["02-01", "02-13"]
-    assert dates("1/2/24, 9:00 AM", "1/13/24, 9:00 AM") == ["01-02", "01-13"]
+    assert read_dates("01/02/2024, 09:00", "13/02/2024, 09:00") == ["02-01", "02-13"]
+    assert read_dates("1/2/24, 9:00 AM", "1/13/24, 9:00 AM") == ["01-02", "01-13"]
     # No day is over 12: the order in which the chat runs forward.
-    assert dates("11/1/24, 9:00 AM", "12/1/24, 9:00 AM", "1/2/24, 9:00 AM") == ["01-11", "01-12", "02-01"]
-    assert dates("01/11/24, 09:00", "01/12/24, 09:00", "02/01/24, 09:00") == ["01-11", "01-12", "02-01"]
+    assert read_dates("11/1/24, 9:00 AM", "12/1/24, 9:00 AM", "1/2/24, 9:00 AM") == ["01-11", "01-12", "02-01"]
+    assert read_dates("01/11/24, 09:00", "01/12/24, 09:00", "02/01/24, 09:00") == ["01-11", "01-12", "02-01"]
     # Nothing tells: the form does, and that is noted.
-    assert dates("1/2/24, 9:00 AM") == ["01-02"]
-    assert dates("01/02/24, 09:00") == ["02-01"]
-    whole = export(tmp_path / "WhatsApp Chat with Ann.txt", "whatsapp")
-    channels(whole)
+    assert read_dates("1/2/24, 9:00 AM") == ["01-02"]
+    assert read_dates("01/02/24, 09:00") == ["02-01"]
+    whole = open_export(tmp_path / "WhatsApp Chat with Ann.txt", "whatsapp")
+    list_channels(whole)
     assert whole.notes == {UTC_ASSUMED: 1, ORDER_ASSUMED: 1}
     # A date that fits no calendar is kept without a time.
-    (first, second) = chat(tmp_path, "30/01/2024, 09:00 - Ann: a\n31/02/2024, 09:00 - Ann: b\n")
+    (first, second) = read_chat(tmp_path, "30/01/2024, 09:00 - Ann: a\n31/02/2024, 09:00 - Ann: b\n")
     assert (first.text, second.text, second.at) == ("a", "b", None)
 
 
 def test_ids_stay_when_the_chat_grows_and_the_order_within_a_minute_is_kept(tmp_path: Path) -> None:
     text = "".join(f"13/02/2024, 09:00 - Ann: {word}\n" for word in ("same", "same", *"zyxwvutsrqponm"))
-    before = chat(tmp_path, text)
+    before = read_chat(tmp_path, text)
     assert [each.text for each in before] == ["same", "same", *"zyxwvutsrqponm"]
     assert len({each.id for each in before}) == len(before)
-    after = chat(tmp_path, f"{text}13/02/2024, 09:00 - Bob: same\n14/02/2024, 09:00 - Ann: more\n")
+    after = read_chat(tmp_path, f"{text}13/02/2024, 09:00 - Bob: same\n14/02/2024, 09:00 - Ann: more\n")
     assert after[: len(before)] == before
 
 
@@ -161,22 +161,22 @@ def test_logs_and_other_texts_are_no_chat(tmp_path: Path) -> None:
         "",
     ):
         path.write_text(text)
-        assert export_of(path) is None, text
+        assert detect_export(path) is None, text
 
 
 def test_a_chat_in_another_encoding_says_how_to_save_it(tmp_path: Path) -> None:
     path = tmp_path / "chat.txt"
     path.write_bytes(b"31/12/2023, 21:41 - Ann: caf\xe9\n")
     with pytest.raises(SourceError, match="is not UTF-8 text; save it as UTF-8"):
-        channels(export(path, "whatsapp"))
+        list_channels(open_export(path, "whatsapp"))
     path.write_bytes("31/12/2023, 21:41 - Ann: café\n".encode("utf-16"))
-    assert channels(export(path, "whatsapp"))["chat"][0].text == "café"
+    assert list_channels(open_export(path, "whatsapp"))["chat"][0].text == "café"
 
 
 def test_a_name_may_hold_the_words_of_a_notice(tmp_path: Path) -> None:
     head = "31/12/2023, 21:41 - "
     text = f"{head}Added Value Ltd: the invoice is late\n{head}Ann added: Bob\n{head}Ann: paid\n"
-    assert [(each.author, each.text) for each in chat(tmp_path, text)] == [
+    assert [(each.author, each.text) for each in read_chat(tmp_path, text)] == [
         ("Added Value Ltd", "the invoice is late"),
         ("Ann", "paid"),
     ]
@@ -186,20 +186,20 @@ def test_a_chat_of_nothing_but_notices_says_so(tmp_path: Path) -> None:
     path = tmp_path / "_chat.txt"
     path.write_text("31/12/2023, 21:41 - Ann: <Media omitted>\n")
     with pytest.raises(SourceError, match="whatsapp export without messages"):
-        channels(export(path, "whatsapp"))
+        list_channels(open_export(path, "whatsapp"))
 
 
 def test_ten_thousand_lines(tmp_path: Path) -> None:
     text = "".join(
         f"{1 + n // 500:02}/02/2024, {n % 500 // 60:02}:{n % 500 % 60:02} - Ann: word {n}\n" for n in range(10_000)
     )
-    assert [each.text for each in chat(tmp_path, text)] == [f"word {n}" for n in range(10_000)]
+    assert [each.text for each in read_chat(tmp_path, text)] == [f"word {n}" for n in range(10_000)]
 
 
 # Mailboxes
 
 
-def mail(number: int, body: str, *, head: str = "", subject: str = "Keys", date: str | None = None) -> str:
+def make_mail(number: int, body: str, *, head: str = "", subject: str = "Keys", date: str | None = None) -> str:
     date = f"Date: Mon, 01 Jan 2024 10:{number:02}:00 +0100\n" if date is None else date
     return (
         f"From ann@example.org Mon Jan  1 09:{number:02}:00 2024\n"
@@ -208,9 +208,9 @@ def mail(number: int, body: str, *, head: str = "", subject: str = "Keys", date:
     )
 
 
-def box(place: Path, *mails: str, name: str = "team.mbox") -> Export:
+def write_mbox(place: Path, *mails: str, name: str = "team.mbox") -> ChatExport:
     (place / name).write_bytes("".join(mails).encode("utf-8"))
-    return export(place / name, "mbox")
+    return open_export(place / name, "mbox")
 
 
 def test_a_mailbox_by_list_and_thread(tmp_path: Path) -> None:
@@ -218,16 +218,16 @@ def test_a_mailbox_by_list_and_thread(tmp_path: Path) -> None:
     reply = f"{listed}In-Reply-To: <1@example.org>\nReferences: <0@example.org> <1@example.org>\n"
     lost = f"{listed}In-Reply-To: <gone@example.org>\nReferences: <1@example.org> <gone@example.org>\n"
     quoted = "Agreed.\n\nOn Mon, 1 Jan 2024 at 10:01, Ann Lee <ann@example.org>\nwrote:\n\n> Rotate them?\n> Weekly?\n"
-    whole = box(
+    whole = write_mbox(
         tmp_path,
-        mail(3, quoted, head=lost, subject="Re: Keys"),
-        mail(1, "Rotate them?\n\n>From here on weekly.\n\nFrom experience at 10:30 it works.\nAnn", head=listed),
-        mail(2, "> Rotate them?\n\nYes.\n", head=reply, subject="Re: Keys"),
-        mail(2, "again", head=reply),
-        mail(4, "A page", subject="=?utf-8?q?Caf=C3=A9?="),
-        mail(5, "> all quoted\n", head=reply, subject="Re: Keys"),
+        make_mail(3, quoted, head=lost, subject="Re: Keys"),
+        make_mail(1, "Rotate them?\n\n>From here on weekly.\n\nFrom experience at 10:30 it works.\nAnn", head=listed),
+        make_mail(2, "> Rotate them?\n\nYes.\n", head=reply, subject="Re: Keys"),
+        make_mail(2, "again", head=reply),
+        make_mail(4, "A page", subject="=?utf-8?q?Caf=C3=A9?="),
+        make_mail(5, "> all quoted\n", head=reply, subject="Re: Keys"),
     )
-    found = channels(whole)
+    found = list_channels(whole)
     assert list(found) == ["team", "team.example.org"]
     first, second, third = found["team.example.org"]
     assert first == Message(
@@ -251,16 +251,16 @@ def test_parts_attachments_and_odd_heads_of_mails(tmp_path: Path) -> None:
     )
     mixed = "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=x\nIn-Reply-To: <1@example.org>\n"
     latin = "Content-Type: text/plain; charset=iso-8859-1\nContent-Transfer-Encoding: quoted-printable\n"
-    whole = box(
+    whole = write_mbox(
         tmp_path,
-        mail(2, parts, head=mixed, subject="Re: Keys"),
-        mail(3, "caf=E9", head=latin),
-        mail(4, "no date of its own", date="Date: some day\n"),
-        mail(5, "no zone", date="Date: Mon, 01 Jan 2024 10:05:00 -0000\n"),
+        make_mail(2, parts, head=mixed, subject="Re: Keys"),
+        make_mail(3, "caf=E9", head=latin),
+        make_mail(4, "no date of its own", date="Date: some day\n"),
+        make_mail(5, "no zone", date="Date: Mon, 01 Jan 2024 10:05:00 -0000\n"),
         "From - Mon Jan  1 10:00:00 2024\nX-Odd: 1\n\nno head\n\n",
         "From nobody Mon Jan  1 10:59:00\nFrom: Bob\nSubject: lost in time\n\nwhen?\n\n",
     )
-    found = channels(whole)["team"]
+    found = list_channels(whole)["team"]
     assert [each.text for each in found] == [
         "New plan\n[file: plan.pdf]",
         "Keys\n\ncafé",
@@ -287,7 +287,7 @@ def test_parts_attachments_and_odd_heads_of_mails(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_new_in_a_reply(text: str, expected: str) -> None:
-    assert unquoted(text).strip() == expected
+    assert strip_quotes(text).strip() == expected
 
 
 def test_ten_thousand_mails_are_read_one_at_a_time(tmp_path: Path) -> None:
@@ -296,7 +296,7 @@ def test_ten_thousand_mails_are_read_one_at_a_time(tmp_path: Path) -> None:
         f"Date: Mon, 01 Jan 2024 {9 - n // 3600:02}:{n // 60 % 60:02}:{n % 60:02} +0000\n\nbody {n}\n\n"
         for n in range(10_000)
     )
-    whole = box(tmp_path, *mails)
+    whole = write_mbox(tmp_path, *mails)
     ((name, messages),) = whole.channels()
     assert name == "team"
     first = next(iter(messages))
@@ -308,7 +308,7 @@ def test_texts_that_only_begin_like_a_mailbox_are_none(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     for text in ("From here on at 10:30\nwe go north\n", "From: Ann\nTo: Bob\n\nhi\n", ""):
         path.write_text(text)
-        assert export_of(path) is None
+        assert detect_export(path) is None
     path = tmp_path / "single.eml"
-    path.write_text(mail(1, "a mail by itself is a page"))
-    assert export_of(path) is None
+    path.write_text(make_mail(1, "a mail by itself is a page"))
+    assert detect_export(path) is None

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from clew.core.types import Document
-from clew.index.chunk.paragraphs import estimated
-from clew.index.chunk.structure import structure
+from clew.index.chunk.paragraphs import estimate_token_counts
+from clew.index.chunk.structure import make_structure_chunker
 from clew.index.read.text.code import code
 from clew.index.read.text.markdown import markdown
 from clew.index.read.text.plain import plain
@@ -34,7 +34,7 @@ def chunks_of(document: Document) -> list[dict[str, Any]]:
             "meta": dict(chunk.meta),
             "text": chunk.text.split("\n"),
         }
-        for chunk in structure(size=64, overlap=12, count=estimated)(document)
+        for chunk in make_structure_chunker(size=64, overlap=12, count=estimate_token_counts)(document)
     ]
 
 

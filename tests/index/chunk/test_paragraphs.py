@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from clew.core.errors import SettingsError
-from clew.index.chunk.paragraphs import chunk_markdown, estimated, paragraph_spans
+from clew.index.chunk.paragraphs import chunk_markdown, estimate_token_counts, find_paragraph_spans
 
 
 def quarter(texts: Sequence[str]) -> list[int]:
@@ -14,7 +14,7 @@ def quarter(texts: Sequence[str]) -> list[int]:
 
 
 def test_the_default_count_is_a_quarter_of_the_characters() -> None:
-    assert estimated(["", "a", "abcd", "abcde"]) == quarter(["", "a", "abcd", "abcde"])
+    assert estimate_token_counts(["", "a", "abcd", "abcde"]) == quarter(["", "a", "abcd", "abcde"])
 
 
 def test_case_2_1_the_last_paragraph_is_repeated() -> None:
@@ -50,7 +50,7 @@ def test_a_limit_alone_is_enough() -> None:
 def test_nothing_gives_nothing() -> None:
     assert chunk_markdown("") == []
     assert chunk_markdown(" \n\n \n") == []
-    assert paragraph_spans("  a  ") == [(2, 3)]
+    assert find_paragraph_spans("  a  ") == [(2, 3)]
 
 
 def test_overlap_must_be_less_than_the_limit() -> None:

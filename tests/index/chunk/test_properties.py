@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 import clew
 from clew.core.protocols import Chunker
 from clew.core.types import Chunk, Document, Section
-from clew.index.chunk.blocks import blocks
-from clew.index.chunk.paragraphs import estimated, paragraph_spans, paragraphs
-from clew.index.chunk.quality import characters, merge_small
-from clew.index.chunk.structure import structure
-from clew.index.chunk.windows import window_spans, windows
+from clew.index.chunk.blocks import find_blocks
+from clew.index.chunk.paragraphs import estimate_token_counts, find_paragraph_spans, make_paragraph_chunker
+from clew.index.chunk.quality import count_characters, merge_small_chunks
+from clew.index.chunk.structure import make_structure_chunker
+from clew.index.chunk.windows import find_window_spans, make_window_chunker
 from clew.index.read.text.code import code
 from clew.index.read.text.markdown import markdown
 from clew.index.read.text.plain import plain
@@ -37,7 +37,7 @@ def unfair(texts: Sequence[str]) -> list[int]:
     return [len(text) + len(text) // 10 for text in texts]
 
 
-COUNTS = (characters, estimated, word_pieces, unfair)
+COUNTS = (count_characters, estimate_token_counts, word_pieces, unfair)
 WORDS = st.sampled_from(
     [
         "rotate",
@@ -118,7 +118,12 @@ def check_chunks(document: Document, chunks: Sequence[Chunk], *, size: int, coun
         assert before.end < after.end
 
 
-@given(text=MARKDOWN, sizes=SIZES, count=st.sampled_from(COUNTS), kind=st.sampled_from([structure, windows]))
+@given(
+    text=MARKDOWN,
+    sizes=SIZES,
+    count=st.sampled_from(COUNTS),
+    kind=st.sampled_from([make_structure_chunker, make_window_chunker]),
+)
 def test_chunks_are_spans_that_hold_everything_and_fit(
     text: str, sizes: tuple[int, int], count: Count, kind: Callable[..., Chunker]
 ) -> None:
@@ -132,7 +137,7 @@ def test_paragraph_chunks_are_spans_that_hold_everything_and_fit(
     text: str, sizes: tuple[int, int], count: Count
 ) -> None:
     document = page(text)
-    chunks = paragraphs(max_tokens=sizes[0], overlap_tokens=sizes[1], count=count)(document)
+    chunks = make_paragraph_chunker(max_tokens=sizes[0], overlap_tokens=sizes[1], count=count)(document)
     check_chunks(document, chunks, size=sizes[0], count=count)
 
 
@@ -140,9 +145,9 @@ def test_paragraph_chunks_are_spans_that_hold_everything_and_fit(
 def test_any_text_in_any_format(text: str, sizes: tuple[int, int], reader: Callable[..., Document]) -> None:
     document = reader(text, uri="a", name="a.py" if reader is code else "a.txt")
     check_sections(document)
-    for kind in (structure, windows):
-        chunks = kind(size=sizes[0], overlap=sizes[1], count=characters)(document)
-        check_chunks(document, chunks, size=sizes[0], count=characters)
+    for kind in (make_structure_chunker, make_window_chunker):
+        chunks = kind(size=sizes[0], overlap=sizes[1], count=count_characters)(document)
+        check_chunks(document, chunks, size=sizes[0], count=count_characters)
 
 
 def check_sections(document: Document) -> None:
@@ -168,7 +173,7 @@ def test_sections_partition_and_blocks_cover(text: str) -> None:
 
 def check_blocks(document: Document) -> None:
     at = 0
-    for block in blocks(document):
+    for block in find_blocks(document):
         assert block.start < block.end
         assert not document.text[at : block.start].strip()
         assert document.text[block.start : block.end].strip() == document.text[block.start : block.end]
@@ -187,8 +192,8 @@ def test_no_chunk_is_in_two_messages(messages: list[str], sizes: tuple[int, int]
         at += len(message) + 2
     document = Document(id="d", text="".join(message + "\n\n" for message in messages), sections=tuple(sections))
     check_blocks(document)
-    chunks = structure(size=sizes[0], overlap=sizes[1], count=characters)(document)
-    check_chunks(document, chunks, size=sizes[0], count=characters)
+    chunks = make_structure_chunker(size=sizes[0], overlap=sizes[1], count=count_characters)(document)
+    check_chunks(document, chunks, size=sizes[0], count=count_characters)
     starts = [section.start for section in sections]
     assert not any(chunk.start < start < chunk.end for chunk in chunks for start in starts)
 
@@ -197,7 +202,7 @@ def test_no_chunk_is_in_two_messages(messages: list[str], sizes: tuple[int, int]
 def test_only_chunks_of_one_section_overlap_and_by_no_more_than_asked(text: str, sizes: tuple[int, int]) -> None:
     document = page(text)
     size, overlap = sizes
-    chunks = structure(size=size, overlap=overlap, count=characters)(document)
+    chunks = make_structure_chunker(size=size, overlap=overlap, count=count_characters)(document)
     for before, after in pairwise(chunks):
         if after.start < before.end:
             assert before.headings == after.headings
@@ -207,24 +212,24 @@ def test_only_chunks_of_one_section_overlap_and_by_no_more_than_asked(text: str,
 @given(text=MARKDOWN, sizes=SIZES)
 def test_merged_chunks_are_still_spans(text: str, sizes: tuple[int, int]) -> None:
     document = page(text)
-    chunks = structure(size=sizes[0], overlap=sizes[1], count=characters)(document)
-    merged = merge_small(document, chunks, min_size=sizes[0], max_size=2 * sizes[0])
-    check_chunks(document, merged, size=2 * sizes[0], count=characters)
+    chunks = make_structure_chunker(size=sizes[0], overlap=sizes[1], count=count_characters)(document)
+    merged = merge_small_chunks(document, chunks, min_chars=sizes[0], max_size=2 * sizes[0])
+    check_chunks(document, merged, size=2 * sizes[0], count=count_characters)
 
 
 @given(text=MARKDOWN, sizes=SIZES)
 def test_a_document_without_sections_is_chunked_too(text: str, sizes: tuple[int, int]) -> None:
     document = replace(page(text), sections=(), meta={})
-    for kind in (structure, windows):
-        chunks = kind(size=sizes[0], overlap=sizes[1], count=characters)(document)
-        check_chunks(document, chunks, size=sizes[0], count=characters)
+    for kind in (make_structure_chunker, make_window_chunker):
+        chunks = kind(size=sizes[0], overlap=sizes[1], count=count_characters)(document)
+        check_chunks(document, chunks, size=sizes[0], count=count_characters)
 
 
 @given(text=MARKDOWN, sizes=SIZES, count=st.sampled_from(COUNTS))
 def test_spans_move_on(text: str, sizes: tuple[int, int], count: Count) -> None:
     for spans in (
-        window_spans(text, size=sizes[0], overlap=sizes[1], count=count),
-        paragraph_spans(text, max_tokens=sizes[0], overlap_tokens=sizes[1], count=count),
+        find_window_spans(text, size=sizes[0], overlap=sizes[1], count=count),
+        find_paragraph_spans(text, max_tokens=sizes[0], overlap_tokens=sizes[1], count=count),
     ):
         for (start, end), (next_start, next_end) in pairwise(spans):
             assert start < next_start
@@ -235,7 +240,12 @@ def test_spans_move_on(text: str, sizes: tuple[int, int], count: Count) -> None:
 def test_our_own_code(path: Path) -> None:
     document = code(path.read_text(), uri="a.py", name="a.py")
     check_sections(document)
-    check_chunks(document, structure(size=256, overlap=48, count=estimated)(document), size=256, count=estimated)
+    check_chunks(
+        document,
+        make_structure_chunker(size=256, overlap=48, count=estimate_token_counts)(document),
+        size=256,
+        count=estimate_token_counts,
+    )
 
 
 SHAPES = {
@@ -255,6 +265,6 @@ SHAPES = {
 @pytest.mark.parametrize("shape", SHAPES)
 def test_no_shape_of_text_takes_for_ever(shape: str, reader: Callable[..., Document]) -> None:
     document = reader(SHAPES[shape], uri="a", name="a.js")
-    for kind in (structure, windows):
+    for kind in (make_structure_chunker, make_window_chunker):
         chunks = kind(size=256, overlap=48, count=word_pieces)(document)
         check_chunks(document, chunks, size=256, count=word_pieces)

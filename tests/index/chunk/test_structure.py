@@ -9,11 +9,11 @@ import pytest
 from clew.core.errors import SettingsError
 from clew.core.settings import IngestionConfig
 from clew.core.types import Chunk, Document, Section
-from clew.index.chunk import chunker
-from clew.index.chunk.blocks import blocks
-from clew.index.chunk.quality import characters
-from clew.index.chunk.structure import structure
-from clew.index.read import Reader
+from clew.index.chunk import make_chunker
+from clew.index.chunk.blocks import find_blocks
+from clew.index.chunk.quality import count_characters
+from clew.index.chunk.structure import make_structure_chunker
+from clew.index.read.formats import TextReader
 from clew.index.read.text.code import code
 from clew.index.read.text.markdown import markdown
 from clew.index.read.text.plain import plain
@@ -24,7 +24,7 @@ def page(text: str) -> Document:
 
 
 def chunks_of(text: str, *, size: int = 100, overlap: int = 0) -> list[Chunk]:
-    return structure(size=size, overlap=overlap, count=characters)(page(text))
+    return make_structure_chunker(size=size, overlap=overlap, count=count_characters)(page(text))
 
 
 def texts_of(chunks: Sequence[Chunk]) -> list[str]:
@@ -33,7 +33,7 @@ def texts_of(chunks: Sequence[Chunk]) -> list[str]:
 
 def test_case_2_10_no_sentence_is_lost_or_doubled() -> None:
     text = "# Title\n\n" + 50 * "Sentence number one. "
-    chunks = structure(size=100, overlap=0, count=characters, headings=False)(page(text))
+    chunks = make_structure_chunker(size=100, overlap=0, count=count_characters, headings=False)(page(text))
     assert sum(chunk.text.count("Sentence number one.") for chunk in chunks) == 50
     assert {chunk.headings for chunk in chunks} == {()}
     assert all(chunk.text.endswith(".") for chunk in chunks)
@@ -52,22 +52,22 @@ def test_case_2_12_order_under_a_heading_is_that_of_the_document(size: int) -> N
 
 
 @pytest.mark.parametrize(("reader", "name"), [(markdown, "a.md"), (plain, "a.txt")])
-def test_case_2_15_markdown_and_text_go_through_structure(reader: Reader, name: str) -> None:
+def test_case_2_15_markdown_and_text_go_through_structure(reader: TextReader, name: str) -> None:
     document = reader("Title\n=====\n\nFirst.\n\nOther\n=====\n\nSecond.\n", uri=name, name=name)
-    chunks = chunker(IngestionConfig(chunk_size=100, chunk_overlap=0), characters)(document)
+    chunks = make_chunker(IngestionConfig(chunk_size=100, chunk_overlap=0), count_characters)(document)
     assert [chunk.headings for chunk in chunks] == [("Title",), ("Other",)]
 
 
 def test_the_setting_chooses_windows() -> None:
     document = page("# A\n\nFirst.\n\n# B\n\nSecond.")
     config = IngestionConfig(chunk_size=100, chunk_overlap=0, use_semantic_chunking=False)
-    assert texts_of(chunker(config, characters)(document)) == [document.text]
+    assert texts_of(make_chunker(config, count_characters)(document)) == [document.text]
 
 
 @pytest.mark.parametrize(("size", "overlap"), [(100, 100), (100, 101), (0, 0), (10, -1)])
 def test_sizes_that_cannot_be_are_refused(size: int, overlap: int) -> None:
     with pytest.raises(SettingsError, match="chunk_"):
-        structure(size=size, overlap=overlap, count=characters)
+        make_structure_chunker(size=size, overlap=overlap, count=count_characters)
 
 
 def test_nothing_gives_no_chunks() -> None:
@@ -185,12 +185,14 @@ def test_one_batch_for_what_fits() -> None:
         return [len(text) for text in texts]
 
     text = "".join(f"# Heading {n}\n\nSome words.\n\n" for n in range(50))
-    assert len(structure(size=100, overlap=10, count=count)(page(text))) == 50
+    assert len(make_structure_chunker(size=100, overlap=10, count=count)(page(text))) == 50
     assert calls == [50]
 
 
 def test_a_word_that_no_vocabulary_knows_is_cut_all_the_same() -> None:
-    chunks = structure(size=16, overlap=0, count=lambda texts: [len(text.split()) for text in texts])(page("x" * 5000))
+    chunks = make_structure_chunker(size=16, overlap=0, count=lambda texts: [len(text.split()) for text in texts])(
+        page("x" * 5000)
+    )
     assert max(len(chunk.text) for chunk in chunks) <= 16 * 24
     assert "".join(texts_of(chunks)) == "x" * 5000
 
@@ -199,7 +201,7 @@ def test_time_page_and_author_come_from_the_section() -> None:
     at = datetime(2024, 5, 1, tzinfo=UTC)
     sections = (Section(0, 10, page=3, at=at), Section(10, 20, author="ada"))
     document = Document(id="d", text="One page. Two words.", sections=sections, meta={"format": "text"})
-    first, second = structure(size=50, overlap=0, count=characters)(document)
+    first, second = make_structure_chunker(size=50, overlap=0, count=count_characters)(document)
     assert (first.meta, first.at) == ({"page": 3}, at)
     assert (second.meta, second.at) == ({"author": "ada"}, None)
 
@@ -215,7 +217,7 @@ def test_definitions_are_chunks() -> None:
     text = (
         "import os\n\n\ndef one():\n    return 1\n\n\nclass Two:\n    x = 1\n\n    def three(self):\n        return 3\n"
     )
-    chunks = structure(size=200, overlap=20, count=characters)(code(text, uri="a.py", name="a.py"))
+    chunks = make_structure_chunker(size=200, overlap=20, count=count_characters)(code(text, uri="a.py", name="a.py"))
     assert [chunk.headings for chunk in chunks] == [
         (),
         ("def one",),
@@ -227,7 +229,15 @@ def test_definitions_are_chunks() -> None:
 
 def test_blocks_say_what_they_are() -> None:
     text = "# H\n\npara\n\n- a\n- b\n\n> quote\n\n| a |\n|---|\n| 1 |\n\n```\ncode\n```\n\n<div>\n</div>\n\n***\n\n[x]: http://y"
-    assert [block.kind for block in blocks(page(text))] == [
+    assert [block.kind for block in find_blocks(page(text))] == [
         *("heading", "paragraph", "list_item", "list_item", "quote", "table", "code", "html", "rule", "paragraph"),
     ]
-    assert [block.depth for block in blocks(page("- a\n- b\n  - c\n  - d\n\n  e\n- f\n\ng"))] == [0, 1, 2, 3, 2, 1, 0]
+    assert [block.depth for block in find_blocks(page("- a\n- b\n  - c\n  - d\n\n  e\n- f\n\ng"))] == [
+        0,
+        1,
+        2,
+        3,
+        2,
+        1,
+        0,
+    ]

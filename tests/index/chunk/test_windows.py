@@ -5,13 +5,13 @@ from itertools import pairwise
 import pytest
 
 from clew.core.errors import SettingsError
-from clew.index.chunk.quality import characters
-from clew.index.chunk.windows import window_spans, windows
+from clew.index.chunk.quality import count_characters
+from clew.index.chunk.windows import find_window_spans, make_window_chunker
 from clew.index.read.text.markdown import markdown
 
 
 def spans(text: str, *, size: int, overlap: int = 0) -> list[tuple[int, int]]:
-    return window_spans(text, size=size, overlap=overlap, count=characters)
+    return find_window_spans(text, size=size, overlap=overlap, count=count_characters)
 
 
 def pieces(text: str, *, size: int, overlap: int = 0) -> list[str]:
@@ -56,7 +56,7 @@ def test_case_2_7_it_ends(size: int, overlap: int) -> None:
 @pytest.mark.parametrize("overlap", [20, 21, -1])
 def test_case_2_7_overlap_must_be_less_than_size(overlap: int) -> None:
     with pytest.raises(SettingsError, match="chunk_overlap"):
-        windows(size=20, overlap=overlap, count=characters)
+        make_window_chunker(size=20, overlap=overlap, count=count_characters)
     with pytest.raises(SettingsError, match="chunk_overlap"):
         spans("text", size=20, overlap=overlap)
 
@@ -72,7 +72,7 @@ def test_case_2_8_rebuilt_exactly() -> None:
 
 def test_case_2_8_numbered() -> None:
     document = markdown("word " * 100, uri="a", name="a.md")
-    chunks = windows(size=50, overlap=10, count=characters)(document)
+    chunks = make_window_chunker(size=50, overlap=10, count=count_characters)(document)
     assert [chunk.index for chunk in chunks] == list(range(len(chunks)))
     assert {chunk.total for chunk in chunks} == {len(chunks)}
 
@@ -89,5 +89,5 @@ def test_a_long_word_among_short_ones() -> None:
 
 def test_a_window_carries_the_headings_where_it_begins() -> None:
     document = markdown("# A\n\none two\n\n# B\n\nthree four", uri="a", name="a.md")
-    chunks = windows(size=12, overlap=0, count=characters)(document)
+    chunks = make_window_chunker(size=12, overlap=0, count=count_characters)(document)
     assert [chunk.headings for chunk in chunks] == [("A",), ("A",), ("B",)]

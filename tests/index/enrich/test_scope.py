@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew.index.enrich.scope import enclosing, first_definition
+from clew.index.enrich.scope import find_enclosing_definitions, find_first_definition
 
 PYTHON = '''import re
 
@@ -109,23 +109,25 @@ where
 def test_a_place_stands_in_the_definitions_above_it_that_are_indented_less(
     text: str, place: str, path: tuple[str, ...]
 ) -> None:
-    assert enclosing(text, text.index(place)) == path
+    assert find_enclosing_definitions(text, text.index(place)) == path
 
 
 def test_an_edit_elsewhere_changes_nothing() -> None:
     edited = PYTHON.replace("LIMIT = 3", "LIMIT = 4\nMORE = 5").replace("far out", "far, far out")
-    assert enclosing(edited, edited.index("return self")) == enclosing(PYTHON, PYTHON.index("return self"))
+    assert find_enclosing_definitions(edited, edited.index("return self")) == find_enclosing_definitions(
+        PYTHON, PYTHON.index("return self")
+    )
 
 
 def test_tabs_are_indentation_too() -> None:
     text = "func main() {\n\tfor {\n\t\trow()\n\t}\n}\n"
-    assert enclosing(text, text.index("row")) == ("func main()",)
+    assert find_enclosing_definitions(text, text.index("row")) == ("func main()",)
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "   ", "    x", "}\n", "\t}\n  )"])
 def test_odd_places_stand_in_nothing(text: str) -> None:
-    assert enclosing(text, len(text)) == ()
-    assert first_definition(text) == ""
+    assert find_enclosing_definitions(text, len(text)) == ()
+    assert find_first_definition(text) == ""
 
 
 @pytest.mark.parametrize(
@@ -139,4 +141,4 @@ def test_odd_places_stand_in_nothing(text: str) -> None:
     ],
 )
 def test_a_file_is_named_by_what_it_defines_first(text: str, name: str) -> None:
-    assert first_definition(text) == name
+    assert find_first_definition(text) == name

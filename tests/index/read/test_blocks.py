@@ -1,4 +1,4 @@
-"""Blocks become markdown that means what they say, and sections that cover it."""
+"""Blocks become markdown with the same meaning, and sections that cover it."""
 
 from itertools import pairwise
 
@@ -8,56 +8,59 @@ from hypothesis import strategies as st
 
 from clew.core.errors import SourceError
 from clew.core.types import Document
-from clew.index.read.blocks import Block, Page, assemble, document
-from clew.index.read.tables import tables
-from clew.index.read.text.markdown import parse
+from clew.index.read.blocks import ParsedSource, SourceBlock, assemble_text, build_document
+from clew.index.read.tables import split_table
+from clew.index.read.text.markdown import parse_blocks
 
 WORDS = st.text(st.sampled_from("ab1 #*-+>`~|=_:.)(<[]\\$\n\t你א"), min_size=1, max_size=40)
 KINDS = st.sampled_from(["heading", "paragraph", "list_item", "code", "quote", "caption", "note"])
 BLOCKS = st.lists(
     st.builds(
-        Block,
+        SourceBlock,
         KINDS,
         WORDS,
         level=st.integers(0, 7),
         page=st.none() | st.integers(1, 3),
-        mark=st.sampled_from(["", "1.", "-", "a)", "2)"]),
+        marker=st.sampled_from(["", "1.", "-", "a)", "2)"]),
     ),
     max_size=12,
 )
 
 
-def spelled(*blocks: Block) -> str:
-    return assemble(blocks)[0]
+def assemble(*blocks: SourceBlock) -> str:
+    return assemble_text(blocks)[0]
 
 
-def kinds(text: str) -> list[str]:
-    return [part.kind for part in parse(text)]
+def parse_kinds(text: str) -> list[str]:
+    return [part.kind for part in parse_blocks(text)]
 
 
 @given(BLOCKS)
-def test_sections_partition_the_text(blocks: list[Block]) -> None:
-    text, sections = assemble(blocks)
+def test_sections_partition_the_text(blocks: list[SourceBlock]) -> None:
+    text, sections = assemble_text(blocks)
     assert "".join(text[section.start : section.end] for section in sections) == text
     assert all(before.end == after.start for before, after in pairwise(sections))
     assert all(section.parent is None or section.parent < at for at, section in enumerate(sections))
 
 
 @given(BLOCKS)
-def test_only_headings_become_headings(blocks: list[Block]) -> None:
-    text, sections = assemble(blocks)
-    assert [part.start for part in parse(text) if part.level] == [s.start for s in sections if s.label]
+def test_only_headings_become_headings(blocks: list[SourceBlock]) -> None:
+    text, sections = assemble_text(blocks)
+    assert [part.start for part in parse_blocks(text) if part.level] == [s.start for s in sections if s.label]
 
 
 @given(WORDS)
 def test_a_paragraph_is_never_structure(words: str) -> None:
-    assert set(kinds(spelled(Block("paragraph", words)))) <= {"paragraph"}
+    assert set(parse_kinds(assemble(SourceBlock("paragraph", words)))) <= {"paragraph"}
 
 
 @given(st.lists(WORDS, min_size=1, max_size=4))
 def test_code_stays_in_its_fence(lines: list[str]) -> None:
     code = "\n".join(lines)
-    assert set(kinds(spelled(Block("code", code), Block("paragraph", "after")))) <= {"code", "paragraph"}
+    assert set(parse_kinds(assemble(SourceBlock("code", code), SourceBlock("paragraph", "after")))) <= {
+        "code",
+        "paragraph",
+    }
 
 
 @pytest.mark.parametrize(
@@ -74,20 +77,26 @@ def test_code_stays_in_its_fence(lines: list[str]) -> None:
     ],
 )
 def test_what_looks_like_markdown_is_escaped_where_a_line_begins(text: str, expected: str) -> None:
-    assert spelled(Block("paragraph", text)) == expected
+    assert assemble(SourceBlock("paragraph", text)) == expected
 
 
 def test_lists_nest_under_their_markers() -> None:
     items = [("one", 0, "1."), ("sub", 1, ""), ("deep\nmore", 2, ""), ("two", 0, "2."), ("third", 0, "a)")]
-    text = spelled(*(Block("list_item", words, level=level, mark=mark) for words, level, mark in items))
+    text = assemble(*(SourceBlock("list_item", words, level=level, marker=mark) for words, level, mark in items))
     assert text == "1. one\n   - sub\n     - deep\n       more\n2. two\n- a) third"
 
 
 def test_a_page_that_turns_inside_a_section_keeps_the_path() -> None:
-    blocks = [Block("heading", "Keys", 1, 1), Block("paragraph", "a", page=1), Block("paragraph", "b", page=2)]
-    text, sections = assemble([*blocks, Block("heading", "Rotation", 2, 2), Block("paragraph", "c", page=3)])
+    blocks = [
+        SourceBlock("heading", "Keys", 1, 1),
+        SourceBlock("paragraph", "a", page=1),
+        SourceBlock("paragraph", "b", page=2),
+    ]
+    text, sections = assemble_text(
+        [*blocks, SourceBlock("heading", "Rotation", 2, 2), SourceBlock("paragraph", "c", page=3)]
+    )
     found = Document("d", text, sections)
-    assert [(s.page, found.path(at)) for at, s in enumerate(sections)] == [
+    assert [(s.page, found.heading_path(at)) for at, s in enumerate(sections)] == [
         (1, ("Keys",)),
         (2, ("Keys",)),
         (2, ("Keys", "Rotation")),
@@ -97,24 +106,26 @@ def test_a_page_that_turns_inside_a_section_keeps_the_path() -> None:
 
 def test_nothing_to_read_is_an_error() -> None:
     with pytest.raises(SourceError, match="no text"):
-        document(Page([Block("paragraph", " \n")]), uri="a.docx", name="a.docx", source_format="docx")
+        build_document(
+            ParsedSource([SourceBlock("paragraph", " \n")]), uri="a.docx", name="a.docx", source_format="docx"
+        )
 
 
 def test_a_small_table_is_one_block_and_its_pipes_are_escaped() -> None:
-    (only,) = tables([["a", "b|c"], ["1\n2", ""], ["", ""]])
+    (only,) = split_table([["a", "b|c"], ["1\n2", ""], ["", ""]])
     assert only.text == "| a | b\\|c |\n| - | - |\n| 1 2 |"
 
 
 def test_a_long_table_is_cut_by_rows_under_its_header() -> None:
-    pieces = list(tables([["name", "value"], *([f"n{n}", f"v{n}"] for n in range(200))]))
+    pieces = list(split_table([["name", "value"], *([f"n{n}", f"v{n}"] for n in range(200))]))
     assert len(pieces) > 3
     assert all(piece.text.startswith("| name | value |\n| - | - |\n") and len(piece.text) <= 720 for piece in pieces)
     assert sum(piece.text.count("\n") - 1 for piece in pieces) == 200
-    assert kinds(spelled(*pieces)) == ["table"] * len(pieces)
+    assert parse_kinds(assemble(*pieces)) == ["table"] * len(pieces)
 
 
 def test_a_table_of_ten_thousand_columns_is_cut_by_columns_beside_the_first() -> None:
-    pieces = list(tables([[f"{row}-{column}" for column in range(10_000)] for row in range(3)]))
+    pieces = list(split_table([[f"{row}-{column}" for column in range(10_000)] for row in range(3)]))
     assert all(piece.text.startswith("| 0-0 | ") and len(piece.text) < 2_000 for piece in pieces)
     cells = {cell.strip() for piece in pieces for cell in piece.text.replace("\n", "|").split("|")}
     assert {f"{row}-{column}" for row in range(3) for column in range(10_000)} <= cells
@@ -122,4 +133,4 @@ def test_a_table_of_ten_thousand_columns_is_cut_by_columns_beside_the_first() ->
 
 def test_a_table_costs_what_is_in_it_not_the_rectangle_around_it() -> None:
     rows = [["key"], *([str(n)] for n in range(20_000)), [str(n) for n in range(10_000)]]
-    assert sum(len(piece.text) for piece in tables(rows)) < 2_000_000
+    assert sum(len(piece.text) for piece in split_table(rows)) < 2_000_000

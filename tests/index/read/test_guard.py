@@ -1,4 +1,4 @@
-"""What guards the office readers: bombs, nesting, lies about sizes, broken and locked files, missing packages."""
+"""Guards of the office readers: zip bombs, nesting, false sizes, broken and protected files, missing packages."""
 
 import io
 import sys
@@ -9,14 +9,14 @@ import pytest
 
 from clew.core.errors import DriverMissing, SourceError
 from clew.index.read import read
-from clew.index.read.guard import check_archive, check_xml, sealed, state
+from clew.index.read.guard import check_archive, check_xml, wrap_errors
+from clew.index.read.load import get_file_state, load_file
 from clew.index.read.office.docling import office
-from clew.index.read.source import load
 
 PARAGRAPH = "<w:p><w:r><w:t>Keys.</w:t></w:r></w:p>"
 
 
-def packed(parts: dict[str, str | bytes]) -> bytes:
+def make_zip(parts: dict[str, str | bytes]) -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, part in parts.items():
@@ -24,13 +24,13 @@ def packed(parts: dict[str, str | bytes]) -> bytes:
     return file.getvalue()
 
 
-def docx(body: str) -> bytes:
+def make_docx(body: str) -> bytes:
     """The least that is a Word document."""
     package = "http://schemas.openxmlformats.org/package/2006"
     office_document = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument"
     kind = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
     word = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
-    return packed(
+    return make_zip(
         {
             "[Content_Types].xml": f'<Types xmlns="{package}/content-types">'
             f'<Override PartName="/word/document.xml" ContentType="{kind}"/></Types>',
@@ -42,19 +42,19 @@ def docx(body: str) -> bytes:
 
 
 def test_the_least_document_is_read() -> None:
-    assert office(docx(PARAGRAPH), uri="a.docx", name="a.docx").text == "Keys."
+    assert office(make_docx(PARAGRAPH), uri="a.docx", name="a.docx").text == "Keys."
 
 
 def test_an_archive_that_is_a_bomb_is_refused() -> None:
-    bomb = packed({"word/document.xml": b" " * 60_000_000})
+    bomb = make_zip({"word/document.xml": b" " * 60_000_000})
     with pytest.raises(SourceError, match="200 times its size"):
         office(bomb, uri="a.docx", name="a.docx")
     with pytest.raises(SourceError, match="entries"):
-        check_archive(packed({f"{n}.txt": "" for n in range(20_001)}), uri="a.docx", what="Word document")
+        check_archive(make_zip({f"{n}.txt": "" for n in range(20_001)}), uri="a.docx", format_name="Word document")
 
 
 def test_an_archive_that_lies_about_its_sizes_is_refused() -> None:
-    data = bytearray(packed({"word/media/a.png": b"\0" * 1_000_000}))
+    data = bytearray(make_zip({"word/media/a.png": b"\0" * 1_000_000}))
     for place, before in ((data.index(b"PK\x01\x02"), 24), (data.index(b"PK\x03\x04"), 22)):
         data[place + before : place + before + 4] = (10).to_bytes(4, "little")
     with pytest.raises(SourceError, match="broken"):
@@ -70,7 +70,7 @@ def test_an_archive_that_lies_about_its_sizes_is_refused() -> None:
 )
 def test_documents_that_are_nested_or_empty(body: str, reason: str) -> None:
     with pytest.raises(SourceError, match=reason):
-        office(docx(body), uri="a.docx", name="a.docx")
+        office(make_docx(body), uri="a.docx", name="a.docx")
 
 
 def test_entities_that_expand_are_refused() -> None:
@@ -84,10 +84,10 @@ def test_entities_that_expand_are_refused() -> None:
     ("data", "reason"),
     [
         (b"hello", "broken"),
-        (docx(PARAGRAPH)[:-100], "broken"),
+        (make_docx(PARAGRAPH)[:-100], "broken"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + "EncryptedPackage".encode("utf-16-le"), "password-protected"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "older Office"),
-        (packed({"a.txt": "x"}), "can be read"),
+        (make_zip({"a.txt": "x"}), "not a readable Word document"),
     ],
 )
 def test_what_is_no_word_document_says_so(data: bytes, reason: str) -> None:
@@ -97,7 +97,7 @@ def test_what_is_no_word_document_says_so(data: bytes, reason: str) -> None:
 
 @pytest.mark.parametrize("name", ["a.doc", "a.xls", "a.ppt", "a.msg", "a.rtf"])
 def test_broken_files_of_an_older_office_end_no_more_than_their_own_process(name: str) -> None:
-    with pytest.raises(SourceError, match=r"can be read|no text"):
+    with pytest.raises(SourceError, match=r"not a readable|no text"):
         office(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\xff" * 2_000, uri=name, name=name)
 
 
@@ -110,9 +110,9 @@ def test_a_panic_is_a_source_error_and_an_interrupt_is_not() -> None:
     class PanicException(BaseException):
         pass
 
-    with pytest.raises(SourceError, match="index out of bounds"), sealed("a.docx", what="Word document"):
+    with pytest.raises(SourceError, match="index out of bounds"), wrap_errors("a.docx", format_name="Word document"):
         raise PanicException("index out of bounds")
-    with pytest.raises(KeyboardInterrupt), sealed("a.docx", what="Word document"):
+    with pytest.raises(KeyboardInterrupt), wrap_errors("a.docx", format_name="Word document"):
         raise KeyboardInterrupt
 
 
@@ -129,12 +129,12 @@ def test_docling_core_is_not_imported() -> None:
 
 def test_the_state_of_a_file_changes_with_it(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
-    assert state(path) == ()
+    assert get_file_state(path) == ()
     path.write_text("a")
-    before = state(path)
-    assert before == state(path) != ()
+    before = get_file_state(path)
+    assert before == get_file_state(path) != ()
     path.write_text("ab")
-    assert state(path) != before
+    assert get_file_state(path) != before
 
 
 def test_a_file_that_changes_while_it_is_read_is_to_be_added_again(
@@ -144,16 +144,16 @@ def test_a_file_that_changes_while_it_is_read_is_to_be_added_again(
     path.write_text("# Keys")
 
     def load_slowly(path: Path, *, uri: str, max_bytes: int) -> bytes:
-        data = load(path, uri=uri, max_bytes=max_bytes)
+        data = load_file(path, uri=uri, max_bytes=max_bytes)
         path.write_text("# Keys and locks")
         return data
 
-    monkeypatch.setattr("clew.index.read.load", load_slowly)
+    monkeypatch.setattr("clew.index.read.load_file", load_slowly)
     with pytest.raises(SourceError, match="changed while it was read"):
         read(path, uri="a.md")
 
 
 def test_every_rich_format_is_read_by_its_suffix(tmp_path: Path) -> None:
-    for name, data in {"a.HTML": b"<p>Keys.</p>", "b.csv": b"Keys.", "c.docx": docx(PARAGRAPH)}.items():
+    for name, data in {"a.HTML": b"<p>Keys.</p>", "b.csv": b"Keys.", "c.docx": make_docx(PARAGRAPH)}.items():
         (tmp_path / name).write_bytes(data)
         assert "Keys." in read(tmp_path / name, uri=name).text

@@ -6,18 +6,19 @@ import pytest
 
 from clew.core.errors import DriverMissing, SourceError
 from clew.core.types import Document
+from clew.index.read.load import decode_any
 from clew.index.read.office.captions import captions
 from clew.index.read.office.delimited import delimited
 from clew.index.read.office.mail import mail
-from clew.index.read.web.html import html, spelled
+from clew.index.read.web.html import html
 
 
-def read(page: str | bytes) -> Document:
+def read_page(page: str | bytes) -> Document:
     return html(page if isinstance(page, bytes) else page.encode(), uri="a.html", name="a.html")
 
 
 def test_chrome_is_left_out_and_the_structure_is_kept() -> None:
-    found = read(
+    found = read_page(
         """<html lang="en"><head><title>Vault &amp; keys</title><meta name="description" content="How keys rotate">
         <meta property="article:published_time" content="2024-05-01"><style>p{}</style></head><body>
         <header><a href="/">Home</a></header><nav>Menu</nav><script>evil()</script>
@@ -34,7 +35,7 @@ def test_chrome_is_left_out_and_the_structure_is_kept() -> None:
         "```sh\nvault rotate\n  --now\n```\n\n> Ask Ada.\n\nA diagram\n\nThe flow"
     )
     assert found.title == "Vault & keys"
-    assert [found.path(at) for at in range(len(found.sections))] == [("Vault",), ("Vault", "Steps")]
+    assert [found.heading_path(at) for at in range(len(found.sections))] == [("Vault",), ("Vault", "Steps")]
     assert found.meta == {
         "format": "markdown",
         "source_format": "html",
@@ -45,7 +46,7 @@ def test_chrome_is_left_out_and_the_structure_is_kept() -> None:
 
 
 def test_cells_that_span_are_repeated_and_inner_tables_flattened() -> None:
-    found = read(
+    found = read_page(
         """<table><caption>Costs</caption><tr><th>Region</th><th colspan="2">Cost</th></tr>
         <tr><td rowspan="2">North</td><td>1</td><td>2</td></tr>
         <tr><td>3</td><td><table><tr><td>x</td><td>y</td></tr></table></td></tr></table>"""
@@ -54,16 +55,16 @@ def test_cells_that_span_are_repeated_and_inner_tables_flattened() -> None:
 
 
 def test_a_table_for_layout_is_read_as_what_is_in_it() -> None:
-    found = read('<table role="presentation"><tr><td><h1>T</h1></td><td><p>words</p></td></tr></table>')
+    found = read_page('<table role="presentation"><tr><td><h1>T</h1></td><td><p>words</p></td></tr></table>')
     assert found.text == "# T\n\nwords"
 
 
 def test_a_page_of_nothing_but_navigation_is_read_all_the_same() -> None:
-    assert read("<nav><ul><li><a href=a>Index</a><li><a href=b>Help</a></ul></nav>").text == "- Index\n- Help"
+    assert read_page("<nav><ul><li><a href=a>Index</a><li><a href=b>Help</a></ul></nav>").text == "- Index\n- Help"
 
 
 def test_text_between_blocks_inline_code_and_breaks() -> None:
-    found = read("<div>one <code>max_skew_ms</code><br>two<p>three</p>four <span>five</span></div>")
+    found = read_page("<div>one <code>max_skew_ms</code><br>two<p>three</p>four <span>five</span></div>")
     assert found.text == "one `max_skew_ms`\ntwo\n\nthree\n\nfour five"
 
 
@@ -78,39 +79,39 @@ def test_text_between_blocks_inline_code_and_breaks() -> None:
     ],
 )
 def test_the_encoding_is_told_by_mark_page_or_guess(page: bytes) -> None:
-    assert read(page).text == "Grüße"
+    assert read_page(page).text == "Grüße"
 
 
 def test_a_charset_of_the_server_goes_first_and_a_false_one_is_passed_over() -> None:
-    assert spelled("привет".encode("koi8-r"), charset="koi8-r") == "привет"
-    assert spelled("привет".encode(), charset="no-such") == "привет"
+    assert decode_any("привет".encode("koi8-r"), charset="koi8-r") == "привет"
+    assert decode_any("привет".encode(), charset="no-such") == "привет"
 
 
 def test_right_to_left_and_cjk_text_stays_in_order() -> None:
-    found = read("<h1>שלום עולם</h1><p>これは日本語です。</p><p>مرحبا بالعالم</p>")
+    found = read_page("<h1>שלום עולם</h1><p>これは日本語です。</p><p>مرحبا بالعالم</p>")
     assert found.text == "# שלום עולם\n\nこれは日本語です。\n\nمرحبا بالعالم"
 
 
 def test_elements_nested_without_end_are_refused_at_once() -> None:
     with pytest.raises(SourceError, match="nested more than"):
-        read("<div>" * 100_000 + "x")
+        read_page("<div>" * 100_000 + "x")
 
 
 def test_deep_nesting_below_the_limit_keeps_the_words() -> None:
-    assert read("<div>" * 2_000 + "deep").text == "deep"
-    assert "deep" in read("<ul><li>" * 400 + "deep").text
-    assert "deep" in read("<b>" * 1_000 + "deep").text
+    assert read_page("<div>" * 2_000 + "deep").text == "deep"
+    assert "deep" in read_page("<ul><li>" * 400 + "deep").text
+    assert "deep" in read_page("<b>" * 1_000 + "deep").text
 
 
 def test_spans_that_claim_the_world_cost_no_more_than_the_page() -> None:
     row = "<tr>" + '<td colspan="1000" rowspan="1000">x</td>' * 50 + "</tr>"
-    assert len(read(f"<table>{row * 50}</table>").text) < 1_000_000
+    assert len(read_page(f"<table>{row * 50}</table>").text) < 1_000_000
 
 
 def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "selectolax.lexbor", None)
     with pytest.raises(DriverMissing, match=r"selectolax"):
-        read("<p>a</p>")
+        read_page("<p>a</p>")
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
@@ -172,5 +173,5 @@ def test_a_mail_says_who_wrote_what_to_whom() -> None:
 def test_quoted_mail_is_a_quote_and_what_is_no_mail_an_error() -> None:
     found = mail(b"Subject: Re\nFrom: a@b\n\nYes.\n\n> Shall we?\n> Now?\n", uri="a.eml", name="a.eml")
     assert found.text.endswith("Yes.\n\n> Shall we?\n> Now?")
-    with pytest.raises(SourceError, match="not a mail"):
+    with pytest.raises(SourceError, match="not a readable mail"):
         mail(b"hello there", uri="a.eml", name="a.eml")

@@ -6,28 +6,28 @@ from datetime import UTC, datetime
 import pytest
 
 from clew.core.types import Document
-from clew.index.read.text.markdown import markdown, parse
+from clew.index.read.text.markdown import markdown, parse_blocks
 
 
-def page(text: str, *, name: str = "getting-started_2.md") -> Document:
+def read_page(text: str, *, name: str = "getting-started_2.md") -> Document:
     return markdown(text, uri="a", name=name)
 
 
-def outline(document: Document) -> list[tuple[str, int | None]]:
+def list_sections(document: Document) -> list[tuple[str, int | None]]:
     return [(section.label, section.parent) for section in document.sections]
 
 
 def test_headings_are_sections_under_one_another() -> None:
-    document = page("before\n\n# A\n\n### B\n\ntext\n\n## C\n\nD\n=\n\nE\n-\n\n")
-    assert outline(document) == [("", None), ("A", None), ("B", 1), ("C", 1), ("D", None), ("E", 4)]
-    assert document.path(2) == ("A", "B")
+    document = read_page("before\n\n# A\n\n### B\n\ntext\n\n## C\n\nD\n=\n\nE\n-\n\n")
+    assert list_sections(document) == [("", None), ("A", None), ("B", 1), ("C", 1), ("D", None), ("E", 4)]
+    assert document.heading_path(2) == ("A", "B")
     first = document.sections[1]
     assert document.text[first.start : first.end] == "# A\n\n"
 
 
 def test_white_space_before_the_first_heading_is_no_section() -> None:
-    document = page("\n\n# A\n\ntext")
-    assert outline(document) == [("A", None)]
+    document = read_page("\n\n# A\n\ntext")
+    assert list_sections(document) == [("A", None)]
     assert document.sections[0].start == 0
 
 
@@ -47,7 +47,7 @@ def test_white_space_before_the_first_heading_is_no_section() -> None:
     ],
 )
 def test_what_only_looks_like_a_heading(text: str) -> None:
-    assert outline(page(text)) == [("", None)]
+    assert list_sections(read_page(text)) == [("", None)]
 
 
 @pytest.mark.parametrize(
@@ -67,14 +67,14 @@ def test_what_only_looks_like_a_heading(text: str) -> None:
     ],
 )
 def test_a_label_is_the_words_of_the_heading(line: str, label: str) -> None:
-    assert outline(page(line)) == [(label, None)]
+    assert list_sections(read_page(line)) == [(label, None)]
 
 
 def test_front_matter_goes_to_meta() -> None:
     text = (
         "---\ntitle: Key rotation\ntags: [vault, keys]\ndate: 2024-03-01\nformat: mine\nowner: {name: Ada}\n---\n# H1\n"
     )
-    document = page(text)
+    document = read_page(text)
     assert document.text == "# H1\n"
     assert document.title == "Key rotation"
     assert document.meta["tags"] == ["vault", "keys"]
@@ -100,7 +100,7 @@ def test_front_matter_goes_to_meta() -> None:
     ],
 )
 def test_the_time_of_a_page(lines: str, at: datetime | None) -> None:
-    assert page(f"---\n{lines}\n---\ntext").sections[0].at == at
+    assert read_page(f"---\n{lines}\n---\ntext").sections[0].at == at
 
 
 @pytest.mark.parametrize(
@@ -118,23 +118,23 @@ def test_the_time_of_a_page(lines: str, at: datetime | None) -> None:
 )
 def test_front_matter_that_is_wrong_stays_in_the_text(matter: str) -> None:
     text = f"---\n{matter}\n---\n# A\n"
-    document = page(text)
+    document = read_page(text)
     assert document.text == text
     assert "front matter" in document.meta["front_matter_error"]
 
 
 @pytest.mark.parametrize("text", ["---\n\ntext", "---\nJust words.\n---\n", "--- x\na: 1\n---", "text\n---\na: 1\n---"])
 def test_what_is_no_front_matter(text: str) -> None:
-    document = page(text)
+    document = read_page(text)
     assert document.text == text
     assert document.meta == {"format": "markdown"}
 
 
 def test_only_front_matter() -> None:
-    document = page("---\ntitle: Only\n---\n")
+    document = read_page("---\ntitle: Only\n---\n")
     assert (document.text, document.sections, document.title) == ("", (), "Only")
-    assert page("---\n---\ntext").text == "text"
-    assert page("---\nn: .nan\nb: !!binary aGk=\ns: !!set {x, y}\n...\ntext").meta == {
+    assert read_page("---\n---\ntext").text == "text"
+    assert read_page("---\nn: .nan\nb: !!binary aGk=\ns: !!set {x, y}\n...\ntext").meta == {
         "n": "nan",
         "b": "b'hi'",
         "s": ["x", "y"],
@@ -153,18 +153,18 @@ def test_only_front_matter() -> None:
     ],
 )
 def test_the_title(text: str, title: str) -> None:
-    assert page(text).title == title
+    assert read_page(text).title == title
 
 
 def test_a_text_is_parsed_once() -> None:
     text = "# A\n\nThis text is parsed by the reader and asked for again by the chunker."
-    page(text)
-    before = parse.cache_info().hits
-    parse(text)
-    assert parse.cache_info().hits == before + 1
+    read_page(text)
+    before = parse_blocks.cache_info().hits
+    parse_blocks(text)
+    assert parse_blocks.cache_info().hits == before + 1
 
 
 def test_nesting_that_is_too_deep_loses_nothing() -> None:
     for text in ("> " * 500 + "deep", "- " * 500 + "deep", "[" * 5000, "*" * 5000 + "x"):
-        parts = parse(text)
+        parts = parse_blocks(text)
         assert "".join("".join(text[p.start : p.end].split()) for p in parts) == "".join(text.split())

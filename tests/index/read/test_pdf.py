@@ -8,14 +8,23 @@ from clew.core.errors import SourceError
 from clew.core.types import Document
 from clew.index.read.pdf import document as pdf
 from clew.index.read.pdf import ocr
-from clew.index.read.pdf.lines import breaks_of, edges, raw_blocks, running, structured_blocks, without
+from clew.index.read.pdf.lines import (
+    find_hyphen_joins,
+    find_running_lines,
+    match_running_lines,
+    parse_raw,
+    parse_structured,
+    remove_lines,
+)
 
 Line = tuple[int, str]  # size of the type, words
 PICTURE = b"q 200 0 0 100 50 50 cm BI /W 1 /H 1 /CS /G /BPC 8 ID \x00 EI Q"
 BODY = ["The keys of the vault are rotated every week by the team on duty.", "Whoever is on duty asks Ada first."]
 
 
-def file(pages: Sequence[Sequence[Line]], *, pictures: bool = False, locked: bool = False, title: str = "") -> bytes:
+def make_pdf(
+    pages: Sequence[Sequence[Line]], *, pictures: bool = False, locked: bool = False, title: str = ""
+) -> bytes:
     """A PDF with the lines on its pages, from the top down."""
     objects = [
         b"<< /Type /Catalog /Pages 2 0 R >>",
@@ -59,7 +68,7 @@ def file(pages: Sequence[Sequence[Line]], *, pictures: bool = False, locked: boo
     )
 
 
-def read(data: bytes) -> Document:
+def read_pdf(data: bytes) -> Document:
     return pdf.pdf(data, uri="a.pdf", name="the-vault.pdf")
 
 
@@ -69,11 +78,11 @@ def test_headings_and_pages_are_kept() -> None:
         [(10, f"The second page says {words}.") for words in ("this", "that", "more")],
         [(24, "Locks"), *((10, f"Lock {words} of the door is old.") for words in ("one", "two", "six"))],
     ]
-    found = read(file(pages, title="The vault handbook"))
+    found = read_pdf(make_pdf(pages, title="The vault handbook"))
     assert found.title == "The vault handbook"
     assert found.meta["pages"] == 3
     assert found.meta["extraction"] == "structured"
-    assert [(s.page, found.path(at)) for at, s in enumerate(found.sections)] == [
+    assert [(s.page, found.heading_path(at)) for at, s in enumerate(found.sections)] == [
         (1, ("Vault",)),
         (2, ("Vault",)),
         (3, ("Locks",)),
@@ -82,13 +91,13 @@ def test_headings_and_pages_are_kept() -> None:
 
 
 def test_the_name_is_the_title_where_the_file_gives_none_of_use() -> None:
-    assert read(file([[(10, BODY[0])]], title="draft.docx")).title == "The vault"
+    assert read_pdf(make_pdf([[(10, BODY[0])]], title="draft.docx")).title == "The vault"
 
 
 def test_a_page_whose_structure_lacks_words_is_read_raw(monkeypatch: pytest.MonkeyPatch) -> None:
-    marked = pdf._Marked({0: f"# {BODY[0]}\n\n{BODY[1]}", 1: "# The keys"})
-    monkeypatch.setattr(pdf, "_marked", lambda _data, **_options: marked)
-    found = read(file([[(10, line) for line in BODY], [(10, line) for line in BODY]]))
+    marked = pdf._StructuredPages({0: f"# {BODY[0]}\n\n{BODY[1]}", 1: "# The keys"})
+    monkeypatch.setattr(pdf, "_extract_structure", lambda _data, **_options: marked)
+    found = read_pdf(make_pdf([[(10, line) for line in BODY], [(10, line) for line in BODY]]))
     assert found.meta["extraction"] == "mixed"
     assert found.meta["raw_pages"] == [2]
     assert found.text == f"# {BODY[0]}\n\n{BODY[1]}\n\n{BODY[0]}\n{BODY[1]}"
@@ -96,16 +105,16 @@ def test_a_page_whose_structure_lacks_words_is_read_raw(monkeypatch: pytest.Monk
 
 def test_words_must_agree_and_where_columns_are_so_must_their_order() -> None:
     raw = " ".join(f"w{n}" for n in range(100))
-    assert pdf.agrees(raw, " ".join(f"w{n}" for n in range(95)))
-    assert not pdf.agrees(raw, " ".join(f"w{n}" for n in range(94)))
+    assert pdf.has_same_words(raw, " ".join(f"w{n}" for n in range(95)))
+    assert not pdf.has_same_words(raw, " ".join(f"w{n}" for n in range(94)))
     across = " ".join(f"w{n // 2 + 50 * (n % 2)}" for n in range(100))
-    assert pdf.agrees(raw, across)
-    assert not pdf.agrees(raw, across, ordered=True)
+    assert pdf.has_same_words(raw, across)
+    assert not pdf.has_same_words(raw, across, check_order=True)
 
 
 def test_running_lines_stay_where_they_come_first_and_only_there() -> None:
     pages = [[(9, "Handbook of keys"), (10, f"{BODY[0]} Part {n}."), (9, f"Page {n} of 4")] for n in range(1, 5)]
-    text = read(file(pages)).text
+    text = read_pdf(make_pdf(pages)).text
     assert text.count("Handbook of keys") == 1
     assert text.count(" of 4") == 1
     assert all(f"Part {n}." in text for n in range(1, 5))
@@ -113,28 +122,29 @@ def test_running_lines_stay_where_they_come_first_and_only_there() -> None:
 
 def test_lines_that_repeat_inside_pages_are_no_running_lines() -> None:
     texts = [f"head\nsecond {n}x\nsame words\nthird {n}y\nfoot" for n in "abcd"]
-    kept = running(texts)
-    assert edges(texts[0], kept, 0) == []
-    assert edges(texts[1], kept, 1) == ["head", "foot"]
-    assert without(texts[1], ["head", "foot"]) == "second bx\nsame words\nthird by"
-    assert without("# **head** text **12 foot**\n", ["12 foot", "head"]) == "text"
-    assert without("heading and afoot", ["head", "foot"]) == "heading and afoot"
+    kept = find_running_lines(texts)
+    assert match_running_lines(texts[0], kept, 0) == []
+    assert match_running_lines(texts[1], kept, 1) == ["head", "foot"]
+    assert remove_lines(texts[1], ["head", "foot"]) == "second bx\nsame words\nthird by"
+    assert remove_lines("# **head** text **12 foot**\n", ["12 foot", "head"]) == "text"
+    assert remove_lines("heading and afoot", ["head", "foot"]) == "heading and afoot"
 
 
 def test_words_broken_at_line_ends_are_joined_as_they_are_written_elsewhere() -> None:
     texts = ["The well-known rotation. We rota-\r\nted the well-\r\nknown key of Ada-\r\nBob by uni\ufffeversal law."]
-    breaks = breaks_of(texts)
+    breaks = find_hyphen_joins(texts)
     assert (
-        breaks.joined(texts[0]) == "The well-known rotation. We rotated the well-known key of Ada-Bob by universal law."
+        breaks.join_words(texts[0])
+        == "The well-known rotation. We rotated the well-known key of Ada-Bob by universal law."
     )
-    assert breaks.joined("# We rota- ted it - twice") == "# We rotated it - twice"
+    assert breaks.join_words("# We rota- ted it - twice") == "# We rotated it - twice"
 
 
 def test_the_forms_of_structured_text() -> None:
     markdown = (
         "# Title\ntext\nmore\n- one\n  - two\n1. three\n\n|a|b|\n|---|---|\n|1|2|\n```py\nx = 1\n```\n## • bullet"
     )
-    found = [(block.kind, block.text, block.level) for block in structured_blocks(markdown, page=1)]
+    found = [(block.kind, block.text, block.level) for block in parse_structured(markdown, page=1)]
     assert found == [
         ("heading", "Title", 1),
         ("paragraph", "text\nmore", 0),
@@ -149,32 +159,32 @@ def test_the_forms_of_structured_text() -> None:
 
 def test_raw_text_is_cut_into_paragraphs_where_a_short_line_ends_a_sentence() -> None:
     text = f"{BODY[0]}\nShort end.\n{BODY[0]}\n• item\n• other"
-    assert [block.kind for block in raw_blocks(text, page=1)] == ["paragraph", "paragraph", "list_item", "list_item"]
+    assert [block.kind for block in parse_raw(text, page=1)] == ["paragraph", "paragraph", "list_item", "list_item"]
 
 
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (file([[(10, BODY[0])]], locked=True), "password-protected"),
-        (file([]), "no pages"),
-        (file([[(10, BODY[0])]])[:200], "broken"),
+        (make_pdf([[(10, BODY[0])]], locked=True), "password-protected"),
+        (make_pdf([]), "no pages"),
+        (make_pdf([[(10, BODY[0])]])[:200], "broken"),
         (b"hello", "broken"),
-        (file([[]]), "no text"),
+        (make_pdf([[]]), "no text"),
     ],
 )
 def test_what_cannot_be_read_says_why(data: bytes, reason: str) -> None:
     with pytest.raises(SourceError, match=reason):
-        read(data)
+        read_pdf(data)
 
 
 def test_a_scan_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pdf, "has_ocr", lambda: False)
     monkeypatch.setattr(ocr, "has_ocr", lambda: False)
     with pytest.raises(SourceError, match=r"scanned.*clew\[ocr\]"):
-        read(file([[]], pictures=True))
+        read_pdf(make_pdf([[]], pictures=True))
     with pytest.raises(SourceError, match=r"clew\[ocr\]"):
-        ocr.picture(b"\x89PNG", uri="a.png", name="a.png")
-    found = read(file([[], [(10, line) for line in BODY]], pictures=True))
+        ocr.image(b"\x89PNG", uri="a.png", name="a.png")
+    found = read_pdf(make_pdf([[], [(10, line) for line in BODY]], pictures=True))
     assert found.meta["unread_pages"] == [1]
     assert [section.page for section in found.sections] == [2]
 
@@ -191,5 +201,5 @@ def test_scanned_words_are_recognised_whichever_way_the_page_lies() -> None:
     expected = ["The keys are rotated weekly", "Ask Ada before you begin", "Never on a Friday"]
     for turns in range(4):
         turned = np.ascontiguousarray(np.rot90(page, turns))
-        blocks = ocr.recognised(turned, uri="a.png", page=1)
+        blocks = ocr.recognise_text(turned, uri="a.png", page=1)
         assert [line for block in blocks for line in block.text.splitlines()] == expected

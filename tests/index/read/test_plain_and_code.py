@@ -1,4 +1,4 @@
-"""Plain text and code: what is a section of them."""
+"""Plain text and code: which sections they have."""
 
 import textwrap
 
@@ -9,14 +9,14 @@ from clew.index.read.text.code import code
 from clew.index.read.text.plain import plain
 
 
-def outline(document: Document) -> list[tuple[str, int | None]]:
+def list_sections(document: Document) -> list[tuple[str, int | None]]:
     return [(section.label, section.parent) for section in document.sections]
 
 
 def test_underlined_titles_are_sections() -> None:
     text = "=====\nGuide\n=====\n\nWords.\n\nSetup\n-----\n\nMore.\n\nDetail\n~~~~~~\n\nOdd.\n\nUse\n---\n\nEnd.\n"
     document = plain(text, uri="a", name="guide.rst")
-    assert outline(document) == [("Guide", None), ("Setup", 0), ("Detail", 1), ("Use", 0)]
+    assert list_sections(document) == [("Guide", None), ("Setup", 0), ("Detail", 1), ("Use", 0)]
     assert document.title == "Guide"
     assert document.meta == {"format": "text"}
 
@@ -33,12 +33,12 @@ def test_underlined_titles_are_sections() -> None:
     ],
 )
 def test_what_is_no_title(text: str) -> None:
-    assert outline(plain(text, uri="a", name="a-file.txt")) == [("", None)]
+    assert list_sections(plain(text, uri="a", name="a-file.txt")) == [("", None)]
     assert plain(text, uri="a", name="a-file.txt").title == "A file"
 
 
 def test_a_log_has_no_titles() -> None:
-    assert outline(plain("Start\n=====\n\nline\n", uri="a", name="a.log")) == [("", None)]
+    assert list_sections(plain("Start\n=====\n\nline\n", uri="a", name="a.log")) == [("", None)]
 
 
 PYTHON = '''\
@@ -82,7 +82,7 @@ if __name__ == "__main__":
 
 def test_python_definitions() -> None:
     document = code(PYTHON, uri="a", name="vault.py")
-    assert outline(document) == [
+    assert list_sections(document) == [
         ("", None),
         ("async def rotate_signing_key", None),
         ("class Vault", None),
@@ -101,11 +101,11 @@ def test_python_definitions() -> None:
 
 def test_python_that_does_not_parse_goes_by_lines() -> None:
     text = "import x\n\ndef one():\n    print 'old'\n\nclass Two:\n    pass\n"
-    assert outline(code(text, uri="a", name="a.py")) == [("", None), ("def one()", None), ("class Two", None)]
+    assert list_sections(code(text, uri="a", name="a.py")) == [("", None), ("def one()", None), ("class Two", None)]
 
 
 def test_old_escapes_raise_no_warning() -> None:
-    assert outline(code('x = "\\d"\n\ndef f(): ...\n', uri="a", name="a.py")) == [("", None), ("def f", None)]
+    assert list_sections(code('x = "\\d"\n\ndef f(): ...\n', uri="a", name="a.py")) == [("", None), ("def f", None)]
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_old_escapes_raise_no_warning() -> None:
     ],
 )
 def test_definitions_by_lines(name: str, text: str, labels: list[str]) -> None:
-    assert [label for label, _ in outline(code(text, uri="a", name=name))] == labels
+    assert [label for label, _ in list_sections(code(text, uri="a", name=name))] == labels
 
 
 def test_a_section_begins_with_its_definition() -> None:

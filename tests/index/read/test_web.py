@@ -1,4 +1,4 @@
-"""Pages by address, from servers on this machine: bounds of size, time, redirects and place."""
+"""Web pages by URL, from servers on this machine: limits on size, time, redirects and addresses."""
 
 import gzip
 import ipaddress
@@ -19,7 +19,7 @@ Answer = Callable[[BaseHTTPRequestHandler], None]
 PAGE = b"<title>Vault</title><nav>Menu</nav><main><h1>Keys</h1><p>They rotate.</p></main>"
 
 
-def sent(data: bytes, kind: str = "text/html", status: int = 200, **headers: str) -> Answer:
+def answer_with(data: bytes, kind: str = "text/html", status: int = 200, **headers: str) -> Answer:
     def answer(handler: BaseHTTPRequestHandler) -> None:
         handler.send_response(status)
         if kind:
@@ -32,12 +32,12 @@ def sent(data: bytes, kind: str = "text/html", status: int = 200, **headers: str
     return answer
 
 
-def led(where: str, status: int = 302) -> Answer:
-    return sent(b"", status=status, Location=where)
+def redirect_to(where: str, status: int = 302) -> Answer:
+    return answer_with(b"", status=status, Location=where)
 
 
 @contextmanager
-def served(**paths: Answer) -> Iterator[str]:
+def run_server(**paths: Answer) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             paths[self.path.lstrip("/").partition("?")[0].partition(".")[0] or "index"](self)
@@ -57,37 +57,37 @@ def served(**paths: Answer) -> Iterator[str]:
         thread.join()
 
 
-def read(url: str, **options: float) -> Document:
-    return web.page(url, allow_private=True, **options)  # type: ignore[arg-type]
+def read_page(url: str, **options: float) -> Document:
+    return web.read_url(url, allow_private=True, **options)  # type: ignore[arg-type]
 
 
 def test_a_page_is_read_by_what_the_server_calls_it() -> None:
-    with served(
-        index=sent(PAGE, "text/html; charset=utf-8"),
-        latin=sent("<p>Grüße</p>".encode("latin-1"), "text/html; charset=ISO-8859-1"),
-        notes=sent(b"# Keys\n\nThey rotate.", "text/markdown"),
-        plain=sent(b"just words", "text/plain"),
-        bare=sent(b"<!doctype html><p>words</p>", ""),
-        picture=sent(b"\x89PNG", "image/png"),
-        nothing=sent(b" "),
+    with run_server(
+        index=answer_with(PAGE, "text/html; charset=utf-8"),
+        latin=answer_with("<p>Grüße</p>".encode("latin-1"), "text/html; charset=ISO-8859-1"),
+        notes=answer_with(b"# Keys\n\nThey rotate.", "text/markdown"),
+        plain=answer_with(b"just words", "text/plain"),
+        bare=answer_with(b"<!doctype html><p>words</p>", ""),
+        picture=answer_with(b"\x89PNG", "image/png"),
+        nothing=answer_with(b" "),
     ) as url:
-        found = read(f"{url}/")
+        found = read_page(f"{url}/")
         assert (found.title, found.text, found.uri) == ("Vault", "# Keys\n\nThey rotate.", f"{url}/")
-        assert read(f"{url}/latin").text == "Grüße"
-        assert [s.label for s in read(f"{url}/notes").sections] == ["Keys"]
-        assert read(f"{url}/plain").text == "just words"
-        assert read(f"{url}/bare?a=b c").text == "words"
+        assert read_page(f"{url}/latin").text == "Grüße"
+        assert [s.label for s in read_page(f"{url}/notes").sections] == ["Keys"]
+        assert read_page(f"{url}/plain").text == "just words"
+        assert read_page(f"{url}/bare?a=b c").text == "words"
         with pytest.raises(SourceError, match="image/png"):
-            read(f"{url}/picture")
+            read_page(f"{url}/picture")
         with pytest.raises(SourceError, match="empty"):
-            read(f"{url}/nothing")
+            read_page(f"{url}/nothing")
 
 
 def test_private_addresses_are_refused_unless_allowed() -> None:
-    with served(index=sent(PAGE)) as url:
+    with run_server(index=answer_with(PAGE)) as url:
         for refused in (url, url.replace("127.0.0.1", "localhost")):
             with pytest.raises(SourceError, match="private network"):
-                web.page(refused)
+                web.read_url(refused)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_addresses_inside_a_network_are_not_public(address: str) -> None:
     assert not web.is_public(ipaddress.ip_address(address))
     host = f"[{address}]" if ":" in address else address
     with pytest.raises(SourceError, match="private network"):
-        web.fetch(f"http://{host}/")
+        web.fetch_url(f"http://{host}/")
 
 
 def test_addresses_of_the_internet_are_public() -> None:
@@ -129,8 +129,8 @@ def test_the_address_that_was_checked_is_the_one_that_is_asked(monkeypatch: pyte
         return real(host, *args, **kwargs)  # type: ignore[arg-type]
 
     monkeypatch.setattr(socket, "getaddrinfo", once)
-    with served(index=sent(PAGE)) as url:
-        read(url.replace("127.0.0.1", "localhost"))
+    with run_server(index=answer_with(PAGE)) as url:
+        read_page(url.replace("127.0.0.1", "localhost"))
     assert looked.count("localhost") == 1
 
 
@@ -139,55 +139,55 @@ def test_the_address_that_was_checked_is_the_one_that_is_asked(monkeypatch: pyte
 )
 def test_only_http_is_fetched(url: str) -> None:
     with pytest.raises(SourceError, match="not an"):
-        web.fetch(url)
+        web.fetch_url(url)
 
 
 def test_redirects_are_followed_five_times_and_each_is_checked() -> None:
-    with served(
-        index=led("/a"),
-        a=led("/b", 301),
-        b=led("page.html", 308),
-        page=sent(PAGE),
-        loop=led("/loop"),
-        away=led("file:///etc/passwd"),
-        inside=led("http://169.254.169.254/latest"),
-        five=led("/four"),
-        four=led("/three"),
-        three=led("/two"),
-        two=led("/one"),
-        one=led("/page"),
-        six=led("/five"),
+    with run_server(
+        index=redirect_to("/a"),
+        a=redirect_to("/b", 301),
+        b=redirect_to("page.html", 308),
+        page=answer_with(PAGE),
+        loop=redirect_to("/loop"),
+        away=redirect_to("file:///etc/passwd"),
+        inside=redirect_to("http://169.254.169.254/latest"),
+        five=redirect_to("/four"),
+        four=redirect_to("/three"),
+        three=redirect_to("/two"),
+        two=redirect_to("/one"),
+        one=redirect_to("/page"),
+        six=redirect_to("/five"),
     ) as url:
-        assert web.fetch(url, allow_private=True).url == f"{url}/page.html"
-        assert web.fetch(f"{url}/five", allow_private=True).data == PAGE
+        assert web.fetch_url(url, allow_private=True).url == f"{url}/page.html"
+        assert web.fetch_url(f"{url}/five", allow_private=True).data == PAGE
         for path, reason in (("loop", "more than 5"), ("six", "more than 5"), ("away", "not an http")):
             with pytest.raises(SourceError, match=reason):
-                web.fetch(f"{url}/{path}", allow_private=True)
+                web.fetch_url(f"{url}/{path}", allow_private=True)
 
 
 def test_a_redirect_into_the_network_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with served(index=led("http://169.254.169.254/latest")) as url:
+    with run_server(index=redirect_to("http://169.254.169.254/latest")) as url:
         monkeypatch.setattr(web, "is_public", lambda address: str(address) == "127.0.0.1")
         with pytest.raises(SourceError, match=r"169\.254\.169\.254, inside a private network"):
-            web.fetch(url)
+            web.fetch_url(url)
 
 
 def test_too_much_is_refused_packed_or_not() -> None:
-    with served(
-        index=sent(b"x" * 5_000),
-        packed=sent(gzip.compress(b"x" * 50_000_000), Content_Encoding="gzip"),
-        small=sent(gzip.compress(b"<p>words</p>"), Content_Encoding="gzip"),
-        odd=sent(b"x", Content_Encoding="br"),
+    with run_server(
+        index=answer_with(b"x" * 5_000),
+        packed=answer_with(gzip.compress(b"x" * 50_000_000), Content_Encoding="gzip"),
+        small=answer_with(gzip.compress(b"<p>words</p>"), Content_Encoding="gzip"),
+        odd=answer_with(b"x", Content_Encoding="br"),
     ) as url:
         for path in ("", "packed"):
             with pytest.raises(SourceError, match="too large"):
-                web.fetch(f"{url}/{path}", allow_private=True, max_bytes=4_000)
-        assert web.fetch(f"{url}/small", allow_private=True).data == b"<p>words</p>"
+                web.fetch_url(f"{url}/{path}", allow_private=True, max_bytes=4_000)
+        assert web.fetch_url(f"{url}/small", allow_private=True).data == b"<p>words</p>"
         with pytest.raises(SourceError, match="encoding br"):
-            web.fetch(f"{url}/odd", allow_private=True)
+            web.fetch_url(f"{url}/odd", allow_private=True)
 
 
-def dripping(handler: BaseHTTPRequestHandler) -> None:
+def drip(handler: BaseHTTPRequestHandler) -> None:
     handler.send_response(200)
     handler.end_headers()
     try:
@@ -199,32 +199,32 @@ def dripping(handler: BaseHTTPRequestHandler) -> None:
         pass
 
 
-def dripping_headers(handler: BaseHTTPRequestHandler) -> None:
+def drip_headers(handler: BaseHTTPRequestHandler) -> None:
     try:
         handler.wfile.write(b"HTTP/1.1 200 OK\r\nX: ")
-        dripping(handler)
+        drip(handler)
     except OSError:
         pass
 
 
-def silent(handler: BaseHTTPRequestHandler) -> None:
+def stay_silent(handler: BaseHTTPRequestHandler) -> None:
     sleep(3)
 
 
-@pytest.mark.parametrize("answer", [dripping, dripping_headers, silent])
+@pytest.mark.parametrize("answer", [drip, drip_headers, stay_silent])
 def test_a_server_that_takes_its_time_is_left(answer: Answer) -> None:
-    with served(index=answer) as url:
+    with run_server(index=answer) as url:
         started = monotonic()
         with pytest.raises(SourceError, match="in time"):
-            web.fetch(url, allow_private=True, seconds=0.4)
+            web.fetch_url(url, allow_private=True, timeout=0.4)
         assert monotonic() - started < 2.5
 
 
 def test_what_a_server_says_is_passed_on() -> None:
-    with served(index=sent(b"", status=404), cut=sent(b"short", Content_Length="100")) as url:
+    with run_server(index=answer_with(b"", status=404), cut=answer_with(b"short", Content_Length="100")) as url:
         with pytest.raises(SourceError, match="answered 404"):
-            web.fetch(url, allow_private=True)
-        with pytest.raises(SourceError, match=r"ended before|cannot be reached"):
-            web.fetch(f"{url}/cut", allow_private=True)
+            web.fetch_url(url, allow_private=True)
+        with pytest.raises(SourceError, match=r"closed the connection before|cannot be reached"):
+            web.fetch_url(f"{url}/cut", allow_private=True)
     with pytest.raises(SourceError, match="cannot be reached"):
-        web.fetch(url, allow_private=True)
+        web.fetch_url(url, allow_private=True)

@@ -16,7 +16,7 @@ from clew.core.errors import NotFound
 from clew.core.protocols import Role
 from clew.core.settings import ThreadConfig
 from clew.core.types import Matrix
-from clew.drivers.embed.hashed import Hashed
+from clew.drivers.embed.hashed import HashedEmbedder
 
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 
@@ -87,13 +87,13 @@ def test_those_that_answer_the_same_missing_message_are_one_thread(engine: Engin
         ({"reply_to": 17}, "the reply_to of a message is 17"),
         ({"channel": 17}, "the channel of a message is 17"),
         ({"author": None}, "the author of a message is None"),
-        ({"at": "2026-03-02T09:00"}, "the time of the message m1 is '2026-03-02T09:00'; give a datetime"),
+        ({"at": "2026-03-02T09:00"}, "the time of message 'm1' is '2026-03-02T09:00'; it must be a datetime"),
     ],
 )
 def test_what_is_no_message_is_refused_at_the_door(engine: Engine, wrong: dict[str, Any], reason: str) -> None:
     with pytest.raises(SettingsError, match=re.escape(reason)):
         engine.add_messages([said(0, "fine"), said(1, "The winch squeaks.", **wrong)])
-    with pytest.raises(SettingsError, match="a dict is given where a Message is expected"):
+    with pytest.raises(SettingsError, match="messages must be Message objects; got a dict"):
         engine.add_messages([{"text": "hello", "channel": "yard"}])  # type: ignore[list-item]
     assert list(engine.list()) == []
 
@@ -101,7 +101,7 @@ def test_what_is_no_message_is_refused_at_the_door(engine: Engine, wrong: dict[s
 def test_half_a_character_keeps_no_other_message_out(engine: Engine) -> None:
     report = engine.add_messages([said(1, "One."), said(2, "Half \ud83d of it"), said(3, "Three.")])
     assert report.added == ("m1", "m3")
-    assert [(failure.source, "half of a character" in failure.reason) for failure in report.failed] == [("m2", True)]
+    assert [(failure.source, "unpaired surrogate" in failure.reason) for failure in report.failed] == [("m2", True)]
     assert report.skipped == 0
 
 
@@ -157,7 +157,7 @@ def test_many_may_write_to_one_thread_at_the_same_time(tmp_path: Path, doors: in
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(write, range(4)))
     thread = opened[0].read("yard/m0")
-    chunks = opened[0]._store.chunks(thread.id)
+    chunks = opened[0].opened.store.chunks(thread.id)
     assert len(thread.sections) == len(chunks) == 1 + 4 * 12
     assert [chunk.index for chunk in chunks] == list(range(len(chunks)))
     for chunk in chunks:
@@ -182,7 +182,7 @@ def test_an_edit_keeps_what_others_add_meanwhile(tmp_path: Path, doors: int) -> 
         for each in done:
             each.result()
     thread = opened[0].read("yard/m0")
-    chunks = opened[0]._store.chunks(thread.id)
+    chunks = opened[0].opened.store.chunks(thread.id)
     assert {section.id for section in thread.sections} == {"m0", *(f"r{n}" for n in range(1, 25))}
     for chunk in chunks:
         assert thread.text[chunk.start : chunk.end] == chunk.text
@@ -191,7 +191,7 @@ def test_an_edit_keeps_what_others_add_meanwhile(tmp_path: Path, doors: int) -> 
 
 
 def test_a_message_that_two_deliver_at_once_keeps_its_replies(tmp_path: Path) -> None:
-    class Interrupted(Hashed):
+    class Interrupted(HashedEmbedder):
         """While the first message is embedded here, another adds it together with a reply."""
 
         def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
@@ -217,7 +217,7 @@ def test_a_message_is_dropped_from_its_thread_and_the_rest_of_it_stays(engine: E
     thread = engine.read("yard/m1")
     assert [(section.id, section.parent) for section in thread.sections] == [("m1", None), ("m3", 0), ("m4", 1)]
     assert "bearing" not in thread.text
-    chunks = engine._store.chunks(thread.id)
+    chunks = engine.opened.store.chunks(thread.id)
     assert [(chunk.id, thread.text[chunk.start : chunk.end]) for chunk in chunks] == [
         ("m1_chunk_0", "The winch squeaks."),
         ("m3_chunk_0", "Grease it with tallow."),
@@ -300,7 +300,7 @@ def test_what_was_said_at_no_time_since_an_export_stays_too(engine: Engine, tmp_
 
 @pytest.mark.parametrize("is_new", [False, True])
 def test_what_is_said_while_an_export_is_added_stays(tmp_path: Path, is_new: bool) -> None:
-    class Interrupted(Hashed):
+    class Interrupted(HashedEmbedder):
         """While the export is embedded here, another adds a message to its thread."""
 
         def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
@@ -349,7 +349,9 @@ def test_exports_whose_channels_share_ids_are_reported_and_the_rest_is_added(eng
     for places in ((one, two, three), (two, one)):
         report = engine.add(*places)
         assert [failure.source for failure in report.failed] == [f"kitchen/m{n}" for n in range(6)]
-        assert report.failed[0].reason.startswith("a message of #yard has the same id as m0 of #kitchen; give each")
+        assert report.failed[0].reason.startswith(
+            "a message of #yard has the same id as m0 of #kitchen; make ids unique"
+        )
     assert {record.uri for record in engine.list()} == {*(f"yard/m{n}" for n in range(6)), "kitchen/m6", "weather/m9"}
 
 
@@ -428,7 +430,7 @@ def export(place: Path, *messages: Message) -> None:
     place.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-class Counted(Hashed):
+class Counted(HashedEmbedder):
     """The hashed embedder, which counts texts."""
 
     texts = 0

@@ -13,10 +13,10 @@ import pytest
 from clew.core.errors import SettingsError
 from clew.core.types import Message
 from clew.index.thread.untangle import REACH, untangle
-from clew.index.thread.untangle.evidence import OPENS_FEATURES, PAIR_FEATURES, evidence
-from clew.index.thread.untangle.net import INPUTS, loaded, shipped, written
-from clew.index.thread.untangle.reading import read
-from clew.index.thread.untangle.window import Window
+from clew.index.thread.untangle.cues import extract_cues
+from clew.index.thread.untangle.features import MESSAGE_FEATURES, PAIR_FEATURES, extract_features
+from clew.index.thread.untangle.matrices import ChannelWindow
+from clew.index.thread.untangle.net import INPUTS, format_net, load_default_net, parse_net
 
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 
@@ -198,11 +198,11 @@ def test_only_the_messages_in_reach_are_looked_at() -> None:
 
 
 def test_the_evidence_is_the_same_wherever_the_stretch_begins() -> None:
-    said = [read(message) for message in babble(260)]
-    whole = evidence(Window.of(said, 200))
-    later = evidence(Window.of(said[100:], 100))
+    said = [extract_cues(message) for message in babble(260)]
+    whole = extract_features(ChannelWindow.build(said, 200))
+    later = extract_features(ChannelWindow.build(said[100:], 100))
     np.testing.assert_allclose(whole.pairs, later.pairs, atol=1e-5)
-    np.testing.assert_allclose(whole.opens, later.opens, atol=1e-5)
+    np.testing.assert_allclose(whole.messages, later.messages, atol=1e-5)
 
 
 def test_it_is_the_same_every_time() -> None:
@@ -215,16 +215,16 @@ def test_it_is_the_same_every_time() -> None:
 def test_the_weights_fit_the_features_and_name_their_source() -> None:
     kept = json.loads(files("clew.index.thread.untangle").joinpath("weights.json").read_text("utf-8"))
     assert tuple(kept["pair"][0]["weights"]) == INPUTS["pair"]
-    assert tuple(kept["message"][0]["weights"]) == INPUTS["message"] == OPENS_FEATURES
+    assert tuple(kept["message"][0]["weights"]) == INPUTS["message"] == MESSAGE_FEATURES
     assert "Kummerfeld" in kept["source"]
     assert "CC BY 4.0" in kept["licence"]
-    net = shipped()
-    assert net.pair[0][0].shape[0] == len(PAIR_FEATURES) + len(OPENS_FEATURES)
-    assert json.loads(written(net))["pair"] == kept["pair"]  # what is written is what is read
+    net = load_default_net()
+    assert net.pair[0][0].shape[0] == len(PAIR_FEATURES) + len(MESSAGE_FEATURES)
+    assert json.loads(format_net(net))["pair"] == kept["pair"]  # what is written is what is read
 
 
 def test_weights_of_other_features_are_refused() -> None:
-    kept = json.loads(written(shipped()))
+    kept = json.loads(format_net(load_default_net()))
     kept["message"][0]["weights"]["colour"] = kept["message"][0]["weights"].pop("fill")
     with pytest.raises(SettingsError, match="colour, fill"):
-        loaded(kept)
+        parse_net(kept)

@@ -9,22 +9,24 @@ from hypothesis import strategies as st
 
 from clew.core.errors import DriverFailed
 from clew.core.types import Chunk, DocumentRecord, Hit, MergedChunk
-from clew.query.answer.passages import Shown
-from clew.query.answer.verify import verified
-from clew.query.answer.write import _split, written
+from clew.query.answer.passages import NumberedPassage
+from clew.query.answer.verify import check_sentence
+from clew.query.answer.write import _split_reply, write_answer
 
 VAULT = "Signing keys are rotated every 90 days by Dan. He never does it on a Friday.\nThe vault holds 1,200 secrets."
 LUNCH = "Soup is served at noon. It isn’t served on Sundays; “no spoon, no soup” says the cook."
 
 
-def shown(*texts: str) -> list[Shown]:
+def shown(*texts: str) -> list[NumberedPassage]:
     found = []
     for number, text in enumerate(texts, 1):
         name = f"d{number}"
         chunk = Chunk(f"c{number}", name, 0, 1, text, 0, len(text))
-        passage = MergedChunk(text, name, (), "", (Hit(chunk, 1.0),), 1.0, len(text), ((0, len(text)),))
+        passage = MergedChunk(
+            text, name, (), "", (Hit(chunk, DocumentRecord(chunk.doc_id), 1.0),), 1.0, len(text), ((0, len(text)),)
+        )
         record = DocumentRecord(name, name, f"{name}.md", "page", "v", "", len(text), 1)
-        found.append(Shown(number, passage, record, ((0, text),)))
+        found.append(NumberedPassage(number, passage, record, ((0, text),)))
     return found
 
 
@@ -50,7 +52,7 @@ PAGES = shown(VAULT, LUNCH)
     ],
 )
 def test_what_stands_there_holds(sentence: str) -> None:
-    claim = verified(sentence, PAGES)
+    claim = check_sentence(sentence, PAGES)
     assert claim.reason == ""
     assert claim.citations
     assert not re.search(r"\[\d", claim.text)
@@ -60,55 +62,58 @@ def test_what_stands_there_holds(sentence: str) -> None:
 @pytest.mark.parametrize(
     ("sentence", "why"),
     [
-        ('It says "Signing keys are rotated every 60 days by Dan" [1].', "does not stand"),
-        ("Signing keys are rotated every 60 days by Dan [1].", "60 does not stand"),
-        ("The vault is painted green and smells of tar [1].", "does not say so"),
+        ('It says "Signing keys are rotated every 60 days by Dan" [1].', "is not supported by the cited passage"),
+        ("Signing keys are rotated every 60 days by Dan [1].", "60 is not supported by the cited passage"),
+        ("The vault is painted green and smells of tar [1].", "it is not supported by the cited passage"),
         ("Soup is not served at noon [7].", "[7], which was not shown"),
         ("Signing keys are not rotated by Dan every 90 days [3].", "[3], which was not shown"),
-        ("Bread and butter are free.", "cites nothing"),
-        ("Signing keys are rotated every sixty days by Dan [1].", "sixty does not stand"),
-        ("Signing keys are rotated every 90 weeks by Dan [1].", "90 does not stand"),
-        ("Signing keys are rotated every 90 percent by Dan [1].", "90 does not stand"),
-        ("The vault holds at most 1,200 secrets [1].", "1,200 does not stand"),
-        ("Signing keys are rotated every 90 days by Eve [1].", "Eve does not stand"),
-        ("Zebedee rotates signing keys every 90 days [1].", "Zebedee does not stand"),
-        ("Dan rotates signing keys on a Friday [1].", "denies"),
-        ("“He … does it on a Friday” [1].", "does not stand"),
-        ("“does it on a Friday” [1].", "leaves out a denial"),
-        ("“Signing keys are … a Friday” [1].", "does not stand"),
+        ("Bread and butter are free.", "cites no passage that was shown"),
+        ("Signing keys are rotated every sixty days by Dan [1].", "sixty is not supported by the cited passage"),
+        ("Signing keys are rotated every 90 weeks by Dan [1].", "90 is not supported by the cited passage"),
+        ("Signing keys are rotated every 90 percent by Dan [1].", "90 is not supported by the cited passage"),
+        ("The vault holds at most 1,200 secrets [1].", "1,200 is not supported by the cited passage"),
+        ("Signing keys are rotated every 90 days by Eve [1].", "Eve is not supported by the cited passage"),
+        ("Zebedee rotates signing keys every 90 days [1].", "Zebedee is not supported by the cited passage"),
+        ("Dan rotates signing keys on a Friday [1].", "contradicts the cited passage"),
+        ("“He … does it on a Friday” [1].", "is not supported by the cited passage"),
+        ("“does it on a Friday” [1].", "leaves out a negation"),
+        ("“Signing keys are … a Friday” [1].", "is not supported by the cited passage"),
     ],
 )
 def test_what_does_not_stand_there_falls(sentence: str, why: str) -> None:
-    claim = verified(sentence, PAGES)
+    claim = check_sentence(sentence, PAGES)
     assert why in claim.reason
     assert claim.citations == ()
 
 
 def test_a_denial_of_what_is_affirmed_falls() -> None:
     pages = shown("Signing keys are rotated every 90 days by Dan.")
-    assert verified("Signing keys are not rotated every 90 days by Dan [1].", pages).reason == "it denies what it cites"
+    assert (
+        check_sentence("Signing keys are not rotated every 90 days by Dan [1].", pages).reason
+        == "it contradicts the cited passage"
+    )
 
 
 def test_a_true_sentence_under_a_wrong_number_gets_the_right_one() -> None:
-    claim = verified('"Soup is served at noon" [1].', PAGES)
+    claim = check_sentence('"Soup is served at noon" [1].', PAGES)
     assert [each.document for each in claim.citations] == ["d2"]
-    assert "it holds by [2]" in claim.corrected
+    assert "it is supported by [2]" in claim.corrected
 
 
 def test_a_true_sentence_without_a_number_gets_one() -> None:
-    claim = verified("Soup is served at noon.", PAGES)
+    claim = check_sentence("Soup is served at noon.", PAGES)
     assert [each.quote for each in claim.citations] == ["Soup is served at noon."]
 
 
 def test_numbers_of_the_question_may_be_said_again() -> None:
-    assert verified("After 30 years, soup is served at noon [2].", PAGES).reason
-    assert not verified("After 30 years, soup is served at noon [2].", PAGES, question="soup in 30 years?").reason
+    assert check_sentence("After 30 years, soup is served at noon [2].", PAGES).reason
+    assert not check_sentence("After 30 years, soup is served at noon [2].", PAGES, question="soup in 30 years?").reason
 
 
 def test_citations_are_numbered_as_they_come_and_streams_are_heard_when_checked() -> None:
     heard: list[str] = []
     pieces = ["Soup is ser", "ved at noon. [2] Keys are rot", "ated by Dan [1]. It is gre", "en [1]."]
-    made = written(pieces, PAGES, question="", hear=heard.append)
+    made = write_answer(pieces, PAGES, question="", on_sentence=heard.append)
     assert made.text == "Soup is served at noon. [1] Keys are rotated by Dan. [2]"
     assert "".join(heard).strip() == made.text
     assert len(heard) == 2
@@ -117,13 +122,13 @@ def test_citations_are_numbered_as_they_come_and_streams_are_heard_when_checked(
 
 
 def test_a_model_that_finds_nothing_says_nothing() -> None:
-    assert written(["NOT FOUND"], PAGES, question="").text == ""
-    assert written(["not found."], PAGES, question="").removed == ()
+    assert write_answer(["NOT FOUND"], PAGES, question="").text == ""
+    assert write_answer(["not found."], PAGES, question="").removed == ()
 
 
 @given(st.text(alphabet="ab .[]1,\n"))
 def test_splitting_loses_nothing(text: str) -> None:
-    parts = _split(text)
+    parts = _split_reply(text)
     assert "".join(body + after for body, after in parts) == (text if parts else "")
 
 
@@ -131,16 +136,16 @@ def test_splitting_loses_nothing(text: str) -> None:
 def test_the_pieces_of_a_stream_do_not_matter(pieces: Sequence[str]) -> None:
     if not "".join(pieces).strip():
         with pytest.raises(DriverFailed, match="empty answer"):
-            written(pieces, PAGES, question="")
+            write_answer(pieces, PAGES, question="")
         return
-    whole = written(["".join(pieces)], PAGES, question="")
-    assert written(pieces, PAGES, question="") == whole
+    whole = write_answer(["".join(pieces)], PAGES, question="")
+    assert write_answer(pieces, PAGES, question="") == whole
 
 
 @pytest.mark.parametrize("mark", ["[2]", "【2】", "【2†source】", "[Passage 2]", "[1-2]", "[1 and 2]", "[ 2 ]"])
 def test_models_write_marks_in_many_ways(mark: str) -> None:
     for text in (f"Soup is served at noon {mark}.", f"Soup is served at noon. {mark} Keys are rotated by Dan [1]."):
-        made = written([text], PAGES, question="")
+        made = write_answer([text], PAGES, question="")
         assert made.text.startswith("Soup is served at noon. [1]")
         assert made.citations[0].document == "d2"
         assert made.removed == ()
@@ -173,8 +178,8 @@ LOG = (
 )
 def test_one_thing_changed_makes_it_false(true: str, false: str) -> None:
     pages = shown(LOG)
-    assert verified(f"{true} [1].", pages).reason == ""
-    assert verified(f"{false} [1].", pages).reason != ""
+    assert check_sentence(f"{true} [1].", pages).reason == ""
+    assert check_sentence(f"{false} [1].", pages).reason != ""
 
 
 DESK = (
@@ -200,7 +205,7 @@ DESK = (
     ],
 )
 def test_ordinary_prose_is_kept(sentence: str) -> None:
-    assert verified(f"{sentence} [1].", shown(DESK)).reason == ""
+    assert check_sentence(f"{sentence} [1].", shown(DESK)).reason == ""
 
 
 @pytest.mark.parametrize(
@@ -215,20 +220,20 @@ def test_ordinary_prose_is_kept(sentence: str) -> None:
     ],
 )
 def test_and_what_is_like_it_and_false_is_not(sentence: str) -> None:
-    assert verified(f"{sentence} [1].", shown(DESK)).reason != ""
+    assert check_sentence(f"{sentence} [1].", shown(DESK)).reason != ""
 
 
 def test_a_lie_is_not_made_true_by_a_passage_that_is_like_it() -> None:
     pages = shown("Gus never opens the radar on a Monday.", "Gus never opens the buoy on a Friday. The radar is old.")
-    assert verified("Gus never opens the radar on a Friday [1].", pages).reason
-    assert verified("Gus never opens the buoy on a Friday [1].", pages).corrected
+    assert check_sentence("Gus never opens the radar on a Friday [1].", pages).reason
+    assert check_sentence("Gus never opens the buoy on a Friday [1].", pages).corrected
 
 
 def test_only_what_says_it_is_cited() -> None:
     pages = shown("Soup is served at noon. The cook is old.", "The soup is too salty. Noon is loud.")
-    claim = verified("Soup is served at noon [1][2].", pages)
+    claim = check_sentence("Soup is served at noon [1][2].", pages)
     assert [each.quote for each in claim.citations] == ["Soup is served at noon."]
-    both = verified("Soup is served at noon and the soup is too salty [1][2].", pages)
+    both = check_sentence("Soup is served at noon and the soup is too salty [1][2].", pages)
     assert {each.document for each in both.citations} == {"d1", "d2"}
 
 
@@ -238,8 +243,10 @@ def test_who_said_it_is_who_wrote_it() -> None:
         Chunk("c1", "t", 0, 2, text[:34], 0, 34, meta={"author": "Dan"}),
         Chunk("c2", "t", 1, 2, text[36:], 36, len(text), meta={"author": "Eve"}),
     ]
-    passage = MergedChunk(text, "t", (), "", tuple(Hit(c, 1.0) for c in chunks), 1.0, len(text), ((0, len(text)),))
-    pages = [Shown(1, passage, DocumentRecord("t", "", "", "thread", "v", "", len(text), 2), ((0, text),))]
-    assert verified("Dan said that the pump of the harbour is broken [1].", pages).reason == ""
-    assert verified("Eve said that the pump of the harbour is broken [1].", pages).reason
-    assert verified("Eve said that the valve leaks [1].", pages).reason == ""
+    passage = MergedChunk(
+        text, "t", (), "", tuple(Hit(c, DocumentRecord("t"), 1.0) for c in chunks), 1.0, len(text), ((0, len(text)),)
+    )
+    pages = [NumberedPassage(1, passage, DocumentRecord("t", "", "", "thread", "v", "", len(text), 2), ((0, text),))]
+    assert check_sentence("Dan said that the pump of the harbour is broken [1].", pages).reason == ""
+    assert check_sentence("Eve said that the pump of the harbour is broken [1].", pages).reason
+    assert check_sentence("Eve said that the valve leaks [1].", pages).reason == ""

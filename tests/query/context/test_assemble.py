@@ -24,7 +24,8 @@ RECORDS = {doc: DocumentRecord(doc, "Page", f"{doc}.md", "page", "", "", len(TEX
 
 
 def hit(start: int, end: int, score: float = 0.5, *, doc: str = "d", headings: tuple[str, ...] = ("A", "B")) -> Hit:
-    return Hit(Chunk(f"{doc}{start}-{end}{headings}", doc, 0, 1, TEXT[start:end], start, end, headings), score)
+    chunk = Chunk(f"{doc}{start}-{end}{headings}", doc, 0, 1, TEXT[start:end], start, end, headings)
+    return Hit(chunk, RECORDS.get(doc) or DocumentRecord(doc), score)
 
 
 def read(doc_id: str) -> Document:
@@ -91,8 +92,8 @@ def test_the_ledger_says_why() -> None:
     context = made([hit(0, 100, 0.9, doc="gone"), hit(0, 100, 0.8), hit(0, 100, 0.7), hit(200, 5000, 0.6)], tokens=50)
     assert [passage.source for passage in context.passages] == ["d.md"]
     assert [(each.reason, each.tokens) for each in context.dropped] == [(GONE, 25), (DUPLICATE, 25), (BUDGET, 1200)]
-    assert made([hit(0, 100, doc="gone")]).reason == "nothing in the collection matches"
-    assert made([hit(0, 100)], tokens=1).reason == "nothing of what was found fits in 1 tokens"
+    assert made([hit(0, 100, doc="gone")]).reason == "nothing in the collection matches the query"
+    assert made([hit(0, 100)], tokens=1).reason == "no hit fits in 1 tokens"
     assert made([hit(0, 100)], tokens=1).text == ""
 
 
@@ -171,7 +172,7 @@ CHUNKS = [
 
 
 def grown(places: list[int], grow: str, tokens: int = 1000, **config: Any) -> tuple[list[str], Context]:
-    hits = [Hit(CHUNKS[place], 0.9 - place / 100) for place in places]
+    hits = [Hit(CHUNKS[place], RECORDS["d"], 0.9 - place / 100) for place in places]
     context = made(hits, tokens, chunks=lambda _: CHUNKS, grow=grow, **config)
     return sorted(one.chunk.id for passage in context.passages for one in passage.chunks), context
 
@@ -190,7 +191,7 @@ def test_neighbours_fill_the_room_that_is_left() -> None:
 
 
 def test_a_neighbour_comes_before_hits_that_are_worth_less() -> None:
-    hits = [Hit(CHUNKS[2], 1.0), Hit(CHUNKS[0], 0.5), Hit(CHUNKS[5], 0.45)]
+    hits = [Hit(CHUNKS[2], RECORDS["d"], 1.0), Hit(CHUNKS[0], RECORDS["d"], 0.5), Hit(CHUNKS[5], RECORDS["d"], 0.45)]
 
     def shown(tokens: int, **config: Any) -> list[str]:
         context = made(hits, tokens, chunks=lambda _: CHUNKS, grow="neighbours", **config)
@@ -214,7 +215,7 @@ def test_a_section_is_completed_when_most_of_it_was_found() -> None:
 
 
 def test_a_document_that_is_gone_does_not_grow() -> None:
-    hits = [Hit(CHUNKS[2], 0.9)]
+    hits = [Hit(CHUNKS[2], RECORDS["d"], 0.9)]
     assert len(made(hits, grow="neighbours").passages[0].chunks) == 1
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from clew.core.errors import SettingsError
 from clew.core.settings import MergerConfig
-from clew.core.types import Chunk, Hit
-from clew.query.context.merge import ChunkMerger, best, merge
+from clew.core.types import Chunk, DocumentRecord, Hit
+from clew.query.context.merge import ChunkMerger, best_score, merge_hits
 
 TEXT = "".join(f"Sentence {number} says so. " for number in range(300))
 
@@ -29,7 +29,8 @@ def row(
 
 
 def hit(start: int, end: int, score: float = 0.5, *, doc: str = "d", headings: tuple[str, ...] = ("A",)) -> Hit:
-    return Hit(Chunk(f"{doc}{start}-{end}", doc, start, 999, TEXT[start:end], start, end, headings), score)
+    chunk = Chunk(f"{doc}{start}-{end}", doc, start, 999, TEXT[start:end], start, end, headings)
+    return Hit(chunk, DocumentRecord(doc), score)
 
 
 def texts(results: list[Any], **config: Any) -> list[str]:
@@ -61,7 +62,7 @@ def test_document_order_and_the_average() -> None:
     assert texts(found) == ["First.\n\nSecond.\n\nThird."]
     (merged,) = ChunkMerger().merge([row("x", 0.7), row("y", 0.9, index=1)])
     assert merged.avg_similarity == pytest.approx(0.8)
-    assert best(merged) == 0.9
+    assert best_score(merged) == 0.9
     (merged,) = ChunkMerger().merge(
         [row("five", 0.92, index=5), row("three", 0.88, index=3), row("seven", 0.85, index=7)]
     )
@@ -126,9 +127,11 @@ def test_a_gap_is_marked_or_never_joined() -> None:
 def test_white_space_between_is_the_documents_own() -> None:
     place = TEXT.index(" ", 100)
     found = [hit(0, place), hit(place + 1, 200)]
-    (merged,) = merge(found, MergerConfig(), text=lambda _: TEXT)
+    (merged,) = merge_hits(found, MergerConfig(), text=lambda _: TEXT)
     assert (merged.text, merged.spans) == (TEXT[:200], ((0, 200),))
-    apart = merge(found, MergerConfig(require_adjacent=True), text=lambda _: TEXT.swapcase())  # it has changed since
+    apart = merge_hits(
+        found, MergerConfig(require_adjacent=True), text=lambda _: TEXT.swapcase()
+    )  # it has changed since
     assert len(apart) == 2
 
 

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clew.query.context.results import hit_of, placed
+from clew.query.context.results import has_position, to_hit
 
 
 def made(**more: Any) -> Any:
-    return hit_of({"text": "defghi", "source": "a.md", **more})
+    return to_hit({"text": "defghi", "source": "a.md", **more})
 
 
 @pytest.mark.parametrize(
@@ -33,9 +33,9 @@ def test_any_whole_number_is_an_index(given: Any) -> None:
 @pytest.mark.parametrize("name", ["start", "char_start", "start_char", "start_index", "start_offset"])
 def test_a_start_is_a_place(name: str) -> None:
     for hit in (made(metadata={name: 3}), made(**{name: 3}), made(metadata={name: 3, name.replace("start", "end"): 9})):
-        assert (hit.chunk.start, hit.chunk.end, placed(hit.chunk)) == (3, 9, True)
+        assert (hit.chunk.start, hit.chunk.end, has_position(hit.chunk)) == (3, 9, True)
     for nowhere in (made(metadata={name: 3, name.replace("start", "end"): 8}), made(metadata={name: -3}), made()):
-        assert not placed(nowhere.chunk)
+        assert not has_position(nowhere.chunk)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ def test_numbers_stay_and_new_documents_take_the_next() -> None:
     sessions = Sessions()
     assert sessions.set_document_index("s", ["a", "b"]) == {"a": 1, "b": 2}
     assert sessions.set_document_index("s", ["c", "a"]) == {"c": 3, "a": 1}
-    assert sessions.numbers("s") == {"a": 1, "b": 2, "c": 3}
+    assert sessions.get_numbers("s") == {"a": 1, "b": 2, "c": 3}
     assert sessions.set_document_index("other", ["c"]) == {"c": 1}
 
 
@@ -26,7 +26,7 @@ def test_what_has_no_number_is_nobody() -> None:
 
 def test_idle_conversations_are_forgotten() -> None:
     now = [0.0]
-    sessions = Sessions(idle=10, clock=lambda: now[0])
+    sessions = Sessions(max_idle=10, clock=lambda: now[0])
     sessions.set_document_index("old", ["a"])
     now[0] = 8
     sessions.set_document_index("young", ["b"])
@@ -39,22 +39,22 @@ def test_idle_conversations_are_forgotten() -> None:
 
 
 def test_the_least_used_goes_first() -> None:
-    sessions = Sessions(most=2)
+    sessions = Sessions(max_sessions=2)
     sessions.set_document_index("a", ["x"])
     sessions.set_document_index("b", ["x"])
     sessions.get_knowledge_source_id_by_index("a", 1)
     sessions.set_document_index("c", ["x"])
-    assert [sessions.numbers(name) for name in "abc"] == [{"x": 1}, {}, {"x": 1}]
+    assert [sessions.get_numbers(name) for name in "abc"] == [{"x": 1}, {}, {"x": 1}]
 
 
 def test_a_conversation_holds_so_many_numbers() -> None:
-    sessions = Sessions(documents=2)
+    sessions = Sessions(max_documents=2)
     assert sessions.set_document_index("s", ["a", "b", "c"]) == {"a": 1, "b": 2}
 
 
 def test_limits_must_be_more_than_nothing() -> None:
-    with pytest.raises(SettingsError, match="most is 0"):
-        Sessions(most=0)
+    with pytest.raises(SettingsError, match="max_sessions is 0"):
+        Sessions(max_sessions=0)
 
 
 @given(st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=5), max_size=12))

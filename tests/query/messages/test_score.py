@@ -10,20 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.settings import ScoringConfig
-from clew.core.types import Chunk, Hit
 from clew.query.messages.score import (
-    Evidence,
-    by_message,
+    ScoringInputs,
     channel_score,
     completeness,
     flow,
-    ordered,
-    product,
-    rebuilt,
-    scored,
+    product_score,
+    score_message,
+    sort_by_score,
     thread_score,
     time_score,
-    weighted_sum,
+    weighted_score,
 )
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -90,37 +87,37 @@ def test_completeness_is_the_share_of_the_chain() -> None:
 
 
 def test_the_real_conversation() -> None:
-    first = product(Evidence(0.85, ago(10), "ops", member=True), now=NOW, channel="ops", config=CONFIG)
-    reply = product(Evidence(0.75, ago(5), "ops", member=True), now=NOW, channel="ops", config=CONFIG)
-    other = product(Evidence(0.95, NOW, "dev"), now=NOW, channel="ops", config=CONFIG)
+    first = product_score(ScoringInputs(0.85, ago(10), "ops", member=True), now=NOW, channel="ops", config=CONFIG)
+    reply = product_score(ScoringInputs(0.75, ago(5), "ops", member=True), now=NOW, channel="ops", config=CONFIG)
+    other = product_score(ScoringInputs(0.95, NOW, "dev"), now=NOW, channel="ops", config=CONFIG)
     assert [first.total, reply.total, other.total] == pytest.approx([1.479841, 1.327686, 0.95], abs=1e-6)
 
 
 def test_new_and_here_wins_over_similar_and_elsewhere() -> None:
-    here = product(Evidence(0.95, NOW, "ops"), now=NOW, channel="ops", config=CONFIG)
-    there = product(Evidence(0.98, ago(60), "dev"), now=NOW, channel="ops", config=CONFIG)
+    here = product_score(ScoringInputs(0.95, NOW, "ops"), now=NOW, channel="ops", config=CONFIG)
+    there = product_score(ScoringInputs(0.98, ago(60), "dev"), now=NOW, channel="ops", config=CONFIG)
     assert [here.total, there.total] == pytest.approx([1.14, 0.802356], abs=1e-6)
 
 
 def test_a_score_without_a_time_stays() -> None:
-    assert product(Evidence(0.9), now=NOW, channel=None, config=CONFIG).total == 0.9
+    assert product_score(ScoringInputs(0.9), now=NOW, channel=None, config=CONFIG).total == 0.9
 
 
 def test_flow_and_completeness_multiply_where_they_have_a_boost() -> None:
     config = replace(CONFIG, flow_boost=1.4, completeness_boost=2.0)
-    scores = product(Evidence(0.5, flow=0.5, completeness=0.25), now=NOW, channel=None, config=config)
+    scores = product_score(ScoringInputs(0.5, flow=0.5, completeness=0.25), now=NOW, channel=None, config=config)
     assert (scores.flow, scores.completeness) == pytest.approx((1.2, 1.25))
     assert scores.total == pytest.approx(0.5 * 1.2 * 1.25)
 
 
 def test_the_weighted_sum() -> None:
-    evidence = Evidence(0.9, ago(60), "ops", member=True, flow=0.5, completeness=0.5)
+    evidence = ScoringInputs(0.9, ago(60), "ops", member=True, flow=0.5, completeness=0.5)
     config = replace(CONFIG, scoring="weighted_sum", flow_weight=0.2, completeness_weight=0.4)
-    scores = weighted_sum(evidence, now=NOW, channel="ops", config=config)
+    scores = weighted_score(evidence, now=NOW, channel="ops", config=config)
     expected = 0.8 * 0.9 + 0.1 * 0.818731 + 0.05 + 0.05 + 0.2 * 0.5 + 0.4 * 0.5
     assert scores.total == pytest.approx(expected, abs=1e-6)
-    assert scored(evidence, now=NOW, channel="ops", config=config) == scores
-    assert scored(evidence, now=NOW, channel="ops", config=CONFIG).total == pytest.approx(
+    assert score_message(evidence, now=NOW, channel="ops", config=config) == scores
+    assert score_message(evidence, now=NOW, channel="ops", config=CONFIG).total == pytest.approx(
         0.9 * 0.818731 * 1.8, abs=1e-5
     )
 
@@ -132,7 +129,7 @@ Item = tuple[str, float, datetime | None]
 
 
 def sort(items: list[Item], equality: float = 0.01) -> list[str]:
-    done = ordered(items, equality=equality, score=lambda it: it[1], at=lambda it: it[2], name=lambda it: it[0])
+    done = sort_by_score(items, equality=equality, score=lambda it: it[1], at=lambda it: it[2], name=lambda it: it[0])
     return [each[0] for each in done]
 
 
@@ -165,41 +162,3 @@ def test_the_order_is_total(values: list[tuple[float, int | None]], random: Rand
 
 
 # -- the parts of a message
-
-
-def part(message: str, index: int, text: str, start: int = 0, score: float = 0.9) -> Hit:
-    placed = start >= 0
-    begin = max(start, 0)
-    chunk = Chunk(
-        f"{message}_chunk_{index}",
-        "d",
-        index,
-        3,
-        text,
-        begin,
-        begin + len(text) if placed else begin,
-        meta={"message": message, "chunk_index": index, "total_chunks": 3},
-    )
-    return Hit(chunk, score)
-
-
-def test_parts_in_any_order_are_one_message_with_the_best_score() -> None:
-    hits = [part("m", 2, "Third part", -1, 0.8), part("m", 0, "First part", -1, 0.92), part("m", 1, "Second part", -1)]
-    (parts,) = by_message(hits).values()
-    assert parts[0].score == 0.92
-    assert rebuilt(hit.chunk for hit in parts) == "First part Second part Third part"
-    assert rebuilt(hit.chunk for hit in hits[:2]) == "First part Third part"
-
-
-def test_what_parts_share_is_said_once() -> None:
-    text = "one two three four five six"
-    spans = [(0, 13), (8, 18), (14, 27)]
-    hits = [part("m", at, text[start:end], start) for at, (start, end) in enumerate(spans)]
-    for order in permutations(hits):
-        assert rebuilt(hit.chunk for hit in order) == text
-    assert rebuilt([hits[0].chunk, hits[2].chunk]) == "one two three four five six"
-
-
-def test_a_chunk_of_no_message_is_left_out() -> None:
-    chunk = Chunk("c", "d", 0, 1, "a page", 0, 6)
-    assert by_message([Hit(chunk, 1.0)]) == {}

@@ -7,9 +7,17 @@ import pytest
 from clew.core.errors import DriverFailed, SettingsError
 from clew.core.types import Message
 from clew.core.window import ContextMessage, WindowThread
-from clew.drivers.llm.scripted import Scripted
-from clew.query.messages.style import confidence, habits, measured, parsed, phrases, profile, reply_prompt
-from clew.query.messages.window import rendered
+from clew.drivers.llm.scripted import ScriptedLLM
+from clew.query.messages.style import (
+    build_reply_prompt,
+    find_phrases,
+    measure_habits,
+    measure_style,
+    parse_analysis,
+    profile_style,
+    sample_confidence,
+)
+from clew.query.messages.window import render_threads
 
 CHATTY = [
     "hey, on it! :tada:",
@@ -30,7 +38,7 @@ GOOD = {"tone": "dry", "vocabularyLevel": "advanced", "messageLength": "long", "
 
 
 def test_the_measured_profile_tells_people_apart() -> None:
-    ada, bob = measured("ada", CHATTY), measured("bob", STIFF)
+    ada, bob = measure_style("ada", CHATTY), measure_style("bob", STIFF)
     assert (ada.tone, ada.vocabulary_level, ada.message_length) == ("casual, enthusiastic", "simple", "short")
     assert (bob.tone, bob.vocabulary_level) == ("formal", "advanced")
     assert "no worries" in ada.common_phrases
@@ -42,63 +50,63 @@ def test_the_measured_profile_tells_people_apart() -> None:
 
 @pytest.mark.parametrize(("words", "expected"), [(11, "short"), (12, "medium"), (39, "medium"), (40, "long")])
 def test_length_is_that_of_the_middle_message(words: int, expected: str) -> None:
-    assert measured("ada", ["word " * words] * 5).message_length == expected
+    assert measure_style("ada", ["word " * words] * 5).message_length == expected
 
 
 @pytest.mark.parametrize(("messages", "expected"), [(5, 0.25), (10, 0.5), (20, 1.0), (80, 1.0)])
 def test_confidence(messages: int, expected: float) -> None:
-    assert confidence(messages) == expected
-    assert measured("ada", ["fine by me"] * messages).confidence == expected
+    assert sample_confidence(messages) == expected
+    assert measure_style("ada", ["fine by me"] * messages).confidence == expected
 
 
 def test_habits_are_shares() -> None:
-    shown = habits(["Why?", "well...", "stop!", "it's done", "Good."])
+    shown = measure_habits(["Why?", "well...", "stop!", "it's done", "Good."])
     assert shown["asks"] == shown["trails off"] == shown["exclaims"] == shown["contracts"] == 0.2
     assert shown["begins in lower case"] == 0.6
 
 
 def test_a_phrase_that_holds_another_stands_for_it() -> None:
     lists = [["ship", "it", "on", "friday"], ["ship", "it", "on", "friday"], ["ship", "it", "now"]]
-    assert phrases(lists)[0] == "ship it on friday"
-    assert not any(phrase in "ship it on friday" for phrase in phrases(lists)[1:])
+    assert find_phrases(lists)[0] == "ship it on friday"
+    assert not any(phrase in "ship it on friday" for phrase in find_phrases(lists)[1:])
 
 
 def test_phrases_do_not_run_into_one_another() -> None:
     sentence = ["the", "expand", "step", "for", "survey", "ids", "is", "out"]
-    assert phrases([sentence, sentence]) == ("expand step for survey", "survey ids is out", "the expand")
+    assert find_phrases([sentence, sentence]) == ("expand step for survey", "survey ids is out", "the expand")
 
 
 def test_few_messages_are_refused() -> None:
     with pytest.raises(SettingsError, match="4 messages here; a style needs at least 5"):
-        profile("ada", ["a", "b", "c", "d", "  "])
-    assert profile("ada", ["a", "b", "c", "d", "e"]).messages == 5
-    assert profile("ada", ["a", "b"], least=2).messages == 2
+        profile_style("ada", ["a", "b", "c", "d", "  "])
+    assert profile_style("ada", ["a", "b", "c", "d", "e"]).messages == 5
+    assert profile_style("ada", ["a", "b"], min_messages=2).messages == 2
 
 
 def test_addresses_are_nobodys_style() -> None:
     texts = [f"see https://long.example/of/very/complicated/addresses{n} ok" for n in range(6)]
-    assert profile("ada", texts).vocabulary_level == "simple"
-    assert not any("https" in phrase for phrase in profile("ada", texts).common_phrases)
+    assert profile_style("ada", texts).vocabulary_level == "simple"
+    assert not any("https" in phrase for phrase in profile_style("ada", texts).common_phrases)
 
 
 def test_a_model_judges_and_is_shown_the_messages() -> None:
-    llm = Scripted([json.dumps(GOOD)])
-    found = profile("ada", ["odd {person} braces", *CHATTY], llm=llm)
+    llm = ScriptedLLM([json.dumps(GOOD)])
+    found = profile_style("ada", ["odd {person} braces", *CHATTY], llm=llm)
     assert (found.tone, found.vocabulary_level, found.message_length) == ("dry", "advanced", "long")
     assert found.common_phrases == ("as it were",)
     assert found.made_by == "scripted"
     assert found.confidence == 0.35
-    assert "- odd {person} braces\n- hey, on it! :tada:" in llm.asked[0].prompt
+    assert "- odd {person} braces\n- hey, on it! :tada:" in llm.requests[0].prompt
 
 
 def test_an_answer_in_a_fence_is_read() -> None:
-    assert parsed(f"```json\n{json.dumps(GOOD)}\n```") == GOOD
+    assert parse_analysis(f"```json\n{json.dumps(GOOD)}\n```") == GOOD
 
 
 @pytest.mark.parametrize("answer", ["They sound dry.", "", "{", "{'tone': 'dry'}"])
 def test_an_analysis_that_is_not_json_is_refused(answer: str) -> None:
     with pytest.raises(DriverFailed, match="is not JSON"):
-        parsed(answer)
+        parse_analysis(answer)
 
 
 @pytest.mark.parametrize(
@@ -113,10 +121,10 @@ def test_an_analysis_that_is_not_json_is_refused(answer: str) -> None:
     ],
 )
 def test_an_analysis_with_other_values_is_refused(wrong: dict[str, object]) -> None:
-    with pytest.raises(DriverFailed, match="values that cannot be"):
-        parsed(json.dumps({**GOOD, **wrong}))
-    with pytest.raises(DriverFailed, match="values that cannot be"):
-        parsed("[]")
+    with pytest.raises(DriverFailed, match="has invalid values"):
+        parse_analysis(json.dumps({**GOOD, **wrong}))
+    with pytest.raises(DriverFailed, match="has invalid values"):
+        parse_analysis("[]")
 
 
 def shown(thread: str, *texts: str) -> WindowThread:
@@ -126,9 +134,9 @@ def shown(thread: str, *texts: str) -> WindowThread:
 
 def test_the_prompt_tells_the_style_and_shows_the_threads() -> None:
     threads = [shown("1", "Thread 1 first message", "Thread 1 reply"), shown("2", "Thread 2 message")]
-    prompt = reply_prompt(measured("ada", CHATTY), threads)
+    prompt = build_reply_prompt(measure_style("ada", CHATTY), threads)
     for words in ("Tone: casual", "Vocabulary Level: simple", "Message Length: short", "no worries"):
         assert words in prompt
     assert "Thread 1 first message\n  ↪ Thread 1 reply\n\nThread 2 message" in prompt
-    assert rendered(threads) == "Thread 1 first message\n  ↪ Thread 1 reply\n\nThread 2 message"
-    assert "past threads" not in reply_prompt(measured("ada", CHATTY), [])
+    assert render_threads(threads) == "Thread 1 first message\n  ↪ Thread 1 reply\n\nThread 2 message"
+    assert "past threads" not in build_reply_prompt(measure_style("ada", CHATTY), [])

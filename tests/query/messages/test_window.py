@@ -1,6 +1,6 @@
 """What a window holds, over threads and hits that are made up: laws first, then cases."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -13,10 +13,10 @@ from clew.core.errors import NotFound
 from clew.core.settings import ScoringConfig, Settings
 from clew.core.text import estimate_tokens
 from clew.core.thread import Thread
-from clew.core.types import Chunk, Document, Filter, Hit, Message
+from clew.core.types import Chunk, Document, DocumentRecord, Filter, Hit, Message
 from clew.core.window import ContextWindow
-from clew.query.messages.similar import similar
-from clew.query.messages.window import Asked, Sources, context_window
+from clew.query.messages.similar import score_messages, sort_messages
+from clew.query.messages.window import WindowRequest, WindowSources, build_window
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 PLAIN = ScoringConfig(base="similarity")
@@ -53,16 +53,16 @@ class Chat:
             return documents[id_]
 
         channels = {thread.channel for thread in self.threads}
-        sources = Sources(search, read, lambda _: {}, channels.__contains__, lambda: sorted(channels), 0.1)
-        asked = Asked("ops", prompt, tokens, related, NOW)
-        return context_window(asked, sources, settings=Settings(scoring=config), count=estimate_tokens)
+        sources = WindowSources(search, read, lambda _: {}, channels.__contains__, lambda: sorted(channels), 0.1)
+        asked = WindowRequest("ops", prompt, tokens, related, NOW)
+        return build_window(asked, sources, settings=Settings(scoring=config), count=estimate_tokens)
 
     def _hit(self, id_: str, score: float) -> Hit:
         thread = next(each for each in self.threads if any(message.id == id_ for message in each.messages))
         message = next(each for each in thread.messages if each.id == id_)
         meta = {"message": id_, "channel": thread.channel, "author": message.author}
         chunk = Chunk(f"{id_}_chunk_0", thread.document().id, 0, 1, message.text, 0, 0, at=message.at, meta=meta)
-        return Hit(chunk, score, {"semantic": score})
+        return Hit(chunk, DocumentRecord(chunk.doc_id), score, {"semantic": score})
 
 
 def said(id_: str, text: str, minutes: float, reply_to: str | None = None, channel: str = "ops") -> Message:
@@ -71,6 +71,10 @@ def said(id_: str, text: str, minutes: float, reply_to: str | None = None, chann
 
 def thread(*messages: Message) -> Thread:
     return Thread(messages[0].id, messages[0].channel, messages)
+
+
+def members(thread: Thread) -> list[str]:
+    return [message.id for message in thread.messages]
 
 
 def ids(window: ContextWindow) -> list[str]:
@@ -108,22 +112,48 @@ def test_the_budget_is_never_passed_and_the_text_is_what_is_counted(chat: Chat, 
         assert each.text in window.text
 
 
-@given(chats(), st.integers(1, 300))
-def test_the_chain_of_a_hit_is_whole_unless_it_is_larger_than_its_share(chat: Chat, tokens: int) -> None:
-    window = chat.window(tokens, config=replace(PLAIN, chain_share=1.0))
-    messages = {message.id: message for thread in chat.threads for message in thread.messages}
+def text_of(chat: Chat, shown: Collection[str]) -> str:
+    """The text of a window that shows these messages; the order of its threads does not change its length."""
+    threads = [[message.text for message in each.messages if message.id in shown] for each in chat.threads]
+    return "\n\n".join("\n  ↪ ".join(texts) for texts in threads if texts)
+
+
+def chain_of(chat: Chat, id_: str) -> list[str]:
+    """A message and what it answers, directly and before."""
+    parents = {message.id: message.reply_to for thread in chat.threads for message in thread.messages}
+    chain = [id_]
+    while (parent := parents[chain[-1]]) is not None:
+        chain.append(parent)
+    return chain
+
+
+@given(chats(), st.integers(1, 300), st.sampled_from([0.0, 0.25, 1.0]))
+def test_hits_come_with_their_whole_chains_while_those_of_the_best_fit_together(
+    chat: Chat, tokens: int, share: float
+) -> None:
+    config = replace(PLAIN, chain_share=share)
+    window = chat.window(tokens, config=config)
+    ranked = [*(each for each in window.messages if each.found), *(each.message for each in window.dropped)]
     shown = set(ids(window))
+    together: set[str] = set()
+    for hit in sort_messages(ranked, config):
+        together.update(chain_of(chat, hit.id))
+        if estimate_tokens(text_of(chat, together)) > tokens:
+            break
+        assert shown.issuperset(together)
     for each in window.messages:
-        at = each.message.reply_to
-        assert (each.parent.id if each.parent else None) == (at if at in shown else None)
-        if not each.found:
-            continue
-        chain = []
-        while at is not None:
-            chain.append(at)
-            at = messages[at].reply_to
-        if sum(estimate_tokens(messages[one].text) + 2 for one in chain) <= tokens:
-            assert shown.issuperset(chain)
+        parent = each.message.reply_to
+        assert (each.parent.id if each.parent else None) == (parent if parent in shown else None)
+
+
+@given(chats(), st.integers(1, 300), st.sampled_from([0.0, 0.25, 1.0]))
+def test_nothing_is_missing_that_would_still_fit(chat: Chat, tokens: int, share: float) -> None:
+    """Neither a hit, alone, nor a message of a thread that is shown: so of a chain only what has no room."""
+    window = chat.window(tokens, config=replace(PLAIN, chain_share=share))
+    shown = set(ids(window))
+    whole = {message.id for each in chat.threads for message in each.messages if shown & set(members(each))}
+    for missing in (whole | set(chat.similar)) - shown:
+        assert estimate_tokens(text_of(chat, {*shown, missing})) > tokens
 
 
 @given(chats(), st.integers(20, 300), st.randoms(use_true_random=False))
@@ -183,10 +213,31 @@ def test_a_deep_chain_brings_what_is_nearest() -> None:
     assert len(shown) == 7
 
 
-def test_a_hit_without_room_for_what_it_answers_is_passed_over() -> None:
+def test_a_hit_without_room_for_what_it_answers_comes_alone() -> None:
     answered = thread(said("q", "question " * 20, 20), said("a", "short answer", 10, "q"))
     chat = Chat([answered, thread(said("s", "small", 5))], {"a": 0.9, "s": 0.5})
-    window = chat.window(30)  # the answer alone would fit
+    window = chat.window(30)
+    assert ids(window) == ["a", "s"]
+    assert window.messages[0].parent is None
+    assert window.dropped == ()
+
+
+def test_a_hit_with_a_parent_larger_than_the_budget_is_shown() -> None:
+    log = said("log", "pasted line of a log " * 2000, 20)
+    reply = said("r", "The vault key was rotated on Monday by Dan.", 10, "log")
+    window = Chat([thread(log, reply)], {"r": 1.0}).window(600)
+    assert (ids(window), window.total_tokens, window.reason) == (["r"], 11, "")
+
+
+def test_a_hit_brings_the_nearest_of_its_chain_that_fits() -> None:
+    """The parent fits beside the hit, what it answers does not."""
+    long = [said("0", "root " * 40, 40), said("1", "middle " * 3, 30, "0"), said("2", "leaf " * 3, 20, "1")]
+    assert ids(Chat([thread(*long)], {"2": 0.9}).window(20)) == ["1", "2"]
+
+
+def test_a_hit_that_does_not_fit_alone_is_passed_over() -> None:
+    chat = Chat([thread(said("a", "long answer " * 20, 10)), thread(said("s", "small", 5))], {"a": 0.9, "s": 0.5})
+    window = chat.window(30)
     assert ids(window) == ["s"]
     assert [(each.message.id, each.reason) for each in window.dropped] == [("a", "budget")]
 
@@ -194,7 +245,9 @@ def test_a_hit_without_room_for_what_it_answers_is_passed_over() -> None:
 def test_a_thread_that_is_gone_since_is_left_out() -> None:
     chat = Chat([thread(said("1", "here", 1))], {"1": 0.9})
     lost = replace(chat.hits()[0].chunk, id="x_chunk_0", doc_id="gone", meta={"message": "x", "channel": "ops"})
-    assert ids(chat.window(hits=[Hit(lost, 0.9, {"semantic": 0.9}), *chat.hits()])) == ["1"]
+    assert ids(chat.window(hits=[Hit(lost, DocumentRecord(lost.doc_id), 0.9, {"semantic": 0.9}), *chat.hits()])) == [
+        "1"
+    ]
 
 
 def test_a_line_of_a_message_cannot_pass_for_a_reply_or_a_thread() -> None:
@@ -209,15 +262,15 @@ def test_a_message_found_by_its_words_is_as_near_as_its_nearest_part() -> None:
     document = chat.threads[0].document()
     meta = {"message": "a", "channel": "ops"}
     parts = [Chunk(f"a_chunk_{n}", document.id, n, 3, "long", 0, 0, meta=meta) for n in range(3)]
-    hits = [Hit(part, 3.0 - n, {"lexical": 3.0 - n}) for n, part in enumerate(parts[:2])]
-    found = similar(
+    hits = [Hit(part, DocumentRecord(part.doc_id), 3.0 - n, {"lexical": 3.0 - n}) for n, part in enumerate(parts[:2])]
+    found = score_messages(
         hits,
         read=lambda _: document,
         cosines=lambda asked: {name: {"a_chunk_0": 0.2, "a_chunk_1": 0.8}[name] for name in asked},
         channel="ops",
         now=NOW,
         config=replace(PLAIN, min_score=0.5),
-        floor=0.1,
+        min_similarity=0.1,
     )
     assert [each.similarity for each in found.messages] == [0.8]
 

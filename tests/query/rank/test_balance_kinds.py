@@ -9,8 +9,8 @@ import pytest
 from clew import Document, Engine, Filter, Hit, Message, Settings, record
 from clew.core.settings import FlowConfig, SearchConfig, ThreadConfig
 from clew.core.trace import Trace
-from clew.core.types import Chunk, Query
-from clew.query.rank.balance_kinds import by_kind, each_kind
+from clew.core.types import Chunk, DocumentRecord, Query
+from clew.query.rank.balance_kinds import fuse_by_kind, search_each_kind
 from clew.query.rank.fuse import convex
 
 BARE = Settings(threads=ThreadConfig(untangle=False, before=0), search=SearchConfig(cache=0))
@@ -28,13 +28,14 @@ def engine() -> Any:
 
 
 def hit(name: str, score: float, *, message: bool) -> Hit:
-    return Hit(Chunk(name, name, 0, 1, "x", 0, 1, meta={"message": name} if message else {}), score)
+    chunk = Chunk(name, name, 0, 1, "x", 0, 1, meta={"message": name} if message else {})
+    return Hit(chunk, DocumentRecord(name), score)
 
 
 def test_each_kind_has_the_scores_of_its_own_fusion_on_a_shared_scale() -> None:
     meaning = [hit("p", 0.8, message=False), hit("m", 0.7, message=True), hit("q", 0.6, message=False)]
     words = [hit("m", 9.0, message=True), hit("p", 5.0, message=False), hit("q", 1.0, message=False)]
-    fuse = by_kind(convex(1.0, 0.0), convex(0.25, 0.75))
+    fuse = fuse_by_kind(convex(1.0, 0.0), convex(0.25, 0.75))
     assert [(each.chunk.id, round(each.score, 6)) for each in fuse([meaning, words])] == [
         ("p", 1.0),
         ("m", round(0.25 * 0.5 + 0.75 * 1.0, 6)),
@@ -50,10 +51,10 @@ def test_each_kind_is_found_to_the_same_depth() -> None:
         admitted = [each for each in everything if ("thread" if each.chunk.meta else "page") in kinds]
         return admitted[: query.depth]
 
-    found = each_kind(strategy)(Query("?", depth=3))
+    found = search_each_kind(strategy)(Query("?", depth=3))
     assert [each.chunk.id for each in found] == ["m0", "m1", "m2", "p"]
-    assert each_kind(strategy)(Query("?", depth=20)) == everything
-    assert each_kind(strategy)(Query("?", depth=3, where=Filter(kinds={"thread"}))) == everything[:3]
+    assert search_each_kind(strategy)(Query("?", depth=20)) == everything
+    assert search_each_kind(strategy)(Query("?", depth=3, where=Filter(kinds={"thread"}))) == everything[:3]
 
 
 def test_messages_do_not_crowd_the_pages_out_of_a_ranking(engine: Engine) -> None:
@@ -65,15 +66,15 @@ def test_messages_do_not_crowd_the_pages_out_of_a_ranking(engine: Engine) -> Non
     def ranked(settings: Settings) -> int:
         with record() as trace:
             engine.search(ASKED, k=8, settings=settings)
-        return next(each.out or 0 for each in walked(trace) if each.name == "fused")
+        return next(each.out or 0 for each in walk_steps(trace) if each.name == "fused")
 
     assert ranked(together) < ranked(apart)
 
 
-def walked(trace: Trace) -> Iterator[Trace]:
+def walk_steps(trace: Trace) -> Iterator[Trace]:
     yield trace
     for each in trace.steps:
-        yield from walked(each)
+        yield from walk_steps(each)
 
 
 def test_one_kind_is_all_there_is_where_it_is_asked_for(engine: Engine) -> None:

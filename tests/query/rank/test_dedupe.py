@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from clew.core.errors import SettingsError
-from clew.core.types import Chunk, Hit, Query
-from clew.query.rank.dedupe import by_document, deduplicate_by_document
+from clew.core.types import Chunk, DocumentRecord, Hit, Query
+from clew.query.rank.dedupe import deduplicate_by_document, limit_per_document
 
 
 def row(document: str, similarity: float, **more: Any) -> dict[str, Any]:
@@ -19,7 +19,7 @@ def pairs(rows: list[dict[str, Any]]) -> list[tuple[str, float]]:
 
 
 def hit(document: str, name: str, score: float) -> Hit:
-    return Hit(Chunk(name, document, 0, 1, name, 0, len(name)), score)
+    return Hit(Chunk(name, document, 0, 1, name, 0, len(name)), DocumentRecord(document), score)
 
 
 def test_the_best_row_of_each_document() -> None:
@@ -68,12 +68,12 @@ def test_the_log_counts_documents_and_rows(caplog: pytest.LogCaptureFixture) -> 
 
 def test_by_document_keeps_the_best_hits_in_their_order() -> None:
     hits = [hit("a", "a1", 0.5), hit("b", "b1", 0.4), hit("a", "a2", 0.9), hit("a", "a1", 0.5)]
-    assert [each.chunk.id for each in by_document(1)(Query("?"), hits)] == ["b1", "a2"]
-    assert [each.chunk.id for each in by_document(2)(Query("?"), hits)] == ["a1", "b1", "a2"]
+    assert [each.chunk.id for each in limit_per_document(1)(Query("?"), hits)] == ["b1", "a2"]
+    assert [each.chunk.id for each in limit_per_document(2)(Query("?"), hits)] == ["a1", "b1", "a2"]
 
 
 def test_none_of_a_document_cannot_be_asked_for() -> None:
     with pytest.raises(SettingsError, match="n is 0"):
         deduplicate_by_document([], n=0)
     with pytest.raises(SettingsError, match="n is 0"):
-        by_document(0)
+        limit_per_document(0)

@@ -7,8 +7,9 @@ import pytest
 
 from clew.core.errors import SettingsError
 from clew.core.trace import record
-from clew.core.types import Chunk, Hit, Query, Vector
-from clew.query.rank.diversify import by_meaning, coverage, mmr
+from clew.core.types import Chunk, DocumentRecord, Hit, Query, Vector
+from clew.query.rank.diversify import drop_near_duplicates, mmr, order_by_coverage
+from clew.query.search.compose import run_step
 
 ASKED = Query("?")
 A = np.array([1, 0, 0])
@@ -17,7 +18,12 @@ C = np.array([0.10, 0, np.sqrt(1 - 0.10**2)])
 
 
 def hit(name: str, score: float, document: str = "") -> Hit:
-    return Hit(Chunk(name, document or name, 0, 1, name, 0, len(name)), score, {"semantic": score})
+    return Hit(
+        Chunk(name, document or name, 0, 1, name, 0, len(name)),
+        DocumentRecord(document or name),
+        score,
+        {"semantic": score},
+    )
 
 
 def vectors(ids: Sequence[str]) -> dict[str, Vector]:
@@ -31,7 +37,7 @@ def ids(hits: list[Hit]) -> str:
 def test_mmr_takes_what_adds_most() -> None:
     """Case 5.13: c has .7 · .70 - .3 · .10 = .46, b only .7 · .88 - .3 · .95 = .331."""
     with record() as trace:
-        found = mmr(vectors, balance=0.7)(ASKED, [hit("a", 0.90), hit("b", 0.88), hit("c", 0.70)])
+        found = run_step(mmr(vectors, balance=0.7), ASKED, [hit("a", 0.90), hit("b", 0.88), hit("c", 0.70)])
     assert ids(found) == "a c b"
     assert [each.scores["mmr"] for each in found] == pytest.approx([0.63, 0.46, 0.331], abs=1e-6)
     assert [each.score for each in found] == [0.90, 0.70, 0.88]
@@ -58,38 +64,40 @@ def test_mmr_goes_by_the_score_where_there_is_no_vector() -> None:
 
 def test_what_says_the_same_as_a_better_hit_is_dropped() -> None:
     hits = [hit("b", 0.88), hit("c", 0.70), hit("a", 0.90), hit("z", 0.1)]
-    assert ids(by_meaning(vectors)(ASKED, hits)) == "c a z"
-    assert ids(by_meaning(vectors, threshold=0.96)(ASKED, hits)) == "b c a z"
-    assert ids(by_meaning(vectors, threshold=0.95)(ASKED, hits)) == "c a z"
-    assert by_meaning(vectors)(ASKED, []) == []
+    assert ids(drop_near_duplicates(vectors)(ASKED, hits)) == "c a z"
+    assert ids(drop_near_duplicates(vectors, threshold=0.96)(ASKED, hits)) == "b c a z"
+    assert ids(drop_near_duplicates(vectors, threshold=0.95)(ASKED, hits)) == "c a z"
+    assert drop_near_duplicates(vectors)(ASKED, []) == []
 
 
 def test_each_query_gets_its_best_document_first() -> None:
     """Case 5.5: six documents of one topic at .95, one of each other topic at .75, five wanted."""
     paris = [hit(f"p{place}", 0.95) for place in range(6)]
     code, food = [hit("code", 0.75)], [hit("food", 0.75)]
-    found = coverage([*paris, *code, *food], [paris, code, food])
+    found = order_by_coverage([*paris, *code, *food], [paris, code, food])
     assert ids(found[:5]) == "p0 code food p1 p2"
     assert [each.score for each in found[:3]] == [0.95, 0.75, 0.75]
 
 
 def test_a_document_that_is_best_for_two_queries_serves_both() -> None:
     both, second, third = hit("both", 0.9), hit("second", 0.8), hit("third", 0.3)
-    assert ids(coverage([second, third, both], [[both, second], [both, second], [third]])) == "both third second"
+    assert (
+        ids(order_by_coverage([second, third, both], [[both, second], [both, second], [third]])) == "both third second"
+    )
 
 
 def test_a_second_hit_of_a_document_waits_a_round() -> None:
     one, two, other = hit("a1", 0.9, "a"), hit("a2", 0.8, "a"), hit("b1", 0.2, "b")
-    assert ids(coverage([one, two, other], [[one, two], [other]])) == "a1 b1 a2"
+    assert ids(order_by_coverage([one, two, other], [[one, two], [other]])) == "a1 b1 a2"
 
 
 def test_coverage_without_rankings_is_by_score() -> None:
-    assert ids(coverage([hit("b", 0.5), hit("a", 0.5), hit("c", 0.9)], [])) == "c a b"
-    assert coverage([], []) == []
+    assert ids(order_by_coverage([hit("b", 0.5), hit("a", 0.5), hit("c", 0.9)], [])) == "c a b"
+    assert order_by_coverage([], []) == []
 
 
 def test_wrong_values_are_named() -> None:
     with pytest.raises(SettingsError, match=r"mmr is 1\.5"):
         mmr(vectors, balance=1.5)
     with pytest.raises(SettingsError, match="threshold is 2"):
-        by_meaning(vectors, threshold=2)
+        drop_near_duplicates(vectors, threshold=2)

@@ -5,23 +5,23 @@ from collections.abc import Callable
 import pytest
 
 from clew.core.errors import SettingsError
-from clew.core.types import Chunk, Hit
+from clew.core.types import Chunk, DocumentRecord, Hit
 from clew.query.rank.fuse import (
-    as_they_are,
     best,
+    bm25_confidence,
     confident,
-    contrast,
     convex,
-    minmax,
-    nearness,
+    cosine_confidence,
+    keep_scores,
+    normalise_minmax,
     round_robin,
     rrf,
-    turns,
+    to_deal_counts,
 )
 
 
 def hit(name: str, score: float = 0.0, **scores: float) -> Hit:
-    return Hit(Chunk(name, "d", 0, 1, name, 0, len(name)), score, scores)
+    return Hit(Chunk(name, "d", 0, 1, name, 0, len(name)), DocumentRecord("d"), score, scores)
 
 
 def ranking(*names: str) -> list[Hit]:
@@ -51,21 +51,23 @@ def test_rrf_k_and_weights_change_the_scores() -> None:
     assert ids(rrf(2, 1)([ranking("a", "b"), ranking("b", "a")]))[0] == "a"
 
 
-@pytest.mark.parametrize("fuse", [rrf(), convex(), confident(sure=(contrast, contrast)), best(), round_robin()])
+@pytest.mark.parametrize(
+    "fuse", [rrf(), convex(), confident(confidences=(bm25_confidence, bm25_confidence)), best(), round_robin()]
+)
 def test_nothing_fused_with_nothing_is_nothing(fuse) -> None:  # type: ignore[no-untyped-def]
     assert fuse([[], []]) == []
 
 
 def test_minmax() -> None:
-    assert minmax([0, 50, 100]) == [0, 0.5, 1]
-    assert minmax([7, 7, 7]) == [1, 1, 1]
-    assert minmax([3]) == [1]
-    assert minmax([]) == []
-    assert minmax([-2, 0, 2]) == [0, 0.5, 1]
+    assert normalise_minmax([0, 50, 100]) == [0, 0.5, 1]
+    assert normalise_minmax([7, 7, 7]) == [1, 1, 1]
+    assert normalise_minmax([3]) == [1]
+    assert normalise_minmax([]) == []
+    assert normalise_minmax([-2, 0, 2]) == [0, 0.5, 1]
 
 
 def test_convex_without_normalisation_is_the_weighted_sum() -> None:
-    fused = convex(0.5, 0.5, normalise=as_they_are)([[hit("a", 0.8)], [hit("a", 0.9)]])
+    fused = convex(0.5, 0.5, normalise=keep_scores)([[hit("a", 0.8)], [hit("a", 0.9)]])
     assert fused[0].score == pytest.approx(0.85)
 
 
@@ -81,7 +83,7 @@ def test_a_chunk_found_by_words_alone_is_kept() -> None:
 
 def test_every_score_that_led_there_is_kept() -> None:
     dense, words = [hit("a", 0.9, semantic=0.9)], [hit("a", 7.0, lexical=7.0)]
-    assert convex(0.7, 0.3, by="hybrid")([dense, words])[0].scores == pytest.approx(
+    assert convex(0.7, 0.3, score_name="hybrid")([dense, words])[0].scores == pytest.approx(
         {"semantic": 0.9, "lexical": 7.0, "hybrid": 1.0}
     )
 
@@ -115,31 +117,31 @@ def test_round_robin_never_loops_on_a_weight_of_nothing() -> None:
     [((0.5, 0.5), [1, 1]), ((0.7, 0.3), [2, 1]), ((0.2, 0.8), [1, 4]), ((1.0, 0.0), [1, 0]), ((0.0, 1.0), [0, 1])],
 )
 def test_shares_become_turns(shares: tuple[float, float], dealt: list[int]) -> None:
-    assert turns(*shares) == dealt
+    assert to_deal_counts(*shares) == dealt
 
 
 def test_contrast_is_how_far_the_first_stands_out() -> None:
-    assert contrast([hit("a", 8.0), hit("b", 4.0), hit("c", 2.0)]) == pytest.approx(1 - 3 / 8)
-    assert contrast([hit("a", 8.0)]) == 1
-    assert contrast([]) == 0
-    assert contrast([hit("a", 2.0), hit("b", 2.0)]) == 0.01
-    assert contrast([hit("a", 0.0), hit("b", 0.0)]) == 0
+    assert bm25_confidence([hit("a", 8.0), hit("b", 4.0), hit("c", 2.0)]) == pytest.approx(1 - 3 / 8)
+    assert bm25_confidence([hit("a", 8.0)]) == 1
+    assert bm25_confidence([]) == 0
+    assert bm25_confidence([hit("a", 2.0), hit("b", 2.0)]) == 0.01
+    assert bm25_confidence([hit("a", 0.0), hit("b", 0.0)]) == 0
 
 
 def test_contrast_looks_at_as_many_however_deep_the_search() -> None:
     deep = [hit(f"{place:03}", 10 / (1 + place)) for place in range(200)]
-    assert contrast(deep) == contrast(deep[:50]) != contrast(deep[:20])
+    assert bm25_confidence(deep) == bm25_confidence(deep[:50]) != bm25_confidence(deep[:20])
 
 
 def test_nearness_is_between_unrelated_and_the_same() -> None:
-    near = nearness(0.5)
+    near = cosine_confidence(0.5)
     assert near([hit("a", 0.75), hit("b", 0.6)]) == pytest.approx(0.5)
     assert near([hit("a", 1.0)]) == 1
     assert near([hit("a", 0.4)]) == 0.01
     assert near([]) == 0
 
 
-SURE = (nearness(0.0), contrast)
+SURE = (cosine_confidence(0.0), bm25_confidence)
 
 
 def test_the_surer_ranking_counts_more() -> None:
@@ -148,29 +150,31 @@ def test_the_surer_ranking_counts_more() -> None:
     near = [hit("a", 0.90), hit("b", 0.89), hit("c", 0.88), hit("d", 0.80)]
     stands_out = [hit("d", 9.0), hit("c", 1.2), hit("b", 1.1), hit("a", 1.0)]
     alike = [hit("d", 9.0), hit("c", 8.2), hit("b", 8.1), hit("a", 8.0)]
-    assert ids(confident(sure=SURE)([far, stands_out]))[0] == "d"
-    assert ids(confident(sure=SURE)([near, alike]))[0] == "a"
+    assert ids(confident(confidences=SURE)([far, stands_out]))[0] == "d"
+    assert ids(confident(confidences=SURE)([near, alike]))[0] == "a"
     assert ids(convex(0.51, 0.49)([far, stands_out]))[0] == ids(convex(0.51, 0.49)([near, alike]))[0] == "a"
 
 
 def test_confident_by_hand() -> None:
     """Sure to 0.5 and to 0.75: shares of 4/13 and 9/13, squared."""
-    fused = confident(sure=SURE)([[hit("a", 0.5), hit("b", 0.3), hit("c", 0.1)], [hit("b", 8), hit("c", 2)]])
+    fused = confident(confidences=SURE)([[hit("a", 0.5), hit("b", 0.3), hit("c", 0.1)], [hit("b", 8), hit("c", 2)]])
     assert {each.chunk.id: each.score for each in fused} == pytest.approx({"b": 2 / 13 + 9 / 13, "a": 4 / 13, "c": 0})
     assert all(each.scores["confident"] == each.score for each in fused)
 
 
 def test_confident_of_no_sharpness_is_convex_and_weights_still_count() -> None:
     one, other = [hit("a", 0.5), hit("b", 0.3), hit("c", 0.1)], [hit("b", 8), hit("c", 2)]
-    flat, plain = (fuse([one, other]) for fuse in (confident(0.7, 0.3, sure=SURE, sharpness=0), convex(0.7, 0.3)))
+    flat, plain = (
+        fuse([one, other]) for fuse in (confident(0.7, 0.3, confidences=SURE, sharpness=0), convex(0.7, 0.3))
+    )
     assert [(each.chunk.id, each.score) for each in flat] == [(each.chunk.id, each.score) for each in plain]
-    assert ids(confident(1.0, 0.0, sure=SURE)([one, other]))[0] == "a"
+    assert ids(confident(1.0, 0.0, confidences=SURE)([one, other]))[0] == "a"
 
 
 def test_a_ranking_that_is_empty_leaves_the_other_as_it_is() -> None:
-    alone = confident(sure=SURE)([[hit("a", 0.5), hit("b", 0.3)], []])
+    alone = confident(confidences=SURE)([[hit("a", 0.5), hit("b", 0.3)], []])
     assert [(each.chunk.id, each.score) for each in alone] == [("a", 1), ("b", 0)]
-    assert ids(confident(0, 1, sure=SURE)([[hit("a", 0.5)], []])) == ["a"]
+    assert ids(confident(0, 1, confidences=SURE)([[hit("a", 0.5)], []])) == ["a"]
 
 
 def test_weights_must_match_the_rankings() -> None:
@@ -189,7 +193,7 @@ def test_a_chunk_that_a_ranking_repeats_counts_once() -> None:
         lambda: convex(-1)([[]]),
         lambda: round_robin(0.5, 1.5),  # type: ignore[arg-type]
         lambda: rrf(k=-1),
-        lambda: confident(sure=SURE, sharpness=-1),
+        lambda: confident(confidences=SURE, sharpness=-1),
     ],
 )
 def test_what_cannot_be_fused_by_is_refused(fuse: Callable[[], object]) -> None:

@@ -9,23 +9,24 @@ import pytest
 from clew import Document, Engine, Message, Settings, SettingsError
 from clew.core.settings import FlowConfig, SearchConfig, ThreadConfig
 from clew.core.thread import Thread
-from clew.core.types import Chunk, Hit, Query
-from clew.query.rank.thread_smoothing import shared, smooth_threads
+from clew.core.types import Chunk, DocumentRecord, Hit, Query
+from clew.query.rank.thread_smoothing import share_scores, smooth_threads
 
 BARE = Settings(threads=ThreadConfig(untangle=False, before=0), search=SearchConfig(cache=0))
 
 
 def hit(place: int, score: float, *, reply_to: str | None = None, thread: str = "t") -> Hit:
     meta: dict[str, Any] = {"message": f"{thread}{place}"} | ({"reply_to": reply_to} if reply_to else {})
-    return Hit(Chunk(f"{thread}{place}_chunk_0", thread, place, 99, "x", 0, 1, meta=meta), score, {"hybrid": score})
+    chunk = Chunk(f"{thread}{place}_chunk_0", thread, place, 99, "x", 0, 1, meta=meta)
+    return Hit(chunk, DocumentRecord(thread, kind="thread"), score, {"hybrid": score})
 
 
 def page(name: str, score: float) -> Hit:
-    return Hit(Chunk(name, name, 0, 1, "x", 0, 1), score, {"hybrid": score})
+    return Hit(Chunk(name, name, 0, 1, "x", 0, 1), DocumentRecord(name), score, {"hybrid": score})
 
 
 def gains(thread: Sequence[Hit], config: FlowConfig) -> dict[int, float]:
-    found = shared([(each, each.score) for each in thread], config)
+    found = share_scores([(each, each.score) for each in thread], config)
     return {each.chunk.index: round(score, 6) for each, score in found}
 
 
@@ -64,15 +65,17 @@ def test_pages_alone_are_given_back_as_they_are() -> None:
 # -- through the engine
 
 
-def talk(name: str, *texts: str) -> Document:
+def make_thread(name: str, *texts: str) -> Document:
     said = tuple(Message(text, author="Ann", id=f"{name}{at}", channel="yard") for at, text in enumerate(texts))
     return Thread(f"{name}0", "yard", said).document()
 
 
 ASKED = "who mends the winch bearing of crane four"
 TALKS = (
-    talk("a", "Crane four again?", "Who mends the winch bearing?", "Who mends a bearing?", "Mends, who?", "Soup."),
-    talk("b", "The bearing of crane four.", "Nothing else.", "Bread and soup.", "Who had coffee?"),
+    make_thread(
+        "a", "Crane four again?", "Who mends the winch bearing?", "Who mends a bearing?", "Mends, who?", "Soup."
+    ),
+    make_thread("b", "The bearing of crane four.", "Nothing else.", "Bread and soup.", "Who had coffee?"),
 )
 
 
@@ -83,12 +86,12 @@ def engine() -> Any:
         yield opened
 
 
-def found(engine: Engine, strategy: str, **changed: Any) -> list[str]:
+def find_ids(engine: Engine, strategy: str, **changed: Any) -> list[str]:
     settings = replace(BARE, flow=FlowConfig(**changed))
     return [str(each.chunk.meta["message"]) for each in engine.search(ASKED, strategy=strategy, settings=settings)]
 
 
-def scores(engine: Engine, strategy: str, **changed: Any) -> dict[str, float]:
+def find_scores(engine: Engine, strategy: str, **changed: Any) -> dict[str, float]:
     settings = replace(BARE, flow=FlowConfig(**changed))
     hits = engine.search(ASKED, strategy=strategy, settings=settings)
     return {str(each.chunk.meta["message"]): each.score for each in hits}
@@ -96,25 +99,28 @@ def scores(engine: Engine, strategy: str, **changed: Any) -> dict[str, float]:
 
 @pytest.mark.parametrize("strategy", ["lexical", "hybrid"])
 def test_a_message_whose_neighbours_are_found_overtakes_one_that_stands_alone(engine: Engine, strategy: str) -> None:
-    alone = found(engine, strategy, reach=0)
+    alone = find_ids(engine, strategy, reach=0)
     assert alone.index("b0") < alone.index("a0")
-    flowed = found(engine, strategy)
+    flowed = find_ids(engine, strategy)
     assert flowed.index("a0") < flowed.index("b0")
 
 
 def test_by_meaning_too(engine: Engine) -> None:
-    assert scores(engine, "semantic") != scores(engine, "semantic", reach=0)
+    assert find_scores(engine, "semantic") != find_scores(engine, "semantic", reach=0)
 
 
 def test_the_reach_says_how_far(engine: Engine) -> None:
-    near, far = scores(engine, "lexical", reach=1, before=0), scores(engine, "lexical", reach=2, before=0)
+    near, far = find_scores(engine, "lexical", reach=1, before=0), find_scores(engine, "lexical", reach=2, before=0)
     assert near["a0"] / near["a1"] < far["a0"] / far["a1"]  # of a2 it gains only from afar
 
 
 def test_after_and_before_say_how_much(engine: Engine) -> None:
-    neither = scores(engine, "lexical", after=0, before=0)
-    assert neither == scores(engine, "lexical", reach=0)
-    after, before = scores(engine, "lexical", after=0.5, before=0), scores(engine, "lexical", after=0, before=0.5)
+    neither = find_scores(engine, "lexical", after=0, before=0)
+    assert neither == find_scores(engine, "lexical", reach=0)
+    after, before = (
+        find_scores(engine, "lexical", after=0.5, before=0),
+        find_scores(engine, "lexical", after=0, before=0.5),
+    )
     assert after["a0"] > before["a0"]  # nothing stands before the first
     assert before["a2"] > after["a2"]
 

@@ -1,4 +1,4 @@
-"""A question in a conversation: whether it leans on what was said, and the keywords that it is given."""
+"""A question in a conversation: whether it is ambiguous, and its expansion by keywords of the history."""
 
 from dataclasses import replace
 
@@ -6,14 +6,12 @@ import numpy as np
 import pytest
 
 from clew.core.errors import SettingsError
-from clew.core.types import Hit, Message, Query
-from clew.query.rank.fuse import rrf
-from clew.query.rewrite.expand import Said
-from clew.query.rewrite.queries import ContextualExpander, history_aware, is_ambiguous_query, with_history
-from clew.query.search.compose import fan_out
+from clew.core.types import Message, Query
+from clew.query.rewrite.expand import ContextualExpander, HistoryItem, is_ambiguous_query
+from clew.query.rewrite.rewrites import expand_if_ambiguous
 
 PROMPTING = [Message("Tell me about chain-of-thought prompting"), Message("How does it compare to few-shot?")]
-TURNS: list[Said] = [
+TURNS: list[HistoryItem] = [
     {"role": "user", "content": "First message about alpine flowers"},
     {"role": "assistant", "content": "Edelweiss grows on limestone."},
     {"role": "user", "content": "Second message about desert cacti"},
@@ -183,28 +181,15 @@ def test_a_history_of_something_else_is_refused() -> None:
         ContextualExpander().expand("More", ["text"])  # type: ignore[list-item]
 
 
-def test_history_aware_expands_only_what_is_ambiguous() -> None:
-    rewrite = history_aware(ContextualExpander())
+def test_only_an_ambiguous_query_is_expanded() -> None:
+    expander = ContextualExpander()
     query = Query("Show me an example", k=7, history=tuple(PROMPTING), vector=np.ones(2, np.float32))
-    changed = rewrite(query)
+    changed = expand_if_ambiguous(query, expander)
     assert changed.text == "chain-of-thought prompting compare few-shot Show me an example"
     assert changed.vector is None
     assert changed.k == 7
     assert changed.history == query.history
     clear = replace(query, text="How do I configure OAuth authentication")
-    assert rewrite(clear) is clear
+    assert expand_if_ambiguous(clear, expander) is clear
     alone = replace(query, history=())
-    assert rewrite(alone) is alone
-
-
-def test_with_history_asks_both() -> None:
-    asked: list[str] = []
-
-    def search(query: Query) -> list[Hit]:
-        asked.append(query.text)
-        return []
-
-    query = Query("How do I configure OAuth authentication", history=(Message("We use Keycloak"),))
-    fan_out(with_history(), search, by=rrf())(query)
-    assert sorted(asked) == [query.text, f"use Keycloak {query.text}"]
-    assert with_history()(replace(query, history=())) == [replace(query, history=())]
+    assert expand_if_ambiguous(alone, expander) is alone

@@ -76,5 +76,5 @@ def test_a_word_that_is_part_of_the_question_names_nothing(text: str) -> None:
 
 
 def test_a_long_conversation_is_cut() -> None:
-    assert route("and the other one over there now?", turns=100).strategy != "chunked"
-    assert route("and the other one over there now?", turns=101).strategy == "chunked"
+    assert route("and the other one over there now?", history_length=100).strategy != "chunked"
+    assert route("and the other one over there now?", history_length=101).strategy == "chunked"

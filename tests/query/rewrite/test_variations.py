@@ -5,12 +5,12 @@ import pytest
 
 from clew.core.errors import DriverFailed, SettingsError
 from clew.core.trace import record
-from clew.core.types import Chunk, Hit, Message, Query
-from clew.drivers.llm.scripted import Scripted
-from clew.query.rewrite.keywords import telling_terms
-from clew.query.rewrite.parse_queries import same
-from clew.query.rewrite.queries import expand_query_variations, variations
-from clew.query.rewrite.variations import parts
+from clew.core.types import Chunk, DocumentRecord, Hit, Message, Query
+from clew.drivers.llm.scripted import ScriptedLLM
+from clew.query.rewrite.keywords import select_expansion_terms
+from clew.query.rewrite.parse_queries import normalise_query
+from clew.query.rewrite.rewrites import rewrite_with_variations
+from clew.query.rewrite.variations import expand_query_variations, split_question
 
 PIGS = [
     "Guinea pigs eat grass. Hay keeps the teeth of guinea pigs short.",
@@ -20,7 +20,7 @@ PIGS = [
 
 
 def test_a_model_gives_three_variations_after_the_original() -> None:
-    model = Scripted("1. Python language\n2. python snake\n3. Monty Python\n4. one too many")
+    model = ScriptedLLM("1. Python language\n2. python snake\n3. Monty Python\n4. one too many")
     assert expand_query_variations("Tell me about Python", model) == [
         "Tell me about Python",
         "Python language",
@@ -28,13 +28,13 @@ def test_a_model_gives_three_variations_after_the_original() -> None:
         "Monty Python",
     ]
     assert model.calls == 1
-    assert "Tell me about Python" in model.asked[0].prompt
-    assert "Write 3 other" in model.asked[0].prompt
+    assert "Tell me about Python" in model.requests[0].prompt
+    assert "Write 3 other" in model.requests[0].prompt
 
 
 def test_duplicates_go_and_n_is_kept() -> None:
     answer = "- tell me about  PYTHON!\n- python snake\n- Python Snake\n- Monty Python"
-    assert expand_query_variations("Tell me about Python", Scripted(answer), n=2) == [
+    assert expand_query_variations("Tell me about Python", ScriptedLLM(answer), n=2) == [
         "Tell me about Python",
         "python snake",
         "Monty Python",
@@ -44,11 +44,13 @@ def test_duplicates_go_and_n_is_kept() -> None:
 def test_thinking_and_long_variations() -> None:
     long = "what should a beginner who has never written a program know about the language called Python"
     answer = f"<think>hm\nwell now</think>\n{long}"
-    assert expand_query_variations("Python", Scripted(answer)) == ["Python", long]
+    assert expand_query_variations("Python", ScriptedLLM(answer)) == ["Python", long]
 
 
-@pytest.mark.parametrize("model", [Scripted([DriverFailed("down")]), Scripted(""), Scripted("ok"), Scripted("Python")])
-def test_failure_or_nothing_usable_is_the_original(model: Scripted) -> None:
+@pytest.mark.parametrize(
+    "model", [ScriptedLLM([DriverFailed("down")]), ScriptedLLM(""), ScriptedLLM("ok"), ScriptedLLM("Python")]
+)
+def test_failure_or_nothing_usable_is_the_original(model: ScriptedLLM) -> None:
     with record() as trace:
         assert expand_query_variations("Python?", model) == ["Python?"]
     step = trace.find("variations")
@@ -58,7 +60,7 @@ def test_failure_or_nothing_usable_is_the_original(model: Scripted) -> None:
 
 def test_a_failure_is_noted() -> None:
     with record() as trace:
-        expand_query_variations("Python", Scripted([DriverFailed("down")]))
+        expand_query_variations("Python", ScriptedLLM([DriverFailed("down")]))
     step = trace.find("variations")
     assert step is not None
     assert step.notes == {"failed": "down"}
@@ -92,7 +94,7 @@ def test_n() -> None:
     ],
 )
 def test_a_compound_question_is_taken_apart(query: str, expected: list[str]) -> None:
-    assert parts(query) == expected
+    assert split_question(query) == expected
     assert expand_query_variations(query)[1:][: len(expected)] == expected
 
 
@@ -107,7 +109,7 @@ def test_a_compound_question_is_taken_apart(query: str, expected: list[str]) -> 
     ],
 )
 def test_a_simple_question_is_one_part(query: str) -> None:
-    assert parts(query) == [query]
+    assert split_question(query) == [query]
 
 
 def test_content_words_alone_come_last() -> None:
@@ -122,22 +124,22 @@ def test_content_words_alone_come_last() -> None:
 
 
 def test_feedback_adds_its_telling_words() -> None:
-    assert telling_terms("what do guinea pigs eat", PIGS) == ["grass", "Hay"]
+    assert select_expansion_terms("what do guinea pigs eat", PIGS) == ["grass", "Hay"]
     assert expand_query_variations("what do guinea pigs eat", feedback=PIGS) == [
         "what do guinea pigs eat",
         "what do guinea pigs eat grass Hay",
         "guinea pigs eat",
     ]
-    assert telling_terms("what do guinea pigs eat", PIGS[:1]) == []  # two must agree
-    assert telling_terms("trains", PIGS) == []  # no text is believed
-    assert telling_terms("", []) == []
+    assert select_expansion_terms("what do guinea pigs eat", PIGS[:1]) == []  # two must agree
+    assert select_expansion_terms("trains", PIGS) == []  # no text is believed
+    assert select_expansion_terms("", []) == []
 
 
 def test_the_relevance_model_is_the_sum_of_belief_times_frequency() -> None:
     texts = ["fox fox owl hen", "owl hen fox fox fox fox", "hen hen owl"]  # the query's term is fox: beliefs 1, 1/2, 0
     # owl: 1/4 + 1/12; hen: the same, and then by name
-    assert telling_terms("fox", texts) == ["hen", "owl"]
-    assert telling_terms("fox", ["fox owl hen owl", "fox owl hen owl"], most=1) == ["owl"]
+    assert select_expansion_terms("fox", texts) == ["hen", "owl"]
+    assert select_expansion_terms("fox", ["fox owl hen owl", "fox owl hen owl"], max_terms=1) == ["owl"]
 
 
 def test_many_parts_leave_room_for_the_feedback() -> None:
@@ -152,12 +154,12 @@ def test_all_variations_differ(feedback: list[str]) -> None:
     for query in ("eat, hay and grass", "pigs vs PIGS", "hay? hay! hay", "what is hay and what is hay"):
         found = expand_query_variations(query, n=9, feedback=feedback)
         assert found[0] == query
-        assert len({same(each) for each in found}) == len(found)
+        assert len({normalise_query(each) for each in found}) == len(found)
 
 
 def test_variations_is_a_rewrite() -> None:
     query = Query("Python", k=7, history=(Message("hello"),), vector=np.ones(2, np.float32))
-    first, *others = variations(Scripted("python snake\nMonty Python"), n=2)(query)
+    first, *others = rewrite_with_variations(ScriptedLLM("python snake\nMonty Python"), n=2)(query)
     assert first is query
     assert [each.text for each in others] == ["python snake", "Monty Python"]
     assert all(each.vector is None and each.k == 7 and each.history == query.history for each in others)
@@ -168,11 +170,13 @@ def test_variations_search_for_feedback_only_without_a_model() -> None:
 
     def search(query: Query) -> list[Hit]:
         asked.append(query)
-        return [Hit(Chunk(text, "d", 0, 1, text, 0, len(text)), 1.0) for text in PIGS]
+        return [Hit(Chunk(text, "d", 0, 1, text, 0, len(text)), DocumentRecord("d"), 1.0) for text in PIGS]
 
     query = Query("what do guinea pigs eat", k=1)
-    assert [each.text for each in variations(feedback=search)(query)][1] == "what do guinea pigs eat grass Hay"
+    assert [each.text for each in rewrite_with_variations(feedback=search)(query)][
+        1
+    ] == "what do guinea pigs eat grass Hay"
     assert [(each.text, each.k) for each in asked] == [(query.text, 10)]
-    variations(Scripted("other words"), feedback=search)(query)
-    variations(feedback=search, n=0)(query)
+    rewrite_with_variations(ScriptedLLM("other words"), feedback=search)(query)
+    rewrite_with_variations(feedback=search, n=0)(query)
     assert len(asked) == 1

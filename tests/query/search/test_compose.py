@@ -2,20 +2,24 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
 from clew.core.protocols import Verdict
+from clew.core.settings import FlowConfig
 from clew.core.trace import record
-from clew.core.types import Chunk, Hit, Matrix, Query
-from clew.query.rank.dedupe import by_chunk
+from clew.core.types import Chunk, DocumentRecord, Hit, Matrix, Query
+from clew.query.rank.dedupe import dedupe_chunks, limit_per_document
 from clew.query.rank.fuse import rrf
+from clew.query.rank.thread_smoothing import smooth_threads
 from clew.query.search.compose import fan_out, fuse, pipe, reflect
+from clew.query.search.rerank import rerank
 
 
 def hit(name: str, score: float) -> Hit:
-    return Hit(Chunk(name, "d", 0, 1, name, 0, len(name)), score)
+    return Hit(Chunk(name, "d", 0, 1, name, 0, len(name)), DocumentRecord("d"), score)
 
 
 def echo(query: Query) -> list[Hit]:
@@ -35,6 +39,41 @@ def test_pipe_runs_the_steps_in_turn() -> None:
         return hits[:2]
 
     assert ids(pipe(echo, backwards, first_two)(Query("a b c"))) == ["c", "b"]
+
+
+def test_every_step_of_a_pipe_is_in_the_trace_once_with_its_output() -> None:
+    def backwards(_: Query, hits: list[Hit]) -> list[Hit]:
+        return hits[::-1]
+
+    def first_two(_: Query, hits: list[Hit]) -> list[Hit]:
+        return hits[:2]
+
+    first_two.name = "two"  # type: ignore[attr-defined]
+    search = pipe(
+        fuse(echo),
+        backwards,
+        lambda _, hits: [each for each in hits if each.chunk.id != "c"],
+        first_two,
+        partial(first_two),
+        limit_per_document(1),
+        smooth_threads(FlowConfig()),
+        rerank(None),
+    )
+    with record(keep=True) as trace:
+        search(Query("a b c"))
+    outputs = [(step.name, "".join(ids(step.output))) for step in trace.steps]  # type: ignore[arg-type]
+    assert outputs == [
+        ("fused", "abc"),
+        ("backwards", "cba"),
+        ("step 2", "ba"),
+        ("two", "ba"),
+        ("step 4", "ba"),
+        ("by_document", "a"),
+        ("flow", "a"),
+        ("rerank", "a"),
+    ]
+    assert not any(step.steps for step in trace.steps)
+    assert "none" in str(trace.steps[-1].notes["reranker"])
 
 
 def test_fused_asks_all_the_same_query() -> None:
@@ -118,7 +157,7 @@ def test_what_ran_is_in_the_trace() -> None:
 
 
 def test_each_chunk_once_under_its_best_score() -> None:
-    assert [(each.chunk.id, each.score) for each in by_chunk([hit("a", 0.5), hit("b", 0.4), hit("a", 0.7)])] == [
+    assert [(each.chunk.id, each.score) for each in dedupe_chunks([hit("a", 0.5), hit("b", 0.4), hit("a", 0.7)])] == [
         ("a", 0.7),
         ("b", 0.4),
     ]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from clew.core.types import Message
-from clew.query.search.conversation import consolidate_messages_to_markdown, messages_of
+from clew.query.search.conversation import consolidate_messages_to_markdown, read_messages
 
 START = datetime(2025, 1, 15, 10, 30, tzinfo=UTC)
 
@@ -37,7 +37,7 @@ def row(timestamp: Any, author: str, message: str, **more: Any) -> dict[str, Any
 def test_no_rows_are_no_markdown() -> None:
     assert consolidate_messages_to_markdown([]) == ""
     assert consolidate_messages_to_markdown(Arrow()) == ""
-    assert messages_of([]) == ()
+    assert read_messages([]) == ()
 
 
 GIVEN = [row("2025-01-15 10:30", "uuid-123", "Hello world"), row("2025-01-15 10:35", "uuid-456", "Hi there")]
@@ -64,7 +64,7 @@ Hi there
         Arrow(*GIVEN),
         iter(GIVEN),
         [{"ts": each["timestamp"], "author_uuid": each["author"], "text": each["message"]} for each in GIVEN],
-        messages_of(GIVEN),
+        read_messages(GIVEN),
     ],
     ids=["rows", "newest first", "arrow", "iterator", "other names", "messages"],
 )
@@ -81,7 +81,9 @@ def test_lines_and_times_are_kept_as_they_are() -> None:
 @pytest.mark.parametrize("name", ["id", "msg_id", "message_id"])
 def test_equal_times_go_by_their_ids(name: str) -> None:
     def order(*given: Any) -> list[str]:
-        return [each.id for each in messages_of([row("2025-01-15", "a", f"of {id_}", **{name: id_}) for id_ in given])]
+        return [
+            each.id for each in read_messages([row("2025-01-15", "a", f"of {id_}", **{name: id_}) for id_ in given])
+        ]
 
     assert order("002", "001") == ["001", "002"]
     assert order(10, 9) == ["9", "10"]
@@ -91,8 +93,8 @@ def test_equal_times_go_by_their_ids(name: str) -> None:
 def test_equal_times_without_ids_stay_as_given() -> None:
     texts = list("qwertyuiop")
     rows = [row("2025-01-15", "a", text) for text in texts]
-    assert [each.text for each in messages_of(rows)] == texts
-    assert [each.text for each in messages_of(messages_of(rows))] == texts
+    assert [each.text for each in read_messages(rows)] == texts
+    assert [each.text for each in read_messages(read_messages(rows))] == texts
 
 
 def test_a_row_without_a_time_stays_behind_the_one_before() -> None:
@@ -105,8 +107,8 @@ def test_a_row_without_a_time_stays_behind_the_one_before() -> None:
         row("", "a", "after early"),
     ]
     texts = ["first", "early", "after early", "late", "after late", "after that"]
-    assert [each.text for each in messages_of(rows)] == texts
-    assert [each.text for each in messages_of([row(None, "a", text) for text in "cab"])] == ["c", "a", "b"]
+    assert [each.text for each in read_messages(rows)] == texts
+    assert [each.text for each in read_messages([row(None, "a", text) for text in "cab"])] == ["c", "a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -126,18 +128,18 @@ def test_a_row_without_a_time_stays_behind_the_one_before() -> None:
     ],
 )
 def test_times_in_many_forms(given: Any) -> None:
-    assert messages_of([row(given, "a", "b")])[0].at == START
+    assert read_messages([row(given, "a", "b")])[0].at == START
 
 
 @pytest.mark.parametrize("given", [None, "", "soon", float("inf"), True, -1e30, [], "99999999"])
 def test_what_is_no_time_is_none(given: Any) -> None:
-    assert messages_of([row(given, "a", "b")])[0].at is None
+    assert read_messages([row(given, "a", "b")])[0].at is None
 
 
 def test_all_columns_reach_the_message() -> None:
     given = row("2025-01-15 10:30", "ada", "hi", id="7", role="assistant", channel="dev", other=1)
-    assert messages_of([given]) == (Message("hi", "ada", START, "7", "dev", None, "assistant"),)
-    assert messages_of([row(None, None, None)]) == (Message(""),)  # type: ignore[arg-type]
+    assert read_messages([given]) == (Message("hi", "ada", START, "7", "dev", None, "assistant"),)
+    assert read_messages([row(None, None, None)]) == (Message(""),)  # type: ignore[arg-type]
 
 
 def test_a_row_without_the_columns_names_them() -> None:
@@ -152,7 +154,7 @@ def test_a_row_without_the_columns_names_them() -> None:
     ids=["ints", "mapping", "message", "str", "bytes", "int", "none", "nested", "dataframe"],
 )
 def test_what_is_no_table_is_refused(table: Any) -> None:
-    for use in (consolidate_messages_to_markdown, messages_of):
+    for use in (consolidate_messages_to_markdown, read_messages):
         with pytest.raises(TypeError, match=r"give|must be"):
             use(table)
 
@@ -161,6 +163,6 @@ def test_pandas_is_refused_and_its_times_are_read() -> None:
     pandas = pytest.importorskip("pandas")
     for table in (pandas.DataFrame(GIVEN), pandas.DataFrame(GIVEN)["message"]):
         with pytest.raises(TypeError, match="to_dict"):
-            messages_of(table)
+            read_messages(table)
     rows = pandas.DataFrame({"ts": pandas.to_datetime(["2025-01-15 10:30", None]), "author": "a", "text": "b"})
-    assert [each.at for each in messages_of(rows.to_dict("records"))] == [START, None]
+    assert [each.at for each in read_messages(rows.to_dict("records"))] == [START, None]

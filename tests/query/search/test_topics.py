@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from clew.core.errors import SettingsError
 from clew.core.text import estimate_tokens
 from clew.core.types import Matrix, Message
-from clew.query.search.topics import boundaries, segments
+from clew.query.search.topics import find_topic_starts, split_topics
 
 PARIS = ("The Paris hotel is near the Louvre", "Is the Louvre open in Paris on Monday", "The Paris hotel has breakfast")
 CODE = (
@@ -22,21 +22,21 @@ CODE = (
 FOOD = ("The soup needs more salt and thyme", "Thyme and lemon go well in that soup", "Salt the soup at the end")
 
 
-def said(*texts: str, author: str = "ada") -> list[Message]:
+def make_messages(*texts: str, author: str = "ada") -> list[Message]:
     return [Message(text, author=author, id=str(place)) for place, text in enumerate(texts)]
 
 
 def test_topics_begin_where_the_words_change() -> None:
-    messages = said(*PARIS * 3, *CODE * 3, *FOOD * 3)
-    assert boundaries(messages, None) == [9, 18]
-    assert [len(topic) for topic in segments(messages, None)] == [9, 9, 9]
+    messages = make_messages(*PARIS * 3, *CODE * 3, *FOOD * 3)
+    assert find_topic_starts(messages, None) == [9, 18]
+    assert [len(topic) for topic in split_topics(messages, None)] == [9, 9, 9]
 
 
 def test_meaning_finds_what_words_do_not_show() -> None:
     def embed(texts: Sequence[str]) -> Matrix:
         return np.eye(2, dtype=np.float32)[[int(text in "efgh") for text in texts]]
 
-    assert boundaries(said(*"abcdefgh"), embed, lexical=0.0) == [4]
+    assert find_topic_starts(make_messages(*"abcdefgh"), embed, lexical_weight=0.0) == [4]
 
 
 def test_what_all_messages_share_says_nothing() -> None:
@@ -44,24 +44,26 @@ def test_what_all_messages_share_says_nothing() -> None:
         rows = np.array([[2.0, float(text in "abcd"), float(text in "efgh")] for text in texts])
         return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), np.float32)
 
-    assert boundaries(said(*"abcdefgh"), embed, lexical=0.0) == []
-    assert boundaries(said(*"abcdefgh"), embed, lexical=0.0, unrelated=0.8) == [4]
+    assert find_topic_starts(make_messages(*"abcdefgh"), embed, lexical_weight=0.0) == []
+    assert find_topic_starts(make_messages(*"abcdefgh"), embed, lexical_weight=0.0, unrelated_cosine=0.8) == [4]
 
 
 def test_one_topic_is_not_cut() -> None:
-    assert boundaries(said(*["The parser crashes on an empty file"] * 30), None) == []
+    assert find_topic_starts(make_messages(*["The parser crashes on an empty file"] * 30), None) == []
 
 
 def test_questions_of_one_request_are_topics() -> None:
-    messages = said("What did the team say about the budget?", "Summarize the discussion about the LCD screen.")
-    assert boundaries(messages, None) == [1]
+    messages = make_messages(
+        "What did the team say about the budget?", "Summarize the discussion about the LCD screen."
+    )
+    assert find_topic_starts(messages, None) == [1]
 
 
 def test_an_answer_stays_with_its_question() -> None:
     apart = [Message("Who has the budget?", author="ada"), Message("Bob keeps it in the drawer", author="bob")]
-    assert boundaries(apart, None, granularity=0.3) == []
+    assert find_topic_starts(apart, None, granularity=0.3) == []
     together = [Message(each.text, author="ada") for each in apart]
-    assert boundaries(together, None, granularity=0.3) == [1]
+    assert find_topic_starts(together, None, granularity=0.3) == [1]
 
 
 def test_a_long_pause_makes_a_cut_cheaper() -> None:
@@ -72,20 +74,20 @@ def test_a_long_pause_makes_a_cut_cheaper() -> None:
         Message(each.text, "ada", start + timedelta(days=place // 2, minutes=place)) for place, each in enumerate(even)
     ]
     price = 0.45
-    assert 2 not in boundaries(even, None, granularity=price)
-    assert 2 in boundaries(late, None, granularity=price)
+    assert 2 not in find_topic_starts(even, None, granularity=price)
+    assert 2 in find_topic_starts(late, None, granularity=price)
 
 
-@pytest.mark.parametrize("messages", [[], said("alone"), said("", " ", "\n"), said("", "")])
+@pytest.mark.parametrize("messages", [[], make_messages("alone"), make_messages("", " ", "\n"), make_messages("", "")])
 def test_nothing_to_cut(messages: list[Message]) -> None:
-    assert boundaries(messages, None) == []
-    assert [each for topic in segments(messages, None) for each in topic] == messages
+    assert find_topic_starts(messages, None) == []
+    assert [each for topic in split_topics(messages, None) for each in topic] == messages
 
 
 @given(st.lists(st.sampled_from([*PARIS, *CODE, *FOOD, "", "ok"]), max_size=60), st.integers(1, 60))
 def test_segments_keep_every_message_and_the_limit(texts: list[str], limit: int) -> None:
-    messages = said(*texts)
-    topics = segments(messages, None, max_tokens=limit)
+    messages = make_messages(*texts)
+    topics = split_topics(messages, None, max_tokens=limit)
     assert [each for topic in topics for each in topic] == messages
     for topic in topics:
         assert (
@@ -96,19 +98,19 @@ def test_segments_keep_every_message_and_the_limit(texts: list[str], limit: int)
 
 
 def test_a_greater_price_cuts_less() -> None:
-    messages = said(*PARIS, *CODE, *FOOD)
-    counts = [len(boundaries(messages, None, granularity=price)) for price in (0.0, 0.1, 0.3, 10.0)]
+    messages = make_messages(*PARIS, *CODE, *FOOD)
+    counts = [len(find_topic_starts(messages, None, granularity=price)) for price in (0.0, 0.1, 0.3, 10.0)]
     assert counts == sorted(counts, reverse=True)
     assert counts[0] > counts[-1] == 0
 
 
 def test_wrong_values_are_named() -> None:
-    two = said("a", "b")
+    two = make_messages("a", "b")
     with pytest.raises(SettingsError, match="granularity is -1"):
-        boundaries(two, None, granularity=-1)
-    with pytest.raises(SettingsError, match="lexical is 2"):
-        boundaries(two, None, lexical=2)
-    with pytest.raises(SettingsError, match="unrelated is 1"):
-        boundaries(two, None, unrelated=1)
+        find_topic_starts(two, None, granularity=-1)
+    with pytest.raises(SettingsError, match="lexical_weight is 2"):
+        find_topic_starts(two, None, lexical_weight=2)
+    with pytest.raises(SettingsError, match="unrelated_cosine is 1"):
+        find_topic_starts(two, None, unrelated_cosine=1)
     with pytest.raises(SettingsError, match="max_tokens is 0"):
-        boundaries(two, None, max_tokens=0)
+        find_topic_starts(two, None, max_tokens=0)

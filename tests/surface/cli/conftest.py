@@ -57,7 +57,7 @@ class Clew:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def built_once() -> Iterator[None]:
+def cache_command_tree() -> Iterator[None]:
     """The tree of commands is built once and not for every command line: that takes longer than most commands."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("typer.testing._get_command", cache(get_command))

@@ -11,14 +11,14 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from clew import Engine, Message
 from clew.core.protocols import LLM
 from clew.drivers.llm.model import ModelLLM
-from clew.drivers.llm.scripted import Scripted
+from clew.drivers.llm.scripted import ScriptedLLM
 
 if TYPE_CHECKING:
     from tests.surface.cli.conftest import Clew
 
 QUESTION = "who rotates the signing keys?"
 SENTENCE = "Signing keys are rotated every ninety days by Dan."
-Lend = Callable[[LLM], None]
+UseLLM = Callable[[LLM], None]
 
 
 @pytest.fixture(autouse=True)
@@ -27,9 +27,9 @@ def no_weights(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def lend(monkeypatch: pytest.MonkeyPatch) -> Lend:
-    """Makes every engine that is opened use a model."""
-    return lambda llm: monkeypatch.setattr("clew.drivers.language_model", lambda _: llm)
+def use_llm(monkeypatch: pytest.MonkeyPatch) -> UseLLM:
+    """Makes every engine that is opened use this language model."""
+    return lambda llm: monkeypatch.setattr("clew.drivers.make_language_model", lambda _: llm)
 
 
 # -- without a model
@@ -66,13 +66,13 @@ def test_as_json_and_its_citations_check(clew: "Clew") -> None:
     assert shape["usage"]["calls"] == 0
     file = clew.folder / "answer.json"
     file.write_text(done.out, encoding="utf-8")
-    assert clew("citations", "check", str(file)).out == "1 of 1 answers stand\n"
+    assert clew("citations", "check", str(file)).out == "1 of 1 answers have valid citations\n"
 
 
 def test_nothing_found_is_done_and_says_why(clew: "Clew") -> None:
     done = clew("ask", "zebra xylophone?")
     assert (done.code, done.out) == (0, "This is not in the collection.\n")
-    assert done.err.startswith("nothing found: ")
+    assert done.err.startswith("No answer found")
     filtered = clew("ask", QUESTION, "--kind", "unheard-of", "--json")
     assert (filtered.code, filtered.json["found"]) == (0, False)
     assert filtered.json["reason"]
@@ -81,7 +81,7 @@ def test_nothing_found_is_done_and_says_why(clew: "Clew") -> None:
 def test_an_empty_collection_is_said_to_be(fresh: "Clew") -> None:
     fresh("add", "pages/lunch.md")
     fresh("drop", "pages/lunch.md")
-    assert fresh("ask", QUESTION).err == "nothing found: the collection is empty\n"
+    assert fresh("ask", QUESTION).err == "No answer found: the collection is empty\n"
 
 
 def test_settings_of_answers_change_them(clew: "Clew") -> None:
@@ -92,7 +92,7 @@ def test_settings_of_answers_change_them(clew: "Clew") -> None:
     assert len(many) > len(one.json["citations"]) == 1
     sure = clew("ask", QUESTION, "--json", CLEW_ANSWER__MIN_CONFIDENCE="1.0")
     assert not sure.json["found"]
-    assert "at least 1.00 is asked for (answer.min_confidence)" in sure.json["reason"]
+    assert "below answer.min_confidence 1.00" in sure.json["reason"]
 
 
 def test_options_reach_the_search(clew: "Clew") -> None:
@@ -109,47 +109,47 @@ def test_options_reach_the_search(clew: "Clew") -> None:
 # -- with one
 
 
-def test_sentences_come_as_they_are_checked(clew: "Clew", lend: Lend) -> None:
-    llm = Scripted(
+def test_sentences_come_as_they_are_checked(clew: "Clew", use_llm: UseLLM) -> None:
+    llm = ScriptedLLM(
         "Signing keys are rotated by Dan [1]. The moon is green [1]. Dan rotates keys every ninety days [9]."
     )
-    lend(llm)
+    use_llm(llm)
     done = clew("ask", QUESTION, "--document", "pages/vault.md")
     assert done.code == 0, done.err
     assert done.out == (
         "Signing keys are rotated by Dan. [1] Dan rotates keys every ninety days. [1]\n\n[1] Vault  pages/vault.md\n"
     )
     assert done.err == (
-        "removed: The moon is green [1]. (what it cites does not say so)\n"
-        "cited anew: Dan rotates keys every ninety days [9]. (it cites [9], which was not shown)\n"
+        "removed: The moon is green [1]. (it is not supported by the cited passage)\n"
+        "citation corrected: Dan rotates keys every ninety days [9]. (it cites [9], which was not shown)\n"
     )
     assert clew("ask", QUESTION, "--json").json["usage"]["calls"] == 1
 
 
-def test_the_length_of_an_answer_is_set(clew: "Clew", lend: Lend) -> None:
-    llm = Scripted("NOT FOUND")
-    lend(llm)
+def test_the_length_of_an_answer_is_set(clew: "Clew", use_llm: UseLLM) -> None:
+    llm = ScriptedLLM("NOT FOUND")
+    use_llm(llm)
     clew("ask", QUESTION, CLEW_ANSWER__MAX_TOKENS="55")
     clew("ask", QUESTION)
-    assert [ask.max_tokens for ask in llm.asked] == [55, 600]
+    assert [ask.max_tokens for ask in llm.requests] == [55, 600]
 
 
-def test_as_a_person(fresh: "Clew", lend: Lend) -> None:
+def test_as_a_person(fresh: "Clew", use_llm: UseLLM) -> None:
     fresh("add", "pages")
-    llm = Scripted(lambda prompt: "NOT FOUND" if "Question:" in prompt else "{}")
+    llm = ScriptedLLM(lambda prompt: "NOT FOUND" if "Question:" in prompt else "{}")
     with Engine.open(fresh.folder / ".clew", embedder="hashed") as engine:
         engine.add_messages(
             Message(f"ahoy mates, soup number {n} is ready!", author="Ada", channel="ops", id=f"m{n}") for n in range(8)
         )
     refused = fresh("ask", QUESTION, "--as", "Ada")
     assert refused.code == 2
-    assert "takes a language model" in refused.err
+    assert "needs a language model" in refused.err
     style = {"tone": "casual", "vocabularyLevel": "simple", "messageLength": "short", "commonPhrases": ["ahoy mates"]}
-    llm = Scripted(lambda prompt: f"{SENTENCE} [1]" if "Question:" in prompt else json.dumps(style))
-    lend(llm)
+    llm = ScriptedLLM(lambda prompt: f"{SENTENCE} [1]" if "Question:" in prompt else json.dumps(style))
+    use_llm(llm)
     done = fresh("ask", QUESTION, "--as", "Ada")
     assert done.code == 0, done.err
-    prompt = llm.asked[-1].prompt
+    prompt = llm.requests[-1].prompt
     assert "Ada" in prompt
     assert "Tone" in prompt
     assert "ahoy mates" in prompt
@@ -161,7 +161,7 @@ def test_as_a_person(fresh: "Clew", lend: Lend) -> None:
 # -- in a conversation
 
 
-def test_a_session_goes_on_in_another_process(fresh: "Clew", lend: Lend) -> None:
+def test_a_session_goes_on_in_another_process(fresh: "Clew", use_llm: UseLLM) -> None:
     fresh("add", "pages")
     first = fresh("ask", "when is soup served?", "--session", "work", "-k", "1", "--json").json
     second = fresh("ask", QUESTION, "--session", "work", "--document", "pages/vault.md", "--json").json
@@ -170,16 +170,16 @@ def test_a_session_goes_on_in_another_process(fresh: "Clew", lend: Lend) -> None
     assert second["text"].splitlines()[0].endswith("[2]")
     alone = fresh("ask", QUESTION, "--document", "pages/vault.md", "--json").json
     assert alone["citations"][0]["number"] == 1
-    llm = Scripted("NOT FOUND")
-    lend(llm)
+    llm = ScriptedLLM("NOT FOUND")
+    use_llm(llm)
     fresh("ask", "and why?", "--session", "work")
-    assert "user: when is soup served?" in llm.asked[-1].prompt
-    assert "assistant: " in llm.asked[-1].prompt
+    assert "user: when is soup served?" in llm.requests[-1].prompt
+    assert "assistant: " in llm.requests[-1].prompt
     kept = fresh.folder / ".clew" / "default" / "sessions" / "work.json"
     kept.write_text("[1]", encoding="utf-8")
     broken = fresh("ask", QUESTION, "--session", "work")
     assert broken.code == 4
-    assert "remove it to begin anew" in broken.err
+    assert "delete it to start a new one" in broken.err
 
 
 @pytest.mark.parametrize("name", ["", "../up", "a/b", ".hidden", "x" * 200])
@@ -192,7 +192,7 @@ def test_a_session_has_a_plain_name(clew: "Clew", name: str) -> None:
 # -- by an agent
 
 
-def test_an_agent_answers_and_shows_its_steps(clew: "Clew", lend: Lend) -> None:
+def test_an_agent_answers_and_shows_its_steps(clew: "Clew", use_llm: UseLLM) -> None:
     def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         if not any(isinstance(part, ToolReturnPart) for part in messages[-1].parts):
             return ModelResponse(
@@ -203,7 +203,7 @@ def test_an_agent_answers_and_shows_its_steps(clew: "Clew", lend: Lend) -> None:
             )
         return ModelResponse([TextPart(f"{SENTENCE} [1]")])
 
-    lend(ModelLLM.wrap(FunctionModel(model)))
+    use_llm(ModelLLM.wrap(FunctionModel(model)))
     done = clew("ask", QUESTION, "--agent")
     assert done.code == 0, done.err
     assert done.out == f"{SENTENCE} [1]\n\n[1] Vault  pages/vault.md\n"

@@ -19,14 +19,14 @@ from clew import Engine
 from clew.core.errors import DriverFailed
 from clew.core.protocols import LLM
 from clew.drivers.llm.model import ModelLLM
-from clew.drivers.llm.scripted import Scripted
+from clew.drivers.llm.scripted import ScriptedLLM
 from clew.surface.cli.app import app
 from tests.surface.cli.conftest import Done
 
 if TYPE_CHECKING:
     from tests.surface.cli.conftest import Clew
 
-Lend = Callable[[LLM], None]
+UseLLM = Callable[[LLM], None]
 KEYS = "Signing keys are rotated every ninety days by Dan."
 
 
@@ -36,19 +36,21 @@ def no_weights(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def lend(monkeypatch: pytest.MonkeyPatch) -> Lend:
-    """Makes every engine that is opened use a model."""
-    return lambda llm: monkeypatch.setattr("clew.drivers.language_model", lambda _: llm)
+def use_llm(monkeypatch: pytest.MonkeyPatch) -> UseLLM:
+    """Makes every engine that is opened use this language model."""
+    return lambda llm: monkeypatch.setattr("clew.drivers.make_language_model", lambda _: llm)
 
 
-def talk(*lines: str, options: tuple[str, ...] = (), ending: str = "\n") -> Done:
+def run_chat(*lines: str, options: tuple[str, ...] = (), ending: str = "\n") -> Done:
     result = CliRunner().invoke(app, ("chat", *options), input="\n".join(lines) + ending)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return Done(result.exit_code, result.stdout, result.stderr)
 
 
 def test_answers_with_sources_that_keep_their_numbers(clew: "Clew") -> None:
-    done = talk("who rotates the signing keys?", "", "when is soup served at noon?", "who rotates the signing keys?")
+    done = run_chat(
+        "who rotates the signing keys?", "", "when is soup served at noon?", "who rotates the signing keys?"
+    )
     assert done.code == 0, done.err
     first = done.out.index(f"{KEYS} [1]")
     soup = done.out.index("Soup is served at noon. [")
@@ -60,58 +62,58 @@ def test_answers_with_sources_that_keep_their_numbers(clew: "Clew") -> None:
 
 
 def test_the_end_of_the_input_and_quit_end_it(clew: "Clew") -> None:
-    assert talk(ending="").code == 0
-    done = talk("/quit", "who rotates the signing keys?")
+    assert run_chat(ending="").code == 0
+    done = run_chat("/quit", "who rotates the signing keys?")
     assert (done.code, done.out) == (0, "")
-    assert talk("/quit now", "who rotates the signing keys?").out == ""
-    assert talk("/help", ending="").out.startswith("Ask in words.")  # no newline at the end
+    assert run_chat("/quit now", "who rotates the signing keys?").out == ""
+    assert run_chat("/help", ending="").out.startswith("Type a question.")  # no newline at the end
 
 
 def test_commands(clew: "Clew") -> None:
-    done = talk("/sources", "who rotates the signing keys?", "/sources", "/read 1", "/read\t1\twho rotates keys?")
+    done = run_chat("/sources", "who rotates the signing keys?", "/sources", "/read 1", "/read\t1\twho rotates keys?")
     assert done.code == 0, done.err
-    assert done.out.startswith("no document was shown yet\n")
+    assert done.out.startswith("no documents shown yet\n")
     assert "[1] Vault  pages/vault.md" in done.out
     assert "Secrets live in the vault." in done.out  # the whole page
     assert f"<CONTENT>{KEYS}</CONTENT>" in done.out
 
 
 def test_a_strategy_holds_from_then_on(clew: "Clew") -> None:
-    done = talk("/strategy", "/strategy lexical", "/strategy", "/strategy psychic", "who rotates?")
-    assert "as the settings say; there are semantic, lexical" in done.out
-    assert "lexical; there are" in done.out
+    done = run_chat("/strategy", "/strategy lexical", "/strategy", "/strategy psychic", "who rotates?")
+    assert "current: from the settings; available: semantic, lexical" in done.out
+    assert "current: lexical; available: semantic" in done.out
     assert "clew: there is no strategy 'psychic'; there are" in done.err
-    shape = talk("/strategy lexical", "who rotates the signing keys?", options=("--json",)).json
+    shape = run_chat("/strategy lexical", "who rotates the signing keys?", options=("--json",)).json
     assert "'strategy': 'lexical'" in str(shape["trace"])
-    assert talk(options=("--strategy", "psychic")).code == 3
+    assert run_chat(options=("--strategy", "psychic")).code == 3
 
 
-def test_errors_are_shown_and_the_conversation_goes_on(clew: "Clew", lend: Lend) -> None:
-    lend(Scripted([DriverFailed("the model is asleep"), f"{KEYS} [1]"]))
+def test_errors_are_shown_and_the_conversation_goes_on(clew: "Clew", use_llm: UseLLM) -> None:
+    use_llm(ScriptedLLM([DriverFailed("the model is asleep"), f"{KEYS} [1]"]))
     lines = ("who rotates the signing keys?", "/read 99", "/read x", "/fly", "who rotates the signing keys?")
-    done = talk(*lines)
+    done = run_chat(*lines)
     assert done.code == 0
     assert done.err.splitlines()[:4] == [
         "clew: the model is asleep",
         "clew: Document 99 not found",
         "clew: /read needs the number of a document; /sources lists them",
-        "clew: there is no command /fly; /help lists those there are",
+        "clew: there is no command /fly; /help lists them",
     ]
     assert done.out.startswith(KEYS)
 
 
-def test_what_is_unexpected_is_shown_too(clew: "Clew", lend: Lend) -> None:
+def test_what_is_unexpected_is_shown_too(clew: "Clew", use_llm: UseLLM) -> None:
     def broken(prompt: str) -> str:
         raise ZeroDivisionError("oh")
 
-    lend(Scripted(broken))
-    done = talk("who rotates the signing keys?", "/sources")
+    use_llm(ScriptedLLM(broken))
+    done = run_chat("who rotates the signing keys?", "/sources")
     assert done.code == 0
     assert "clew: unexpected ZeroDivisionError: oh" in done.err
     assert "[1] " in done.out
 
 
-def test_an_interrupt_ends_an_answer_and_not_the_conversation(clew: "Clew", lend: Lend) -> None:
+def test_an_interrupt_ends_an_answer_and_not_the_conversation(clew: "Clew", use_llm: UseLLM) -> None:
     said: Iterator[str | BaseException] = iter([KeyboardInterrupt(), f"{KEYS} [1]"])
 
     def model(prompt: str) -> str:
@@ -120,54 +122,54 @@ def test_an_interrupt_ends_an_answer_and_not_the_conversation(clew: "Clew", lend
             raise line
         return line
 
-    llm = Scripted(model)
-    lend(llm)
-    done = talk("when is soup served?", "who rotates the signing keys?")
+    llm = ScriptedLLM(model)
+    use_llm(llm)
+    done = run_chat("when is soup served?", "who rotates the signing keys?")
     assert done.code == 0
     assert "interrupted" in done.err
     assert done.out.startswith(KEYS)
-    assert "soup" not in llm.asked[-1].prompt.partition("The conversation so far")[2]  # it was never answered
+    assert "soup" not in llm.requests[-1].prompt.partition("The conversation so far")[2]  # it was never answered
 
 
-def test_history_is_told_and_searched_with(clew: "Clew", lend: Lend) -> None:
-    llm = Scripted(["Soup is served at noon [1].", "NOT FOUND"])
-    lend(llm)
-    shown = talk("when is the soup served?", "more on that?", options=("--json",)).out.splitlines()
+def test_history_is_told_and_searched_with(clew: "Clew", use_llm: UseLLM) -> None:
+    llm = ScriptedLLM(["Soup is served at noon [1].", "NOT FOUND"])
+    use_llm(llm)
+    shown = run_chat("when is the soup served?", "more on that?", options=("--json",)).out.splitlines()
     assert len(shown) == 2
     assert "The conversation so far:\nuser: when is the soup served?\nassistant: Soup is served at noon. [1]" in (
-        llm.asked[1].prompt
+        llm.requests[1].prompt
     )
-    assert "E-4417 means no soup" in llm.asked[1].prompt  # found by what was said before
+    assert "E-4417 means no soup" in llm.requests[1].prompt  # found by what was said before
 
 
 def test_a_conversation_of_a_name_is_kept(fresh: "Clew") -> None:
     fresh("add", "pages")
-    talk("when is soup served at noon?", options=("--session", "work"))
-    done = talk("/sources", options=("--session", "work"))
+    run_chat("when is soup served at noon?", options=("--session", "work"))
+    done = run_chat("/sources", options=("--session", "work"))
     assert done.out.startswith("[1] ")
-    assert talk("/sources").out == "no document was shown yet\n"
+    assert run_chat("/sources").out == "no documents shown yet\n"
     with Engine.open(fresh.folder / ".clew", embedder="hashed") as engine:
         engine.drop(*(record.id for record in engine.list()))
-    gone = talk("/sources", "/read 1", options=("--session", "work"))
-    assert "(no longer there)" in gone.out
+    gone = run_chat("/sources", "/read 1", options=("--session", "work"))
+    assert "(deleted)" in gone.out
     assert "Document 1 not found" in gone.err
 
 
-def test_an_agent_searches_by_the_strategy_that_was_chosen(clew: "Clew", lend: Lend) -> None:
+def test_an_agent_searches_by_the_strategy_that_was_chosen(clew: "Clew", use_llm: UseLLM) -> None:
     def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         if not any(isinstance(part, ToolReturnPart) for part in messages[-1].parts):
             return ModelResponse([ToolCallPart("search_knowledge_base", {"query": "signing keys", "limit": 1})])
         return ModelResponse([TextPart(f"{KEYS} [1]")])
 
-    lend(ModelLLM.wrap(FunctionModel(model)))
+    use_llm(ModelLLM.wrap(FunctionModel(model)))
     lines = ("who rotates the signing keys?", "/strategy lexical", "who rotates the signing keys?")
-    first, second = talk(*lines, options=("--agent", "--json")).out.splitlines()
+    first, second = run_chat(*lines, options=("--agent", "--json")).out.splitlines()
     assert '"strategy": "lexical"' not in first
     assert '"strategy": "lexical"' in second
 
 
 def test_an_agent_without_a_model_says_so(clew: "Clew") -> None:
-    done = talk("who?", options=("--agent",))
+    done = run_chat("who?", options=("--agent",))
     assert done.code == 0
     assert "an agent needs a language model" in done.err
 
@@ -204,7 +206,7 @@ def test_on_a_terminal_an_interrupt_at_the_prompt_changes_nothing(collection: Pa
 
     try:
         until(b"> ")
-        until(b"/quit ends", sent=signal.SIGINT)
+        until(b"/quit to quit", sent=signal.SIGINT)
         os.write(ours, b"who rotates the signing keys?\n")
         until(b"pages/vault.md")
         os.write(ours, b"/quit\n")

@@ -24,7 +24,7 @@ SAID = [
 
 
 @pytest.fixture
-def talking(fresh: "Clew") -> "Clew":
+def chat_clew(fresh: "Clew") -> "Clew":
     """The command line over pages and a few messages."""
     assert fresh("add", "pages").code == 0
     with Engine.open(fresh.folder / ".clew", settings=Settings(threads=ThreadConfig(untangle=False))) as engine:
@@ -36,8 +36,8 @@ def talking(fresh: "Clew") -> "Clew":
     return fresh
 
 
-def test_a_window_prints_its_text_alone(talking: "Clew") -> None:
-    done = talking("window", "ops", "who rotates the signing keys?")
+def test_a_window_prints_its_text_alone(chat_clew: "Clew") -> None:
+    done = chat_clew("window", "ops", "who rotates the signing keys?")
     assert done.code == 0
     thread = "\n  ↪ ".join(text for _, _, text in SAID[:3])
     assert done.out.startswith(thread)
@@ -45,8 +45,8 @@ def test_a_window_prints_its_text_alone(talking: "Clew") -> None:
     assert "business of ours" not in done.out
 
 
-def test_a_window_as_json(talking: "Clew") -> None:
-    shape = talking("window", "ops", "who rotates the signing keys?", "--json").json
+def test_a_window_as_json(chat_clew: "Clew") -> None:
+    shape = chat_clew("window", "ops", "who rotates the signing keys?", "--json").json
     assert list(shape) == ["text", "total_tokens", "channels", "messages", "threads", "dropped", "reason"]
     best = max(shape["messages"], key=lambda message: message["score"])
     assert (best["id"], best["parent"], best["author"], best["at"]) == ("m2", "m0", "ada", "2026-04-01T09:02:00+00:00")
@@ -57,41 +57,42 @@ def test_a_window_as_json(talking: "Clew") -> None:
     assert shape["threads"][0]["whole"] is True
 
 
-def test_the_options_of_a_window(talking: "Clew") -> None:
+def test_the_options_of_a_window(chat_clew: "Clew") -> None:
     asked = ("window", "ops", "who rotates the signing keys?", "--json")
-    assert talking(*asked, "--tokens", "20").json["total_tokens"] <= 20
-    assert talking(*asked, "--related").json["channels"] == ["dev", "ops"]
-    assert talking(*asked, "--min-score", "0.99").json["messages"] == []
-    then = talking(*asked, "--now", "2026-04-01T09:02").json
+    assert chat_clew(*asked, "--tokens", "20").json["total_tokens"] <= 20
+    assert chat_clew(*asked, "--related").json["channels"] == ["dev", "ops"]
+    assert chat_clew(*asked, "--min-similarity", "0.99").json["messages"] == []
+    assert chat_clew(*asked, "--min-score", "0.99").json["messages"] == []  # its former name
+    then = chat_clew(*asked, "--now", "2026-04-01T09:02").json
     assert max(message["time_score"] for message in then["messages"]) == 1.0
-    assert talking(*asked, "--now", "soon").code == 2
-    nothing = talking("window", "nowhere", "keys")
+    assert chat_clew(*asked, "--now", "soon").code == 2
+    nothing = chat_clew("window", "nowhere", "keys")
     assert (nothing.code, nothing.out) == (0, "")
     assert "there is no message in the channel 'nowhere'" in nothing.err
 
 
-def test_a_profile(talking: "Clew") -> None:
-    shape = talking("profile", "ada", "--json").json
+def test_a_profile(chat_clew: "Clew") -> None:
+    shape = chat_clew("profile", "ada", "--json").json
     assert (shape["person"], shape["messages"], shape["confidence"]) == ("ada", 6, 0.3)
     assert "no worries" in shape["common_phrases"]
     assert shape["made_by"] == "measured"
-    assert "no worries" in talking("profile", "ada").out
-    assert "a style needs at least 5" in talking("profile", "bob").err
-    missing = talking("profile", "adda")
+    assert "no worries" in chat_clew("profile", "ada").out
+    assert "a style needs at least 5" in chat_clew("profile", "bob").err
+    missing = chat_clew("profile", "adda")
     assert missing.code == 3
     assert "did you mean ada?" in missing.err
 
 
-def test_links(talking: "Clew") -> None:
-    shape = talking("links", "pages/vault.md", "--json").json
+def test_links(chat_clew: "Clew") -> None:
+    shape = chat_clew("links", "pages/vault.md", "--json").json
     assert [each["uri"] for each in shape["cited_by"]] == ["ops/m0"]
-    assert [each["uri"] for each in talking("links", "ops/m0", "--json").json["cites"]] == ["pages/vault.md"]
-    assert "cited by  ops/m0" in talking("links", "pages/vault.md").out
-    assert "no thread names it" in talking("links", "pages/lunch.md").out
+    assert [each["uri"] for each in chat_clew("links", "ops/m0", "--json").json["cites"]] == ["pages/vault.md"]
+    assert "cited by  ops/m0" in chat_clew("links", "pages/vault.md").out
+    assert "no thread mentions it" in chat_clew("links", "pages/lunch.md").out
 
 
-def test_a_channel_may_be_written_with_its_sign_and_an_unknown_one_is_named(talking: "Clew") -> None:
-    bare = talking("search", "signing keys", "--channel", "dev", "--json").json
-    assert talking("search", "signing keys", "--channel", "#dev", "--json").json["hits"] == bare["hits"] != []
-    unknown = talking("search", "signing keys", "--channel", "opz")
-    assert unknown.out == "nothing found: there is no channel 'opz'; did you mean ops?\n"
+def test_a_channel_may_be_written_with_its_sign_and_an_unknown_one_is_named(chat_clew: "Clew") -> None:
+    bare = chat_clew("search", "signing keys", "--channel", "dev", "--json").json
+    assert chat_clew("search", "signing keys", "--channel", "#dev", "--json").json["hits"] == bare["hits"] != []
+    unknown = chat_clew("search", "signing keys", "--channel", "opz")
+    assert unknown.out == "No results: there is no channel 'opz'; did you mean ops?\n"

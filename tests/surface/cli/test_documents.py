@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tests.surface.cli.conftest import Clew
 
 
-def chunks(clew: "Clew") -> Any:
+def count_chunks(clew: "Clew") -> Any:
     return clew("status", "--json").json["chunks"]
 
 
@@ -98,7 +98,7 @@ LONG = "# Tides\n\n" + "\n\n".join(
 )
 
 
-def cut(clew: "Clew", *options: str, **environ: str) -> list[tuple[int, int]]:
+def cut_page(clew: "Clew", *options: str, **environ: str) -> list[tuple[int, int]]:
     """The spans of the chunks that a page is cut into under such options."""
     (clew.folder / "long.md").write_text(LONG)
     added = clew("add", "long.md", *options, **environ)
@@ -107,18 +107,18 @@ def cut(clew: "Clew", *options: str, **environ: str) -> list[tuple[int, int]]:
     return sorted((hit["chunk"]["start"], hit["chunk"]["end"]) for hit in hits["hits"])
 
 
-def overlap(spans: list[tuple[int, int]]) -> int:
+def count_overlap(spans: list[tuple[int, int]]) -> int:
     return sum(max(0, before[1] - after[0]) for before, after in pairwise(spans))
 
 
 def test_chunk_options_change_how_it_is_cut(fresh: "Clew") -> None:
-    plain = cut(fresh)
-    small = cut(fresh, "--chunk-size", "64", "--chunk-overlap", "0")
+    plain = cut_page(fresh)
+    small = cut_page(fresh, "--chunk-size", "64", "--chunk-overlap", "0")
     assert len(small) > len(plain)
-    assert small == cut(fresh, CLEW_INGESTION__CHUNK_SIZE="64", CLEW_INGESTION__CHUNK_OVERLAP="0")
-    lapped = cut(fresh, "--chunk-size", "64", "--chunk-overlap", "32", "--no-semantic")
-    windows = cut(fresh, "--chunk-size", "64", "--chunk-overlap", "0", "--no-semantic")
-    assert overlap(lapped) > overlap(windows)
+    assert small == cut_page(fresh, CLEW_INGESTION__CHUNK_SIZE="64", CLEW_INGESTION__CHUNK_OVERLAP="0")
+    lapped = cut_page(fresh, "--chunk-size", "64", "--chunk-overlap", "32", "--no-semantic")
+    windows = cut_page(fresh, "--chunk-size", "64", "--chunk-overlap", "0", "--no-semantic")
+    assert count_overlap(lapped) > count_overlap(windows)
     assert windows != small
 
 
@@ -135,7 +135,7 @@ def test_list(clew: "Clew") -> None:
     listed = clew("list", "--json").json["documents"]
     assert [each["uri"] for each in listed] == [row[4] for row in rows]
     assert list(listed[0]) == ["id", "title", "uri", "kind", "chars", "chunks", "summary", "meta"]
-    assert sum(each["chunks"] for each in listed) == chunks(clew)
+    assert sum(each["chunks"] for each in listed) == count_chunks(clew)
 
 
 def test_list_of_a_kind(clew: "Clew") -> None:

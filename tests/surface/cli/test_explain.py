@@ -1,4 +1,4 @@
-"""why_not and citations check through the command line."""
+"""why-not and citations check through the command line."""
 
 import json
 from pathlib import Path
@@ -11,31 +11,38 @@ QUERY = "who rotates the keys?"
 
 
 def test_why_not_names_the_stage_and_the_setting(clew: "Clew") -> None:
-    done = clew("why_not", QUERY, "pages/vault.md", "-k", "1")
+    done = clew("why-not", QUERY, "pages/vault.md", "-k", "1")
     assert done.code == 0
     assert done.out.startswith("pages/vault.md: ")
     assert "it would be found with search.k = " in done.out
-    shape = clew("why_not", QUERY, "pages/vault.md", "-k", "1", "--json").json
+    shape = clew("why-not", QUERY, "pages/vault.md", "-k", "1", "--json").json
     assert list(shape) == ["query", "target", "stage", "reason", "fix"]
     assert shape["stage"] in ("depth", "fusion")
     value = shape["fix"]["value"]
-    assert clew("why_not", QUERY, "pages/vault.md", "-k", str(value), "--json").json["stage"] == "found"
-    assert clew("why_not", QUERY, "pages/vault.md", "-k", str(value - 1), "--json").json["stage"] != "found"
+    assert clew("why-not", QUERY, "pages/vault.md", "-k", str(value), "--json").json["stage"] == "found"
+    assert clew("why-not", QUERY, "pages/vault.md", "-k", str(value - 1), "--json").json["stage"] != "found"
+
+
+def test_a_command_may_be_written_with_an_underscore(clew: "Clew") -> None:
+    hyphen = clew("why-not", QUERY, "pages/vault.md", "-k", "1")
+    assert clew("why_not", QUERY, "pages/vault.md", "-k", "1") == hyphen
+    assert "Usage: clew why-not " in clew("why_not", "--help").out
+    assert "why_not" not in clew("--help").out
 
 
 def test_why_not_of_a_context(clew: "Clew") -> None:
-    tight = clew("why_not", QUERY, "pages/vault.md", "--tokens", "30", "--json").json
+    tight = clew("why-not", QUERY, "pages/vault.md", "--tokens", "30", "--json").json
     assert tight["stage"] == "budget"
     assert tight["fix"]["setting"] == "context.tokens"
 
 
 def test_why_not_of_what_the_filters_keep_out(clew: "Clew") -> None:
-    shape = clew("why_not", QUERY, "pages/vault.md", "--kind", "thread", "--json").json
+    shape = clew("why-not", QUERY, "pages/vault.md", "--kind", "thread", "--json").json
     assert (shape["stage"], shape["fix"]["setting"]) == ("filter", "where.kinds")
 
 
 def test_why_not_of_what_was_never_added(clew: "Clew") -> None:
-    shape = clew("why_not", QUERY, "nowhere.md", "--json").json
+    shape = clew("why-not", QUERY, "nowhere.md", "--json").json
     assert (shape["stage"], shape["fix"]) == ("not ingested", None)
 
 
@@ -46,7 +53,7 @@ def test_citations_of_past_answers_are_checked(fresh: "Clew", tmp_path: Path) ->
     kept = tmp_path / "answers.jsonl"
     kept.write_text("\n".join(json.dumps(shape) for shape in shapes))
     whole = clew("citations", "check", str(kept))
-    assert (whole.code, whole.out) == (0, "2 of 2 answers stand\n")
+    assert (whole.code, whole.out) == (0, "2 of 2 answers have valid citations\n")
     clew("drop", "pages/lunch.md")
     done = clew("citations", "check", str(kept))
     assert done.code == 8
@@ -55,7 +62,7 @@ def test_citations_of_past_answers_are_checked(fresh: "Clew", tmp_path: Path) ->
     kept_alone.write_text(json.dumps(shapes[0]))
     assert clew("citations", "check", str(kept_alone)).code == 0
     assert done.out.splitlines()[0].startswith("gone: soup  pages/lunch.md  ")
-    assert done.out.splitlines()[-1] == "1 of 2 answers stand"
+    assert done.out.splitlines()[-1] == "1 of 2 answers have valid citations"
     checked = clew("citations", "check", str(kept), "--json").json["answers"]
     assert [(one["question"], one["stands"]) for one in checked] == [(QUERY, True), ("soup", False)]
     assert checked[1]["citations"][0]["standing"] == "gone"
@@ -66,10 +73,10 @@ def test_a_file_without_citations_is_refused(clew: "Clew", tmp_path: Path) -> No
         "no JSON": "is not JSON",
         '{"a": 1}': "object 1 has no list of citations",
         '{"citations": [{"document": "x"}]}': "has no version, start, end, hash",
-        '{"citations": [3]}': "is no object",
-        '{"citations": [{"document": "x", "version": "", "start": "0", "end": 1, "hash": "h"}]}': "no whole number",
-        '{"citations": [{"document": 1, "version": "", "start": 0, "end": 1, "hash": "h"}]}': "no text",
-        '{"citations": [{"document": "x", "version": "", "start": 0, "end": 1, "hash": "h", "at": "soon"}]}': "no time",
+        '{"citations": [3]}': "is not an object",
+        '{"citations": [{"document": "x", "version": "", "start": "0", "end": 1, "hash": "h"}]}': "not a whole number",
+        '{"citations": [{"document": 1, "version": "", "start": 0, "end": 1, "hash": "h"}]}': "not text",
+        '{"citations": [{"document": "x", "version": "", "start": 0, "end": 1, "hash": "h", "at": "x"}]}': "not a time",
     }
     for text, words in cases.items():
         (tmp_path / "bad.json").write_text(text)

@@ -23,7 +23,7 @@ HEAVY = (
 )
 
 
-def environ() -> dict[str, str]:
+def clean_env() -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("CLEW_")}
     return {**kept, "CLEW_EMBEDDER__NAME": "hashed", "COLUMNS": "100"}
 
@@ -35,13 +35,13 @@ from clew.surface.cli.app import app
 code = app(["--help"], standalone_mode=False)
 print([name for name in {HEAVY!r} if name in sys.modules], code, file=sys.stderr)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environ())
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=clean_env())
     assert done.stderr.strip().endswith("[] 0")
 
 
 def test_as_a_module(collection: Path) -> None:
     words = [sys.executable, "-m", "clew", "search", "who rotates the keys?", "-k", "1"]
-    done = subprocess.run(words, cwd=collection, capture_output=True, text=True, check=True, env=environ())
+    done = subprocess.run(words, cwd=collection, capture_output=True, text=True, check=True, env=clean_env())
     assert done.stdout.startswith("1. ")
     assert "\x1b" not in done.stdout
     assert done.stderr == ""
@@ -52,7 +52,7 @@ def test_a_closed_pipe_is_quiet(collection: Path) -> None:
     os.close(reader)
     try:
         words = [sys.executable, "-m", "clew", "list"]
-        done = subprocess.run(words, cwd=collection, stdout=writer, stderr=subprocess.PIPE, text=True, env=environ())
+        done = subprocess.run(words, cwd=collection, stdout=writer, stderr=subprocess.PIPE, text=True, env=clean_env())
     finally:
         os.close(writer)
     assert (done.returncode, done.stderr) == (141, "")
@@ -63,7 +63,7 @@ def test_a_terminal_gets_colour_and_a_pipe_does_not(collection: Path) -> None:
     import pty
 
     ours, theirs = pty.openpty()
-    env = {**environ(), "TERM": "xterm-256color"}
+    env = {**clean_env(), "TERM": "xterm-256color"}
     env.pop("NO_COLOR", None)
     words = [sys.executable, "-m", "clew", "search", "who rotates the keys?", "-k", "1"]
     process = subprocess.Popen(words, cwd=collection, stdout=theirs, stderr=subprocess.PIPE, env=env)
@@ -86,7 +86,9 @@ def test_watch_keeps_a_folder_in_step(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "one.md").write_text("The first page.", encoding="utf-8")
     command = [sys.executable, "-m", "clew", "--path", str(tmp_path / "c"), "add", str(folder), "--watch", "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environ()) as work:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=clean_env()
+    ) as work:
         assert work.stdout is not None
         assert json.loads(work.stdout.readline())["added"]
         (folder / "two.md").write_text("The second page.", encoding="utf-8")

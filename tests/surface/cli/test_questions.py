@@ -123,12 +123,12 @@ def test_filters(clew: "Clew", options: tuple[str, ...], found: set[str]) -> Non
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--since", "soon"), "--since is 'soon'; it must be a day or a time such as"),
+        (("--since", "soon"), "--since is 'soon'; it must be a date or a time such as"),
         (("--until", "2025-13-01"), "--until is '2025-13-01'; it must be"),
         (("--meta", "owner"), "--meta is 'owner'; it must be KEY=VALUE"),
         (("--meta", "=ines"), "--meta is '=ines'; it must be KEY=VALUE"),
-        (("-k", "0"), "k is 0; it must be at least 1"),
-        (("-k", "-1"), "k is -1; it must be at least 1"),
+        (("-k", "0"), "k is 0; it must be a whole number of at least 1"),
+        (("-k", "-1"), "k is -1; it must be a whole number of at least 1"),
         (("--depth", "0"), "search.depth is 0; it must be at least 1 (set from the command line)"),
     ],
 )
@@ -153,16 +153,19 @@ def test_nothing_found_says_why(clew: "Clew", fresh: "Clew") -> None:
     assert done.code == 3  # there is no collection at all
     fresh("add", "pages/lunch.md")
     filtered = fresh("search", QUERY, "--kind", "unheard-of")
-    assert (filtered.code, filtered.out) == (0, "nothing found: nothing that the filters admit matches\n")
+    assert (filtered.code, filtered.out) == (
+        0,
+        "No results: nothing matches within the filters; remove one of them to search more\n",
+    )
     fresh("drop", "pages/lunch.md")
     empty = fresh("search", QUERY)
-    assert (empty.code, empty.out) == (0, "nothing found: the collection is empty; `clew add` fills it\n")
+    assert (empty.code, empty.out) == (0, "No results: the collection is empty; `clew add` fills it\n")
     shape = fresh("search", QUERY, "--json")
     assert (shape.code, shape.json["hits"]) == (0, [])
     assert shape.json["reason"].startswith("the collection is empty")
     context = fresh("context", QUERY)
     assert (context.code, context.out) == (0, "")
-    assert context.err.startswith("nothing found: ")
+    assert context.err.startswith("No results: ")
 
 
 def test_a_query_may_look_like_an_option(clew: "Clew") -> None:

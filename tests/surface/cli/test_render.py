@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 
 from clew.core.report import Progress
-from clew.core.text import terms
+from clew.core.text import extract_terms
 from clew.core.trace import Trace
-from clew.core.types import Chunk, Hit
-from clew.surface import to_json as shapes
+from clew.core.types import Chunk, DocumentRecord, Hit
 from clew.surface.cli import progress, render
+from clew.surface.to_json import dump_json, search_to_json, to_json
 
 
 def test_a_snippet_is_two_lines_around_the_words_that_were_asked_for() -> None:
     text = "Nothing to see here. " * 40 + "Signing keys are rotated every ninety days. " + "Nothing more. " * 40
-    lines = render.snippet(text, frozenset(terms("who rotates the keys?")), width=60)
+    lines = render.make_snippet(text, frozenset(extract_terms("who rotates the keys?")), width=60)
     assert len(lines) == 2
     assert all(len(line) <= 60 for line in lines)
     assert "keys are rotated" in " ".join(lines)
@@ -25,34 +25,34 @@ def test_a_snippet_is_two_lines_around_the_words_that_were_asked_for() -> None:
 
 
 def test_a_short_text_is_its_own_snippet() -> None:
-    assert render.snippet("One\n\n  two.", frozenset(), width=60) == ["One two."]
-    assert render.snippet("", frozenset(), width=60) == []
+    assert render.make_snippet("One\n\n  two.", frozenset(), width=60) == ["One two."]
+    assert render.make_snippet("", frozenset(), width=60) == []
 
 
 def test_words_are_marked_by_stem_and_nothing_is_lost() -> None:
     line = "The keys: they rotate, keyless."
-    spans = render.marked(line, frozenset(terms("who rotates the key?")))
+    spans = render.highlight_terms(line, frozenset(extract_terms("who rotates the key?")))
     assert "".join(words for words, _ in spans) == line
     assert [words for words, style in spans if style] == ["keys", "rotate"]
 
 
 def test_what_json_does_not_have_is_null_and_numbers_stay_whole() -> None:
     chunk = Chunk("c", "d", 0, 1, "héllo", 0, 5, at=datetime(2025, 1, 1, tzinfo=UTC), meta={"n": {2, 1}})
-    hit = Hit(chunk, float("nan"), {"a": float("inf"), "b": np.float32(0.1), "c": 1e-9})  # type: ignore[dict-item]
-    shape = shapes.search([hit], {}, reason="", traced=Trace("search", notes={"x": float("-inf")}))
-    text = shapes.text(shape)
+    hit = Hit(chunk, DocumentRecord(chunk.doc_id), float("nan"), {"a": float("inf"), "b": np.float32(0.1), "c": 1e-9})  # type: ignore[dict-item]
+    shape = search_to_json([hit], reason="", trace=Trace("search", notes={"x": float("-inf")}))
+    text = dump_json(shape)
     assert "héllo" in text
     back = json.loads(text, parse_constant=lambda name: pytest.fail(name))
     assert back["hits"][0]["score"] is None
     assert back["hits"][0]["scores"] == {"a": None, "b": float(np.float32(0.1)), "c": 1e-9}
     assert back["hits"][0]["chunk"]["meta"] == {"n": [1, 2]}
     assert back["trace"]["notes"] == {"x": None}
-    assert shapes.text("é", ascii_only=True) == '"\\u00e9"'
+    assert dump_json("é", ascii_only=True) == '"\\u00e9"'
 
 
 def test_plain_values() -> None:
     at = datetime(2025, 1, 1, tzinfo=UTC)
-    assert shapes.plain({"at": at, 1: (True, None), "of": object}) == {
+    assert to_json({"at": at, 1: (True, None), "of": object}) == {
         "at": "2025-01-01T00:00:00+00:00", "1": [True, None], "of": str(object),
     }  # fmt: skip
 
@@ -67,13 +67,13 @@ def test_plain_values() -> None:
     ],
 )
 def test_progress_in_a_line(told: Progress, line: str) -> None:
-    assert progress.line(told) == line
+    assert progress.format_progress(told) == line
 
 
 def test_lines_come_at_the_start_now_and_then_and_at_the_end() -> None:
     now = 0.0
     written: list[str] = []
-    watch = progress.lines(written.append, every=5.0, clock=lambda: now)
+    watch = progress.make_line_reporter(written.append, interval=5.0, clock=lambda: now)
     for second in range(12):
         now = float(second)
         watch(Progress("reading", second, 11, "files"))

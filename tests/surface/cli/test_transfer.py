@@ -50,13 +50,13 @@ def test_reembed_and_back(fresh: "Clew") -> None:
     before = fresh.hits("keys")
     done = fresh("reembed", "--to", "hashed:64")
     assert done.code == 0, done.err
-    assert done.out.endswith("embedded; the collection has the vectors of hashed:64 (64)\n")
+    assert done.out.endswith("embedded; the collection uses hashed:64 (64 dimensions)\n")
     assert fresh("search", "keys").code == 7  # the environment still names the old one
     assert fresh.hits("keys", CLEW_EMBEDDER__NAME="hashed:64")
     shape = fresh("reembed", "--back", "--json").json
     assert (shape["embedder"], shape["dim"], shape["embedded"]) == ("hashed", 256, 0)
     assert fresh.hits("keys") == before
-    assert fresh("reembed", "--discard").out == "the vectors beside those of hashed are gone\n"
+    assert fresh("reembed", "--discard").out == "unused vectors deleted; the collection uses hashed\n"
     assert fresh("reembed", "--discard").code == 3
     assert fresh("reembed").code == 2
     stopped = fresh("reembed", "--to", "hashed:64", "--max-cost", "0", CLEW_EMBEDDER__PRICE="1")

@@ -1,22 +1,21 @@
-"""The settings: one frozen tree with a default for everything, checked when it is made.
+"""The settings: one frozen tree of dataclasses with a default for everything, validated when constructed.
 
-It is given to `Engine.open(settings=…)`, and any call may be given its own. Reading files and the environment is the
-surface's work.
+It is passed to `Engine.open(settings=…)`, and any call accepts its own. The surface reads files and the environment.
 """
 
 from dataclasses import dataclass, field
 
 from clew.core.settings.answer import AgentConfig, AnswerConfig
-from clew.core.settings.context import RENDERED, ContextConfig, FormatterConfig, MergerConfig, SessionConfig
+from clew.core.settings.context import RENDERERS, ContextConfig, FormatterConfig, MergerConfig, SessionConfig
 from clew.core.settings.ingestion import IngestionConfig, ThreadConfig
+from clew.core.settings.messages import FlowConfig, ScoringConfig
 from clew.core.settings.models import EmbedderConfig, LLMConfig, RerankerConfig
-from clew.core.settings.search import ConversationConfig, SearchConfig
+from clew.core.settings.search import ConversationConfig, HistoryConfig, QueryTransformerConfig, SearchConfig
 from clew.core.settings.store import StoreConfig
-from clew.core.settings.talk import FlowConfig, ScoringConfig
 
 __all__ = [
     "DEFAULTS",
-    "RENDERED",
+    "RENDERERS",
     "AgentConfig",
     "AnswerConfig",
     "ContextConfig",
@@ -24,9 +23,11 @@ __all__ = [
     "EmbedderConfig",
     "FlowConfig",
     "FormatterConfig",
+    "HistoryConfig",
     "IngestionConfig",
     "LLMConfig",
     "MergerConfig",
+    "QueryTransformerConfig",
     "RerankerConfig",
     "ScoringConfig",
     "SearchConfig",
@@ -39,13 +40,15 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything that can be set."""
+    """All settings, one field per table of clew.toml."""
 
     embedder: EmbedderConfig = field(default_factory=EmbedderConfig)
     reranker: RerankerConfig = field(default_factory=RerankerConfig)
     llm: LLMConfig = field(default_factory=LLMConfig)
     ingestion: IngestionConfig = field(default_factory=IngestionConfig)
     search: SearchConfig = field(default_factory=SearchConfig)
+    query_transformer: QueryTransformerConfig = field(default_factory=QueryTransformerConfig)
+    history: HistoryConfig = field(default_factory=HistoryConfig)
     conversation: ConversationConfig = field(default_factory=ConversationConfig)
     merger: MergerConfig = field(default_factory=MergerConfig)
     formatter: FormatterConfig = field(default_factory=FormatterConfig)

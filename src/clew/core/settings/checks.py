@@ -1,21 +1,21 @@
-"""What every table checks of its values; each error names the setting and what it may be."""
+"""Validation of settings; each SettingsError names the setting and its allowed values."""
 
 from clew.core.errors import SettingsError
 
 
-def at_least(name: str, value: float, least: float) -> None:
-    """Refuses a value below the least, and what is no number."""
-    if not value >= least:
-        raise SettingsError(f"{name} is {value}; it must be at least {least}")
+def check_min(name: str, value: float, minimum: float) -> None:
+    """Raises SettingsError if the value is below the minimum or not a number."""
+    if not value >= minimum:
+        raise SettingsError(f"{name} is {value}; it must be at least {minimum}")
 
 
-def between(name: str, value: float, least: float, most: float) -> None:
-    """Refuses a value outside a range."""
-    if not least <= value <= most:
-        raise SettingsError(f"{name} is {value}; it must be between {least} and {most}")
+def check_range(name: str, value: float, minimum: float, maximum: float) -> None:
+    """Raises SettingsError if the value is outside the range or not a number."""
+    if not minimum <= value <= maximum:
+        raise SettingsError(f"{name} is {value}; it must be between {minimum} and {maximum}")
 
 
-def one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    """Refuses a word that is not one of those allowed."""
+def check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    """Raises SettingsError if the value is not one of those allowed."""
     if value not in allowed:
         raise SettingsError(f"{name} is {value!r}; it may be {', '.join(allowed)}")

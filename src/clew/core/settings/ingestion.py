@@ -1,41 +1,42 @@
-"""How sources become chunks, and messages threads."""
+"""Settings of ingestion: how sources become chunks, and messages threads."""
 
 from dataclasses import dataclass
 
-from clew.core.settings.checks import at_least, between
+from clew.core.settings.checks import check_min, check_range
 
 
 @dataclass(frozen=True, slots=True)
 class IngestionConfig:
-    """How sources become chunks. Sizes are tokens of the embedder."""
+    """How sources are read, chunked and enriched. Sizes are tokens of the embedder."""
 
     chunk_size: int = 256
     chunk_overlap: int = 48
-    use_semantic_chunking: bool = True  # False: plain windows
-    use_contextual_enrichment: bool = False  # a sentence before each chunk that places it in its document
-    summaries: bool = True  # two or three sentences a document, embedded with it
-    language: str = "auto"  # of the words that are indexed
-    max_concurrent: int = 5  # calls to the language model at once
+    use_semantic_chunking: bool = True  # False: fixed-size windows
+    quality_filter: bool = False  # merge small chunks of pages and drop those with hardly any text; never messages
+    use_contextual_enrichment: bool = False  # put a sentence before each chunk that places it in its document
+    summaries: bool = True  # two or three sentences per document, with a vector of their own
+    language: str = "auto"  # of the text analyser
+    max_concurrent: int = 5  # simultaneous calls to the language model
     max_file_bytes: int = 100_000_000
-    allow_private: bool = False  # whether web pages may be read from private addresses
+    allow_private: bool = False  # whether web pages may be fetched from private addresses
 
     def __post_init__(self) -> None:
-        at_least("ingestion.chunk_size", self.chunk_size, 8)
-        between("ingestion.chunk_overlap", self.chunk_overlap, 0, self.chunk_size - 1)
-        at_least("ingestion.max_concurrent", self.max_concurrent, 1)
-        at_least("ingestion.max_file_bytes", self.max_file_bytes, 1)
+        check_min("ingestion.chunk_size", self.chunk_size, 8)
+        check_range("ingestion.chunk_overlap", self.chunk_overlap, 0, self.chunk_size - 1)
+        check_min("ingestion.max_concurrent", self.max_concurrent, 1)
+        check_min("ingestion.max_file_bytes", self.max_file_bytes, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadConfig:
-    """How the messages of a channel become threads, and what is embedded of each."""
+    """How the messages of a channel are grouped into threads, and what is embedded with each."""
 
-    untangle: bool = True  # whether messages that say not what they answer are joined to conversations
-    gap_hours: float = 12.0  # the longest silence that a link which nobody wrote reaches over
-    before: int = 2  # earlier messages that are embedded with one
-    before_chars: int = 300  # of each of them
+    untangle: bool = True  # whether messages without a reply mark are assigned to threads
+    gap_hours: float = 12.0  # the longest silence that a guessed reply may bridge
+    before: int = 2  # earlier messages that are embedded with a message
+    before_chars: int = 300  # of each of those
 
     def __post_init__(self) -> None:
-        at_least("threads.gap_hours", self.gap_hours, 0)
-        at_least("threads.before", self.before, 0)
-        at_least("threads.before_chars", self.before_chars, 1)
+        check_min("threads.gap_hours", self.gap_hours, 0)
+        check_min("threads.before", self.before, 0)
+        check_min("threads.before_chars", self.before_chars, 1)

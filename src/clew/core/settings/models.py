@@ -1,29 +1,29 @@
-"""Which models help, and where they answer."""
+"""Settings of the models: embedder, reranker and language model."""
 
 import re
 from dataclasses import dataclass, field
 
 from clew.core.errors import SettingsError
-from clew.core.settings.checks import at_least
+from clew.core.settings.checks import check_min
 
 
 @dataclass(frozen=True, slots=True)
 class EmbedderConfig:
-    """Which model makes the vectors, by its exact name, and where an HTTP one answers."""
+    """The embedding model by its exact name, and the address and key of an HTTP one."""
 
-    name: str = ""  # empty: the collection's own, bge-small for a new one
+    name: str = ""  # empty: that of the collection, bge-small for a new one
     url: str = ""
     api_key: str = field(default="", repr=False)
-    cache: str = ""  # a file that keeps vectors by model and text
-    price: float = 0.0  # of a million tokens
+    cache: str = ""  # path of a file that caches vectors
+    price: float = 0.0  # per million tokens
 
     def __post_init__(self) -> None:
-        at_least("embedder.price", self.price, 0)
+        check_min("embedder.price", self.price, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class RerankerConfig:
-    """Which model reads question and text together, by its exact name, and where an HTTP one answers; empty: none."""
+    """The reranking model by its exact name (empty: none), and the address and key of an HTTP one."""
 
     name: str = "ms-marco-minilm"
     url: str = ""
@@ -32,31 +32,31 @@ class RerankerConfig:
 
 @dataclass(frozen=True, slots=True)
 class LLMConfig:
-    """Which language model helps, if any: what can use one works without, too. Prices are of a million tokens."""
+    """The language model, if any: everything also works without one. Prices are per million tokens."""
 
     name: str = ""
     url: str = ""
     api_key: str = field(default="", repr=False)
-    cache: str = ""  # a file that keeps answers by model and prompt
-    timeout: float = 60.0  # seconds for an answer, or for the next piece of one
-    retries: int = 3  # more tries at a provider that is full, failing, slow or out of reach
-    max_concurrent: int = 8  # requests at once, whoever makes them
-    window: int = 24_000  # characters of a document that it may be shown at once
+    cache: str = ""  # path of a file that caches answers
+    timeout: float = 60.0  # seconds for an answer, or for the next piece of a stream
+    retries: int = 3  # of a provider that is overloaded, failing, slow or unreachable
+    max_concurrent: int = 8  # simultaneous requests of the whole process
+    window: int = 24_000  # characters of a document in one prompt
     prices: tuple[str, ...] = ()  # the price table: "openai:gpt-4o-mini 0.15 0.60" is model, input, output
-    input_price: float = 0.0  # with the next one, over the table
+    input_price: float = 0.0  # with output_price, instead of the table
     output_price: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.timeout > 0:
             raise SettingsError(f"llm.timeout is {self.timeout}; it must be more than 0 seconds")
-        at_least("llm.retries", self.retries, 0)
-        at_least("llm.max_concurrent", self.max_concurrent, 1)
+        check_min("llm.retries", self.retries, 0)
+        check_min("llm.max_concurrent", self.max_concurrent, 1)
         for line in self.prices:
             if not re.fullmatch(r"\s*\S+(\s+\d+(\.\d*)?){2}\s*", line):
                 raise SettingsError(
-                    f"llm.prices has the line {line!r}; it must be a model and what a million tokens cost that it "
-                    'reads and writes, such as "openai:gpt-4o-mini 0.15 0.60"'
+                    f"llm.prices has the line {line!r}; it must be a model and its prices per million input and output "
+                    'tokens, such as "openai:gpt-4o-mini 0.15 0.60"'
                 )
-        at_least("llm.window", self.window, 1000)
-        at_least("llm.input_price", self.input_price, 0)
-        at_least("llm.output_price", self.output_price, 0)
+        check_min("llm.window", self.window, 1000)
+        check_min("llm.input_price", self.input_price, 0)
+        check_min("llm.output_price", self.output_price, 0)

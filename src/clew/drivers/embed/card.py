@@ -1,57 +1,38 @@
-"""What a folder says of the model in it: the files that sentence-transformers writes beside the weights.
+"""Model cards: how to use the embedding model in a folder, by the files that sentence-transformers writes beside it.
 
-`config.json` and `tokenizer_config.json` tell how many tokens it takes, `1_Pooling/config.json` how tokens become one
-vector, `config_sentence_transformers.json` what is said before a question or a passage. Any of them may be missing.
+`config.json` and `tokenizer_config.json` hold the token limit, `1_Pooling/config.json` the pooling, and
+`config_sentence_transformers.json` the prefixes of questions and passages. Any of them may be missing.
 """
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from clew.core.errors import DriverMissing
+from clew.drivers.onnx import DEFAULT_MAX_TOKENS, read_json_object, read_max_tokens
 
 Pooling = Literal["cls", "mean"]
 
-USUAL_TOKENS = 512
-NO_LIMIT = 1_000_000  # tokenizer_config.json writes 1e30 for a tokeniser without a limit
-
 
 @dataclass(frozen=True, slots=True)
-class Card:
-    """How to use a model."""
+class ModelCard:
+    """How to use an embedding model: the pooling of its token vectors, its limit, and the prefix for each role."""
 
     name: str
     pooling: Pooling = "mean"
-    max_tokens: int = USUAL_TOKENS
+    max_tokens: int = DEFAULT_MAX_TOKENS
     query_prefix: str = ""
     passage_prefix: str = ""
     min_similarity: float = 0.0
 
 
-def read_card(folder: Path, *, name: str) -> Card:
-    """What the folder's files say, and what is usual where they say nothing."""
-    pooling = _json(folder / "1_Pooling" / "config.json")
-    prompts = _json(folder / "config_sentence_transformers.json").get("prompts") or {}
-    limits = [
-        _json(folder / "config.json").get("max_position_embeddings"),
-        _json(folder / "tokenizer_config.json").get("model_max_length"),
-    ]
-    known = [int(limit) for limit in limits if isinstance(limit, int | float) and 8 < limit < NO_LIMIT]
-    return Card(
+def read_model_card(folder: Path, *, name: str) -> ModelCard:
+    """The card by the files of a folder, with the usual values where they say nothing."""
+    pooling = read_json_object(folder / "1_Pooling" / "config.json")
+    prompts = read_json_object(folder / "config_sentence_transformers.json").get("prompts") or {}
+    return ModelCard(
         name=name,
         pooling="cls" if pooling.get("pooling_mode_cls_token") else "mean",
-        max_tokens=min(known, default=USUAL_TOKENS),
+        max_tokens=read_max_tokens(folder),
         query_prefix=prompts.get("query", ""),
         passage_prefix=prompts.get("passage", prompts.get("document", "")),
     )
-
-
-def _json(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        return {}
-    try:
-        read = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise DriverMissing(f"{path} is not JSON ({error}); copy the model's folder again") from error
-    return read if isinstance(read, dict) else {}

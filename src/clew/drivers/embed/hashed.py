@@ -1,7 +1,7 @@
-"""The embedder that needs no model: words and their letters, hashed into buckets.
+"""An embedder without a model: feature hashing of words and character trigrams.
 
-Texts that share words, or parts of words, are near one another; meaning it does not know. It is for tests, first runs
-and machines without the weights, and gives the same vectors in every process and on every platform.
+Texts that share words, or parts of words, are near one another; it knows no meaning. It is for tests, first runs and
+machines without the weights, and gives the same vectors in every process and on every platform.
 """
 
 import math
@@ -18,80 +18,81 @@ from clew.core.errors import SettingsError
 from clew.core.protocols import Role
 from clew.core.settings import EmbedderConfig
 from clew.core.types import Matrix
-from clew.drivers.embed.vectors import unit
+from clew.drivers.embed.vectors import normalize
 
 DIM = 256
-LEAST_DIM, MOST_DIM = 8, 4096
-TRIGRAM = 0.5  # what three letters weigh against their word
-FULL = 8  # letters of a word that counts in full; shorter ones count less, for most of them are function words
+MIN_DIM, MAX_DIM = 8, 4096
+TRIGRAM_WEIGHT = 0.5  # of a trigram, relative to its word
+FULL_WEIGHT_LENGTH = 8  # characters; shorter words weigh less, since most of them are function words
 
 _WORD = re.compile(r"\w+")
-# A token: a character of a script without spaces, at most 16 letters of a word, or one other sign.
+# A token: a character of a script without spaces, up to 16 letters of a word, or one other character.
 _TOKEN = re.compile(
     r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{1,16}|[^\w\s]"
 )
-_KNOWN = 1 << 16  # how many words' buckets are remembered before they are all forgotten
-_WORTH = 64  # letters; what is longer is no word and will not come again
+_MAX_CACHED_WORDS = 1 << 16  # the cache is cleared when it holds this many words
+_MAX_CACHED_LENGTH = 64  # characters; a longer string is no word and will not come again
 
 
-class Hashed:
+class HashedEmbedder:
     """Signed feature hashing of words and character trigrams, with sublinear counts."""
 
-    max_tokens = 1 << 20  # there is no model to overflow
+    max_tokens = 1 << 20  # there is no model with a limit
     min_similarity = 0.05
 
     def __init__(self, dim: int = DIM) -> None:
-        if not LEAST_DIM <= dim <= MOST_DIM:
-            raise SettingsError(f"hashed:{dim} cannot be; the width is between {LEAST_DIM} and {MOST_DIM}")
+        if not MIN_DIM <= dim <= MAX_DIM:
+            raise SettingsError(f"embedder.name is hashed:{dim}; the dimension must be between {MIN_DIM} and {MAX_DIM}")
         self.dim = dim
         self.name = "hashed" if dim == DIM else f"hashed:{dim}"
-        self._known: dict[str, tuple[NDArray[np.intp], NDArray[np.float64]]] = {}
+        self._features_by_word: dict[str, tuple[NDArray[np.intp], NDArray[np.float64]]] = {}
 
-    def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:  # noqa: ARG002  (a question and a passage are alike)
-        """One unit row a text, in order."""
+    def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:  # noqa: ARG002 - both roles are alike
+        """One unit vector per text, in order."""
         if not texts:
             return np.zeros((0, self.dim), np.float32)
-        return unit(np.stack([self._row(text) for text in texts]), of=self.name)
+        return normalize(np.stack([self._embed_text(text) for text in texts]), source=self.name)
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """How many words and signs each text has; of texts joined by spaces, the sum."""
+        """The number of words and other characters of each text; of texts joined by spaces, the sum."""
         return [sum(1 for _ in _TOKEN.finditer(text)) for text in texts]
 
-    def _row(self, text: str) -> Matrix:
+    def _embed_text(self, text: str) -> Matrix:
         folded = unicodedata.normalize("NFKC", text).casefold()
         words = Counter(_WORD.findall(folded)) or Counter([folded.strip()])
-        known = [self._features(word) for word in words]
-        damped = [1 + math.log(times) for times in words.values()]
-        buckets = np.concatenate([where for where, _ in known])
-        weights = np.concatenate([signs for _, signs in known])
-        row = np.bincount(buckets, weights * np.repeat(damped, [len(where) for where, _ in known]), self.dim)
-        if not row.any():  # every feature met its opposite
+        features = [self._hash_word(word) for word in words]
+        frequencies = [1 + math.log(times) for times in words.values()]  # sublinear
+        buckets = np.concatenate([at for at, _ in features])
+        weights = np.concatenate([signed for _, signed in features])
+        row = np.bincount(buckets, weights * np.repeat(frequencies, [len(at) for at, _ in features]), self.dim)
+        if not row.any():  # all features cancelled out
             row[0] = 1
         return row.astype(np.float32)
 
-    def _features(self, word: str) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """The buckets of a word and of its trigrams, and what each adds there."""
-        known = self._known.get(word)
+    def _hash_word(self, word: str) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """The buckets of a word and of its trigrams, and the signed weight of each."""
+        known = self._features_by_word.get(word)
         if known is not None:
             return known
-        framed = f"^{word}$"
-        named = [f"w{word}", *(f"t{framed[at : at + 3]}" for at in range(len(framed) - 2))]
-        hashes = [xxhash.xxh3_64_intdigest(name.encode("utf-8", "surrogatepass")) for name in named]
-        signs = np.array([1.0 if hashed & 1 else -1.0 for hashed in hashes]) * min(len(word) or 1, FULL) / FULL
-        signs[1:] *= TRIGRAM
-        known = np.array([(hashed >> 1) % self.dim for hashed in hashes], dtype=np.intp), signs
-        if len(self._known) >= _KNOWN:
-            self._known = {}  # a new one: another thread may be reading the old
-        if len(word) <= _WORTH:
-            self._known[word] = known
+        padded = f"^{word}$"
+        features = [f"w{word}", *(f"t{padded[at : at + 3]}" for at in range(len(padded) - 2))]
+        hashes = [xxhash.xxh3_64_intdigest(feature.encode("utf-8", "surrogatepass")) for feature in features]
+        word_weight = min(len(word) or 1, FULL_WEIGHT_LENGTH)
+        weights = np.array([1.0 if value & 1 else -1.0 for value in hashes]) * word_weight / FULL_WEIGHT_LENGTH
+        weights[1:] *= TRIGRAM_WEIGHT
+        known = np.array([(value >> 1) % self.dim for value in hashes], dtype=np.intp), weights
+        if len(self._features_by_word) >= _MAX_CACHED_WORDS:
+            self._features_by_word = {}  # a new dict: another thread may be reading the old one
+        if len(word) <= _MAX_CACHED_LENGTH:
+            self._features_by_word[word] = known
         return known
 
 
-def configured(config: EmbedderConfig) -> Hashed:
-    """The embedder called "hashed", or "hashed:64" for another width."""
+def make_hashed_embedder(config: EmbedderConfig) -> HashedEmbedder:
+    """The embedder "hashed", or "hashed:64" for another dimension."""
     _, colon, width = config.name.partition(":")
     if not colon:
-        return Hashed()
+        return HashedEmbedder()
     if not (width.isascii() and width.isdigit()):
-        raise SettingsError(f"embedder.name is {config.name!r}; after hashed: stands the width, as in hashed:64")
-    return Hashed(int(width))
+        raise SettingsError(f"embedder.name is {config.name!r}; add the dimension as a number, as in hashed:64")
+    return HashedEmbedder(int(width))

@@ -1,11 +1,10 @@
-"""The fast embedder: a table of token vectors, averaged. Far faster than a transformer, and coarser.
+"""The fast embedder: a static table of token vectors, averaged. Far faster than a transformer, and coarser.
 
-The weights and the tokeniser lie as files in the package `wordllama`, which is never imported: that would take half a
-second, set up the logging of the whole process and bring a downloader along. The vectors are equal to its own.
+The weights and the tokenizer are files in the package `wordllama`, which is never imported: that would take half a
+second, configure the logging of the whole process and load a downloader. The vectors are equal to the package's own.
 """
 
 from collections.abc import Iterator, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -14,64 +13,62 @@ from clew.core.errors import DriverMissing
 from clew.core.protocols import Role
 from clew.core.settings import EmbedderConfig
 from clew.core.types import Matrix
-from clew.drivers.embed.vectors import encodable, unit
+from clew.drivers.embed.vectors import normalize
+from clew.drivers.onnx import find_package_folder
+from clew.drivers.tokenizer import load_tokenizer, replace_surrogates
 
 WEIGHTS = "weights/l2_supercat_256.safetensors"
 TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
-BATCH = 1024  # texts that are tokenised at once
+BATCH = 1024  # texts that are tokenized at once
 
 
-class WordLlama:
+class WordLlamaEmbedder:
     """The mean of the token vectors of WordLlama (L2 supercat, 256 dimensions)."""
 
     name = "wordllama"
-    max_tokens = 1 << 20  # a mean has no end
+    max_tokens = 1 << 20  # a mean has no limit
     # Of 650 true pairs (SciFact, XQuAD, single turns of LoCoMo) the lowest 1 % lie under .12, .22 and .11, while half
     # of the unrelated ones lie under .16, .03 and .07.
     min_similarity = 0.1
 
     def __init__(self, folder: Path) -> None:
         try:
+            import tokenizers  # noqa: F401
             from safetensors.numpy import load_file
-            from tokenizers import Tokenizer
         except ImportError as error:
             raise DriverMissing(f"wordllama needs the package {error.name}; install clew[fast]") from error
         try:
             table = load_file(folder / WEIGHTS)["embedding.weight"]
-            tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
+            self._tokenizer = load_tokenizer(folder / TOKENIZER)
         except Exception as error:  # both libraries raise bare exceptions
             raise DriverMissing(
                 f"{folder} lacks the weights of wordllama ({error}); install clew[fast] again"
             ) from error
-        tokenizer.no_padding()
-        tokenizer.no_truncation()
-        tokenizer.encode_special_tokens = True  # a text that says "</s>" does not end there
-        self._tokenizer = tokenizer
+        self._tokenizer.encode_special_tokens = True  # a text that contains "</s>" does not end there
         self._table = np.ascontiguousarray(table, dtype=np.float32)
         self.dim = int(table.shape[1])
 
-    def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:  # noqa: ARG002 - a question and a passage are alike
-        """One unit row a text, in order."""
+    def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:  # noqa: ARG002 - questions and passages are alike
+        """One unit vector per text, in order."""
         rows = np.zeros((len(texts), self.dim), np.float32)
-        for at, ids in enumerate(self._ids([text or " " for text in texts])):  # an empty text has no token at all
-            distinct, counts = np.unique(ids, return_counts=True)  # a long text repeats itself; its direction is enough
-            rows[at] = counts.astype(np.float32) @ self._table[distinct]
-        return unit(rows, of=self.name)
+        for at, ids in enumerate(self._tokenize([text or " " for text in texts])):  # an empty text has no token at all
+            distinct, counts = np.unique(ids, return_counts=True)  # a long text repeats its tokens
+            rows[at] = counts.astype(np.float32) @ self._table[distinct]  # a sum: normalising makes it the mean
+        return normalize(rows, source=self.name)
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """How many tokens each text has."""
-        return [len(ids) for ids in self._ids(texts)]
+        """The number of tokens of each text."""
+        return [len(ids) for ids in self._tokenize(texts)]
 
-    def _ids(self, texts: Sequence[str]) -> Iterator[list[int]]:
+    def _tokenize(self, texts: Sequence[str]) -> Iterator[list[int]]:
         for start in range(0, len(texts), BATCH):
-            some = [encodable(text) for text in texts[start : start + BATCH]]
-            for encoding in self._tokenizer.encode_batch_fast(some, add_special_tokens=False):
+            batch = [replace_surrogates(text) for text in texts[start : start + BATCH]]
+            for encoding in self._tokenizer.encode_batch_fast(batch, add_special_tokens=False):
                 yield encoding.ids
 
 
-def configured(config: EmbedderConfig) -> WordLlama:  # noqa: ARG001 - there is one of it
-    """The embedder called "wordllama", from the files in the installed package."""
-    spec = find_spec("wordllama")  # finds the folder, imports nothing
-    if spec is None or not spec.submodule_search_locations:
-        raise DriverMissing("the embedder wordllama needs its weights; install clew[fast]")
-    return WordLlama(Path(spec.submodule_search_locations[0]))
+def make_wordllama_embedder(config: EmbedderConfig) -> WordLlamaEmbedder:  # noqa: ARG001 - nothing can be set
+    """The embedder "wordllama", from the files in the installed package."""
+    return WordLlamaEmbedder(
+        find_package_folder("wordllama", install="the embedder wordllama needs its weights; install clew[fast]")
+    )

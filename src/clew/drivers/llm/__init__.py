@@ -1,1 +1,1 @@
-"""Language models: a prompt in, text out."""
+"""Language models behind the LLM protocol: hosted, local and scripted ones, and a cache around any of them."""

@@ -1,46 +1,123 @@
-"""A pydantic-ai model around an LLM that only answers: the last thing said is its prompt, and it calls no tools."""
+"""The pydantic-ai model with which an agent uses an LLM: the LLM's own, or a wrapper around its `complete`."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
+import json
+import re
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from clew.core.protocols import LLM
+from clew.core.usage import Usage, UsageMeter, record_usage
+from clew.drivers.llm.tool_calls import write_out_tools
 
 if TYPE_CHECKING:
-    from pydantic_ai.messages import ModelMessage, ModelResponse
+    from pydantic_ai.messages import ModelMessage, ModelResponse, ModelResponsePart
     from pydantic_ai.models import Model
     from pydantic_ai.models.function import AgentInfo
 
-MOST = 1000  # tokens of an answer where an agent sets no limit
+DEFAULT_MAX_TOKENS = 1000  # of an answer, where the agent sets no limit
+JSON_OBJECT = re.compile(r"\{.*\}", re.DOTALL)  # models like to put text or a code fence around it
 
 
-def spoken(llm: LLM) -> "Model":
-    """The model; every request is one `complete`, every stream one `stream`."""
-    from pydantic_ai.messages import ModelResponse, TextPart
+@runtime_checkable
+class HasAgentModel(Protocol):
+    """An LLM that brings its own pydantic-ai model, with native tool calls."""
+
+    def as_agent_model(self) -> "Model":
+        """A pydantic-ai model that retries, reports its usage and raises DriverFailed as the LLM does."""
+
+
+@runtime_checkable
+class WrapsLLM(Protocol):
+    """An LLM around another one, such as a cache or a meter."""
+
+    @property
+    def wrapped(self) -> LLM:
+        """The other LLM; an agent uses it directly."""
+
+
+def as_agent_model(llm: LLM) -> "Model":
+    """The pydantic-ai model of any LLM: its own, or that of the LLM it wraps, or one around its `complete`."""
+    if isinstance(llm, HasAgentModel):
+        return llm.as_agent_model()
+    if isinstance(llm, WrapsLLM):
+        return as_agent_model(llm.wrapped)
+    return wrap_as_agent_model(llm)
+
+
+def wrap_as_agent_model(llm: LLM) -> "Model":
+    """A pydantic-ai model around `llm.complete`: the prompt describes the tools, and a JSON reply calls one.
+
+    Any other reply is the answer. It does not stream.
+    """
+    from pydantic_ai.messages import ModelResponse
     from pydantic_ai.models.function import FunctionModel
     from pydantic_ai.usage import RequestUsage
 
-    async def answer(messages: "list[ModelMessage]", info: "AgentInfo") -> "ModelResponse":
-        prompt, most = _last(messages), _most(info)
-        text = await asyncio.to_thread(llm.complete, prompt, system=info.instructions or "", max_tokens=most)
-        usage = RequestUsage(input_tokens=llm.count(prompt), output_tokens=llm.count(text))
-        return ModelResponse([TextPart(text)], usage=usage)
+    async def respond(messages: "list[ModelMessage]", info: "AgentInfo") -> "ModelResponse":
+        settings = info.model_settings or {}
+        tools = _select_tools(info, settings.get("tool_choice"))
+        system, prompt = _write_prompt(messages, info.instructions or "", tools)
+        max_tokens = settings.get("max_tokens") or DEFAULT_MAX_TOKENS
+        with UsageMeter().measure() as meter:
+            text = await asyncio.to_thread(llm.complete, prompt, system=system, max_tokens=max_tokens)
+            estimate = Usage(1, llm.count(system + prompt), llm.count(text))
+            if meter.usage == Usage():  # the model does not report its usage
+                record_usage(estimate)
+        usage = RequestUsage(input_tokens=estimate.input_tokens, output_tokens=estimate.output_tokens)
+        return ModelResponse([_parse_reply(text, {tool["name"] for tool in tools})], usage=usage)
 
-    async def pieces(messages: "list[ModelMessage]", info: "AgentInfo") -> AsyncIterator[str]:
-        source = llm.stream(_last(messages), system=info.instructions or "", max_tokens=_most(info))
-        yield ""  # pydantic-ai takes a stream without any item for a mistake
-        while piece := await asyncio.to_thread(next, source, ""):
-            yield piece
-
-    return FunctionModel(answer, stream_function=pieces, model_name=llm.name)
-
-
-def _last(messages: "list[ModelMessage]") -> str:
-    """The text of the last part that holds any."""
-    parts = [part for message in messages for part in message.parts]
-    texts = [content for part in parts if isinstance(content := getattr(part, "content", None), str)]
-    return texts[-1] if texts else ""
+    return FunctionModel(respond, model_name=llm.name)
 
 
-def _most(info: "AgentInfo") -> int:
-    return (info.model_settings or {}).get("max_tokens") or MOST
+def _select_tools(info: "AgentInfo", choice: object) -> list[dict[str, Any]]:
+    """The tools that may be called now, in OpenAI's format."""
+    return [
+        {"name": tool.name, "description": tool.description or "", "parameters": tool.parameters_json_schema}
+        for tool in info.function_tools
+        if choice != "none" and (not isinstance(choice, list) or tool.name in choice)
+    ]
+
+
+def _write_prompt(messages: "list[ModelMessage]", instructions: str, tools: list[dict[str, Any]]) -> tuple[str, str]:
+    """The system prompt and the prompt; a single message is the prompt itself, several are a transcript."""
+    first = [{"role": "system", "content": instructions}] if instructions else []
+    plain = write_out_tools([*first, *_to_openai_messages(messages)], tools)
+    system = "\n\n".join(message["content"] for message in plain if message["role"] == "system")
+    turns = [message for message in plain if message["role"] != "system"]
+    if len(turns) == 1:
+        return system, turns[0]["content"]
+    return system, "\n\n".join(f"{turn['role']}: {turn['content']}" for turn in turns)
+
+
+def _to_openai_messages(messages: "list[ModelMessage]") -> list[dict[str, Any]]:
+    from pydantic_ai.messages import RetryPromptPart, ToolCallPart, ToolReturnPart
+
+    converted: list[dict[str, Any]] = []
+    for part in (part for message in messages for part in message.parts):
+        if isinstance(part, ToolCallPart):
+            function = {"name": part.tool_name, "arguments": part.args_as_json_str()}
+            calls = [{"id": part.tool_call_id, "function": function}]
+            converted.append({"role": "assistant", "content": None, "tool_calls": calls})
+        elif isinstance(part, ToolReturnPart):
+            text = part.model_response_str()
+            converted.append({"role": "tool", "tool_call_id": part.tool_call_id, "content": text})
+        elif isinstance(part, RetryPromptPart):
+            converted.append({"role": "user", "content": part.model_response()})
+        elif isinstance(content := getattr(part, "content", None), str):
+            roles = {"system-prompt": "system", "text": "assistant"}
+            converted.append({"role": roles.get(part.part_kind, "user"), "content": content})
+    return converted
+
+
+def _parse_reply(text: str, tools: set[str]) -> "ModelResponsePart":
+    """A call of one of the tools, or the answer."""
+    from pydantic_ai.messages import TextPart, ToolCallPart
+
+    found = JSON_OBJECT.search(text) if tools else None
+    try:
+        turn = json.loads(found.group()) if found else None
+    except ValueError:
+        turn = None
+    if isinstance(turn, dict) and turn.get("tool") in tools and isinstance(turn.get("arguments", {}), dict):
+        return ToolCallPart(turn["tool"], turn.get("arguments", {}))
+    return TextPart(str(turn["answer"]) if isinstance(turn, dict) and "answer" in turn else text)

@@ -1,4 +1,4 @@
-"""Room for so many requests at once, whichever thread and event loop they come from."""
+"""A limit on concurrent requests, shared by threads and event loops."""
 
 import asyncio
 import threading
@@ -6,23 +6,23 @@ from types import TracebackType
 
 from clew.core.errors import SettingsError
 
-TICK = 0.01  # seconds between two looks; requests take far longer
+POLL_SECONDS = 0.01  # requests take far longer
 
 
-class Room:
-    """An asynchronous context that at most so many are inside of. Unlike asyncio's it serves any number of loops."""
+class ConcurrencyLimit:
+    """A semaphore for `async with` that, unlike asyncio's, works across event loops."""
 
-    def __init__(self, most: int) -> None:
-        if most < 1:
-            raise SettingsError(f"llm.max_concurrent is {most}; it must be at least 1")
-        self.most = most
-        self._places = threading.Semaphore(most)
+    def __init__(self, max_concurrent: int) -> None:
+        if max_concurrent < 1:
+            raise SettingsError(f"llm.max_concurrent is {max_concurrent}; it must be at least 1")
+        self.max_concurrent = max_concurrent
+        self._semaphore = threading.Semaphore(max_concurrent)
 
     async def __aenter__(self) -> None:
-        while not self._places.acquire(blocking=False):
-            await asyncio.sleep(TICK)
+        while not self._semaphore.acquire(blocking=False):
+            await asyncio.sleep(POLL_SECONDS)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._places.release()
+        self._semaphore.release()

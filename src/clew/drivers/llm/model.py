@@ -4,20 +4,20 @@ import asyncio
 import os
 import threading
 import weakref
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING, TypeVar
 
-from clew.core.errors import DriverFailed, SettingsError
-from clew.core.protocols import LLMFailure, Usage
-from clew.core.tally import record_usage
+from clew.core.errors import AttemptFailed, DriverFailed, SettingsError
+from clew.core.event_loop import EventLoopThread
+from clew.core.parallel import is_cancelled
+from clew.core.protocols import LLM
 from clew.core.text import estimate_tokens
-from clew.drivers.llm.batch import answer_all, attempt, is_over
-from clew.drivers.llm.concurrency import Room
-from clew.drivers.llm.errors import HalfAnAnswer, Scrubber, Trouble, explained, pause
-from clew.drivers.llm.loop import LoopThread
-from clew.drivers.llm.names import model_named
-from clew.drivers.llm.request import Ask, asks
+from clew.core.usage import Usage, record_usage
+from clew.drivers.llm.concurrency import ConcurrencyLimit
+from clew.drivers.llm.errors import IncompleteStream, Scrubber, explain_error, iterate_attempts
+from clew.drivers.llm.factory import make_model
+from clew.drivers.llm.request import CompletionRequest
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelRequest, ModelResponse, ModelResponseStreamEvent
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class ModelLLM:
+class ModelLLM(LLM):
     """Answers from a model by its name (`openai:gpt-4o-mini`, `anthropic:…`, `ollama:…`), or by name and address.
 
-    A request that meets a full, failing, slow or unreachable provider is sent again up to `retries` times. `timeout`
-    is in seconds and for one request. It works from any thread, inside a running event loop and after a fork.
+    A request is retried up to `retries` times while the provider is rate limited, failing, slow or unreachable.
+    `timeout` is in seconds, per request. It works from any thread, inside a running event loop and after a fork.
     """
 
     def __init__(
@@ -46,19 +46,19 @@ class ModelLLM:
         max_concurrent: int = 8,
     ) -> None:
         def build() -> "Model":
-            return model_named(name, url=url, api_key=api_key)
+            return make_model(name, url=url, api_key=api_key)
 
-        shown = f"{name}@{url}" if url else name
-        self._begin(build, shown, api_key, timeout=timeout, retries=retries, max_concurrent=max_concurrent)
+        full_name = f"{name}@{url}" if url else name
+        self._initialize(build, full_name, api_key, timeout=timeout, retries=retries, max_concurrent=max_concurrent)
 
     @classmethod
     def wrap(cls, model: "Model", *, timeout: float = 60.0, retries: int = 3, max_concurrent: int = 8) -> "ModelLLM":
-        """The same around a pydantic-ai model that is already there."""
+        """A ModelLLM around an existing pydantic-ai model."""
         name = f"{model.system}:{model.model_name}"
-        return cls.built(lambda: model, name, timeout=timeout, retries=retries, max_concurrent=max_concurrent)
+        return cls.from_builder(lambda: model, name, timeout=timeout, retries=retries, max_concurrent=max_concurrent)
 
     @classmethod
-    def built(
+    def from_builder(
         cls,
         build: "Callable[[], Model]",
         name: str,
@@ -68,13 +68,13 @@ class ModelLLM:
         max_concurrent: int = 8,
         count: Callable[[str], int] = estimate_tokens,
     ) -> "ModelLLM":
-        """The same around a pydantic-ai model that a function makes, once now and once more after a fork."""
-        made = cls.__new__(cls)
-        made._begin(build, name, "", timeout=timeout, retries=retries, max_concurrent=max_concurrent)
-        made._counted = count
-        return made
+        """A ModelLLM around a pydantic-ai model that `build` makes, now and again after a fork."""
+        llm = cls.__new__(cls)
+        llm._initialize(build, name, "", timeout=timeout, retries=retries, max_concurrent=max_concurrent)
+        llm._count_tokens = count
+        return llm
 
-    def _begin(
+    def _initialize(
         self,
         build: "Callable[[], Model]",
         name: str,
@@ -91,13 +91,13 @@ class ModelLLM:
         self._name = name
         self._build = build
         self._timeout = timeout
-        self._tries = retries + 1
-        self._model = build()  # here, so that a wrong name fails at the door
+        self._max_attempts = retries + 1
+        self._model = build()  # here, so that a wrong name fails early
         own_key = getattr(getattr(self._model, "client", None), "api_key", "")  # the environment's, if none was given
         self._scrub = Scrubber([api_key, own_key] if isinstance(own_key, str) else [api_key])
-        self._room = Room(max_concurrent)
-        self._counted: Callable[[str], int] = estimate_tokens
-        self._thread: LoopThread | None = None
+        self._limit = ConcurrencyLimit(max_concurrent)
+        self._count_tokens: Callable[[str], int] = estimate_tokens
+        self._loop_thread: EventLoopThread | None = None
         self._lock = threading.Lock()
         self._usage = Usage()
 
@@ -111,54 +111,39 @@ class ModelLLM:
 
     @property
     def usage(self) -> Usage:
-        """What all answers so far took."""
+        """The usage of all answers so far."""
         return self._usage
 
     def complete(self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0) -> str:
-        """The model's answer, empty if it said nothing, cut off where it reached `max_tokens`."""
-        return self._complete(Ask(prompt, system, max_tokens, temperature))
-
-    def complete_many(
-        self,
-        prompts: Sequence[str],
-        *,
-        system: str = "",
-        max_tokens: int = 300,
-        temperature: float = 0.0,
-        max_concurrent: int = 5,
-    ) -> list[str | LLMFailure]:
-        """One answer or failure a prompt, in order, at most so many at once."""
-        asked = asks(prompts, system=system, max_tokens=max_tokens, temperature=temperature)
-        return answer_all(asked, lambda ask: attempt(self._complete, ask), max_concurrent=max_concurrent)
+        """The model's answer, which may be empty, cut off at `max_tokens`."""
+        request = CompletionRequest(prompt, system, max_tokens, temperature)
+        return self._retry(lambda: self._complete_once(request))
 
     def stream(
         self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0
     ) -> Iterator[str]:
-        """The answer in pieces, as they come; `timeout` is for each of them."""
-        return self._stream(Ask(prompt, system, max_tokens, temperature))
+        """The answer in pieces as they arrive; `timeout` applies to each."""
+        return self._stream(CompletionRequest(prompt, system, max_tokens, temperature))
 
     def count(self, text: str) -> int:
-        """How many tokens a text has; about, where the model is a provider's, which does not say."""
-        return self._counted(text)
+        """The number of tokens in a text; an estimate for hosted models, whose tokenizer is not known."""
+        return self._count_tokens(text)
 
-    def model(self) -> "Model":
-        """The model with connections of its own, for an agent to enter; its calls count here."""
-        from clew.drivers.llm.retrying import Lent
+    def as_agent_model(self) -> "Model":
+        """A pydantic-ai model with its own connections; its calls add to `usage`."""
+        from clew.drivers.llm.retrying import RetryingModel
 
-        return Lent(
+        return RetryingModel(
             self._build(),
-            room=self._room,
+            limit=self._limit,
             timeout=self._timeout,
-            tries=self._tries,
-            explained=self._explained,
-            count=self._add,
+            max_attempts=self._max_attempts,
+            explain=self._explain,
+            on_usage=self._record,
         )
 
-    def _complete(self, ask: Ask) -> str:
-        return self._tried(lambda: self._once(ask))
-
-    def _stream(self, ask: Ask) -> Iterator[str]:
-        first, rest = self._tried(lambda: self._begun(ask))
+    def _stream(self, request: CompletionRequest) -> Iterator[str]:
+        first, rest = self._retry(lambda: self._start_stream(request))
         given = len(first)
         with closing(rest):
             try:
@@ -168,128 +153,126 @@ class ModelLLM:
                     given += len(piece)
                     yield piece
                 return
-            except Trouble as trouble:
-                text = str(trouble)
+            except AttemptFailed as failure:
+                text = str(failure)
         raise DriverFailed(f"the answer broke off after {given} characters, which are kept: {text}")
 
-    def _tried(self, once: Callable[[], T]) -> T:
-        """What a try gives, or as many as may be made."""
-        import stamina
-
-        tries = 0
+    def _retry(self, attempt: Callable[[], T]) -> T:
+        """The result of the first attempt that succeeds, or DriverFailed after the last."""
+        attempts = 0
         try:
-            for trial in stamina.retry_context(
-                on=pause, attempts=self._tries, timeout=None, wait_initial=0.5, wait_max=20.0
-            ):
+            for trial in iterate_attempts(self._max_attempts):
                 with trial:
-                    tries = trial.num
-                    return once()
-        except Trouble as trouble:
-            text = str(trouble) if tries == 1 else f"{trouble} (tried {tries} times)"
-        raise DriverFailed(text)  # out here, so that no earlier error, which may hold the key, hangs on it
+                    attempts = trial.num
+                    return attempt()
+        except AttemptFailed as failure:
+            text = str(failure) if attempts == 1 else f"{failure} (tried {attempts} times)"
+        raise DriverFailed(text)  # outside of `except`, so that no earlier error, which may hold the key, is chained
 
-    def _once(self, ask: Ask) -> str:
+    def _complete_once(self, request: CompletionRequest) -> str:
         try:
-            response = self._loop().run(self._request(ask), stopped=is_over)
+            response = self._get_loop().run(self._send(request), is_cancelled=is_cancelled)
         except Exception as error:
-            trouble = self._explained(error)
+            failure = self._explain(error)
         else:
             text = response.text or ""
-            self._count(response.usage, ask, text)
+            self._record_response(response.usage, request, text)
             return text
-        raise trouble
+        raise failure
 
-    def _begun(self, ask: Ask) -> tuple[str, Generator[str, None, None]]:
-        """The first piece, empty if there is none, and those that follow."""
-        pieces = self._read(ask)
+    def _start_stream(self, request: CompletionRequest) -> tuple[str, Generator[str, None, None]]:
+        """The first piece (empty where there is none) and the rest."""
+        pieces = self._read_pieces(request)
         return next(pieces, ""), pieces
 
-    def _read(self, ask: Ask) -> Generator[str, None, None]:
+    def _read_pieces(self, request: CompletionRequest) -> Generator[str, None, None]:
         given: list[str] = []
-        used: list[RequestUsage] = []  # filled in the other thread, when the answer is whole
+        used: list[RequestUsage] = []  # filled in the other thread when the answer is complete
         try:
-            for piece in self._loop().iterate(self._pieces(ask, used), stopped=is_over):
+            for piece in self._get_loop().iterate(self._send_streaming(request, used), is_cancelled=is_cancelled):
                 given.append(piece)
                 yield piece
             return
         except Exception as error:
-            trouble = self._explained(error)
+            failure = self._explain(error)
         finally:
-            if given or used:  # also where it broke off, or whoever read it went away: it is paid for
-                self._count(used[0] if used else None, ask, "".join(given))
-        raise trouble
+            if given or used:  # also where it broke off or the reader stopped: it is paid for
+                self._record_response(used[0] if used else None, request, "".join(given))
+        raise failure
 
-    async def _request(self, ask: Ask) -> "ModelResponse":
+    async def _send(self, request: CompletionRequest) -> "ModelResponse":
         from pydantic_ai.direct import model_request
 
-        async with (
-            self._room,
-            asyncio.timeout(self._timeout),
-        ):  # of the whole: a server that drips never runs into the client's
-            return await model_request(self._model, [_message(ask)], model_settings=self._settings(ask))
+        # A timeout of the whole request: a server that sends byte by byte never exceeds the client's own.
+        async with self._limit, asyncio.timeout(self._timeout):
+            return await model_request(self._model, [_to_message(request)], model_settings=self._to_settings(request))
 
-    async def _pieces(self, ask: Ask, used: "list[RequestUsage]") -> AsyncGenerator[str, None]:
+    async def _send_streaming(
+        self, request: CompletionRequest, used: "list[RequestUsage]"
+    ) -> AsyncGenerator[str, None]:
         from pydantic_ai.direct import model_request_stream
 
         now = asyncio.get_running_loop().time
         async with (
-            self._room,
-            asyncio.timeout(self._timeout) as limit,
-            model_request_stream(self._model, [_message(ask)], model_settings=self._settings(ask)) as response,
+            self._limit,
+            asyncio.timeout(self._timeout) as timeout,
+            model_request_stream(
+                self._model, [_to_message(request)], model_settings=self._to_settings(request)
+            ) as stream,
         ):
-            async for event in response:
-                if piece := _piece(event):
+            async for event in stream:
+                if piece := _get_text(event):
                     yield piece
-                    limit.reschedule(now() + self._timeout)
-            if response.state == "incomplete":
-                raise HalfAnAnswer  # a connection that was closed in the middle may look like an end
-            used.append(response.usage)
+                    timeout.reschedule(now() + self._timeout)
+            if stream.state == "incomplete":
+                raise IncompleteStream  # a connection closed in the middle may look like the end
+            used.append(stream.usage)
 
-    def _settings(self, ask: Ask) -> "ModelSettings":
+    def _to_settings(self, request: CompletionRequest) -> "ModelSettings":
         from pydantic_ai.settings import ModelSettings
 
-        settings = ModelSettings(max_tokens=ask.max_tokens, temperature=ask.temperature)
+        settings = ModelSettings(max_tokens=request.max_tokens, temperature=request.temperature)
         if "max_retries" not in self._model.unsupported_settings:
-            settings["max_retries"] = 0  # the client's own tries would multiply ours
+            settings["max_retries"] = 0  # the client's own retries would multiply ours
         return settings
 
-    def _explained(self, error: Exception) -> Trouble:
-        return explained(error, name=self._name, timeout=self._timeout, scrub=self._scrub)
+    def _explain(self, error: Exception) -> AttemptFailed:
+        return explain_error(error, name=self._name, timeout=self._timeout, scrub=self._scrub)
 
-    def _count(self, usage: "RequestUsage | None", ask: Ask, answer: str) -> None:
-        """Adds what an answer took: what the provider says, or an estimate where it does not say."""
+    def _record_response(self, usage: "RequestUsage | None", request: CompletionRequest, answer: str) -> None:
+        """Records the usage of an answer: as the provider reports it, else an estimate."""
         if usage is not None and (usage.input_tokens or usage.output_tokens):
             used = Usage(1, usage.input_tokens, usage.output_tokens)
         else:
-            used = Usage(1, self.count(ask.system + ask.prompt), self.count(answer))
-        self._add(used)
+            used = Usage(1, self.count(request.system + request.prompt), self.count(answer))
+        self._record(used)
 
-    def _add(self, used: Usage) -> None:
+    def _record(self, used: Usage) -> None:
         record_usage(used)
         with self._lock:
             self._usage += used
 
-    def _loop(self) -> LoopThread:
-        """The thread that this process's requests run in, started when first needed."""
+    def _get_loop(self) -> EventLoopThread:
+        """The event loop of this process's requests, started when first needed."""
         with self._lock:
-            if self._thread is None or self._thread.pid != os.getpid():
-                if self._thread is not None:
-                    self._model = self._build()  # its connections are the parent process's
-                    self._room = Room(self._room.most)  # and so are the places that are taken
-                self._thread = LoopThread(self._model)
-                weakref.finalize(self, self._thread.close)
-            return self._thread
+            if self._loop_thread is None or self._loop_thread.pid != os.getpid():
+                if self._loop_thread is not None:
+                    self._model = self._build()  # its connections belong to the parent process
+                    self._limit = ConcurrencyLimit(self._limit.max_concurrent)  # as do the places taken
+                self._loop_thread = EventLoopThread(self._model)
+                weakref.finalize(self, self._loop_thread.close)
+            return self._loop_thread
 
 
-def _message(ask: Ask) -> "ModelRequest":
+def _to_message(request: CompletionRequest) -> "ModelRequest":
     from pydantic_ai.messages import ModelRequest, ModelRequestPart, SystemPromptPart, UserPromptPart
 
-    parts: list[ModelRequestPart] = [SystemPromptPart(ask.system)] if ask.system else []
-    return ModelRequest([*parts, UserPromptPart(ask.prompt)])
+    parts: list[ModelRequestPart] = [SystemPromptPart(request.system)] if request.system else []
+    return ModelRequest([*parts, UserPromptPart(request.prompt)])
 
 
-def _piece(event: "ModelResponseStreamEvent") -> str:
-    """The text that an event brings."""
+def _get_text(event: "ModelResponseStreamEvent") -> str:
+    """The text of a stream event, if any."""
     from pydantic_ai.messages import PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
 
     if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):

@@ -1,4 +1,4 @@
-"""What is asked of a language model, checked before anything is sent."""
+"""The request to a language model, validated before anything is sent."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ from clew.core.ids import digest
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """One prompt and how it is to be answered."""
+class CompletionRequest:
+    """One prompt with its options."""
 
     prompt: str
     system: str = ""
@@ -22,11 +22,13 @@ class Ask:
         if not self.temperature >= 0:  # written so that NaN fails too
             raise SettingsError(f"temperature is {self.temperature}; it must be at least 0")
 
-    def key(self, model: str) -> str:
-        """The name of this question's answer by this model: it changes when anything that is sent changes."""
+    def cache_key(self, model: str) -> str:
+        """The key of this request's answer in a cache: it changes with everything that is sent, and with the model."""
         return digest("answer", model, self.system, self.prompt, str(self.max_tokens), str(float(self.temperature)))
 
 
-def asks(prompts: Sequence[str], *, system: str, max_tokens: int, temperature: float) -> list[Ask]:
-    """One Ask a prompt, in order."""
-    return [Ask(prompt, system, max_tokens, temperature) for prompt in prompts]
+def make_requests(
+    prompts: Sequence[str], *, system: str, max_tokens: int, temperature: float
+) -> list[CompletionRequest]:
+    """One request per prompt, in order."""
+    return [CompletionRequest(prompt, system, max_tokens, temperature) for prompt in prompts]

@@ -1,43 +1,39 @@
-"""A language model that says what it was told to: for tests, examples and first runs."""
+"""A language model with scripted answers, for tests and examples."""
 
 import re
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from functools import partial
 
 from clew.core.errors import DriverFailed
-from clew.core.protocols import LLMFailure, Usage
-from clew.core.tally import record_usage
-from clew.drivers.llm.batch import answer_all, attempt
-from clew.drivers.llm.request import Ask, asks
+from clew.core.parallel import run_parallel
+from clew.core.protocols import LLMFailure, complete_or_failure
+from clew.core.usage import Usage, record_usage
+from clew.drivers.llm.request import CompletionRequest, make_requests
 
-if TYPE_CHECKING:
-    from pydantic_ai.models import Model
-
-Line = str | DriverFailed
+ScriptLine = str | DriverFailed
 WORD = re.compile(r"\s*\S+\s*$|\s*\S+|\s+")  # with the space before it, and at the end the space after it
 
 
-class Scripted:
-    """Answers from a function of the prompt, or from a list, one a prompt in the order they are asked.
+class ScriptedLLM:
+    """Answers from a function of the prompt, from a list (one per prompt, in order), or always with the same text.
 
-    A DriverFailed in the list is raised in its turn, and one that the function raises counts as the model's failure;
-    any other error of the function is a mistake in the script and ends even `complete_many`. A single text is the
-    answer to everything. Tokens are counted as words.
+    A DriverFailed in the list is raised in its turn, and one raised by the function counts as the model's failure; any
+    other exception of the function is a bug in the script and ends even `complete_many`. A token is a word.
     """
 
-    def __init__(self, answer: Callable[[str], str] | Sequence[Line], *, name: str = "scripted") -> None:
+    def __init__(self, answer: Callable[[str], str] | Sequence[ScriptLine], *, name: str = "scripted") -> None:
         self._name = name
-        self._answer = answer if callable(answer) else None
-        self._always = answer if isinstance(answer, str) else None
-        self._lines: deque[Line] = deque() if callable(answer) or isinstance(answer, str) else deque(answer)
+        self._answer_prompt = answer if callable(answer) else None
+        self._fixed_answer = answer if isinstance(answer, str) else None
+        self._lines: deque[ScriptLine] = deque() if callable(answer) or isinstance(answer, str) else deque(answer)
         self._lock = threading.Lock()
-        self._asked: list[Ask] = []
+        self._requests: list[CompletionRequest] = []
         self._usage = Usage()
-        self._now = 0
-        self._peak = 0
+        self._active = 0
+        self._max_active = 0
 
     @property
     def name(self) -> str:
@@ -45,29 +41,29 @@ class Scripted:
 
     @property
     def usage(self) -> Usage:
-        """What all answers so far took."""
+        """The usage of all answers so far."""
         return self._usage
 
     @property
-    def asked(self) -> tuple[Ask, ...]:
-        """All that was asked so far, failures too, in order."""
+    def requests(self) -> tuple[CompletionRequest, ...]:
+        """All requests so far in order, failed ones included."""
         with self._lock:
-            return tuple(self._asked)
+            return tuple(self._requests)
 
     @property
     def calls(self) -> int:
-        """How many prompts were asked, failures too."""
-        return len(self._asked)
+        """How many requests there were, failed ones included."""
+        return len(self._requests)
 
     @property
-    def peak(self) -> int:
-        """The greatest number of prompts that were being answered at once."""
-        return self._peak
+    def max_active(self) -> int:
+        """The greatest number of requests answered at the same time."""
+        return self._max_active
 
     def complete(self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0) -> str:
         """The script's answer."""
-        ask = Ask(prompt, system, max_tokens, temperature)
-        return self._say((ask, self._line()))
+        request = CompletionRequest(prompt, system, max_tokens, temperature)
+        return self._answer_request(request, self._next_line())
 
     def complete_many(
         self,
@@ -78,61 +74,55 @@ class Scripted:
         temperature: float = 0.0,
         max_concurrent: int = 5,
     ) -> list[str | LLMFailure]:
-        """One answer or failure a prompt, in order, at most so many at once."""
-        asked = asks(prompts, system=system, max_tokens=max_tokens, temperature=temperature)
-        # Lines are dealt before the threads race for them, so the nth prompt gets the nth line.
-        jobs = [(ask, self._line()) for ask in asked]
-        return answer_all(jobs, lambda job: attempt(self._say, job), max_concurrent=max_concurrent)
+        """One answer or failure per prompt, in order."""
+        requests = make_requests(prompts, system=system, max_tokens=max_tokens, temperature=temperature)
+        # Lines are assigned before the threads race for them, so that the nth prompt gets the nth line.
+        answers = [partial(self._answer_request, request, self._next_line()) for request in requests]
+        calls = [partial(complete_or_failure, answer) for answer in answers]
+        return run_parallel(calls, max_concurrent=max_concurrent, abandon=True)
 
     def stream(
         self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0
     ) -> Iterator[str]:
         """The script's answer, word by word."""
-        return self._stream(Ask(prompt, system, max_tokens, temperature))
+        return self._stream(CompletionRequest(prompt, system, max_tokens, temperature))
 
     def count(self, text: str) -> int:
-        """How many words a text has."""
+        """The number of words in a text."""
         return len(text.split())
 
-    def model(self) -> "Model":
-        """A pydantic-ai model that says the script's answers and calls no tools."""
-        from clew.drivers.llm.agent_model import spoken
+    def _stream(self, request: CompletionRequest) -> Iterator[str]:
+        yield from WORD.findall(self._answer_request(request, self._next_line()))
 
-        return spoken(self)
-
-    def _stream(self, ask: Ask) -> Iterator[str]:
-        yield from WORD.findall(self._say((ask, self._line())))
-
-    def _line(self) -> Line | None:
-        """The next line of the list, or None if a function answers."""
+    def _next_line(self) -> ScriptLine | None:
+        """The next line of the list, the fixed answer, or None where a function answers."""
         with self._lock:
-            if self._answer is not None or self._always is not None:
-                return self._always
+            if self._answer_prompt is not None or self._fixed_answer is not None:
+                return self._fixed_answer
             if not self._lines:
-                return DriverFailed("the script has no line left; give Scripted more of them, or a function")
+                return DriverFailed("the script has no line left; give ScriptedLLM more lines, or a function")
             return self._lines.popleft()
 
-    def _say(self, job: tuple[Ask, Line | None]) -> str:
-        ask, line = job
-        with self._counted(ask):
-            answer = self._answer(ask.prompt) if self._answer is not None else line
+    def _answer_request(self, request: CompletionRequest, line: ScriptLine | None) -> str:
+        with self._track_active(request):
+            answer = self._answer_prompt(request.prompt) if self._answer_prompt is not None else line
             if isinstance(answer, DriverFailed):
                 raise answer
         text = answer or ""
-        used = Usage(1, self.count(f"{ask.system} {ask.prompt}"), self.count(text))
+        used = Usage(1, self.count(f"{request.system} {request.prompt}"), self.count(text))
         record_usage(used)
         with self._lock:
             self._usage += used
         return text
 
     @contextmanager
-    def _counted(self, ask: Ask) -> Iterator[None]:
+    def _track_active(self, request: CompletionRequest) -> Iterator[None]:
         with self._lock:
-            self._asked.append(ask)
-            self._now += 1
-            self._peak = max(self._peak, self._now)
+            self._requests.append(request)
+            self._active += 1
+            self._max_active = max(self._max_active, self._active)
         try:
             yield
         finally:
             with self._lock:
-                self._now -= 1
+                self._active -= 1

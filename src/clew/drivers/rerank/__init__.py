@@ -1,1 +1,1 @@
-"""Rerankers: a question and texts in, a score a text out. `calibrated` turns a score into a chance from 0 to 1."""
+"""Rerankers: a query and texts in, one score per text out; `calibrate` turns a score into a probability."""

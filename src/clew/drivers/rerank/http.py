@@ -1,7 +1,7 @@
-"""Rerankers behind an address: Cohere, Jina, vLLM and all that answer as they do, or text-embeddings-inference.
+"""Rerankers over HTTP: Cohere, Jina, vLLM and servers with the same API, or text-embeddings-inference.
 
 Most servers take `documents` and answer `{"results": [{"index", "relevance_score"}]}`. Text-embeddings-inference takes
-`texts` and answers `[{"index", "score"}]`; it says so when it is asked in the other way, and is then asked in its own.
+`texts` and answers `[{"index", "score"}]`; it is recognised by its error message for the other form.
 """
 
 import math
@@ -9,24 +9,25 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from clew.core.errors import DriverFailed, SettingsError
+from clew.core.errors import DriverFailed, RequestRefused, SettingsError
 from clew.core.parallel import run_parallel
 from clew.core.settings import RerankerConfig
-from clew.drivers.http import Address, Refused
-from clew.drivers.rerank.texts import best, both_ends, encodable, logistic, windows
+from clew.drivers.http import JsonEndpoint
+from clew.drivers.rerank.windows import keep_both_ends, logistic, max_per_text, split_windows
+from clew.drivers.tokenizer import replace_surrogates
 
-MOST_DOCUMENTS = 100  # in one request: what Cohere counts as one search
-MOST_TEXTS = 32  # the same for text-embeddings-inference, which by default takes no more
-BYTES_PER_TOKEN = 3  # few for prose, so that a window fits the model; the server's tokeniser is not known here
-SPECIAL_TOKENS = 8  # what the server may put around a pair
+MAX_DOCUMENTS = 100  # in one request: Cohere bills them as one search
+MAX_TEXTS = 32  # in one request: the default limit of text-embeddings-inference
+BYTES_PER_TOKEN = 3  # low for prose, so that a window fits the model; the server's tokenizer is not known here
+SPECIAL_TOKENS = 8  # that the server may add to a pair
 OVERLAP = 64  # tokens that two windows of a long text share at least
-AT_ONCE = 4  # requests
+MAX_CONCURRENT = 4  # requests
 
-Body = Callable[[str, Sequence[str]], dict[str, Any]]  # what is posted for a question and a batch
+MakeBody = Callable[[str, Sequence[str]], dict[str, Any]]  # the request for a query and a batch of texts
 
 
 class HttpReranker:
-    """The scores that a server gives for `POST {url}/rerank`."""
+    """The scores of a server that answers `POST {url}/rerank`."""
 
     def __init__(
         self,
@@ -44,7 +45,7 @@ class HttpReranker:
         self.name = f"http:{model}"
         self.max_tokens = max_tokens
         self._model = model
-        self._address = Address(
+        self._endpoint = JsonEndpoint(
             f"{url.rstrip('/')}/rerank",
             name=self.name,
             setting="reranker",
@@ -53,96 +54,99 @@ class HttpReranker:
             attempts=attempts,
             backoff=backoff,
         )
-        self._takes_texts = False  # known once the server has said so
-        self._gives_logits = False  # known once a score was none from 0 to 1
+        self._takes_texts = False  # detected by the first error message
+        self._gives_logits = False  # detected by the first score outside 0 to 1
 
     def __repr__(self) -> str:
-        return f"HttpReranker({self._model!r} at {self._address.host})"
+        return f"HttpReranker({self._model!r} at {self._endpoint.host})"
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
         """How well each text answers, in order, on the server's scale; of a long text the score of its best window.
 
-        A query is cut to half of what the model takes, and its start and end are kept.
+        A query is cut to half of the token limit; its start and its end are kept.
         """
-        room = (self.max_tokens - SPECIAL_TOKENS) * BYTES_PER_TOKEN
-        query = encodable(query)
-        asked = " … ".join(query[part] for part in both_ends(len(query), _letters(query, room // 2)))
-        asked = asked or " "  # an empty one is refused
-        left = room - len(asked.encode())
-        pieces = [(owner, piece) for owner, text in enumerate(texts) for piece in _cut(encodable(text), left)]
-        scores = self._scores(asked, [piece for _, piece in pieces])
+        max_bytes = (self.max_tokens - SPECIAL_TOKENS) * BYTES_PER_TOKEN
+        query = replace_surrogates(query)
+        query = " … ".join(query[part] for part in keep_both_ends(len(query), _estimate_chars(query, max_bytes // 2)))
+        query = query or " "  # servers reject an empty query
+        left = max_bytes - len(query.encode())
+        pieces = [
+            (owner, piece) for owner, text in enumerate(texts) for piece in _split_text(replace_surrogates(text), left)
+        ]
+        scores = self._score_pieces(query, [piece for _, piece in pieces])
         if any(not 0 <= score <= 1 for score in scores):
             self._gives_logits = True
-        return best(scores, [owner for owner, _ in pieces], len(texts))
+        return max_per_text(scores, [owner for owner, _ in pieces], len(texts))
 
-    def calibrated(self, score: float) -> float:
-        """The score itself where the server gives chances; its logistic once a score was seen that is no chance."""
+    def calibrate(self, score: float) -> float:
+        """The score itself if the server gives probabilities; its logistic once a score was outside 0 to 1."""
         return logistic(score) if self._gives_logits else min(max(score, 0.0), 1.0)
 
-    def _scores(self, query: str, pieces: Sequence[str]) -> list[float]:
+    def _score_pieces(self, query: str, pieces: Sequence[str]) -> list[float]:
         if not pieces:
             return []
         if not self._takes_texts:
             try:
-                return self._asked(query, pieces, MOST_DOCUMENTS, self._documents)
-            except Refused as error:
+                return self._score_in_batches(query, pieces, MAX_DOCUMENTS, self._make_documents_body)
+            except RequestRefused as error:
                 if "`texts`" not in str(error):
                     raise
                 self._takes_texts = True
-        return self._asked(query, pieces, MOST_TEXTS, _texts)
+        return self._score_in_batches(query, pieces, MAX_TEXTS, _make_texts_body)
 
-    def _asked(self, query: str, pieces: Sequence[str], most: int, body: Body) -> list[float]:
-        batches = [pieces[at : at + most] for at in range(0, len(pieces), most)]
+    def _score_in_batches(self, query: str, pieces: Sequence[str], max_batch: int, make_body: MakeBody) -> list[float]:
+        batches = [pieces[at : at + max_batch] for at in range(0, len(pieces), max_batch)]
         answers = run_parallel(
-            [partial(self._request, body(query, batch), len(batch)) for batch in batches], workers=AT_ONCE
+            [partial(self._score_batch, make_body(query, batch), len(batch)) for batch in batches],
+            max_concurrent=MAX_CONCURRENT,
         )
         return [score for answer in answers for score in answer]
 
-    def _documents(self, query: str, batch: Sequence[str]) -> dict[str, Any]:
+    def _make_documents_body(self, query: str, batch: Sequence[str]) -> dict[str, Any]:
         return {"model": self._model, "query": query, "documents": list(batch), "top_n": len(batch)}
 
-    def _request(self, body: dict[str, Any], count: int) -> list[float]:
-        """The scores of one batch in the order of what was sent."""
-        answer = self._address.ask(body)
-        source = f"{self.name} at {self._address.host}"
+    def _score_batch(self, body: dict[str, Any], count: int) -> list[float]:
+        """The scores of one batch, in the order of the texts sent."""
+        answer = self._endpoint.post(body)
+        source = f"{self.name} at {self._endpoint.host}"
         try:
             results = answer if isinstance(answer, list) else answer["results"]
             pairs = [(each["index"], float(each.get("relevance_score", each.get("score")))) for each in results]
             found = dict(pairs)
         except (TypeError, KeyError, ValueError, AttributeError):
-            raise DriverFailed(f"{source} answered without scores; is it a rerank address?") from None
+            raise DriverFailed(f"{source} answered without scores; check that the address is a rerank API") from None
         if len(pairs) != count or found.keys() != set(range(count)):
             raise DriverFailed(
                 f"{source}: count mismatch, {count} texts were sent and {len(pairs)} scores came back "
                 f"for {len(found)} of them; trying again will not help"
             )
         if not all(map(math.isfinite, found.values())):
-            raise DriverFailed(f"{source} gave a score that is no number; trying again will not help")
+            raise DriverFailed(f"{source} gave a score that is not a number; trying again will not help")
         return [found[at] for at in range(count)]
 
 
-def configured(config: RerankerConfig) -> HttpReranker:
-    """The reranker called "http:MODEL", at the address that is set."""
+def make_http_reranker(config: RerankerConfig) -> HttpReranker:
+    """The reranker "http:MODEL", at the address in the settings."""
     _, _, model = config.name.partition(":")
     if not model:
-        raise SettingsError("reranker.name is 'http:'; after it stands the model, as in http:rerank-v3.5")
+        raise SettingsError("reranker.name is 'http:'; add the model, as in http:rerank-v3.5")
     if not config.url:
         raise SettingsError(f"{config.name} needs an address: set reranker.url, as in https://api.cohere.com/v2")
     return HttpReranker(model, url=config.url, api_key=config.api_key)
 
 
-def _texts(query: str, batch: Sequence[str]) -> dict[str, Any]:
+def _make_texts_body(query: str, batch: Sequence[str]) -> dict[str, Any]:
     return {"query": query, "texts": list(batch)}
 
 
-def _letters(text: str, most: int) -> int:
-    """How many letters of the text have so many bytes, at the text's own mean."""
+def _estimate_chars(text: str, max_bytes: int) -> int:
+    """The number of characters that have about `max_bytes`, at the mean of the text."""
     size = len(text.encode())
-    return len(text) if size <= most else max(1, most * len(text) // size)
+    return len(text) if size <= max_bytes else max(1, max_bytes * len(text) // size)
 
 
-def _cut(text: str, most: int) -> list[str]:
-    """The text in overlapping pieces of about so many bytes at most."""
-    room = _letters(text, most)
-    overlap = _letters(text, OVERLAP * BYTES_PER_TOKEN)
-    return [text[window] or " " for window in windows(len(text), room, overlap)]  # an empty text is refused
+def _split_text(text: str, max_bytes: int) -> list[str]:
+    """The text in overlapping windows of about `max_bytes`."""
+    room = _estimate_chars(text, max_bytes)
+    overlap = _estimate_chars(text, OVERLAP * BYTES_PER_TOKEN)
+    return [text[window] or " " for window in split_windows(len(text), room, overlap)]  # servers reject an empty text

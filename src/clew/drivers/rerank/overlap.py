@@ -1,7 +1,7 @@
-"""The reranker that needs no model: the share of the question's terms that a text has.
+"""A reranker without a model: the share of the query's terms that a text contains.
 
-Meaning it does not know, and every term weighs the same. It is for tests and for machines without the weights, and
-gives the same scores in every process and on every platform.
+It knows no meaning, and all terms weigh the same. It is for tests and for machines without the weights, and gives the
+same scores in every process and on every platform.
 """
 
 from collections.abc import Sequence, Set
@@ -9,42 +9,42 @@ from itertools import pairwise
 
 from clew.core.languages import FUNCTION_WORDS
 from clew.core.settings import RerankerConfig
-from clew.core.text import terms, words
+from clew.core.text import extract_terms, tokenize_words
 
-PHRASE = 0.2  # what the phrases weigh; the terms weigh the rest
-LANGUAGE = "en"  # one for all: what matters is that a word has the same stem on both sides
+PHRASE_WEIGHT = 0.2  # of the word pairs; the rest is the weight of the terms
+LANGUAGE = "en"  # fixed: a word only needs the same stem on both sides
 
 _COMMON = FUNCTION_WORDS[LANGUAGE]
 
 
-class Overlap:
-    """Counts the terms that a question and a text share, from 0 for none to 1 for all, in the question's order."""
+class OverlapReranker:
+    """Scores the terms that a query and a text share, from 0 for none to 1 for all, in the order of the query."""
 
     name = "overlap"
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
-        """For each text, in order, the share of the query's terms that it has and, less, of the query's word pairs."""
-        wanted, phrases = terms(query, language=LANGUAGE).keys(), _phrases(query)
-        return [_shared(wanted, phrases, text) for text in texts]
+        """For each text, in order, the share of the query's terms and, with less weight, word pairs in it."""
+        query_terms, phrases = extract_terms(query, language=LANGUAGE).keys(), _find_phrases(query)
+        return [_score_text(query_terms, phrases, text) for text in texts]
 
-    def calibrated(self, score: float) -> float:
-        """The score itself: it is between 0 and 1."""
+    def calibrate(self, score: float) -> float:
+        """The score itself, which is between 0 and 1."""
         return score
 
 
-def configured(config: RerankerConfig) -> Overlap:  # noqa: ARG001 - there is nothing to set
-    """The reranker called "overlap"."""
-    return Overlap()
+def make_overlap_reranker(config: RerankerConfig) -> OverlapReranker:  # noqa: ARG001 - nothing can be set
+    """The reranker "overlap"."""
+    return OverlapReranker()
 
 
-def _shared(wanted: Set[str], phrases: Set[tuple[str, str]], text: str) -> float:
-    if not wanted:
+def _score_text(query_terms: Set[str], phrases: Set[tuple[str, str]], text: str) -> float:
+    if not query_terms:
         return 0.0
-    share = len(wanted & terms(text, language=LANGUAGE).keys()) / len(wanted)
-    together = len(phrases & _phrases(text)) / len(phrases) if phrases else share
-    return (1 - PHRASE) * share + PHRASE * together
+    share = len(query_terms & extract_terms(text, language=LANGUAGE).keys()) / len(query_terms)
+    together = len(phrases & _find_phrases(text)) / len(phrases) if phrases else share
+    return (1 - PHRASE_WEIGHT) * share + PHRASE_WEIGHT * together
 
 
-def _phrases(text: str) -> set[tuple[str, str]]:
-    """The words that stand side by side; two function words are no phrase."""
-    return {pair for pair in pairwise(words(text)) if not _COMMON.issuperset(pair)}
+def _find_phrases(text: str) -> set[tuple[str, str]]:
+    """The pairs of adjacent words, without pairs of two function words."""
+    return {pair for pair in pairwise(tokenize_words(text)) if not _COMMON.issuperset(pair)}

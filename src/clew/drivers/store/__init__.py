@@ -1,1 +1,1 @@
-"""The stores: SQLite holds what is true, an index over it makes it fast to find."""
+"""The stores: what they share (BM25, columns, checks, order), and one folder for each."""

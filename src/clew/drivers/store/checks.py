@@ -1,83 +1,89 @@
-"""What a store takes: checked at the door, so that nothing half right is kept or searched for."""
+"""Checks of what a store is given: bad vectors and conflicting changes raise before anything is stored or searched."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from clew.core.errors import ConcurrentChange, DriverFailed
+from clew.core.errors import ConcurrentChange, DriverFailed, NotFound
 from clew.core.protocols import Embedder
-from clew.core.stored import Packed, StoredDocument
+from clew.core.stored import PackedTerms, StoredDocument
 from clew.core.text import Terms
 from clew.core.types import Chunk, Matrix, Section, Vector
 
-UNIT = 1e-3  # how far from 1 the length of a vector may be
+UNIT_TOLERANCE = 1e-3  # how far from 1 the length of a vector may be
 
 
-def rows(vectors: Matrix, chunks: Sequence[Chunk], terms: Sequence[Terms | Packed], dim: int) -> Matrix:
-    """The vectors as one contiguous matrix, if there is a sound one and a set of terms for each chunk."""
+def check_vectors(vectors: Matrix, chunks: Sequence[Chunk], terms: Sequence[Terms | PackedTerms], dim: int) -> Matrix:
+    """The vectors as one contiguous matrix; DriverFailed unless each chunk has one unit vector and one set of terms."""
     matrix = np.ascontiguousarray(vectors, np.float32)
     if matrix.size == 0 and not chunks:
         matrix = matrix.reshape(0, dim)
     if not len(chunks) == len(matrix) == len(terms):
         raise DriverFailed(
             f"count mismatch: {len(chunks)} chunks, {len(matrix)} vectors and {len(terms)} sets of terms; "
-            "the embedder must give one vector a text; nothing was stored"
+            "the embedder must return one vector per text; nothing was stored"
         )
-    return _sound(matrix, dim, "nothing was stored")
+    return _check_unit(matrix, dim, "nothing was stored")
 
 
-def at_end(doc_id: str, sections: Sequence[Section], chars: int, text: str) -> None:
-    """Refuses sections that do not stand in the text that follows a document of so many characters."""
+def check_vector(vector: Vector, dim: int) -> Vector:
+    """The vector, contiguous; DriverFailed unless it is a unit vector of this width."""
+    flat: Vector = np.ascontiguousarray(vector, np.float32)
+    if flat.shape == (dim,) and abs(float(flat @ flat) - 1.0) <= UNIT_TOLERANCE:  # most are; the rest gets a reason
+        return flat
+    checked: Vector = _check_unit(flat[None], dim, "nothing was searched")[0]
+    return checked
+
+
+def check_stored(stored: StoredDocument, dim: int) -> StoredDocument:
+    """The same document with checked vectors."""
+    summary = None if stored.summary_vector is None else check_vector(stored.summary_vector, dim)
+    vectors = check_vectors(stored.vectors, stored.chunks, stored.terms, dim)
+    return replace(stored, vectors=vectors, summary_vector=summary)
+
+
+def check_embedded(vectors: Matrix, count: int, embedder: Embedder) -> Matrix:
+    """The vectors that an embedder returned for `count` texts; DriverFailed unless each has a unit vector."""
+    matrix = np.ascontiguousarray(vectors, np.float32)
+    if len(matrix) != count:
+        raise DriverFailed(
+            f"count mismatch: {embedder.name} returned {len(matrix)} vectors for {count} texts; nothing was stored"
+        )
+    return _check_unit(matrix, embedder.dim, "nothing was stored")
+
+
+def check_append(doc_id: str, sections: Sequence[Section], chars: int, text: str) -> None:
+    """ConcurrentChange unless the sections lie in the text that follows a document of so many characters."""
     if sections and not chars <= sections[0].start <= sections[-1].end <= chars + len(text):
         raise ConcurrentChange(
             f"the document {doc_id!r} ends at {chars} and not at {sections[0].start}: it changed since it was read; "
-            "read it again and add to that; nothing was stored"
+            "read it again and append to that; nothing was stored"
         )
 
 
-def same(doc_id: str, read: str, kept: str) -> None:
-    """Refuses to replace a text that is not the one that was read."""
-    if read != kept:
+def check_unchanged(doc_id: str, expected_text: str, stored_text: str) -> None:
+    """ConcurrentChange unless the stored text is the one that the caller expects to replace."""
+    if expected_text != stored_text:
         raise ConcurrentChange(
             f"the document {doc_id!r} changed since it was read; read it again and change that; nothing was stored"
         )
 
 
-def row(vector: Vector, dim: int) -> Vector:
-    """The vector, if it is a sound one."""
-    flat: Vector = np.ascontiguousarray(vector, np.float32)
-    if flat.shape == (dim,) and abs(float(flat @ flat) - 1.0) <= UNIT:  # most are; the rest is told what is wrong
-        return flat
-    sound: Vector = _sound(flat[None], dim, "nothing was searched")[0]
-    return sound
+def not_found_error(doc_id: str) -> NotFound:
+    """The error for a document that does not exist."""
+    return NotFound(f"there is no document {doc_id!r} in this collection; `list` shows those there are")
 
 
-def whole(of: StoredDocument, dim: int) -> StoredDocument:
-    """The same document, if all its vectors are sound."""
-    summary = None if of.summary_vector is None else row(of.summary_vector, dim)
-    return replace(of, vectors=rows(of.vectors, of.chunks, of.terms, dim), summary_vector=summary)
-
-
-def made(vectors: Matrix, many: int, embedder: Embedder) -> Matrix:
-    """What an embedder gave, if it is a sound vector for each of so many texts."""
-    matrix = np.ascontiguousarray(vectors, np.float32)
-    if len(matrix) != many:
-        raise DriverFailed(
-            f"count mismatch: {embedder.name} gave {len(matrix)} vectors for {many} texts; nothing was stored"
-        )
-    return _sound(matrix, embedder.dim, "nothing was stored")
-
-
-def _sound(matrix: Matrix, dim: int, so: str) -> Matrix:
+def _check_unit(matrix: Matrix, dim: int, outcome: str) -> Matrix:
     if matrix.ndim != 2 or matrix.shape[1] != dim:
-        raise DriverFailed(f"a vector has {matrix.shape[-1]} dimensions where the collection has {dim}; {so}")
+        raise DriverFailed(f"a vector has {matrix.shape[-1]} dimensions where the collection has {dim}; {outcome}")
     lengths = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
     if not np.isfinite(lengths).all():
-        raise DriverFailed(f"a vector holds a value that is not a number; the embedder failed, try again; {so}")
-    if len(lengths) and np.abs(lengths - 1.0).max() > UNIT:
+        raise DriverFailed(f"a vector holds a value that is not a number; the embedder failed, try again; {outcome}")
+    if len(lengths) and np.abs(lengths - 1.0).max() > UNIT_TOLERANCE:
         raise DriverFailed(
-            f"a vector has the length {lengths[np.abs(lengths - 1.0).argmax()]:.4f} where an embedder must give unit "
-            f"vectors; {so}"
+            f"a vector has the length {lengths[np.abs(lengths - 1.0).argmax()]:.4f} where an embedder must return unit "
+            f"vectors; {outcome}"
         )
     return matrix

@@ -1,6 +1,6 @@
-"""The one order of hits: the greater score first, equal scores by chunk id; the same whatever index found them.
+"""The total order of hits: the greater score first, equal scores by chunk id, whatever index found them.
 
-Scores are rounded before they are compared, because the last digits depend on the order in which an index adds
+Scores are rounded before they are compared, because their last digits depend on the order in which an index adds
 numbers up, and two chunks of the same text must be equal everywhere.
 """
 
@@ -12,26 +12,26 @@ from numpy.typing import NDArray
 from clew.core.types import Matrix, Vector
 from clew.drivers.store.bm25 import Floats
 
-COSINE_DIGITS = 6  # vectors are kept in single precision
+COSINE_DIGITS = 6  # vectors are stored in single precision
 LEXICAL_DIGITS = 9
-SLACK = 3e-6  # what a cosine in single precision may be off, and twice the rounding
+SLACK = 3e-6  # the error of a cosine in single precision, and twice the rounding
 
 
 def cosines(vectors: Matrix, vector: Vector) -> Floats:
-    """The cosine of each unit row with a unit vector, computed in double precision, within -1 and 1."""
+    """The cosine of each unit row with a unit vector, computed in double precision and rounded, within -1 and 1."""
     exact: Floats = vectors.astype(np.float64) @ vector.astype(np.float64)
     return np.minimum(np.maximum(exact.round(COSINE_DIGITS), -1.0), 1.0)
 
 
-def contenders(scores: NDArray[np.floating], k: int, slack: float) -> NDArray[np.intp]:
-    """The positions of all scores that may be among the k greatest, given that each may be off by some slack."""
+def select_candidates(scores: NDArray[np.floating], k: int, slack: float) -> NDArray[np.intp]:
+    """The positions of all scores that may be among the k greatest, where each may be off by `slack`."""
     if len(scores) <= k:
         return np.arange(len(scores))
-    least = np.partition(scores, len(scores) - k)[len(scores) - k]
-    return np.flatnonzero(scores >= least - slack)
+    kth = np.partition(scores, len(scores) - k)[len(scores) - k]
+    return np.flatnonzero(scores >= kth - slack)
 
 
-def best(rows: Sequence[int], ids: Sequence[str], scores: Floats, k: int) -> list[tuple[int, float]]:
+def top_k(rows: Sequence[int], ids: Sequence[str], scores: Floats, k: int) -> list[tuple[int, float]]:
     """The k best rows with their scores, in order."""
-    found = sorted(zip((-scores).tolist(), ids, rows, strict=True))[:k]
-    return [(row, -score) for score, _, row in found]
+    best = sorted(zip((-scores).tolist(), ids, rows, strict=True))[:k]
+    return [(row, -score) for score, _, row in best]

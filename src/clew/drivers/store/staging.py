@@ -1,99 +1,110 @@
-"""Vectors of another model beside those in use, made for whatever lacks one, in any store.
+"""Staged vectors: those of another model beside the ones in use, made for every row that has none, in any store.
 
-A chunk that changes gets a new row, and one whose row stays while its text changes loses its shadow by a trigger; so
-what lacks one is always known, and work that was broken off goes on where it was.
+A chunk that changes gets a new row; where only its text changes in place, a trigger deletes its staged vector. So the
+missing ones are always known, and interrupted work continues where it stopped. (The tables call them `shadows`.)
 """
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
 from clew.core.errors import StoreMismatch
 from clew.core.protocols import Embedder
 from clew.core.stored import StagedModel
-from clew.core.types import Matrix
+from clew.core.types import Chunk, Matrix
 from clew.drivers.store import checks
 
-AT_ONCE = 256  # texts that are embedded together, and what is made again at most after a crash
+BATCH = 256  # texts that are embedded together; at most this many are embedded again after a crash
 Kind = Literal["chunks", "summaries"]
 KINDS: tuple[Kind, ...] = ("chunks", "summaries")
-Told = Callable[[int, int], None]  # how many are done, of how many
+OnProgress = Callable[[int, int], None]  # how many are done, of how many
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Lack:
-    """A row without a shadow, what it says in the columns of its table, and the text that is embedded of it."""
+class MissingVector:
+    """A row without a staged vector: its columns that make up the text, and the text to embed."""
 
     row: int
-    said: tuple[str, ...]
+    columns: tuple[str, ...]
     text: str
 
 
-class Shades(Protocol):
-    """The shadows of an open transaction."""
+class StagedVectors(Protocol):
+    """The staged vectors as an open transaction sees them."""
 
-    def count(self) -> int:
-        """How many rows lack one that a model must make."""
+    def count_missing(self) -> int:
+        """How many rows need a vector from the model."""
 
-    def lacking(self, kind: Kind, after: int, many: int) -> list[Lack]:
-        """The next rows after one that lack theirs."""
+    def list_missing(self, kind: Kind, after: int, limit: int) -> list[MissingVector]:
+        """The next rows after one that have none."""
 
-    def write(self, kind: Kind, lacks: Sequence[Lack], vectors: Matrix) -> None:
-        """Gives rows their shadows, but for those that say something else by now."""
+    def write(self, kind: Kind, missing: Sequence[MissingVector], vectors: Matrix) -> None:
+        """Stores the vectors of rows, except of those whose text has changed since."""
 
-    def mirror(self) -> None:
-        """Gives the summaries that share the vector of their document's only chunk the shadow of that chunk."""
-
-
-class Run(Protocol):
-    """Does a piece of work in a transaction of its own, or all pieces in one."""
-
-    def __call__(self, work: Callable[[Shades], T]) -> T: ...
+    def copy_to_summaries(self) -> None:
+        """Stages the vector of a document's only chunk for its summary too, where the two share the one in use."""
 
 
-def fill(run: Run, embedder: Embedder, told: Told | None = None) -> int:
-    """How many vectors were made."""
-    total, made = run(lambda shades: shades.count()), 0
+class RunInTransaction(Protocol):
+    """Runs a piece of work in a transaction: each in its own, or all in one."""
+
+    def __call__(self, work: Callable[[StagedVectors], T]) -> T: ...
+
+
+def stage_missing(run: RunInTransaction, embedder: Embedder, on_progress: OnProgress | None = None) -> int:
+    """Embeds and stores what is missing; how many vectors were made."""
+    total, done = run(lambda staged: staged.count_missing()), 0
     for kind in KINDS:
         after: int | None = 0
         while after is not None:
-            many, after = _fill_some(run, embedder, kind, after)
-            made += many
-            if told and many:
-                told(made, max(total, made))
-    run(lambda shades: shades.mirror())
-    return made
+            count, after = _stage_batch(run, embedder, kind, after)
+            done += count
+            if on_progress and count:
+                on_progress(done, max(total, done))
+    run(lambda staged: staged.copy_to_summaries())
+    return done
 
 
-def _fill_some(run: Run, embedder: Embedder, kind: Kind, after: int) -> tuple[int, int | None]:
+def _stage_batch(run: RunInTransaction, embedder: Embedder, kind: Kind, after: int) -> tuple[int, int | None]:
     """How many vectors were made for the next rows after one, and the last of these rows, if there were any."""
-    lacks = run(lambda shades: shades.lacking(kind, after, AT_ONCE))
-    if not lacks:
+    missing = run(lambda staged: staged.list_missing(kind, after, BATCH))
+    if not missing:
         return 0, None
-    vectors = checks.made(embedder.embed([each.text for each in lacks], role="passage"), len(lacks), embedder)
-    run(lambda shades: shades.write(kind, lacks, vectors))
-    return len(lacks), lacks[-1].row
+    embedded = embedder.embed([each.text for each in missing], role="passage")
+    vectors = checks.check_embedded(embedded, len(missing), embedder)
+    run(lambda staged: staged.write(kind, missing, vectors))
+    return len(missing), missing[-1].row
 
 
-def agreed(place: str, shadow: StagedModel | None, embedder: Embedder) -> StagedModel:
-    """The shadow, if it is of this model; StoreMismatch if it is of another."""
-    if shadow is None or (shadow.embedder, shadow.dim) != (embedder.name, embedder.dim):
-        other = f"of {shadow.embedder} ({shadow.dim} dimensions)" if shadow else "none"
+def parse_missing(columns: Sequence[Any]) -> MissingVector:
+    """A row and its text: a chunk's text, headings and context, or a summary."""
+    row, *rest = columns
+    if len(rest) == 1:
+        return MissingVector(row, tuple(rest), rest[0])
+    text, headings, context = rest
+    chunk = Chunk("", "", 0, 0, text, 0, 0, tuple(json.loads(headings)), context)
+    return MissingVector(row, tuple(rest), chunk.embed_text)
+
+
+def check_staged_model(place: str, staged: StagedModel | None, embedder: Embedder) -> None:
+    """StoreMismatch unless the staged vectors are of this model."""
+    if staged is None or (staged.embedder, staged.dim) != (embedder.name, embedder.dim):
+        other = f"of {staged.embedder} ({staged.dim} dimensions)" if staged else "none"
         raise StoreMismatch(
-            f"{place}: the vectors beside those in use are {other}, not of {embedder.name} ({embedder.dim}); "
+            f"{place}: the staged vectors are {other}, not of {embedder.name} ({embedder.dim}); "
             "discard them first (`clew reembed --discard`)"
         )
-    return shadow
 
 
-def moved(place: str, embedder: str, before: str) -> StoreMismatch:
-    """The error for a collection that was given another model while it was open."""
+def model_switched_error(place: str, embedder: str, before: str) -> StoreMismatch:
+    """The error for a collection that was switched to another model while it was open."""
     return StoreMismatch(f"{place} was switched from {before} to {embedder} meanwhile; open it again")
 
 
-def as_bytes(vectors: Matrix) -> list[bytes]:
-    """The rows as they are kept in the truth."""
+def to_blobs(vectors: Matrix) -> list[bytes]:
+    """The rows as bytes, as SQLite stores them."""
     return [row.tobytes() for row in np.ascontiguousarray(vectors, np.float32)]

@@ -1,1 +1,1 @@
-"""The write path from sources to the store: find, plan, prepare, embed, put, backfill."""
+"""The write path from sources to the store: discover, plan, prepare, embed and store, backfill."""

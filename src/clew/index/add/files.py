@@ -1,56 +1,61 @@
-"""Before the readers: the files that are to be read, found one at a time."""
+"""File discovery, before the readers: the files and chat exports below the given paths, found one at a time."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from pathlib import Path
 
 from clew.core.errors import SourceError
-from clew.index.chat import export_of
+from clew.index.chat import detect_export
 from clew.index.read import SUFFIXES
-from clew.index.read.source import why
+from clew.index.read.load import describe_os_error
 
-CHATS = frozenset({".zip", ".json", ".jsonl", ".ndjson", ".mbox", ".mbx", ".mboxrd"})  # that may hold a chat
-MARKS = ("users.json", "channels.json", "realm.json", "result.json", "_chat.txt")  # of a folder that is one
-TRUTH, SETTINGS = "clew.db", "clew.toml"  # what a collection and its settings are kept in
+EXPORT_SUFFIXES = frozenset({".zip", ".json", ".jsonl", ".ndjson", ".mbox", ".mbx", ".mboxrd"})
+EXPORT_MARKERS = (
+    "users.json",
+    "channels.json",
+    "realm.json",
+    "result.json",
+    "_chat.txt",
+)  # in a folder that is an export
+DATABASE_FILE, SETTINGS_FILE = "clew.db", "clew.toml"
 
 
-def find(sources: Iterable[Path]) -> Iterator[Path | SourceError]:
-    """Each file once, in order; what cannot be looked at comes as the SourceError that says why.
+def find_files(paths: Iterable[Path], *, suffixes: Set[str] = SUFFIXES) -> Iterator[Path | SourceError]:
+    """Each file once, in order; a path that cannot be opened comes as the SourceError that says why.
 
-    A file is taken as it is given, and so is a folder that is a chat export. Any other folder gives, sorted by name,
-    the files in it and below that a reader knows, and the exports. What is hidden, Clew's own folders and its settings,
-    which may hold a key, are passed over. Links are not followed: what they lead to is found where it stands, or is
-    outside.
+    A file, and a folder that is a chat export, is returned as given. Any other folder is walked, sorted by name, for
+    files with one of the suffixes and for exports. Hidden files, Clew's own folders and its settings file, which may
+    hold a key, are skipped. Symbolic links are not followed.
     """
-    taken: list[Path] = []  # where the sources so far really are: what can be found in one of them has been
-    for source in sources:
+    done: list[Path] = []  # resolved paths of the sources so far: what is inside one of them was found already
+    for source in paths:
         try:
             real = source.resolve(strict=True)
             is_folder = real.is_dir()
         except OSError as error:
-            yield SourceError(str(source), why(error))
+            yield SourceError(str(source), describe_os_error(error))
             continue
         except (ValueError, RuntimeError):  # a NUL in the path; a link to itself
-            yield SourceError(str(source), "is not a path that leads to a file")
+            yield SourceError(str(source), "is not a valid path")
             continue
-        if _is_in(real, taken):
+        if _is_inside(real, done, suffixes):
             continue
         if not is_folder:
             yield source
         elif real.suffix == ".clew":
             yield SourceError(str(source), "is a Clew collection, not a source")
-        elif is_chat(real):
+        elif is_export_folder(real):
             yield source
         else:
-            for found in _walk(source):
-                if isinstance(found, SourceError) or not taken or not _is_in(found.resolve(), taken):
+            for found in _walk_folder(source, suffixes):
+                if isinstance(found, SourceError) or not done or not _is_inside(found.resolve(), done, suffixes):
                     yield found
-        taken.append(real)
+        done.append(real)
 
 
-def _walk(folder: Path) -> Iterator[Path | SourceError]:
-    """The files of a folder and those below, depth first; no more is held than the folders on the way down."""
-    open_folders = [_entries(folder)]
+def _walk_folder(folder: Path, suffixes: Set[str]) -> Iterator[Path | SourceError]:
+    """The files of a folder and those below, depth first; only the folders on the current path are in memory."""
+    open_folders = [_list_entries(folder)]
     while open_folders:
         entry = next(open_folders[-1], None)
         if entry is None:
@@ -58,45 +63,49 @@ def _walk(folder: Path) -> Iterator[Path | SourceError]:
         elif isinstance(entry, SourceError):
             yield entry
         elif entry.is_dir(follow_symlinks=False):
-            if entry.name.endswith(".clew") or Path(entry.path, TRUTH).exists():
+            if entry.name.endswith(".clew") or Path(entry.path, DATABASE_FILE).exists():
                 continue
-            if is_chat(Path(entry.path)):
+            if is_export_folder(Path(entry.path)):
                 yield Path(entry.path)
             else:
-                open_folders.append(_entries(Path(entry.path)))
-        elif _is_read(entry):
-            yield from _file(entry)
+                open_folders.append(_list_entries(Path(entry.path)))
+        elif _is_readable(entry, suffixes):
+            yield from _check_file(entry)
 
 
-def is_chat(folder: Path) -> bool:
-    """Whether a folder is a chat export as a whole."""
-    return any(Path(folder, mark).exists() for mark in MARKS) and export_of(folder) is not None
+def is_export_folder(folder: Path) -> bool:
+    """Whether a folder as a whole is a chat export."""
+    return any(Path(folder, marker).exists() for marker in EXPORT_MARKERS) and detect_export(folder) is not None
 
 
-def _is_read(entry: "os.DirEntry[str]") -> bool:
-    """Whether a reader knows a file, or it is a chat export."""
+def _is_readable(entry: "os.DirEntry[str]", suffixes: Set[str]) -> bool:
+    """Whether a file has one of the suffixes, or is a chat export."""
     suffix = Path(entry.name).suffix.lower()
-    if suffix in SUFFIXES:
-        return entry.name != SETTINGS
+    if suffix in suffixes:
+        return entry.name != SETTINGS_FILE
     try:
-        return suffix in CHATS and entry.is_file(follow_symlinks=False) and export_of(Path(entry.path)) is not None
+        return (
+            suffix in EXPORT_SUFFIXES
+            and entry.is_file(follow_symlinks=False)
+            and detect_export(Path(entry.path)) is not None
+        )
     except SourceError:
-        return True  # it is one, but damaged: reading it says so
+        return True  # a damaged export: reading it reports that
 
 
-def _entries(folder: Path) -> Iterator["os.DirEntry[str] | SourceError"]:
-    """What is in a folder and not hidden, sorted by name."""
+def _list_entries(folder: Path) -> Iterator["os.DirEntry[str] | SourceError"]:
+    """The entries of a folder that are not hidden, sorted by name."""
     try:
         with os.scandir(folder) as entries:
             ordered = sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda e: e.name)
     except OSError as error:
-        yield SourceError(str(folder), why(error))
+        yield SourceError(str(folder), describe_os_error(error))
         return
     yield from ordered
 
 
-def _file(entry: "os.DirEntry[str]") -> Iterator[Path | SourceError]:
-    """The file of an entry; nothing for pipes, devices and links."""
+def _check_file(entry: "os.DirEntry[str]") -> Iterator[Path | SourceError]:
+    """The path of an entry; nothing for pipes, devices and links."""
     try:
         entry.name.encode()
         if entry.is_file(follow_symlinks=False):
@@ -105,17 +114,17 @@ def _file(entry: "os.DirEntry[str]") -> Iterator[Path | SourceError]:
         name = entry.path.encode(errors="surrogateescape").decode(errors="replace")
         yield SourceError(name, "has a name that is not UTF-8; rename it")
     except OSError as error:
-        yield SourceError(entry.path, why(error))
+        yield SourceError(entry.path, describe_os_error(error))
 
 
-def _is_in(real: Path, roots: Sequence[Path]) -> bool:
-    """Whether one of the roots is this file or folder, or gives it when it is walked."""
+def _is_inside(real: Path, roots: Sequence[Path], suffixes: Set[str]) -> bool:
+    """Whether this file or folder is one of the roots, or is found when one of them is walked."""
     for root in roots:
         if real == root:
             return True
         if real.is_relative_to(root):
             inside = real.relative_to(root).parts
-            passed_over = any(part.startswith(".") or part.endswith(".clew") for part in inside)
-            if not passed_over and (real.suffix.lower() in SUFFIXES or real.is_dir()):
+            is_skipped = any(part.startswith(".") or part.endswith(".clew") for part in inside)
+            if not is_skipped and (real.suffix.lower() in suffixes or real.is_dir()):
                 return True
     return False

@@ -1,8 +1,8 @@
-"""The write path in one function: read → chunk → enrich → embed → put; what has not changed is skipped.
+"""The second half of the write path: prepared documents are embedded in batches and stored, each in one transaction.
 
-Reading runs ahead of the embedder in a thread, and chunks of several documents are embedded together, so that the
-model never waits and memory does not grow with the corpus. Each document is put by itself: whatever ends the work,
-what was put stays, and the next run goes on from there.
+Preparing runs ahead of the embedder in a thread, and chunks of several documents are embedded together, so that the
+model never waits and memory does not grow with the corpus. Whatever ends the work, what was stored stays, and the next
+run continues from there.
 """
 
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -11,55 +11,50 @@ from time import monotonic
 
 import numpy as np
 
-from clew.core.cost import CostLimit
-from clew.core.errors import ConcurrentChange, DriverFailed, SourceError
+from clew.core.errors import ConcurrentChange, CostLimit, CountMismatch, DriverFailed, SourceError
 from clew.core.parallel import prefetch
 from clew.core.protocols import Embedder, Store
-from clew.core.report import Failure, OnProgress, Progress, Report
-from clew.core.text import terms
+from clew.core.report import OnProgress, Progress, Report, SourceFailure
+from clew.core.text import extract_terms
 from clew.core.thread import is_thread
 from clew.core.types import Chunk, Matrix, Vector
-from clew.index.add.prepare import Recipe, Source, Taken, Unchanged, retaken, taken
-from clew.index.thread.threads import deleted, same_id, without
+from clew.index.add.prepare import Prepared, Recipe, Source, Unchanged, prepare_again, prepare_all
+from clew.index.thread.threads import explain_id_clash, find_deleted, remove_from_thread
 
-AHEAD = 8  # documents that are read before the embedder asks for them: few, since one may be large
-BATCH = 64  # chunks that are embedded together: enough to sort by length, few enough to show progress
-TRIES = 20  # how often a thread is read again that others write to at the same time
-PATIENCE = 3  # documents in a row that may fail in a driver before the work is given up
-
-
-class CountMismatch(DriverFailed):
-    """An embedder that gave another number of vectors than of texts: which vector is whose cannot be told."""
+MAX_PREFETCH = 8  # documents prepared ahead of the embedder: few, since one may be large
+BATCH_CHUNKS = 64  # chunks embedded together: enough to sort by length, few enough to show progress
+MAX_ATTEMPTS = 20  # to write a thread that others write to at the same time
+MAX_CONSECUTIVE_FAILURES = 3  # documents in a row that may fail in a driver before the work is given up
 
 
 @dataclass(slots=True)
-class _Work:
-    """The tally of one `add`, and the documents that wait for their chunks to be embedded."""
+class _Run:
+    """The counts of one run, and the documents that wait for the next batch."""
 
     total: int | None
-    watch: OnProgress | None
+    on_progress: OnProgress | None
     started: float = field(default_factory=monotonic)
     added: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
     skipped: int = 0
-    failed: list[Failure] = field(default_factory=list)
+    failed: list[SourceFailure] = field(default_factory=list)
     chunks: int = 0
     embedded: int = 0
     reused: int = 0
-    failures_in_a_row: int = 0
-    waiting: list[Taken] = field(default_factory=list)
+    consecutive_failures: int = 0
+    waiting: list[Prepared] = field(default_factory=list)
 
-    def tell(self) -> None:
-        """Says how far the work is."""
-        if self.watch is None:
+    def report_progress(self) -> None:
+        """Calls `on_progress` with the counts so far."""
+        if self.on_progress is None:
             return
         done = len(self.added) + len(self.changed) + self.skipped + len(self.failed)
         spent = monotonic() - self.started
         left = spent / done * (self.total - done) if self.total is not None and done else None
         rate = done / spent if spent else 0.0
-        self.watch(Progress("adding", done, self.total, "documents", rate, left, len(self.failed)))
+        self.on_progress(Progress("adding", done, self.total, "documents", rate, left, len(self.failed)))
 
-    def report(self, stopped: str) -> Report:
+    def make_report(self, stopped: str) -> Report:
         """What was done."""
         return Report(
             added=tuple(self.added),
@@ -74,157 +69,173 @@ class _Work:
         )
 
 
-def add(
+def run_pipeline(
     sources: Iterable[Source | SourceError],
     *,
     store: Store,
     recipe: Recipe,
     total: int | None = None,
-    watch: OnProgress | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Report:
-    """What was added, changed, skipped and failed. A bad source is reported and the rest is added.
+    """Adds the sources. One that fails is reported and the rest is added.
 
-    Where a limit of cost stops it, what was done so far is kept and the report says so.
+    Where the cost limit stops it, what was stored so far is kept and the report says so.
     """
-    work = _Work(total, watch)
+    run = _Run(total, on_progress)
     stopped = ""
     try:
-        for outcome in prefetch(taken(sources, store=store, recipe=recipe), most=AHEAD):
-            if isinstance(outcome, Taken):
-                work.waiting.append(outcome)
-            elif isinstance(outcome, Unchanged):
-                work.skipped += 1
-                if outcome.stamp:
-                    store.set_stamp(outcome.id, outcome.stamp)
+        for result in prefetch(prepare_all(sources, store=store, recipe=recipe), max_ahead=MAX_PREFETCH):
+            if isinstance(result, Prepared):
+                run.waiting.append(result)
+            elif isinstance(result, Unchanged):
+                run.skipped += 1
+                if result.stamp:
+                    store.set_stamp(result.id, result.stamp)
             else:
-                work.failed.append(outcome)
-            if sum(len(each.chunks) for each in work.waiting) >= BATCH:
-                _store_waiting(store, recipe, work)
-            work.tell()
+                run.failed.append(result)
+            if sum(len(prepared.chunks) for prepared in run.waiting) >= BATCH_CHUNKS:
+                _store_batch(store, recipe, run)
+            run.report_progress()
     except CostLimit as limit:
         stopped = str(limit)
     try:
-        _store_waiting(store, recipe, work)
+        _store_batch(store, recipe, run)
     except CostLimit as limit:
         stopped = str(limit)
-    work.tell()
-    return work.report(stopped)
+    run.report_progress()
+    return run.make_report(stopped)
 
 
-def _store_waiting(store: Store, recipe: Recipe, work: _Work) -> None:
-    """Embeds what waits in one call and puts each document; where the call fails, each document tries alone."""
-    waiting, work.waiting = work.waiting, []
-    talk = [chunk.id for each in waiting if is_thread(each.document) for chunk in each.chunks]
-    stored = dict(store.chunks_by_id(talk)) if talk else {}
-    known = store.vectors(_unchanged(waiting, stored))
+def _store_batch(store: Store, recipe: Recipe, run: _Run) -> None:
+    """Embeds the waiting documents in one call and stores each; if the call fails, each is embedded by itself."""
+    batch, run.waiting = run.waiting, []
+    message_chunks = [chunk.id for prepared in batch if is_thread(prepared.document) for chunk in prepared.chunks]
+    stored = dict(store.chunks_by_id(message_chunks)) if message_chunks else {}
+    known = store.vectors(_find_unchanged_chunks(batch, stored))
     try:
-        made = _embedded(waiting, known, recipe.embedder)
+        batch_vectors = _embed_batch(batch, known, recipe.embedder)
     except CountMismatch:
         raise
     except DriverFailed:
-        made = None
-    for each in waiting:
-        if reason := _clash(each, stored):
-            work.failed.append(Failure(each.name, reason))
+        batch_vectors = None
+    for prepared in batch:
+        if reason := _find_id_clash(prepared, stored):
+            run.failed.append(SourceFailure(prepared.name, reason))
             continue
         try:
-            for doc_id, names in _elsewhere(each, stored).items():
-                take_out(doc_id, names | _gone(doc_id, each.source, store), store=store, recipe=recipe)
-            vectors = _embedded([each], known, recipe.embedder) if made is None else made
-            each = _replaced(each, vectors, store, recipe)
+            for doc_id, ids in _find_moved_messages(prepared, stored).items():
+                deleted = _find_deleted_messages(doc_id, prepared.source, store)
+                remove_messages(doc_id, ids | deleted, store=store, recipe=recipe)
+            vectors = _embed_batch([prepared], known, recipe.embedder) if batch_vectors is None else batch_vectors
+            put = _put_with_retry(prepared, vectors, store, recipe)
         except DriverFailed as error:
-            work.failed.append(Failure(each.name, str(error)))
-            work.failures_in_a_row += 1
-            if work.failures_in_a_row >= PATIENCE:
+            run.failed.append(SourceFailure(prepared.name, str(error)))
+            run.consecutive_failures += 1
+            if run.consecutive_failures >= MAX_CONSECUTIVE_FAILURES:
                 raise
             continue
-        work.failures_in_a_row = 0
-        stored |= {chunk.id: chunk for chunk in each.chunks if is_thread(each.document)}
-        (work.changed if each.record else work.added).append(each.name)
-        reused = sum(chunk.id in known for chunk in each.chunks)
-        work.chunks += len(each.chunks)
-        work.reused += reused
-        work.embedded += len(each.chunks) - reused
-        work.tell()
+        run.consecutive_failures = 0
+        stored |= {chunk.id: chunk for chunk in put.chunks if is_thread(put.document)}
+        (run.changed if put.record else run.added).append(put.name)
+        reused = sum(chunk.id in known for chunk in put.chunks)
+        run.chunks += len(put.chunks)
+        run.reused += reused
+        run.embedded += len(put.chunks) - reused
+        run.report_progress()
 
 
-def _replaced(each: Taken, vectors: Mapping[str, Vector], store: Store, recipe: Recipe) -> Taken:
-    """What was put: the document, or, where others have changed the thread since it was taken, what it is with that."""
-    for _ in range(TRIES):
+def _put_with_retry(prepared: Prepared, vectors: Mapping[str, Vector], store: Store, recipe: Recipe) -> Prepared:
+    """What was stored; a thread that others have changed since it was prepared is prepared again with their changes."""
+    for _ in range(MAX_ATTEMPTS):
         try:
-            _put(each, vectors, store, recipe, instead_of=each.before)
-            return each
+            _put(prepared, vectors, store, recipe, instead_of=prepared.replaced_text)
+            return prepared
         except ConcurrentChange as error:
-            again = retaken(each.source, store=store, recipe=recipe) if each.source else each
-            if isinstance(again, Unchanged):  # another has added the same
-                return each
-            if not isinstance(again, Taken):
+            again = prepare_again(prepared.source, store=store, recipe=recipe) if prepared.source else prepared
+            if isinstance(again, Unchanged):  # another process has stored the same
+                return prepared
+            if not isinstance(again, Prepared):
                 raise
-            each, changed = again, error
-            stored = store.chunks_by_id([chunk.id for chunk in each.chunks])
-            vectors = _embedded([each], store.vectors(_unchanged([each], stored)), recipe.embedder)
-    raise changed
+            prepared, conflict = again, error
+            vectors = _embed_changed(prepared, store, recipe.embedder)
+    raise conflict
 
 
-def take_out(doc_id: str, messages: Set[str], *, store: Store, recipe: Recipe) -> int:
-    """How many messages were taken out of a thread; what is left of it stays, and is embedded where it said them."""
-    for _ in range(TRIES):
+def remove_messages(doc_id: str, messages: Set[str], *, store: Store, recipe: Recipe) -> int:
+    """Removes messages from a thread and returns how many; those that were embedded with them are embedded again."""
+    for _ in range(MAX_ATTEMPTS):
         document = store.document(doc_id)
-        if messages.isdisjoint(section.id for section in document.sections):  # it was put without them meanwhile
+        if messages.isdisjoint(section.id for section in document.sections):  # another process has removed them
             return 0
-        left = without(document, messages)
-        if left is None:
+        remaining = remove_from_thread(document, messages)
+        if remaining is None:
             store.drop([doc_id])
             return len(document.sections)
-        rest = Taken(left, recipe.chunker(left), left.summary)
-        stored = store.chunks_by_id([chunk.id for chunk in rest.chunks])
-        made = _embedded([rest], store.vectors(_unchanged([rest], stored)), recipe.embedder)
+        prepared = Prepared(remaining, recipe.chunker(remaining), remaining.summary)
+        vectors = _embed_changed(prepared, store, recipe.embedder)
         try:
-            _put(rest, made, store, recipe, instead_of=document.text)
+            _put(prepared, vectors, store, recipe, instead_of=document.text)
         except ConcurrentChange as error:
-            changed = error
+            conflict = error
             continue
-        return len(document.sections) - len(left.sections)
-    raise changed
+        return len(document.sections) - len(remaining.sections)
+    raise conflict
 
 
-def _elsewhere(each: Taken, stored: Mapping[str, Chunk]) -> dict[str, set[str]]:
-    """The messages of a thread that stand in others of its channel, by the others' ids."""
-    homes: dict[str, set[str]] = {}
-    for chunk in each.chunks if is_thread(each.document) else ():
+def _find_moved_messages(prepared: Prepared, stored: Mapping[str, Chunk]) -> dict[str, set[str]]:
+    """The messages of a thread that are stored in other threads of its channel, by the ids of those threads."""
+    moved: dict[str, set[str]] = {}
+    for chunk in prepared.chunks if is_thread(prepared.document) else ():
         old = stored.get(chunk.id)
         if old and old.doc_id != chunk.doc_id and old.meta.get("channel") == chunk.meta.get("channel"):
-            homes.setdefault(old.doc_id, set()).add(str(chunk.meta["message"]))
-    return homes
+            moved.setdefault(old.doc_id, set()).add(str(chunk.meta["message"]))
+    return moved
 
 
-def _gone(doc_id: str, source: Source | None, store: Store) -> set[str]:
-    """The messages of a thread that an export puts elsewhere, which it does not hold at all."""
-    if source is None or source.until is None:
+def _find_deleted_messages(doc_id: str, source: Source | None, store: Store) -> set[str]:
+    """The messages of a stored thread that the export should have and does not."""
+    if source is None or source.exported_until is None:
         return set()
-    return deleted(store.document(doc_id), held=source.held, until=source.until)
+    return find_deleted(store.document(doc_id), exported_ids=source.exported_ids, until=source.exported_until)
 
 
-def _clash(each: Taken, stored: Mapping[str, Chunk]) -> str:
-    """Why a thread cannot be stored: one of its messages has the id of one of another channel; empty where it can."""
-    for chunk in each.chunks if is_thread(each.document) else ():
-        home, channel = (one and one.meta.get("channel") for one in (stored.get(chunk.id), chunk))
+def _find_id_clash(prepared: Prepared, stored: Mapping[str, Chunk]) -> str:
+    """Why a thread cannot be stored: a message of another channel has the id of one of its own; empty if it can."""
+    for chunk in prepared.chunks if is_thread(prepared.document) else ():
+        old = stored.get(chunk.id)
+        home, channel = old and old.meta.get("channel"), chunk.meta.get("channel")
         if home is not None and home != channel:
-            return same_id(str(chunk.meta["message"]), home=str(home), channel=str(channel))
+            return explain_id_clash(str(chunk.meta["message"]), home=str(home), channel=str(channel))
     return ""
 
 
-def _unchanged(again: Sequence[Taken], stored: Mapping[str, Chunk]) -> list[str]:
-    """The chunks that are embedded as they were; a page's chunk is named by what is embedded, a message by itself."""
-    talk = [chunk for each in again if is_thread(each.document) for chunk in each.chunks]
-    pages = [chunk.id for each in again if each.record and not is_thread(each.document) for chunk in each.chunks]
-    return pages + [c.id for c in talk if c.id in stored and stored[c.id].embed_text == c.embed_text]
+def _find_unchanged_chunks(batch: Sequence[Prepared], stored: Mapping[str, Chunk]) -> list[str]:
+    """The ids of chunks whose stored vector is still right.
+
+    The id of a page's chunk is made from what is embedded; that of a message is not, so its text is compared.
+    """
+    unchanged: list[str] = []
+    for prepared in batch:
+        if not is_thread(prepared.document):
+            unchanged += [chunk.id for chunk in prepared.chunks if prepared.record]
+            continue
+        for chunk in prepared.chunks:
+            old = stored.get(chunk.id)
+            if old and old.embed_text == chunk.embed_text:
+                unchanged.append(chunk.id)
+    return unchanged
 
 
-def _embedded(waiting: Sequence[Taken], known: Mapping[str, Vector], embedder: Embedder) -> Mapping[str, Vector]:
-    """The vectors of all chunks by their ids and of all summaries by their texts; the known are not made again."""
-    texts = {chunk.id: chunk.embed_text for each in waiting for chunk in each.chunks if chunk.id not in known}
-    texts |= {each.summary: each.summary for each in waiting if each.summary and len(each.chunks) > 1}
+def _embed_changed(prepared: Prepared, store: Store, embedder: Embedder) -> Mapping[str, Vector]:
+    """The vectors of one document; stored ones that are still right are reused."""
+    stored = store.chunks_by_id([chunk.id for chunk in prepared.chunks])
+    return _embed_batch([prepared], store.vectors(_find_unchanged_chunks([prepared], stored)), embedder)
+
+
+def _embed_batch(batch: Sequence[Prepared], known: Mapping[str, Vector], embedder: Embedder) -> Mapping[str, Vector]:
+    """The vectors of all chunks by id and of all summaries by text; those in `known` are not embedded again."""
+    texts = {chunk.id: chunk.embed_text for prepared in batch for chunk in prepared.chunks if chunk.id not in known}
+    texts |= {prepared.summary: prepared.summary for prepared in batch if prepared.summary and len(prepared.chunks) > 1}
     if not texts:
         return known
     vectors = embedder.embed(list(texts.values()), role="passage")
@@ -236,13 +247,14 @@ def _embedded(waiting: Sequence[Taken], known: Mapping[str, Vector], embedder: E
 
 
 def _put(
-    each: Taken, vectors: Mapping[str, Vector], store: Store, recipe: Recipe, *, instead_of: str | None = None
+    prepared: Prepared, vectors: Mapping[str, Vector], store: Store, recipe: Recipe, *, instead_of: str | None
 ) -> None:
-    chunks = each.chunks
+    """Stores a document with its chunks, and then its summary."""
+    chunks = prepared.chunks
     empty: Matrix = np.empty((0, recipe.embedder.dim), np.float32)
-    words = [terms(chunk.embed_text, language=recipe.language) for chunk in chunks]
+    terms = [extract_terms(chunk.embed_text, language=recipe.language) for chunk in chunks]
     matrix = np.stack([vectors[chunk.id] for chunk in chunks]) if chunks else empty
-    store.put(each.document, chunks, matrix, words, instead_of=instead_of)
-    if each.summary and chunks:  # a document of one chunk is what its summary says: one vector serves both
-        vector = vectors[each.summary] if len(chunks) > 1 else vectors[chunks[0].id]
-        store.summarise(each.document.id, each.summary, vector)
+    store.put(prepared.document, chunks, matrix, terms, expected_text=instead_of)
+    if prepared.summary and chunks:  # the one chunk of a document and its summary say the same: one vector serves both
+        vector = vectors[prepared.summary] if len(chunks) > 1 else vectors[chunks[0].id]
+        store.summarise(prepared.document.id, prepared.summary, vector)

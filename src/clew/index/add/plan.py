@@ -1,31 +1,27 @@
-"""The write path without its costs: what `add` would read, reuse, embed and ask, found out before any call."""
+"""The dry run of the write path: what `add` would read, reuse, embed and ask a model, before any call is made."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
-from clew.core.cost import CostBudget
-from clew.core.errors import DriverFailed, SourceError
-from clew.core.protocols import LLM, LLMFailure, Store, Usage
-from clew.core.report import Failure, Plan
+from clew.core.errors import SourceError
+from clew.core.protocols import LLM, LLMFailure, Store
+from clew.core.report import Plan, SourceFailure
 from clew.core.text import estimate_tokens
-from clew.index.add.prepare import Recipe, Source, Taken, Unchanged, taken
+from clew.core.usage import CostBudget, Usage
+from clew.index.add.prepare import Prepared, Recipe, Source, Unchanged, prepare_all
 
-if TYPE_CHECKING:
-    from pydantic_ai.models import Model
-
-ANSWER = 100  # tokens that a context or a summary usually has
+USUAL_ANSWER_TOKENS = 100  # of a context or a summary
 
 
-class Estimating:
-    """A language model that is asked nothing: it counts what the real one would take."""
+class EstimatingLLM:
+    """A stand-in for a language model: it answers with placeholders and adds up the tokens of the real one."""
 
     def __init__(self, llm: LLM) -> None:
         self.name = llm.name
         self.usage = Usage()
 
     def complete(self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0) -> str:  # noqa: ARG002
-        """A word that stands for the answer."""
-        self.usage += Usage(1, estimate_tokens(system + prompt), min(ANSWER, max_tokens))
+        """A placeholder for the answer."""
+        self.usage += Usage(1, estimate_tokens(system + prompt), min(USUAL_ANSWER_TOKENS, max_tokens))
         return "?"
 
     def complete_many(
@@ -37,7 +33,7 @@ class Estimating:
         temperature: float = 0.0,
         max_concurrent: int = 5,  # noqa: ARG002
     ) -> list[str | LLMFailure]:
-        """A word for each answer."""
+        """One placeholder per prompt."""
         return [
             self.complete(prompt, system=system, max_tokens=max_tokens, temperature=temperature) for prompt in prompts
         ]
@@ -45,49 +41,46 @@ class Estimating:
     def stream(
         self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0
     ) -> Iterator[str]:
-        """That word alone."""
+        """The placeholder alone."""
         yield self.complete(prompt, system=system, max_tokens=max_tokens, temperature=temperature)
 
     def count(self, text: str) -> int:
-        """About how many tokens a text has."""
+        """An estimate of the tokens of a text."""
         return estimate_tokens(text)
 
-    def model(self) -> "Model":
-        """None: adding runs no agent."""
-        raise DriverFailed(f"{self.name} is only estimated here, and runs no agent")
 
-
-def plan(
+def make_plan(
     sources: Iterable[Source | SourceError],
     *,
     store: Store,
     recipe: Recipe,
-    model: Estimating | None,
-    purse: CostBudget,
+    llm: EstimatingLLM | None,
+    budget: CostBudget,
     vanished: Sequence[str] = (),
 ) -> Plan:
-    """What adding the sources would do; `recipe` must have been made with `model` in place of the real one."""
+    """What adding the sources would do; `recipe` must have been made with the estimating `llm`, not the real one."""
     added: list[str] = []
     changed: list[str] = []
-    failed: list[Failure] = []
+    failed: list[SourceFailure] = []
     unchanged = chunks = reused = embedded = tokens = 0
-    for outcome in taken(sources, store=store, recipe=recipe):
-        if isinstance(outcome, Unchanged):
+    for prepared in prepare_all(sources, store=store, recipe=recipe):
+        if isinstance(prepared, Unchanged):
             unchanged += 1
-        elif isinstance(outcome, Failure):
-            failed.append(outcome)
+        elif isinstance(prepared, SourceFailure):
+            failed.append(prepared)
         else:
-            (changed if outcome.record else added).append(outcome.name)
-            texts = _fresh(outcome, store)
-            chunks += len(outcome.chunks)
+            (changed if prepared.record else added).append(prepared.name)
+            texts = _find_new_texts(prepared, store)
+            chunks += len(prepared.chunks)
             embedded += len(texts)
-            reused += len(outcome.chunks) - len(texts)
-            spoken = [*texts, outcome.summary] if outcome.summary and len(outcome.chunks) > 1 else texts
-            tokens += sum(recipe.embedder.count(spoken))
-    asked = model.usage if model else Usage()
-    cost = purse.cost(recipe.embedder.name, input=tokens)
-    if model:
-        cost += purse.cost(model.name, input=asked.input_tokens, output=asked.output_tokens)
+            reused += len(prepared.chunks) - len(texts)
+            if prepared.summary and len(prepared.chunks) > 1:
+                texts = [*texts, prepared.summary]
+            tokens += sum(recipe.embedder.count(texts))
+    usage = llm.usage if llm else Usage()
+    cost = budget.compute_cost(recipe.embedder.name, input_tokens=tokens)
+    if llm:
+        cost += budget.compute_cost(llm.name, input_tokens=usage.input_tokens, output_tokens=usage.output_tokens)
     return Plan(
         added=tuple(added),
         changed=tuple(changed),
@@ -98,13 +91,14 @@ def plan(
         reused=reused,
         embedded=embedded,
         embedded_tokens=tokens,
-        calls=asked.calls,
-        input_tokens=asked.input_tokens,
-        output_tokens=asked.output_tokens,
+        calls=usage.calls,
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
         cost=cost,
     )
 
 
-def _fresh(outcome: Taken, store: Store) -> list[str]:
-    known = store.vectors([chunk.id for chunk in outcome.chunks]) if outcome.record else {}
-    return [chunk.embed_text for chunk in outcome.chunks if chunk.id not in known]
+def _find_new_texts(prepared: Prepared, store: Store) -> list[str]:
+    """The embed_text of the chunks that have no stored vector."""
+    known = store.vectors([chunk.id for chunk in prepared.chunks]) if prepared.record else {}
+    return [chunk.embed_text for chunk in prepared.chunks if chunk.id not in known]

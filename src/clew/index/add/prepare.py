@@ -1,7 +1,7 @@
-"""The first half of the write path: sources are read, the unchanged skipped, the others cut and enriched.
+"""The first half of the write path: sources are read, unchanged ones skipped, the others chunked and enriched.
 
-It gives one outcome a source, in order, and touches no model but the one that enriches, so that it can run ahead of
-the embedder in a thread of its own.
+It yields one result per source, in order, and calls no model except the one that enriches, so that it can run ahead
+of the embedder in a thread of its own.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Set
@@ -12,41 +12,44 @@ from itertools import islice
 from clew.core.errors import ClewError, DriverMissing, SourceError
 from clew.core.ids import digest
 from clew.core.protocols import Chunker, Embedder, Enricher, Store
-from clew.core.report import Failure
-from clew.core.thread import KIND, is_thread
+from clew.core.report import OnWarning, SourceFailure
+from clew.core.thread import THREAD_KIND, is_thread
 from clew.core.types import Chunk, Document, DocumentRecord, Filter
-from clew.index.thread.threads import kept_on
+from clew.index.thread.threads import merge_later_messages
 
-LOOK_UP = 64  # sources whose records are fetched together
+LOOKUP_BATCH = 64  # sources whose records are fetched together
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Something that can be added: where it stands, the state it is in, and how to read it."""
+    """Something that can be added: its id and uri, the state of its file, and how to read it."""
 
     id: str
     uri: str
     read: Callable[[], Document]
-    stamp: str = ""  # of a file: its time and size; equal stamps are not read again
-    until: datetime | None = None  # of a thread: the last message of its channel that the export holds
-    held: Set[str] = frozenset()  # of a thread: the ids of all messages of its channel that the export holds
+    stamp: str = ""  # of a file: its time and size; a file with the stored stamp is not read again
+    exported_until: datetime | None = (
+        None  # of a thread: the time of the last message that the export has of its channel
+    )
+    exported_ids: Set[str] = frozenset()  # of a thread: the ids of all messages that the export has of its channel
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How a document becomes chunks with vectors; `key` changes when any of it does."""
+    """How a document becomes chunks with vectors; `fingerprint` changes when any of it does."""
 
     chunker: Chunker
     embedder: Embedder
     language: str
-    key: str
-    enrich: Enricher | None = None
+    fingerprint: str
+    on_warning: OnWarning
+    enricher: Enricher | None = None
     summarise: Callable[[Document], str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Unchanged:
-    """A source that is in the store as it stands; `stamp` is the new state of its file where only that is new."""
+    """A source that is stored as it is; `stamp` is the new stamp of its file where only that changed."""
 
     uri: str
     id: str = ""
@@ -54,10 +57,11 @@ class Unchanged:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """A document that is to be put, its chunks and summary, the record of what it replaces, and where it came from.
+class Prepared:
+    """A document ready to be stored: its chunks and summary, the record that it replaces, and its source.
 
-    `before` is the text of the thread that it replaces, which others may write to meanwhile; None where none may.
+    `replaced_text` is the text of the thread that it replaces, for the check that nobody has written to it meanwhile;
+    None where nobody can.
     """
 
     document: Document
@@ -65,84 +69,94 @@ class Taken:
     summary: str
     record: DocumentRecord | None = None
     source: Source | None = None
-    before: str | None = None
+    replaced_text: str | None = None
 
     @property
     def name(self) -> str:
-        """Its address, or its id where it has none."""
+        """Its uri, or its id if it has none."""
         return self.document.uri or self.document.id
 
 
-Outcome = Taken | Unchanged | Failure
+PrepareResult = Prepared | Unchanged | SourceFailure
 
 
-def taken(sources: Iterable[Source | SourceError], *, store: Store, recipe: Recipe) -> Iterator[Outcome]:
-    """One outcome a source, in order."""
-    iterator = iter(sources)
+def prepare_all(sources: Iterable[Source | SourceError], *, store: Store, recipe: Recipe) -> Iterator[PrepareResult]:
+    """One result per source, in order."""
+    remaining = iter(sources)
     seen: set[int] = set()
-    while few := list(islice(iterator, LOOK_UP)):
-        ids = frozenset(source.id for source in few if isinstance(source, Source))
+    while batch := list(islice(remaining, LOOKUP_BATCH)):
+        ids = frozenset(source.id for source in batch if isinstance(source, Source))
         records = {record.id: record for record in store.documents(Filter(documents=ids))} if ids else {}
-        for source in few:
+        for source in batch:
             if isinstance(source, SourceError):
-                yield Failure(source.source, source.reason)
+                yield SourceFailure(source.source, source.reason)
             elif hash(source.id) in seen:
-                yield Failure(source.uri, _twice(source))
+                yield SourceFailure(source.uri, _explain_duplicate(source))
             else:
                 seen.add(hash(source.id))
-                yield take(source, records.get(source.id), store, recipe)
+                yield prepare(source, records.get(source.id), store, recipe)
 
 
-def _twice(source: Source) -> str:
+def _explain_duplicate(source: Source) -> str:
     """Why the second of two sources with one id is refused."""
-    if source.until is not None:
+    if source.exported_until is not None:
         return "an export that was given before has this thread too; add the newer of the two by itself"
     return f"another with its id {source.id!r} was given before it"
 
 
-def retaken(source: Source, *, store: Store, recipe: Recipe) -> Outcome:
-    """A source that was taken before, as it is to be put now that others have changed what it replaces."""
-    return take(source, next(store.documents(Filter(documents=frozenset({source.id}))), None), store, recipe)
+def prepare_again(source: Source, *, store: Store, recipe: Recipe) -> PrepareResult:
+    """The result of a source that was prepared before, now that its stored document has changed."""
+    return prepare(source, next(store.documents(Filter(documents=frozenset({source.id}))), None), store, recipe)
 
 
-def take(source: Source, record: DocumentRecord | None, store: Store, recipe: Recipe) -> Outcome:
-    """The outcome of a source, given the record of what stands in its place."""
-    stamp = f"{source.stamp} {recipe.key}" if source.stamp else ""
-    before = None if source.until is None else ""
-    whole = record is not None and (bool(record.summary) or recipe.summarise is None or record.kind == KIND)
-    if record is not None and whole and stamp and record.stamp == stamp:
+def prepare(source: Source, record: DocumentRecord | None, store: Store, recipe: Recipe) -> PrepareResult:
+    """The result of one source; `record` is that of its stored document, if there is one."""
+    stamp = f"{source.stamp} {recipe.fingerprint}" if source.stamp else ""
+    replaced_text = None if source.exported_until is None else ""
+    is_complete = record is not None and not _lacks_summary(record, recipe)
+    if record is not None and is_complete and stamp and record.stamp == stamp:
         return Unchanged(source.uri)
     try:
         document = source.read()
-        hash_ = digest(recipe.key, fingerprint(document))
-        if record is not None and whole and record.hash == hash_:
+        hash_ = digest(recipe.fingerprint, fingerprint_document(document))
+        if record is not None and is_complete and record.hash == hash_:
             return Unchanged(source.uri, record.id, stamp if stamp != record.stamp else "")
-        if record is not None and source.until is not None:
+        if record is not None and source.exported_until is not None:
             stored = store.document(record.id)
-            before = stored.text
+            replaced_text = stored.text
             if is_thread(stored):
-                document = kept_on(document, stored, until=source.until)
-                hash_ = digest(recipe.key, fingerprint(document))
+                document = merge_later_messages(document, stored, until=source.exported_until)
+                hash_ = digest(recipe.fingerprint, fingerprint_document(document))
                 if record.hash == hash_:
                     return Unchanged(source.uri)
         chunks = recipe.chunker(document)
     except SourceError as error:
-        return Failure(source.uri, error.reason)
+        return SourceFailure(source.uri, error.reason)
     except DriverMissing as error:  # of its reader: other formats can still be read
-        return Failure(source.uri, str(error))
+        return SourceFailure(source.uri, str(error))
     except ClewError:
         raise
-    except Exception as error:  # a reader met what its author did not foresee: that is no reason to stop the others
-        return Failure(source.uri, f"cannot be read: {type(error).__name__}: {error}")
-    page = not is_thread(document)  # a message says before itself what it answers, and a thread is summed up on demand
-    if recipe.enrich is not None and page:
-        chunks = recipe.enrich(document, chunks)
-    summary = document.summary or (recipe.summarise(document) if recipe.summarise is not None and page else "")
-    return Taken(replace(document, hash=hash_, stamp=stamp), chunks, summary, record, source, before)
+    except Exception as error:  # a bug in a reader must not stop the other sources
+        return SourceFailure(source.uri, f"cannot be read: {type(error).__name__}: {error}")
+    summary = document.summary
+    if not is_thread(document):  # messages have a context of their own, and a thread is summarised on demand
+        try:
+            chunks = recipe.enricher(document, chunks) if recipe.enricher else chunks
+        except SourceError as error:
+            return SourceFailure(source.uri, error.reason)
+        if not chunks:
+            recipe.on_warning(SourceFailure(source.uri, "no search finds it: it was left with no chunks"))
+        summary = summary or (recipe.summarise(document) if recipe.summarise else "")
+    return Prepared(replace(document, hash=hash_, stamp=stamp), chunks, summary, record, source, replaced_text)
 
 
-def fingerprint(document: Document) -> str:
-    """A digest of all that a document says, and of where it stands."""
+def _lacks_summary(record: DocumentRecord, recipe: Recipe) -> bool:
+    """Whether a stored page should have a summary and has none; one without chunks never gets any."""
+    return recipe.summarise is not None and record.kind != THREAD_KIND and not record.summary and record.chunks > 0
+
+
+def fingerprint_document(document: Document) -> str:
+    """A digest of everything in a document: text, sections, title, uri and meta."""
     sections = [
         f"{s.start} {s.end} {s.parent} {s.page} {s.at} {s.guessed} {s.label}\x1f{s.id}\x1f{s.author}"
         for s in document.sections

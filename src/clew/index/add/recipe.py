@@ -1,61 +1,111 @@
-"""How the settings want documents to become chunks: the parts of the write path, chosen and put together."""
+"""The recipe: which chunker, enrichers and summariser the settings and the caller ask for."""
 
+from collections.abc import Sequence
 from functools import partial
 
 from clew.core.errors import DriverFailed, NotFound
 from clew.core.ids import digest
-from clew.core.protocols import LLM, Embedder, Enricher, Store
-from clew.core.report import Failure
+from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Store
+from clew.core.report import OnWarning, SourceFailure
 from clew.core.settings import Settings
-from clew.core.types import Document
+from clew.core.types import Chunk, Document
 from clew.index.add.prepare import Recipe
-from clew.index.chunk import chunker
-from clew.index.enrich.context import Complain, contexts_of, contextual, placed
-from clew.index.enrich.summary import extract, written
+from clew.index.chunk import make_chunker
+from clew.index.chunk.custom import name_component, wrap_enricher
+from clew.index.enrich.context import collect_contexts, make_heading_enricher, make_llm_enricher
+from clew.index.enrich.summary import extract_summary, generate_summary
 
-READING = "3"  # changed when the same file would now be read or cut differently, so that the next add does it again
+VERSION = "3"  # increased when the same file is read or chunked differently, so that the next `add` does it again
 
 
-def recipe(settings: Settings, *, embedder: Embedder, llm: LLM | None, store: Store, complain: Complain) -> Recipe:
-    """What the settings ask for; a model writes contexts and summaries, and what it fails at is complained of."""
+def make_recipe(
+    settings: Settings,
+    *,
+    embedder: Embedder,
+    llm: LLM | None,
+    store: Store,
+    on_warning: OnWarning,
+    chunker: Chunker | None = None,
+    enrichers: Sequence[Enricher] = (),
+) -> Recipe:
+    """The recipe of the settings; `llm` writes contexts and summaries, and its failures are reported as warnings.
+
+    `chunker` replaces the built-in chunker of pages, and `enrichers` run after the built-in one.
+    """
     config = settings.ingestion
-    shape = (config.chunk_size, config.chunk_overlap, config.use_semantic_chunking, config.language, settings.threads)
-    enriched = (llm.name if llm else "placed") if config.use_contextual_enrichment else ""
     return Recipe(
-        chunker=chunker(config, embedder.count, settings.threads),
+        chunker=make_chunker(config, embedder.count, settings.threads, page_chunker=chunker),
         embedder=embedder,
         language=config.language,
-        key=digest(READING, embedder.name, repr(shape), enriched),
-        enrich=_enricher(settings, llm, store, complain) if config.use_contextual_enrichment else None,
-        summarise=partial(summarise, llm=llm, complain=complain) if config.summaries else None,
+        fingerprint=_make_fingerprint(settings, embedder, llm, chunker, enrichers),
+        on_warning=on_warning,
+        enricher=_make_enricher(settings, llm, store, on_warning, enrichers),
+        summarise=partial(summarise_document, llm=llm, on_warning=on_warning) if config.summaries else None,
     )
 
 
-def summarise(document: Document, *, llm: LLM | None, complain: Complain) -> str:
-    """The summary of a document, by the model where there is one; empty where it failed, which is complained of."""
+def summarise_document(document: Document, *, llm: LLM | None, on_warning: OnWarning) -> str:
+    """The summary of a document, by the model where there is one; empty, with a warning, where the model failed."""
     if llm is None:
-        return extract(document)
+        return extract_summary(document)
     try:
-        return written(document, llm)
+        return generate_summary(document, llm)
     except DriverFailed as error:
-        complain(Failure(document.uri or document.id, f"no summary: {error}"))
+        on_warning(SourceFailure(document.uri or document.id, f"no summary: {error}"))
         return ""
 
 
-def _enricher(settings: Settings, llm: LLM | None, store: Store, complain: Complain) -> Enricher:
-    if llm is None:
-        return placed()
+def _make_fingerprint(
+    settings: Settings,
+    embedder: Embedder,
+    llm: LLM | None,
+    chunker: Chunker | None,
+    enrichers: Sequence[Enricher],
+) -> str:
+    """A digest of all that decides how a document is chunked and embedded.
 
-    def recall(doc_id: str) -> dict[str, str]:
-        try:
-            return contexts_of(store.chunks(doc_id))
-        except NotFound:  # it is new
-            return {}
+    Options added since the first release count only where they are used, so that older collections stay unchanged.
+    """
+    config = settings.ingestion
+    sizes = (config.chunk_size, config.chunk_overlap, config.use_semantic_chunking, config.language, settings.threads)
+    context = (llm.name if llm else "placed") if config.use_contextual_enrichment else ""
+    later = ["quality_filter"] if config.quality_filter else []
+    later += [f"chunker {name_component(chunker)}"] if chunker else []
+    later += [f"enricher {name_component(enricher)}" for enricher in enrichers]
+    return digest(VERSION, embedder.name, repr(sizes), context, *later)
 
-    return contextual(
-        llm,
-        recall=recall,
-        complain=complain,
-        max_concurrent=settings.ingestion.max_concurrent,
-        window=settings.llm.window,
-    )
+
+def _make_enricher(
+    settings: Settings, llm: LLM | None, store: Store, on_warning: OnWarning, custom: Sequence[Enricher]
+) -> Enricher | None:
+    """The built-in enricher, if it is on, and then the custom ones; None where there are none."""
+    steps: list[Enricher] = []
+    if settings.ingestion.use_contextual_enrichment:
+        steps.append(
+            make_llm_enricher(
+                llm,
+                recall=partial(_recall_contexts, store),
+                on_warning=on_warning,
+                max_concurrent=settings.ingestion.max_concurrent,
+                window=settings.llm.window,
+                keep_copy=bool(custom),
+            )
+            if llm
+            else make_heading_enricher()
+        )
+    steps += [wrap_enricher(enricher) for enricher in custom]
+
+    def enrich(document: Document, chunks: list[Chunk]) -> list[Chunk]:
+        for step in steps:
+            chunks = step(document, chunks)
+        return chunks
+
+    return enrich if steps else None
+
+
+def _recall_contexts(store: Store, doc_id: str) -> dict[str, str]:
+    """The contexts that the stored chunks of a document have, empty for a new document."""
+    try:
+        return collect_contexts(store.chunks(doc_id))
+    except NotFound:
+        return {}

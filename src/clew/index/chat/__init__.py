@@ -1,7 +1,7 @@
-"""Chat exports, beside the readers of pages: what an export holds becomes Messages by channel, in the order of time.
+"""Readers of chat exports, the counterpart of `index.read`: an export becomes Messages by channel, sorted by time.
 
-An export is known by its shape. One module a format says what is a message of it; `tree` opens folders and zips, `scan`
-walks JSON of any size, `tidy` makes times and texts alike. One channel at a time is held, never a whole export.
+The format of an export is detected from its contents; each format has a module. `tree` opens folders and zips,
+`json_stream` parses JSON of any size, `normalise` unifies times and texts. One channel at a time is in memory.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -15,40 +15,41 @@ from clew.core.types import Message
 from clew.index.chat.discord import discord, is_discord
 from clew.index.chat.jsonl import is_jsonl, jsonl
 from clew.index.chat.mbox import is_mbox, mbox
-from clew.index.chat.slack.export import slack, slack_root
+from clew.index.chat.normalise import ExportNotes
+from clew.index.chat.slack.export import find_slack_root, slack
 from clew.index.chat.telegram import is_telegram, telegram
-from clew.index.chat.tidy import Notes
-from clew.index.chat.tree import Part, Tree, opened, single
-from clew.index.chat.whatsapp.export import channel_of, is_whatsapp, whatsapp
-from clew.index.chat.zulip import zulip, zulip_root
-from clew.index.read.guard import sealed
-from clew.index.read.source import why
+from clew.index.chat.tree import ExportFile, ExportTree, open_tree, wrap_file
+from clew.index.chat.whatsapp.export import is_whatsapp, name_channel, whatsapp
+from clew.index.chat.zulip import find_zulip_root, zulip
+from clew.index.read.guard import wrap_errors
+from clew.index.read.load import describe_os_error
 
 Channels = Iterator[tuple[str, Iterable[Message]]]
-_MAILBOXES = frozenset({".mbox", ".mbx", ".mboxrd", ".txt", ""})  # archives of lists are often named .txt
+_MAILBOX_SUFFIXES = frozenset(
+    {".mbox", ".mbx", ".mboxrd", ".txt", ""}
+)  # archives of mailing lists are often named .txt
 
 
 @dataclass(frozen=True, slots=True)
-class Export:
-    """A chat export: what it is, and its messages by channel in the order of time.
+class ChatExport:
+    """A chat export: its format, its path, and its messages by channel, sorted by time.
 
-    `notes` says what was left out or assumed and how often; it is filled as the channels are read, and begins anew with
-    each reading.
+    `notes` counts what was skipped or assumed; it is filled while the channels are read, and reset by each reading.
     """
 
     kind: str
-    place: Path
-    read: Callable[[Notes], Channels]
-    notes: Notes = field(default_factory=Notes, compare=False)
+    path: Path
+    read: Callable[[ExportNotes], Channels]
+    notes: ExportNotes = field(default_factory=ExportNotes, compare=False)
 
     def channels(self) -> Channels:
-        """Each channel that holds messages, with them; a SourceError where none does.
+        """Each channel that has messages, with its messages; a SourceError if none has.
 
-        Messages are sorted by time and then by id; one without a time stays behind the one it was written after.
+        Messages are sorted by time and then by id; one without a time stays after the one before it in the export.
         """
         self.notes.clear()
         found = False
-        with sealed(str(self.place), what=f"{self.kind} export"):
+        with wrap_errors(str(self.path), format_name=f"{self.kind} export"):
             for name, messages in self.read(self.notes):
                 rest = iter(messages)
                 first = next(rest, None)
@@ -56,110 +57,113 @@ class Export:
                     found = True
                     yield name, chain((first,), rest)
         if not found:
-            left = "; ".join(f"{count:,} {what}" for what, count in sorted(self.notes.items()))
+            skipped = "; ".join(f"{count:,} {what}" for what, count in sorted(self.notes.items()))
             raise SourceError(
-                str(self.place), f"is a {self.kind} export without messages{f' (left out: {left})' if left else ''}"
+                str(self.path), f"is a {self.kind} export without messages{f'; skipped: {skipped}' if skipped else ''}"
             )
 
 
-def export_of(path: Path, *, direct: bool = False) -> Export | None:
-    """The chat export at a path, known by its shape; None where it is none.
+def detect_export(path: Path, *, include_direct: bool = False) -> ChatExport | None:
+    """The chat export at a path, detected from its contents; None if there is none.
 
-    A folder is one only where it is the export as a whole, so that pages beside a chat stay pages. `direct` takes the
-    direct messages of a Zulip export too, which holds those of everyone; the others hold what their owner chose.
+    A folder counts only if all of it is the export, so that pages beside a chat stay pages. `include_direct` also reads
+    the direct messages of a Zulip export, which holds those of everyone; other exports hold what their owner chose.
     """
     suffix = path.suffix.lower()
     try:
         if path.is_dir() or (suffix == ".zip" and path.is_file()):
-            with sealed(str(path), what="chat export"), opened(path) as tree:
-                return _of_tree(path, tree, direct=direct)
+            with wrap_errors(str(path), format_name="chat export"), open_tree(path) as tree:
+                return _detect_in_tree(path, tree, direct=include_direct)
         if not path.is_file():
             return None
-        part = single(path)
-        with sealed(str(path), what="chat export"):
-            return _of_file(path, part, suffix)
+        file = wrap_file(path)
+        with wrap_errors(str(path), format_name="chat export"):
+            return _detect_in_file(path, file, suffix)
     except OSError as error:
-        raise SourceError(str(path), why(error)) from error
+        raise SourceError(str(path), describe_os_error(error)) from error
 
 
-def _of_file(path: Path, part: Part, suffix: str) -> Export | None:
-    if suffix == ".json" and is_discord(part):
-        return Export("discord", path, partial(discord, [part]))
-    if suffix == ".json" and is_telegram(part):
-        return Export("telegram", path, partial(telegram, part))
-    if suffix in (".jsonl", ".ndjson") and is_jsonl(part):
-        return Export("messages", path, partial(jsonl, part))
-    if suffix == ".txt" and is_whatsapp(part):
-        return Export("whatsapp", path, partial(_whatsapp, part, channel_of(part, place=path)))
-    if suffix in _MAILBOXES and is_mbox(part):
-        return Export("mbox", path, partial(mbox, part))
+def _detect_in_file(path: Path, file: ExportFile, suffix: str) -> ChatExport | None:
+    if suffix == ".json" and is_discord(file):
+        return ChatExport("discord", path, partial(discord, [file]))
+    if suffix == ".json" and is_telegram(file):
+        return ChatExport("telegram", path, partial(telegram, file))
+    if suffix in (".jsonl", ".ndjson") and is_jsonl(file):
+        return ChatExport("messages", path, partial(jsonl, file))
+    if suffix == ".txt" and is_whatsapp(file):
+        return ChatExport("whatsapp", path, partial(_read_whatsapp, file, name_channel(file, place=path)))
+    if suffix in _MAILBOX_SUFFIXES and is_mbox(file):
+        return ChatExport("mbox", path, partial(mbox, file))
     return None
 
 
-def _of_tree(path: Path, tree: Tree, *, direct: bool) -> Export | None:
+def _detect_in_tree(path: Path, tree: ExportTree, *, direct: bool) -> ChatExport | None:
     for kind, root_of, read in (
-        ("slack", slack_root, slack),
-        ("zulip", zulip_root, partial(zulip, direct=direct)),
-        ("telegram", _telegram_root, _telegram),
-        ("whatsapp", _whatsapp_root, partial(_whatsapp_tree, path)),
-        ("discord", _discord_root, _discord),
+        ("slack", find_slack_root, slack),
+        ("zulip", find_zulip_root, partial(zulip, include_direct=direct)),
+        ("telegram", _find_telegram_root, _read_telegram),
+        ("whatsapp", _find_whatsapp_root, partial(_read_whatsapp_tree, path)),
+        ("discord", _find_discord_root, _read_discord),
     ):
         if root_of(tree) is not None:
-            return Export(kind, path, partial(_reopened, path, root_of, read))
+            return ChatExport(kind, path, partial(_read_tree, path, root_of, read))
     return None
 
 
-def _reopened(
-    path: Path, root_of: Callable[[Tree], Tree | None], read: Callable[[Tree, Notes], Channels], notes: Notes
+def _read_tree(
+    path: Path,
+    root_of: Callable[[ExportTree], ExportTree | None],
+    read: Callable[[ExportTree, ExportNotes], Channels],
+    notes: ExportNotes,
 ) -> Channels:
-    """The channels of a tree, which is open as long as they are read."""
-    with opened(path) as tree:
+    """The channels of a folder or zip, which is open while they are read."""
+    with open_tree(path) as tree:
         root = root_of(tree)
         if root is None:
             raise SourceError(str(path), "changed while it was read; add it again")
         yield from read(root, notes)
 
 
-def _telegram_root(tree: Tree) -> Tree | None:
-    found = (root for root in tree.roots() if "result.json" in root.parts())
-    return next((root for root in found if is_telegram(root.parts()["result.json"])), None)
+def _find_telegram_root(tree: ExportTree) -> ExportTree | None:
+    found = (root for root in tree.find_roots() if "result.json" in root.list_files())
+    return next((root for root in found if is_telegram(root.list_files()["result.json"])), None)
 
 
-def _telegram(root: Tree, notes: Notes) -> Channels:
-    return telegram(root.parts()["result.json"], notes)
+def _read_telegram(root: ExportTree, notes: ExportNotes) -> Channels:
+    return telegram(root.list_files()["result.json"], notes)
 
 
-def _chat_text(root: Tree) -> Part | None:
-    """The one chat that a folder or zip holds beside its media.
+def _find_chat_text(root: ExportTree) -> ExportFile | None:
+    """The WhatsApp text that a folder or zip holds beside its media.
 
-    An iPhone calls it by no name, so it stands for its folder; one with a name may stand among other files.
+    An iPhone names it _chat.txt, so it takes the name of its folder; another name counts only alone in a zip.
     """
-    texts = {name: part for name, part in root.parts().items() if name.lower().endswith(".txt")}
+    texts = {name: file for name, file in root.list_files().items() if name.lower().endswith(".txt")}
     is_zip = root.uri.lower().endswith(".zip")
-    part = texts.get("_chat.txt") or (next(iter(texts.values())) if is_zip and len(texts) == 1 else None)
-    return part if part is not None and is_whatsapp(part) else None
+    file = texts.get("_chat.txt") or (next(iter(texts.values())) if is_zip and len(texts) == 1 else None)
+    return file if file is not None and is_whatsapp(file) else None
 
 
-def _whatsapp_root(tree: Tree) -> Tree | None:
-    return next((root for root in tree.roots() if _chat_text(root) is not None), None)
+def _find_whatsapp_root(tree: ExportTree) -> ExportTree | None:
+    return next((root for root in tree.find_roots() if _find_chat_text(root) is not None), None)
 
 
-def _whatsapp_tree(path: Path, root: Tree, notes: Notes) -> Channels:
-    part = _chat_text(root)
-    return _whatsapp(part, channel_of(part, place=path), notes) if part is not None else iter(())
+def _read_whatsapp_tree(path: Path, root: ExportTree, notes: ExportNotes) -> Channels:
+    file = _find_chat_text(root)
+    return _read_whatsapp(file, name_channel(file, place=path), notes) if file is not None else iter(())
 
 
-def _whatsapp(part: Part, channel: str, notes: Notes) -> Channels:
-    return whatsapp(part, channel=channel, notes=notes)
+def _read_whatsapp(file: ExportFile, channel: str, notes: ExportNotes) -> Channels:
+    return whatsapp(file, channel=channel, notes=notes)
 
 
-def _discord_root(tree: Tree) -> Tree | None:
-    for root in tree.roots():
-        parts = root.parts()
-        if parts and all(name.lower().endswith(".json") and is_discord(part) for name, part in parts.items()):
+def _find_discord_root(tree: ExportTree) -> ExportTree | None:
+    for root in tree.find_roots():
+        files = root.list_files()
+        if files and all(name.lower().endswith(".json") and is_discord(file) for name, file in files.items()):
             return root
     return None
 
 
-def _discord(root: Tree, notes: Notes) -> Channels:
-    return discord(list(root.parts().values()), notes)
+def _read_discord(root: ExportTree, notes: ExportNotes) -> Channels:
+    return discord(list(root.list_files().values()), notes)

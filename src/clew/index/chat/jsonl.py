@@ -1,7 +1,7 @@
-"""Messages of any source as lines of JSON, the plain door: one object a line, with the fields of a Message.
+"""Messages of any source as JSON Lines, the generic import: one object per line, with the fields of a Message.
 
-Every line is checked before the first message is given, so that a file with a mistake adds nothing. The lines are then
-read again, one channel at a time.
+All lines are validated before the first message is yielded, so that a file with an error adds nothing. The lines are
+then read again, one channel at a time.
 """
 
 import json
@@ -12,18 +12,28 @@ from typing import Any
 
 from clew.core.errors import SourceError
 from clew.core.types import Message
-from clew.index.chat.tidy import EMPTY, REPEATED, Notes, from_epoch, from_iso, in_order, name_of, tidy, words
-from clew.index.chat.tree import Part
+from clew.index.chat.normalise import (
+    EMPTY,
+    REPEATED,
+    ExportNotes,
+    as_text,
+    clean_text,
+    parse_epoch_time,
+    parse_iso_time,
+    pick_name,
+    sort_messages,
+)
+from clew.index.chat.tree import ExportFile
 
 FIELDS = ("text", "author", "at", "id", "channel", "reply_to", "role")
 NO_CHANNEL = "All messages must have channelId"
-MAX_LINE = 10_000_000  # bytes
+MAX_LINE_BYTES = 10_000_000  # bytes
 
 
-def is_jsonl(part: Part) -> bool:
-    """Whether the first object of a file has a text, and says who, when or where."""
-    with part.open() as file:
-        for line in iter(lambda: file.readline(MAX_LINE), b""):
+def is_jsonl(file: ExportFile) -> bool:
+    """Whether the first object of a file has a text and an author, a time or a channel."""
+    with file.open() as stream:
+        for line in iter(lambda: stream.readline(MAX_LINE_BYTES), b""):
             if line.strip():
                 try:
                     first = json.loads(line.removeprefix(b"\xef\xbb\xbf"))
@@ -33,20 +43,22 @@ def is_jsonl(part: Part) -> bool:
     return False
 
 
-def jsonl(part: Part, notes: Notes) -> Iterator[tuple[str, list[Message]]]:
-    """Each channel with its messages, in the order in which they are first named; of two with one id the last."""
+def jsonl(file: ExportFile, notes: ExportNotes) -> Iterator[tuple[str, list[Message]]]:
+    """Each channel with its messages, in order of first appearance; of two messages with one id, the last counts."""
     places: dict[str, array[int]] = {}
-    seen: dict[int, tuple[str, int]] = {}  # of an id: its channel, and where it stands in the places of that
-    with part.open() as file:
+    seen: dict[int, tuple[str, int]] = {}  # hash of an id: its channel, and its index in the places of that channel
+    with file.open() as stream:
         start = 0
-        for number, line in enumerate(iter(lambda: file.readline(MAX_LINE + 1), b""), 1):
+        for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE_BYTES + 1), b""), 1):
             if line.strip():
-                message = _message(line, number, part, Notes())
+                message = _parse_message(line, number, file, ExportNotes())
                 channel, at = seen.get(hash(message.id), ("", -1))
-                is_repeated = at >= 0 and _is_given(line)
+                is_repeated = at >= 0 and _has_own_id(line)
                 if is_repeated and channel != message.channel:
                     hint = f"give each an id of its own, such as {message.channel}/{message.id}"
-                    raise _wrong(part, number, f"has the id {message.id}, as a message of #{channel} has; {hint}")
+                    raise _make_error(
+                        file, number, f"has the id {message.id}, which a message of #{channel} has too; {hint}"
+                    )
                 notes.note(REPEATED, is_repeated)
                 notes.note(EMPTY, not message.text and not is_repeated)
                 if message.text and is_repeated:
@@ -57,71 +69,73 @@ def jsonl(part: Part, notes: Notes) -> Iterator[tuple[str, list[Message]]]:
                     own.extend((start, number))
             start += len(line)
         for channel, starts in places.items():
-            yield channel, in_order(_channel(part, starts, notes))
+            yield channel, sort_messages(_read_channel(file, starts, notes))
 
 
-def _channel(part: Part, places: "array[int]", notes: Notes) -> Iterator[Message]:
-    """The messages at the places; those with neither an id nor a difference are told apart by their order."""
+def _read_channel(file: ExportFile, places: "array[int]", notes: ExportNotes) -> Iterator[Message]:
+    """The messages at the places; equal messages without an id of their own get their order appended to the id."""
     made: dict[str, int] = {}
-    with part.open() as file:
+    with file.open() as stream:
         for start, number in zip(places[::2], places[1::2], strict=True):
-            file.seek(start)
-            line = file.readline(MAX_LINE + 1)
-            message = _message(line, number, part, notes)
+            stream.seek(start)
+            line = stream.readline(MAX_LINE_BYTES + 1)
+            message = _parse_message(line, number, file, notes)
             nth = made[message.id] = made.get(message.id, 0) + 1
             yield message if nth == 1 else replace(message, id=f"{message.id}.{nth}")
 
 
-def _is_given(line: bytes) -> bool:
-    """Whether the line names its own id."""
-    return bool(name_of(json.loads(line.removeprefix(b"\xef\xbb\xbf")).get("id")))
+def _has_own_id(line: bytes) -> bool:
+    """Whether the line states an id."""
+    return bool(pick_name(json.loads(line.removeprefix(b"\xef\xbb\xbf")).get("id")))
 
 
-def _message(line: bytes, number: int, part: Part, notes: Notes) -> Message:
-    """The message of a line, or a SourceError that names the line and what is wrong with it."""
-    row = _row(line, number, part)
+def _parse_message(line: bytes, number: int, file: ExportFile, notes: ExportNotes) -> Message:
+    """The message of a line, or a SourceError with the line number and what is wrong."""
+    row = _parse_line(line, number, file)
     unknown = sorted(row.keys() - set(FIELDS))
     if unknown:
-        raise _wrong(part, number, f"has {', '.join(unknown[:5])}; a message has {', '.join(FIELDS)}")
+        raise _make_error(
+            file, number, f"has unknown fields ({', '.join(unknown[:5])}); a message has {', '.join(FIELDS)}"
+        )
     if not isinstance(row.get("text"), str):
-        raise _wrong(part, number, "has no text")
+        raise _make_error(file, number, "has no text")
     for key in ("author", "channel", "role"):
         if not isinstance(row.get(key), str | None):
-            raise _wrong(part, number, f"has a {key} that is not a text")
+            raise _make_error(file, number, f"has a {key} that is not a string")
     for key in ("id", "reply_to"):
         if not isinstance(row.get(key), str | int | None) or isinstance(row.get(key), bool):
-            raise _wrong(part, number, f"gives {key} as neither a text nor a number")
-    if not name_of(row.get("channel")):
-        raise SourceError(part.uri, f"{NO_CHANNEL}: line {number:,} has no channel")
+            raise _make_error(file, number, f"has {key} as neither a string nor a number")
+    if not pick_name(row.get("channel")):
+        raise SourceError(file.uri, f"{NO_CHANNEL}: line {number:,} has no channel")
     given = row.get("at")
-    at = from_iso(given, notes) or from_epoch(given) if given not in (None, "") else None
+    at = parse_iso_time(given, notes) or parse_epoch_time(given) if given not in (None, "") else None
     if at is None and given not in (None, ""):
-        raise _wrong(part, number, f"has a time that cannot be read ({str(given)[:40]}); give ISO 8601 or seconds")
+        raise _make_error(file, number, f"has a time that cannot be read ({str(given)[:40]}); give ISO 8601 or seconds")
     return Message(
-        tidy(row["text"]),
-        author=name_of(row.get("author")),
+        clean_text(row["text"]),
+        author=pick_name(row.get("author")),
         at=at,
-        id=name_of(row.get("id")),
-        channel=name_of(row["channel"]),
-        reply_to=name_of(row.get("reply_to")) or None,
-        role=words(row.get("role")) or "user",
+        id=pick_name(row.get("id")),
+        channel=pick_name(row["channel"]),
+        reply_to=pick_name(row.get("reply_to")) or None,
+        role=as_text(row.get("role")) or "user",
     )
 
 
-def _row(line: bytes, number: int, part: Part) -> dict[str, Any]:
-    if len(line) > MAX_LINE:
-        raise _wrong(part, number, f"is longer than {MAX_LINE:,} bytes")
+def _parse_line(line: bytes, number: int, file: ExportFile) -> dict[str, Any]:
+    if len(line) > MAX_LINE_BYTES:
+        raise _make_error(file, number, f"is longer than {MAX_LINE_BYTES:,} bytes")
     try:
         row = json.loads(line.removeprefix(b"\xef\xbb\xbf"))
     except UnicodeDecodeError as error:
-        raise _wrong(part, number, "is not UTF-8; save the file as UTF-8") from error
+        raise _make_error(file, number, "is not UTF-8; save the file as UTF-8") from error
     except (ValueError, RecursionError) as error:
         ended = "" if line.endswith(b"\n") else " and the file ends there: it may be cut short"
-        raise _wrong(part, number, f"is not JSON that can be read{ended}") from error
+        raise _make_error(file, number, f"is not valid JSON{ended}") from error
     if not isinstance(row, dict):
-        raise _wrong(part, number, "is not an object")
+        raise _make_error(file, number, "is not a JSON object")
     return row
 
 
-def _wrong(part: Part, number: int, what: str) -> SourceError:
-    return SourceError(part.uri, f"line {number:,} {what}")
+def _make_error(file: ExportFile, number: int, what: str) -> SourceError:
+    return SourceError(file.uri, f"line {number:,} {what}")

@@ -1,6 +1,6 @@
-"""Mailboxes: many mails in one file, put into channels by mailing list and threaded by what they answer.
+"""mbox mailboxes: one channel per mailing list, threads by In-Reply-To and References.
 
-The file is read twice: once for the heads, which are kept, and then a mail at a time in the order of time.
+The file is read twice: once for the headers, which stay in memory, and then mail by mail in order of time.
 """
 
 import email
@@ -15,26 +15,36 @@ from email.message import EmailMessage
 
 from clew.core.errors import SourceError
 from clew.core.ids import digest
+from clew.core.time import EARLIEST
 from clew.core.types import Message
-from clew.index.chat.quotes import body_of
-from clew.index.chat.tidy import EMPTY, REPEATED, UNDATED, UNREADABLE, Notes, aware, name_of, natural
-from clew.index.chat.tree import Part
-from clew.index.read.guard import sealed
+from clew.index.chat.normalise import (
+    EMPTY,
+    REPEATED,
+    UNDATED,
+    UNREADABLE,
+    ExportNotes,
+    ensure_zone,
+    make_natural_key,
+    pick_name,
+)
+from clew.index.chat.quotes import extract_body
+from clew.index.chat.tree import ExportFile
+from clew.index.read.guard import wrap_errors
 
-MAX_MAIL = 100_000_000  # bytes of one mail with what is attached
-MAX_HEAD = 1_000_000
-LONGEST_LINE = 1_000_000
-TOO_LARGE = f"mails of more than {MAX_MAIL // 1_000_000} MB"
-_BEGIN = re.compile(rb"From \S.*\b\d{1,2}:\d{2}\b")
-_FIELD = re.compile(rb"[!-9;-~]+:|>From ")
-_ID = re.compile(r"<([^<>\s]+)>")
-_LIST = re.compile(r"<([^<>\s]+)>|^\s*([\w.-]+)\s*$")
-_REPLY = re.compile(r"(?:re|aw|sv|antw|r|rif|ref)(?:\[\d+\])?\s*:\s*", re.IGNORECASE)
+MAX_MAIL_BYTES = 100_000_000  # of one mail with its attachments
+MAX_HEADER_BYTES = 1_000_000
+MAX_LINE_BYTES = 1_000_000
+TOO_LARGE = f"mails of more than {MAX_MAIL_BYTES // 1_000_000} MB"
+_FROM_LINE = re.compile(rb"From \S.*\b\d{1,2}:\d{2}\b")
+_HEADER_FIELD = re.compile(rb"[!-9;-~]+:|>From ")
+_MESSAGE_ID = re.compile(r"<([^<>\s]+)>")
+_LIST_ID = re.compile(r"<([^<>\s]+)>|^\s*([\w.-]+)\s*$")
+_REPLY_SUBJECT = re.compile(r"(?:re|aw|sv|antw|r|rif|ref)(?:\[\d+\])?\s*:\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class _Head:
-    """What is kept of a mail while the others are read: where it stands, what it is and what it answers."""
+class _MailHeader:
+    """What stays in memory of each mail: its position, id and time, and the ids that it answers."""
 
     start: int
     size: int
@@ -43,102 +53,107 @@ class _Head:
     answers: tuple[str, ...]
 
 
-def is_mbox(part: Part) -> bool:
-    """Whether a file begins as a mailbox does: a line From, then the fields of a head."""
-    with part.open() as file:
-        first, second = file.readline(2000), file.readline(2000)
-    return bool(_BEGIN.match(first.rstrip())) and bool(_FIELD.match(second))
+def is_mbox(file: ExportFile) -> bool:
+    """Whether a file begins like an mbox: a From line, then a header field."""
+    with file.open() as stream:
+        first, second = stream.readline(2000), stream.readline(2000)
+    return bool(_FROM_LINE.match(first.rstrip())) and bool(_HEADER_FIELD.match(second))
 
 
-def mbox(part: Part, notes: Notes) -> Iterator[tuple[str, Iterator[Message]]]:
-    """Each mailing list, or the mailbox, with its mails; ids are their Message-IDs."""
-    channels: dict[str, list[_Head]] = {}
+def mbox(file: ExportFile, notes: ExportNotes) -> Iterator[tuple[str, Iterator[Message]]]:
+    """Each mailing list, or the mailbox itself, with its mails; ids are their Message-IDs."""
+    channels: dict[str, list[_MailHeader]] = {}
     known: set[str] = set()
-    for channel, head in _heads(part, notes):
+    for channel, head in _scan_headers(file, notes):
         if head.id in known:
             notes.note(REPEATED)
             continue
         known.add(head.id)
-        channels.setdefault(channel or part.stem, []).append(head)
+        channels.setdefault(channel or file.stem, []).append(head)
     for channel in sorted(channels):
-        yield channel, _mails(part, _in_order(channels[channel]), channel=channel, known=known, notes=notes)
+        yield channel, _read_mails(file, _sort_headers(channels[channel]), channel=channel, known=known, notes=notes)
 
 
-def _heads(part: Part, notes: Notes) -> Iterator[tuple[str, _Head]]:
-    """The channel and head of each mail: a line From behind a blank one, with the field of a head below it."""
-    with part.open() as file:
+def _scan_headers(file: ExportFile, notes: ExportNotes) -> Iterator[tuple[str, _MailHeader]]:
+    """The channel and header of each mail: it begins at a From line between a blank line and a header field."""
+    with file.open() as stream:
         start = place = 0
         head = bytearray()
         in_head, blank = True, True
-        envelope = b""  # a line that begins a mail if the next one is a field
-        for line in iter(lambda: file.readline(LONGEST_LINE), b""):
-            if envelope and _FIELD.match(line):
+        envelope = b""  # a From line, which begins a mail if the next line is a header field
+        for line in iter(lambda: stream.readline(MAX_LINE_BYTES), b""):
+            if envelope and _HEADER_FIELD.match(line):
                 before = place - len(envelope)
                 if before > start:
-                    yield from _head(bytes(head), start, before - start, notes)
+                    yield from _parse_header(bytes(head), start, before - start, notes)
                 start, head, in_head = before, bytearray(envelope), True
-            envelope = line if blank and _BEGIN.match(line) else b""
-            if in_head and not envelope and len(head) < MAX_HEAD:
+            envelope = line if blank and _FROM_LINE.match(line) else b""
+            if in_head and not envelope and len(head) < MAX_HEADER_BYTES:
                 head += line
             blank = not line.strip()
             in_head = in_head and not blank
             place += len(line)
         if place > start:
-            yield from _head(bytes(head), start, place - start, notes)
+            yield from _parse_header(bytes(head), start, place - start, notes)
 
 
-def _head(data: bytes, start: int, size: int, notes: Notes) -> Iterator[tuple[str, _Head]]:
+def _parse_header(data: bytes, start: int, size: int, notes: ExportNotes) -> Iterator[tuple[str, _MailHeader]]:
     envelope, _, rest = data.partition(b"\n")
     fields = email.message_from_bytes(rest, policy=email.policy.compat32)
     if not any(key in fields for key in ("From", "Subject", "Date", "Message-ID")):
         notes.note(UNREADABLE)
         return
-    if size > MAX_MAIL:
+    if size > MAX_MAIL_BYTES:
         notes.note(TOO_LARGE)
         return
-    own = _ID.search(_field(fields, "Message-ID"))
-    answers = (*_ID.findall(_field(fields, "In-Reply-To")), *reversed(_ID.findall(_field(fields, "References"))))
-    listed = _LIST.search(_field(fields, "List-Id"))
-    at = _moment(_field(fields, "Date"), envelope, notes)
-    name = own[1] if own else digest("mail", *(_field(fields, key) for key in ("From", "Date", "Subject")))[:16]
-    yield (listed[1] or listed[2] if listed else ""), _Head(start, size, name, at, tuple(dict.fromkeys(answers)))
+    own = _MESSAGE_ID.search(_get_field(fields, "Message-ID"))
+    answers = (
+        *_MESSAGE_ID.findall(_get_field(fields, "In-Reply-To")),
+        *reversed(_MESSAGE_ID.findall(_get_field(fields, "References"))),
+    )
+    listed = _LIST_ID.search(_get_field(fields, "List-Id"))
+    at = _parse_sent_time(_get_field(fields, "Date"), envelope, notes)
+    name = own[1] if own else digest("mail", *(_get_field(fields, key) for key in ("From", "Date", "Subject")))[:16]
+    yield (listed[1] or listed[2] if listed else ""), _MailHeader(start, size, name, at, tuple(dict.fromkeys(answers)))
 
 
-def _field(fields: "email.message.Message[str, str]", key: str) -> str:
+def _get_field(fields: "email.message.Message[str, str]", key: str) -> str:
     return str(fields.get(key, "")).replace("\n", " ")
 
 
-def _moment(date: str, envelope: bytes, notes: Notes) -> datetime | None:
-    """When a mail was sent; where its date cannot be read, when it was put into the mailbox."""
+def _parse_sent_time(date: str, envelope: bytes, notes: ExportNotes) -> datetime | None:
+    """When a mail was sent; if its Date cannot be parsed, when it was put into the mailbox."""
     arrived = re.search(rb"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]?\d \d{2}:\d{2}:\d{2} \d{4}", envelope)
     for text, form in ((date, ""), (arrived[0].decode() if arrived else "", "%a %b %d %H:%M:%S %Y")):
         try:
             if text:
                 found = datetime.strptime(text, form) if form else email.utils.parsedate_to_datetime(text)
-                return aware(found, notes).astimezone(UTC)
+                return ensure_zone(found, notes).astimezone(UTC)
         except (ValueError, OverflowError, TypeError):
             continue
     notes.note(UNDATED)
     return None
 
 
-def _in_order(heads: list[_Head]) -> list[_Head]:
-    """By time, then by id; one without a time stays behind the one it stands after."""
-    keyed, last = [], (datetime.min.replace(tzinfo=UTC), "")
+def _sort_headers(heads: list[_MailHeader]) -> list[_MailHeader]:
+    """Sorted by time, then by id; one without a time stays after the one before it in the file."""
+    keyed, last = [], (EARLIEST, "")
     for head in heads:
-        last = (head.at, natural(head.id)) if head.at else last
+        last = (head.at, make_natural_key(head.id)) if head.at else last
         keyed.append((last, head.at is None, head.start, head))
     return [head for *_, head in sorted(keyed, key=lambda each: each[:3])]
 
 
-def _mails(part: Part, heads: list[_Head], *, channel: str, known: set[str], notes: Notes) -> Iterator[Message]:
-    with part.open() as file:
+def _read_mails(
+    file: ExportFile, heads: list[_MailHeader], *, channel: str, known: set[str], notes: ExportNotes
+) -> Iterator[Message]:
+    with file.open() as stream:
         for head in heads:
-            file.seek(head.start)
+            stream.seek(head.start)
             try:
-                with sealed(part.uri, what="mail"):
-                    message = _mail(file.read(head.size), head, channel=channel, known=known, uri=part.uri)
-            except SourceError:  # one broken mail among thousands is counted
+                with wrap_errors(file.uri, format_name="mail"):
+                    message = _parse_mail(stream.read(head.size), head, channel=channel, known=known, uri=file.uri)
+            except SourceError:  # one broken mail among thousands is only counted
                 notes.note(UNREADABLE)
                 continue
             notes.note(EMPTY, message is None)
@@ -146,19 +161,19 @@ def _mails(part: Part, heads: list[_Head], *, channel: str, known: set[str], not
                 yield message
 
 
-def _mail(data: bytes, head: _Head, *, channel: str, known: set[str], uri: str) -> Message | None:
-    """The message of a mail; the one that begins a thread says what it is about first. None where it says nothing."""
+def _parse_mail(data: bytes, head: _MailHeader, *, channel: str, known: set[str], uri: str) -> Message | None:
+    """The message of a mail; the first of a thread begins with the subject. None if it has no text."""
     mail = email.message_from_bytes(data.partition(b"\n")[2], policy=email.policy.default)
-    subject = name_of(_shown(mail, "Subject"))
+    subject = pick_name(_decode_field(mail, "Subject"))
     answers = [answer for answer in head.answers if answer != head.id]
-    is_reply = bool(answers) or _REPLY.match(subject) is not None
-    text = body_of(mail, uri=uri, is_reply=is_reply)
+    is_reply = bool(answers) or _REPLY_SUBJECT.match(subject) is not None
+    text = extract_body(mail, uri=uri, is_reply=is_reply)
     if not text and (is_reply or not subject):
         return None
-    name, address = email.utils.parseaddr(_shown(mail, "From"))
+    name, address = email.utils.parseaddr(_decode_field(mail, "From"))
     return Message(
         text if is_reply or not subject else f"{subject}\n\n{text}".strip(),
-        author=name_of(name, address),
+        author=pick_name(name, address),
         at=head.at,
         id=head.id,
         channel=channel,
@@ -166,8 +181,8 @@ def _mail(data: bytes, head: _Head, *, channel: str, known: set[str], uri: str) 
     )
 
 
-def _shown(mail: EmailMessage, key: str) -> str:
-    """A field of the head, decoded; empty where it is broken beyond reading."""
+def _decode_field(mail: EmailMessage, key: str) -> str:
+    """A header field, decoded; empty if it cannot be."""
     try:
         return str(mail.get(key, ""))
     except (MessageError, ValueError, LookupError, AttributeError, IndexError, TypeError):

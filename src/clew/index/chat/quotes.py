@@ -1,58 +1,59 @@
-"""What a mail says by itself: its body without the mail that it answers, which is read in its own place."""
+"""The own text of a mail: its body without the quoted mail that it answers, which is a message of its own."""
 
 import re
 from collections.abc import Sequence
 from email.message import EmailMessage
 
-from clew.index.chat.tidy import bracketed, name_of, tidy
-from clew.index.read.web.html import page_of, spelled
+from clew.index.chat.normalise import clean_text, format_attachment, pick_name
+from clew.index.read.load import decode_any
+from clew.index.read.web.html import parse_html
 
-_ESCAPED = re.compile(r"^>(>*From )", re.MULTILINE)
-_WROTE = re.compile(
+_ESCAPED_FROM = re.compile(r"^>(>*From )", re.MULTILINE)
+_DATE_WROTE = re.compile(
     r"(?:On|Am|Le|El|Il|Op|Em|Den|W dniu)\b.{3,300}(?:wrote|writes|schrieb.{0,120}|a écrit|escribió|ha scritto"
     r"|schreef.{0,120}|escreveu|skrev.{0,120}|napisał.{0,40})\s?:",
     re.DOTALL,
 )
 _NAME_WROTE = re.compile(r"\S.{0,120}\b(?:wrote|writes|schrieb|said)\s?:$")
-_FORWARD = re.compile(
+_FORWARD_RULE = re.compile(
     r"\s*-{3,}\s*(?:Original Message|Ursprüngliche Nachricht|Message d'origine|Mensaje original)\s*-{3,}\s*|_{20,}\s*",
     re.IGNORECASE,
 )
-_HEADED = re.compile(r"(?:From|Von|De|Da|Van)\s?:\s.+")
-_NEXT = re.compile(r"(?:Sent|Date|Gesendet|Datum|Envoyé|Enviado|Inviato|Verzonden|To|An)\s?:\s.+")
+_FROM_FIELD = re.compile(r"(?:From|Von|De|Da|Van)\s?:\s.+")
+_SECOND_FIELD = re.compile(r"(?:Sent|Date|Gesendet|Datum|Envoyé|Enviado|Inviato|Verzonden|To|An)\s?:\s.+")
 
 
-def body_of(mail: EmailMessage, *, uri: str, is_reply: bool) -> str:
-    """The text of a mail, of a reply what is new in it, then the names of what is attached."""
+def extract_body(mail: EmailMessage, *, uri: str, is_reply: bool) -> str:
+    """The text of a mail (of a reply, without quotes), then the names of its attachments."""
     part = mail.get_body(preferencelist=("plain", "html"))
     raw = part.get_payload(decode=True) if part is not None else None
     text = ""
     if part is not None and isinstance(raw, bytes):
-        text = spelled(raw, charset=part.get_content_charset() or "")
+        text = decode_any(raw, charset=part.get_content_charset() or "")
         if part.get_content_type() == "text/html":
-            blocks = page_of(text, uri=uri).blocks
-            text = "\n\n".join(_quoted(block.text) if block.kind == "quote" else block.text for block in blocks)
+            blocks = parse_html(text, uri=uri).blocks
+            text = "\n\n".join(_quote_lines(block.text) if block.kind == "quote" else block.text for block in blocks)
         else:
-            text = _ESCAPED.sub(r"\1", text.replace("\r\n", "\n"))
-    own = tidy(unquoted(text) if is_reply else text)
-    return tidy("\n".join([own, *_attached(mail)]))
+            text = _ESCAPED_FROM.sub(r"\1", text.replace("\r\n", "\n"))
+    own = clean_text(strip_quotes(text) if is_reply else text)
+    return clean_text("\n".join([own, *_list_attachments(mail)]))
 
 
-def _attached(mail: EmailMessage) -> list[str]:
-    """The names of what is attached; what has none is a part of the text, or a footer."""
+def _list_attachments(mail: EmailMessage) -> list[str]:
+    """The placeholders of named attachments; one without a name is part of the text, or a footer."""
     try:
-        names = [name_of(part.get_filename()) for part in mail.iter_attachments()]
-    except (AttributeError, KeyError, TypeError, ValueError):  # a mail that says it has parts and has none
+        names = [pick_name(part.get_filename()) for part in mail.iter_attachments()]
+    except (AttributeError, KeyError, TypeError, ValueError):  # a multipart mail without parts
         return []
-    return [bracketed("file", name) for name in names if name]
+    return [format_attachment("file", name) for name in names if name]
 
 
-def _quoted(text: str) -> str:
+def _quote_lines(text: str) -> str:
     return "\n".join(f"> {line}" for line in text.split("\n"))
 
 
-def unquoted(text: str) -> str:
-    """The lines that are new in a reply: without quoted ones, who wrote them, and the mail below."""
+def strip_quotes(text: str) -> str:
+    """The new lines of a reply: without quoted lines, their attribution ("Ann wrote:"), and the mail quoted below."""
     lines = text.split("\n")
     kept: list[str] = []
     at = 0
@@ -61,31 +62,31 @@ def unquoted(text: str) -> str:
         if line.startswith((">", "|>")):
             at += 1
             continue
-        if _FORWARD.fullmatch(line) and _heads(lines[at + 1 : at + 4]):
+        if _FORWARD_RULE.fullmatch(line) and _is_mail_header(lines[at + 1 : at + 4]):
             break
-        if _HEADED.fullmatch(line.strip()) and _heads(lines[at : at + 3]):
+        if _FROM_FIELD.fullmatch(line.strip()) and _is_mail_header(lines[at : at + 3]):
             break
-        size = _attribution(lines, at)
+        size = _count_attribution_lines(lines, at)
         at += size or 1
         if not size:
             kept.append(line)
     return "\n".join(kept)
 
 
-def _heads(lines: Sequence[str]) -> bool:
-    """Whether the lines are the head of a mail that was put below: from whom, and then when or to whom."""
-    shown = [line.strip() for line in lines if line.strip()]
-    return len(shown) >= 2 and bool(_HEADED.fullmatch(shown[0]) and _NEXT.fullmatch(shown[1]))
+def _is_mail_header(lines: Sequence[str]) -> bool:
+    """Whether the lines begin like the header of a quoted mail: From, then Date or To."""
+    filled = [line.strip() for line in lines if line.strip()]
+    return len(filled) >= 2 and bool(_FROM_FIELD.fullmatch(filled[0]) and _SECOND_FIELD.fullmatch(filled[1]))
 
 
-def _attribution(lines: Sequence[str], at: int) -> int:
-    """How many lines from here say who wrote what is quoted next: none, one, or two or three that were one."""
+def _count_attribution_lines(lines: Sequence[str], at: int) -> int:
+    """How many lines from here are the attribution of a quote: 0, 1, or 2 or 3 if it was wrapped."""
     for size in (1, 2, 3):
         joined = " ".join(line.strip() for line in lines[at : at + size]).strip()
         if not joined or any(line.startswith(">") for line in lines[at : at + size]):
             return 0
         following = next((line for line in lines[at + size :] if line.strip()), "")
-        is_one = _WROTE.fullmatch(joined) or (size == 1 and _NAME_WROTE.fullmatch(joined))
+        is_one = _DATE_WROTE.fullmatch(joined) or (size == 1 and _NAME_WROTE.fullmatch(joined))
         if is_one and (not following or following.startswith(">")):
             return size
     return 0

@@ -1,7 +1,7 @@
-"""Where the parts of an export stand: in a folder, in a zip or by themselves; no part is ever unpacked to the disk.
+"""The files of a chat export behind one interface: a folder, a zip or a single file; nothing is unpacked to disk.
 
-A tree is opened for one reading and closed with it. What a zip states of its sizes is checked before anything is read,
-and its entries are read no further than they state.
+A tree is opened for one reading and closed with it. The sizes that a zip states are checked before anything is read,
+and no entry is read beyond its stated size.
 """
 
 import io
@@ -14,24 +14,20 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TextIO
 
-from clew.core.errors import SourceError
-from clew.index.read.guard import LARGE, MAX_RATIO, PROTECTED, gist
-from clew.index.read.source import why
+from clew.core.errors import MalformedFile, SourceError
+from clew.index.read.guard import LARGE_UNPACKED_BYTES, MAX_RATIO, PASSWORD_PROTECTED, shorten_error
+from clew.index.read.load import describe_os_error
 
 MAX_ENTRIES = 200_000  # a workspace of a few hundred channels has a file for every day of each
-MAX_UNPACKED = 50_000_000_000  # bytes of all entries; no more than one part is read at a time
-MAX_PART = 2_000_000_000  # bytes of one part
-_MARKS = ((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"), (b"\xef\xbb\xbf", "utf-8-sig"))
-_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError)
-
-
-class NotSpelled(SourceError):
-    """A part whose bytes are not the text or the JSON that they should be, which may only mean that it is no chat."""
+MAX_UNPACKED_BYTES = 50_000_000_000  # of all entries; only one file is read at a time
+MAX_FILE_BYTES = 2_000_000_000  # of one file
+_BYTE_ORDER_MARKS = ((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"), (b"\xef\xbb\xbf", "utf-8-sig"))
+_ARCHIVE_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """One file of an export: its name, what it is called in an error, and how to open it."""
+class ExportFile:
+    """One file of an export: its name, its uri for error messages, and how to open it."""
 
     name: str
     uri: str
@@ -39,156 +35,158 @@ class Part:
 
     @property
     def stem(self) -> str:
-        """Its name without folders and suffix."""
+        """The name without folders and suffix."""
         return PurePosixPath(self.name).stem
 
     @contextmanager
-    def text(self, *, at_sight: bool = False) -> Iterator[TextIO]:
-        """The part as text: UTF-8, or what a byte order mark says; what is neither is a SourceError.
+    def open_text(self, *, lenient: bool = False) -> Iterator[TextIO]:
+        """The file opened as text, in UTF-8 or the encoding of its byte order mark; anything else is a MalformedFile.
 
-        At sight, bytes that spell nothing are passed over: an export in another encoding is known all the same, and
-        refused when it is read.
+        `lenient` replaces bytes that cannot be decoded, so that an export in another encoding is still detected, and
+        then refused when it is read.
         """
         try:
             with self.open() as raw:
                 head = raw.peek(4)
-                encoding = next((name for mark, name in _MARKS if head.startswith(mark)), "utf-8")
-                with io.TextIOWrapper(raw, encoding=encoding, errors="replace" if at_sight else "strict") as file:
+                encoding = next((name for mark, name in _BYTE_ORDER_MARKS if head.startswith(mark)), "utf-8")
+                with io.TextIOWrapper(raw, encoding=encoding, errors="replace" if lenient else "strict") as file:
                     yield file
         except UnicodeDecodeError as error:
             advice = "save it as UTF-8, for example with iconv -f WINDOWS-1252 -t UTF-8"
-            raise NotSpelled(self.uri, f"is not {error.encoding.upper()} text; {advice}") from error
+            raise MalformedFile(self.uri, f"is not {error.encoding.upper()} text; {advice}") from error
         except OSError as error:
-            raise SourceError(self.uri, why(error)) from error
+            raise SourceError(self.uri, describe_os_error(error)) from error
         except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-            raise SourceError(self.uri, f"cannot be unpacked: its archive is broken ({gist(error)})") from error
+            raise SourceError(
+                self.uri, f"cannot be unpacked: its archive is broken ({shorten_error(error)})"
+            ) from error
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
-    """The files and folders of an export, by their names below its root."""
+class ExportTree:
+    """The files and folders of an export, addressed by their names below its root."""
 
     uri: str
-    files: Callable[[str], Mapping[str, Part]]  # of a folder, by their own names, sorted
-    folders: Callable[[str], list[str]]  # of a folder, sorted
+    files_of: Callable[[str], Mapping[str, ExportFile]]  # of a folder, by their own names, sorted
+    folders_of: Callable[[str], list[str]]  # of a folder, sorted
     root: str = ""
 
-    def below(self, folder: str) -> "Tree":
-        """The same tree, seen from one of its folders."""
-        return Tree(self.uri, self.files, self.folders, _joined(self.root, folder))
+    def subtree(self, folder: str) -> "ExportTree":
+        """The same tree with one of its folders as the root."""
+        return ExportTree(self.uri, self.files_of, self.folders_of, _join_path(self.root, folder))
 
-    def roots(self) -> "tuple[Tree, ...]":
-        """The tree, and the only folder in it where it holds nothing else: a zip often has one around all."""
-        names = self.names()
-        return (self, self.below(names[0])) if len(names) == 1 and not self.parts() else (self,)
+    def find_roots(self) -> "tuple[ExportTree, ...]":
+        """Where the export may begin: the tree, and its only folder if it holds nothing else, as in many zips."""
+        names = self.list_folders()
+        return (self, self.subtree(names[0])) if len(names) == 1 and not self.list_files() else (self,)
 
-    def parts(self, folder: str = "") -> Mapping[str, Part]:
-        """The files that stand right in a folder, by name; what is hidden is left out."""
-        return self.files(_joined(self.root, folder))
+    def list_files(self, folder: str = "") -> Mapping[str, ExportFile]:
+        """The files directly in a folder, by name, without hidden ones."""
+        return self.files_of(_join_path(self.root, folder))
 
-    def names(self, folder: str = "") -> list[str]:
-        """The names of the folders that stand right in a folder."""
-        return self.folders(_joined(self.root, folder))
+    def list_folders(self, folder: str = "") -> list[str]:
+        """The names of the folders directly in a folder."""
+        return self.folders_of(_join_path(self.root, folder))
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Tree]:
-    """The tree of a folder or a zip, open as long as it is read."""
+def open_tree(path: Path) -> Iterator[ExportTree]:
+    """The tree of a folder or a zip, open within the `with` block."""
     uri = str(path)
     if path.is_dir():
-        yield Tree(uri, lambda folder: _files(path / folder), lambda folder: _folders(path / folder))
+        yield ExportTree(uri, lambda folder: _list_files(path / folder), lambda folder: _list_folders(path / folder))
         return
     try:
         archive = zipfile.ZipFile(path)
     except OSError as error:
-        raise SourceError(uri, why(error)) from error
-    except _BROKEN as error:
-        raise SourceError(uri, f"cannot be unpacked: its archive is broken ({gist(error)})") from error
+        raise SourceError(uri, describe_os_error(error)) from error
+    except _ARCHIVE_ERRORS as error:
+        raise SourceError(uri, f"cannot be unpacked: its archive is broken ({shorten_error(error)})") from error
     with archive:
-        _check(archive, path.stat().st_size, uri=uri)
-        shelves = _shelved(archive, uri=uri)
-        nothing = _Shelf()
-        yield Tree(
+        _check_archive(archive, path.stat().st_size, uri=uri)
+        folders = _index_archive(archive, uri=uri)
+        empty = _FolderEntries()
+        yield ExportTree(
             uri,
-            lambda folder: dict(sorted(shelves.get(folder, nothing).files.items())),
-            lambda folder: sorted(shelves.get(folder, nothing).folders),
+            lambda folder: dict(sorted(folders.get(folder, empty).files.items())),
+            lambda folder: sorted(folders.get(folder, empty).folders),
         )
 
 
-def single(path: Path) -> Part:
-    """A file as the only part of an export."""
+def wrap_file(path: Path) -> ExportFile:
+    """An export that is a single file."""
 
-    def regular() -> io.BufferedReader:
+    def open_regular() -> io.BufferedReader:
         if not stat.S_ISREG(path.stat().st_mode):  # reading a pipe or a device may never end
             raise SourceError(str(path), "is not a regular file")
         return path.open("rb")
 
-    return Part(path.name, str(path), regular)
+    return ExportFile(path.name, str(path), open_regular)
 
 
 @dataclass(frozen=True, slots=True)
-class _Shelf:
-    files: dict[str, Part] = field(default_factory=dict)
+class _FolderEntries:
+    files: dict[str, ExportFile] = field(default_factory=dict)
     folders: set[str] = field(default_factory=set)
 
 
-def _check(archive: zipfile.ZipFile, packed: int, *, uri: str) -> None:
-    """Raises a SourceError for a bomb, a locked archive, and one that names places outside itself."""
+def _check_archive(archive: zipfile.ZipFile, packed: int, *, uri: str) -> None:
+    """Raises a SourceError for a zip bomb, a password-protected archive, and one with paths outside itself."""
     entries = archive.infolist()
     if len(entries) > MAX_ENTRIES:
         raise SourceError(uri, f"is refused: its archive has {len(entries):,} entries, more than {MAX_ENTRIES:,}")
     unpacked = sum(entry.file_size for entry in entries)
-    if unpacked > MAX_UNPACKED:
-        raise SourceError(uri, f"is refused: it unpacks to more than {MAX_UNPACKED // 1_000_000:,} MB")
-    if unpacked > LARGE and unpacked > MAX_RATIO * packed:
+    if unpacked > MAX_UNPACKED_BYTES:
+        raise SourceError(uri, f"is refused: it unpacks to more than {MAX_UNPACKED_BYTES // 1_000_000:,} MB")
+    if unpacked > LARGE_UNPACKED_BYTES and unpacked > MAX_RATIO * packed:
         raise SourceError(uri, f"is refused: it unpacks to more than {MAX_RATIO} times its size, as no export does")
     for entry in entries:
         if entry.flag_bits & 0x1:
-            raise SourceError(uri, PROTECTED)
+            raise SourceError(uri, PASSWORD_PROTECTED)
         path = PurePosixPath(entry.filename.replace("\\", "/"))
         if path.is_absolute() or ".." in path.parts or ":" in path.parts[0:1]:
-            raise SourceError(uri, f"is refused: its archive names a place outside itself ({entry.filename[:80]})")
+            raise SourceError(uri, f"is refused: its archive has a path outside itself ({entry.filename[:80]})")
 
 
-def _shelved(archive: zipfile.ZipFile, *, uri: str) -> dict[str, _Shelf]:
-    """What stands in each folder of an archive; hidden files and those that macOS adds are left out."""
-    shelves: dict[str, _Shelf] = {"": _Shelf()}
-    for entry in archive.infolist():
-        path = PurePosixPath(entry.filename)
+def _index_archive(archive: zipfile.ZipFile, *, uri: str) -> dict[str, _FolderEntries]:
+    """The files and folders of each folder of an archive, without hidden ones and those that macOS adds."""
+    entries: dict[str, _FolderEntries] = {"": _FolderEntries()}
+    for item in archive.infolist():
+        path = PurePosixPath(item.filename)
         if not path.parts or any(part.startswith(".") or part == "__MACOSX" for part in path.parts):
             continue
-        folders = path.parts if entry.is_dir() else path.parts[:-1]
+        folders = path.parts if item.is_dir() else path.parts[:-1]
         for depth, name in enumerate(folders):
             above = "/".join(folders[:depth])
-            shelves[above].folders.add(name)
-            shelves.setdefault(_joined(above, name), _Shelf())
-        if not entry.is_dir():
-            part = Part(str(path), f"{uri}/{path}", lambda entry=entry: _entry(archive, entry, uri=uri))  # type: ignore[misc]
-            shelves["/".join(folders)].files[path.name] = part
-    return shelves
+            entries[above].folders.add(name)
+            entries.setdefault(_join_path(above, name), _FolderEntries())
+        if not item.is_dir():
+            part = ExportFile(str(path), f"{uri}/{path}", lambda item=item: _open_entry(archive, item, uri=uri))  # type: ignore[misc]
+            entries["/".join(folders)].files[path.name] = part
+    return entries
 
 
-def _entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, *, uri: str) -> io.BufferedReader:
-    if entry.file_size > MAX_PART:
+def _open_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, *, uri: str) -> io.BufferedReader:
+    if entry.file_size > MAX_FILE_BYTES:
         raise SourceError(f"{uri}/{entry.filename}", f"is too large: {entry.file_size:,} bytes in one file")
-    return archive.open(entry)  # type: ignore[return-value]  # it reads and peeks alike
+    return archive.open(entry)  # type: ignore[return-value]  # ZipExtFile reads and peeks alike
 
 
-def _files(folder: Path) -> dict[str, Part]:
-    return {path.name: single(path) for path in _shown(folder) if path.is_file()}
+def _list_files(folder: Path) -> dict[str, ExportFile]:
+    return {path.name: wrap_file(path) for path in _list_visible(folder) if path.is_file()}
 
 
-def _folders(folder: Path) -> list[str]:
-    return [path.name for path in _shown(folder) if path.is_dir()]
+def _list_folders(folder: Path) -> list[str]:
+    return [path.name for path in _list_visible(folder) if path.is_dir()]
 
 
-def _shown(folder: Path) -> list[Path]:
-    """What stands in a folder, sorted; what is hidden or only a link is left out."""
+def _list_visible(folder: Path) -> list[Path]:
+    """The entries of a folder, sorted, without hidden ones and symbolic links."""
     try:
         return sorted(path for path in folder.iterdir() if not path.name.startswith(".") and not path.is_symlink())
     except OSError as error:
-        raise SourceError(str(folder), why(error)) from error
+        raise SourceError(str(folder), describe_os_error(error)) from error
 
 
-def _joined(folder: str, name: str) -> str:
+def _join_path(folder: str, name: str) -> str:
     return f"{folder}/{name}" if folder and name else folder or name

@@ -1,7 +1,7 @@
-"""Zulip: an organisation's export, with its tables in realm.json and its messages in numbered files.
+"""Zulip exports of an organisation: tables in realm.json, messages in numbered files.
 
-The files hold the messages of all streams in the order they were sent. They are sorted by stream on the disk first, so
-that one stream at a time is held.
+The files hold the messages of all streams in the order they were sent. They are first grouped by stream in a temporary
+file, so that one stream at a time is in memory.
 """
 
 import json
@@ -14,110 +14,110 @@ from tempfile import TemporaryFile
 from typing import Any
 
 from clew.core.types import Message
-from clew.index.chat.scan import is_json, scanned
-from clew.index.chat.tidy import (
+from clew.index.chat.json_stream import open_scanner, starts_with
+from clew.index.chat.normalise import (
     EDITED,
     EMPTY,
     REPEATED,
     UNDATED,
     UNREADABLE,
-    Notes,
-    from_epoch,
-    in_order,
-    name_of,
-    table,
-    tidy,
-    told_apart,
-    words,
+    ExportNotes,
+    as_object,
+    as_text,
+    clean_text,
+    disambiguate_names,
+    parse_epoch_time,
+    pick_name,
+    sort_messages,
 )
-from clew.index.chat.tree import Part, Tree
-from clew.index.read.web.html import page_of
+from clew.index.chat.tree import ExportFile, ExportTree
+from clew.index.read.web.html import parse_html
 
-DIRECT = "direct messages, which are read only where asked for"
-_MESSAGES = re.compile(r"messages-\d+\.json")
+DIRECT_SKIPPED = "direct messages (read only with include_direct)"
+_MESSAGE_FILE = re.compile(r"messages-\d+\.json")
 _TABLES = ("zerver_stream", "zerver_recipient", "zerver_userprofile", "zerver_subscription")
-_PEOPLE = ("zerver_userprofile", "zerver_userprofile_crossrealm", "zerver_userprofile_mirrordummy")
-_WORDS = ("id", "sender", "recipient", "subject", "content", "rendered_content")
-_KEPT = (*_WORDS, "date_sent", "pub_date", "last_edit_time")
-_PERSON, _STREAM = 1, 2  # what a recipient may be; 3 is a group
+_USER_TABLES = ("zerver_userprofile", "zerver_userprofile_crossrealm", "zerver_userprofile_mirrordummy")
+_TEXT_FIELDS = ("id", "sender", "recipient", "subject", "content", "rendered_content")
+_KEPT_FIELDS = (*_TEXT_FIELDS, "date_sent", "pub_date", "last_edit_time")
+_PERSON, _STREAM = 1, 2  # types of a recipient; 3 is a group
 _MENTION = re.compile(r"@_?\*\*([^*|\n]+)(?:\|\d+)?\*\*")
-_PLACE = re.compile(r"#\*\*([^*\n]+)\*\*")
+_STREAM_LINK = re.compile(r"#\*\*([^*\n]+)\*\*")
 _UPLOAD = re.compile(r"!?\[([^\]\n]*)\]\((/user_uploads/[^)\s]+)\)")
 _LINK = re.compile(r"(?<!!)\[([^\]\n]+)\]\((https?://[^)\s]+)\)")
 
 
 @dataclass(frozen=True, slots=True)
 class _Realm:
-    """The tables of an organisation: people, and of each recipient whether it is a stream and what it is called."""
+    """The tables of an organisation: users, and the name and type of each recipient."""
 
     people: Mapping[int, str]
     bots: frozenset[int]
     channels: Mapping[int, str]
     direct: frozenset[int]
-    persons: Mapping[int, int]  # of a recipient that is one person: who
+    persons: Mapping[int, int]  # recipient of type person: the user
 
     def channel(self, row: Mapping[str, Any]) -> str:
-        """The stream or group that a message was sent to; of two people both, whoever wrote."""
+        """The name of the stream or group that a message was sent to; between two people, both names."""
         recipient = row["recipient"]
         if recipient in self.persons:
             pair = {self.persons[recipient], row["sender"]}
-            return ", ".join(sorted(self.people.get(one) or name_of(one) for one in pair))
+            return ", ".join(sorted(self.people.get(one) or pick_name(one) for one in pair))
         return self.channels.get(recipient) or f"recipient {recipient}"
 
 
-def zulip_root(tree: Tree) -> Tree | None:
-    """The folder that realm.json and the messages stand in; None where they do not."""
-    for root in tree.roots():
-        parts = root.parts()
-        if "realm.json" in parts and any(map(_MESSAGES.fullmatch, parts)) and is_json(parts["realm.json"], "{"):
+def find_zulip_root(tree: ExportTree) -> ExportTree | None:
+    """The folder with realm.json and the messages; None if there is none."""
+    for root in tree.find_roots():
+        files = root.list_files()
+        if "realm.json" in files and any(map(_MESSAGE_FILE.fullmatch, files)) and starts_with(files["realm.json"], "{"):
             return root
     return None
 
 
-def zulip(root: Tree, notes: Notes, *, direct: bool) -> Iterator[tuple[str, list[Message]]]:
-    """Each stream with its messages; the first of a topic names it, and the others reply to that."""
-    parts = root.parts()
-    realm = _realm(parts["realm.json"])
-    with TemporaryFile() as file:
+def zulip(root: ExportTree, notes: ExportNotes, *, include_direct: bool) -> Iterator[tuple[str, list[Message]]]:
+    """Each stream with its messages; the first message of a topic begins with its name, the others reply to it."""
+    files = root.list_files()
+    realm = _read_realm(files["realm.json"])
+    with TemporaryFile() as spool:
         places: dict[tuple[str, bool], array[int]] = {}  # by channel, and whether it is a stream
-        for name in filter(_MESSAGES.fullmatch, parts):
-            for row in _rows(parts[name], notes):
+        for name in filter(_MESSAGE_FILE.fullmatch, files):
+            for row in _read_rows(files[name], notes):
                 is_stream = row["recipient"] not in realm.direct
-                if not is_stream and not direct:
-                    notes.note(DIRECT)
+                if not is_stream and not include_direct:
+                    notes.note(DIRECT_SKIPPED)
                     continue
-                places.setdefault((realm.channel(row), is_stream), array("q")).append(file.tell())
-                file.write(json.dumps(row).encode() + b"\n")
+                places.setdefault((realm.channel(row), is_stream), array("q")).append(spool.tell())
+                spool.write(json.dumps(row).encode() + b"\n")
         for (channel, is_stream), starts in places.items():
             found: dict[int, dict[str, Any]] = {}
             for start in starts:
-                file.seek(start)
-                row = json.loads(file.readline())
+                spool.seek(start)
+                row = json.loads(spool.readline())
                 notes.note(REPEATED, row["id"] in found)
                 found[row["id"]] = row
-            yield channel, _channel(found, realm, channel=channel, is_stream=is_stream, uri=root.uri, notes=notes)
+            yield channel, _make_messages(found, realm, channel=channel, is_stream=is_stream, uri=root.uri, notes=notes)
 
 
-def _realm(part: Part) -> _Realm:
+def _read_realm(file: ExportFile) -> _Realm:
     people: dict[int, str] = {}
     bots: set[int] = set()
     streams: dict[int, str] = {}
     recipients: dict[int, tuple[int, int]] = {}
     members: dict[int, set[int]] = {}
-    with scanned(part) as scanner:
-        for key in scanner.fields():
-            if key not in (*_TABLES, *_PEOPLE) or scanner.peek() != "[":
+    with open_scanner(file) as scanner:
+        for key in scanner.iter_keys():
+            if key not in (*_TABLES, *_USER_TABLES) or scanner.peek() != "[":
                 continue
-            for row in scanner.rows():
-                each = table(row)
+            for row in scanner.iter_objects():
+                each = as_object(row)
                 number = each.get("id")
                 if not isinstance(number, int):
                     continue
-                if key in _PEOPLE:
-                    people[number] = name_of(each.get("full_name"), each.get("email"), number)
+                if key in _USER_TABLES:
+                    people[number] = pick_name(each.get("full_name"), each.get("email"), number)
                     bots |= {number} if each.get("is_bot") is True else set()
                 elif key == "zerver_stream":
-                    streams[number] = name_of(each.get("name"), number)
+                    streams[number] = pick_name(each.get("name"), number)
                 elif key == "zerver_recipient":
                     recipients[number] = (each.get("type", 0), each.get("type_id", 0))
                 elif isinstance(each.get("recipient"), int) and isinstance(each.get("user_profile"), int):
@@ -128,45 +128,53 @@ def _realm(part: Part) -> _Realm:
             names[str(recipient)] = streams.get(target) or f"stream {target}"
         elif kind != _PERSON:
             names[str(recipient)] = ", ".join(sorted(people.get(one, str(one)) for one in members.get(recipient, ())))
-    channels = {int(key): name for key, name in told_apart(names).items()}
+    channels = {int(key): name for key, name in disambiguate_names(names).items()}
     direct = frozenset(recipient for recipient, (kind, _) in recipients.items() if kind != _STREAM)
     persons = {recipient: target for recipient, (kind, target) in recipients.items() if kind == _PERSON}
     return _Realm(people, frozenset(bots), channels, direct, persons)
 
 
-def _rows(part: Part, notes: Notes) -> Iterator[dict[str, Any]]:
-    """The messages of a file, as far as they are used."""
-    with scanned(part) as scanner:
-        for key in scanner.fields():
+def _read_rows(file: ExportFile, notes: ExportNotes) -> Iterator[dict[str, Any]]:
+    """The messages of a file, reduced to the fields in use."""
+    with open_scanner(file) as scanner:
+        for key in scanner.iter_keys():
             if key != "zerver_message" or scanner.peek() != "[":
                 continue
-            for row in scanner.rows():
+            for row in scanner.iter_objects():
                 if row is None or not isinstance(row.get("id"), int) or not isinstance(row.get("recipient"), int):
                     notes.note(UNREADABLE)
                     continue
-                yield {field: row.get(field) for field in _KEPT}
+                yield {field: row.get(field) for field in _KEPT_FIELDS}
 
 
-def _channel(
-    found: Mapping[int, Mapping[str, Any]], realm: _Realm, *, channel: str, is_stream: bool, uri: str, notes: Notes
+def _make_messages(
+    found: Mapping[int, Mapping[str, Any]],
+    realm: _Realm,
+    *,
+    channel: str,
+    is_stream: bool,
+    uri: str,
+    notes: ExportNotes,
 ) -> list[Message]:
     topics: dict[str, int] = {}
     messages = []
     for number, row in sorted(found.items()):
-        text = plain(words(row["content"])) or _rendered(words(row["rendered_content"]), uri=uri)
+        text = clean_zulip_markup(as_text(row["content"])) or _extract_html_text(
+            as_text(row["rendered_content"]), uri=uri
+        )
         if not text:
             notes.note(EMPTY)
             continue
-        at = from_epoch(row["date_sent"] if row["date_sent"] is not None else row["pub_date"])
+        at = parse_epoch_time(row["date_sent"] if row["date_sent"] is not None else row["pub_date"])
         notes.note(UNDATED, at is None)
         notes.note(EDITED, row["last_edit_time"] is not None)
-        topic = name_of(words(row["subject"])) if is_stream else ""
+        topic = pick_name(as_text(row["subject"])) if is_stream else ""
         first = topics.setdefault(topic.lower(), number) if is_stream else number
         sender = row["sender"]
         messages.append(
             Message(
                 f"{topic}\n\n{text}" if topic and first == number else text,
-                author=realm.people.get(sender) or name_of(sender),
+                author=realm.people.get(sender) or pick_name(sender),
                 at=at,
                 id=str(number),
                 channel=channel,
@@ -174,17 +182,17 @@ def _channel(
                 role="bot" if sender in realm.bots else "user",
             )
         )
-    return in_order(messages)
+    return sort_messages(messages)
 
 
-def plain(content: str) -> str:
-    """What a message says, its mentions, streams, uploads and links spelled out."""
+def clean_zulip_markup(content: str) -> str:
+    """The text of a message with mentions, streams, uploads and links as plain text."""
     text = _MENTION.sub(r"@\1", unescape(content))
-    text = _PLACE.sub(r"#\1", text)
+    text = _STREAM_LINK.sub(r"#\1", text)
     text = _UPLOAD.sub(lambda match: f"[file: {match[1] or match[2].rpartition('/')[2]}]", text)
-    return tidy(_LINK.sub(r"\1 (\2)", text))
+    return clean_text(_LINK.sub(r"\1 (\2)", text))
 
 
-def _rendered(html: str, *, uri: str) -> str:
-    """The words of a message that is kept as HTML alone."""
-    return tidy("\n\n".join(block.text for block in page_of(html, uri=uri).blocks)) if html else ""
+def _extract_html_text(html: str, *, uri: str) -> str:
+    """The text of a message that is stored only as HTML."""
+    return clean_text("\n\n".join(block.text for block in parse_html(html, uri=uri).blocks)) if html else ""

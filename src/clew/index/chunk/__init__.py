@@ -1,4 +1,4 @@
-"""Third on the write path: a Document becomes the Chunks that are embedded and found."""
+"""Chunkers, the third step of the write path: a Document becomes the Chunks that are embedded and found."""
 
 from collections.abc import Callable
 from functools import partial
@@ -7,25 +7,43 @@ from clew.core.protocols import Chunker
 from clew.core.settings import ConversationConfig, IngestionConfig, ThreadConfig
 from clew.core.thread import is_thread
 from clew.core.types import Chunk, Document
-from clew.index.chunk.atoms import Count
-from clew.index.chunk.messages import messages
+from clew.index.chunk.atoms import TokenCounter
+from clew.index.chunk.custom import wrap_chunker
+from clew.index.chunk.messages import make_message_chunker
 from clew.index.chunk.paragraphs import chunk_markdown
-from clew.index.chunk.structure import structure
-from clew.index.chunk.windows import windows
+from clew.index.chunk.quality import filter_chunks
+from clew.index.chunk.structure import make_structure_chunker
+from clew.index.chunk.windows import make_window_chunker
 
 
-def chunker(config: IngestionConfig, count: Count, threads: ThreadConfig = ThreadConfig()) -> Chunker:  # noqa: B008
-    """The chunker that the settings ask for, of pages and of threads; sizes are tokens by `count`."""
-    make = structure if config.use_semantic_chunking else windows
-    pages = make(size=config.chunk_size, overlap=config.chunk_overlap, count=count)
-    talk = messages(config, threads, count)
+def make_chunker(
+    config: IngestionConfig,
+    count: TokenCounter,
+    threads: ThreadConfig | None = None,
+    *,
+    page_chunker: Chunker | None = None,
+) -> Chunker:
+    """The chunker of the settings, for pages and threads; sizes are tokens by `count`.
+
+    `page_chunker` replaces the built-in chunker of pages. The quality filter is for pages alone: a message is a chunk
+    however short it is.
+    """
+    make = make_structure_chunker if config.use_semantic_chunking else make_window_chunker
+    built_in = make(size=config.chunk_size, overlap=config.chunk_overlap, count=count)
+    chunk_page = wrap_chunker(page_chunker) if page_chunker else built_in
+    chunk_thread = make_message_chunker(config, threads or ThreadConfig(), count)
 
     def chunk(document: Document) -> list[Chunk]:
-        return talk(document) if is_thread(document) else pages(document)
+        if is_thread(document):
+            return chunk_thread(document)
+        chunks = chunk_page(document)
+        if config.quality_filter:
+            return filter_chunks(document, chunks, max_size=config.chunk_size, count=count)
+        return chunks
 
     return chunk
 
 
-def cutter(config: ConversationConfig, *, count: Count) -> Callable[[str], list[str]]:
-    """The same chunker for texts that are asked: a conversation becomes parts of so many tokens."""
+def make_query_splitter(config: ConversationConfig, *, count: TokenCounter) -> Callable[[str], list[str]]:
+    """A function that splits a conversation asked as a query into texts of at most `config.max_tokens`."""
     return partial(chunk_markdown, max_tokens=config.max_tokens, overlap_tokens=config.overlap_tokens, count=count)

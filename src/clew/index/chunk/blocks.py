@@ -1,4 +1,4 @@
-"""The first pass of the structure chunker: the blocks of a Document, in order, each inside one section."""
+"""The first pass of the structure chunker: the blocks of a Document in order, each inside one section."""
 
 import re
 from bisect import bisect_right
@@ -6,18 +6,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from clew.core.types import Document, Section
-from clew.index.read.text.markdown import Part, parse, parts_of
-from clew.index.read.text.plain import titles
+from clew.index.read.text.markdown import MarkdownBlock, parse_blocks, parse_blocks_uncached
+from clew.index.read.text.plain import find_titles
 
 PARAGRAPH = re.compile(r"\S[^\n]*(?:\n[^\S\n]*\S[^\n]*)*")  # lines up to one that is blank
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class ChunkBlock:
     """A paragraph, table, … of a Document: `text[start:end]` has no white space at its ends.
 
     `kind` is heading, paragraph, list_item, quote, table, code, html or rule. `depth` is how many lists, items and
-    quotes hold both this block and the one before: 0 begins something new, 1 is the next item of the same list.
+    quotes contain both this block and the one before: 0 starts something new, 1 is the next item of the same list.
     """
 
     kind: str
@@ -28,59 +28,61 @@ class Block:
     depth: int = 0
 
 
-def blocks(document: Document) -> list[Block]:
-    """The blocks that together hold everything in the document that is not white space."""
-    sections = sections_of(document)
+def find_blocks(document: Document) -> list[ChunkBlock]:
+    """The blocks of the document; together they cover everything that is not white space."""
+    sections = get_sections(document)
     ends = [section.end for section in sections]
     return [
-        Block(part.kind, part.start, part.end, bisect_right(ends, part.start), part.level, part.depth)
-        for part in _parts(document, sections)
+        ChunkBlock(part.kind, part.start, part.end, bisect_right(ends, part.start), part.level, part.depth)
+        for part in _parse_parts(document, sections)
     ]
 
 
-def sections_of(document: Document) -> tuple[Section, ...]:
-    """The sections of the document; one without a label where none are given."""
+def get_sections(document: Document) -> tuple[Section, ...]:
+    """The sections of the document; one section without a label where it has none."""
     if document.sections or not document.text:
         return document.sections
     return (Section(0, len(document.text)),)
 
 
-def _parts(document: Document, sections: Sequence[Section]) -> Iterable[Part]:
+def _parse_parts(document: Document, sections: Sequence[Section]) -> Iterable[MarkdownBlock]:
     kind = document.meta.get("format", "markdown")
     if kind == "code":
-        return _paragraphs(document.text, sections, "code")
+        return _split_paragraphs(document.text, sections, "code")
     if kind == "text":
-        return _titled(document.text, sections)
-    return _of_markdown(document.text, sections)
+        return _parse_plain_text(document.text, sections)
+    return _parse_markdown(document.text, sections)
 
 
-def _of_markdown(text: str, sections: Sequence[Section]) -> Iterable[Part]:
-    """The parser's blocks. Where one would reach into the next section (a chat message that opens a code block and
-    never closes it), each section is parsed by itself."""
-    parts = parse(text)
+def _parse_markdown(text: str, sections: Sequence[Section]) -> Iterable[MarkdownBlock]:
+    """The blocks of the Markdown parser.
+
+    If one would reach into the next section (a code block that is never closed), each section is parsed by itself.
+    """
+    parts = parse_blocks(text)
     ends = [section.end for section in sections]
     if all(part.end <= ends[bisect_right(ends, part.start)] for part in parts):
         return parts
     return [
         part._replace(start=part.start + section.start, end=part.end + section.start)
         for section in sections
-        for part in parts_of(text[section.start : section.end])
+        for part in parse_blocks_uncached(text[section.start : section.end])
     ]
 
 
-def _titled(text: str, sections: Sequence[Section]) -> Iterator[Part]:
-    """The paragraphs of plain text, and the titles that sections begin with."""
-    title_ends = {title.start: title.end for title in titles(text)}
+def _parse_plain_text(text: str, sections: Sequence[Section]) -> Iterator[MarkdownBlock]:
+    """The paragraphs of plain text, with the titles at the start of sections as headings."""
+    title_ends = {title.start: title.end for title in find_titles(text)}
     for section in sections:
         start = section.start
         first = PARAGRAPH.search(text, section.start, section.end) if section.label else None
         if first is not None and title_ends.get(first.start(), section.end + 1) <= section.end:
             start = title_ends[first.start()]
-            yield Part("heading", first.start(), start)
-        yield from _paragraphs(text, [Section(start, section.end)], "paragraph")
+            yield MarkdownBlock("heading", first.start(), start)
+        yield from _split_paragraphs(text, [Section(start, section.end)], "paragraph")
 
 
-def _paragraphs(text: str, sections: Sequence[Section], kind: str) -> Iterator[Part]:
+def _split_paragraphs(text: str, sections: Sequence[Section], kind: str) -> Iterator[MarkdownBlock]:
     for section in sections:
         for match in PARAGRAPH.finditer(text, section.start, section.end):
-            yield Part(kind, match.start(), match.start() + len(match[0].rstrip()))
+            yield MarkdownBlock(kind, match.start(), match.start() + len(match[0].rstrip()))

@@ -1,19 +1,19 @@
-"""The end of every chunker: spans of a Document become its Chunks."""
+"""The last step of every chunker: spans of a Document become its Chunks."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from clew.core.ids import chunk_ids
+from clew.core.ids import make_chunk_ids
 from clew.core.types import Chunk, Document
-from clew.index.chunk.blocks import Block, sections_of
+from clew.index.chunk.blocks import ChunkBlock, get_sections
 
-_LONGEST = 200  # characters of a heading; a paragraph that a stray line of === underlines names nothing
+_MAX_HEADING_CHARS = 200  # a longer heading is a paragraph that a stray line of === underlines
 
 
-class Cut(NamedTuple):
-    """A span that will be a chunk, the section it belongs to, and what has to be said before it."""
+class ChunkSpan(NamedTuple):
+    """A span that will be a chunk, the position of its section, and the context to embed before it."""
 
     start: int
     end: int
@@ -21,54 +21,65 @@ class Cut(NamedTuple):
     context: str = ""
 
 
-def build(document: Document, cuts: Sequence[Cut], blocks: Sequence[Block] = (), *, headings: bool) -> list[Chunk]:
-    """The chunks of the cuts, numbered in order; a chunk that is for the most part a table or code says so."""
-    sections = sections_of(document)
+def build_chunks(
+    document: Document, spans: Sequence[ChunkSpan], blocks: Sequence[ChunkBlock] = (), *, headings: bool
+) -> list[Chunk]:
+    """One chunk per span, numbered in order; meta["content"] marks a chunk that is mostly a table or code."""
+    sections = get_sections(document)
     paths: dict[int, tuple[str, ...]] = {}
     starts = [block.start for block in blocks]
     chunks: list[Chunk] = []
-    for index, cut in enumerate(cuts):
-        section = sections[cut.section]
-        if headings and cut.section not in paths and document.sections:
-            paths[cut.section] = tuple(each for each in document.path(cut.section) if len(each) <= _LONGEST)
+    for span in spans:
+        section = sections[span.section]
+        if headings and span.section not in paths and document.sections:
+            path = document.heading_path(span.section)
+            paths[span.section] = tuple(label for label in path if len(label) <= _MAX_HEADING_CHARS)
         meta: dict[str, Any] = {}
         if section.page is not None:
             meta["page"] = section.page
         if section.author:
             meta["author"] = section.author
-        if content := _content(cut, blocks, starts):
+        if content := _classify_content(span, blocks, starts):
             meta["content"] = content
-        text = document.text[cut.start : cut.end]
         chunks.append(
             Chunk(
                 id="",
                 doc_id=document.id,
-                index=index,
-                total=len(cuts),
-                text=text,
-                start=cut.start,
-                end=cut.end,
-                headings=paths.get(cut.section, ()),
-                context=cut.context,
+                index=0,
+                total=0,
+                text=document.text[span.start : span.end],
+                start=span.start,
+                end=span.end,
+                headings=paths.get(span.section, ()),
+                context=span.context,
                 at=section.at,
                 meta=meta,
             )
         )
-    ids = chunk_ids(document.id, [chunk.embed_text for chunk in chunks])
-    return [replace(chunk, id=id_) for chunk, id_ in zip(chunks, ids, strict=True)]
+    return number_chunks(chunks)
 
 
-def cuts_of(document: Document, spans: Sequence[tuple[int, int]]) -> list[Cut]:
-    """The spans, each as a cut of the section that it begins in."""
-    ends = [section.end for section in sections_of(document)]
-    return [Cut(start, end, bisect_right(ends, start)) for start, end in spans]
+def number_chunks(chunks: Sequence[Chunk]) -> list[Chunk]:
+    """The chunks of one document with indexes from 0 on, their total, and ids made from what is embedded of them."""
+    ids = make_chunk_ids(chunks[0].doc_id, [chunk.embed_text for chunk in chunks]) if chunks else []
+    return [
+        replace(chunk, id=chunk_id, index=index, total=len(chunks))
+        for index, (chunk, chunk_id) in enumerate(zip(chunks, ids, strict=True))
+    ]
 
 
-def _content(cut: Cut, blocks: Sequence[Block], starts: Sequence[int]) -> str:
-    first = max(bisect_right(starts, cut.start) - 1, 0)
+def assign_sections(document: Document, spans: Sequence[tuple[int, int]]) -> list[ChunkSpan]:
+    """The spans, each with the position of the section that it begins in."""
+    ends = [section.end for section in get_sections(document)]
+    return [ChunkSpan(start, end, bisect_right(ends, start)) for start, end in spans]
+
+
+def _classify_content(span: ChunkSpan, blocks: Sequence[ChunkBlock], starts: Sequence[int]) -> str:
+    """`table` or `code` where more than half of a span is that, else empty."""
+    first = max(bisect_right(starts, span.start) - 1, 0)
     sizes = {"table": 0, "code": 0}
-    for block in blocks[first : bisect_right(starts, cut.end)]:
+    for block in blocks[first : bisect_right(starts, span.end)]:
         if block.kind in sizes:
-            sizes[block.kind] += max(0, min(block.end, cut.end) - max(block.start, cut.start))
-    most = max(sizes, key=lambda kind: sizes[kind])
-    return most if 2 * sizes[most] > cut.end - cut.start else ""
+            sizes[block.kind] += max(0, min(block.end, span.end) - max(block.start, span.start))
+    largest = max(sizes, key=lambda kind: sizes[kind])
+    return largest if 2 * sizes[largest] > span.end - span.start else ""

@@ -1,74 +1,67 @@
-"""After a chunker, where it is asked for: small chunks are joined, and those that say nothing are left out."""
+"""The quality filter of page chunks (`ingestion.quality_filter`): small ones are merged, poor ones dropped."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from clew.core.ids import chunk_ids
+from clew.core.text import tokenize_words
 from clew.core.types import Chunk, Document
-from clew.index.chunk.atoms import Count
-from clew.index.read.text.markdown import parts_of
+from clew.index.chunk.atoms import TokenCounter
+from clew.index.chunk.build import number_chunks
+from clew.index.read.text.markdown import parse_blocks
 
 
-def characters(texts: Sequence[str]) -> list[int]:
-    """The length of each text: the count for sizes that are given in characters."""
+def count_characters(texts: Sequence[str]) -> list[int]:
+    """The length of each text: the counter for sizes that are given in characters."""
     return [len(text) for text in texts]
 
 
-def merge_small(
+def filter_chunks(document: Document, chunks: Sequence[Chunk], *, max_size: int, count: TokenCounter) -> list[Chunk]:
+    """The chunks with small ones merged up to `max_size` by `count`, and then the poor ones dropped."""
+    return drop_poor_chunks(merge_small_chunks(document, chunks, max_size=max_size, count=count))
+
+
+def merge_small_chunks(
     document: Document,
     chunks: Sequence[Chunk],
     *,
-    min_size: int = 200,
+    min_chars: int = 200,
     max_size: int | None = None,
-    count: Count = characters,
+    count: TokenCounter = count_characters,
 ) -> list[Chunk]:
-    """The chunks, neighbours under the same headings joined if either is smaller than `min_size`.
+    """The chunks, neighbours under the same headings merged if either has fewer than `min_chars` characters.
 
-    Two are joined as one span of the document, so that an overlap is not doubled, and never beyond `max_size`.
+    The merged chunk is one span of the document, so an overlap is not doubled; it never exceeds `max_size` by `count`.
     """
     merged: list[Chunk] = []
-    sizes: list[int] = []
-    for chunk, size in zip(chunks, count([chunk.text for chunk in chunks]), strict=True):
+    for chunk in chunks:
         before = merged[-1] if merged else None
-        if before is not None and min(size, sizes[-1]) < min_size and _are_neighbours(document, before, chunk):
+        if before is not None and _is_mergeable(document, before, chunk, min_chars):
             text = document.text[before.start : chunk.end]
-            joined = count([text])[0]
-            if max_size is None or joined <= max_size:
+            if max_size is None or count([text])[0] <= max_size:
                 meta = {key: value for key, value in before.meta.items() if chunk.meta.get(key) == value}
                 merged[-1] = replace(before, text=text, end=chunk.end, meta=meta)
-                sizes[-1] = joined
                 continue
         merged.append(chunk)
-        sizes.append(size)
-    return renumbered(merged)
+    return number_chunks(merged)
 
 
-def drop_poor(
+def drop_poor_chunks(
     chunks: Sequence[Chunk], *, min_chars: int = 50, min_alphanumeric: float = 0.3, min_words: int = 5
 ) -> list[Chunk]:
-    """The chunks that say something beside their headings; code and tables of two lines or more always do."""
-    return renumbered(
+    """The chunks with enough text besides their headings; code and tables of two lines or more always stay."""
+    return number_chunks(
         [
             chunk
             for chunk in chunks
-            if _says_something(chunk, min_chars=min_chars, min_alphanumeric=min_alphanumeric, min_words=min_words)
+            if _has_content(chunk, min_chars=min_chars, min_alphanumeric=min_alphanumeric, min_words=min_words)
         ]
     )
 
 
-def renumbered(chunks: Sequence[Chunk]) -> list[Chunk]:
-    """The chunks with indexes from 0 on without a gap, and ids that fit what they say now."""
-    ids = chunk_ids(chunks[0].doc_id, [chunk.embed_text for chunk in chunks]) if chunks else []
-    return [
-        replace(chunk, id=id_, index=index, total=len(chunks))
-        for index, (chunk, id_) in enumerate(zip(chunks, ids, strict=True))
-    ]
-
-
-def _are_neighbours(document: Document, before: Chunk, after: Chunk) -> bool:
-    """Whether nothing but white space is between two chunks of one document that stand under the same headings."""
+def _is_mergeable(document: Document, before: Chunk, after: Chunk, min_chars: int) -> bool:
+    """Whether one of two chunks is small, they have the same headings, and only white space is between them."""
     return (
-        before.doc_id == after.doc_id
+        min(len(before.text), len(after.text)) < min_chars
         and before.headings == after.headings
         and before.start <= after.start
         and before.end <= after.end
@@ -76,13 +69,13 @@ def _are_neighbours(document: Document, before: Chunk, after: Chunk) -> bool:
     )
 
 
-def _says_something(chunk: Chunk, *, min_chars: int, min_alphanumeric: float, min_words: int) -> bool:
+def _has_content(chunk: Chunk, *, min_chars: int, min_alphanumeric: float, min_words: int) -> bool:
     if chunk.meta.get("content") in ("code", "table") and "\n" in chunk.text:
         return True
-    parts = parts_of(chunk.text)
-    if any(part.kind in ("code", "table") and "\n" in chunk.text[part.start : part.end] for part in parts):
+    blocks = parse_blocks(chunk.text)
+    if any(block.kind in ("code", "table") and "\n" in chunk.text[block.start : block.end] for block in blocks):
         return True
-    body = "\n\n".join(chunk.text[part.start : part.end] for part in parts if part.kind != "heading")
-    if len(body) < max(min_chars, 1) or len(body.split()) < min_words:
+    body = "\n\n".join(chunk.text[block.start : block.end] for block in blocks if block.kind != "heading")
+    if len(body) < max(min_chars, 1) or len(tokenize_words(body)) < min_words:
         return False
     return sum(map(str.isalnum, body)) >= min_alphanumeric * len(body)

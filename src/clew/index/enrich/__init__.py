@@ -1,1 +1,1 @@
-"""What is added to chunks before they are embedded: context sentences, code scopes, document summaries."""
+"""Enrichment before embedding: the contexts of chunks, enclosing definitions of code, summaries of documents."""

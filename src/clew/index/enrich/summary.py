@@ -1,15 +1,15 @@
-"""Beside the chunks: two or three sentences that say what a document is about, for finding documents as wholes."""
+"""Document summaries: two or three sentences on what a document is about, embedded to find whole documents."""
 
 from collections import Counter
 
 from clew.core.protocols import LLM
-from clew.core.text import sentences, terms
+from clew.core.text import extract_terms, split_sentences
 from clew.core.types import Document
 
-MAX_CHARS = 50_000  # of a document that a model is shown
-CUT = "...[truncated]"
-SENTENCES = 3
-LONGEST = 400  # characters of a sentence that can be in an extract; longer ones are lists or tables
+MAX_CHARS = 50_000  # of a document in the prompt
+TRUNCATED = "...[truncated]"
+MAX_SENTENCES = 3
+MAX_SENTENCE_CHARS = 400  # longer ones are lists or tables
 PROMPT = """Summarise this document in two or three sentences that capture its main topic, the key entities and its
 purpose. Say what makes it unique and what someone would search for to find it.
 
@@ -19,37 +19,41 @@ Document:
 Summary:"""
 
 
-def extract(document: Document) -> str:
-    """The two or three sentences nearest to what the whole document speaks of, in their order, after its title."""
+def extract_summary(document: Document) -> str:
+    """An extractive summary: the title and the most central sentences of the document, in their order."""
     text = document.text[:MAX_CHARS]
-    spans = [(start, end) for start, end in sentences(text) if _tells(text[start:end])]
-    kept = sorted(_central(text, spans))
-    body = " ".join(" ".join(text[start:end].split()) for start, end in kept)
+    spans = [(start, end) for start, end in split_sentences(text) if _is_informative(text[start:end])]
+    central = sorted(_pick_central(text, spans))
+    body = " ".join(" ".join(text[start:end].split()) for start, end in central)
     name = document.title or document.uri or document.id
     return f"{name}: {body}" if body else f"Document: {name}"
 
 
-def written(document: Document, llm: LLM) -> str:
-    """The summary that a model writes; `Document: name` where it writes none. A failure raises DriverFailed."""
-    text = document.text if len(document.text) <= MAX_CHARS else document.text[:MAX_CHARS] + CUT
+def generate_summary(document: Document, llm: LLM) -> str:
+    """The summary that a model writes; `Document: name` if it is empty. A failure raises DriverFailed."""
+    text = document.text if len(document.text) <= MAX_CHARS else document.text[:MAX_CHARS] + TRUNCATED
     before, after = PROMPT.split("{text}")  # not format(): the text may hold braces
     answer = llm.complete(before + text + after, max_tokens=300, temperature=0.3).strip()
     return answer or f"Document: {document.title or document.uri or document.id}"
 
 
-def _tells(sentence: str) -> bool:
-    """Whether a sentence can stand by itself: not a heading, a row of a table, a fence or a single word."""
-    return 30 <= len(sentence) <= LONGEST and not sentence.lstrip().startswith(("#", "|", "```", ">", "- [", "<"))
+def _is_informative(sentence: str) -> bool:
+    """Whether a sentence makes sense by itself: not a heading, a row of a table, a fence or a single word."""
+    return 30 <= len(sentence) <= MAX_SENTENCE_CHARS and not sentence.lstrip().startswith(
+        ("#", "|", "```", ">", "- [", "<")
+    )
 
 
-def _central(text: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The spans whose terms are the most common ones of the document, per term so that length does not win; the first
-    sentence counts a little more, since documents tend to open with what they are about."""
-    each = [terms(text[start:end]) for start, end in spans]
-    common = Counter(term for found in each for term in found)
-    scored = [
-        (sum(common[term] for term in found) / (len(found) + 5) * (1.25 if place == 0 else 1.0), -place)
-        for place, found in enumerate(each)
+def _pick_central(text: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The spans with the highest mean frequency of their terms in the document, smoothed so that short ones do not win.
+
+    The first sentence counts a little more, since documents tend to open with what they are about.
+    """
+    terms = [extract_terms(text[start:end]) for start, end in spans]
+    frequency = Counter(term for found in terms for term in found)
+    scores = [
+        (sum(frequency[term] for term in found) / (len(found) + 5) * (1.25 if position == 0 else 1.0), -position)
+        for position, found in enumerate(terms)
     ]
-    best = sorted(range(len(spans)), key=lambda place: scored[place], reverse=True)[:SENTENCES]
-    return [spans[place] for place in best]
+    best = sorted(range(len(spans)), key=lambda position: scores[position], reverse=True)[:MAX_SENTENCES]
+    return [spans[position] for position in best]

@@ -1,56 +1,71 @@
-"""First on the write path: files become Documents, whatever their format.
+"""Readers, the first step of the write path: the bytes of a file become a Document, by the suffix of its name.
 
-`files` finds them, `source` opens and decodes them, and one module a format says what is a section of it. The text of
-every Document is markdown, plain text or code; `meta["format"]` says which.
+`formats.READERS` is the table of the formats that Clew reads itself. A program adds a format, or replaces one, with a
+`Reader` of its own: `readers={".foo": read_foo}`. `load` opens and decodes files, `validate` checks and completes
+Documents made outside. The text of a Document is markdown, plain text or code; `meta["format"]` says which.
 """
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
 
-from clew.core.errors import SourceError
+from clew.core.errors import SettingsError, SourceError
+from clew.core.ids import make_document_id
+from clew.core.protocols import Reader
 from clew.core.types import Document
-from clew.index.read.formats import RICH
-from clew.index.read.guard import state
-from clew.index.read.pdf.ocr import PICTURES, has_ocr
-from clew.index.read.source import decode, load
-from clew.index.read.text.code import LANGUAGES, code
-from clew.index.read.text.markdown import markdown
-from clew.index.read.text.plain import plain
+from clew.index.read.formats import READERS, read_plain
+from clew.index.read.guard import wrap_errors
+from clew.index.read.load import get_file_state, is_text, load_file
+from clew.index.read.outline import title_from_name
+from clew.index.read.pdf.ocr import IMAGE_SUFFIXES, has_ocr
+from clew.index.read.validate import validate_document
+
+# What is read from a folder: images only where OCR is installed. A file that is named by itself is always tried.
+SUFFIXES = frozenset(READERS) - (frozenset() if has_ocr() else frozenset(IMAGE_SUFFIXES))
 
 
-class Reader(Protocol):
-    """Makes a Document of a text; `name` is the file's, for a title where the text has none."""
+def read(
+    path: Path, *, uri: str, max_bytes: int = 100_000_000, readers: Mapping[str, Reader] | None = None
+) -> Document:
+    """The Document of a file, or a SourceError that says why it cannot be read.
 
-    def __call__(self, text: str, *, uri: str, name: str) -> Document: ...
-
-
-READERS: dict[str, Reader] = {
-    **dict.fromkeys((".md", ".markdown", ".mdown", ".mkd", ".mdx"), markdown),
-    **dict.fromkeys((".txt", ".text", ".log", ".rst"), plain),
-    **dict.fromkeys(LANGUAGES, code),
-}
-# What is taken from a folder: a picture only where it can be read, a file that is named by itself always.
-SUFFIXES = frozenset({*READERS, *RICH}) - (frozenset() if has_ocr() else frozenset(PICTURES))
-
-
-def read(path: Path, *, uri: str, max_bytes: int = 100_000_000) -> Document:
-    """The Document that a file holds, or a SourceError that says why it holds none."""
-    before = state(path)
-    data = load(path, uri=uri, max_bytes=max_bytes)
-    if state(path) != before:
+    `readers` go before Clew's own; a suffix that neither knows is read as plain text if it is text.
+    """
+    before = get_file_state(path)
+    data = load_file(path, uri=uri, max_bytes=max_bytes)
+    if get_file_state(path) != before:
         raise SourceError(uri, "changed while it was read; add it again")
     suffix = path.suffix.lower()
-    if suffix in RICH:
-        return RICH[suffix](data, uri=uri, name=path.name)
+    if readers and suffix in readers:
+        return _read_with(readers[suffix], data, uri=uri, name=path.name)
     reader = READERS.get(suffix)
-    try:
-        text = decode(data, uri=uri)
-    except SourceError as error:
-        if reader is not None:
-            raise
-        raise SourceError(
-            uri, f"is not a format Clew reads; it reads plain text and {', '.join(sorted(SUFFIXES))}"
-        ) from error
-    if not text.strip():
-        raise SourceError(uri, "is empty: it holds nothing but white space")
-    return (reader or plain)(text, uri=uri, name=path.name)
+    if reader is None and not is_text(data):
+        formats = ", ".join(sorted(SUFFIXES.union(readers or ())))
+        raise SourceError(uri, f"is not a format Clew reads; it reads plain text and {formats}")
+    return (reader or read_plain)(data, uri=uri, name=path.name)
+
+
+def check_readers(readers: Mapping[str, Reader]) -> None:
+    """Raises a SettingsError for a key that no suffix can equal: a suffix is lower-case and begins with a dot."""
+    for suffix in readers:
+        if suffix != Path(f"name{suffix}").suffix.lower() or len(suffix) < 2:
+            raise SettingsError(
+                f"a reader is for {suffix!r}; name the file suffix with its dot, in lower case, like '.org'"
+            )
+
+
+def name_reader(reader: Reader) -> str:
+    """The name of a reader for the stamp of its files, so that they are read again when another reader takes over."""
+    named = reader if hasattr(reader, "__qualname__") else type(reader)
+    return f"{named.__module__}.{named.__qualname__}"
+
+
+def _read_with(reader: Reader, data: bytes, *, uri: str, name: str) -> Document:
+    """The Document of a program's own reader; Clew sets its id and uri, and title and sections if it has none."""
+    with wrap_errors(uri, format_name=f"{Path(name).suffix} file"):
+        made = reader(data, uri)
+    if not isinstance(made, Document | str):
+        raise SourceError(uri, f"was read as {type(made).__name__}; a reader must return a Document or a text")
+    document = Document("", made) if isinstance(made, str) else made
+    document = validate_document(replace(document, id=make_document_id(uri), uri=uri))
+    return document if document.title else replace(document, title=title_from_name(name))

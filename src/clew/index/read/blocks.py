@@ -1,8 +1,8 @@
-"""What the readers of rich formats share: the blocks of a page become one markdown text and the sections that cover it.
+"""Blocks, the common output of the readers of rich formats, and how they become one markdown text with its sections.
 
-The text is what the chunker cuts and what is cited, so structure is spelled as markdown (`#`, pipes, fences, nested
-lists) and whatever only looks like markdown is escaped at the start of its line, where it would become structure.
-Inside a line nothing is touched, so that identifiers stay findable.
+The text is what the chunker cuts and what is cited, so structure is written as markdown (`#`, pipes, fences, nested
+lists), and what only looks like markdown is escaped at the start of its line, where it would become structure. Inside a
+line nothing is changed, so that identifiers stay findable.
 """
 
 import re
@@ -11,157 +11,157 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from clew.core.errors import SourceError
-from clew.core.ids import document_id
+from clew.core.ids import make_document_id
 from clew.core.types import Document, Section
-from clew.index.read.outline import title_of
+from clew.index.read.outline import title_from_name
 
-Kind = Literal["heading", "paragraph", "list_item", "table", "code", "quote", "caption", "note", "formula"]
-DEEPEST_HEADING = 6
+BlockKind = Literal["heading", "paragraph", "list_item", "table", "code", "quote", "caption", "note", "formula"]
+MAX_HEADING_LEVEL = 6
 
-_NUMBERED = re.compile(r"\d{1,9}[.)]")
+_ITEM_NUMBER = re.compile(r"\d{1,9}[.)]")
 _LINE_NUMBER = re.compile(r"(\d{1,9})([.)])(?=\s|$)")
 _LINE_SYNTAX = re.compile(r"#{1,6}(?:\s|$)|>|[-+*](?:\s|$)|`{3}|~{3}|\||<[A-Za-z/!?]|\[[^\]\n]*\]:")
-_RULERS = "-=*_:| \t"  # a line of nothing else is a rule, an underline or the second row of a table
-_FENCES = re.compile(r"`{3,}")
-_TAIL = re.compile(r"(#+)$")
-_CONTROLS = dict.fromkeys([*range(0x09), 0x0B, *range(0x0E, 0x20), 0x7F, 0xFFFE, 0xFFFF])
+_RULE_CHARACTERS = "-=*_:| \t"  # a line of nothing else would be a rule, an underline or the delimiter row of a table
+_BACKTICK_RUNS = re.compile(r"`{3,}")
+_TRAILING_HASHES = re.compile(r"(#+)$")
+_CONTROL_CHARACTERS = dict.fromkeys([*range(0x09), 0x0B, *range(0x0E, 0x20), 0x7F, 0xFFFE, 0xFFFF])
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
-    """A paragraph, heading, item, table, … of a source, in reading order.
+class SourceBlock:
+    """A paragraph, heading, list item, table, … of a source, in reading order.
 
-    `text` is the words as they stand in the source, of a table its pipe table; `level` is a heading's level from 1 or
-    an item's depth from 0; `mark` is an item's marker or the language of code.
+    `text` is the text of the source, unescaped, or a pipe table; `level` is a heading's level from 1 or a list item's
+    depth from 0; `marker` is a list item's marker or the language of code.
     """
 
-    kind: Kind
+    kind: BlockKind
     text: str
     level: int = 0
     page: int | None = None
-    mark: str = ""
+    marker: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """What a reader found in one source: its blocks, its title where it has one, and what it says of itself."""
+class ParsedSource:
+    """What a reader found in one source: its blocks, its title if it has one, and its metadata."""
 
-    blocks: Sequence[Block]
+    blocks: Sequence[SourceBlock]
     title: str = ""
     meta: Mapping[str, Any] = field(default_factory=dict)
 
 
-def document(page: Page, *, uri: str, name: str, source_format: str) -> Document:
-    """The Document that the blocks spell, or a SourceError where they spell nothing."""
-    text, sections = assemble(page.blocks)
+def build_document(page: ParsedSource, *, uri: str, name: str, source_format: str) -> Document:
+    """The Document of a parsed source, or a SourceError if it has no text."""
+    text, sections = assemble_text(page.blocks)
     if not text.strip():
-        raise SourceError(uri, "has no text that could be read: it is empty, or holds nothing but pictures")
+        raise SourceError(uri, "has no text that can be read: it is empty, or holds nothing but pictures")
     title = page.title or next((b.text for b in page.blocks if b.kind == "heading" and b.level == 1 and b.text), "")
     return Document(
-        id=document_id(uri),
+        id=make_document_id(uri),
         text=text,
         sections=sections,
-        title=one_line(title) or title_of(name),
+        title=collapse_whitespace(title) or title_from_name(name),
         uri=uri,
         meta={"format": "markdown", "source_format": source_format, **page.meta},
     )
 
 
-def assemble(blocks: Iterable[Block]) -> tuple[str, tuple[Section, ...]]:
+def assemble_text(blocks: Iterable[SourceBlock]) -> tuple[str, tuple[Section, ...]]:
     """The markdown text of the blocks, and the sections that partition it.
 
-    A heading opens a section under the nearest heading above it of a lower level. Where the page changes inside one, a
-    section without a label goes on under the same heading, so that every place in the text has its page and its path.
+    A heading opens a section under the nearest heading above it of a lower level. Where the page changes inside a
+    section, a section without a label continues it, so that every position has its page and its heading path.
     """
     parts: list[str] = []
-    opened: list[tuple[int, str, int | None, int | None]] = []  # start, label, parent, page
-    above: list[tuple[int, int]] = []  # level and position of the headings that are open
-    widths: list[int] = []  # of the markers of the list items that are open
-    at = 0
+    starts: list[tuple[int, str, int | None, int | None]] = []  # offset, label, parent and page of each section
+    ancestors: list[tuple[int, int]] = []  # level and position of the open headings
+    widths: list[int] = []  # of the markers of the open list items
+    offset = 0
     page: int | None = None
     before = ""
     for block in blocks:
-        turned = block.page is not None and block.page != page
-        if block.kind != "list_item" or before != "list_item" or turned:
+        is_new_page = block.page is not None and block.page != page
+        if block.kind != "list_item" or before != "list_item" or is_new_page:
             widths = []
-        spelled = _spelled(block, widths)
-        if not spelled:
+        rendered = _render_block(block, widths)
+        if not rendered:
             continue
-        gap = "" if not parts else "\n" if before == block.kind == "list_item" and not turned else "\n\n"
-        parts += (gap, spelled)
-        at += len(gap)
+        gap = "" if not parts else "\n" if before == block.kind == "list_item" and not is_new_page else "\n\n"
+        parts += (gap, rendered)
+        offset += len(gap)
         page = block.page if block.page is not None else page
         if block.kind == "heading":
-            while above and above[-1][0] >= block.level:
-                above.pop()
-            opened.append((at, one_line(block.text), above[-1][1] if above else None, page))
-            above.append((block.level, len(opened) - 1))
-        elif not opened or turned:
-            opened.append((at, "", above[-1][1] if above else None, page))
-        at += len(spelled)
+            while ancestors and ancestors[-1][0] >= block.level:
+                ancestors.pop()
+            starts.append((offset, collapse_whitespace(block.text), ancestors[-1][1] if ancestors else None, page))
+            ancestors.append((block.level, len(starts) - 1))
+        elif not starts or is_new_page:
+            starts.append((offset, "", ancestors[-1][1] if ancestors else None, page))
+        offset += len(rendered)
         before = block.kind
-    ends = [start for start, *_ in opened[1:]] + [at] * bool(opened)
+    ends = [start for start, *_ in starts[1:]] + [offset] * bool(starts)
     sections = tuple(
         Section(start, end, label, parent, page=on)
-        for (start, label, parent, on), end in zip(opened, ends, strict=True)
+        for (start, label, parent, on), end in zip(starts, ends, strict=True)
     )
     return "".join(parts), sections
 
 
-def one_line(text: str) -> str:
-    """The text with every run of white space made one space."""
-    return " ".join((text if text.isprintable() else text.translate(_CONTROLS)).split())
+def collapse_whitespace(text: str) -> str:
+    """The text without control characters, every run of white space made one space."""
+    return " ".join((text if text.isprintable() else text.translate(_CONTROL_CHARACTERS)).split())
 
 
-def escaped(text: str) -> str:
-    """The lines of a paragraph, none of which can be taken for markdown structure; blank lines are left out."""
-    lines = (line.strip() for line in text.translate(_CONTROLS).splitlines())
-    return "\n".join(_escaped_line(line) for line in lines if line)
+def escape_markdown(text: str) -> str:
+    """The lines of a paragraph, escaped so that none is parsed as markdown structure; blank lines are dropped."""
+    lines = (line.strip() for line in text.translate(_CONTROL_CHARACTERS).splitlines())
+    return "\n".join(_escape_line(line) for line in lines if line)
 
 
-def _escaped_line(line: str) -> str:
-    if _LINE_SYNTAX.match(line) or not line.strip(_RULERS):
+def _escape_line(line: str) -> str:
+    if _LINE_SYNTAX.match(line) or not line.strip(_RULE_CHARACTERS):
         return "\\" + line
     return _LINE_NUMBER.sub(r"\1\\\2", line, count=1) if line[0].isdigit() and _LINE_NUMBER.match(line) else line
 
 
-def _spelled(block: Block, widths: list[int]) -> str:
-    """The block as markdown, empty where it has no words; `widths` follows the nesting of a list."""
+def _render_block(block: SourceBlock, widths: list[int]) -> str:
+    """The block as markdown, empty if it has no text; `widths` are the marker widths of the open list items."""
     match block.kind:
         case "heading":
-            label = _TAIL.sub(r"\\\1", one_line(block.text))
-            level = min(max(block.level, 1), DEEPEST_HEADING)
+            label = _TRAILING_HASHES.sub(r"\\\1", collapse_whitespace(block.text))
+            level = min(max(block.level, 1), MAX_HEADING_LEVEL)
             return f"{'#' * level} {label}" if label else ""
         case "table":
             return block.text
         case "code":
-            return _fenced(block.text, block.mark)
+            return _render_code(block.text, block.marker)
         case "quote":
-            return "\n".join(f"> {line}" for line in escaped(block.text).splitlines())
+            return "\n".join(f"> {line}" for line in escape_markdown(block.text).splitlines())
         case "list_item":
-            return _item(block, widths)
+            return _render_list_item(block, widths)
         case "formula":
-            return f"$${one_line(block.text)}$$" if block.text.strip() else ""
+            return f"$${collapse_whitespace(block.text)}$$" if block.text.strip() else ""
         case _:
-            return escaped(block.text)
+            return escape_markdown(block.text)
 
 
-def _fenced(text: str, language: str) -> str:
+def _render_code(text: str, language: str) -> str:
     if not text.strip():
         return ""
-    longest = max((len(found) for found in _FENCES.findall(text)), default=2)
+    longest = max((len(found) for found in _BACKTICK_RUNS.findall(text)), default=2)
     fence = "`" * (longest + 1)
-    body = "\n".join(text.translate(_CONTROLS).splitlines()).strip("\n")
+    body = "\n".join(text.translate(_CONTROL_CHARACTERS).splitlines()).strip("\n")
     return f"{fence}{''.join(language.split())}\n{body}\n{fence}"
 
 
-def _item(block: Block, widths: list[int]) -> str:
+def _render_list_item(block: SourceBlock, widths: list[int]) -> str:
     text = block.text.strip()
-    marker = block.mark.strip()
-    if not _NUMBERED.fullmatch(marker):  # markdown knows no a) and no 1.2: such a marker is part of the words
+    marker = block.marker.strip()
+    if not _ITEM_NUMBER.fullmatch(marker):  # markdown has no a) and no 1.2: such a marker is kept as text
         text = f"{marker} {text}" if any(map(str.isalnum, marker)) else text
         marker = "-"
-    lines = escaped(text).splitlines()
+    lines = escape_markdown(text).splitlines()
     if not lines:
         return ""
     level = min(block.level, len(widths))

@@ -1,7 +1,7 @@
-"""Before a rich format is parsed: whether its archive and its XML are of a size that a real document has.
+"""Guards of the readers against hostile files: limits on archives and XML, and library errors made SourceErrors.
 
-The parsers behind the readers are fast and mostly hardened; this is what makes sure that no file can take the memory or
-the time of the whole machine, and that whatever happens inside a library comes out as a SourceError.
+The parsers behind the readers are fast and mostly hardened; these checks ensure that no file can use up the memory or
+the time of the whole machine, and that every error inside a library is raised as a SourceError.
 """
 
 import io
@@ -9,65 +9,59 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from xml.parsers import expat
 
 from clew.core.errors import ClewError, SourceError
 
 MAX_ENTRIES = 20_000
-MAX_UNPACKED = 1_000_000_000  # bytes of all entries
-MAX_XML = 400_000_000  # bytes of all entries that are parsed
-MAX_RATIO = 200  # of an archive that is large when unpacked; text seldom packs better than 20 to 1
-LARGE = 50_000_000
-MAX_DEPTH = 500  # elements inside one another
+MAX_UNPACKED_BYTES = 1_000_000_000  # of all entries
+MAX_XML_BYTES = 400_000_000  # of all entries that are parsed
+MAX_RATIO = 200  # unpacked to packed, of an archive that is large; text seldom packs better than 20 to 1
+LARGE_UNPACKED_BYTES = 50_000_000
+MAX_DEPTH = 500  # nested elements
 MAX_ENTITIES = 300
-_STEP = 1 << 20
-_XML = (".xml", ".rels", ".vml", ".xhtml", ".opf", ".ncx", ".html", ".htm")
-_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-_ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
-PROTECTED = "is password-protected; save a copy without a password and add that"
-
-
-def state(path: Path) -> tuple[int, ...]:
-    """What changes when a file is written to or replaced; empty where it cannot be looked at."""
-    try:
-        status = path.stat()
-    except (OSError, ValueError):
-        return ()
-    return status.st_mtime_ns, status.st_size, status.st_ino
+_READ_BYTES = 1 << 20
+_XML_SUFFIXES = (".xml", ".rels", ".vml", ".xhtml", ".opf", ".ncx", ".html", ".htm")
+_OLE_MAGIC = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_ENCRYPTED_STREAM = "EncryptedPackage".encode("utf-16-le")
+PASSWORD_PROTECTED = "is password-protected; save a copy without a password and add that"
 
 
 @contextmanager
-def sealed(uri: str, *, what: str) -> Iterator[None]:
-    """Lets no error of a library out but as a SourceError; a Rust panic is a BaseException and counts as one."""
+def wrap_errors(uri: str, *, format_name: str) -> Iterator[None]:
+    """Raises every error of a library as a SourceError, including a Rust panic, which is a BaseException."""
     try:
         yield
     except ClewError:
         raise
     except RecursionError as error:
-        raise SourceError(uri, f"is not a {what} that can be read: its parts are nested too deeply") from error
+        raise SourceError(uri, f"is not a readable {format_name}: it is nested too deeply") from error
     except MemoryError as error:
-        raise SourceError(uri, f"is too large to be read as a {what}: it needs more memory than there is") from error
+        raise SourceError(
+            uri, f"is too large to be read as a {format_name}: it needs more memory than there is"
+        ) from error
     except BaseException as error:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
-        raise SourceError(uri, f"is not a {what} that can be read: {gist(error)}") from error
+        raise SourceError(uri, f"is not a readable {format_name}: {shorten_error(error)}") from error
 
 
-def gist(error: BaseException) -> str:
-    """The first line of what a library says, short enough to stand in a list."""
+def shorten_error(error: BaseException) -> str:
+    """The first line of an error of a library, at most 160 characters."""
     line = next(iter(str(error).strip().splitlines()), "") or type(error).__name__
     return line if len(line) <= 160 else f"{line[:157]}…"
 
 
-def check_archive(data: bytes, *, uri: str, what: str) -> None:
-    """Raises a SourceError for an archive that is no document: a bomb, one that is locked, or a broken one.
+def check_archive(data: bytes, *, uri: str, format_name: str) -> None:
+    """Raises a SourceError for an archive that is a zip bomb, password-protected or broken.
 
-    Entries are unpacked as they are checked, because the sizes that an archive states need not be true.
+    Entries are unpacked as they are checked, because the sizes stated in an archive need not be true.
     """
-    if data.startswith(_OLE):
+    if data.startswith(_OLE_MAGIC):
         reason = (
-            PROTECTED if _ENCRYPTED in data else f"is not a {what}: it is a file of an older Office; check its name"
+            PASSWORD_PROTECTED
+            if _ENCRYPTED_STREAM in data
+            else f"is not a {format_name} but a file of an older Office; correct its suffix"
         )
         raise SourceError(uri, reason)
     try:
@@ -78,62 +72,64 @@ def check_archive(data: bytes, *, uri: str, what: str) -> None:
                     uri, f"is refused: its archive has {len(entries):,} entries, more than {MAX_ENTRIES:,}"
                 )
             if any(entry.flag_bits & 0x1 for entry in entries):
-                raise SourceError(uri, PROTECTED)
+                raise SourceError(uri, PASSWORD_PROTECTED)
             _check_total(sum(entry.file_size for entry in entries), len(data), uri=uri)
             _check_entries(archive, entries, len(data), uri=uri)
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, ValueError) as error:
-        raise SourceError(uri, f"is not a {what} that can be read: its archive is broken ({gist(error)})") from error
+        raise SourceError(
+            uri, f"is not a readable {format_name}: its archive is broken ({shorten_error(error)})"
+        ) from error
 
 
 def _check_total(unpacked: int, packed: int, *, uri: str) -> None:
-    if unpacked > MAX_UNPACKED:
-        raise SourceError(uri, f"is refused: it unpacks to more than {MAX_UNPACKED // 1_000_000:,} MB")
-    if unpacked > LARGE and unpacked > MAX_RATIO * packed:
+    if unpacked > MAX_UNPACKED_BYTES:
+        raise SourceError(uri, f"is refused: it unpacks to more than {MAX_UNPACKED_BYTES // 1_000_000:,} MB")
+    if unpacked > LARGE_UNPACKED_BYTES and unpacked > MAX_RATIO * packed:
         raise SourceError(uri, f"is refused: it unpacks to more than {MAX_RATIO} times its size, as no document does")
 
 
 def _check_entries(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], packed: int, *, uri: str) -> None:
     total = parsed = 0
     for entry in entries:
-        is_xml = entry.filename.lower().endswith(_XML)
+        is_xml = entry.filename.lower().endswith(_XML_SUFFIXES)
         with archive.open(entry) as file:
-            chunks = iter(lambda file=file: file.read(_STEP), b"")  # type: ignore[misc]
+            chunks = iter(lambda file=file: file.read(_READ_BYTES), b"")  # type: ignore[misc]
             for size in check_xml(chunks, uri=uri) if is_xml else map(len, chunks):
                 total += size
                 parsed += size if is_xml else 0
                 _check_total(total, packed, uri=uri)
-                if parsed > MAX_XML:
-                    raise SourceError(uri, f"is too large: it holds more than {MAX_XML // 1_000_000} MB of XML")
+                if parsed > MAX_XML_BYTES:
+                    raise SourceError(uri, f"is too large: it holds more than {MAX_XML_BYTES // 1_000_000} MB of XML")
 
 
 def check_xml(chunks: Iterable[bytes], *, uri: str) -> Iterator[int]:
-    """The size of each chunk, as long as the XML is neither nested too deeply nor full of entities.
+    """Yields the size of each chunk; a SourceError where the XML is nested too deeply or declares dangerous entities.
 
-    What is not well-formed is left to the reader to judge: here parsing then stops, and the rest is only counted.
+    XML that is not well-formed is left to the reader: parsing stops here, and the rest is only counted.
     """
     depth = entities = 0
 
-    def start(_name: str, _attributes: list[str]) -> None:
+    def on_start(_name: str, _attributes: list[str]) -> None:
         nonlocal depth
         depth += 1
         if depth > MAX_DEPTH:
             raise SourceError(uri, f"is refused: its XML is nested more than {MAX_DEPTH} levels deep")
 
-    def end(_name: str) -> None:
+    def on_end(_name: str) -> None:
         nonlocal depth
         depth -= 1
 
-    def entity(_name: str, _is_parameter: int, value: str | None, *_rest: object) -> None:
+    def on_entity(_name: str, _is_parameter: int, value: str | None, *_rest: object) -> None:
         nonlocal entities
         entities += 1
         if entities > MAX_ENTITIES or (value is not None and ("&" in value or "%" in value or len(value) > 1000)):
-            raise SourceError(uri, "is refused: its XML declares entities that expand to more than they say")
+            raise SourceError(uri, "is refused: its XML declares entities that expand without limit")
 
     parser = expat.ParserCreate()
     parser.ordered_attributes = True
-    parser.StartElementHandler = start
-    parser.EndElementHandler = end
-    parser.EntityDeclHandler = entity
+    parser.StartElementHandler = on_start
+    parser.EndElementHandler = on_end
+    parser.EntityDeclHandler = on_entity
     well_formed = True
     for chunk in chunks:
         try:

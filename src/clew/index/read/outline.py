@@ -1,4 +1,4 @@
-"""What the readers of text share: headings become the sections that partition it."""
+"""Sections from headings, shared by the readers of text."""
 
 import re
 from collections.abc import Sequence
@@ -12,38 +12,38 @@ _SEPARATORS = re.compile(r"[\s_\-]+")
 
 
 class Heading(NamedTuple):
-    """Where a section begins, how deep it stands, and what it is called."""
+    """Where a section begins, its level and its label."""
 
     start: int
     level: int
     label: str
 
 
-def outline(text: str, headings: Sequence[Heading], *, at: datetime | None = None) -> tuple[Section, ...]:
-    """The sections that the headings open, each up to the next; together they are the whole text, in order.
+def build_sections(text: str, headings: Sequence[Heading], *, at: datetime | None = None) -> tuple[Section, ...]:
+    """One section from each heading to the next; together they partition the text, in order.
 
-    What stands before the first heading is a section without a label; only white space there belongs to the first.
+    Text before the first heading is a section without a label; mere white space there belongs to the first section.
     """
     if not text:
         return ()
-    opened = list(headings)
-    if not opened or text[: opened[0].start].strip():
-        opened.insert(0, Heading(0, 0, ""))
-    starts = [0, *(heading.start for heading in opened[1:]), len(text)]
+    starting = list(headings)
+    if not starting or text[: starting[0].start].strip():
+        starting.insert(0, Heading(0, 0, ""))
+    starts = [0, *(heading.start for heading in starting[1:]), len(text)]
     sections: list[Section] = []
-    above: list[tuple[int, int]] = []  # level and position of the headings that are open
-    for position, heading in enumerate(opened):
-        while above and above[-1][0] >= heading.level:
-            above.pop()
-        parent = above[-1][1] if above else None
+    ancestors: list[tuple[int, int]] = []  # level and position of the open headings
+    for position, heading in enumerate(starting):
+        while ancestors and ancestors[-1][0] >= heading.level:
+            ancestors.pop()
+        parent = ancestors[-1][1] if ancestors else None
         sections.append(Section(starts[position], starts[position + 1], heading.label, parent, at=at))
         if heading.level:
-            above.append((heading.level, position))
+            ancestors.append((heading.level, position))
     return tuple(sections)
 
 
-def title_of(name: str) -> str:
-    """A title made of a file's name: `getting-started_2.md` is Getting started 2."""
+def title_from_name(name: str) -> str:
+    """A title from a file name: `getting-started_2.md` becomes "Getting started 2"."""
     stem = PurePath(name).stem
     words = _SEPARATORS.sub(" ", stem).strip()
     return words[:1].upper() + words[1:] or name

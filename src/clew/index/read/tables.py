@@ -1,77 +1,79 @@
-"""The tables of every rich format: rows of cells become pipe tables that are small enough to be found one by one."""
+"""Tables of the rich formats: rows of cells become pipe tables small enough to be chunks of their own."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from clew.index.read.blocks import Block, one_line
+from clew.index.read.blocks import SourceBlock, collapse_whitespace
 
-PIECE = 700  # characters, about what a chunk of the default size holds
+MAX_TABLE_CHARS = 700  # about a chunk of the default size
 
 Row = Sequence[str]
 
 
-def tables(rows: Iterable[Row], *, header: int = 1, page: int | None = None, piece: int = PIECE) -> Iterator[Block]:
-    """The table as one block, or where it is large as several: by rows, each with the header above it.
+def split_table(
+    rows: Iterable[Row], *, header_rows: int = 1, page: int | None = None, max_chars: int = MAX_TABLE_CHARS
+) -> Iterator[SourceBlock]:
+    """The table as one block, or a large one as several: split by rows, the header repeated in each.
 
-    A table whose header alone is larger than a piece is first cut into groups of columns, each with the first column
-    beside it. Time and size grow with the cells that are filled, not with the rectangle around them.
+    A table whose header alone exceeds `max_chars` is first split into groups of columns, each with the first column.
+    Time and size grow with the number of filled cells, not with the rectangle around them.
     """
-    filled = [_trimmed(row) for row in rows]
-    head = _head(filled[:header])
-    body = [row for row in filled[header:] if row]
+    filled = [_clean_cells(row) for row in rows]
+    head = _merge_header_rows(filled[:header_rows])
+    body = [row for row in filled[header_rows:] if row]
     width = max(map(len, (head, *body)), default=0)
     if not any(head) and not body:
         return
     head += [""] * (width - len(head))
-    if sum(map(len, head)) + 3 * width <= piece:
-        yield from _pieces(head, body, page=page, piece=piece)
+    if sum(map(len, head)) + 3 * width <= max_chars:
+        yield from _split_rows(head, body, page=page, piece=max_chars)
         return
-    for columns, part in _groups(head, body, piece=piece // 3):
-        yield from _pieces(columns, part, page=page, piece=piece)
+    for columns, part in _split_columns(head, body, piece=max_chars // 3):
+        yield from _split_rows(columns, part, page=page, piece=max_chars)
 
 
-def pipe(cells: Iterable[str]) -> str:
+def format_row(cells: Iterable[str]) -> str:
     """One row of a pipe table."""
     return "| " + " | ".join(cells) + " |"
 
 
-def _trimmed(row: Row) -> list[str]:
-    """The cells on one line each, without the empty ones at the end."""
-    cells = [one_line(cell).replace("|", "\\|") if cell else "" for cell in row]
+def _clean_cells(row: Row) -> list[str]:
+    """The cells with collapsed white space and escaped pipes, without empty ones at the end."""
+    cells = [collapse_whitespace(cell).replace("|", "\\|") if cell else "" for cell in row]
     while cells and not cells[-1]:
         cells.pop()
     return cells
 
 
-def _head(rows: Sequence[Row]) -> list[str]:
-    """The header rows as one: what stands above a column, each different word of it once."""
+def _merge_header_rows(rows: Sequence[Row]) -> list[str]:
+    """The header rows merged into one: the distinct texts above each column, joined."""
     width = max(map(len, rows), default=0)
     columns = [[row[at] if at < len(row) else "" for row in rows] for at in range(width)]
     return [" ".join(dict.fromkeys(filter(None, column))) for column in columns]
 
 
-def _pieces(head: Row, body: Sequence[Row], *, page: int | None, piece: int) -> Iterator[Block]:
+def _split_rows(head: Row, body: Sequence[Row], *, page: int | None, piece: int) -> Iterator[SourceBlock]:
     named = max((at for at, cell in enumerate(head, 1) if cell), default=0)
-    top = len(pipe(head[:named])) + 4 * named
+    top = len(format_row(head[:named])) + 4 * named
     rows: list[Row] = []
     size = top
     for row in body:
         line = 3 * len(row) + sum(map(len, row)) + 2
         if rows and size + line > piece:
-            yield _piece(head, named, rows, page)
+            yield _make_table(head, named, rows, page)
             rows, size = [], top
         rows.append(row)
         size += line
-    yield _piece(head, named, rows, page)
+    yield _make_table(head, named, rows, page)
 
 
-def _piece(head: Row, named: int, rows: Sequence[Row], page: int | None) -> Block:
-    """One pipe table: the header as wide as it has names or the rows have cells."""
+def _make_table(head: Row, named: int, rows: Sequence[Row], page: int | None) -> SourceBlock:
+    """One pipe table, as wide as its header has names or its rows have cells."""
     top = head[: max([named, 1, *map(len, rows)])]
-    return Block("table", "\n".join(map(pipe, [top, ["-"] * len(top), *rows])), page=page)
+    return SourceBlock("table", "\n".join(map(format_row, [top, ["-"] * len(top), *rows])), page=page)
 
 
-def _groups(head: Row, body: Sequence[Row], *, piece: int) -> Iterator[tuple[Row, list[Row]]]:
-    """Groups of neighbouring columns, the first column in each of them; rows with nothing in a group are left out."""
+def _split_columns(head: Row, body: Sequence[Row], *, piece: int) -> Iterator[tuple[Row, list[Row]]]:
+    """Groups of adjacent columns, each with the first column; rows that are empty in a group are dropped."""
     spans: list[tuple[int, int]] = []
     start = at = 1
     size = 0

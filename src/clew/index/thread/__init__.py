@@ -1,1 +1,1 @@
-"""Messages become threads: from an export, or one message at a time."""
+"""Threading: messages become threads, from an export or incrementally, one message at a time."""

@@ -1,8 +1,8 @@
-"""Messages as they are written: each joins its thread, costs one embedding, and changes no other.
+"""Incremental threading: each new message joins its thread, costs one embedding, and changes no other.
 
-A message that was added before is skipped, one that was edited since replaces itself and answers what it did. Those
-that come together are taken as they were sent. What cannot be embedded or stored, or has the id of a message of another
-channel, is reported, and the rest is stored.
+A message that is stored already is skipped; an edited one replaces itself and keeps its parent. Messages given together
+are sorted as they were sent. One that cannot be embedded or stored, or has the id of a message of another channel, is
+reported, and the rest is stored.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,255 +13,262 @@ import numpy as np
 
 from clew.core.errors import ConcurrentChange, DriverFailed
 from clew.core.protocols import Embedder, Store
-from clew.core.report import Failure, Report
+from clew.core.report import Report, SourceFailure
 from clew.core.settings import Settings, ThreadConfig
-from clew.core.text import terms
-from clew.core.thread import Thread, first_chunk, message_text, messages_in, written
+from clew.core.text import extract_terms
+from clew.core.thread import Thread, extract_messages, first_chunk_id, get_message_text, join_messages
 from clew.core.types import Chunk, Document, Filter, Message, Vector
-from clew.index.chunk.messages import chunks_of
-from clew.index.thread.threads import as_sent, check_messages, linked, rewritten, same_id
+from clew.index.chunk.messages import chunk_messages
+from clew.index.thread.threads import check_messages, explain_id_clash, link_replies, rewrite_thread, sort_as_sent
 
-RECENT = 100  # chunks of a channel among which an answered message is looked for
-BATCH = 100  # texts that are embedded together
-TRIES = 20  # how often a thread is read again that others write to at the same time
+RECENT_CHUNKS = 100  # the latest chunks of a channel, among which parents are looked for
+BATCH_TEXTS = 100  # texts embedded together
+MAX_ATTEMPTS = 20  # to write a thread that others write to at the same time
 
 
 @dataclass(slots=True)
-class _Growth:
-    """A thread that gets messages: the document as it is, None for a new one, and what is new in it."""
+class _ThreadUpdate:
+    """A thread that gets messages: its stored document, None for a new one, and what is new in it."""
 
     document: Document | None
     channel: str
-    messages: list[Message] = field(default_factory=list)  # those that are new
-    guessed: set[str] = field(default_factory=set)  # of the new ones, those that do not say what they answer
+    messages: list[Message] = field(default_factory=list)  # the new ones
+    guessed: set[str] = field(default_factory=set)  # new ones whose parent was inferred
     edited: dict[str, Message] = field(default_factory=dict)
 
 
 def add_messages(messages: Iterable[Message], *, store: Store, embedder: Embedder, settings: Settings) -> Report:
-    """Which messages were added, which replaced themselves, and which failed; the others were there."""
+    """Which messages were added, which were edited, and which failed; the others are stored already."""
     started = monotonic()
     everything = list(messages)
     check_messages(everything)
-    latest = {(message.channel, message.id): message for message in everything}  # of two versions the last
-    given = [message for message in latest.values() if message.text.strip()]
-    given, broken = _spelled(given)
-    stored = store.chunks_by_id([first_chunk(message.id) for message in given])
-    given, taken = _told_apart(given, stored)
-    taken = [*broken, *taken]
-    added = [message for message in given if first_chunk(message.id) not in stored]
+    latest = {(message.channel, message.id): message for message in everything}  # the last of two versions
+    given, unencodable = _split_encodable([message for message in latest.values() if message.text.strip()])
+    stored = store.chunks_by_id([first_chunk_id(message.id) for message in given])
+    given, clashing = _split_id_clashes(given, stored)
+    refused = [*unencodable, *clashing]
+    added = [message for message in given if first_chunk_id(message.id) not in stored]
     changed = [message for message in given if _is_edited(message, stored, store)]
-    writer = _Writer(store, embedder, settings)
-    growths = _grown(added, changed, stored, store, settings.threads)
-    vectors, failed = writer.embedded(growths)
-    lost = failed
-    while lost:  # what follows a message that is left out does not say it before itself
-        added = [message for message in added if message.id not in lost]
-        changed = [message for message in changed if message.id not in lost]
-        growths = _grown(added, changed, stored, store, settings.threads)
-        more, lost = writer.embedded(growths, known=vectors)
-        vectors, failed = {**vectors, **more}, {**failed, **lost}
+    writer = _ThreadWriter(store, embedder, settings)
+    updates = _plan_updates(added, changed, stored, store, settings.threads)
+    vectors, failed = writer.embed(updates)
+    newly_failed = failed
+    while newly_failed:  # the messages after a failed one must be embedded without it as context
+        added = [message for message in added if message.id not in newly_failed]
+        changed = [message for message in changed if message.id not in newly_failed]
+        updates = _plan_updates(added, changed, stored, store, settings.threads)
+        more, newly_failed = writer.embed(updates, known=vectors)
+        vectors, failed = {**vectors, **more}, {**failed, **newly_failed}
     return Report(
         added=tuple(message.id for message in added),
         changed=tuple(message.id for message in changed),
-        skipped=len(latest) - len(added) - len(changed) - len(failed) - len(taken),
-        failed=(*taken, *(Failure(name, reason) for name, reason in failed.items())),
-        chunks=sum(writer.write(growth, vectors) for growth in growths),
+        skipped=len(latest) - len(added) - len(changed) - len(failed) - len(refused),
+        failed=(*refused, *(SourceFailure(message_id, reason) for message_id, reason in failed.items())),
+        chunks=sum(writer.write(update, vectors) for update in updates),
         embedded=len(vectors),
         seconds=monotonic() - started,
     )
 
 
-def _spelled(messages: Sequence[Message]) -> tuple[list[Message], list[Failure]]:
-    """The messages that can be stored, and those that hold half of a character pair."""
-    whole: list[Message] = []
-    broken: list[Failure] = []
+def _split_encodable(messages: Sequence[Message]) -> tuple[list[Message], list[SourceFailure]]:
+    """The messages that can be encoded as UTF-8, and failures for those with an unpaired surrogate."""
+    encodable: list[Message] = []
+    failures: list[SourceFailure] = []
     for message in messages:
         try:
             f"{message.text}{message.author}{message.channel}{message.id}".encode()
         except UnicodeEncodeError:
             name = message.id.encode(errors="replace").decode()
-            broken.append(Failure(name, 'it holds half of a character pair; decode it with errors="replace"'))
+            failures.append(SourceFailure(name, 'it has an unpaired surrogate; decode it with errors="replace"'))
         else:
-            whole.append(message)
-    return whole, broken
+            encodable.append(message)
+    return encodable, failures
 
 
-def _told_apart(messages: Sequence[Message], stored: Mapping[str, Chunk]) -> tuple[list[Message], list[Failure]]:
-    """The messages that have an id of their own, and those whose id is that of a message of another channel."""
+def _split_id_clashes(
+    messages: Sequence[Message], stored: Mapping[str, Chunk]
+) -> tuple[list[Message], list[SourceFailure]]:
+    """The messages with an id of their own, and failures for those whose id a message of another channel has."""
     homes = {str(chunk.meta.get("message", "")): str(chunk.meta.get("channel", "")) for chunk in stored.values()}
-    own: list[Message] = []
-    taken: list[Failure] = []
+    unique: list[Message] = []
+    failures: list[SourceFailure] = []
     for message in messages:
         home = homes.setdefault(message.id, message.channel)
         if home == message.channel:
-            own.append(message)
+            unique.append(message)
         else:
-            taken.append(Failure(message.id, same_id(message.id, home=home, channel=message.channel)))
-    return own, taken
+            failures.append(SourceFailure(message.id, explain_id_clash(message.id, home=home, channel=message.channel)))
+    return unique, failures
 
 
-def _grown(
+def _plan_updates(
     added: Sequence[Message],
     changed: Sequence[Message],
     stored: Mapping[str, Chunk],
     store: Store,
     config: ThreadConfig,
-) -> list[_Growth]:
-    """The threads that the messages go to, each with what is new in it."""
-    homes: dict[str, _Growth] = {}  # by the id of a message that is in it
-    growths: list[_Growth] = []
+) -> list[_ThreadUpdate]:
+    """The threads that the messages belong to, each with what is new in it."""
+    by_message: dict[str, _ThreadUpdate] = {}  # the update of the thread that a message is in
+    updates: list[_ThreadUpdate] = []
 
-    def home(doc_id: str) -> _Growth:
+    def open_thread(doc_id: str) -> _ThreadUpdate:
         document = store.document(doc_id)
-        growth = _Growth(document, str(document.meta.get("channel", "")))
-        growths.append(growth)
-        homes.update((section.id, growth) for section in document.sections)
-        return growth
+        update = _ThreadUpdate(document, str(document.meta.get("channel", "")))
+        updates.append(update)
+        by_message.update((section.id, update) for section in document.sections)
+        return update
 
     for message in changed:
-        growth = homes.get(message.id) or home(stored[first_chunk(message.id)].doc_id)
-        growth.edited[message.id] = message
+        update = by_message.get(message.id) or open_thread(stored[first_chunk_id(message.id)].doc_id)
+        update.edited[message.id] = message
     for channel in dict.fromkeys(message.channel for message in added):
-        new = as_sent(message for message in added if message.channel == channel)
-        before = _recent(channel, new, store)
-        answered = linked(new, config=config, before=[each[0] for each in before])
-        places = {message.id: doc_id for message, doc_id in before}
-        for message, parent in zip(new, answered, strict=True):
+        new = sort_as_sent(message for message in added if message.channel == channel)
+        before = _load_recent(channel, new, store)
+        parents = link_replies(new, config=config, before=[message for message, _ in before])
+        doc_ids = {message.id: doc_id for message, doc_id in before}
+        for message, parent in zip(new, parents, strict=True):
             if parent is None:
-                growth = _Growth(None, channel)
-                growths.append(growth)
+                update = _ThreadUpdate(None, channel)
+                updates.append(update)
             else:
-                growth = homes.get(parent.id) or home(places[parent.id])
-            reply = parent.id if parent else None
-            if reply != message.reply_to:
-                growth.guessed.add(message.id)
-            growth.messages.append(replace(message, reply_to=reply))
-            homes[message.id] = growth
-    return growths
+                update = by_message.get(parent.id) or open_thread(doc_ids[parent.id])
+            reply_to = parent.id if parent else None
+            if reply_to != message.reply_to:
+                update.guessed.add(message.id)
+            update.messages.append(replace(message, reply_to=reply_to))
+            by_message[message.id] = update
+    return updates
 
 
-def _recent(channel: str, new: Sequence[Message], store: Store) -> list[tuple[Message, str]]:
-    """The last messages of a channel and those that are answered by name, as they were sent, each with its document.
+def _load_recent(channel: str, new: Sequence[Message], store: Store) -> list[tuple[Message, str]]:
+    """The latest messages of a channel and the stated parents, sorted as they were sent, with their document ids.
 
-    The store has them as they were written: an edited one last, and those of an export thread by thread.
+    The store returns them in the order of writing: an edited one last, those of an export thread by thread.
     """
-    answers = [first_chunk(message.reply_to) for message in new if message.reply_to]
-    named = store.chunks_by_id(answers) if answers else {}
-    homes: dict[str, str] = {}
+    parent_ids = [first_chunk_id(message.reply_to) for message in new if message.reply_to]
+    parents = store.chunks_by_id(parent_ids) if parent_ids else {}
+    doc_ids: dict[str, str] = {}
     found: list[Message] = []
-    for chunk in (*named.values(), *store.latest_chunks(channel, RECENT)):
-        message = _message(chunk)
-        if message.channel == channel and chunk.id == first_chunk(message.id) and message.id not in homes:
-            homes[message.id] = chunk.doc_id
+    for chunk in (*parents.values(), *store.latest_chunks(channel, RECENT_CHUNKS)):
+        message = _to_message(chunk)
+        if message.channel == channel and chunk.id == first_chunk_id(message.id) and message.id not in doc_ids:
+            doc_ids[message.id] = chunk.doc_id
             found.append(message)
-    return [(message, homes[message.id]) for message in as_sent(found)]
+    return [(message, doc_ids[message.id]) for message in sort_as_sent(found)]
 
 
 @dataclass(frozen=True, slots=True)
-class _Writer:
+class _ThreadWriter:
+    """Embeds and stores what is new in threads."""
+
     store: Store
     embedder: Embedder
     settings: Settings
 
-    def embedded(
-        self, growths: Sequence[_Growth], *, known: Mapping[str, Vector] | None = None
+    def embed(
+        self, updates: Sequence[_ThreadUpdate], *, known: Mapping[str, Vector] | None = None
     ) -> tuple[dict[str, Vector], dict[str, str]]:
-        """The vectors of what is new and not known yet, by what is embedded, and why there is none, by message."""
-        texts: dict[str, str] = {}  # what is embedded, and the message that it belongs to
-        for growth in growths:
-            chunks = self._chunks(*self._document(growth))
-            same = self._unchanged(growth, chunks)
+        """The vectors of new texts that are not in `known`, by text, and the reasons of failures, by message id."""
+        texts: dict[str, str] = {}  # the message id of each text
+        for update in updates:
+            chunks = self._chunk_messages(*self._build_document(update))
+            same = self._find_unchanged(update, chunks)
             texts.update((chunk.embed_text, str(chunk.meta["message"])) for chunk in chunks if chunk.id not in same)
         vectors: dict[str, Vector] = {}
         failed: dict[str, str] = {}
         wanted = [text for text in texts if text not in (known or {})]
-        for at in range(0, len(wanted), BATCH):
-            few = wanted[at : at + BATCH]
+        for at in range(0, len(wanted), BATCH_TEXTS):
+            batch = wanted[at : at + BATCH_TEXTS]
             try:
-                vectors.update(zip(few, self.embedder.embed(few, role="passage"), strict=True))
+                vectors.update(zip(batch, self.embedder.embed(batch, role="passage"), strict=True))
             except DriverFailed:
-                for text in few:  # one bad text must not keep the others out
+                for text in batch:  # one bad text must not fail the others
                     try:
                         vectors[text] = self.embedder.embed([text], role="passage")[0]
                     except DriverFailed as error:
                         failed[texts[text]] = str(error)
         return vectors, failed
 
-    def write(self, growth: _Growth, vectors: Mapping[str, Vector]) -> int:
-        """How many chunks were written; a thread that others have made longer meanwhile is read again."""
+    def write(self, update: _ThreadUpdate, vectors: Mapping[str, Vector]) -> int:
+        """Writes the update and returns how many chunks; a thread that others changed meanwhile is loaded again."""
         known = dict(vectors)
-        for _ in range(TRIES):
+        for _ in range(MAX_ATTEMPTS):
             try:
-                return self._written(growth, known)
+                return self._write_once(update, known)
             except ConcurrentChange as error:
-                changed = error
-                self._reread(growth)
-                if not growth.messages and not growth.edited:
+                conflict = error
+                self._reload(update)
+                if not update.messages and not update.edited:
                     return 0
-                more, failed = self.embedded([growth], known=known)
+                more, failed = self.embed([update], known=known)
                 if failed:
                     raise DriverFailed(next(iter(failed.values()))) from error
                 known |= more
-        raise changed
+        raise conflict
 
-    def _reread(self, growth: _Growth) -> None:
-        """Brings a thread up to date; what another has added of it is no longer new, nor edited what is gone."""
-        growth.document = self.store.document(self._document(growth)[0].id)
-        there = {section.id for section in growth.document.sections}
-        growth.messages = [message for message in growth.messages if message.id not in there]
-        growth.edited = {name: message for name, message in growth.edited.items() if name in there}
+    def _reload(self, update: _ThreadUpdate) -> None:
+        """Loads the thread again; messages that others have added are no longer new, deleted ones no longer edited."""
+        update.document = self.store.document(self._build_document(update)[0].id)
+        there = {section.id for section in update.document.sections}
+        update.messages = [message for message in update.messages if message.id not in there]
+        update.edited = {name: message for name, message in update.edited.items() if name in there}
 
-    def _written(self, growth: _Growth, vectors: Mapping[str, Vector]) -> int:
-        """How many chunks were written: the thread is put if it is new or was edited, else it grows at its end."""
-        document, positions = self._document(growth)
-        chunks = self._chunks(document, positions)
-        known = self.store.vectors(list(self._unchanged(growth, chunks)))
+    def _write_once(self, update: _ThreadUpdate, vectors: Mapping[str, Vector]) -> int:
+        """Puts the thread if it is new or was edited, else appends to it; returns how many chunks were written."""
+        document, positions = self._build_document(update)
+        chunks = self._chunk_messages(document, positions)
+        known = self.store.vectors(list(self._find_unchanged(update, chunks)))
         rows = [known[chunk.id] if chunk.id in known else vectors[chunk.embed_text] for chunk in chunks]
         matrix = np.stack(rows) if rows else np.empty((0, self.embedder.dim), np.float32)
-        words = [terms(chunk.embed_text, language=self.settings.ingestion.language) for chunk in chunks]
-        old = growth.document
-        if old is None or growth.edited:
-            self.store.put(document, chunks, matrix, words, instead_of=old.text if old else "")
+        terms = [extract_terms(chunk.embed_text, language=self.settings.ingestion.language) for chunk in chunks]
+        old = update.document
+        if old is None or update.edited:
+            self.store.put(document, chunks, matrix, terms, expected_text=old.text if old else "")
         else:
             record = next(self.store.documents(Filter(documents=frozenset({document.id}))))
             later = [replace(chunk, index=record.chunks + chunk.index) for chunk in chunks]
             sections = document.sections[len(old.sections) :]
-            self.store.append(document.id, document.text[len(old.text) :], sections, later, matrix, words)
+            self.store.append(document.id, document.text[len(old.text) :], sections, later, matrix, terms)
         return len(chunks)
 
-    def _unchanged(self, growth: _Growth, chunks: Sequence[Chunk]) -> set[str]:
-        """The chunks that are stored as they are; after an edit those before it, and those that do not say it."""
-        stored = self.store.chunks_by_id([chunk.id for chunk in chunks]) if growth.edited else {}
+    def _find_unchanged(self, update: _ThreadUpdate, chunks: Sequence[Chunk]) -> set[str]:
+        """The ids of chunks whose stored vector is still right after an edit: their embed_text is the same."""
+        stored = self.store.chunks_by_id([chunk.id for chunk in chunks]) if update.edited else {}
         return {c.id for c in chunks if c.id in stored and stored[c.id].embed_text == c.embed_text}
 
-    def _document(self, growth: _Growth) -> tuple[Document, range]:
-        """The thread with what is new in it, and the positions of the messages that are to be written."""
-        old = growth.document
+    def _build_document(self, update: _ThreadUpdate) -> tuple[Document, range]:
+        """The thread with what is new in it, and the positions of the messages that must be written."""
+        old = update.document
         if old is None:
-            first = growth.messages[0]
-            document = Thread(first.id, growth.channel, tuple(growth.messages), guessed=growth.guessed).document()
+            first = update.messages[0]
+            document = Thread(first.id, update.channel, tuple(update.messages), guessed=update.guessed).document()
             return document, range(len(document.sections))
-        now = rewritten(old, [_edited(message, growth) for message in messages_in(old)]) if growth.edited else old
-        more, new = written(growth.messages, guessed=growth.guessed, after=now)
+        now = (
+            rewrite_thread(old, [_apply_edit(message, update) for message in extract_messages(old)])
+            if update.edited
+            else old
+        )
+        more, new = join_messages(update.messages, guessed=update.guessed, after=now)
         grown = replace(now, text=now.text + more, sections=(*now.sections, *new), hash="")
-        return grown, range(0 if growth.edited else len(now.sections), len(grown.sections))
+        return grown, range(0 if update.edited else len(now.sections), len(grown.sections))
 
-    def _chunks(self, document: Document, positions: Sequence[int]) -> list[Chunk]:
+    def _chunk_messages(self, document: Document, positions: Sequence[int]) -> list[Chunk]:
         ingestion, threads = self.settings.ingestion, self.settings.threads
-        return chunks_of(document, positions, config=ingestion, threads=threads, count=self.embedder.count)
+        return chunk_messages(document, positions, config=ingestion, threads=threads, count=self.embedder.count)
 
 
-def _edited(message: Message, growth: _Growth) -> Message:
-    """A message of a thread as it is now: an edit changes what it says, not what it answers.
+def _apply_edit(message: Message, update: _ThreadUpdate) -> Message:
+    """A stored message with its edit applied, if it has one: an edit keeps the parent.
 
-    Whoever hears of an edit need not hear again who wrote the message and when.
+    It also keeps the author and the time where the edit does not give them.
     """
-    edit = growth.edited.get(message.id, message)
+    edit = update.edited.get(message.id, message)
     return replace(edit, author=edit.author or message.author, at=edit.at or message.at, reply_to=message.reply_to)
 
 
-def _message(chunk: Chunk) -> Message:
-    """The message that a chunk begins."""
+def _to_message(chunk: Chunk) -> Message:
+    """The message that a first chunk belongs to."""
     meta = chunk.meta
     return Message(
         chunk.text,
@@ -275,11 +282,11 @@ def _message(chunk: Chunk) -> Message:
 
 def _is_edited(message: Message, stored: Mapping[str, Chunk], store: Store) -> bool:
     """Whether a message is stored with another text."""
-    chunk = stored.get(first_chunk(message.id))
+    chunk = stored.get(first_chunk_id(message.id))
     if chunk is None:
         return False
     if chunk.meta.get("total_chunks", 1) == 1:
         return chunk.text.strip() != message.text.strip()
     document = store.document(chunk.doc_id)
     section = next(section for section in document.sections if section.id == message.id)
-    return message_text(document, section) != message.text
+    return get_message_text(document, section) != message.text

@@ -1,171 +1,179 @@
-"""Second on the write path of chats: the messages of a channel become threads.
+"""Threading, the second step of the write path of chats: the messages of a channel become threads.
 
-Replies say what they answer; of a message that says nothing, `link` finds it out. A reply to a reply belongs to the
+A message names its parent in `reply_to`; where it does not, `untangle` infers it. A reply to a reply belongs to the
 thread of the first message.
 """
 
 import math
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from clew.core.errors import SettingsError
 from clew.core.settings import ThreadConfig
-from clew.core.thread import Thread, guessed_in, message_text, messages_in, title_of, written
+from clew.core.thread import (
+    Thread,
+    extract_messages,
+    find_guessed_replies,
+    get_message_text,
+    join_messages,
+    make_thread_title,
+)
+from clew.core.time import EARLIEST, assume_utc, to_timestamp
 from clew.core.types import Document, Message
 from clew.index.thread.untangle import untangle
 
 
-def linked(
+def link_replies(
     messages: Sequence[Message], *, config: ThreadConfig, before: Sequence[Message] = ()
 ) -> list[Message | None]:
-    """For each message the one that it answers, or None where it opens a thread.
+    """For each message its parent, the message that it replies to, or None where it starts a thread.
 
-    What a message itself says counts; where it answers one that is not here, it opens a thread, and the others that
-    answer the same one join it. Found links do not reach over a longer silence than `gap_hours`, nor to what was said
-    later.
+    A stated `reply_to` wins. Where its parent is missing, the first reply starts a thread that the other replies to the
+    same parent join. An inferred parent is never later than its reply, nor earlier by more than `gap_hours`.
     """
-    whole = [*before, *messages]
-    places = {message.id: place for place, message in enumerate(whole)}
-    stand_ins: dict[str, Message] = {}  # of a message that is not here: the first that answers it
-    found = untangle(messages, before=before) if config.untangle else [None] * len(messages)
-    answered: list[Message | None] = []
-    for own, (message, guess) in enumerate(zip(messages, found, strict=True), len(before)):
-        said = places.get(message.reply_to) if message.reply_to else None
-        if said is not None and said < own:
-            answered.append(whole[said])
-        elif message.reply_to and said is None:
-            answered.append(stand_ins.get(message.reply_to))
+    everything = [*before, *messages]
+    positions = {message.id: position for position, message in enumerate(everything)}
+    stand_ins: dict[str, Message] = {}  # for a missing parent: the first message that replies to it
+    guesses = untangle(messages, before=before) if config.untangle else [None] * len(messages)
+    parents: list[Message | None] = []
+    for own, (message, guess) in enumerate(zip(messages, guesses, strict=True), len(before)):
+        stated = positions.get(message.reply_to) if message.reply_to else None
+        if stated is not None and stated < own:
+            parents.append(everything[stated])
+        elif message.reply_to and stated is None:
+            parents.append(stand_ins.get(message.reply_to))
             stand_ins.setdefault(message.reply_to, message)
-        elif message.reply_to or guess is None or _far(whole[guess], message, config.gap_hours):
-            answered.append(None)
+        elif message.reply_to or guess is None or _exceeds_gap(everything[guess], message, config.gap_hours):
+            parents.append(None)
         else:
-            answered.append(whole[guess])
-    return answered
+            parents.append(everything[guess])
+    return parents
 
 
-def threads(channel: str, messages: Sequence[Message], *, config: ThreadConfig) -> list[Thread]:
+def build_threads(channel: str, messages: Sequence[Message], *, config: ThreadConfig) -> list[Thread]:
     """The threads of a channel in the order of their first messages."""
     check_messages(messages)
-    root: dict[str, str] = {}
+    roots: dict[str, str] = {}  # the first message of the thread that a message is in, by id
     grouped: dict[str, list[Message]] = {}
     guessed: dict[str, set[str]] = {}
-    messages = _after_what_they_answer(messages)
-    for message, answered in zip(messages, linked(messages, config=config), strict=True):
-        opener = root.get(answered.id, answered.id) if answered else message.id
-        root[message.id] = opener
-        reply = answered.id if answered else None
-        if reply != message.reply_to:
-            guessed.setdefault(opener, set()).add(message.id)
-        grouped.setdefault(opener, []).append(replace(message, reply_to=reply))
+    messages = _move_replies_after_parents(messages)
+    for message, parent in zip(messages, link_replies(messages, config=config), strict=True):
+        root = roots.get(parent.id, parent.id) if parent else message.id
+        roots[message.id] = root
+        reply_to = parent.id if parent else None
+        if reply_to != message.reply_to:
+            guessed.setdefault(root, set()).add(message.id)
+        grouped.setdefault(root, []).append(replace(message, reply_to=reply_to))
     return [
-        Thread(opener, channel, tuple(group), guessed=guessed.get(opener, frozenset()))
-        for opener, group in grouped.items()
+        Thread(root, channel, tuple(group), guessed=guessed.get(root, frozenset())) for root, group in grouped.items()
     ]
 
 
-def without(document: Document, ids: Set[str]) -> Document | None:
-    """A thread without some of its messages, None where none is left; what answered one answers what that did."""
-    said = messages_in(document)
-    answers = {message.id: message.reply_to for message in said}
-    left = []
-    for message in said:
+def remove_from_thread(document: Document, ids: Set[str]) -> Document | None:
+    """A thread without some of its messages, None if none is left; their replies become replies to their parents."""
+    messages = extract_messages(document)
+    parents = {message.id: message.reply_to for message in messages}
+    remaining = []
+    for message in messages:
         if message.id not in ids:
-            reply = message.reply_to
-            while reply is not None and reply in ids:
-                reply = answers[reply]
-            left.append(replace(message, reply_to=reply))
-    return rewritten(document, left) if left else None
+            parent = message.reply_to
+            while parent is not None and parent in ids:
+                parent = parents[parent]
+            remaining.append(replace(message, reply_to=parent))
+    return rewrite_thread(document, remaining) if remaining else None
 
 
-def last_said(messages: Iterable[Message]) -> datetime:
-    """The time of the latest message, before all times where none has one."""
-    return max((_zoned(message.at) for message in messages if message.at), default=datetime.min.replace(tzinfo=UTC))
+def find_latest_time(messages: Iterable[Message]) -> datetime:
+    """The time of the latest message; EARLIEST if none has a time."""
+    return max((assume_utc(message.at) for message in messages if message.at), default=EARLIEST)
 
 
-def kept_on(document: Document, stored: Document, *, until: datetime) -> Document:
-    """A thread as an export has it, with what was said in it later than all that the export holds, or at no time."""
-    here = {section.id for section in document.sections}
+def merge_later_messages(document: Document, stored: Document, *, until: datetime) -> Document:
+    """An exported thread plus the stored messages that are later than the whole export, or have no time."""
+    exported = {section.id for section in document.sections}
     later = [
         message
-        for message in messages_in(stored)
-        if message.id not in here and (message.at is None or _zoned(message.at) > until)
+        for message in extract_messages(stored)
+        if message.id not in exported and (message.at is None or assume_utc(message.at) > until)
     ]
-    return rewritten(document, [*messages_in(document), *later], guessed=guessed_in(stored)) if later else document
+    return (
+        rewrite_thread(document, [*extract_messages(document), *later], guessed=find_guessed_replies(stored))
+        if later
+        else document
+    )
 
 
-def deleted(stored: Document, *, held: Set[str], until: datetime) -> set[str]:
-    """The messages of a thread that an export holds no more, though it holds what was said as late."""
+def find_deleted(stored: Document, *, exported_ids: Set[str], until: datetime) -> set[str]:
+    """The messages of a stored thread that were deleted: the export reaches past their time, but does not have them."""
     return {
         message.id
-        for message in messages_in(stored)
-        if message.id not in held and message.at is not None and _zoned(message.at) <= until
+        for message in extract_messages(stored)
+        if message.id not in exported_ids and message.at is not None and assume_utc(message.at) <= until
     }
 
 
-def rewritten(document: Document, messages: Sequence[Message], *, guessed: Set[str] = frozenset()) -> Document:
-    """A thread's document with these messages; a title that said how it begins says it still."""
+def rewrite_thread(document: Document, messages: Sequence[Message], *, guessed: Set[str] = frozenset()) -> Document:
+    """A thread's document with these messages instead; a generated title is generated again."""
     channel = str(document.meta.get("channel", ""))
-    text, sections = written(messages, guessed=guessed | guessed_in(document))
-    opening = message_text(document, document.sections[0])
-    title = title_of(channel, messages[0].text) if document.title == title_of(channel, opening) else document.title
+    text, sections = join_messages(messages, guessed=guessed | find_guessed_replies(document))
+    opening = get_message_text(document, document.sections[0])
+    title = (
+        make_thread_title(channel, messages[0].text)
+        if document.title == make_thread_title(channel, opening)
+        else document.title
+    )
     return replace(document, text=text, sections=sections, title=title, hash="")
 
 
-def as_sent(messages: Iterable[Message]) -> list[Message]:
-    """The messages by time, those of one time as they are given, and none before the one that it answers.
-
-    One without a time stays behind the one before it.
-    """
+def sort_as_sent(messages: Iterable[Message]) -> list[Message]:
+    """The messages sorted by time (stable), each after its parent; one without a time stays after the one before it."""
     keyed: list[tuple[float, Message]] = []
     moment = -math.inf
     for message in messages:
-        moment = _zoned(message.at).timestamp() if message.at else moment
+        moment = to_timestamp(message.at) if message.at else moment
         keyed.append((moment, message))
     keyed.sort(key=lambda pair: pair[0])  # a stable sort
-    return _after_what_they_answer([message for _, message in keyed])
+    return _move_replies_after_parents([message for _, message in keyed])
 
 
 def check_messages(messages: Iterable[Message]) -> None:
-    """Refuses what is no message, and messages that say nowhere where they were written."""
+    """Raises a SettingsError for what is not a valid Message, or has no channel."""
     for message in messages:
         if not isinstance(message, Message):
-            raise SettingsError(f"a {type(message).__name__} is given where a Message is expected")
+            raise SettingsError(f"messages must be Message objects; got a {type(message).__name__}")
         if not message.channel:
-            raise SettingsError("All messages must have channelId: give each Message a channel")
+            raise SettingsError(f"message {message.id!r} has no channel; set Message.channel")
         for name in ("text", "author", "id", "channel", "reply_to"):
             value = getattr(message, name)
             if not isinstance(value, str) and (name, value) != ("reply_to", None):
-                raise SettingsError(f"the {name} of a message is {value!r}, which is no text; give it as one")
+                raise SettingsError(f"the {name} of a message is {value!r}; it must be a string")
         if not isinstance(message.at, datetime | None):
-            raise SettingsError(f"the time of the message {message.id} is {message.at!r}; give a datetime, or None")
+            raise SettingsError(f"the time of message {message.id!r} is {message.at!r}; it must be a datetime or None")
 
 
-def same_id(message: str, *, home: str, channel: str) -> str:
-    """Why a message is refused whose id one of another channel has, and what to do about it."""
-    hint = f"give each an id of its own, such as {channel}/{message}"
+def explain_id_clash(message: str, *, home: str, channel: str) -> str:
+    """The reason for refusing a message whose id is taken by a message of another channel."""
+    hint = f"make ids unique, for example {channel}/{message}"
     return f"a message of #{home} has the same id as {message} of #{channel}; {hint}"
 
 
-def _far(earlier: Message, later: Message, hours: float) -> bool:
+def _exceeds_gap(earlier: Message, later: Message, hours: float) -> bool:
+    """Whether two messages are out of order, or further apart than so many hours."""
     if earlier.at is None or later.at is None:
         return False
-    return not timedelta(0) <= _zoned(later.at) - _zoned(earlier.at) <= timedelta(hours=hours)
+    return not timedelta(0) <= assume_utc(later.at) - assume_utc(earlier.at) <= timedelta(hours=hours)
 
 
-def _after_what_they_answer(messages: Sequence[Message]) -> list[Message]:
-    """The messages as they are, but each that stands before the one it answers behind it."""
+def _move_replies_after_parents(messages: Sequence[Message]) -> list[Message]:
+    """The messages in the same order, except that one given before its parent is moved behind it."""
     known = {message.id: message for message in messages}
-    placed: dict[str, Message] = {}
+    ordered: dict[str, Message] = {}
     for message in messages:
         chain: dict[str, Message] = {}
-        at: Message | None = message
-        while at is not None and at.id not in placed and at.id not in chain:
-            chain[at.id] = at
-            at = known.get(at.reply_to) if at.reply_to else None
-        placed.update(reversed(chain.items()))
-    return list(placed.values())
-
-
-def _zoned(at: datetime) -> datetime:
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
+        current: Message | None = message
+        while current is not None and current.id not in ordered and current.id not in chain:
+            chain[current.id] = current
+            current = known.get(current.reply_to) if current.reply_to else None
+        ordered.update(reversed(chain.items()))
+    return list(ordered.values())

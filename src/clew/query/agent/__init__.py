@@ -1,19 +1,19 @@
-"""An agent over a collection: the tools, the instructions, the limits; `loop` runs a model with them."""
+"""An agent over a collection: its tools, instructions and limits; `loop` runs a model with them."""
 
-from clew.query.agent.prompt import chain, instructions
-from clew.query.agent.reader import Reading, quotes
-from clew.query.agent.spending import Counted, LimitReached, Spending
-from clew.query.agent.tools import Result, Sources, Toolbox
+from clew.core.errors import LimitReached
+from clew.query.agent.limits import AgentBudget
+from clew.query.agent.prompt import build_instructions, plan_tools
+from clew.query.agent.reader import DocumentQuotes, extract_quotes
+from clew.query.agent.tools import ToolBackend, Toolbox, ToolResult
 
 __all__ = [
-    "Counted",
+    "AgentBudget",
+    "DocumentQuotes",
     "LimitReached",
-    "Reading",
-    "Result",
-    "Sources",
-    "Spending",
+    "ToolBackend",
+    "ToolResult",
     "Toolbox",
-    "chain",
-    "instructions",
-    "quotes",
+    "build_instructions",
+    "extract_quotes",
+    "plan_tools",
 ]

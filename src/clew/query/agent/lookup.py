@@ -1,85 +1,86 @@
-"""A document by its title as people and models write it: exactly, or blind to case, punctuation, endings, accents."""
+"""Finds a document by its title as people and models write it: exact, then ever less strict matches."""
 
-import difflib
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 
 from clew.core.errors import NotFound
+from clew.core.suggest import find_close_names
 from clew.core.types import DocumentRecord
-from clew.query.context.format.quote import one_line, tag_quoted
+from clew.query.context.format.escape import escape_tag, to_one_line
 
-MOST = 50  # titles that are listed
+MAX_LISTED = 50  # titles in an error message or prompt
 _WORD = re.compile(r"[^\W_]+(?:(?:\+\+|#)(?![^\W_]))?|%+")  # C++ is not C, and a % is a sign, not a wildcard
-_AROUND = re.compile(r"^(?:the|an?|our|der|die|das)\s+|\s+(?:document|doc|file|page)$")
-_STOPS = " .,;:!?\"'“”‘’«»"
-_ENDING = re.compile(r"\.[a-z]\w{0,4}$", re.IGNORECASE)
+_FILLER = re.compile(r"^(?:the|an?|our|der|die|das)\s+|\s+(?:document|doc|file|page)$")
+_PUNCTUATION = " .,;:!?\"'“”‘’«»"
+_FILE_ENDING = re.compile(r"\.[a-z]\w{0,4}$", re.IGNORECASE)
 
 
-def by_title(title: str, records: Iterable[DocumentRecord]) -> DocumentRecord:
-    """The document of that title, address or file name; NotFound lists the titles there are, the nearest first."""
+def find_by_title(title: str, records: Iterable[DocumentRecord]) -> DocumentRecord:
+    """The document with that title, address or file name; NotFound lists the known titles, the closest first."""
     known = list(records)
-    for level in (_exact, _named, _cased, _blind, _loose):
-        found = [record for record in known if level(title, record)]
+    for matches in (_matches_exactly, _matches_file_name, _matches_any_case, _matches_words, _matches_letters):
+        found = [record for record in known if matches(title, record)]
         if len(found) == 1:
             return found[0]
         if found:
-            places = listed([record.uri or record.id for record in found])
-            raise NotFound(f"{len(found)} documents are called {one_line(title)!r}; give the address of one:\n{places}")
-    names = [name_of(record) for record in known]
-    near = difflib.get_close_matches(title.casefold(), [name.casefold() for name in names], n=5, cutoff=0.5)
-    names.sort(key=lambda name: near.index(name.casefold()) if name.casefold() in near else len(near))
-    raise NotFound(f"there is no document {one_line(title)!r}; there are:\n{listed(names)}")
+            places = list_names([record.uri or record.id for record in found])
+            raise NotFound(
+                f"{len(found)} documents are called {to_one_line(title)!r}; give the address of one:\n{places}"
+            )
+    names = [get_display_name(record) for record in known]
+    near = find_close_names(title, names, max_names=5, cutoff=0.5)
+    names.sort(key=lambda name: near.index(name) if name in near else len(near))
+    raise NotFound(f"there is no document {to_one_line(title)!r}; there are:\n{list_names(names)}")
 
 
-def name_of(record: DocumentRecord) -> str:
-    """What a document is called."""
+def get_display_name(record: DocumentRecord) -> str:
+    """The title of a document, else its address, else its id."""
     return record.title or record.uri or record.id
 
 
-def listed(names: Sequence[str]) -> str:
-    """Names as data, a line each, and how many more there are."""
-    more = f"\nand {len(names) - MOST} more" if len(names) > MOST else ""
-    lines = "\n".join(map(one_line, names[:MOST])) or "(none)"
-    return f"<titles>\n{tag_quoted(lines, 'titles')}\n</titles>{more}"
+def list_names(names: Sequence[str]) -> str:
+    """Names marked as data, one per line, and how many more there are."""
+    more = f"\nand {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
+    lines = "\n".join(map(to_one_line, names[:MAX_LISTED])) or "(none)"
+    return f"<titles>\n{escape_tag(lines, 'titles')}\n</titles>{more}"
 
 
-def _exact(title: str, record: DocumentRecord) -> bool:
+def _matches_exactly(title: str, record: DocumentRecord) -> bool:
     return bool(title) and title in (record.title, record.uri, record.id)
 
 
-def _named(title: str, record: DocumentRecord) -> bool:
+def _matches_file_name(title: str, record: DocumentRecord) -> bool:
     return bool(record.uri) and title == PurePosixPath(record.uri).name
 
 
-def _cased(title: str, record: DocumentRecord) -> bool:
-    return bool(record.title) and _even(title) == _even(record.title)
+def _matches_any_case(title: str, record: DocumentRecord) -> bool:
+    return bool(record.title) and _normalize(title) == _normalize(record.title)
 
 
-def _blind(title: str, record: DocumentRecord) -> bool:
-    wanted = _key(title)
-    return bool(wanted) and wanted in (_key(record.title), _key(record.uri), _key(PurePosixPath(record.uri).name))
+def _matches_words(title: str, record: DocumentRecord) -> bool:
+    """Whether the words are the same, ignoring punctuation and the file ending."""
+    wanted = _split_words(title)
+    return bool(wanted) and wanted in map(_split_words, (record.title, record.uri, PurePosixPath(record.uri).name))
 
 
-def _loose(title: str, record: DocumentRecord) -> bool:
-    """Whether the letters are the same, accents, articles and spaces aside."""
-    wanted = _letters(_AROUND.sub("", _even(title)))
-    return bool(wanted) and wanted in (_letters(record.title), _letters(PurePosixPath(record.uri).name))
+def _matches_letters(title: str, record: DocumentRecord) -> bool:
+    """Whether the letters are the same, ignoring accents, articles and spaces."""
+    wanted = _join_letters(_FILLER.sub("", _normalize(title)))
+    return bool(wanted) and wanted in (_join_letters(record.title), _join_letters(PurePosixPath(record.uri).name))
 
 
-def _even(name: str) -> str:
-    """A name in one form of unicode, case and space."""
+def _normalize(name: str) -> str:
+    """A name with normalized Unicode, case and whitespace."""
     return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
 
 
-def _key(name: str) -> tuple[str, ...]:
-    """The words of a name without its ending."""
-    return tuple(_WORD.findall(_even(_ENDING.sub("", name.strip().strip(_STOPS)))))
+def _split_words(name: str) -> tuple[str, ...]:
+    """The words of a name without its file ending."""
+    return tuple(_WORD.findall(_normalize(_FILE_ENDING.sub("", name.strip().strip(_PUNCTUATION)))))
 
 
-def _letters(name: str) -> str:
-    bare = "".join(
-        each for each in unicodedata.normalize("NFD", "".join(_key(name))) if not unicodedata.combining(each)
-    )
-    return unicodedata.normalize("NFC", bare)
+def _join_letters(name: str) -> str:
+    decomposed = unicodedata.normalize("NFD", "".join(_split_words(name)))
+    return unicodedata.normalize("NFC", "".join(char for char in decomposed if not unicodedata.combining(char)))

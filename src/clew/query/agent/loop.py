@@ -1,13 +1,10 @@
-"""The loop of a model with tools, on pydantic-ai: imported only when an agent is run."""
+"""The agent loop on pydantic-ai: a model calls tools until it answers. Imported only when an agent is run."""
 
-import asyncio
-import threading
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from contextvars import copy_context
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
 from inspect import signature
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec
 
 from pydantic_ai import Agent, RunContext, Tool, ToolDefinition
 from pydantic_ai.exceptions import ToolFailed, UnexpectedModelBehavior, UsageLimitExceeded
@@ -17,47 +14,46 @@ from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import UsageLimits
 
-from clew.core.cost import CostLimit
-from clew.core.errors import ClewError, DriverFailed
+from clew.core.errors import ClewError, CostLimit, DriverFailed, LimitReached
+from clew.core.event_loop import run_coroutine
+from clew.core.metered import reserve_call
 from clew.core.trace import Trace
 from clew.core.types import Message
-from clew.query.agent.lookup import name_of
-from clew.query.agent.spending import LimitReached, Spending
-from clew.query.agent.steps import watched
-from clew.query.agent.tools import MOST, Result, Toolbox
+from clew.query.agent.limits import AgentBudget
+from clew.query.agent.lookup import get_display_name
+from clew.query.agent.steps import record_step
+from clew.query.agent.tools import MAX_HITS, Toolbox, ToolResult
 
 P = ParamSpec("P")
-T = TypeVar("T")
-TICK = 0.2  # seconds; a wait without an end cannot be interrupted everywhere
-RETRIES = 3  # wrong calls of one tool in a row
-NOTE = 200  # characters of an argument that the trace keeps
+MAX_TOOL_RETRIES = 3  # invalid calls of one tool in a row
+MAX_NOTE_CHARS = 200  # of an argument or error, in the trace
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What the model said last, or why it said nothing, and what its tools had shown by then.
+class AgentOutcome:
+    """The model's answer, or the reason why there is none, and the results of its tools so far.
 
-    A `failure` is the model's own.
+    `failure` is set where the model itself failed.
     """
 
     text: str
     reason: str
-    results: tuple[Result, ...]
+    results: tuple[ToolResult, ...]
     failure: DriverFailed | None = None
 
 
-class Paying(WrapperModel):
-    """A model whose turns are counted, and not taken where a limit could be passed.
+class BudgetedModel(WrapperModel):
+    """A model whose turns are charged to the agent's budget; a turn that could exceed a limit is not taken.
 
-    In its first turns it must call the tools of a chain, whose arguments it chooses; then it is free until its calls
+    In its first turns it must call `first_tools`, with arguments of its choice; then it is free until its tool calls
     are used up.
     """
 
-    def __init__(self, model: Model, spending: Spending, *, output: int, chain: Sequence[str] = ()) -> None:
+    def __init__(self, model: Model, budget: AgentBudget, *, max_tokens: int, first_tools: Sequence[str] = ()) -> None:
         super().__init__(model)
-        self._spending = spending
-        self._output = output
-        self._chain = list(chain)
+        self._budget = budget
+        self._max_tokens = max_tokens
+        self._first_tools = list(first_tools)
 
     async def request(
         self,
@@ -66,32 +62,32 @@ class Paying(WrapperModel):
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
         """The model's turn."""
-        text = "".join(map(_words, messages))
+        text = "".join(map(_read_text, messages))
         settings = ModelSettings(**model_settings) if model_settings else ModelSettings()
-        if self._chain:
-            settings["tool_choice"] = [self._chain.pop(0)]
-        elif not self._spending.calls_left:
+        if self._first_tools:
+            settings["tool_choice"] = [self._first_tools.pop(0)]
+        elif not self._budget.tool_calls_left:
             settings["tool_choice"] = "none"  # a call would be refused, and its turn paid for
-        with self._spending.asking(text, output=self._output):
+        with reserve_call(self._budget, self._budget.model, [text], output=self._max_tokens):
             return await super().request(messages, settings, model_request_parameters)
 
 
-def run(
+def run_agent(
     question: str,
     toolbox: Toolbox,
     model: Model,
     *,
     instructions: str,
     history: Sequence[Message],
-    spending: Spending,
+    budget: AgentBudget,
     max_calls: int,
     max_tokens: int,
-    chain: Sequence[str] = (),
-    watch: Callable[[Trace], None] | None = None,
-) -> Outcome:
-    """What an agent makes of a question; tools that fail are told to the model, and `watch` is told of every call."""
-    results: list[Result] = []
-    methods: list[Callable[..., Result]] = [
+    first_tools: Sequence[str] = (),
+    on_step: Callable[[Trace], None] | None = None,
+) -> AgentOutcome:
+    """Runs the agent on a question. The model sees the errors of tools; `on_step` is called after every tool call."""
+    results: list[ToolResult] = []
+    methods: list[Callable[..., ToolResult]] = [
         toolbox.search_knowledge_base,
         toolbox.search_with_multi_query,
         toolbox.search_with_reranking,
@@ -101,17 +97,17 @@ def run(
         toolbox.read_document,
     ]
     agent = Agent(
-        Paying(model, spending, output=max_tokens, chain=chain),
+        BudgetedModel(model, budget, max_tokens=max_tokens, first_tools=first_tools),
         instructions=instructions,
         tools=[
             Tool(
-                _guarded(method, spending, results, watch),
+                _make_tool(method, budget, results, on_step),
                 takes_ctx=False,
-                prepare=_narrowed(results) if chain else None,
+                prepare=_narrow_arguments(results) if first_tools else None,
             )
             for method in methods
         ],
-        retries=RETRIES,
+        retries=MAX_TOOL_RETRIES,
         model_settings=ModelSettings(max_tokens=max_tokens, temperature=0.0),
     )
     # A turn for each call, one in which a call too many is refused, and one to answer in.
@@ -119,71 +115,73 @@ def run(
 
     async def work() -> str:
         async with agent:
-            return (await agent.run(question, message_history=_turns(history), usage_limits=limits)).output
+            return (await agent.run(question, message_history=_to_model_messages(history), usage_limits=limits)).output
 
     try:
-        return Outcome(_apart(work), "", tuple(results))
+        return AgentOutcome(run_coroutine(work()), "", tuple(results))
     except (LimitReached, CostLimit) as limit:
         reason = str(limit)
     except UsageLimitExceeded:
         reason = f"stopped after {max_calls + 2} turns without an answer (agent.max_calls)"
     except UnexpectedModelBehavior as error:
-        reason = f"the model went astray: {' '.join(str(error).split())}"
+        reason = f"the model's reply could not be used: {' '.join(str(error).split())}"
     except DriverFailed as failure:
-        return Outcome("", str(failure), tuple(results), failure)
-    return Outcome("", reason, tuple(results))
+        return AgentOutcome("", str(failure), tuple(results), failure)
+    return AgentOutcome("", reason, tuple(results))
 
 
-def _narrowed(results: list[Result]) -> Callable[[RunContext[None], ToolDefinition], Awaitable[ToolDefinition]]:
-    """Tells what a tool takes, for models that need to be told: titles that were shown, limits that may be."""
+def _narrow_arguments(
+    results: list[ToolResult],
+) -> Callable[[RunContext[None], ToolDefinition], Awaitable[ToolDefinition]]:
+    """Narrows the schema of a tool for small models: `title` to the titles shown so far, `limit` to its range."""
 
-    async def prepared(_: RunContext[None], tool: ToolDefinition) -> ToolDefinition:
-        titles = list(dict.fromkeys(name_of(each.record) for result in results for each in result.shown))
-        narrow: dict[str, dict[str, Any]] = {"limit": {"minimum": 1, "maximum": MOST}}
+    async def prepare(_: RunContext[None], tool: ToolDefinition) -> ToolDefinition:
+        titles = list(dict.fromkeys(get_display_name(each.record) for result in results for each in result.citable))
+        narrow: dict[str, dict[str, Any]] = {"limit": {"minimum": 1, "maximum": MAX_HITS}}
         if titles:
             narrow["title"] = {"enum": titles}
         given = tool.parameters_json_schema.get("properties", {})
-        held = {name: {**shape, **narrow.get(name, {})} for name, shape in given.items()}
-        return replace(tool, parameters_json_schema={**tool.parameters_json_schema, "properties": held})
+        properties = {name: {**schema, **narrow.get(name, {})} for name, schema in given.items()}
+        return replace(tool, parameters_json_schema={**tool.parameters_json_schema, "properties": properties})
 
-    return prepared
+    return prepare
 
 
-def _guarded(
-    method: Callable[P, Result],
-    spending: Spending,
-    results: list[Result],
-    watch: Callable[[Trace], None] | None,
+def _make_tool(
+    method: Callable[P, ToolResult],
+    budget: AgentBudget,
+    results: list[ToolResult],
+    on_step: Callable[[Trace], None] | None,
 ) -> Callable[P, str]:
-    """The tool as a model may call it: counted, traced, and failing in a way that is no content."""
+    """The tool as a model may call it: counted, traced, its errors marked as errors."""
     name = method.__name__
 
     @wraps(method)
     def tool(*args: P.args, **kwargs: P.kwargs) -> str:
-        seen: list[Trace] = []
+        steps: list[Trace] = []
         try:
-            with watched(name) as trace:
-                seen.append(trace)
-                result = called(trace, *args, **kwargs)
+            with record_step(name) as trace:
+                steps.append(trace)
+                result = call(trace, *args, **kwargs)
         finally:
-            if watch is not None:
-                for each in seen:
-                    watch(each)
+            if on_step is not None:
+                for step in steps:
+                    on_step(step)
         results.append(result)
         return result.text
 
-    def called(trace: Trace, *args: P.args, **kwargs: P.kwargs) -> Result:
-        given = signature(method).bind(*args, **kwargs)
-        given.apply_defaults()
-        trace.notes.update({key: _note(value) for key, value in given.arguments.items()})
+    def call(trace: Trace, *args: P.args, **kwargs: P.kwargs) -> ToolResult:
+        bound = signature(method).bind(*args, **kwargs)
+        bound.apply_defaults()
+        trace.notes.update({key: _to_note(value) for key, value in bound.arguments.items()})
         try:
-            spending.call()
+            budget.count_tool_call()
             result = method(*args, **kwargs)
-        except Exception as error:  # whatever happens in a tool, the model is told and may go on
-            said = str(error) if isinstance(error, ClewError) else f"{type(error).__name__}: {error}"
-            trace.notes["error"] = _note(" ".join(said.split()))
+        except Exception as error:  # whatever happens in a tool, the model sees it and may go on
+            message = str(error) if isinstance(error, ClewError) else f"{type(error).__name__}: {error}"
+            trace.notes["error"] = _to_note(" ".join(message.split()))
             trace.out = 0
-            raise ToolFailed(f"Error: {said}") from error
+            raise ToolFailed(f"Error: {message}") from error
         trace.out = result.count
         return result
 
@@ -191,11 +189,11 @@ def _guarded(
     return tool
 
 
-def _note(value: object) -> str | int:
-    return value if isinstance(value, int) else str(value)[:NOTE]
+def _to_note(value: object) -> str | int:
+    return value if isinstance(value, int) else str(value)[:MAX_NOTE_CHARS]
 
 
-def _turns(history: Sequence[Message]) -> list[ModelMessage]:
+def _to_model_messages(history: Sequence[Message]) -> list[ModelMessage]:
     return [
         ModelResponse([TextPart(message.text)])
         if message.role == "assistant"
@@ -204,41 +202,7 @@ def _turns(history: Sequence[Message]) -> list[ModelMessage]:
     ]
 
 
-def _words(message: ModelMessage) -> str:
-    """All that a message makes a model read."""
-    said = [str(getattr(part, "content", "") or getattr(part, "args", "") or "") for part in message.parts]
-    return "".join([*said, getattr(message, "instructions", None) or ""])
-
-
-def _apart(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """What a coroutine gives, in an event loop and a thread of its own: the caller may have a loop already.
-
-    The trace is carried over, and an interrupt cancels the work.
-    """
-    done: list[T] = []
-    failed: list[BaseException] = []
-    loops: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any] | None]] = []
-
-    async def main() -> T:
-        loops.append((asyncio.get_running_loop(), asyncio.current_task()))
-        return await work()
-
-    def body() -> None:
-        try:
-            done.append(asyncio.run(main()))
-        except BaseException as error:
-            failed.append(error)
-
-    thread = threading.Thread(target=copy_context().run, args=(body,), name="clew-agent", daemon=True)
-    thread.start()
-    try:
-        while thread.is_alive():
-            thread.join(TICK)
-    except BaseException:
-        for loop, task in loops:
-            if task is not None and not loop.is_closed():
-                loop.call_soon_threadsafe(task.cancel)
-        raise
-    if failed:
-        raise failed[0]
-    return done[0]
+def _read_text(message: ModelMessage) -> str:
+    """All text of a message that a model reads."""
+    texts = [str(getattr(part, "content", "") or getattr(part, "args", "") or "") for part in message.parts]
+    return "".join([*texts, getattr(message, "instructions", None) or ""])

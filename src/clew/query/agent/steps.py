@@ -1,4 +1,4 @@
-"""A step that can be looked into, also where nobody records."""
+"""A trace step whose inner steps can be read, whether or not a caller records."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,8 +7,8 @@ from clew.core.trace import Trace, record, step
 
 
 @contextmanager
-def watched(name: str) -> Iterator[Trace]:
-    """A step of the current trace whose own steps are kept until it ends, whoever records."""
+def record_step(name: str) -> Iterator[Trace]:
+    """A step of the current trace that also records its inner steps, for `on_step` and the reflection report."""
     with step(name) as outer, record(name, keep=outer.keeps_output) as trace:
         try:
             yield trace

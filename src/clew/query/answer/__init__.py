@@ -1,8 +1,8 @@
-"""Answers out of a context: the best sentences without a model, checked prose with one."""
+"""Answers from a context: the best sentences verbatim without a model, checked prose with one."""
 
-from clew.query.answer.confidence import LOOKED_AT, Look
-from clew.query.answer.extract import extracted
-from clew.query.answer.passages import Shown, shown_in
-from clew.query.answer.write import NOT_HERE, written
+from clew.query.answer.confidence import PROBE_HITS, Probe
+from clew.query.answer.extract import extract_answer
+from clew.query.answer.passages import NumberedPassage, number_passages
+from clew.query.answer.write import NO_ANSWER, write_answer
 
-__all__ = ["LOOKED_AT", "NOT_HERE", "Look", "Shown", "extracted", "shown_in", "written"]
+__all__ = ["NO_ANSWER", "PROBE_HITS", "NumberedPassage", "Probe", "extract_answer", "number_passages", "write_answer"]

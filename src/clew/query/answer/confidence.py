@@ -1,89 +1,92 @@
-"""How likely it is that what was found answers: what stands between finding something and saying it.
+"""Answer confidence: the probability that the hits answer the question, by which an answer abstains.
 
-There is always a best hit, also where the collection holds no answer, and a reranker tells whether a text is on the
-subject more than whether it bears on the question. So it is asked as well how far the best hit stands out of what other
-documents say about the subject, by meaning and by words at once. `python -m studies.confidence` fits the weights.
+There is always a best hit, even where the collection holds no answer, and a reranker judges the topic of a text more
+than whether it answers. So the margin of the best hit over other documents on the topic counts too, by meaning and
+words at once. `python -m studies.confidence` fits the weights.
 """
 
 import math
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 
-from clew.core.text import terms
+from clew.core.text import extract_terms
 from clew.core.types import Hit
 
-LOOKED_AT = 20  # hits
-OTHERS = 10  # documents that the best one must stand out of
-SURE = 0.05  # a chance of the reranker nearer to 0 or 1 than this says no more than one that is as near
+PROBE_HITS = 20
+OTHER_DOCUMENTS = 10  # documents that the best one is compared with
+MIN_PROBABILITY = 0.05  # the reranker's probabilities are clipped to this distance from 0 and 1
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
-    """What the signals weigh in the log-odds; `words` is what the terms of a hit weigh beside its nearness."""
+class ConfidenceWeights:
+    """The weights of the signals in the log-odds; `words` weighs the terms of a hit against its cosine."""
 
-    standing: float
+    margin: float
     reranker: float
     offset: float
     words: float
 
 
 # Rounded from a fit of these signals (3.11, 0.80, -1.01) on the sample handbook, XQuAD in English and German, CoSQA and
-# ClapNQ, 80 to 100 questions each, with and without the documents that answer. That command fits them anew. `words` is
-# set by hand: from 0.4 to 1 it makes no difference.
-WEIGHTS = Weights(standing=3.0, reranker=0.8, offset=-1.0, words=0.6)
+# ClapNQ, 80 to 100 questions each, with and without the documents that answer. `words` is set by hand: from 0.4 to 1
+# it makes no difference.
+WEIGHTS = ConfidenceWeights(margin=3.0, reranker=0.8, offset=-1.0, words=0.6)
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """What a collection shows of a question, however it is searched for an answer: the best hits by meaning and words.
+class Probe:
+    """The best hits of a hybrid search for the question, whatever strategy the answer itself uses.
 
-    `asked` are the question's terms, `floor` is the cosine of unrelated texts.
+    `background` is the cosine of unrelated texts.
     """
 
     hits: Sequence[Hit]
-    asked: Set[str]
-    floor: float = 0.0
+    query_terms: Set[str]
+    background: float = 0.0
     language: str = "auto"
 
 
 @dataclass(frozen=True, slots=True)
-class Signals:
-    """What the confidence is made of: how far the best hit stands out, and the reranker's log-odds for the best."""
+class ConfidenceSignals:
+    """The inputs of the confidence: the margin of the best hit, and the reranker's log-odds for the best text."""
 
-    standing: float
+    margin: float
     reranker: float
 
 
-def signals(look: Look, chances: Iterable[float], *, words: float = WEIGHTS.words) -> Signals:
-    """The signals of a look and of the chances that the reranker gave to what is read for an answer."""
-    best = min(max(max(chances, default=0.0), SURE), 1 - SURE)
-    return Signals(standing(look, words=words), math.log(best / (1 - best)))
+def compute_signals(
+    probe: Probe, probabilities: Iterable[float], *, word_weight: float = WEIGHTS.words
+) -> ConfidenceSignals:
+    """The signals of a probe and of the reranker's probabilities for the texts that an answer is read from."""
+    best = min(max(max(probabilities, default=0.0), MIN_PROBABILITY), 1 - MIN_PROBABILITY)
+    return ConfidenceSignals(compute_margin(probe, word_weight=word_weight), math.log(best / (1 - best)))
 
 
-def standing(look: Look, *, words: float = WEIGHTS.words) -> float:
-    """How far the best hit is above the next ten documents, each by its best hit; one that is not there has 0.
+def compute_margin(probe: Probe, *, word_weight: float = WEIGHTS.words) -> float:
+    """The score of the best hit above the mean of the next ten documents, each by its best hit; missing ones count 0.
 
-    Other documents, because the chunks of one that answers are all of them near.
+    Other documents, because all chunks of one that answers are near.
     """
     best: dict[str, float] = {}
-    for hit in look.hits[:LOOKED_AT]:
-        best[hit.chunk.doc_id] = max(best.get(hit.chunk.doc_id, 0.0), evidence(hit, look, words=words))
+    for hit in probe.hits[:PROBE_HITS]:
+        score = score_evidence(hit, probe, word_weight=word_weight)
+        best[hit.chunk.doc_id] = max(best.get(hit.chunk.doc_id, 0.0), score)
     first, *others = sorted(best.values(), reverse=True) or [0.0]
-    return first - sum(others[:OTHERS]) / OTHERS
+    return first - sum(others[:OTHER_DOCUMENTS]) / OTHER_DOCUMENTS
 
 
-def evidence(hit: Hit, look: Look, *, words: float = WEIGHTS.words) -> float:
-    """How near a hit is, from unrelated (0) to the same (1), and `words` times the share of the terms that it holds.
+def score_evidence(hit: Hit, probe: Probe, *, word_weight: float = WEIGHTS.words) -> float:
+    """The cosine of a hit from background (0) to 1, plus `word_weight` times the share of query terms that it has.
 
-    One that is not among the nearest counts as unrelated. Every term counts alike: to weigh them by how rare they are
-    changed nothing, and what people say by the way ("hey folks") is rare in a handbook.
+    A hit without a cosine counts as background. Terms are not weighted by rarity: that changed nothing, and small talk
+    ("hey folks") is rare in a handbook.
     """
-    near = max((hit.scores.get("semantic", look.floor) - look.floor) / (1 - look.floor), 0.0)
-    held = look.asked & terms(hit.chunk.embed_text, language=look.language).keys()
-    return near + words * len(held) / max(len(look.asked), 1)
+    near = max((hit.scores.get("semantic", probe.background) - probe.background) / (1 - probe.background), 0.0)
+    shared = probe.query_terms & extract_terms(hit.chunk.embed_text, language=probe.language).keys()
+    return near + word_weight * len(shared) / max(len(probe.query_terms), 1)
 
 
-def confidence(given: Signals, weights: Weights = WEIGHTS) -> float:
-    """The chance, from 0 to 1, that what was found answers: a logistic regression over the signals."""
-    odds = weights.standing * given.standing + weights.reranker * given.reranker + weights.offset
+def compute_confidence(signals: ConfidenceSignals, weights: ConfidenceWeights = WEIGHTS) -> float:
+    """The probability that the hits answer the question: a logistic regression over the signals."""
+    odds = weights.margin * signals.margin + weights.reranker * signals.reranker + weights.offset
     return 0.5 * (1 + math.tanh(0.5 * odds))

@@ -1,27 +1,28 @@
-"""What an answer may rest on: the numbered passages of a context, each with its words as the store has them."""
+"""The numbered passages of a context that an answer may cite, each with its text as stored."""
 
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from clew.core.cite import Citation, quote_hash
-from clew.core.text import sentences, terms
+from clew.core.cite import Citation
+from clew.core.text import extract_terms, split_sentences
 from clew.core.types import Chunk, Context, Document, DocumentRecord, MergedChunk
-from clew.query.answer.denial import cut_short, denies
+from clew.query.answer.contradiction import has_negation, omits_negation
+from clew.query.context.cite import make_citation
 
 Read = Callable[[str], Document]
 Span = tuple[int, int]
 
-GAP = 400  # characters that a quote may leave out in one place
+MAX_GAP = 400  # characters that an ellipsis in a quote may stand for
 _STOPS = ".,;:!?"
 _ELLIPSIS = re.compile(r"\s*(?:\[\s*(?:…|\.\.\.)\s*\]|\(\s*(?:…|\.\.\.)\s*\)|…|\.\s?\.\s?\.)\s*")
-_ALIKE = ("'‘’‚‛`´", '"“”„«»', "-‐‑‒–—−", "…")  # signs that are written one way here and another there
+_EQUIVALENT_SIGNS = ("'‘’‚‛`´", '"“”„«»', "-‐‑‒–—−", "…")  # variants of the same sign
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """A passage under the number that it is shown with; `pieces` are read from the document by position."""
+class NumberedPassage:
+    """A passage with its number in the prompt; `pieces` are (start, text) read from the document by position."""
 
     number: int
     passage: MergedChunk
@@ -30,146 +31,133 @@ class Shown:
 
     @property
     def text(self) -> str:
-        """All its words."""
+        """The text of the passage."""
         return "\n".join(text for _, text in self.pieces)
 
     @property
-    def spoken(self) -> str:
-        """All its words, each message after the name of whoever wrote it."""
+    def text_with_authors(self) -> str:
+        """The text of the passage with the author before each message."""
         parts = []
         for start, text in self.pieces:
             at = 0
-            for begin, author in self._authors(start, start + len(text)):
+            for begin, author in self._find_authors(start, start + len(text)):
                 parts += [text[at : begin - start], f"\n{author}: "]
                 at = begin - start
             parts += [text[at:], "\n"]
         return "".join(parts).strip()
 
     @property
-    def about(self) -> str:
-        """What a sentence on it may say besides: the names of the document and of its headings."""
+    def titles(self) -> str:
+        """The titles of the document and the headings, which a sentence may use too."""
         headings = dict.fromkeys(heading for hit in self.passage.chunks for heading in hit.chunk.headings)
         return " ".join([self.record.title, *headings])
 
-    def find(self, quote: str) -> Span | None:
-        """Where the words of a quote stand in the document, white space, the shape of signs and what is left out aside.
+    def find_quote(self, quote: str) -> Span | None:
+        """The span of a quote in the document, ignoring white space, variants of signs and ellipses.
 
-        What an ellipsis leaves out may be the rest of a sentence or whole sentences, but no denial.
+        An ellipsis may omit the rest of a sentence or whole sentences, but no negation.
         """
-        patterns = [pattern for pattern in (verbatim(quote), elided(quote)) if pattern]
+        patterns = [pattern for pattern in (compile_quote(quote), compile_elided_quote(quote)) if pattern]
         for pattern in patterns:
             for start, text in self.pieces:
                 found = pattern.search(text)
-                if found and all(_may_go(text, *found.span(gap)) for gap in range(1, len(found.groups()) + 1)):
+                if found and all(_can_omit(text, *found.span(gap)) for gap in range(1, len(found.groups()) + 1)):
                     return start + found.start(), start + found.end()
         return None
 
-    def denied(self, span: Span) -> bool:
-        """Whether a stretch leaves out a denial of the clause that it is part of."""
+    def omits_negation(self, span: Span) -> bool:
+        """Whether a span leaves out a negation of the clause that it is part of."""
         at, text = next((at, text) for at, text in self.pieces if at <= span[0] < at + len(text))
-        return cut_short(text, span[0] - at, span[1] - at)
+        return omits_negation(text, span[0] - at, span[1] - at)
 
-    def says(self, claim: str, *, most: int = 2) -> list[Span]:
-        """The sentences that together have most of a claim's terms, the best first; another only if it adds enough."""
-        wanted = set(terms(claim))
-        least = max(2.0, 0.3 * len(wanted))
-        spans = [(at + low, at + high, text[low:high]) for at, text in self.pieces for low, high in sentences(text)]
+    def find_support(self, claim: str, *, max_sentences: int = 2) -> list[Span]:
+        """The sentences that together have most terms of a claim, the best first; each further one must add enough."""
+        wanted = set(extract_terms(claim))
+        min_added = max(2.0, 0.3 * len(wanted))
+        spans = [
+            (at + low, at + high, text[low:high]) for at, text in self.pieces for low, high in split_sentences(text)
+        ]
         taken: list[Span] = []
-        while len(taken) < most and spans:
-            low, high, text = max(spans, key=lambda each: len(wanted & terms(each[2]).keys()))
-            if taken and len(wanted & terms(text).keys()) < least:
+        while len(taken) < max_sentences and spans:
+            low, high, text = max(spans, key=lambda each: len(wanted & extract_terms(each[2]).keys()))
+            if taken and len(wanted & extract_terms(text).keys()) < min_added:
                 break
             taken.append((low, high))
-            wanted -= terms(text).keys()
+            wanted -= extract_terms(text).keys()
         return taken
 
-    def words(self, span: Span) -> str:
-        """What stands between two places of the document, as far as it is shown."""
+    def read_span(self, span: Span) -> str:
+        """The text of a span of the document, as far as the passage has it."""
         return next(text[span[0] - at : span[1] - at] for at, text in self.pieces if at <= span[0] < at + len(text))
 
     def cite(self, span: Span) -> Citation:
-        """The citation of a stretch of the passage."""
-        quote = self.words(span)
-        chunk = self._chunk(span)
-        return Citation(
-            document=self.record.id,
-            version=self.record.hash,
-            start=span[0],
-            end=span[0] + len(quote),
-            hash=quote_hash(quote),
-            quote=quote,
-            title=self.record.title,
-            uri=self.record.uri,
-            page=chunk.meta.get("page"),
-            message=str(chunk.meta.get("message", "")),
-            author=str(chunk.meta.get("author", "")),
-            at=chunk.at,
-        )
+        """The citation of a span of the passage."""
+        return make_citation(self._find_chunk(span), self.record, span[0], self.read_span(span))
 
-    def _authors(self, low: int, high: int) -> list[tuple[int, str]]:
-        """Where messages begin between two places, and who wrote them."""
+    def _find_authors(self, low: int, high: int) -> list[tuple[int, str]]:
+        """The start and author of each message between two positions."""
         chunks = [hit.chunk for hit in self.passage.chunks]
         found = {max(low, each.start): str(each.meta.get("author") or "") for each in chunks if each.start < high}
         return sorted((at, author) for at, author in found.items() if author and low <= at)
 
-    def _chunk(self, span: Span) -> Chunk:
+    def _find_chunk(self, span: Span) -> Chunk:
         chunks = [hit.chunk for hit in self.passage.chunks]
         return next((chunk for chunk in chunks if chunk.start <= span[0] < chunk.end), chunks[0])
 
 
-def shown_in(context: Context, read: Read) -> list[Shown]:
-    """The passages of a context by number, their words read again from the store."""
+def number_passages(context: Context, read: Read) -> list[NumberedPassage]:
+    """The passages of a context with their numbers, their text read again from the store."""
     records = {record.id: record for record in context.documents}
-    found: list[Shown] = []
+    found: list[NumberedPassage] = []
     for number, passage in enumerate(context.passages, 1):
         doc_id = passage.chunks[0].chunk.doc_id
         text = read(doc_id).text
-        pieces = tuple((start, text[start:end]) for start, end in _whole(passage))
-        found.append(Shown(number, passage, records[doc_id], pieces))
+        pieces = tuple((start, text[start:end]) for start, end in _get_spans(passage))
+        found.append(NumberedPassage(number, passage, records[doc_id], pieces))
     return found
 
 
-def _whole(passage: MergedChunk) -> Sequence[Span]:
+def _get_spans(passage: MergedChunk) -> Sequence[Span]:
     return passage.spans or [(hit.chunk.start, hit.chunk.end) for hit in passage.chunks]
 
 
-@lru_cache(maxsize=256)  # a quote is looked for in every passage
-def verbatim(quote: str) -> "re.Pattern[str] | None":
-    """A pattern for the words of a quote in their order, each whole, whatever white space and shape of signs is there.
+@lru_cache(maxsize=256)  # a quote is searched in every passage
+def compile_quote(quote: str) -> "re.Pattern[str] | None":
+    """A pattern for the whole words of a quote in order, ignoring white space and variants of signs.
 
-    None for a quote without any.
+    None for a quote without words.
     """
     words = quote.strip().strip(_STOPS).split()
     if not words:
         return None
     before = r"(?<!\w)" if words[0][0].isalnum() else ""
     after = r"(?!\w)" if words[-1][-1].isalnum() else ""
-    return re.compile(before + r"\s+".join("".join(map(_sign, word)) for word in words) + after)
+    return re.compile(before + r"\s+".join("".join(map(_match_sign, word)) for word in words) + after)
 
 
 @lru_cache(maxsize=256)
-def elided(quote: str) -> "re.Pattern[str] | None":
-    """A pattern for the parts of a quote that leaves something out, a group for what stands between each two of them.
+def compile_elided_quote(quote: str) -> "re.Pattern[str] | None":
+    """A pattern for the parts of a quote with ellipses, with a group for each omitted text.
 
-    None for a quote that leaves nothing out.
+    None for a quote without an ellipsis.
     """
-    parts = [pattern.pattern for part in _ELLIPSIS.split(quote) if (pattern := verbatim(part))]
-    whole = not _ELLIPSIS.search(quote)
-    return None if whole or not parts else re.compile(rf"(.{{0,{GAP}}}?)".join(parts), re.DOTALL)
+    parts = [pattern.pattern for part in _ELLIPSIS.split(quote) if (pattern := compile_quote(part))]
+    has_ellipsis = _ELLIPSIS.search(quote)
+    return None if not has_ellipsis or not parts else re.compile(rf"(.{{0,{MAX_GAP}}}?)".join(parts), re.DOTALL)
 
 
-def _may_go(text: str, low: int, high: int) -> bool:
-    """Whether a quote may leave out a stretch: within one sentence, or whole sentences, and no denial."""
-    if denies(text[low:high]):
+def _can_omit(text: str, low: int, high: int) -> bool:
+    """Whether a quote may omit a span: within one sentence, or whole sentences, and no negation."""
+    if has_negation(text[low:high]):
         return False
-    spans = sentences(text)
+    spans = split_sentences(text)
     before = next(((start, end) for start, end in spans if start < low <= end), (low, low))
     after = next(((start, end) for start, end in spans if start <= high < end), (high, high))
     return before == after or (not text[low : before[1]].strip(_STOPS) and after[0] == high)
 
 
-def _sign(character: str) -> str:
-    for signs in _ALIKE:
+def _match_sign(character: str) -> str:
+    for signs in _EQUIVALENT_SIGNS:
         if character in signs:
             return f"[{re.escape(signs)}]"
     return re.escape(character)

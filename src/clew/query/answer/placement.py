@@ -1,9 +1,9 @@
-"""Does a fact belong where a sentence puts it? By the words around it, there and in the text.
+"""Checks that the facts of a sentence are about the same things in the text, by the words around them.
 
-A fact that stands in the text may still be another's: the price of the pump under the name of the valve. So its place
-in the sentence is held against its places in the text, and against the places of others of its kind. A place is as good
-as the words of the sentence stand near it there, the nearer in both the better. The numbers below were chosen on half
-of the answers that `studies.support` reads.
+A fact may occur in the text for another thing: the price of the pump under the name of the valve. So its surroundings
+in the sentence are compared with those of its occurrences in the text, and of other facts of its kind. An occurrence
+scores higher the nearer the words of the sentence are to it, in both. The numbers below were chosen on half of the
+answers that `studies.support` reads.
 """
 
 import math
@@ -15,171 +15,182 @@ from functools import lru_cache
 from itertools import combinations
 
 from clew.core.languages import FUNCTION_WORDS
-from clew.core.text import sentences, terms
-from clew.query.answer.facts import Fact, facts, opening
+from clew.core.text import extract_terms, split_sentences
+from clew.query.answer.facts import Fact, find_facts, find_opening_name
 
-NEAR_SAID = 6.0  # words of a sentence over which a word loses two thirds of its weight for a fact
-NEAR_TEXT = 10.0  # … and words of the text
-APART = 8.0  # words that the end of a sentence counts for
-MARGIN = 1.2  # so much better another place must be
-NAMES = 1.4  # … for a name, which stands near many others
-SWAPPED = 1.15  # … for two that may stand in each other's place
-ASKED = 0.5  # the place of a fact that only the question has, as a share of the best there could be
-BEYOND = 0.6  # what a word counts for that stands before a fact here and behind it there
-RIVALS = frozenset({"number", "year", "date", "weekday", "name", "code"})
+SENTENCE_DECAY = 6.0  # distance in words of a sentence at which a word's weight for a fact falls to 1/e
+TEXT_DECAY = 10.0  # … and in words of the text
+SENTENCE_GAP = 8.0  # distance that a sentence boundary adds, in words
+MARGIN = 1.2  # factor by which another fact must score higher
+NAME_MARGIN = 1.4  # … for a name, which is near many others
+SWAP_MARGIN = 1.15  # … for two facts that may be swapped
+QUESTION_SHARE = 0.5  # score of a fact that only the question has, as a share of the best possible
+OTHER_SIDE = 0.6  # factor for a word that is before a fact in one text and after it in the other
+PLACED_KINDS = frozenset({"number", "year", "date", "weekday", "name", "code"})
 _LISTED = re.compile(r"\s*(?:,|and|or|und|,\s*and|&)\s*")
 _WORD = re.compile(r"\w+(?:['’]\w+)?")
 
 
 @dataclass(frozen=True, slots=True)
-class Laid:
-    """A text word by word: where each begins, in which sentence, and the places of every stem; and its facts."""
+class Tokenized:
+    """A text as words: the stems, start and sentence of each, the positions of every stem, and the facts."""
 
     stems: tuple[frozenset[str], ...]
     starts: tuple[int, ...]
-    within: tuple[int, ...]
-    passive: tuple[bool, ...]  # of each sentence, whether something is done by somebody in it
+    sentence_of: tuple[int, ...]
+    passive: tuple[bool, ...]  # of each sentence, whether it has "by"
     places: Mapping[str, Sequence[int]]
     facts: tuple[Fact, ...]
 
-    def word(self, at: int) -> int:
-        """The word that stands at a place of the text."""
+    def word_at(self, at: int) -> int:
+        """The index of the word at a character position."""
         return max(0, bisect_right(self.starts, at) - 1)
 
-    def far(self, one: int, other: int) -> float:
-        """How many words two are apart."""
-        return abs(one - other) + APART * abs(self.within[one] - self.within[other])
+    def distance(self, one: int, other: int) -> float:
+        """The distance between two words, in words."""
+        return abs(one - other) + SENTENCE_GAP * abs(self.sentence_of[one] - self.sentence_of[other])
 
 
-@lru_cache(maxsize=512)  # every sentence of an answer is held against the same few passages
-def laid(text: str) -> Laid:
-    """A text word by word."""
-    spans = sentences(text)
+@lru_cache(maxsize=512)  # every sentence of an answer is checked against the same few passages
+def tokenize(text: str) -> Tokenized:
+    """The words, stems and facts of a text."""
+    spans = split_sentences(text)
     found = list(_WORD.finditer(text))
-    stems = tuple(_stems(match[0]) for match in found)
+    stems = tuple(_stem_word(match[0]) for match in found)
     places: dict[str, list[int]] = {}
-    for place, few in enumerate(stems):
-        for stem in few:
+    for place, word_stems in enumerate(stems):
+        for stem in word_stems:
             places.setdefault(stem, []).append(place)
     ends = [high for _, high in spans]
-    return Laid(
+    return Tokenized(
         stems,
         tuple(match.start() for match in found),
         tuple(min(bisect_right(ends, match.start()), len(ends) - 1) for match in found),
         tuple(" by " in text[low:high] for low, high in spans),
         places,
-        (*facts(text), *(first for low, high in spans if (first := opening(text, low, high)))),
+        (*find_facts(text), *(first for low, high in spans if (first := find_opening_name(text, low, high)))),
     )
 
 
-def misplaced(sentence: str, texts: Sequence[str], held: Sequence[Fact], *, asked: Collection[Fact] = ()) -> str:
-    """Why one of the facts of a sentence belongs elsewhere in the texts; empty where each stands where it should.
+def find_misplaced(
+    sentence: str, texts: Sequence[str], stated_facts: Sequence[Fact], *, question_facts: Collection[Fact] = ()
+) -> str:
+    """Why a fact of a sentence is about something else in the texts; empty where none is.
 
-    Those that were `asked` with need not stand in the texts, unless another has their place.
+    Facts of the question (`question_facts`) need not be in the texts, unless another fact fits better there.
     """
-    said = laid(sentence)
-    known = [laid(text) for text in texts]
-    for fact in held:
-        if fact.kind not in RIVALS:
+    claim = tokenize(sentence)
+    known = [tokenize(text) for text in texts]
+    for fact in stated_facts:
+        if fact.kind not in PLACED_KINDS:
             continue
-        weights = _weights(fact, said)
-        mine = max((_score(weights, at, text) for text in known for at in _at(fact, text)), default=0.0)
-        if fact in asked:
-            mine = max(mine, ASKED * sum(map(abs, weights.values())))
+        weights = _weigh_words(fact, claim)
+        mine = max((_score_place(weights, at, text) for text in known for at in _find_places(fact, text)), default=0.0)
+        if fact in question_facts:
+            mine = max(mine, QUESTION_SHARE * sum(map(abs, weights.values())))
         others = [
-            (_score(weights, text.word(each.start), text), each.text)
+            (_score_place(weights, text.word_at(each.start), text), each.text)
             for text in known
             for each in text.facts
-            if _rivals(fact, each) and not _is_said(each, said)
+            if _are_rivals(fact, each) and not _is_stated(each, claim)
         ]
         best, other = max(others, default=(0.0, ""))
-        if best > (NAMES if fact.kind == "name" else MARGIN) * mine:
-            return f"the text has {other} where it says {fact.text}"
-    return _swapped(sentence, texts, held)
+        if best > (NAME_MARGIN if fact.kind == "name" else MARGIN) * mine:
+            return f"the cited passage has {other} where it says {fact.text}"
+    return _find_swapped(sentence, texts, stated_facts)
 
 
-def _swapped(sentence: str, texts: Sequence[str], held: Sequence[Fact]) -> str:
-    """Why two facts of a sentence stand in each other's place; empty where no two do."""
-    said = laid(sentence)
-    known = [laid(text) for text in texts]
-    for one, other in combinations(sorted(held, key=lambda fact: fact.start), 2):
-        if one.kind not in RIVALS or not _rivals(one, other) or _LISTED.fullmatch(sentence, one.end, other.start):
+def _find_swapped(sentence: str, texts: Sequence[str], stated_facts: Sequence[Fact]) -> str:
+    """Why two facts of a sentence are swapped; empty where no two are."""
+    claim = tokenize(sentence)
+    known = [tokenize(text) for text in texts]
+    for one, other in combinations(sorted(stated_facts, key=lambda fact: fact.start), 2):
+        if (
+            one.kind not in PLACED_KINDS
+            or not _are_rivals(one, other)
+            or _LISTED.fullmatch(sentence, one.end, other.start)
+        ):
             continue
-        if any(_turned(sentence, one, other, text) for text in texts):
-            return f"it has {one.text} and {other.text} in each other's place"
-        mine, theirs = _weights(one, said, other), _weights(other, said, one)
-        straight = max((_pair(mine, theirs, one, other, said, text) for text in known), default=0.0)
-        crossed = max((_pair(theirs, mine, one, other, said, text) for text in known), default=0.0)
-        if crossed > SWAPPED * straight:
-            return f"it has {one.text} and {other.text} in each other's place"
+        if any(_is_reversed(sentence, one, other, text) for text in texts):
+            return f"it swaps {one.text} and {other.text}"
+        mine, theirs = _weigh_words(one, claim, other), _weigh_words(other, claim, one)
+        straight = max((_score_pair(mine, theirs, one, other, claim, text) for text in known), default=0.0)
+        crossed = max((_score_pair(theirs, mine, one, other, claim, text) for text in known), default=0.0)
+        if crossed > SWAP_MARGIN * straight:
+            return f"it swaps {one.text} and {other.text}"
     return ""
 
 
-def _pair(
-    mine: Mapping[str, float], theirs: Mapping[str, float], one: Fact, other: Fact, said: Laid, text: Laid
+def _score_pair(
+    mine: Mapping[str, float], theirs: Mapping[str, float], one: Fact, other: Fact, claim: Tokenized, text: Tokenized
 ) -> float:
-    """How well the words around two facts stand around their places in a text."""
+    """How well the words around two facts match those around their occurrences in a text."""
     best = 0.0
-    for here in _at(one, text):
-        for there in _at(other, text):
-            # Where something is done here and was done by somebody there, all stands the other way round.
+    for here in _find_places(one, text):
+        for there in _find_places(other, text):
+            # Where one text is active and the other passive, the order is reversed.
             sides = [
-                1.0 if text.passive[text.within[place]] != any(said.passive) else BEYOND for place in (here, there)
+                1.0 if text.passive[text.sentence_of[place]] != any(claim.passive) else OTHER_SIDE
+                for place in (here, there)
             ]
             if here != there:
-                best = max(best, _score(mine, here, text, sides[0]) + _score(theirs, there, text, sides[1]))
+                best = max(best, _score_place(mine, here, text, sides[0]) + _score_place(theirs, there, text, sides[1]))
     return best
 
 
-def _turned(sentence: str, one: Fact, other: Fact, text: str) -> bool:
-    """Whether a sentence of a text has the very same words, the two facts the other way round."""
+def _is_reversed(sentence: str, one: Fact, other: Fact, text: str) -> bool:
+    """Whether a sentence of a text has the same words with the two facts in reverse order."""
     own = sorted(word.casefold() for word in _WORD.findall(sentence))
-    for low, high in sentences(text):
+    for low, high in split_sentences(text):
         near = text[low:high]
         if sorted(word.casefold() for word in _WORD.findall(near)) == own:
             return 0 <= near.find(other.text) < near.find(one.text)
     return False
 
 
-def _at(fact: Fact, text: Laid) -> list[int]:
-    """The places of a text that say the same."""
+def _find_places(fact: Fact, text: Tokenized) -> list[int]:
+    """The positions of a fact in a text."""
     if fact.kind == "name":
         return [place for stem in fact.key for place in text.places.get(str(stem), ())]
-    return [text.word(each.start) for each in text.facts if fact.agrees(each)]
+    return [text.word_at(each.start) for each in text.facts if fact.agrees_with(each)]
 
 
-def _rivals(fact: Fact, other: Fact) -> bool:
-    """Whether one could stand in the place of the other."""
-    alike = fact.unit == other.unit or fact.key == other.key  # 5 days may be mixed up with 6 days, and with 5 weeks
-    return fact.kind == other.kind and alike and not fact.same(other) and not other.agrees(fact)
+def _are_rivals(fact: Fact, other: Fact) -> bool:
+    """Whether two facts could be confused."""
+    alike = fact.unit == other.unit or fact.key == other.key  # 5 days may be confused with 6 days, and with 5 weeks
+    return fact.kind == other.kind and alike and not fact.is_same_as(other) and not other.agrees_with(fact)
 
 
-def _is_said(fact: Fact, said: Laid) -> bool:
-    """Whether a sentence says a fact, as a fact or as a word."""
+def _is_stated(fact: Fact, claim: Tokenized) -> bool:
+    """Whether a sentence states a fact, as a fact or as a word."""
     if fact.kind == "name":
-        return any(stem in said.places for stem in fact.key)
-    return any(each.same(fact) for each in said.facts)
+        return any(stem in claim.places for stem in fact.key)
+    return any(each.is_same_as(fact) for each in claim.facts)
 
 
-def _weights(fact: Fact, said: Laid, *besides: Fact) -> dict[str, float]:
-    """How much each word of a sentence counts for a fact of it, below 0 if it stands before; its own words do not."""
-    here = said.word(fact.start)
-    own = {place for each in (fact, *besides) for place in range(said.word(each.start), said.word(each.end - 1) + 1)}
+def _weigh_words(fact: Fact, claim: Tokenized, *besides: Fact) -> dict[str, float]:
+    """The weight of each word of a sentence for one of its facts, negative before it; without the fact's own words."""
+    here = claim.word_at(fact.start)
+    own = {
+        place
+        for each in (fact, *besides)
+        for place in range(claim.word_at(each.start), claim.word_at(each.end - 1) + 1)
+    }
     found: dict[str, float] = {}
-    for place, few in enumerate(said.stems):
-        weight = math.exp(-said.far(here, place) / NEAR_SAID)
-        for stem in few:
+    for place, word_stems in enumerate(claim.stems):
+        weight = math.exp(-claim.distance(here, place) / SENTENCE_DECAY)
+        for stem in word_stems:
             if place not in own and weight > abs(found.get(stem, 0.0)):
                 found[stem] = weight if place > here else -weight
     return found
 
 
-def _score(weights: Mapping[str, float], at: int, text: Laid, beyond: float = 1.0) -> float:
-    """How near the words stand to a place of a text."""
+def _score_place(weights: Mapping[str, float], at: int, text: Tokenized, other_side: float = 1.0) -> float:
+    """How near the weighted words are to a position of a text."""
     return sum(
         abs(weight)
         * max(
-            math.exp(-text.far(at, place) / NEAR_TEXT) * (1.0 if (place > at) == (weight > 0) else beyond)
+            math.exp(-text.distance(at, place) / TEXT_DECAY) * (1.0 if (place > at) == (weight > 0) else other_side)
             for place in text.places[stem]
         )
         for stem, weight in weights.items()
@@ -188,5 +199,5 @@ def _score(weights: Mapping[str, float], at: int, text: Laid, beyond: float = 1.
 
 
 @lru_cache(maxsize=1 << 14)
-def _stems(word: str) -> frozenset[str]:
-    return frozenset() if word.casefold() in FUNCTION_WORDS["en"] else frozenset(terms(word))
+def _stem_word(word: str) -> frozenset[str]:
+    return frozenset() if word.casefold() in FUNCTION_WORDS["en"] else frozenset(extract_terms(word))

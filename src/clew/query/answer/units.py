@@ -1,21 +1,21 @@
-"""The word tables of facts: what is measured in, number words, months and days. Data for `facts`."""
+"""Word tables for `facts`: units, number words, months, weekdays, bounds."""
 
 from types import MappingProxyType
 from typing import Final
 
 
-def listed(text: str) -> list[str]:
-    """The words of a table."""
+def split_words(text: str) -> list[str]:
+    """The words of a table row."""
     return text.split()
 
 
-def _rows(rows: str) -> dict[str, str]:
-    """What each word of a row stands for: the first of the row."""
+def _parse_rows(rows: str) -> dict[str, str]:
+    """Each word of a row mapped to the first word of the row."""
     return {word: row.split()[0] for row in rows.strip().splitlines() for word in row.split()}
 
 
 UNITS: Final = MappingProxyType(
-    _rows(
+    _parse_rows(
         """
         percent % pct prozent
         points point pp
@@ -74,7 +74,7 @@ VALUES: Final = MappingProxyType(
     {
         word: value
         for value, word in enumerate(
-            listed(
+            split_words(
                 "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
                 "seventeen eighteen nineteen"
             )
@@ -83,7 +83,7 @@ VALUES: Final = MappingProxyType(
     | {
         word: 10 * value
         for value, word in enumerate(
-            listed("twenty thirty forty fifty sixty seventy eighty ninety"),
+            split_words("twenty thirty forty fifty sixty seventy eighty ninety"),
             2,
         )
     }
@@ -92,12 +92,12 @@ VALUES: Final = MappingProxyType(
 SCALES: Final = MappingProxyType(
     {"hundred": 100, "thousand": 1000, "k": 1000, "million": 10**6, "billion": 10**9, "bn": 10**9, "trillion": 10**12}
 )
-# "first" and "second" are left out: they are used for other things more often than for counting.
+# Without "first" and "second", which are seldom used for counting.
 ORDINALS: Final = MappingProxyType(
     {
         word: value
         for value, word in enumerate(
-            listed("third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth"),
+            split_words("third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth"),
             3,
         )
     }
@@ -126,7 +126,7 @@ MONTHS: Final = MappingProxyType(
     }
 )
 WEEKDAYS: Final = MappingProxyType(
-    _rows(
+    _parse_rows(
         """
         monday mondays montag montags
         tuesday tuesdays dienstag dienstags
@@ -138,8 +138,8 @@ WEEKDAYS: Final = MappingProxyType(
         """
     )
 )
-# What is the same in a smaller unit: two weeks are 14 days, and both are so many minutes.
-WITHIN: Final = MappingProxyType(
+# Conversion to a smaller unit: two weeks and 14 days are the same number of minutes.
+BASE_UNITS: Final = MappingProxyType(
     {
         "hour": ("minute", 60),
         "day": ("minute", 24 * 60),
@@ -149,10 +149,10 @@ WITHIN: Final = MappingProxyType(
         "century": ("month", 1200),
     }
 )
-# Words that begin a sentence, are no names, and are in no list of function words: first what joins it to the one
-# before, then what tells somebody to do something.
+# Words that may begin a sentence, are no names, and are in no list of function words: first connectives, then
+# imperatives.
 OPENERS: Final = frozenset(
-    listed(
+    split_words(
         "however therefore thus moreover furthermore also yes no overall instead today please note everyone everybody "
         "someone anyone nobody people staff finally besides meanwhile otherwise indeed perhaps maybe later together "
         "although though because since while whereas unlike despite according when where if as once until both either "
@@ -168,7 +168,7 @@ OPENERS: Final = frozenset(
         "watch wear work write full half short long large small new old further less more"
     )
 )
-# What comes before a number and bounds it: from below, or from above.
+# Words before a number that make it a lower or an upper bound.
 BOUNDS: Final = MappingProxyType(
     {
         "least": r"at least|no less than|no fewer than|not less than|a minimum of|minimum|more than|over|above|exceeds?"

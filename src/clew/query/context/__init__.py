@@ -1,1 +1,1 @@
-"""From hits to prompt text: merge, grow, budget, format, cite."""
+"""From hits to prompt text: merge, expand, budget, format, cite."""

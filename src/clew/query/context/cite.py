@@ -1,35 +1,39 @@
-"""Citations of what a context shows, and citations of earlier answers held against the documents as they are now."""
+"""Makes the citations of a context, and checks citations of earlier answers against the current documents."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from clew.core.cite import Citation, CitationCheck, check_citation, quote_hash
+from clew.core.cite import Citation, CitationCheck, check_citation, hash_quote
 from clew.core.errors import NotFound
 from clew.core.types import Chunk, Document, DocumentRecord, MergedChunk
 
 Read = Callable[[str], Document]
 
 
-def citations(passages: Sequence[MergedChunk], records: Mapping[str, DocumentRecord]) -> tuple[Citation, ...]:
-    """One citation for each chunk that was found and is shown, in the order of the passages."""
+def cite_passages(passages: Sequence[MergedChunk], records: Mapping[str, DocumentRecord]) -> tuple[Citation, ...]:
+    """One citation per chunk of the passages, in their order."""
     return tuple(
-        cited(hit.chunk, records[hit.chunk.doc_id])
+        cite_chunk(hit.chunk, records[hit.chunk.doc_id])
         for passage in passages
         for hit in passage.chunks
         if hit.chunk.doc_id in records
     )
 
 
-def cited(chunk: Chunk, record: DocumentRecord, start: int | None = None, end: int | None = None) -> Citation:
+def cite_chunk(chunk: Chunk, record: DocumentRecord, start: int | None = None, end: int | None = None) -> Citation:
     """The citation of a chunk, or of a part of it by positions in the document."""
     start = chunk.start if start is None else start
     end = chunk.end if end is None else end
-    quote = chunk.text[start - chunk.start : end - chunk.start]
+    return make_citation(chunk, record, start, chunk.text[start - chunk.start : end - chunk.start])
+
+
+def make_citation(chunk: Chunk, record: DocumentRecord, start: int, quote: str) -> Citation:
+    """The citation of a quote that begins at a position of the document, with the metadata of its chunk."""
     return Citation(
         document=record.id,
         version=record.hash,
         start=start,
-        end=end,
-        hash=quote_hash(quote),
+        end=start + len(quote),
+        hash=hash_quote(quote),
         quote=quote,
         title=record.title,
         uri=record.uri,
@@ -40,16 +44,16 @@ def cited(chunk: Chunk, record: DocumentRecord, start: int | None = None, end: i
     )
 
 
-def check(given: Iterable[Citation], read: Read) -> Iterator[CitationCheck]:
-    """How each citation stands; a document is read once for those that follow one another."""
+def check_citations(citations: Iterable[Citation], read: Read) -> Iterator[CitationCheck]:
+    """The status of each citation; consecutive citations of one document read it once."""
     last: tuple[str, str | None] = ("", None)
-    for citation in given:
+    for citation in citations:
         if last[0] != citation.document:
-            last = (citation.document, _text(citation.document, read))
+            last = (citation.document, _read_text(citation.document, read))
         yield check_citation(citation, last[1])
 
 
-def _text(doc_id: str, read: Read) -> str | None:
+def _read_text(doc_id: str, read: Read) -> str | None:
     try:
         return read(doc_id).text
     except NotFound:

@@ -1,7 +1,7 @@
-"""Hits into readable stretches: what stands under one heading of one source is joined in the order of the document.
+"""Merges hits into passages: chunks under the same heading of the same source are joined in document order.
 
-Text is taken by position, so what two chunks share appears once, and every span of a stretch is byte for byte what the
-document has there. Any order of the hits gives the same stretches.
+Text is taken by position, so the overlap of two chunks appears once, and every span of a passage is byte for byte the
+text of the document. The result does not depend on the order of the hits.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -9,24 +9,24 @@ from typing import Any, NamedTuple
 
 from clew.core.settings import MergerConfig
 from clew.core.types import Chunk, DocumentRecord, Hit, MergedChunk
-from clew.query.context.results import JOINT, Result, hit_of, placed
+from clew.query.context.results import HEADING_SEPARATOR, Result, has_position, to_hit
 
-Text = Callable[[str], str]  # the text of a document; empty where it is not known
-BLANK = "\n\n"  # between two parts of a stretch
+ReadText = Callable[[str], str]  # the text of a document by id; empty where it is not known
+BLANK = "\n\n"  # between two parts of a passage
 
 
 class ChunkMerger:
-    """Joins results: Hits, or rows of text, source, heading_path, similarity and metadata."""
+    """Merges results: Hits, or rows of text, source, heading_path, similarity and metadata."""
 
     def __init__(self, config: MergerConfig | None = None) -> None:
         self.config = config or MergerConfig()
 
     def merge(self, results: Iterable[Result]) -> list[MergedChunk]:
-        """The stretches that the results make, the one with the best average first."""
-        return sorted(merge(list(map(hit_of, results)), self.config), key=_by_average)
+        """The passages of the results, the one with the best average first."""
+        return sorted(merge_hits(list(map(to_hit, results)), self.config), key=_average_key)
 
     def to_result_list(self, merged: Iterable[MergedChunk]) -> list[dict[str, Any]]:
-        """A result row a stretch, in the shape that `merge` takes."""
+        """One result row per passage, in the shape that `merge` takes."""
         return [
             {
                 "text": each.text,
@@ -37,156 +37,165 @@ class ChunkMerger:
                     "headings": list(each.heading_path),
                     "content_length": each.content_length,
                     "merged_count": len(each.chunks),
-                    "best_similarity": best(each),
+                    "best_similarity": best_score(each),
                 },
             }
             for each in merged
         ]
 
 
-def best(merged: MergedChunk) -> float:
-    """The score of its best hit."""
+def best_score(merged: MergedChunk) -> float:
+    """The score of the best hit of a passage."""
     return max(hit.score for hit in merged.chunks)
 
 
-class _Joint(NamedTuple):
-    """What is written between two parts, and whether the document has just that there."""
+class _Separator(NamedTuple):
+    """The text between two parts, and whether it is the document's own."""
 
     text: str
-    own: bool = False
+    is_verbatim: bool = False
 
 
-class _Part(NamedTuple):
-    """What a stretch shows of a hit: from where on, and the hits whose text lies inside it."""
+class _MergePart(NamedTuple):
+    """The text a hit adds to a passage, and the hits inside it; `is_placed` if its position is known."""
 
     start: int
     end: int
     text: str
     hits: tuple[Hit, ...]
-    placed: bool
+    is_placed: bool
 
     @property
     def chunk(self) -> Chunk:
         return self.hits[0].chunk
 
 
-def _unknown(_: str) -> str:
+def _no_text(_: str) -> str:
     return ""
 
 
-def merge(
+def merge_hits(
     hits: Sequence[Hit],
     config: MergerConfig,
     *,
     records: Mapping[str, DocumentRecord] | None = None,
-    text: Text = _unknown,
+    text: ReadText = _no_text,
 ) -> list[MergedChunk]:
-    """The stretches of the hits, document by document; `text` tells what stands between two that nearly touch."""
+    """The passages of the hits, document by document; `text` reads the gap between two parts that nearly touch."""
     documents: dict[str, dict[str, Hit]] = {}
     for hit in hits:
-        own = documents.setdefault(hit.chunk.doc_id, {})
-        known = own.get(hit.chunk.id)
-        if known is None or _better(hit) < _better(known):
-            own[hit.chunk.id] = hit
+        by_chunk = documents.setdefault(hit.chunk.doc_id, {})
+        known = by_chunk.get(hit.chunk.id)
+        if known is None or _preference_key(hit) < _preference_key(known):
+            by_chunk[hit.chunk.id] = hit
     found: list[MergedChunk] = []
     for id_ in sorted(documents):
         record = (records or {}).get(id_)
         source = (record.uri or record.title or record.id) if record else id_
         if len(documents[id_]) == 1:
-            found.append(alone(next(iter(documents[id_].values())), source))
+            found.append(as_merged_chunk(next(iter(documents[id_].values())), source))
             continue
-        groups: dict[tuple[str, ...], list[_Part]] = {}
-        for part in _once(documents[id_].values()):
+        groups: dict[tuple[str, ...], list[_MergePart]] = {}
+        for part in _drop_overlaps(documents[id_].values()):
             groups.setdefault(part.chunk.headings, []).append(part)
         for parts in groups.values():
-            found += _packed(parts, config, source, text)
+            found += _pack_parts(parts, config, source, text)
     return found
 
 
-def alone(hit: Hit, source: str) -> MergedChunk:
-    """The stretch that is one hit."""
+def as_merged_chunk(hit: Hit, source: str) -> MergedChunk:
+    """The passage of a single hit."""
     chunk = hit.chunk
-    spans = ((chunk.start, chunk.end),) if placed(chunk) else ()
+    spans = ((chunk.start, chunk.end),) if has_position(chunk) else ()
     return MergedChunk(
-        chunk.text, source, chunk.headings, JOINT.join(chunk.headings), (hit,), hit.score, len(chunk.text), spans
+        chunk.text,
+        source,
+        chunk.headings,
+        HEADING_SEPARATOR.join(chunk.headings),
+        (hit,),
+        hit.score,
+        len(chunk.text),
+        spans,
     )
 
 
-def _once(hits: Iterable[Hit]) -> list[_Part]:
-    """The hits of a document in its order, each from where the one before it ends; one inside another joins it."""
-    parts: list[_Part] = []
-    last = -1  # the place of the part that reaches furthest
-    for hit in sorted(hits, key=_by_place):
+def _drop_overlaps(hits: Iterable[Hit]) -> list[_MergePart]:
+    """The hits of a document in its order without overlaps: each starts where the last ends, or joins it if inside."""
+    parts: list[_MergePart] = []
+    last = -1  # the index of the part that reaches furthest
+    for hit in sorted(hits, key=_position_key):
         chunk = hit.chunk
-        if not placed(chunk):
-            parts.append(_Part(0, 0, chunk.text, (hit,), placed=False))
+        if not has_position(chunk):
+            parts.append(_MergePart(0, 0, chunk.text, (hit,), is_placed=False))
             continue
         reach = parts[last].end if last >= 0 else 0
         if last >= 0 and (chunk.end <= reach or not chunk.text[max(0, reach - chunk.start) :].strip()):
             parts[last] = parts[last]._replace(hits=(*parts[last].hits, hit))
             continue
         start = max(chunk.start, reach)
-        parts.append(_Part(start, chunk.end, chunk.text[start - chunk.start :], (hit,), placed=True))
+        parts.append(_MergePart(start, chunk.end, chunk.text[start - chunk.start :], (hit,), is_placed=True))
         last = len(parts) - 1
     return parts
 
 
-def _packed(parts: Sequence[_Part], config: MergerConfig, source: str, text: Text) -> Iterator[MergedChunk]:
-    """The stretches of one heading path: a part joins the one before it while both fit."""
-    held: list[_Part] = []
-    joints: list[_Joint] = []
+def _pack_parts(
+    parts: Sequence[_MergePart], config: MergerConfig, source: str, text: ReadText
+) -> Iterator[MergedChunk]:
+    """The passages of one heading path: parts are joined while they fit the maximum size."""
+    open_parts: list[_MergePart] = []
+    separators: list[_Separator] = []
     size = 0
-    for part in parts if config.preserve_order else _best_first(parts, text):
-        joint = _joint(held[-1], part, config, text) if held else None
-        if joint is None or size + len(joint.text) + len(part.text) > config.max_merged_size:
-            if held:
-                yield _joined(held, joints, source)
+    for part in parts if config.preserve_order else _sort_best_first(parts, text):
+        separator = _choose_separator(open_parts[-1], part, config, text) if open_parts else None
+        if separator is None or size + len(separator.text) + len(part.text) > config.max_merged_size:
+            if open_parts:
+                yield _join_parts(open_parts, separators, source)
             first = part.text.lstrip() if part.start > part.chunk.start else part.text
-            part = part._replace(start=part.end - len(first) if part.placed else part.start, text=first)
-            held, joints, size = [part], [], len(first)
+            part = part._replace(start=part.end - len(first) if part.is_placed else part.start, text=first)
+            open_parts, separators, size = [part], [], len(first)
         else:
-            held.append(part)
-            joints.append(joint)
-            size += len(joint.text) + len(part.text)
-    if held:
-        yield _joined(held, joints, source)
+            open_parts.append(part)
+            separators.append(separator)
+            size += len(separator.text) + len(part.text)
+    if open_parts:
+        yield _join_parts(open_parts, separators, source)
 
 
-def _joint(before: _Part, after: _Part, config: MergerConfig, text: Text) -> _Joint | None:
-    """What stands between two parts; None where they may not be joined."""
-    if not (before.placed and after.placed):
-        return None if config.require_adjacent and not _numbered_on(before, after) else _Joint(BLANK)
-    if (between := _between(before, after, text)) is not None:
-        return _Joint(between, own=True)
-    if _numbered_on(before, after) and not text(after.chunk.doc_id):
-        return _Joint(BLANK)  # the document is not at hand, and its chunks count on
+def _choose_separator(before: _MergePart, after: _MergePart, config: MergerConfig, text: ReadText) -> _Separator | None:
+    """The separator between two parts; None where they may not be joined."""
+    if not (before.is_placed and after.is_placed):
+        return None if config.require_adjacent and not _is_next_chunk(before, after) else _Separator(BLANK)
+    if (between := _read_gap(before, after, text)) is not None:
+        return _Separator(between, is_verbatim=True)
+    if _is_next_chunk(before, after) and not text(after.chunk.doc_id):
+        return _Separator(BLANK)  # the document is not available, but the chunks are consecutive
     if config.require_adjacent:
         return None
-    return _Joint(f"{BLANK}{config.gap_mark}{BLANK}" if config.gap_mark else BLANK)
+    return _Separator(f"{BLANK}{config.gap_mark}{BLANK}" if config.gap_mark else BLANK)
 
 
-def _between(before: _Part, after: _Part, text: Text) -> str | None:
-    """The white space of the document between two parts; None where more than that, or nobody knows what, is there."""
+def _read_gap(before: _MergePart, after: _MergePart, text: ReadText) -> str | None:
+    """The white space of the document between two parts; None where there is more, or it is not known."""
     if before.end == after.start:
         return ""
     if before.end > after.start:
         return None
     whole = text(after.chunk.doc_id)
     if whole[before.start : before.end] != before.text or whole[after.start : after.end] != after.text:
-        return None  # the document has changed since
+        return None  # the document has changed since the search
     gap = whole[before.end : after.start]
     return None if gap.strip() else gap
 
 
-def _numbered_on(before: _Part, after: _Part) -> bool:
+def _is_next_chunk(before: _MergePart, after: _MergePart) -> bool:
     return 0 <= max(hit.chunk.index for hit in before.hits) == after.chunk.index - 1
 
 
-def _best_first(parts: Sequence[_Part], text: Text) -> Iterator[_Part]:
-    """The parts with runs that touch kept together, the run with the best hit first."""
-    runs: list[list[_Part]] = []
+def _sort_best_first(parts: Sequence[_MergePart], text: ReadText) -> Iterator[_MergePart]:
+    """The parts in runs of adjacent ones, the run with the best hit first."""
+    runs: list[list[_MergePart]] = []
     for part in parts:
-        if runs and runs[-1][-1].placed and part.placed and _between(runs[-1][-1], part, text) is not None:
+        if runs and runs[-1][-1].is_placed and part.is_placed and _read_gap(runs[-1][-1], part, text) is not None:
             runs[-1].append(part)
         else:
             runs.append([part])
@@ -194,14 +203,14 @@ def _best_first(parts: Sequence[_Part], text: Text) -> Iterator[_Part]:
         yield from run
 
 
-def _joined(parts: Sequence[_Part], joints: Sequence[_Joint], source: str) -> MergedChunk:
+def _join_parts(parts: Sequence[_MergePart], separators: Sequence[_Separator], source: str) -> MergedChunk:
     pieces = [parts[0].text]
-    spans = [(parts[0].start, parts[0].end)] if parts[0].placed else []
-    for joint, part in zip(joints, parts[1:], strict=True):
-        pieces += (joint.text, part.text)
-        if joint.own:
+    spans = [(parts[0].start, parts[0].end)] if parts[0].is_placed else []
+    for separator, part in zip(separators, parts[1:], strict=True):
+        pieces += (separator.text, part.text)
+        if separator.is_verbatim:
             spans[-1] = (spans[-1][0], part.end)
-        elif part.placed:
+        elif part.is_placed:
             spans.append((part.start, part.end))
     hits = tuple(hit for part in parts for hit in part.hits)
     path = parts[0].chunk.headings
@@ -210,7 +219,7 @@ def _joined(parts: Sequence[_Part], joints: Sequence[_Joint], source: str) -> Me
         text=whole,
         source=source,
         heading_path=path,
-        heading_display=JOINT.join(path),
+        heading_display=HEADING_SEPARATOR.join(path),
         chunks=hits,
         avg_similarity=sum(hit.score for hit in hits) / len(hits),
         content_length=len(whole),
@@ -218,21 +227,21 @@ def _joined(parts: Sequence[_Part], joints: Sequence[_Joint], source: str) -> Me
     )
 
 
-def _by_place(hit: Hit) -> tuple[int, int, int, str, str]:
+def _position_key(hit: Hit) -> tuple[int, int, int, str, str]:
     chunk = hit.chunk
     return (
         (chunk.start, -chunk.end, chunk.index, chunk.text, chunk.id)
-        if placed(chunk)
+        if has_position(chunk)
         else (0, 0, chunk.index, chunk.text, chunk.id)
     )
 
 
-def _better(hit: Hit) -> tuple[float, int, tuple[str, ...], str]:
-    """The order of two hits of one chunk: the better, then the longer."""
+def _preference_key(hit: Hit) -> tuple[float, int, tuple[str, ...], str]:
+    """The sort key of several hits of one chunk: the better first, then the longer."""
     return -hit.score, -len(hit.chunk.text), hit.chunk.headings, str(sorted(hit.scores.items()))
 
 
-def _by_average(merged: MergedChunk) -> tuple[float, float, str, tuple[str, ...], tuple[int, ...], str]:
+def _average_key(merged: MergedChunk) -> tuple[float, float, str, tuple[str, ...], tuple[int, ...], str]:
     first = merged.chunks[0].chunk
     place = (first.start, first.index)
-    return -merged.avg_similarity, -best(merged), merged.source, merged.heading_path, place, merged.text
+    return -merged.avg_similarity, -best_score(merged), merged.source, merged.heading_path, place, merged.text

@@ -1,9 +1,8 @@
-"""What hits bring along: the chunks beside them, or the rest of a section most of which was found.
+"""Context expansion: the neighbouring chunks of hits, or the rest of a section of which most was found.
 
-It stands between the ranking and the budget. A neighbour stands under the same headings and is worth a share of its
-hit: it comes before hits that are worth less than that, and after all others. The rest of a section comes in the room
-that all hits leave. What has grown is a hit of its own with the score of the one it came from, and its scores say how
-it came.
+It stands between the ranking and the budget. A neighbour is under the same headings and ranks by a share of its hit's
+score: before hits that score less, after all others. The rest of a section fills the room that all hits leave. An
+expansion is a Hit with the score of the one it came from, and `scores` names it "neighbour" or "section".
 """
 
 from collections.abc import Callable, Container, Iterator, Sequence
@@ -13,83 +12,85 @@ from itertools import groupby
 
 from clew.core.errors import NotFound
 from clew.core.types import Chunk, Hit
-from clew.query.context.budget import More, Offer
+from clew.query.context.budget import Candidate, Expand
 
-Chunks = Callable[[str], Sequence[Chunk]]  # the chunks of a document in order, or NotFound
-NEIGHBOUR, SECTION = "neighbour", "section"  # the names of the scores of what has grown
+ReadChunks = Callable[[str], Sequence[Chunk]]  # the chunks of a document in order, or NotFound
+NEIGHBOUR, SECTION = "neighbour", "section"  # the score names of expansions
 
 
-def known(chunks: Chunks) -> Chunks:
-    """The same, each document read once; none of a document that is there no more."""
+def cache_chunks(chunks: ReadChunks) -> ReadChunks:
+    """A reader that reads each document once, and gives no chunks of a document that no longer exists."""
 
     @cache
-    def of(doc_id: str) -> Sequence[Chunk]:
+    def read_chunks(doc_id: str) -> Sequence[Chunk]:
         try:
             return chunks(doc_id)
         except NotFound:
             return ()
 
-    return of
+    return read_chunks
 
 
-def with_neighbours(hits: Sequence[Hit], chunks: Chunks, *, worth: float, among: Container[str]) -> list[Offer]:
-    """The hits, and the neighbours of those in some documents, in the order of what they are worth.
+def add_neighbours(
+    hits: Sequence[Hit], chunks: ReadChunks, *, worth: float, doc_ids: Container[str]
+) -> list[Candidate]:
+    """The hits, and the neighbours of hits in the given documents, by score; a neighbour has `worth` times its hit's.
 
-    A neighbour that was found too is worth more of the two; one that was not is read only when it is its turn.
+    A neighbour that is a hit too takes the better of both ranks; any other is read only when its turn comes.
     """
     found = {(hit.chunk.doc_id, hit.chunk.index): hit for hit in hits}
-    waiting: list[tuple[float, int, str, Offer]] = []
-    offers: dict[str, Offer] = {}  # by the id of what was found, or else the place
+    waiting: list[tuple[float, int, str, Candidate]] = []
+    candidates: dict[str, Candidate] = {}  # by chunk id for hits, by position for neighbours
     for rank, hit in enumerate(hits):
         while waiting and -waiting[0][0] > hit.score:
-            offers.setdefault(*heappop(waiting)[2:])
+            candidates.setdefault(*heappop(waiting)[2:])
         chunk = hit.chunk
-        offers.setdefault(chunk.id, hit)
-        if chunk.doc_id not in among:
+        candidates.setdefault(chunk.id, hit)
+        if chunk.doc_id not in doc_ids:
             continue
         share = hit.score * worth if hit.score > 0 or not worth else hit.score / worth
         for step, index in enumerate((chunk.index + 1, chunk.index - 1)):
             if not 0 <= index < chunk.total:
                 continue
-            beside = found.get((chunk.doc_id, index))
-            name = beside.chunk.id if beside else f"{index} {chunk.doc_id}"
-            if name not in offers:
-                offer = beside or partial(_neighbour, hit, index, chunks)
-                heappush(waiting, (-share, 2 * rank + step, name, offer))
+            known = found.get((chunk.doc_id, index))
+            name = known.chunk.id if known else f"{index} {chunk.doc_id}"
+            if name not in candidates:
+                candidate = known or partial(_read_neighbour, hit, index, chunks)
+                heappush(waiting, (-share, 2 * rank + step, name, candidate))
     while waiting:
-        offers.setdefault(*heappop(waiting)[2:])
-    return list(offers.values())
+        candidates.setdefault(*heappop(waiting)[2:])
+    return list(candidates.values())
 
 
-def rest_of_sections(chunks: Chunks, *, share: float) -> More:
-    """The missing chunks of each section of which the hits hold that share."""
+def complete_sections(chunks: ReadChunks, *, share: float) -> Expand:
+    """An expansion by the missing chunks of each section of which the hits hold at least that share of the text."""
 
-    def more(hits: Sequence[Hit]) -> Iterator[Hit]:
+    def expand(hits: Sequence[Hit]) -> Iterator[Hit]:
         taken = {hit.chunk.id for hit in hits}
         for hit in hits:
             if hit.chunk.total < 2:
                 continue
-            members = _section(chunks(hit.chunk.doc_id), hit.chunk)
+            members = _find_section(chunks(hit.chunk.doc_id), hit.chunk)
             found = sum(len(each.text) for each in members if each.id in taken)
             if found >= share * sum(len(each.text) for each in members):
                 for each in members:
                     if each.id not in taken:
                         taken.add(each.id)
-                        yield Hit(each, hit.score, {SECTION: hit.score})
+                        yield Hit(each, hit.document, hit.score, {SECTION: hit.score})
 
-    return more
+    return expand
 
 
-def _neighbour(hit: Hit, place: int, chunks: Chunks) -> Hit | None:
-    """The chunk in that place, if it stands under the same headings as the hit."""
-    around = chunks(hit.chunk.doc_id)
-    if place >= len(around) or around[place].headings != hit.chunk.headings:
+def _read_neighbour(hit: Hit, index: int, chunks: ReadChunks) -> Hit | None:
+    """The chunk at an index of the hit's document, if it is under the same headings as the hit."""
+    siblings = chunks(hit.chunk.doc_id)
+    if index >= len(siblings) or siblings[index].headings != hit.chunk.headings:
         return None
-    return Hit(around[place], hit.score, {NEIGHBOUR: hit.score})
+    return Hit(siblings[index], hit.document, hit.score, {NEIGHBOUR: hit.score})
 
 
-def _section(chunks: Sequence[Chunk], chunk: Chunk) -> list[Chunk]:
-    """The run of chunks around one that stand under its headings."""
+def _find_section(chunks: Sequence[Chunk], chunk: Chunk) -> list[Chunk]:
+    """The consecutive chunks around one that are under its headings."""
     for _, run in groupby(chunks, key=lambda each: each.headings):
         members = list(run)
         if members[-1].index >= chunk.index:

@@ -1,4 +1,4 @@
-"""The numbers of documents in a conversation: `[2]` keeps meaning the same document for as long as it lasts."""
+"""Sessions: the document numbers of each conversation, so that `[2]` means the same document throughout."""
 
 import threading
 from collections import OrderedDict
@@ -11,11 +11,11 @@ from clew.core.errors import SettingsError
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
-    """The numbers that documents have, and a function that gives new ones the next."""
+class DocumentNumbers:
+    """The numbers that documents have, and a function that assigns the next numbers to new ones."""
 
     known: Mapping[str, int]
-    taken: Callable[[Iterable[str]], dict[str, int]]
+    assign: Callable[[Iterable[str]], dict[str, int]]
 
 
 @dataclass(slots=True)
@@ -25,39 +25,44 @@ class _Session:
 
 
 class Sessions:
-    """Document numbers by conversation, from 1. The least used go first when there are too many, the idle by time.
+    """Document numbers by session, from 1. An LRU cache: drops the least recently used sessions, and idle ones.
 
-    Several threads may use it.
+    Thread-safe.
     """
 
     def __init__(
-        self, *, most: int = 1000, documents: int = 1000, idle: float = 86_400, clock: Callable[[], float] = monotonic
+        self,
+        *,
+        max_sessions: int = 1000,
+        max_documents: int = 1000,
+        max_idle: float = 86_400,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
-        for name, value in (("most", most), ("documents", documents), ("idle", idle)):
+        for name, value in (("max_sessions", max_sessions), ("max_documents", max_documents), ("max_idle", max_idle)):
             if value <= 0:
                 raise SettingsError(f"{name} is {value}; it must be more than 0")
-        self._most = most
-        self._documents = documents
-        self._idle = idle
+        self._max_sessions = max_sessions
+        self._max_documents = max_documents
+        self._max_idle = max_idle
         self._clock = clock
         self._lock = threading.Lock()
-        self._turn = threading.Lock()
+        self._answer_lock = threading.Lock()
         self._sessions: OrderedDict[str, _Session] = OrderedDict()
 
     def set_document_index(self, session: str, ids: Sequence[str]) -> dict[str, int]:
-        """The number of each document; those that have one keep it, new ones take the next in the order given.
+        """The number of each document; known ones keep theirs, new ones get the next in the given order.
 
-        A conversation holds so many numbers at most; documents beyond get none.
+        Documents beyond the limit of a session get none.
         """
         with self._lock:
-            known = self._opened(session)
+            known = self._open_session(session)
             for doc_id in dict.fromkeys(ids):
-                if doc_id not in known.ids and len(known.ids) < self._documents:
+                if doc_id not in known.ids and len(known.ids) < self._max_documents:
                     known.ids.append(doc_id)
             return {doc_id: known.ids.index(doc_id) + 1 for doc_id in dict.fromkeys(ids) if doc_id in known.ids}
 
     def get_knowledge_source_id_by_index(self, session: str, number: int) -> str | None:
-        """The document that has the number in the conversation; None where none has. 0 and below are nobody's."""
+        """The document with that number in the session, or None; there is none for 0 and below."""
         with self._lock:
             self._expire()
             known = self._sessions.get(session)
@@ -68,19 +73,19 @@ class Sessions:
             return known.ids[number - 1] if 1 <= number <= len(known.ids) else None
 
     @contextmanager
-    def numbered(self, session: str | None) -> "Iterator[Numbers]":
-        """The numbers of a conversation for one answer; while it is made, no other takes numbers.
+    def lock_numbers(self, session: str | None) -> "Iterator[DocumentNumbers]":
+        """The numbers of a session, locked for one answer so that no other assigns numbers meanwhile.
 
-        Without a conversation they begin at 1 and nothing is kept.
+        Without a session they start at 1 and nothing is stored.
         """
         if session is None:
-            yield Numbers({}, lambda ids: {doc_id: number for number, doc_id in enumerate(ids, 1)})
+            yield DocumentNumbers({}, lambda ids: {doc_id: number for number, doc_id in enumerate(ids, 1)})
             return
-        with self._turn:
-            yield Numbers(self.numbers(session), lambda ids: self.set_document_index(session, list(ids)))
+        with self._answer_lock:
+            yield DocumentNumbers(self.get_numbers(session), lambda ids: self.set_document_index(session, list(ids)))
 
-    def numbers(self, session: str) -> dict[str, int]:
-        """All numbers of a conversation by document; empty where there is no such conversation."""
+    def get_numbers(self, session: str) -> dict[str, int]:
+        """All numbers of a session by document id; empty for an unknown session."""
         with self._lock:
             self._expire()
             known = self._sessions.get(session)
@@ -91,19 +96,19 @@ class Sessions:
             self._expire()
             return len(self._sessions)
 
-    def _opened(self, session: str) -> _Session:
+    def _open_session(self, session: str) -> _Session:
         self._expire()
         known = self._sessions.setdefault(session, _Session(self._clock()))
         known.used = self._clock()
         self._sessions.move_to_end(session)
-        while len(self._sessions) > self._most:
+        while len(self._sessions) > self._max_sessions:
             self._sessions.popitem(last=False)
         return known
 
     def _expire(self) -> None:
-        """Forgets the conversations that have not been used for too long; the least used stand first."""
+        """Drops the sessions that have been idle for too long; the least recently used come first."""
         while self._sessions:
             session = next(iter(self._sessions))
-            if self._clock() - self._sessions[session].used <= self._idle:
+            if self._clock() - self._sessions[session].used <= self._max_idle:
                 return
             del self._sessions[session]

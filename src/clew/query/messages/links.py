@@ -1,42 +1,37 @@
-"""Links both ways: which documents a text names, and which threads name a document."""
+"""Links in both directions: the documents a document cites, and the threads that cite it."""
 
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Callable, Iterable
 
-from clew.core.links import links_in, means, parsed
-from clew.core.thread import KIND
-from clew.core.types import Document, DocumentRecord, Filter, Hit
+from clew.core.links import extract_links, is_link_to, parse_link
+from clew.core.thread import THREAD_KIND
+from clew.core.types import Chunk, Document, DocumentRecord, Filter
 from clew.core.window import Links
 from clew.query.messages.similar import Read
 
-
-class Admitted(Protocol):
-    """All chunks that a filter admits, as hits."""
-
-    def __call__(self, where: Filter) -> Iterable[Hit]: ...
+Scan = Callable[[Filter], Iterable[Chunk]]
 
 
-def links(document: Document, *, records: Iterable[DocumentRecord], admitted: Admitted, read: Read) -> Links:
-    """The documents that this one names, in the order it does, and the threads whose messages name it, by address."""
+def find_links(document: Document, *, records: Iterable[DocumentRecord], scan: Scan, read: Read) -> Links:
+    """The documents this one links to, in order of appearance, and the threads whose messages link to it."""
     known = list(records)
     named: dict[str, list[DocumentRecord]] = {}
     for record in known:
-        if record.kind != KIND and record.id != document.id and (link := parsed(record.uri)):
+        if record.kind != THREAD_KIND and record.id != document.id and (link := parse_link(record.uri)):
             named.setdefault(link.name, []).append(record)
     cites: dict[str, DocumentRecord] = {}
-    for link in links_in(document.text):
-        cites.update((record.id, record) for record in named.get(link.name, ()) if means(link, record.uri))
-    return Links(tuple(cites.values()), tuple(_citing(document, known, admitted, read)))
+    for link in extract_links(document.text):
+        cites.update((record.id, record) for record in named.get(link.name, ()) if is_link_to(link, record.uri))
+    return Links(tuple(cites.values()), tuple(_find_citing_threads(document, known, scan, read)))
 
 
-def _citing(
-    document: Document, known: Iterable[DocumentRecord], admitted: Admitted, read: Read
+def _find_citing_threads(
+    document: Document, known: Iterable[DocumentRecord], scan: Scan, read: Read
 ) -> Iterable[DocumentRecord]:
-    own = parsed(document.uri)
-    if document.kind == KIND or own is None:
+    own = parse_link(document.uri)
+    if document.kind == THREAD_KIND or own is None:
         return
-    where = Filter(kinds=frozenset({KIND}), meta={"links": own.name})
-    threads = {hit.chunk.doc_id for hit in admitted(where=where)}
+    where = Filter(kinds=frozenset({THREAD_KIND}), meta={"links": own.name})
+    threads = {chunk.doc_id for chunk in scan(where)}
     for record in known:
-        if record.id in threads and any(means(link, document.uri) for link in links_in(read(record.id).text)):
+        if record.id in threads and any(is_link_to(link, document.uri) for link in extract_links(read(record.id).text)):
             yield record

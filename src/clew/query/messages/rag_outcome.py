@@ -1,15 +1,15 @@
-"""A conversation in, related posts out: the edge where a failure becomes a value, beside what found nothing."""
+"""Related posts for a conversation, as a value that says success, no hits or failure: it never raises."""
 
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
 
-from clew.core.outcome import Failure, Outcome, RagContext, RagErrorReason, Record, Success
+from clew.core.outcome import Failure, RagContext, RagErrorReason, RagOutcome, RagRecord, Success
 from clew.core.types import DocumentRecord, Hit, Message
-from clew.query.context.format.renderers import Sheet, post_of, related_posts
-from clew.query.context.merge import alone
-from clew.query.search.conversation import messages_of
+from clew.query.context.format.renderers import RenderInput, describe_post, related_posts
+from clew.query.context.merge import as_merged_chunk
+from clew.query.search.conversation import read_messages
 from clew.query.search.tables import Table
 
 log = logging.getLogger("clew")
@@ -17,13 +17,13 @@ Search = Callable[[tuple[Message, ...]], list[Hit]]
 Records = Callable[[list[Hit]], Mapping[str, DocumentRecord]]
 
 
-def query_rag_for_context(table: Table, *, search: Search, records: Records) -> Outcome:
-    """The posts that a conversation is about as prompt text and records, or why there are none; it never raises.
+def query_rag_for_context(table: Table, *, search: Search, records: Records) -> RagOutcome:
+    """The posts a conversation is about as prompt text and records, or the reason why there are none; never raises.
 
-    The similarity of a post is the cosine where the search knows it, whatever the hits were put in order by.
+    The similarity of a post is the cosine where the search has it, whatever the hits were ranked by.
     """
     try:
-        messages = messages_of(table)
+        messages = read_messages(table)
         if not any(message.text.strip() for message in messages):
             log.info("No messages to ask with")
             return Failure(RagErrorReason.NO_HITS)
@@ -33,16 +33,16 @@ def query_rag_for_context(table: Table, *, search: Search, records: Records) -> 
         if not found:
             log.info("No similar posts found (0 results from all chunks)")
             return Failure(RagErrorReason.NO_HITS)
-        found.sort(key=lambda hit: -hit.score)  # stable: of equal ones as they were found
-        text = related_posts([alone(hit, hit.chunk.doc_id) for hit in found], Sheet(known))
-        return Success(RagContext(text, tuple(_record(hit, known[hit.chunk.doc_id]) for hit in found)))
+        found.sort(key=lambda hit: -hit.score)  # stable: equal ones stay in the order of the search
+        text = related_posts([as_merged_chunk(hit, hit.chunk.doc_id) for hit in found], RenderInput(known))
+        return Success(RagContext(text, tuple(_to_record(hit, known[hit.chunk.doc_id]) for hit in found)))
     except Exception as error:
         log.exception("RAG query failed: %s", error)
         return Failure(RagErrorReason.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
 
 
-def _record(hit: Hit, record: DocumentRecord) -> Record:
-    post = post_of(hit.chunk, record)
+def _to_record(hit: Hit, record: DocumentRecord) -> RagRecord:
+    post = describe_post(hit.chunk, record)
     meta = {**record.meta, **hit.chunk.meta}
     return {
         "content": hit.chunk.text,

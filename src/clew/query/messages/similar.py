@@ -1,6 +1,6 @@
-"""Hits of a search into messages with scores: the chunks of a message are one, and each is weighed once.
+"""Turns hits into scored messages: the chunks of a message are grouped, and each message is scored once.
 
-Stands between the search and whoever selects: the window, and the examples of a person's style.
+It stands between the search and the selection, of a context window or of examples for a person's style.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,26 +10,27 @@ from typing import NamedTuple
 
 from clew.core.errors import NotFound
 from clew.core.settings import ScoringConfig
-from clew.core.thread import messages_in
+from clew.core.thread import extract_messages
 from clew.core.types import Document, Filter, Hit, Message
 from clew.core.window import ContextMessage, WindowThread
-from clew.query.messages.score import Evidence, by_message, completeness, flow, ordered, scored, since_epoch
-from clew.query.rank.fuse import minmax
+from clew.query.context.rebuild import group_by_message
+from clew.query.messages.score import ScoringInputs, completeness, flow, score_message, sort_by_score, to_epoch_seconds
+from clew.query.rank.fuse import normalise_minmax
 
 Search = Callable[[Filter], list[Hit]]
-Cosines = Callable[[Sequence[str]], Mapping[str, float]]  # of chunks with the prompt, by id
+Cosines = Callable[[Sequence[str]], Mapping[str, float]]  # the cosines of chunks with the prompt, by chunk id
 Read = Callable[[str], Document]
 
 
-class Talk(NamedTuple):
-    """A thread that is open: its document, its messages, and where each of them stands."""
+class OpenThread(NamedTuple):
+    """A thread that has been read: its document, its messages, and the position of each by id."""
 
     document: Document
     messages: list[Message]
     places: dict[str, int]
 
-    def chain(self, place: int) -> list[int]:
-        """The messages that one answers, the nearest first."""
+    def chain_of(self, place: int) -> list[int]:
+        """The positions of the messages that one replies to, directly or not, the nearest first."""
         chain: list[int] = []
         at = self.document.sections[place].parent
         while at is not None:
@@ -39,19 +40,19 @@ class Talk(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Similar:
-    """The messages that were found, best first; those whose similarity is too low; and the threads they stand in.
+class ScoredMessages:
+    """The messages that were found, best first; those below the minimum similarity; and the threads of both.
 
-    `near` are the ids of those that are similar enough themselves; the others stand in a thread with one.
+    `near` holds the ids of messages that are similar enough themselves; the others are in a thread with such a one.
     """
 
     messages: list[ContextMessage]
     below: list[ContextMessage]
     near: set[str]
-    talks: dict[str, Talk]
+    threads: dict[str, OpenThread]
 
 
-def similar(
+def score_messages(
     hits: Sequence[Hit],
     *,
     read: Read,
@@ -59,47 +60,47 @@ def similar(
     channel: str | None,
     now: datetime,
     config: ScoringConfig,
-    floor: float,
-) -> Similar:
-    """The messages of the hits under their scores.
+    min_similarity: float,
+) -> ScoredMessages:
+    """The messages of the hits with their scores.
 
-    A message is kept when its cosine reaches `min_score`, or when it stands in a thread with one that does. Where no
-    `min_score` is set, the embedder's own floor holds, and what was found by its words needs none.
+    A message is kept when its cosine reaches `min_score`, or when it is in a thread with one that does. Where no
+    `min_score` is set, the embedder's `min_similarity` holds, and lexical hits need none.
     """
-    found = by_message(hits)
-    talks = _talks((parts[0].chunk.doc_id for parts in found.values()), read)
+    found = group_by_message(hits)
+    threads = _open_threads((parts[0].chunk.doc_id for parts in found.values()), read)
     best = [
         parts[0]
         for name, parts in found.items()
-        if (talk := talks.get(parts[0].chunk.doc_id)) is not None and name in talk.places
+        if (thread := threads.get(parts[0].chunk.doc_id)) is not None and name in thread.places
     ]
-    nearness = _nearness(best, found, cosines)
-    cosine = [max(0.0, nearness[_name(hit)]) for hit in best]  # what points away is no better for being old
-    bases = minmax([hit.score for hit in best]) if config.base == "search" else cosine
-    near = {name for hit in best if _admitted(hit, nearness[name := _name(hit)], config, floor)}
-    lively = {hit.chunk.doc_id for hit in best if _name(hit) in near}
-    kept = {_name(hit): hit.chunk.doc_id for hit in best if hit.chunk.doc_id in lively}
+    cosine_of = _find_best_cosines(best, found, cosines)
+    cosine = [max(0.0, cosine_of[_message_id(hit)]) for hit in best]  # a negative score would grow by a factor below 1
+    bases = normalise_minmax([hit.score for hit in best]) if config.base == "search" else cosine
+    near = {name for hit in best if _is_similar(hit, cosine_of[name := _message_id(hit)], config, min_similarity)}
+    near_threads = {hit.chunk.doc_id for hit in best if _message_id(hit) in near}
+    kept = {_message_id(hit): hit.chunk.doc_id for hit in best if hit.chunk.doc_id in near_threads}
 
-    def weighed(hit: Hit, base: float) -> ContextMessage:
-        name, talk = _name(hit), talks[hit.chunk.doc_id]
-        message = talk.messages[talk.places[name]]
-        others = [talk.messages[talk.places[other]].at for other in kept if other != name and other in talk.places]
-        chain = [name, *(talk.messages[place].id for place in talk.chain(talk.places[name]))]
-        evidence = Evidence(
+    def score_hit(hit: Hit, base: float) -> ContextMessage:
+        name, thread = _message_id(hit), threads[hit.chunk.doc_id]
+        message, places = thread.messages[thread.places[name]], thread.places
+        others = [thread.messages[places[other]].at for other in kept if other != name and other in places]
+        chain = [name, *(thread.messages[place].id for place in thread.chain_of(thread.places[name]))]
+        inputs = ScoringInputs(
             base,
             message.at,
             message.channel,
-            member=len(talk.messages) > 1,
+            member=len(thread.messages) > 1,
             flow=flow(message.at, others, decay=config.time_decay),
             completeness=completeness(chain, kept),
         )
-        scores = scored(evidence, now=now, channel=channel, config=config)
+        scores = score_message(inputs, now=now, channel=channel, config=config)
         return replace(
-            unfound(talk, talk.places[name]),
+            as_context_message(thread, thread.places[name]),
             found=True,
             score=scores.total,
             original_score=base,
-            similarity=nearness[name],
+            similarity=cosine_of[name],
             time_score=scores.time,
             channel_score=scores.channel,
             thread_score=scores.thread,
@@ -107,27 +108,27 @@ def similar(
             completeness_score=scores.completeness,
         )
 
-    every = in_order([weighed(hit, base) for hit, base in zip(best, bases, strict=True)], config)
-    return Similar(
-        [each for each in every if each.id in kept],
-        [each for each in every if each.id not in kept],
+    ranked = sort_messages([score_hit(hit, base) for hit, base in zip(best, bases, strict=True)], config)
+    return ScoredMessages(
+        [each for each in ranked if each.id in kept],
+        [each for each in ranked if each.id not in kept],
         near,
-        talks,
+        threads,
     )
 
 
-def unfound(talk: Talk, place: int) -> ContextMessage:
-    """A message that comes along, with the one that it answers."""
-    message = talk.messages[place]
-    parent = talk.document.sections[place].parent
+def as_context_message(thread: OpenThread, place: int) -> ContextMessage:
+    """A message of a thread that was not found itself, with the one it replies to."""
+    message = thread.messages[place]
+    parent = thread.document.sections[place].parent
     return ContextMessage(
-        message, talk.document.id, parent=None if parent is None else talk.messages[parent], found=False
+        message, thread.document.id, parent=None if parent is None else thread.messages[parent], found=False
     )
 
 
-def in_order(messages: Iterable[ContextMessage], config: ScoringConfig) -> list[ContextMessage]:
+def sort_messages(messages: Iterable[ContextMessage], config: ScoringConfig) -> list[ContextMessage]:
     """The messages best first, those of nearly equal score newest first."""
-    return ordered(
+    return sort_by_score(
         messages,
         equality=config.score_equality,
         score=lambda each: each.score,
@@ -136,63 +137,63 @@ def in_order(messages: Iterable[ContextMessage], config: ScoringConfig) -> list[
     )
 
 
-def threaded(
-    messages: Sequence[ContextMessage], talks: Mapping[str, Talk], *, most: int | None = None
+def group_by_thread(
+    messages: Sequence[ContextMessage], open_threads: Mapping[str, OpenThread], *, max_threads: int | None = None
 ) -> list[WindowThread]:
-    """The messages by thread, the thread of the best one first, each by time; what has no time is the oldest.
+    """The messages by thread, the thread of the best message first, each thread by time; no time counts as the oldest.
 
-    The messages come in their order, best first; of equal times the earlier in the thread is first.
+    The messages are given best first; of equal times the earlier in the thread comes first.
     """
     groups: dict[str, list[ContextMessage]] = {}
     for each in messages:
         groups.setdefault(each.thread, []).append(each)
     threads = []
-    for name in list(groups)[:most]:
-        talk, members = talks[name], groups[name]
-        places = talk.places
-        members.sort(key=lambda each: (since_epoch(each.message.at), places[each.id]))
+    for name in list(groups)[:max_threads]:
+        thread, members = open_threads[name], groups[name]
+        places = thread.places
+        members.sort(key=lambda each: (to_epoch_seconds(each.message.at), places[each.id]))
         threads.append(
             WindowThread(
                 name,
-                talk.document.title,
-                str(talk.document.meta.get("channel", "")),
+                thread.document.title,
+                str(thread.document.meta.get("channel", "")),
                 max(each.score for each in members),
                 tuple(members),
-                whole=len(members) == len(talk.messages),
+                whole=len(members) == len(thread.messages),
             )
         )
     return threads
 
 
-def _talks(ids: Iterable[str], read: Read) -> dict[str, Talk]:
-    talks: dict[str, Talk] = {}
+def _open_threads(ids: Iterable[str], read: Read) -> dict[str, OpenThread]:
+    threads: dict[str, OpenThread] = {}
     for id_ in dict.fromkeys(ids):
         try:
             document = read(id_)
-        except NotFound:  # dropped since it was found
+        except NotFound:  # dropped since the search
             continue
-        messages = messages_in(document)
-        talks[id_] = Talk(document, messages, {message.id: place for place, message in enumerate(messages)})
-    return talks
+        messages = extract_messages(document)
+        threads[id_] = OpenThread(document, messages, {message.id: place for place, message in enumerate(messages)})
+    return threads
 
 
-def _nearness(best: Sequence[Hit], found: Mapping[str, list[Hit]], cosines: Cosines) -> dict[str, float]:
-    """The greatest cosine of each message's chunks, by message; asked for only where the search did not tell."""
-    names = [_name(hit) for hit in best]
-    told = {
+def _find_best_cosines(best: Sequence[Hit], found: Mapping[str, list[Hit]], cosines: Cosines) -> dict[str, float]:
+    """The greatest cosine of each message's chunks, by message id; computed only where the search gave none."""
+    names = [_message_id(hit) for hit in best]
+    known = {
         part.chunk.id: part.scores["semantic"] for name in names for part in found[name] if "semantic" in part.scores
     }
-    silent = [name for name in names if not any(part.chunk.id in told for part in found[name])]
-    if missing := [part.chunk.id for name in silent for part in found[name]]:
-        told |= cosines(missing)
-    return {name: max((told[p.chunk.id] for p in found[name] if p.chunk.id in told), default=0.0) for name in names}
+    unknown = [name for name in names if not any(part.chunk.id in known for part in found[name])]
+    if missing := [part.chunk.id for name in unknown for part in found[name]]:
+        known |= cosines(missing)
+    return {name: max((known[p.chunk.id] for p in found[name] if p.chunk.id in known), default=0.0) for name in names}
 
 
-def _admitted(hit: Hit, cosine: float, config: ScoringConfig, floor: float) -> bool:
+def _is_similar(hit: Hit, cosine: float, config: ScoringConfig, min_similarity: float) -> bool:
     if config.min_score is not None:
         return cosine >= config.min_score
-    return cosine >= floor or "lexical" in hit.scores
+    return cosine >= min_similarity or "lexical" in hit.scores
 
 
-def _name(hit: Hit) -> str:
+def _message_id(hit: Hit) -> str:
     return str(hit.chunk.meta["message"])

@@ -1,7 +1,7 @@
-"""How a person writes: measured from their messages, or judged by a model; and the prompt that answers as they would.
+"""Style profiles: how a person writes, measured or judged by a model, and the prompt that imitates them.
 
-What is measured is only counted: lengths, words, signs, phrases that come again. A model judges tone, vocabulary,
-length and phrases; its answer is taken strictly or not at all.
+Measuring counts lengths, words, punctuation and repeated phrases. A model judges tone, vocabulary, length and phrases;
+its answer must have exactly the requested JSON shape.
 """
 
 import json
@@ -15,25 +15,25 @@ from typing import Any
 from clew.core.errors import DriverFailed, SettingsError
 from clew.core.languages import FUNCTION_WORDS
 from clew.core.protocols import LLM
-from clew.core.text import words
+from clew.core.text import tokenize_words
 from clew.core.window import StyleProfile, WindowThread
-from clew.query.messages.window import rendered
+from clew.query.messages.window import render_threads
 
 LEVELS = ("simple", "moderate", "advanced")
 LENGTHS = ("short", "medium", "long")
-ENOUGH = 20  # messages from which a profile is as sure as it gets
-SHOWN = 50  # messages that a model is shown, the last ones
+FULL_CONFIDENCE = 20  # messages from which on the confidence is 1
+MAX_SHOWN = 50  # messages that a model sees, the latest
 EXCERPT = 400  # characters of each
-_PHRASES = 5
+_MAX_PHRASES = 5
 _EMOJI = re.compile("[\U0001f300-\U0001faff\u2600-\u27bf\u2b50\u2764]|(?<!\\w):[a-z][a-z0-9_+-]*:|[:;]-?[)(DP](?!\\w)")
 _POLITE = frozenset({"please", "thanks", "thank", "sorry", "cheers", "welcome", "appreciate", "kindly"})
 _CASUAL = frozenset(
     {"yeah", "yep", "nope", "lol", "haha", "hey", "gonna", "wanna", "dunno", "ok", "cool", "btw", "thx"}
 )
-_ADDRESS = re.compile(r"https?://\S+")  # which is nobody's style
+_URL = re.compile(r"https?://\S+")  # says nothing about style
 _CONTRACTED = re.compile(r"\w['’](?:s|re|ve|ll|d|m|t)\b", re.IGNORECASE)
 
-JUDGE = """Here are {count} messages that {person} wrote, one after a dash:
+PROMPT = """Here are {count} messages that {person} wrote, one after a dash:
 
 {messages}
 
@@ -42,27 +42,27 @@ How does {person} write? Answer with one JSON object and nothing else, with exac
 (a list of up to five phrases that come again)."""
 
 
-def profile(person: str, texts: Sequence[str], *, least: int = 5, llm: LLM | None = None) -> StyleProfile:
-    """The style of whoever wrote the texts, the oldest first: by the model where there is one, else measured.
+def profile_style(person: str, texts: Sequence[str], *, min_messages: int = 5, llm: LLM | None = None) -> StyleProfile:
+    """The style of the author of the texts, given oldest first: judged by the model if there is one, else measured.
 
-    Few texts are refused.
+    Raises SettingsError for fewer than `min_messages` texts.
     """
-    said = [text.strip() for text in (_ADDRESS.sub(" ", text) for text in texts) if text.strip()]
-    if len(said) < least:
+    own = [text.strip() for text in (_URL.sub(" ", text) for text in texts) if text.strip()]
+    if len(own) < min_messages:
         raise SettingsError(
-            f"{person} has {len(said)} messages here; a style needs at least {least} (scoring.style_messages)"
+            f"{person} has {len(own)} messages here; a style needs at least {min_messages} (scoring.style_messages)"
         )
-    counted = measured(person, said)
+    counted = measure_style(person, own)
     if llm is None:
         return counted
-    judged = parsed(llm.complete(_asked(person, said), max_tokens=300))
+    judged = parse_analysis(llm.complete(_build_prompt(person, own), max_tokens=300))
     return StyleProfile(
         person,
         tone=judged["tone"],
         vocabulary_level=judged["vocabularyLevel"],
         message_length=judged["messageLength"],
         common_phrases=tuple(judged["commonPhrases"]),
-        messages=len(said),
+        messages=len(own),
         confidence=counted.confidence,
         emoji=counted.emoji,
         habits=counted.habits,
@@ -70,32 +70,32 @@ def profile(person: str, texts: Sequence[str], *, least: int = 5, llm: LLM | Non
     )
 
 
-def measured(person: str, texts: Sequence[str]) -> StyleProfile:
-    """The style as it can be counted."""
-    lists = [words(text) for text in texts]
-    letters = [word for said in lists for word in said if word.isalpha()]
+def measure_style(person: str, texts: Sequence[str]) -> StyleProfile:
+    """The style as measured by counting."""
+    word_lists = [tokenize_words(text) for text in texts]
+    letters = [word for said in word_lists for word in said if word.isalpha()]
     emoji = Counter(sign for text in texts for sign in _EMOJI.findall(text))
-    shown = habits(texts)
+    habits = measure_habits(texts)
     return StyleProfile(
         person,
-        tone=_tone(lists, shown),
-        vocabulary_level=_level(letters),
-        message_length=_length([len(said) for said in lists]),
-        common_phrases=phrases(lists),
+        tone=_describe_tone(word_lists, habits),
+        vocabulary_level=_rate_vocabulary(letters),
+        message_length=_rate_length([len(said) for said in word_lists]),
+        common_phrases=find_phrases(word_lists),
         messages=len(texts),
-        confidence=confidence(len(texts)),
+        confidence=sample_confidence(len(texts)),
         emoji=tuple(sign for sign, _ in emoji.most_common(3)),
-        habits=shown,
+        habits=habits,
     )
 
 
-def confidence(messages: int) -> float:
+def sample_confidence(messages: int) -> float:
     """min(1, n / 20)."""
-    return min(1.0, messages / ENOUGH)
+    return min(1.0, messages / FULL_CONFIDENCE)
 
 
-def habits(texts: Sequence[str]) -> dict[str, float]:
-    """The share of the texts that show each habit of writing."""
+def measure_habits(texts: Sequence[str]) -> dict[str, float]:
+    """The share of the texts with each writing habit."""
     shares = {
         "exclaims": ["!" in text for text in texts],
         "asks": [text.rstrip().endswith("?") for text in texts],
@@ -108,15 +108,15 @@ def habits(texts: Sequence[str]) -> dict[str, float]:
     return {name: round(fmean(found), 3) for name, found in shares.items()}
 
 
-def phrases(lists: Sequence[Sequence[str]], *, most: int = _PHRASES) -> tuple[str, ...]:
-    """The runs of two to four words that come in several messages, with one word that says something.
+def find_phrases(word_lists: Sequence[Sequence[str]], *, max_phrases: int = _MAX_PHRASES) -> tuple[str, ...]:
+    """The phrases of two to four words that occur in several messages and are not function words only.
 
-    Of those that hold one another, or run into one another as the parts of a longer sentence do, the first stands for
-    all: the one that makes up most of what was said.
+    Of phrases that contain or overlap one another, as the parts of a longer sentence do, only the first is kept: the
+    one with the most occurrences times its length.
     """
     common = FUNCTION_WORDS["en"]
     seen: Counter[tuple[str, ...]] = Counter()
-    for said in lists:
+    for said in word_lists:
         runs = {tuple(said[at : at + size]) for size in (2, 3, 4) for at in range(len(said) - size + 1)}
         seen.update(run for run in runs if any(word not in common for word in run))
     again = sorted(
@@ -124,18 +124,18 @@ def phrases(lists: Sequence[Sequence[str]], *, most: int = _PHRASES) -> tuple[st
     )
     kept: list[tuple[str, ...]] = []
     for run in again:
-        if len(kept) < most and not any(_overlap(run, other) for other in kept):
+        if len(kept) < max_phrases and not any(_overlaps(run, other) for other in kept):
             kept.append(run)
     return tuple(" ".join(run) for run in kept)
 
 
-def _overlap(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    """Whether two words that follow one another in one run do so in the other."""
+def _overlaps(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    """Whether two adjacent words of one phrase are adjacent in the other."""
     return not set(pairwise(one)).isdisjoint(pairwise(other))
 
 
-def parsed(answer: str) -> dict[str, Any]:
-    """What the model said of a style; an answer that is not that JSON object, or holds other values, is refused."""
+def parse_analysis(answer: str) -> dict[str, Any]:
+    """The model's analysis of a style; raises DriverFailed for anything but the requested JSON object and values."""
     body = re.sub(r"\A\s*```(?:json)?\s*\n(.*)\n```\s*\Z", r"\1", answer, flags=re.DOTALL)
     try:
         found = json.loads(body)
@@ -151,14 +151,12 @@ def parsed(answer: str) -> dict[str, Any]:
         and all(isinstance(each, str) for each in found["commonPhrases"])
     )
     if not ok:
-        raise DriverFailed(
-            "the model's analysis of a style has values that cannot be; ask again, or leave the model out"
-        )
+        raise DriverFailed("the model's analysis of a style has invalid values; ask again, or leave the model out")
     return dict(found)
 
 
-def reply_prompt(style: StyleProfile, threads: Sequence[WindowThread]) -> str:
-    """The system prompt that has a model write as a person does, with past threads of theirs as examples."""
+def build_reply_prompt(style: StyleProfile, threads: Sequence[WindowThread]) -> str:
+    """The system prompt that makes a model write like a person, with their past threads as examples."""
     lines = [
         f"You answer as {style.person} would, in their own way of writing.",
         "",
@@ -174,42 +172,42 @@ def reply_prompt(style: StyleProfile, threads: Sequence[WindowThread]) -> str:
     if often:
         lines.append(f"- Habits: {', '.join(often)}")
     if threads:
-        lines += ["", "What they wrote in past threads like this one:", "", rendered(threads)]
+        lines += ["", "What they wrote in past threads like this one:", "", render_threads(threads)]
     return "\n".join(lines)
 
 
-def _asked(person: str, texts: Sequence[str]) -> str:
-    """The prompt with its places filled once; braces in a message stay what they are."""
-    shown = "\n".join(f"- {' '.join(text.split())[:EXCERPT]}" for text in texts[-SHOWN:])
-    values = {"count": str(min(len(texts), SHOWN)), "person": person, "messages": shown}
-    return re.sub(r"\{(count|person|messages)\}", lambda place: values[place[1]], JUDGE)
+def _build_prompt(person: str, texts: Sequence[str]) -> str:
+    """The analysis prompt, its placeholders filled in one pass so that braces in a message stay as they are."""
+    shown = "\n".join(f"- {' '.join(text.split())[:EXCERPT]}" for text in texts[-MAX_SHOWN:])
+    values = {"count": str(min(len(texts), MAX_SHOWN)), "person": person, "messages": shown}
+    return re.sub(r"\{(count|person|messages)\}", lambda place: values[place[1]], PROMPT)
 
 
-def _tone(lists: Sequence[Sequence[str]], shown: dict[str, float]) -> str:
-    """Up to two words for how it sounds, by the signs and words that more than a fifth of the messages have."""
-    polite = fmean(not _POLITE.isdisjoint(said) for said in lists)
-    casual = fmean(not _CASUAL.isdisjoint(said) for said in lists)
+def _describe_tone(word_lists: Sequence[Sequence[str]], habits: dict[str, float]) -> str:
+    """Up to two words for the tone, by punctuation and words that more than a fifth of the messages have."""
+    polite = fmean(not _POLITE.isdisjoint(words) for words in word_lists)
+    casual = fmean(not _CASUAL.isdisjoint(words) for words in word_lists)
     tones = []
-    if max(casual, shown["uses emoji"]) > 0.2 or shown["begins in lower case"] > 0.5:
+    if max(casual, habits["uses emoji"]) > 0.2 or habits["begins in lower case"] > 0.5:
         tones.append("casual")
-    elif shown["contracts"] < 0.1 and shown["ends without a stop"] < 0.2:
+    elif habits["contracts"] < 0.1 and habits["ends without a stop"] < 0.2:
         tones.append("formal")
-    if shown["exclaims"] > 0.2:
+    if habits["exclaims"] > 0.2:
         tones.append("enthusiastic")
     elif polite > 0.2:
         tones.append("friendly")
-    elif shown["asks"] > 0.4:
+    elif habits["asks"] > 0.4:
         tones.append("inquiring")
     return ", ".join(tones[:2]) or "neutral"
 
 
-def _level(letters: Sequence[str]) -> str:
-    """By the share of words of seven letters or more: under .15 simple, under .3 moderate."""
+def _rate_vocabulary(letters: Sequence[str]) -> str:
+    """The vocabulary level by the share of words of seven letters or more: under .15 simple, under .3 moderate."""
     long = fmean(len(word) >= 7 for word in letters) if letters else 0.0
     return LEVELS[(long >= 0.15) + (long >= 0.3)]
 
 
-def _length(counts: Sequence[int]) -> str:
-    """By the words of the middle message: under 12 short, under 40 medium."""
+def _rate_length(counts: Sequence[int]) -> str:
+    """The message length by the median number of words: under 12 short, under 40 medium."""
     middle = median(counts) if counts else 0
     return LENGTHS[(middle >= 12) + (middle >= 40)]

@@ -1,82 +1,92 @@
-"""The messages of a conversation that a prompt should hold: what `Engine.context_window` does after the search.
+"""Context windows over messages: what `Engine.window` does after the search.
 
-similar messages → their scores, once → hits in their order, each with the chain of replies before it, while they fit →
-threads made whole where room is left, the best first → text, the best thread first, each by time.
+score the messages → take the hits in order, each with its reply chain, while they fit → complete their threads with
+what room is left, the best first → text, the best thread first, each thread by time.
 """
 
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from difflib import get_close_matches
 
 from clew.core.settings import ScoringConfig, Settings
-from clew.core.thread import KIND
+from clew.core.suggest import suggest_names
+from clew.core.thread import THREAD_KIND
 from clew.core.trace import step
 from clew.core.types import Filter, Hit, Message
-from clew.core.window import ContextMessage, ContextWindow, LeftOut, WindowThread
+from clew.core.window import ContextMessage, ContextWindow, DroppedMessage, WindowThread
 from clew.query.context.budget import BUDGET, Count
-from clew.query.context.format.quote import one_line
+from clew.query.context.format.escape import to_one_line
 from clew.query.context.format.renderers import REPLY, THREAD_LINES
-from clew.query.messages.similar import Cosines, Read, Search, Similar, Talk, similar, threaded, unfound
+from clew.query.messages.similar import (
+    Cosines,
+    OpenThread,
+    Read,
+    ScoredMessages,
+    Search,
+    as_context_message,
+    group_by_thread,
+    score_messages,
+)
 
-MIN_SCORE = "min_score"  # why a message was left out: it is not similar enough, nor in a thread with one that is
-APART = "\n\n"  # between two threads
-_SLACK = 2  # tokens that a message may have less in the whole text than alone with its joint
+MIN_SCORE = "min_score"  # the reason of a message that is not similar enough, nor in a thread with one that is
+THREAD_SEPARATOR = "\n\n"
+_SLACK = 3  # tokens that a message may take less within the text than by itself with its separator
 _MENTION = re.compile(r"(?<![\w&#])#([\w-]+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What a window is asked for."""
+class WindowRequest:
+    """The parameters of a context window."""
 
     channel: str
     prompt: str
     max_tokens: int
-    related: bool
+    include_related: bool
     now: datetime
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
-    """What a window is made from: a search within a filter, a document by id, cosines, and the channels there are."""
+class WindowSources:
+    """The data a window is built from: search by filter, documents by id, cosines of chunks, and the channels."""
 
     search: Search
     read: Read
     cosines: Cosines
-    exists: Callable[[str], bool]
-    channels: Callable[[], Sequence[str]]
-    floor: float  # the embedder's own
+    has_channel: Callable[[str], bool]
+    list_channels: Callable[[], Sequence[str]]
+    min_similarity: float  # the embedder's default
 
 
-def context_window(asked: Asked, sources: Sources, *, settings: Settings, count: Count) -> ContextWindow:
-    """The window for a prompt in a channel: what fits the tokens, and what was left out and why."""
+def build_window(request: WindowRequest, sources: WindowSources, *, settings: Settings, count: Count) -> ContextWindow:
+    """The window for a prompt in a channel: the messages that fit the budget, and the dropped ones with reasons."""
     config = settings.scoring
-    hits = sources.search(_within({asked.channel}))
-    channels = {asked.channel}
-    if asked.related and config.related_channels:
-        channels |= set(related_channels(asked, hits, sources, most=config.related_channels))
-        hits = sources.search(_within(channels)) if len(channels) > 1 else hits
+    hits = sources.search(_in_channels({request.channel}))
+    channels = {request.channel}
+    if request.include_related and config.related_channels:
+        channels |= set(find_related_channels(request, hits, sources, max_channels=config.related_channels))
+        hits = sources.search(_in_channels(channels)) if len(channels) > 1 else hits
     with step("score") as trace:
-        found = similar(
+        found = score_messages(
             hits,
             read=sources.read,
             cosines=sources.cosines,
-            channel=asked.channel,
-            now=asked.now,
+            channel=request.channel,
+            now=request.now,
             config=config,
-            floor=sources.floor,
+            min_similarity=sources.min_similarity,
         )
         trace.set_output(found.messages)
     with step("select") as trace:
-        shown = _Selection(found, asked.max_tokens, count, config)
-        shown.take_hits()
-        shown.grow()
-        threads = shown.threads()
+        selection = _Selection(found, request.max_tokens, count, config)
+        selection.take_hits()
+        selection.complete_threads()
+        threads = selection.threads()
         trace.set_output(threads)
-    text = rendered(threads, authors=config.authors)
-    dropped = [LeftOut(each, BUDGET, shown.tokens(each.message)) for each in found.messages if not shown.has(each)]
-    dropped += [LeftOut(each, MIN_SCORE, shown.tokens(each.message)) for each in found.below]
+    text = render_threads(threads, authors=config.authors)
+    reasons = [(each, BUDGET) for each in found.messages if not selection.is_taken(each)]
+    reasons += [(each, MIN_SCORE) for each in found.below]
+    dropped = [DroppedMessage(each, reason, selection.count_tokens(each.message)) for each, reason in reasons]
     messages = tuple(each for thread in threads for each in thread.messages)
     return ContextWindow(
         messages=messages,
@@ -85,164 +95,171 @@ def context_window(asked: Asked, sources: Sources, *, settings: Settings, count:
         text=text,
         threads=tuple(threads),
         dropped=tuple(dropped),
-        reason="" if messages else _why_nothing(asked, sources, dropped),
+        reason="" if messages else _explain_empty(request, sources, dropped),
     )
 
 
-def related_channels(asked: Asked, hits: Sequence[Hit], sources: Sources, *, most: int) -> list[str]:
-    """The other channels to look in: those that the prompt mentions as #name, then those that the hits mention, then
-    those whose own messages are most similar, the best first."""
-    said = [asked.prompt, *(hit.chunk.text for hit in hits)]
-    mentioned = [name for text in said for name in _MENTION.findall(text)]
+def find_related_channels(
+    request: WindowRequest, hits: Sequence[Hit], sources: WindowSources, *, max_channels: int
+) -> list[str]:
+    """The other channels to search: those the prompt mentions as #name, then those the hits mention, then those whose
+    messages are most similar, the best first."""
+    texts = [request.prompt, *(hit.chunk.text for hit in hits)]
+    mentioned = [name for text in texts for name in _MENTION.findall(text)]
     chosen: list[str] = []
     for name in dict.fromkeys(mentioned):
-        if len(chosen) < most and name != asked.channel and sources.exists(name):
+        if len(chosen) < max_channels and name != request.channel and sources.has_channel(name):
             chosen.append(name)
-    if len(chosen) < most:
-        others = set(sources.channels()) - {asked.channel, *chosen}
-        found = sources.search(_within(others)) if others else []
+    if len(chosen) < max_channels:
+        others = set(sources.list_channels()) - {request.channel, *chosen}
+        found = sources.search(_in_channels(others)) if others else []
         chosen += dict.fromkeys(str(hit.chunk.meta["channel"]) for hit in found)
-    return chosen[:most]
+    return chosen[:max_channels]
 
 
-def rendered(threads: Iterable[WindowThread], *, authors: bool = False) -> str:
-    """The threads as text: replies after an arrow, threads apart by a blank line."""
-    return APART.join(REPLY.join(_line(each.message, authors) for each in thread.messages) for thread in threads)
+def render_threads(threads: Iterable[WindowThread], *, authors: bool = False) -> str:
+    """The threads as text: an arrow before each reply, a blank line between threads."""
+    texts = (REPLY.join(_format_line(each.message, authors) for each in thread.messages) for thread in threads)
+    return THREAD_SEPARATOR.join(texts)
 
 
-def _line(message: Message, authors: bool) -> str:
-    text = THREAD_LINES.quoted(message.text.strip())
-    return f"{one_line(message.author)}: {text}" if authors and message.author else text
+def _format_line(message: Message, authors: bool) -> str:
+    text = THREAD_LINES.escape(message.text.strip())
+    return f"{to_one_line(message.author)}: {text}" if authors and message.author else text
 
 
 class _Selection:
-    """What has been taken so far, thread by thread, and the tokens that are left."""
+    """The messages selected so far by thread, and the tokens that remain."""
 
-    def __init__(self, found: Similar, tokens: int, count: Count, config: ScoringConfig) -> None:
+    def __init__(self, found: ScoredMessages, tokens: int, count: Count, config: ScoringConfig) -> None:
         self._found = found
         self._hits = {each.id: each for each in found.messages}
         self._taken: dict[str, set[int]] = {}
         self._budget = tokens
-        self._room = int(config.chain_share * tokens)  # of a chain that was guessed
-        self._left = tokens
-        self._exact = True  # whether what is left was counted on the whole text, not on its parts
+        self._chain_budget = int(config.chain_share * tokens)  # for a chain of guessed replies
+        self._remaining = tokens
+        self._is_exact = True  # whether the remaining tokens were counted on the whole text, not message by message
         self._count = count
         self._authors = config.authors
-        self._joint = max(count(REPLY), count(APART))
-        self._costs: dict[str, int] = {}
+        self._separator_tokens = max(count(REPLY), count(THREAD_SEPARATOR))
+        self._token_counts: dict[str, int] = {}
 
     def take_hits(self) -> None:
-        """Takes the hits in their order, each with the chain before it; one that does not fit is passed over.
+        """Takes the hits in their order, each with its reply chain; a hit that does not fit even alone is passed over.
 
-        What was said to be answered always comes where it fits, else the nearest of it. Where a reply was only guessed,
-        the chain ends when it has more than its share of the budget. What was kept only for its thread comes only where
-        the thread does.
+        A chain of explicit replies comes whole where it fits, else as much of it, nearest first, as does. A chain of
+        guessed replies ends at its share of the budget. A hit kept only for its thread comes only if the thread does.
         """
         for hit in self._found.messages:
             if hit.id not in self._found.near and hit.thread not in self._taken:
                 continue
-            talk = self._found.talks[hit.thread]
-            place = talk.places[hit.id]
-            if not self._take(talk, self._with_chain(talk, place)):
-                self._take(talk, self._with_chain(talk, place, most=1))
+            thread = self._found.threads[hit.thread]
+            self._take_with_chain(thread, thread.places[hit.id])
 
-    def grow(self) -> None:
-        """Makes the threads of the hits whole, the best first; of one that does not fit, what is near its hits."""
+    def complete_threads(self) -> None:
+        """Adds the other messages of the hits' threads, the best thread first: all, or else those near the hits."""
         for name in dict.fromkeys(each.thread for each in self._found.messages):
             if name not in self._taken:
                 continue
-            talk, taken = self._found.talks[name], self._taken[name]
-            hits = [place for place in taken if talk.messages[place].id in self._hits]
-            rest = [place for place in range(len(talk.messages)) if place not in taken]
-            if not self._take(talk, rest):
-                answered = {place for hit in hits for place in talk.chain(hit)}
+            thread, taken = self._found.threads[name], self._taken[name]
+            hits = [place for place in taken if thread.messages[place].id in self._hits]
+            rest = [place for place in range(len(thread.messages)) if place not in taken]
+            if not self._take_if_fits(thread, rest):
+                ancestors = {place for hit in hits for place in thread.chain_of(hit)}
                 near = {place: min(abs(place - hit) for hit in hits) for place in rest}
-                for place in sorted(rest, key=lambda place: (place not in answered, near[place], place)):
-                    self._take(talk, self._with_chain(talk, place))
+                for place in sorted(rest, key=lambda place: (place not in ancestors, near[place], place)):
+                    self._take_with_chain(thread, place)
 
     def threads(self) -> list[WindowThread]:
-        """What was taken, the thread of the best hit first."""
+        """The selected messages by thread, the thread of the best hit first."""
         return self._threads(self._taken)
 
     def _threads(self, chosen: dict[str, set[int]]) -> list[WindowThread]:
-        taken = [each for each in self._found.messages if self._place(each) in chosen.get(each.thread, ())]
+        taken = [each for each in self._found.messages if self._place_of(each) in chosen.get(each.thread, ())]
         for name, places in chosen.items():
-            talk = self._found.talks[name]
-            taken += [unfound(talk, place) for place in places if talk.messages[place].id not in self._hits]
+            thread = self._found.threads[name]
+            beside = (place for place in places if thread.messages[place].id not in self._hits)
+            taken += [as_context_message(thread, place) for place in beside]
         here = {each.id for each in taken}
         taken = [each if each.parent and each.parent.id in here else replace(each, parent=None) for each in taken]
-        return threaded(taken, self._found.talks)
+        return group_by_thread(taken, self._found.threads)
 
-    def tokens(self, message: Message) -> int:
-        """The tokens of a message as it is written."""
-        if message.id not in self._costs:
-            self._costs[message.id] = self._count(_line(message, self._authors))
-        return self._costs[message.id]
+    def count_tokens(self, message: Message) -> int:
+        """The tokens of a message as it is rendered."""
+        if message.id not in self._token_counts:
+            self._token_counts[message.id] = self._count(_format_line(message, self._authors))
+        return self._token_counts[message.id]
 
-    def _take(self, talk: Talk, places: Sequence[int]) -> bool:
-        """Whether the places that are not taken yet fit together; then they are."""
-        taken = self._taken.get(talk.document.id, set())
+    def _take_if_fits(self, thread: OpenThread, places: Sequence[int]) -> bool:
+        """Takes the messages at the places that are not taken yet if they fit together; returns whether they did."""
+        taken = self._taken.get(thread.document.id, set())
         new = [place for place in places if place not in taken]
         if not new:
             return True
-        cost = sum(self._cost(talk, place) + self._joint for place in new)
+        cost = sum(self.count_tokens(thread.messages[place]) + self._separator_tokens for place in new)
         if not self._taken:
-            cost -= self._joint  # before the first there is nothing to join
-        grown = {**self._taken, talk.document.id: taken | set(new)}
-        if cost > self._left and not self._exact:  # the parts of a text have a few more tokens than the whole
-            self._left, self._exact = self._budget - self._written(self._taken), True
-        if cost <= self._left:
-            self._left, self._exact = self._left - cost, False
-        elif cost - self._left <= _SLACK * len(new) and (used := self._written(grown)) <= self._budget:
-            self._left, self._exact = self._budget - used, True
+            cost -= self._separator_tokens  # the first message has no separator before it
+        grown = {**self._taken, thread.document.id: taken | set(new)}
+        if cost > self._remaining and not self._is_exact:  # the sum over messages is a few tokens above the text's
+            self._remaining, self._is_exact = self._budget - self._count_text(self._taken), True
+        if cost <= self._remaining:
+            self._remaining, self._is_exact = self._remaining - cost, False
+        elif cost - self._remaining <= _SLACK * len(new) and (used := self._count_text(grown)) <= self._budget:
+            self._remaining, self._is_exact = self._budget - used, True
         else:
             return False
         self._taken = grown
         return True
 
-    def _written(self, taken: dict[str, set[int]]) -> int:
-        """The tokens of the text of what is taken."""
-        text = rendered(self._threads(taken), authors=self._authors)
+    def _take_with_chain(self, thread: OpenThread, place: int) -> None:
+        """Takes a message with its whole chain, else with as much of it, nearest first, as fits; at last alone."""
+        if not self._take_if_fits(thread, self._chain_places(thread, place)):
+            chain = self._chain_places(thread, place, max_explicit=1)
+            while chain and not self._take_if_fits(thread, chain):
+                chain.pop()
+
+    def _count_text(self, taken: dict[str, set[int]]) -> int:
+        """The tokens of the rendered text of the taken messages."""
+        text = render_threads(self._threads(taken), authors=self._authors)
         return self._count(text) if text else 0
 
-    def _with_chain(self, talk: Talk, place: int, *, most: int | None = None) -> list[int]:
-        """The place of a hit and of what it answers; of what only comes along, its own.
+    def _chain_places(self, thread: OpenThread, place: int, *, max_explicit: int | None = None) -> list[int]:
+        """The place of a hit and of the messages in its reply chain; for a message that is no hit, its own place.
 
-        `most` is how many come for having been said to be answered, however many tokens they have.
+        Explicit replies count whatever their size, up to `max_explicit` of them; all others up to the chain's share.
         """
-        if talk.messages[place].id not in self._hits:
+        if thread.messages[place].id not in self._hits:
             return [place]
-        near, room, sure = [place], self._room, True
-        for each in talk.chain(place):
-            sure = sure and not talk.document.sections[near[-1]].guessed and (most is None or len(near) <= most)
-            room -= self._cost(talk, each) + self._joint
+        chain, room, sure = [place], self._chain_budget, True
+        for each in thread.chain_of(place):
+            sure = sure and not thread.document.sections[chain[-1]].guessed
+            sure = sure and (max_explicit is None or len(chain) <= max_explicit)
+            room -= self.count_tokens(thread.messages[each]) + self._separator_tokens
             if room < 0 and not sure:
                 break
-            near.append(each)
-        return near
+            chain.append(each)
+        return chain
 
-    def _cost(self, talk: Talk, place: int) -> int:
-        return self.tokens(talk.messages[place])
+    def is_taken(self, each: ContextMessage) -> bool:
+        """Whether a message was selected."""
+        return self._place_of(each) in self._taken.get(each.thread, ())
 
-    def has(self, each: ContextMessage) -> bool:
-        """Whether a message was taken."""
-        return self._place(each) in self._taken.get(each.thread, ())
-
-    def _place(self, each: ContextMessage) -> int:
-        return self._found.talks[each.thread].places[each.id]
+    def _place_of(self, each: ContextMessage) -> int:
+        return self._found.threads[each.thread].places[each.id]
 
 
-def _within(channels: Iterable[str]) -> Filter:
-    return Filter(channels=frozenset(channels), kinds=frozenset({KIND}))
+def _in_channels(channels: Iterable[str]) -> Filter:
+    return Filter(channels=frozenset(channels), kinds=frozenset({THREAD_KIND}))
 
 
-def _why_nothing(asked: Asked, sources: Sources, dropped: Sequence[LeftOut]) -> str:
+def _explain_empty(request: WindowRequest, sources: WindowSources, dropped: Sequence[DroppedMessage]) -> str:
     if any(each.reason == BUDGET for each in dropped):
-        return f"no message fits {asked.max_tokens} tokens"
+        return f"no message fits {request.max_tokens} tokens"
     if dropped:
         return "no message is similar enough"
-    if not sources.exists(asked.channel):
-        near = get_close_matches(asked.channel, sources.channels(), n=3, cutoff=0.5) or sources.channels()[:3]
-        hint = f"did you mean {', '.join(near)}?" if near else "there is no message in any yet"
-        return f"there is no message in the channel {asked.channel!r}; {hint}"
+    if not sources.has_channel(request.channel):
+        known = ", ".join(sources.list_channels()[:3])
+        others = f"there are {known}" if known else "there is no message in any yet"
+        hint = suggest_names(request.channel, sources.list_channels(), cutoff=0.5) or others
+        return f"there is no message in the channel {request.channel!r}; {hint}"
     return "no message matches"

@@ -1,1 +1,1 @@
-"""Operations on ranked lists of hits: fuse, dedupe, diversify, smooth, balance."""
+"""Operations on rankings of hits: fusion, deduplication, diversity, thread smoothing, balance of kinds."""

@@ -1,4 +1,4 @@
-"""Each chunk once, and no more of a document than is wanted."""
+"""Deduplication of hits: by chunk id, and by the number of chunks per document."""
 
 import logging
 from collections.abc import Hashable, Mapping, Sequence
@@ -6,14 +6,13 @@ from typing import Any
 
 from clew.core.errors import SettingsError
 from clew.core.protocols import Step
-from clew.core.trace import trace_step
 from clew.core.types import Hit, Query
 
 log = logging.getLogger("clew")
 
 
-def by_chunk(hits: list[Hit]) -> list[Hit]:
-    """The hits in their order with each chunk only once, where it stood first, under its best score."""
+def dedupe_chunks(hits: list[Hit]) -> list[Hit]:
+    """The hits in their order, each chunk once: at its first position, with its best score."""
     kept: dict[str, Hit] = {}
     for hit in hits:
         known = kept.get(hit.chunk.id)
@@ -22,64 +21,68 @@ def by_chunk(hits: list[Hit]) -> list[Hit]:
     return list(kept.values())
 
 
-def by_document(n: int = 1) -> Step:
-    """A step that keeps, in their order, the n hits of each document that have the best scores, each chunk once."""
-    _check(n)
+def limit_per_document(n: int = 1) -> Step:
+    """A step that keeps the n best-scored hits of each document, in their order, each chunk once."""
+    _check_limit(n)
 
-    @trace_step("by_document")
-    def keep(_: Query, hits: list[Hit]) -> list[Hit]:
-        once = by_chunk(hits)
+    def by_document(_: Query, hits: list[Hit]) -> list[Hit]:
+        unique = dedupe_chunks(hits)
         kept: set[str] = set()
-        taken: dict[str, int] = {}
-        for hit in sorted(once, key=lambda hit: -hit.score):  # stable: of equal ones the first given
-            if taken.get(hit.chunk.doc_id, 0) < n:
-                taken[hit.chunk.doc_id] = taken.get(hit.chunk.doc_id, 0) + 1
+        counts: dict[str, int] = {}
+        for hit in sorted(unique, key=lambda hit: -hit.score):  # stable: of equal ones the first given
+            if counts.get(hit.chunk.doc_id, 0) < n:
+                counts[hit.chunk.doc_id] = counts.get(hit.chunk.doc_id, 0) + 1
                 kept.add(hit.chunk.id)
-        return [hit for hit in once if hit.chunk.id in kept]
+        return [hit for hit in unique if hit.chunk.id in kept]
 
-    return keep
+    return by_document
 
 
 def deduplicate_by_document(results: Sequence[Mapping[str, Any]], n: int = 1) -> list[dict[str, Any]]:
-    """The n rows of greatest `similarity` of each `document_id`, best first, documents in the order they were seen in.
+    """The n rows of greatest `similarity` of each `document_id`, best first, documents in order of first appearance.
 
-    A row without a document is left out, one without a similarity has 0. Rows of one document with the same
+    A row without a document is dropped, one without a similarity counts as 0. Rows of one document with the same
     `chunk_index`, or else the same `id`, are one chunk and count once.
     """
-    _check(n)
+    _check_limit(n)
     documents: dict[Hashable, dict[Hashable, Mapping[str, Any]]] = {}
-    for place, row in enumerate(results):
+    for position, row in enumerate(results):
         document = row.get("document_id")
         if document is None or document == "":
             continue
         chunks = documents.setdefault(document, {})
-        chunk = _chunk_of(row, place)
-        if chunk not in chunks or _similarity(row) > _similarity(chunks[chunk]):
+        chunk = _chunk_key(row, position)
+        if chunk not in chunks or _read_similarity(row) > _read_similarity(chunks[chunk]):
             chunks[chunk] = row
-    kept = [
-        dict(row) for chunks in documents.values() for row in sorted(chunks.values(), key=_similarity, reverse=True)[:n]
-    ]
-    log_kept(len(results), len(kept), len(documents), n)
+    best_first = (sorted(chunks.values(), key=_read_similarity, reverse=True) for chunks in documents.values())
+    kept = [dict(row) for rows in best_first for row in rows[:n]]
+    log_deduplication(len(results), len(kept), len(documents), n)
     return kept
 
 
-def log_kept(results: int, rows: int, documents: int, n: int) -> None:
-    """Writes how many rows of how many documents are left; with n over 1 the two differ."""
-    log.debug("Deduplication: %d results → %d unique documents (n=%d per doc), %d rows", results, documents, n, rows)
+def log_deduplication(results: int, rows: int, documents: int, max_per_document: int) -> None:
+    """Logs how many rows of how many documents are left; the two differ where several per document are kept."""
+    log.debug(
+        "Deduplication: %d results → %d unique documents (n=%d per doc), %d rows",
+        results,
+        documents,
+        max_per_document,
+        rows,
+    )
 
 
-def _chunk_of(row: Mapping[str, Any], place: int) -> Hashable:
+def _chunk_key(row: Mapping[str, Any], position: int) -> Hashable:
     for name in ("chunk_index", "id"):
         if row.get(name) is not None:
             return name, row[name]
-    return "row", place
+    return "row", position
 
 
-def _similarity(row: Mapping[str, Any]) -> float:
+def _read_similarity(row: Mapping[str, Any]) -> float:
     value = row.get("similarity")
     return 0.0 if value is None or value != value else float(value)
 
 
-def _check(n: int) -> None:
+def _check_limit(n: int) -> None:
     if n < 1:
-        raise SettingsError(f"n is {n}; at least 1 hit of a document must be kept")
+        raise SettingsError(f"n is {n}; it must be at least 1 hit per document")

@@ -1,1 +1,1 @@
-"""The question before the search: split into queries, varied, expanded with the conversation, routed to a strategy."""
+"""Query rewriting before the search: variations, transformer, expansion by the conversation, routing to a strategy."""

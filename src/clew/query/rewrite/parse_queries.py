@@ -1,12 +1,12 @@
-"""The queries in a language model's answer: one a line, without what models put around them."""
+"""Parses the queries in a language model's answer: one per line, without the markers around them."""
 
 import re
 from collections.abc import Iterable
 
-from clew.core.text import words
+from clew.core.text import tokenize_words
 
-_THOUGHT = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
-_OPENED_BEFORE = re.compile(r"\A.*</think(?:ing)?>", re.DOTALL | re.IGNORECASE)  # by the prompt's template
+_THINKING = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
+_THINKING_TAIL = re.compile(r"\A.*</think(?:ing)?>", re.DOTALL | re.IGNORECASE)  # opened by the prompt's template
 _BULLET = re.compile(r"[-*+•‣▪·–—]\s+")
 _NUMBER = re.compile(r"\(?(\d{1,2})(?:\)\s*|[.:](?:\s+|(?=[^\W\d]{3})))")
 _LABEL = re.compile(r"(?:search |alternative )?(?:query|variation|question)\s*\d*\s*:\s*", re.IGNORECASE)
@@ -16,52 +16,52 @@ _SINGLE = re.compile(r"['‘’‚]((?:[^'‘’]|(?<=\w)['’](?=\w))+)['‘’
 _FILLERS = frozenset(
     {"yes", "yeah", "yep", "nope", "none", "okay", "sure", "done", "thanks", "hello", "null", "nothing"}
 )
-_SHORTEST = 3  # letters of a single word
+_MIN_WORD_LENGTH = 3  # of a query of a single word
 
 
-def without_thinking(answer: str) -> str:
-    """The answer without what a model thinks aloud in `<think>` tags, closed or cut off."""
-    return _OPENED_BEFORE.sub("", _THOUGHT.sub("", answer))
+def strip_thinking(answer: str) -> str:
+    """The answer without the reasoning in `<think>` tags, closed or cut off."""
+    return _THINKING_TAIL.sub("", _THINKING.sub("", answer))
 
 
-def query_lines(answer: str, *, longest: int = 12) -> list[str]:
-    """The queries of an answer in order, bare and each once: no numbers, bullets, quotes, headings, fillers or prose.
+def parse_query_lines(answer: str, *, max_words: int = 12) -> list[str]:
+    """The queries of an answer in order, each once: no numbers, bullets, quotes, headings, fillers or prose.
 
-    A number is a line's own if it is greater than the line's place ("2. Liga results" on the first line). A line of
-    more than `longest` words is prose. A single word must be a word that one could search for.
+    A number belongs to the query if it is greater than the line number ("2. Liga results" on the first line). A line of
+    more than `max_words` words is prose. A single word must be one to search for.
     """
     lines = [line.strip() for line in answer.splitlines() if line.strip()]
-    bare = [_bare(line, place) for place, line in enumerate(lines, 1)]
-    return distinct(line for line in bare if _usable(line, longest))
+    queries = [_strip_markers(line, number) for number, line in enumerate(lines, 1)]
+    return dedupe_queries(query for query in queries if _is_searchable(query, max_words))
 
 
-def distinct(queries: Iterable[str]) -> list[str]:
-    """Each query once, where and as it was said first; none that is only a space."""
+def dedupe_queries(queries: Iterable[str]) -> list[str]:
+    """Each query once, in its first position and spelling; blank ones are dropped."""
     kept: dict[str, str] = {}
     for query in queries:
         if query.strip():
-            kept.setdefault(same(query), query)
+            kept.setdefault(normalise_query(query), query)
     return list(kept.values())
 
 
-def same(query: str) -> str:
-    """What two queries have in common that differ only in case, space and punctuation."""
-    return " ".join(words(query)) or " ".join(query.casefold().split())
+def normalise_query(query: str) -> str:
+    """The query without differences of case, space and punctuation, as a key for comparison."""
+    return " ".join(tokenize_words(query)) or " ".join(query.casefold().split())
 
 
-def _bare(line: str, place: int) -> str:
-    """The line without the marks that models put around it."""
-    line = _unwrapped(line)
+def _strip_markers(line: str, line_number: int) -> str:
+    """The line without bullet, number, label, emphasis and quotes."""
+    line = _strip_wrapping(line)
     line = _BULLET.sub("", line, count=1) if _BULLET.match(line) else line
     number = _NUMBER.match(line)
-    if number and int(number[1]) <= place:
+    if number and int(number[1]) <= line_number:
         line = line[number.end() :]
-    line = _unwrapped(line)
+    line = _strip_wrapping(line)
     label = _LABEL.match(line)
-    return " ".join((_unwrapped(line[label.end() :]) if label else line).split())
+    return " ".join((_strip_wrapping(line[label.end() :]) if label else line).split())
 
 
-def _unwrapped(line: str) -> str:
+def _strip_wrapping(line: str) -> str:
     """The line without emphasis and quotes around the whole of it."""
     for mark in (_EMPHASIS, _DOUBLE, _SINGLE):
         found = mark.fullmatch(line.strip())
@@ -69,9 +69,9 @@ def _unwrapped(line: str) -> str:
     return line.strip()
 
 
-def _usable(line: str, longest: int) -> bool:
-    """Whether one could search for the line."""
-    spoken = words(line)
-    if not spoken or line.endswith((":", "：")) or line.startswith("```") or len(line.split()) > longest:
+def _is_searchable(line: str, max_words: int) -> bool:
+    """Whether the line can be a search query."""
+    found = tokenize_words(line)
+    if not found or line.endswith((":", "：")) or line.startswith("```") or len(line.split()) > max_words:
         return False
-    return len(spoken) > 1 or (len(line) >= _SHORTEST and spoken[0] not in _FILLERS)
+    return len(found) > 1 or (len(line) >= _MIN_WORD_LENGTH and found[0] not in _FILLERS)

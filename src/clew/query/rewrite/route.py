@@ -1,12 +1,12 @@
-"""Which strategy a question calls for: by the words of whoever asks, else by what kind of question it is."""
+"""Routing: chooses the strategy for a question, by the one it names, else by the kind of question."""
 
 import re
 from dataclasses import dataclass
 
-from clew.core.text import words
+from clew.core.text import tokenize_words
 
-# What a question may say of its own search, and the strategy it means.
-_NAMED = (
+# How a question may name the strategy it wants.
+_STRATEGY_NAMES = (
     (r"multi[\s-]?quer(?:y|ies)", "multi_query"),
     (r"re-?rank(?:ing|ed|er)?|cross-?encoder", "rerank"),
     (r"self[\s-]?reflect(?:ion|ive)|reflection", "self_reflective"),
@@ -16,12 +16,12 @@ _NAMED = (
     (r"(?:semantic|vector)(?:\s+search)?", "semantic"),
 )
 _WAY = r"(?:\s+(?:approach|strategy|method|search|retrieval|technique|mode))?"
-_ASKED = [
+_REQUESTS = [
     (re.compile(form.replace("WAY", rf"(?:{pattern}){_WAY}"), re.IGNORECASE), name)
-    for pattern, name in _NAMED
+    for pattern, name in _STRATEGY_NAMES
     for form in (
         r"\s*[(\[]\s*(?:use\s+|with\s+|by\s+)?WAY\s*[)\]][\s.!]*",  # (rerank)
-        # "… but use multi-query approach", "with re-ranking, …"; "do we use semantic search?" asks for something else
+        # "… but use multi-query approach", "with re-ranking, …"; "do we use semantic search?" is about something else
         r"[\s,;.–—-]*(?:\b(?:but|and|please)\b[\s,]*)*"
         r"\b(?<!we )(?<!they )(?<!to )(?:use|using|with|via|through|by|try|mit|per)"
         r"\s+(?:the\s+|an?\s+)?WAY\b[\s.!,:;]*",
@@ -40,7 +40,7 @@ _ASKED = [
     ),
     (re.compile(r"(?<=search )semantically\b\s*", re.IGNORECASE), "semantic"),
 ]
-_WHOLE = re.compile(
+_WHOLE_DOCUMENT = re.compile(
     r"\b(?:complete|full|entire|whole)\b[^.?!]{0,40}?\b(?:document|polic(?:y|ies)|guide|guidelines?|page|"
     r"text(?![\s-]+search)|report|manual|handbook|contract|agreement|procedure|article|paper|file|terms)\b"
     r"|\ball of the (?:document|page|text)\b",
@@ -70,34 +70,34 @@ _BROAD = re.compile(
     r"explore|describe|introduction to|anything (?:about|on))\b",
     re.IGNORECASE,
 )
-_LONG = 25  # words from which a question is taken to ask for several things
-_SHORT = 2  # words up to which a query may mean many things
+_MIN_COMPLEX_WORDS = 25  # from which a question is taken to ask for several things
+_MAX_VAGUE_WORDS = 2  # up to which a query may mean many things
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The strategy for a question, why, and the question without the words that named the strategy."""
+    """The strategy for a question, the reason, and the question without the words that name the strategy."""
 
     strategy: str
     reason: str
     text: str
 
 
-def route(text: str, *, turns: int = 0, single_below: int = 100) -> Route:
-    """Where a question should go; `turns` is how many messages came before it."""
-    for pattern, name in _ASKED:
+def route(text: str, *, history_length: int = 0, single_below: int = 100) -> Route:
+    """The route of a question; `history_length` is the number of messages before it."""
+    for pattern, name in _REQUESTS:
         if found := pattern.search(text):
             rest = " ".join((text[: found.start()] + " " + text[found.end() :]).split()).strip(" ,:;")
             return Route(name, f"the question asks for {found.group().strip(' ,.;!')!r}", rest or text)
-    if turns > single_below:
-        return Route("chunked", f"the conversation has {turns} messages", text)
-    asked = words(text)
-    if _WHOLE.search(text):
+    if history_length > single_below:
+        return Route("chunked", f"the conversation has {history_length} messages", text)
+    tokens = tokenize_words(text)
+    if _WHOLE_DOCUMENT.search(text):
         return Route("document_boost", "it asks for a whole document: find the document first", text)
-    if _RESEARCH.search(text) or len(asked) >= _LONG:
+    if _RESEARCH.search(text) or len(tokens) >= _MIN_COMPLEX_WORDS:
         return Route("self_reflective", "it is a complex question", text)
-    if precise := next((word for word in asked if word in _PRECISE), None):
+    if precise := next((word for word in tokens if word in _PRECISE), None):
         return Route("rerank", f"{precise!r} calls for precision", text)
-    if _BROAD.search(text) or len(asked) <= _SHORT:
+    if _BROAD.search(text) or len(tokens) <= _MAX_VAGUE_WORDS:
         return Route("multi_query", "it is broad or may mean several things", text)
     return Route("hybrid", "it is a plain question", text)

@@ -1,15 +1,15 @@
-"""One question said in several ways: by a language model, or by rule from the question and what a search found."""
+"""Query variations: several phrasings of a question, by a language model or by rule with relevance feedback."""
 
 import re
 from collections.abc import Sequence
 
 from clew.core.errors import DriverFailed, SettingsError
 from clew.core.protocols import LLM
-from clew.core.text import sentences
+from clew.core.text import split_sentences
 from clew.core.trace import step
 from clew.query.rewrite.expand import is_ambiguous_query
-from clew.query.rewrite.keywords import content_words, gist, stems, telling_terms
-from clew.query.rewrite.parse_queries import distinct, query_lines, without_thinking
+from clew.query.rewrite.keywords import condense_query, extract_content_words, extract_stems, select_expansion_terms
+from clew.query.rewrite.parse_queries import dedupe_queries, parse_query_lines, strip_thinking
 
 _SYSTEM = "You write search queries. Answer with the queries only, one a line: no numbers, no comments."
 _PROMPT = """Write {n} other ways to search for what this question asks.
@@ -17,9 +17,9 @@ Use the words that documents may use instead of the question's own.
 If it can be understood in several ways, let the queries cover the different readings.
 
 Question: {query}"""
-_LONGEST = 40  # words of a variation
+_MAX_WORDS = 40  # of a variation
 
-# A conjunction after which a new question begins: "… and how do I …", "… or is there …".
+# A conjunction before a new question: "… and how do I …", "… or is there …".
 _JOIN = re.compile(
     r"(?:\s*[,;]\s*|\s+)(?:and|or|but|then|plus)\s+(?:also\s+)?"
     r"(?=(?:who|what|when|where|why|which|whose|how)\b"
@@ -27,7 +27,7 @@ _JOIN = re.compile(
     r"(?:i|you|we|he|she|it|they|there|the|an?|my|our|your|this|that|these|those)\b)",
     re.IGNORECASE,
 )
-_SIDES = (
+_COMPARISONS = (
     re.compile(
         r"\b(?:differ|distin|compar|choice|choos|decid|relation|trade)\S*\s+between\s+(?P<one>.+?)\s+and\s+(?P<two>.+)",
         re.IGNORECASE,
@@ -37,9 +37,9 @@ _SIDES = (
     re.compile(r"(?:which|who)\s[^,]+,\s*(?P<one>[^,]+?),?\s+or\s+(?P<two>[^,]+)", re.IGNORECASE),
 )
 _LIST = re.compile(r"[^,]+(?:,[^,]+)*,?\s(?:and|or)\s[^,]+")
-_ITEMS = re.compile(r"\s*,\s*(?:(?:and|or)\s+)?|\s+(?:and|or)\s+", re.IGNORECASE)
-_SHARED = re.compile(r"\s(?=(?:of|for|in|on|with|from|at|about)\s)", re.IGNORECASE)  # … and treatments of flu
-_CLAUSE = 3  # content words; a list item of so many stands alone
+_ITEM_SEPARATOR = re.compile(r"\s*,\s*(?:(?:and|or)\s+)?|\s+(?:and|or)\s+", re.IGNORECASE)
+_SHARED_TAIL = re.compile(r"\s(?=(?:of|for|in|on|with|from|at|about)\s)", re.IGNORECASE)  # … and treatments of flu
+_MIN_CLAUSE_WORDS = 3  # content words from which a list item needs no shared words
 
 
 def expand_query_variations(
@@ -47,9 +47,9 @@ def expand_query_variations(
 ) -> list[str]:
     """The query, then up to n variations of it, all different.
 
-    A model is asked once; if it fails or says nothing usable, the query stays alone. Without one: the parts of a
-    compound question, the question with the telling words of `feedback` (texts that a first search found, best first),
-    and its content words alone.
+    A model is called once; if it fails or returns nothing usable, there is only the query. Without one: the parts of a
+    compound question, the question with expansion terms of `feedback` (texts of a first search, best first), and its
+    content words alone.
     """
     if n < 0:
         raise SettingsError(f"n is {n}; it must be at least 0 variations")
@@ -57,62 +57,64 @@ def expand_query_variations(
         return [query]
     with step("variations") as trace:
         try:
-            found = _by_model(query, llm, n) if llm is not None else _by_rule(query, feedback, n)
+            found = _ask_model(query, llm, n) if llm is not None else _vary_by_rule(query, feedback, n)
         except DriverFailed as failure:
             trace.notes["failed"] = str(failure)
             found = []
-        kept = distinct([query, *found])[: n + 1] or [query]
+        kept = dedupe_queries([query, *found])[: n + 1] or [query]
         trace.out = len(kept)
     return kept
 
 
-def parts(query: str) -> list[str]:
-    """What a compound question asks: its questions, the sides it compares or the items it lists; one if it asks one."""
-    asked = [query[start:end] for start, end in sentences(query)]
-    asked = [_trimmed(part) for sentence in asked for part in _JOIN.split(sentence) if content_words(part)]
-    if len(asked) > 1:
-        return [asked[0], *(_with(gist(asked[0]), part) if is_ambiguous_query(part) else part for part in asked[1:])]
-    whole = asked[0] if asked else _trimmed(query)
-    sides = next((found for side in _SIDES if (found := side.search(whole))), None)
+def split_question(query: str) -> list[str]:
+    """The parts of a compound question: its questions, the sides it compares or the items it lists; else itself."""
+    parts = [part for start, end in split_sentences(query) for part in _JOIN.split(query[start:end])]
+    questions = [_trim(part) for part in parts if extract_content_words(part)]
+    if len(questions) > 1:
+        first, *others = questions
+        topic = condense_query(first)
+        return [first, *(_prepend_topic(topic, each) if is_ambiguous_query(each) else each for each in others)]
+    whole = questions[0] if questions else _trim(query)
+    sides = next((found for side in _COMPARISONS if (found := side.search(whole))), None)
     if sides:
-        return _sharing([sides["one"], sides["two"]])
+        return _distribute_shared_words([sides["one"], sides["two"]])
     if "," in whole and _LIST.fullmatch(whole):
-        return _sharing(_ITEMS.split(whole))
+        return _distribute_shared_words(_ITEM_SEPARATOR.split(whole))
     return [whole]
 
 
-def _by_model(query: str, llm: LLM, n: int) -> list[str]:
-    """What the model says, one query a line."""
+def _ask_model(query: str, llm: LLM, n: int) -> list[str]:
+    """The queries in the model's answer, one per line."""
     answer = llm.complete(_PROMPT.format(n=n, query=query), system=_SYSTEM, max_tokens=100 + 50 * n)
-    return query_lines(without_thinking(answer), longest=_LONGEST)
+    return parse_query_lines(strip_thinking(answer), max_words=_MAX_WORDS)
 
 
-def _by_rule(query: str, feedback: Sequence[str], n: int) -> list[str]:
-    """Parts, then the question with what the feedback adds, then its content words; parts leave room for the second."""
-    telling = telling_terms(query, feedback)
-    told = [" ".join([query, *telling])] if telling else []
-    asked = parts(query)
-    return [*asked[: max(1, n - len(told))], *told, *asked[n - len(told) :], gist(query)]
+def _vary_by_rule(query: str, feedback: Sequence[str], n: int) -> list[str]:
+    """The parts, the question with the terms of the feedback (for which room is kept among n), its content words."""
+    terms = select_expansion_terms(query, feedback)
+    expanded = [" ".join([query, *terms])] if terms else []
+    parts = split_question(query)
+    return [*parts[: max(1, n - len(expanded))], *expanded, *parts[n - len(expanded) :], condense_query(query)]
 
 
-def _sharing(items: Sequence[str]) -> list[str]:
-    """The items, each with what was said for all of them before the first and after the last.
+def _distribute_shared_words(items: Sequence[str]) -> list[str]:
+    """The items, each with the words before the first and after the last that belong to all of them.
 
-    "How do I install docker, podman and kubernetes on arm" is install docker on arm, install podman on arm, …
+    "How do I install docker, podman and kubernetes on arm" gives install docker on arm, install podman on arm, …
     """
     *others, last = items
-    last, *after = _SHARED.split(last, maxsplit=1)
-    tail = content_words(" ".join(after))
-    first, *more = ([*content_words(item)] or item.split() for item in [*others, last])
+    last, *after = _SHARED_TAIL.split(last, maxsplit=1)
+    tail = extract_content_words(" ".join(after))
+    first, *more = ([*extract_content_words(item)] or item.split() for item in [*others, last])
     heads = [] if len(items) == 2 else first[:-1]
-    alone = (item if len(item) >= _CLAUSE else [*heads, *item] for item in more)
-    return [" ".join([*item, *tail]) for item in (first, *alone)]
+    completed = (item if len(item) >= _MIN_CLAUSE_WORDS else [*heads, *item] for item in more)
+    return [" ".join([*item, *tail]) for item in (first, *completed)]
 
 
-def _with(topic: str, part: str) -> str:
-    """The part after those words of the topic that it does not have."""
-    return " ".join([*(word for word in topic.split() if not stems(word) <= stems(part)), part])
+def _prepend_topic(topic: str, part: str) -> str:
+    """The part, preceded by those words of the topic that it does not have."""
+    return " ".join([*(word for word in topic.split() if not extract_stems(word) <= extract_stems(part)), part])
 
 
-def _trimmed(text: str) -> str:
+def _trim(text: str) -> str:
     return text.strip().rstrip("?!.,;: ")

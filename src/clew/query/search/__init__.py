@@ -1,1 +1,1 @@
-"""From a query to hits: retrieval, the combinators, the named strategies."""
+"""Search, from a query to hits: first-stage retrieval, the combinators, the named strategies."""

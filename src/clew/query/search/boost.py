@@ -1,18 +1,19 @@
-"""A strategy of two levels: documents by their summaries, chunks by themselves, and both in one score."""
+"""Two-level retrieval: documents by their summaries, chunks by themselves, both mixed into one score."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 
 from clew.core.errors import SettingsError
 from clew.core.protocols import Embedder, Mode, Store, Strategy
-from clew.core.trace import step, trace_step
+from clew.core.trace import step
 from clew.core.types import Filter, Hit, Query
+from clew.query.search.retrieve import embed_query
 
-EACH = 2  # chunks that a relevant document brings in, wherever they stand among all
+CHUNKS_PER_DOCUMENT = 2  # chunks that a relevant document adds, whatever their rank among all
 
 
-def boosted(chunk: float, document: float, weight: float) -> float:
-    """The share of the chunk's similarity and the share of its document's: chunk · (1 - w) + document · w."""
+def mix_scores(chunk: float, document: float, weight: float) -> float:
+    """The weighted mean of the similarities of chunk and document: chunk · (1 - w) + document · w."""
     return chunk * (1 - weight) + document * weight
 
 
@@ -21,53 +22,55 @@ def document_boost(
     embedder: Embedder,
     *,
     weight: float = 0.3,
-    documents: int = 10,
+    max_documents: int = 10,
     min_similarity: float | None = None,
     mode: Mode = "ann",
     nprobe: int | None = None,
 ) -> Strategy:
-    """Chunks whose documents speak of the query as a whole come before chunks that only sound like it.
+    """Vector search in which a chunk gains from the similarity of its document's summary.
 
-    Of the `documents` nearest by summary those above `min_similarity` count (None: the embedder's own floor). The best
-    chunks of these documents are asked for too, wherever they stand among all. A document that has no summary is not
-    punished for it: its chunks keep their score.
+    Of the `max_documents` nearest by summary those above `min_similarity` count (None: the embedder's own floor). The
+    best chunks of these documents are candidates too, whatever their rank among all. A document without a summary is
+    not punished for it: its chunks keep their score.
     """
     if not 0 <= weight <= 1:
         raise SettingsError(f"search.document_weight is {weight}; it must be between 0 and 1")
     floor = embedder.min_similarity if min_similarity is None else min_similarity
 
-    @trace_step("document_boost")
     def search(query: Query) -> list[Hit]:
-        vector = query.vector
-        if vector is None:
-            with step("embed"):
-                vector = embedder.embed([query.text], role="query")[0]
-        with step("documents") as trace:
-            found = store.search_documents(vector, documents, query.where)
-            near = {doc_id: score for doc_id, score in found if score > floor}
-            trace.out = len(near)
-        with step("chunks") as trace:
-            hits = store.search_vectors(vector, query.k * 3, query.where, mode=mode, breadth=nprobe)
-            for doc_id in near:  # one by one: together, the best document could lose its place to the others
-                inside = replace(query.where, documents=frozenset({doc_id}))
-                hits = [*hits, *store.search_vectors(vector, EACH, inside, mode=mode, breadth=nprobe)]
-            trace.set_output(hits)
-        return _scored(hits, near, _summarised(store, hits), weight)
+        with step("document_boost") as trace:
+            vector = embed_query(query, embedder)
+            with step("documents") as inner:
+                found = store.search_documents(vector, max_documents, query.where)
+                near = {doc_id: score for doc_id, score in found if score > floor}
+                inner.out = len(near)
+            with step("chunks") as inner:
+                hits = store.search_vectors(vector, query.k * 3, query.where, mode=mode, breadth=nprobe)
+                for doc_id in near:  # one by one: in one search, one document could take the places of the others
+                    inside = replace(query.where, documents=frozenset({doc_id}))
+                    hits = [
+                        *hits,
+                        *store.search_vectors(vector, CHUNKS_PER_DOCUMENT, inside, mode=mode, breadth=nprobe),
+                    ]
+                inner.set_output(hits)
+            boosted = _score_hits(hits, near, _find_summarised(store, hits), weight)
+            trace.set_output(boosted)
+            return boosted
 
     return search
 
 
-def _summarised(store: Store, hits: list[Hit]) -> frozenset[str]:
-    """The documents of the hits that have a summary."""
+def _find_summarised(store: Store, hits: list[Hit]) -> frozenset[str]:
+    """The ids of those documents of the hits that have a summary."""
     ids = frozenset(hit.chunk.doc_id for hit in hits)
-    return frozenset(each.id for each in store.documents(Filter(documents=ids)) if each.summary) if ids else ids
+    return frozenset(record.id for record in store.documents(Filter(documents=ids)) if record.summary) if ids else ids
 
 
-def _scored(hits: list[Hit], near: Mapping[str, float], summarised: frozenset[str], weight: float) -> list[Hit]:
+def _score_hits(hits: list[Hit], near: Mapping[str, float], summarised: frozenset[str], weight: float) -> list[Hit]:
     scored: dict[str, Hit] = {}
     for hit in hits:
         chunk, document = hit.chunk, near.get(hit.chunk.doc_id, 0.0)
-        score = boosted(hit.score, document, weight) if chunk.doc_id in summarised else hit.score
+        score = mix_scores(hit.score, document, weight) if chunk.doc_id in summarised else hit.score
         scores = {"semantic": hit.score, "document": document, "document_boost": score}
-        scored[chunk.id] = Hit(chunk, score, scores)
+        scored[chunk.id] = replace(hit, score=score, scores=scores)
     return sorted(scored.values(), key=lambda hit: (-hit.score, hit.chunk.id))

@@ -1,11 +1,11 @@
-"""The four ways to make a strategy from others. Retrieval is closed under them."""
+"""The four combinators that make a strategy from others; retrieval is closed under them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from clew.core.parallel import run_parallel
 from clew.core.protocols import Fuse, Judge, Rewrite, Step, Strategy
-from clew.core.trace import step, trace_step
+from clew.core.trace import step
 from clew.core.types import Hit, Matrix, Query
 from clew.query.rank.fuse import best, convex
 
@@ -13,68 +13,89 @@ Embed = Callable[[Sequence[str]], Matrix]
 
 
 def pipe(strategy: Strategy, *steps: Step) -> Strategy:
-    """A strategy whose hits go through each step in turn."""
+    """A strategy whose hits go through each step in turn; the trace shows every step with its output."""
 
     def search(query: Query) -> list[Hit]:
         hits = strategy(query)
-        for change in steps:
-            hits = change(query, hits)
+        for position, change in enumerate(steps, 1):
+            hits = run_step(change, query, hits, position=position)
         return hits
 
     return search
 
 
-def fuse(*strategies: Strategy, by: Fuse | None = None) -> Strategy:
-    """A strategy that asks several the same query and fuses their rankings."""
-    fuse = by or convex()
+def run_step(change: Step, query: Query, hits: list[Hit], *, position: int = 1) -> list[Hit]:
+    """The hits after a step, traced by the step's `name` attribute, else its `__name__`, else as `step N`."""
+    name = getattr(change, "name", None) or getattr(change, "__name__", "<lambda>")
+    with step(f"step {position}" if name == "<lambda>" else str(name)) as trace:
+        changed = change(query, hits)
+        trace.set_output(changed)
+        return changed
 
-    @trace_step("fused")
+
+def fuse(*strategies: Strategy, by: Fuse | None = None) -> Strategy:
+    """A strategy that runs several on the same query and fuses their rankings (by default: convex, equal weights)."""
+    combine = by or convex()
+
     def search(query: Query) -> list[Hit]:
-        return fuse([strategy(query) for strategy in strategies])
+        with step("fused") as trace:
+            rankings: list[list[Hit]] = []
+            for strategy in strategies:  # no comprehension: it would add a frame to the stack of every search
+                rankings.append(strategy(query))
+            fused = combine(rankings)
+            trace.set_output(fused)
+            return fused
 
     return search
 
 
 def fan_out(rewrite: Rewrite, strategy: Strategy, *, by: Fuse | None = None, embed: Embed | None = None) -> Strategy:
-    """A strategy that asks one several queries at once and fuses their rankings.
+    """A strategy that runs another on several queries in parallel and fuses their rankings (by default: best score).
 
-    With `embed`, the vectors of all the queries are made in one batch.
+    With `embed`, all the queries are embedded in one batch.
     """
-    fuse = by or best()
+    combine = by or best()
 
-    @trace_step("fanned")
     def search(query: Query) -> list[Hit]:
-        queries = rewrite(query)
-        if embed is not None:
-            with step("embed") as trace:
-                vectors = embed([each.text for each in queries])
-                trace.out = len(queries)
-            queries = [replace(each, vector=vector) for each, vector in zip(queries, vectors, strict=True)]
-        return fuse(run_parallel([lambda each=each: strategy(each) for each in queries]))  # type: ignore[misc]
+        with step("fanned") as trace:
+            queries = rewrite(query)
+            if embed is not None:
+                queries = embed_queries(queries, embed)
+            fused = combine(run_parallel([lambda each=each: strategy(each) for each in queries]))  # type: ignore[misc]
+            trace.set_output(fused)
+            return fused
 
     return search
 
 
+def embed_queries(queries: Sequence[Query], embed: Embed) -> list[Query]:
+    """The queries with their vectors, embedded in one batch."""
+    with step("embed") as trace:
+        vectors = embed([query.text for query in queries])
+        trace.out = len(queries)
+    return [replace(query, vector=vector) for query, vector in zip(queries, vectors, strict=True)]
+
+
 def reflect(strategy: Strategy, judge: Judge, *, rounds: int = 2) -> Strategy:
-    """A strategy that searches again with the judge's better query until it is content, and keeps the better hits."""
+    """A strategy that searches again with the judge's refined query, at most `rounds` times; the best grade wins."""
 
     def search(query: Query) -> list[Hit]:
-        best: list[Hit] = []
-        grade = -1
-        asked = query
+        best_hits: list[Hit] = []
+        best_grade = -1
+        current = query
         for round_ in range(1, rounds + 1):
             with step("reflect") as trace:
-                found = strategy(asked)
-                verdict = judge(asked, found)
-                trace.set_output(found)
-                trace.notes["query"] = asked.text
+                hits = strategy(current)
+                verdict = judge(current, hits)
+                trace.set_output(hits)
+                trace.notes["query"] = current.text
                 trace.notes["grade"] = "ungraded" if verdict.grade is None else verdict.grade
-            if (found or not best) and (verdict.grade or 0) > grade:
-                best, grade = found, verdict.grade or 0
+            if (hits or not best_hits) and (verdict.grade or 0) > best_grade:
+                best_hits, best_grade = hits, verdict.grade or 0
             refined = verdict.refine() if verdict.refine and round_ < rounds else None
             if refined is None:
                 break
-            asked = refined
-        return best
+            current = refined
+        return best_hits
 
     return search

@@ -1,156 +1,85 @@
-"""A whole conversation as the query: rows → messages → markdown → queries → hits.
+"""Search with a whole conversation as the query: rows → messages → markdown → queries → hits.
 
-One vector of a long conversation is the mean of its topics and near none of them, so each part asks for itself. What
-the parts find is joined by chunk, then by the chosen policy, then put in order; the engine cuts it to `k`.
+One vector of a long conversation is the mean of its topics and near none of them, so each part is a query of its own.
+The hits of all parts are deduplicated by chunk, then by the chosen policy, then ordered; the engine cuts to `k`.
 """
 
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from functools import partial
 
 from clew.core.errors import SettingsError
 from clew.core.parallel import run_parallel
 from clew.core.protocols import Step, Strategy
-from clew.core.text import sentences
+from clew.core.settings import ConversationConfig
+from clew.core.text import split_sentences
 from clew.core.trace import step
 from clew.core.types import Hit, Message, Query
-from clew.query.rank.dedupe import by_chunk, by_document, log_kept
-from clew.query.rank.diversify import THRESHOLD, Vectors, by_meaning, coverage, mmr
-from clew.query.search.compose import Embed
-from clew.query.search.tables import Row, Table, rows_of
+from clew.query.rank.dedupe import dedupe_chunks, limit_per_document, log_deduplication
+from clew.query.rank.diversify import FetchVectors, drop_near_duplicates, mmr, order_by_coverage
+from clew.query.search.compose import Embed, embed_queries, run_step
+from clew.query.search.tables import Row, Table, read_rows
 
-Dedup = Literal["document", "none", "semantic"]
-Order = Literal["score", "coverage"]
-Cut = Callable[[str], list[str]]  # the storage chunker
-Topics = Callable[[Sequence[Message]], Sequence[Sequence[Message]]]
+SplitText = Callable[[str], list[str]]  # the storage chunker
+SplitTopics = Callable[[Sequence[Message]], Sequence[Sequence[Message]]]
+OrderHits = Callable[[Query, list[Hit], list[list[Hit]]], list[Hit]]  # the third: one ranking per topic
 
-CHUNKS_PER_QUERY = 5
-SINGLE_BELOW = 100
-WIDER = 4  # how much deeper a search goes when one document fills it, at most twice
+DEEPEN = 4  # the factor by which a search goes deeper when one document fills it, at most twice
 _LABELS = re.compile(r"^## Message \d+\n\*\*Author:\*\*[^\n]*\n\*\*Timestamp:\*\*[^\n]*(?:\n+|\Z)", re.MULTILINE)
 
 log = logging.getLogger("clew")
 
 
-def messages_of(table: Table) -> tuple[Message, ...]:
-    """The messages of an Arrow table, of rows or of messages, by their times and then their ids.
+def read_messages(table: Table) -> tuple[Message, ...]:
+    """The messages of an Arrow table, of rows or of messages, ordered by time, then id.
 
     A row has a timestamp (or ts), an author (or author_uuid) and a message (or text), and may have an id (msg_id,
-    message_id), a role and a channel. One without a time that can be read stays behind the row it was given after.
+    message_id), a role and a channel. A row without a readable time stays behind the row it was given after.
     """
-    return tuple(row.message for row in rows_of(table))
+    return tuple(row.message for row in read_rows(table))
 
 
 def consolidate_messages_to_markdown(table: Table) -> str:
     """The conversation as markdown: each message under its number, author and timestamp, oldest first."""
-    return _markdown(rows_of(table))
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """The queries that a conversation makes: their texts, topic by topic."""
-
-    messages: int
-    topics: tuple[tuple[str, ...], ...]
-
-    @property
-    def texts(self) -> list[str]:
-        return [text for topic in self.topics for text in topic]
+    return _format_markdown(read_rows(table))
 
 
 def chunked(
     strategy: Strategy,
+    config: ConversationConfig,
     *,
-    chunk: Cut,
+    split_text: SplitText,
     embed: Embed | None,
-    topics: Topics | None = None,
-    vectors: Vectors | None = None,
-    chunks_per_query: int = CHUNKS_PER_QUERY,
-    dedup: Dedup = "document",
-    max_per_doc: int = 1,
-    threshold: float = THRESHOLD,
-    order: Order = "coverage",
-    mmr: float | None = None,
-    global_query: bool = False,
-    single_below: int = SINGLE_BELOW,
+    split_topics: SplitTopics | None = None,
+    fetch_vectors: FetchVectors | None = None,
     labels: bool = False,
 ) -> Strategy:
-    """A strategy that asks another for each part of the query's conversation, all embedded in one call.
+    """A strategy that runs another on each part of the query's conversation, all parts embedded in one batch.
 
-    The conversation is `query.history`, and the query's text is asked beside it; without a history it is the sentences
-    of the text. Up to `single_below` messages it is one query; beyond, `chunk` cuts it, within each of the `topics` if
-    they are given. Each query takes its best `chunks_per_query` after the policy, so that one document cannot fill it.
-
-    `dedup` is the policy over all that was found: the `max_per_doc` best of a document, none, or nothing whose cosine
-    to a better hit reaches the `threshold`. `order` is by score, or by coverage: the best document of each topic first.
-    `mmr`, if set, orders by marginal relevance instead of by score. `global_query` also asks the whole at once.
-    `labels` leaves the number, author and timestamp of each message in the queries.
+    The conversation is `query.history`, and the query's text is one more part; without a history it is the sentences of
+    the text. Up to `single_below` messages it is one query; beyond, `split_text` cuts it, within each topic if
+    `split_topics` is given. Each part keeps its best `chunks_per_query` after deduplication, so that one document
+    cannot fill it. `labels` keeps the number, author and timestamp of each message in the queries.
     """
-    policy = _policy(dedup, max_per_doc, vectors, threshold)
-    arrange = _arrangement(order, mmr, vectors)
-    for name, value, least in (("chunks_per_query", chunks_per_query, 1), ("single_below", single_below, 0)):
-        if value < least:
-            raise SettingsError(f"{name} is {value}; it must be at least {least}")
-
-    def asked(query: Query) -> _Asked:
-        messages = messages_of(query.history)
-        history = bool(messages)
-        if not history:
-            messages = tuple(Message(query.text[start:end], author="user") for start, end in sentences(query.text))
-        write = _writer(labels=labels) if history else _plain
-        beside = [query.text] if history and query.text.strip() not in ("", *(m.text.strip() for m in messages)) else []
-        if not any(message.text.strip() for message in messages):
-            return _Asked(len(messages), tuple((text,) for text in beside))
-        whole = query.text if not history else "\n\n".join([write(_markdown(rows_of(messages))).strip(), *beside])
-        if len(messages) <= single_below:
-            return _Asked(len(messages), ((whole.strip(),),))
-        parts: list[tuple[str, ...]]
-        if topics is None:
-            parts = [(text,) for text in _cut(messages, chunk, write, history=history)]
-        else:
-            parts = [tuple(_cut(topic, chunk, write, history=history)) for topic in topics(messages)]
-        parts += [(text,) for text in (*beside, *([whole.strip()] if global_query else []))]
-        return _Asked(len(messages), tuple(filter(None, parts)))
-
-    def ask(query: Query, number: int, count: int, wanted: int | None) -> list[Hit]:
-        log.debug("Querying for chunk %d/%d", number, count)
-        with step("query") as trace:
-            taken = _widened(strategy, policy, query, wanted or query.k)[: wanted or None]
-            trace.set_output(taken)
-            return taken
+    dedupe = _build_dedupe(config, fetch_vectors)
+    order_hits = _build_order(config, fetch_vectors)
+    planner = _Planner(config, split_text, split_topics, labels)
 
     def search(query: Query) -> list[Hit]:
         with step("chunked") as trace:
-            parts = asked(query)
-            texts = parts.texts
-            trace.notes.update(messages=parts.messages, topics=len(parts.topics), chunks=len(texts))
+            plan = planner.plan(query)
+            texts = plan.texts
+            trace.notes.update(messages=plan.messages, topics=len(plan.topics), chunks=len(texts))
             log.info("Chunked conversation into %d chunks", len(texts))
-            if not texts:
-                trace.out = 0
-                return []
-            queries = [replace(query, text=text, history=(), vector=None) for text in texts]
-            if query.vector is not None and texts == [query.text]:
-                queries = [query]
-            elif embed is not None:
-                with step("embed") as embedding:
-                    rows = embed(texts)
-                    embedding.out = len(texts)
-                queries = [replace(each, vector=row) for each, row in zip(queries, rows, strict=True)]
-            wanted = None if len(texts) == 1 else chunks_per_query  # a single one leaves the cut to the engine
-            found = run_parallel(
-                [
-                    lambda each=each, number=number: ask(each, number, len(queries), wanted)  # type: ignore[misc]
-                    for number, each in enumerate(queries, 1)
-                ]
-            )
-            collected = [hit for hits in found for hit in hits]
+            rankings = _search_parts(_build_queries(query, texts, embed), strategy, dedupe, config)
+            collected = [hit for hits in rankings for hit in hits]
             log.info("Collected %d total results from %d chunks", len(collected), len(texts))
-            kept = policy(query, by_chunk(collected))
+            kept = _apply(dedupe, query, dedupe_chunks(collected))
             documents = len({hit.chunk.doc_id for hit in kept})
-            log_kept(len(collected), len(kept), documents, max_per_doc)
-            hits = arrange(query, kept, list(_by_topic(found, parts.topics)))
+            log_deduplication(len(collected), len(kept), documents, config.dedup_max_per_doc)
+            hits = order_hits(query, kept, list(_rank_per_topic(rankings, plan.topics)))
             final = min(query.k, len(hits))
             log.info("%d chunks → %d results → %d deduped → %d final", len(texts), len(collected), len(kept), final)
             trace.notes.update(results=len(collected), rows=len(kept), documents=documents, final=final)
@@ -160,78 +89,139 @@ def chunked(
     return search
 
 
-Arrange = Callable[[Query, list[Hit], list[list[Hit]]], list[Hit]]
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """The texts of the queries that a conversation makes, grouped by topic."""
+
+    messages: int
+    topics: tuple[tuple[str, ...], ...]
+
+    @property
+    def texts(self) -> list[str]:
+        return [text for topic in self.topics for text in topic]
 
 
-def _policy(dedup: str, max_per_doc: int, vectors: Vectors | None, threshold: float) -> Step:
-    """The step that a name of a policy stands for."""
-    if max_per_doc < 1:
-        raise SettingsError(f"max_per_doc is {max_per_doc}; it must be at least 1")
-    if dedup == "document":
-        return by_document(max_per_doc)
-    if dedup == "none":
-        return lambda _, hits: hits
-    if dedup != "semantic":
-        raise SettingsError(f"dedup is {dedup!r}; it may be document, none, semantic")
-    if vectors is None:
+@dataclass(frozen=True, slots=True)
+class _Planner:
+    """Turns the conversation of a query into the texts of its queries."""
+
+    config: ConversationConfig
+    split_text: SplitText
+    split_topics: SplitTopics | None
+    labels: bool
+
+    def plan(self, query: Query) -> _Plan:
+        """One text for a short conversation, else the parts of each topic, the question, and the whole if it is set."""
+        history = read_messages(query.history)
+        messages = history or tuple(
+            Message(query.text[start:end], author="user") for start, end in split_sentences(query.text)
+        )
+        spoken = {message.text.strip() for message in messages}
+        question = [query.text] if history and query.text.strip() not in ("", *spoken) else []
+        if not any(spoken):
+            return _Plan(len(messages), tuple((text,) for text in question))
+        is_chat = bool(history)
+        text = self._clean(_format_markdown(read_rows(history))).strip() if is_chat else query.text
+        whole = "\n\n".join([text, *question]).strip()
+        if len(messages) <= self.config.single_below:
+            return _Plan(len(messages), ((whole,),))
+        parts = self._split(messages, is_chat=is_chat)
+        parts += [(text,) for text in (*question, *([whole] if self.config.global_query else []))]
+        return _Plan(len(messages), tuple(filter(None, parts)))
+
+    def _split(self, messages: Sequence[Message], *, is_chat: bool) -> list[tuple[str, ...]]:
+        """The parts of each topic; without topics, each part is one."""
+        if self.split_topics is None:
+            return [(text,) for text in self._split_messages(messages, is_chat=is_chat)]
+        return [tuple(self._split_messages(topic, is_chat=is_chat)) for topic in self.split_topics(messages)]
+
+    def _split_messages(self, messages: Sequence[Message], *, is_chat: bool) -> Iterator[str]:
+        text = _format_markdown(read_rows(messages)) if is_chat else "\n\n".join(each.text for each in messages)
+        pieces = (self._clean(piece) if is_chat else piece for piece in self.split_text(text))
+        return (piece.strip() for piece in pieces if piece.strip())
+
+    def _clean(self, markdown: str) -> str:
+        return markdown if self.labels else _LABELS.sub("", markdown)
+
+
+def _build_queries(query: Query, texts: Sequence[str], embed: Embed | None) -> list[Query]:
+    """One query per text, without history; embedded in one batch unless the only one has its vector already."""
+    if query.vector is not None and texts == [query.text]:
+        return [query]
+    queries = [replace(query, text=text, history=(), vector=None) for text in texts]
+    return embed_queries(queries, embed) if queries and embed is not None else queries
+
+
+def _search_parts(
+    queries: Sequence[Query], strategy: Strategy, dedupe: Step | None, config: ConversationConfig
+) -> list[list[Hit]]:
+    """The hits of each query, searched in parallel; a single query leaves the cut to the engine."""
+    limit = None if len(queries) == 1 else config.chunks_per_query
+
+    def search_part(query: Query, number: int) -> list[Hit]:
+        log.debug("Querying for chunk %d/%d", number, len(queries))
+        with step("query") as trace:
+            hits = _search_deep_enough(strategy, dedupe, query, limit or query.k)[:limit]
+            trace.set_output(hits)
+            return hits
+
+    return run_parallel([partial(search_part, query, number) for number, query in enumerate(queries, 1)])
+
+
+def _search_deep_enough(strategy: Strategy, dedupe: Step | None, query: Query, wanted: int) -> list[Hit]:
+    """The deduplicated hits; searched deeper while they are fewer than wanted and there may be more."""
+    k, depth, before = max(query.k, wanted), query.depth, 0
+    while True:
+        found = dedupe_chunks(strategy(replace(query, k=k, depth=max(depth, k))))
+        kept = _apply(dedupe, query, found)
+        if len(kept) >= wanted or len(found) < max(k, before + 1) or k >= DEEPEN**2 * max(query.k, wanted):
+            return kept
+        k, depth, before = DEEPEN * k, DEEPEN * depth, len(found)
+
+
+def _apply(dedupe: Step | None, query: Query, hits: list[Hit]) -> list[Hit]:
+    return hits if dedupe is None else run_step(dedupe, query, hits)
+
+
+def _build_dedupe(config: ConversationConfig, fetch_vectors: FetchVectors | None) -> Step | None:
+    """The deduplication step of the settings; None keeps every chunk."""
+    if config.dedup_strategy == "none":
+        return None
+    if config.dedup_strategy == "document":
+        return limit_per_document(config.dedup_max_per_doc)
+    if fetch_vectors is None:
         raise SettingsError("dedup is 'semantic'; it needs the vectors of the store")
-    return by_meaning(vectors, threshold=threshold)
+    return drop_near_duplicates(fetch_vectors, threshold=config.dedup_threshold)
 
 
-def _arrangement(order: str, balance: float | None, vectors: Vectors | None) -> Arrange:
-    """What puts the hits in order, given what each topic found."""
-    if order not in ("score", "coverage"):
-        raise SettingsError(f"order is {order!r}; it may be score, coverage")
-    if balance is None:
-        return (lambda _, hits, topics: coverage(hits, topics)) if order == "coverage" else _by_score
-    if order == "coverage":
-        raise SettingsError("mmr orders hits in another way than coverage; set order to 'score' or leave mmr out")
-    if vectors is None:
+def _build_order(config: ConversationConfig, fetch_vectors: FetchVectors | None) -> OrderHits:
+    """The function that orders the hits, given the ranking of each topic."""
+    if config.mmr is None:
+        by_coverage = config.order == "coverage"
+        return lambda _, hits, topics: order_by_coverage(hits, topics) if by_coverage else _sort_by_score(hits)
+    if config.order == "coverage":
+        raise SettingsError("mmr cannot be combined with the order 'coverage'; set order to 'score' or leave mmr out")
+    if fetch_vectors is None:
         raise SettingsError("mmr needs the vectors of the store")
-    diverse = mmr(vectors, balance=balance)
-    return lambda query, hits, topics: diverse(query, _by_score(query, hits, topics))
+    diversify = mmr(fetch_vectors, balance=config.mmr)
+    return lambda query, hits, _: run_step(diversify, query, _sort_by_score(hits))
 
 
-def _by_score(_: Query, hits: list[Hit], __: list[list[Hit]]) -> list[Hit]:
+def _sort_by_score(hits: Iterable[Hit]) -> list[Hit]:
     return sorted(hits, key=lambda hit: (-hit.score, hit.chunk.id))
 
 
-def _by_topic(found: Sequence[list[Hit]], topics: Sequence[Sequence[str]]) -> Iterator[list[Hit]]:
-    """One ranking a topic: what its queries found, each one's best before any one's second."""
-    rankings = iter(found)
+def _rank_per_topic(rankings: Sequence[list[Hit]], topics: Sequence[Sequence[str]]) -> Iterator[list[Hit]]:
+    """One ranking per topic: the hits of its queries, the best of each before the second of any."""
+    remaining = iter(rankings)
     for topic in topics:
-        own = [next(rankings) for _ in topic]
-        yield own[0] if len(own) == 1 else coverage(by_chunk([hit for hits in own for hit in hits]), own)
+        own = [next(remaining) for _ in topic]
+        yield own[0] if len(own) == 1 else order_by_coverage(dedupe_chunks([hit for hits in own for hit in hits]), own)
 
 
-def _widened(strategy: Strategy, policy: Step, query: Query, wanted: int) -> list[Hit]:
-    """The hits that the policy leaves; searched deeper while they are fewer than wanted and there may be more."""
-    k, depth, before = max(query.k, wanted), query.depth, 0
-    while True:
-        found = by_chunk(strategy(replace(query, k=k, depth=max(depth, k))))
-        kept = policy(query, found)
-        if len(kept) >= wanted or len(found) < max(k, before + 1) or k >= WIDER**2 * max(query.k, wanted):
-            return kept
-        k, depth, before = WIDER * k, WIDER * depth, len(found)
-
-
-def _cut(messages: Sequence[Message], chunk: Cut, write: Callable[[str], str], *, history: bool) -> Iterator[str]:
-    """The texts of the queries that messages make, the blank ones left out."""
-    text = _markdown(rows_of(messages)) if history else "\n\n".join(message.text for message in messages)
-    return (piece for piece in (write(each).strip() for each in chunk(text)) if piece)
-
-
-def _writer(*, labels: bool) -> Callable[[str], str]:
-    return _plain if labels else lambda markdown: _LABELS.sub("", markdown)
-
-
-def _plain(text: str) -> str:
-    return text
-
-
-def _markdown(rows: Iterable[Row]) -> str:
+def _format_markdown(rows: Iterable[Row]) -> str:
     lines: list[str] = []
     for number, row in enumerate(rows, 1):
-        lines += (f"## Message {number}", f"**Author:** {row.message.author}", f"**Timestamp:** {row.shown}")
+        lines += (f"## Message {number}", f"**Author:** {row.message.author}", f"**Timestamp:** {row.timestamp}")
         lines += ("", row.message.text, "")
     return "\n".join(lines)

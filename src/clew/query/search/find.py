@@ -1,13 +1,14 @@
-"""The read path as the engine calls it: a strategy by its name, what it may use, and what was found a moment ago."""
+"""The entry point of the read path: runs a strategy by its name, with an LRU cache of results."""
 
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 
-from clew.core.errors import DriverMissing, NotFound, SettingsError
+from clew.core.errors import DriverMissing, SettingsError
 from clew.core.ids import digest
 from clew.core.lru import LRUCache, LRUEmbedder
 from clew.core.parallel import run_parallel
@@ -15,19 +16,21 @@ from clew.core.protocols import LLM, Embedder, Reranker, Store
 from clew.core.settings import ConversationConfig, RerankerConfig, Settings
 from clew.core.trace import step
 from clew.core.types import Filter, Hit, Message, Query
-from clew.query.rank.dedupe import by_chunk
-from clew.query.rewrite.queries import history_aware
-from clew.query.search.conversation import Cut
+from clew.query.rank.dedupe import dedupe_chunks
+from clew.query.rewrite.rewrites import build_expander, expand_if_ambiguous
+from clew.query.search.compose import run_step
+from clew.query.search.conversation import SplitText
+from clew.query.search.message_boost import boost_messages
 from clew.query.search.strategies import STRATEGIES, Drivers, StrategyFactory
 
 log = logging.getLogger("clew")
-MOST = 1_000_000  # hits that can be asked for
-Load = Callable[[RerankerConfig], Reranker | None]
-Cutter = Callable[[ConversationConfig], Cut]  # the storage chunker at the sizes of a conversation
+MAX_K = 1_000_000
+LoadReranker = Callable[[RerankerConfig], Reranker | None]
+MakeSplitter = Callable[[ConversationConfig], SplitText]  # the storage chunker at the sizes of a conversation
 
 
 class Finder:
-    """Finds by any strategy that has a name; keeps query vectors, results and the reranker for the next time."""
+    """Searches by any strategy that has a name; caches query vectors, results and rerankers."""
 
     def __init__(
         self,
@@ -35,78 +38,110 @@ class Finder:
         embedder: Embedder,
         *,
         llm: LLM | None,
-        load: Load,
-        cutter: Cutter,
+        load_reranker: LoadReranker,
+        make_splitter: MakeSplitter,
         strategies: Mapping[str, StrategyFactory],
-        cache: int,
+        cache_size: int,
     ) -> None:
-        self.strategies = dict(strategies)
+        self.strategies = {**STRATEGIES, **strategies}
         self._store = store
         self._embedder = LRUEmbedder(embedder)
         self._llm = llm
-        self._load = load
-        self._cutter = cutter
-        self._found: LRUCache[list[Hit]] = LRUCache(cache)
+        self._load_reranker = load_reranker
+        self._make_splitter = make_splitter
+        self._results: LRUCache[list[Hit]] = LRUCache(cache_size)
         self._rerankers: dict[RerankerConfig, Reranker | None] = {}
 
-    def with_model(self, llm: LLM) -> "Finder":
-        """The same finder over another language model; what is kept is kept for both."""
+    def with_llm(self, llm: LLM) -> "Finder":
+        """The same finder with another language model; both share the caches."""
         other = copy(self)
         other._llm = llm
         return other
 
     def find(self, query: Query, name: str, settings: Settings) -> list[Hit]:
-        """The k best hits of a strategy, each chunk once; those of a built-in one are kept until something changes."""
-        if name not in self.strategies:
-            raise NotFound(f"there is no strategy {name!r}; there are {', '.join(self.strategies)}")
-        maker = self.strategies[name]
-        keep = settings.search.cache > 0 and maker is STRATEGIES.get(name)
-        key = (
-            digest(str(self._store.change_number()), name, repr(replace(query, vector=None)), repr(settings))
-            if keep
-            else ""
-        )
+        """The k best hits of a strategy, each chunk once.
+
+        Results are cached until the collection changes, unless a strategy of the user's own takes part.
+        """
+        key = self._cache_key(query, name, settings)
         with step("search") as trace:
             trace.notes["strategy"] = name
-            hits = self._found.get(key) if keep else None
+            hits = self._results.get(key) if key else None
             if hits is None:
-                reranker = partial(self.reranker, settings.reranker)
-                cut = self._cutter(settings.conversation)
-                strategy = maker(Drivers(self._store, self._embedder, settings, reranker, self._llm, cut))
-                asked = history_aware()(query) if query.history and query.text else query
-                hits = by_chunk(strategy(asked))[: query.k]
-                if keep:
-                    self._found.put(key, hits)
+                expanded = expand_if_ambiguous(query, build_expander(settings.history))
+                hits = self._build_drivers(settings).build_strategy(name)(expanded)
+                if query.channel is not None or query.now is not None:
+                    hits = run_step(boost_messages(settings.scoring), expanded, hits)
+                hits = dedupe_chunks(hits)[: query.k]
+                if key:
+                    self._results.put(key, hits)
             else:
                 trace.notes["cached"] = True
             trace.set_output(hits)
-        return list(hits)
+        return [_copy_hit(hit) for hit in hits]
 
     def find_many(self, queries: Sequence[Query], name: str, settings: Settings) -> list[list[Hit]]:
-        """The hits of each query, all embedded in one call and searched at once."""
+        """The hits of each query, all embedded in one batch and searched in parallel."""
         if name != "lexical" and queries:
             vectors = self._embedder.embed([query.text for query in queries], role="query")
             queries = [replace(query, vector=vector) for query, vector in zip(queries, vectors, strict=True)]
         calls = [partial(self.find, query, name, settings) for query in queries]
-        return run_parallel(calls, workers=os.cpu_count() or 1)  # more would only fight for the cores
+        return run_parallel(calls, max_concurrent=os.cpu_count() or 1)  # more would only compete for the cores
 
-    def reranker(self, config: RerankerConfig) -> Reranker | None:
+    def get_reranker(self, config: RerankerConfig) -> Reranker | None:
         """The reranker of the settings, loaded once; None, and a warning, where it is not installed."""
         if config not in self._rerankers:
             try:
-                self._rerankers[config] = self._load(config)
+                self._rerankers[config] = self._load_reranker(config)
             except DriverMissing as error:
                 log.warning("%s", error)
                 self._rerankers[config] = None
         return self._rerankers[config]
 
+    def _build_drivers(self, settings: Settings) -> Drivers:
+        return Drivers(
+            self._store,
+            self._embedder,
+            settings,
+            partial(self.get_reranker, settings.reranker),
+            self._llm,
+            self._make_splitter(settings.conversation),
+            self.strategies,
+        )
 
-def build_query(text: str, k: int, where: Filter, history: Sequence[Message], settings: Settings) -> Query:
-    """The query that a question makes under the settings; what cannot be asked is refused."""
+    def _cache_key(self, query: Query, name: str, settings: Settings) -> str:
+        """The key of the result; empty where it is not cached: a strategy of one's own may depend on anything."""
+        builtin = STRATEGIES.items() <= self.strategies.items() and name in STRATEGIES
+        if not builtin or settings.search.cache <= 0:
+            return ""
+        return digest(str(self._store.change_number()), name, repr(replace(query, vector=None)), repr(settings))
+
+
+def build_query(
+    text: str,
+    k: int,
+    where: Filter,
+    history: Sequence[Message],
+    settings: Settings,
+    *,
+    channel: str | None = None,
+    now: datetime | None = None,
+) -> Query:
+    """The query for a question under the settings, or SettingsError for one that cannot be searched.
+
+    `channel` is where it is asked and `now` when: messages of that channel and newer ones then rank higher.
+    """
     if not text.strip():
         raise SettingsError("the query is empty; ask something")
     if k < 1:
         raise SettingsError(f"k is {k}; it must be at least 1")
-    if k > MOST or k % 1:  # neither is 2.5; asking a range would count up to it
-        raise SettingsError(f"k is {k}; it must be a whole number of at most {MOST}")
-    return Query(text, k=k, depth=max(settings.search.depth, k), history=tuple(history), where=where)
+    if k > MAX_K or k % 1:  # neither is 2.5; asking a range would count up to it
+        raise SettingsError(f"k is {k}; it must be a whole number of at most {MAX_K}")
+    depth = max(settings.search.depth, k)
+    return Query(text, k=k, depth=depth, history=tuple(history), where=where, channel=channel, now=now)
+
+
+def _copy_hit(hit: Hit) -> Hit:
+    """The hit with dicts and lists of its own: a caller who changes them changes neither the cache nor the index."""
+    meta = {key: list(value) if isinstance(value, list) else value for key, value in hit.chunk.meta.items()}
+    return replace(hit, chunk=replace(hit.chunk, meta=meta), scores=dict(hit.scores))

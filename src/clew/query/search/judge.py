@@ -1,4 +1,4 @@
-"""Is what was found good enough? A grade from 1 to 5 and, below the mark, a better query to try."""
+"""Judges of search results: a grade from 1 to 5 and, below the minimum, a refined query."""
 
 import re
 from collections.abc import Callable
@@ -8,9 +8,9 @@ from clew.core.errors import DriverFailed
 from clew.core.protocols import LLM, Judge, Reranker, Verdict
 from clew.core.types import Hit, Query
 
-ENOUGH = 3  # the least grade that needs no second search
-SHOWN = 5  # hits that are graded
-EXCERPT = 600  # characters of each that a model is shown
+MIN_GRADE = 3  # from which no second search is needed
+MAX_GRADED_HITS = 5  # hits that are graded
+MAX_EXCERPT_CHARS = 600  # of each hit in the prompt
 
 Refine = Callable[[Query, list[Hit]], Query | None]
 
@@ -31,59 +31,62 @@ _GRADE = re.compile(r"(?<![\d.])([1-5])(?:\.0)?(?![\d])(?!\.\d)")
 
 
 def parse_grade(answer: str) -> int | None:
-    """The grade that an answer gives ("2", "Grade: 2", "2/5", "2."), or None where it gives none."""
+    """The grade in a model's answer ("2", "Grade: 2", "2/5", "2."), or None if there is none."""
     found = _GRADE.search(answer)
     return int(found.group(1)) if found else None
 
 
-def by_model(llm: LLM) -> Judge:
-    """A judge that asks a model for the grade, and for a better query only when one is wanted.
+def make_model_judge(llm: LLM) -> Judge:
+    """A judge that asks a language model for the grade, and for a refined query only when it is needed.
 
-    An answer that is no grade is recorded as ungraded; the hits are then kept as they are.
+    An answer without a grade counts as ungraded; the hits are then kept as they are.
     """
 
     def judge(query: Query, hits: list[Hit]) -> Verdict:
         if not hits:
-            return Verdict(1, lambda: _refined(llm, query, hits))
+            return Verdict(1, lambda: _refine_query(llm, query, hits))
         try:
-            grade = parse_grade(llm.complete(_filled(GRADE, query, hits), max_tokens=10))
+            grade = parse_grade(llm.complete(_fill_prompt(GRADE, query, hits), max_tokens=10))
         except DriverFailed:
             return Verdict(None)
-        if grade is None or grade >= ENOUGH:
+        if grade is None or grade >= MIN_GRADE:
             return Verdict(grade)
-        return Verdict(grade, lambda: _refined(llm, query, hits))
+        return Verdict(grade, lambda: _refine_query(llm, query, hits))
 
     return judge
 
 
-def by_reranker(reranker: Reranker, refine: Refine) -> Judge:
-    """A judge without a language model: the grade is the chance, by the reranker, that the best hit answers."""
+def make_reranker_judge(reranker: Reranker, refine: Refine) -> Judge:
+    """A judge without a language model: the grade is the reranker's calibrated chance that the best hit answers."""
 
     def judge(query: Query, hits: list[Hit]) -> Verdict:
-        scores = reranker.score(query.text, [hit.chunk.embed_text for hit in hits[:SHOWN]])
-        grade = graded(max(map(reranker.calibrated, scores), default=0.0))
-        return Verdict(grade) if grade >= ENOUGH else Verdict(grade, lambda: refine(query, hits))
+        scores = reranker.score(query.text, [hit.chunk.embed_text for hit in hits[:MAX_GRADED_HITS]])
+        grade = to_grade(max(map(reranker.calibrate, scores), default=0.0))
+        return Verdict(grade) if grade >= MIN_GRADE else Verdict(grade, lambda: refine(query, hits))
 
     return judge
 
 
-def graded(chance: float) -> int:
-    """The chance from 0 to 1 as a grade from 1 to 5, in equal steps."""
+def to_grade(chance: float) -> int:
+    """A chance from 0 to 1 as a grade from 1 to 5, in equal steps."""
     return min(5, 1 + int(5 * max(0.0, chance)))
 
 
-def _refined(llm: LLM, query: Query, hits: list[Hit]) -> Query | None:
+def _refine_query(llm: LLM, query: Query, hits: list[Hit]) -> Query | None:
     try:
-        lines = llm.complete(_filled(REFINE, query, hits), max_tokens=60).strip().splitlines()
+        lines = llm.complete(_fill_prompt(REFINE, query, hits), max_tokens=60).strip().splitlines()
     except DriverFailed:
         return None
     text = lines[0].strip().strip("\"'") if lines else ""
     return replace(query, text=text, vector=None) if text and text != query.text else None
 
 
-def _filled(prompt: str, query: Query, hits: list[Hit]) -> str:
-    """The prompt with its two places filled; what stands in the texts is never read as a place."""
-    found = "\n\n".join(f"[{n}] {hit.chunk.text[:EXCERPT]}" for n, hit in enumerate(hits[:SHOWN], 1)) or "(nothing)"
+def _fill_prompt(prompt: str, query: Query, hits: list[Hit]) -> str:
+    """The prompt with its two placeholders filled; a placeholder inside a text is left alone."""
+    found = (
+        "\n\n".join(f"[{n}] {hit.chunk.text[:MAX_EXCERPT_CHARS]}" for n, hit in enumerate(hits[:MAX_GRADED_HITS], 1))
+        or "(nothing)"
+    )
     before, rest = prompt.split("{query}")
     between, after = rest.split("{found}")
     return "".join((before, query.text, between, found, after))

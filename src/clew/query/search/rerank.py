@@ -1,29 +1,26 @@
-"""A step: the best candidates in the order of a model that reads the question and the text together."""
+"""The reranking step: the best candidates in the order of a model that reads question and text together."""
 
 import logging
 
 from clew.core.protocols import Reranker, Step
-from clew.core.trace import step
+from clew.core.trace import note
 from clew.core.types import Hit, Query
 
 log = logging.getLogger("clew")
 
 
 def rerank(reranker: Reranker | None, *, candidates: int = 20) -> Step:
-    """The first max(candidates, k) hits by the reranker's score; without a reranker the order stays, and it is said."""
+    """A step that orders the first max(candidates, k) hits by the reranker; without one it warns and keeps them."""
 
-    def change(query: Query, hits: list[Hit]) -> list[Hit]:
-        with step("rerank") as trace:
-            if reranker is None:
-                log.warning("there is no reranker; the order of the search is kept")
-                trace.notes["reranker"] = "none: the order is kept"
-                return hits
-            few = hits[: max(candidates, query.k)]
-            scores = reranker.score(query.text, [hit.chunk.embed_text for hit in few])
-            trace.notes["reranker"] = reranker.name
-            scored = [hit.with_score(score, "rerank") for hit, score in zip(few, scores, strict=True)]
-            ranked = sorted(scored, key=lambda hit: (-hit.score, hit.chunk.id))
-            trace.set_output(ranked)
-            return ranked
+    def rerank(query: Query, hits: list[Hit]) -> list[Hit]:
+        if reranker is None:
+            log.warning("there is no reranker; the order of the search is kept")
+            note("reranker", "none: the order is kept")
+            return hits
+        note("reranker", reranker.name)
+        subset = hits[: max(candidates, query.k)]
+        scores = reranker.score(query.text, [hit.chunk.embed_text for hit in subset])
+        scored = [hit.with_score(score, "rerank") for hit, score in zip(subset, scores, strict=True)]
+        return sorted(scored, key=lambda hit: (-hit.score, hit.chunk.id))
 
-    return change
+    return rerank

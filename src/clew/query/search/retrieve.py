@@ -1,9 +1,9 @@
-"""The first stage: the two strategies that ask the store, each for `query.depth` chunks."""
+"""First-stage retrieval: the two strategies that query the store, each for `query.depth` chunks."""
 
 from clew.core.protocols import Embedder, Mode, Store, Strategy
-from clew.core.text import terms
-from clew.core.trace import step, trace_step
-from clew.core.types import Hit, Query
+from clew.core.text import extract_terms
+from clew.core.trace import step
+from clew.core.types import Hit, Query, Vector
 
 
 def semantic(
@@ -14,27 +14,38 @@ def semantic(
     nprobe: int | None = None,
     min_similarity: float | None = None,
 ) -> Strategy:
-    """Chunks near the query in meaning, none whose cosine is below `min_similarity` (None: the embedder's own)."""
+    """Vector search: chunks by cosine to the query, none below `min_similarity` (None: the embedder's own)."""
     floor = embedder.min_similarity if min_similarity is None else min_similarity
 
-    @trace_step("semantic")
     def search(query: Query) -> list[Hit]:
-        vector = query.vector
-        if vector is None:
-            with step("embed"):
-                vector = embedder.embed([query.text], role="query")[0]
-        found = store.search_vectors(vector, query.depth, query.where, mode=mode, breadth=nprobe)
-        return [hit.with_score(hit.score, "semantic") for hit in found if hit.score >= floor]
+        with step("semantic") as trace:
+            vector = embed_query(query, embedder)
+            found = store.search_vectors(vector, query.depth, query.where, mode=mode, breadth=nprobe)
+            hits = [hit.with_score(hit.score, "semantic") for hit in found if hit.score >= floor]
+            trace.set_output(hits)
+            return hits
 
     return search
 
 
 def lexical(store: Store, *, language: str = "auto") -> Strategy:
-    """Chunks that share the query's words, by BM25."""
+    """Keyword search: chunks that share terms with the query, by BM25."""
 
-    @trace_step("lexical")
     def search(query: Query) -> list[Hit]:
-        found = store.search_terms(terms(query.text, language=language, asked=True), query.depth, query.where)
-        return [hit.with_score(hit.score, "lexical") for hit in found]
+        with step("lexical") as trace:
+            terms = extract_terms(query.text, language=language, is_query=True)
+            found = store.search_terms(terms, query.depth, query.where)
+            hits = [hit.with_score(hit.score, "lexical") for hit in found]
+            trace.set_output(hits)
+            return hits
 
     return search
+
+
+def embed_query(query: Query, embedder: Embedder) -> Vector:
+    """The vector of the query: the one it carries, or a new one."""
+    if query.vector is not None:
+        return query.vector
+    with step("embed"):
+        vector: Vector = embedder.embed([query.text], role="query")[0]
+        return vector

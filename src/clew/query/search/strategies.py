@@ -1,29 +1,33 @@
-"""The named strategies, one sentence each over the combinators.
+"""The named strategies, each one sentence over the combinators.
 
-A maker takes what a strategy may use and gives the strategy; your own joins by its name:
-`Engine.open(…, strategies={"mine": maker})`.
+A strategy factory receives the drivers and returns a strategy. Your own is known by its name:
+`Engine.open(…, strategies={"mine": factory})`; under a built-in name it takes the place of the built-in, in the
+strategies built on that one too.
 """
 
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 
-from clew.core.protocols import LLM, Embedder, Fuse, Judge, Reranker, Store, Strategy, Verdict
+from clew.core.errors import NotFound
+from clew.core.protocols import LLM, Embedder, Fuse, Judge, Reranker, Rewrite, Store, Strategy, Verdict
 from clew.core.settings import DEFAULTS, Settings
 from clew.core.trace import step
-from clew.core.types import Hit, Query
-from clew.query.rank.balance_kinds import by_kind, each_kind
-from clew.query.rank.fuse import confident, contrast, convex, nearness, round_robin, rrf, turns
+from clew.core.types import Hit, Matrix, Query
+from clew.query.rank.balance_kinds import fuse_by_kind, search_each_kind
+from clew.query.rank.fuse import bm25_confidence, confident, convex, cosine_confidence, round_robin, rrf, to_deal_counts
 from clew.query.rank.thread_smoothing import smooth_threads
-from clew.query.rewrite.queries import expand_query_variations, variations
+from clew.query.rewrite.rewrites import rewrite_with_transformer, rewrite_with_variations
 from clew.query.rewrite.route import route
+from clew.query.rewrite.transformer import QueryTransformer, TransformerConfig
+from clew.query.rewrite.variations import expand_query_variations
 from clew.query.search import boost, conversation, retrieve
-from clew.query.search.compose import Embed, fan_out, fuse, pipe, reflect
-from clew.query.search.conversation import Cut
-from clew.query.search.judge import by_model, by_reranker
-from clew.query.search.rerank import rerank as by_score
-from clew.query.search.topics import segments
+from clew.query.search.compose import fan_out, fuse, pipe, reflect
+from clew.query.search.conversation import SplitText
+from clew.query.search.judge import make_model_judge, make_reranker_judge
+from clew.query.search.rerank import rerank as rerank_step
+from clew.query.search.topics import split_topics
 
 log = logging.getLogger("clew")
 
@@ -32,49 +36,64 @@ def _no_reranker() -> None:
     return None
 
 
-def _whole(text: str) -> list[str]:
+def _keep_whole(text: str) -> list[str]:
     return [text]
 
 
 @dataclass(frozen=True, slots=True)
 class Drivers:
-    """What a strategy may use. The reranker is loaded when it is first asked for; there may be none, and no model."""
+    """What a strategy factory may use. The reranker is loaded on first use; there may be no reranker and no model."""
 
     store: Store
     embedder: Embedder
     settings: Settings = DEFAULTS
     reranker: Callable[[], Reranker | None] = _no_reranker
     llm: LLM | None = None
-    cut: Cut = _whole  # the storage chunker, for texts as long as documents
+    split_text: SplitText = _keep_whole  # the storage chunker, for texts as long as documents
+    strategies: "Mapping[str, StrategyFactory]" = field(default_factory=lambda: STRATEGIES)
 
-    def embed(self) -> Embed:
-        """A function that embeds queries in one batch."""
-        return lambda texts: self.embedder.embed(texts, role="query")
+    def embed_queries(self, texts: Sequence[str]) -> Matrix:
+        """The vectors of queries, embedded in one batch."""
+        return self.embedder.embed(texts, role="query")
+
+    def build_strategy(self, name: str) -> Strategy:
+        """The strategy of that name: the user's own where there is one, else the built-in.
+
+        While a factory runs, its own name means the built-in, so an override may be built on what it replaces.
+        """
+        if name not in self.strategies:
+            raise NotFound(f"there is no strategy {name!r}; there are {', '.join(self.strategies)}")
+        factory = self.strategies[name]
+        if factory is STRATEGIES.get(name):
+            return factory(self)
+        others = {other: made for other, made in self.strategies.items() if other != name}
+        builtin = {name: STRATEGIES[name]} if name in STRATEGIES else {}
+        return factory(replace(self, strategies={**others, **builtin}))
 
 
 StrategyFactory = Callable[[Drivers], Strategy]
 
 
 def semantic(drivers: Drivers) -> Strategy:
-    """By meaning."""
-    return pipe(alone(_semantic(drivers), drivers), smooth_threads(drivers.settings.flow))
+    """By meaning: vector search."""
+    return pipe(overfetch(_build_semantic(drivers), drivers), smooth_threads(drivers.settings.flow))
 
 
 def lexical(drivers: Drivers) -> Strategy:
-    """By words."""
-    return pipe(alone(_lexical(drivers), drivers), smooth_threads(drivers.settings.flow))
+    """By words: BM25."""
+    return pipe(overfetch(_build_lexical(drivers), drivers), smooth_threads(drivers.settings.flow))
 
 
 def hybrid(drivers: Drivers) -> Strategy:
     """By meaning and by words, fused."""
-    legs = [_semantic(drivers), _lexical(drivers)]
+    legs = [_build_semantic(drivers), _build_lexical(drivers)]
     if drivers.settings.flow.each_kind:
-        legs = [each_kind(leg) for leg in legs]
-    return pipe(fuse(*legs, by=fusion(drivers)), smooth_threads(drivers.settings.flow))
+        legs = [search_each_kind(leg) for leg in legs]
+    return pipe(fuse(*legs, by=build_fusion(drivers)), smooth_threads(drivers.settings.flow))
 
 
 def document_boost(drivers: Drivers) -> Strategy:
-    """By the chunk and by what its document is about."""
+    """By the chunk and by the summary of its document."""
     search = drivers.settings.search
     return boost.document_boost(
         drivers.store,
@@ -87,57 +106,51 @@ def document_boost(drivers: Drivers) -> Strategy:
 
 
 def multi_query(drivers: Drivers) -> Strategy:
-    """The question and its variations, each chunk once: the more and the higher they rank it, the better.
+    """The question and its variations, or the query transformer's queries, fused by reciprocal rank.
 
     Ranks, because the scores of hybrid searches are relative to their own query: taking the best of them gained
     nothing over the question alone where adding up reciprocal ranks did (MTRAG, recall@5 .280 against .305).
     """
-    first = hybrid(drivers)
-    rewrite = variations(drivers.llm, n=drivers.settings.search.variations, feedback=first)
-    return fan_out(rewrite, first, by=rrf(k=drivers.settings.search.rrf_k, by="multi_query"), embed=drivers.embed())
+    base = drivers.build_strategy("hybrid")
+    by = rrf(k=drivers.settings.search.rrf_k, score_name="multi_query")
+    return fan_out(_build_rewrite(drivers, base), base, by=by, embed=drivers.embed_queries)
 
 
 def rerank(drivers: Drivers) -> Strategy:
     """The best of a hybrid search in the order of a model that reads question and text together."""
-    return pipe(hybrid(drivers), by_score(drivers.reranker(), candidates=drivers.settings.search.candidates))
+    candidates = drivers.settings.search.candidates
+    return pipe(drivers.build_strategy("hybrid"), rerank_step(drivers.reranker(), candidates=candidates))
 
 
 def self_reflective(drivers: Drivers) -> Strategy:
-    """Searched again with a better query for as long as the judge finds the hits wanting."""
-    return reflect(hybrid(drivers), _judge(drivers), rounds=drivers.settings.search.rounds)
+    """A hybrid search, repeated with a better query while the judge finds the hits insufficient."""
+    return reflect(drivers.build_strategy("hybrid"), _build_judge(drivers), rounds=drivers.settings.search.rounds)
 
 
 def chunked(drivers: Drivers) -> Strategy:
-    """A whole conversation: each of its topics asks for itself, and each has its best document found."""
+    """A whole conversation: each of its topics is a query of its own, and each has its best document found."""
     config = drivers.settings.conversation
-    topics = partial(segments, embed=None)  # by words: as good as with meaning, and nothing is embedded for it
+    by_words = partial(split_topics, embed=None)  # as good as with meaning, and nothing is embedded for it
     return conversation.chunked(
-        hybrid(drivers),
-        chunk=drivers.cut,
-        embed=drivers.embed(),
-        topics=topics if config.topics else None,
-        vectors=drivers.store.vectors,
-        chunks_per_query=config.chunks_per_query,
-        dedup=config.dedup_strategy,
-        max_per_doc=config.dedup_max_per_doc,
-        threshold=config.dedup_threshold,
-        order=config.order,
-        mmr=config.mmr,
-        global_query=config.global_query,
-        single_below=config.single_below,
+        drivers.build_strategy("hybrid"),
+        config,
+        split_text=drivers.split_text,
+        embed=drivers.embed_queries,
+        split_topics=by_words if config.topics else None,
+        fetch_vectors=drivers.store.vectors,
     )
 
 
 def auto(drivers: Drivers) -> Strategy:
-    """The strategy that the question calls for, by its own words or its kind."""
+    """The strategy that the question calls for: the one it names, or the one for its kind."""
 
     def search(query: Query) -> list[Hit]:
-        most = drivers.settings.conversation.single_below
-        found = route(query.text, turns=len(query.history), single_below=most)
+        single_below = drivers.settings.conversation.single_below
+        chosen = route(query.text, history_length=len(query.history), single_below=single_below)
         with step("auto") as trace:
-            trace.notes["strategy"] = found.strategy
-            trace.notes["reason"] = found.reason
-        return STRATEGIES[found.strategy](drivers)(replace(query, text=found.text))
+            trace.notes["strategy"] = chosen.strategy
+            trace.notes["reason"] = chosen.reason
+        return drivers.build_strategy(chosen.strategy)(replace(query, text=chosen.text))
 
     return search
 
@@ -155,28 +168,28 @@ STRATEGIES: Mapping[str, StrategyFactory] = {
 }
 
 
-def fusion(drivers: Drivers) -> Fuse:
-    """The fusion of a semantic and a lexical ranking that the settings ask for, of pages and of messages."""
+def build_fusion(drivers: Drivers) -> Fuse:
+    """The fusion of a semantic and a lexical ranking by the settings, with one weight for pages, one for messages."""
     settings = drivers.settings
     pages, messages = settings.search.semantic_weight, settings.flow.semantic_weight
-    return by_kind(weighted(pages, drivers), weighted(messages, drivers))
+    return fuse_by_kind(build_weighted_fusion(pages, drivers), build_weighted_fusion(messages, drivers))
 
 
-def weighted(weight: float, drivers: Drivers) -> Fuse:
-    """The fusion of the settings in which meaning has that weight, and words the rest."""
+def build_weighted_fusion(weight: float, drivers: Drivers) -> Fuse:
+    """The fusion of the settings with that weight for the semantic ranking and the rest for the lexical one."""
     search = drivers.settings.search
     if search.fusion == "rrf":
-        return rrf(weight, 1 - weight, k=search.rrf_k, by="hybrid")
+        return rrf(weight, 1 - weight, k=search.rrf_k, score_name="hybrid")
     if search.fusion == "round_robin":
-        return round_robin(*turns(weight, 1 - weight), by="hybrid")
+        return round_robin(*to_deal_counts(weight, 1 - weight), score_name="hybrid")
     if search.fusion == "confident":
-        sure = (nearness(drivers.embedder.min_similarity), contrast)
-        return confident(weight, 1 - weight, sure=sure, by="hybrid")
-    return convex(weight, 1 - weight, by="hybrid")
+        confidences = (cosine_confidence(drivers.embedder.min_similarity), bm25_confidence)
+        return confident(weight, 1 - weight, confidences=confidences, score_name="hybrid")
+    return convex(weight, 1 - weight, score_name="hybrid")
 
 
-def alone(strategy: Strategy, drivers: Drivers) -> Strategy:
-    """A single ranking, which asks for a few times `k` instead of the depth that fusion needs."""
+def overfetch(strategy: Strategy, drivers: Drivers) -> Strategy:
+    """A single ranking, which fetches max(k · overfetch, 15) chunks instead of the depth that fusion needs."""
 
     def search(query: Query) -> list[Hit]:
         return strategy(replace(query, depth=max(query.k * drivers.settings.search.overfetch, 15)))
@@ -184,7 +197,7 @@ def alone(strategy: Strategy, drivers: Drivers) -> Strategy:
     return search
 
 
-def _semantic(drivers: Drivers) -> Strategy:
+def _build_semantic(drivers: Drivers) -> Strategy:
     search = drivers.settings.search
     return retrieve.semantic(
         drivers.store,
@@ -195,14 +208,31 @@ def _semantic(drivers: Drivers) -> Strategy:
     )
 
 
-def _lexical(drivers: Drivers) -> Strategy:
+def _build_lexical(drivers: Drivers) -> Strategy:
     return retrieve.lexical(drivers.store, language=drivers.settings.ingestion.language)
 
 
-def _judge(drivers: Drivers) -> Judge:
-    """By the language model where there is one, else by the reranker; with neither, content with everything."""
+def _build_rewrite(drivers: Drivers, feedback: Strategy) -> Rewrite:
+    """The queries of multi_query: by the query transformer if it is enabled and there is a model, else variations."""
+    config = drivers.settings.query_transformer
+    if drivers.llm is None or not config.enabled:
+        return rewrite_with_variations(drivers.llm, n=drivers.settings.search.variations, feedback=feedback)
+    transformer = QueryTransformer(
+        TransformerConfig(
+            enabled=True,
+            num_queries=config.num_queries,
+            domain_context=config.domain_context,
+            suppress_thinking=config.suppress_thinking,
+        ),
+        drivers.llm,
+    )
+    return rewrite_with_transformer(transformer, max_turns=drivers.settings.history.max_context_turns)
+
+
+def _build_judge(drivers: Drivers) -> Judge:
+    """A judge by the language model where there is one, else by the reranker; with neither, one that never grades."""
     if drivers.llm is not None:
-        return by_model(drivers.llm)
+        return make_model_judge(drivers.llm)
     reranker = drivers.reranker()
     if reranker is None:
         log.warning("there is neither a language model nor a reranker; nothing is graded")
@@ -212,4 +242,4 @@ def _judge(drivers: Drivers) -> Judge:
         texts = expand_query_variations(query.text, n=1, feedback=[hit.chunk.text for hit in hits[:5]])
         return replace(query, text=texts[1], vector=None) if len(texts) > 1 else None
 
-    return by_reranker(reranker, refine)
+    return make_reranker_judge(reranker, refine)

@@ -1,4 +1,4 @@
-"""Rows into messages: what a table calls its columns, what counts as a time, and the order of a conversation."""
+"""Reads a table as a conversation: column aliases, time formats, and the order of the messages."""
 
 import math
 import re
@@ -9,17 +9,18 @@ from datetime import UTC, date, datetime, time
 from itertools import count
 from typing import Any, Protocol
 
+from clew.core.time import assume_utc, to_timestamp
 from clew.core.types import Message
 
-TIME = ("timestamp", "ts")
-AUTHOR = ("author", "author_uuid")
-TEXT = ("message", "text")
-ID = ("id", "msg_id", "message_id")
-_NUMBER = re.compile(r"(?!\d{8}\Z)\d+(?:\.\d+)?")  # eight digits are a day, 20250115
+TIME_COLUMNS = ("timestamp", "ts")
+AUTHOR_COLUMNS = ("author", "author_uuid")
+TEXT_COLUMNS = ("message", "text")
+ID_COLUMNS = ("id", "msg_id", "message_id")
+_NUMBER = re.compile(r"(?!\d{8}\Z)\d+(?:\.\d+)?")  # eight digits are a date, 20250115
 
 
 class ArrowTable(Protocol):
-    """What is asked of a pyarrow Table, which is not a dependency."""
+    """The part of a pyarrow Table that is used; pyarrow is not a dependency."""
 
     @property
     def column_names(self) -> Sequence[str]: ...
@@ -32,35 +33,35 @@ Table = ArrowTable | Iterable[Mapping[str, Any]] | Iterable[Message]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A message, its time as the table shows it, and its id if the table gave one."""
+    """A message, its time as written in the table, and its id if the table has one."""
 
     message: Message
-    shown: str
+    timestamp: str
     id: str
 
 
-def rows_of(table: Table) -> list[Row]:
-    """The rows of a table, by their times and then their ids; equal ones, and all without either, as they were given.
+def read_rows(table: Table) -> list[Row]:
+    """The rows of a table ordered by time, then id; ties, and rows without either, keep their order.
 
     A row without a time stays behind the one it was given after.
     """
-    runs: list[list[Row]] = [[]]  # each but the first begins with a row that has a time
-    for row in map(_row, _items(table)):
+    runs: list[list[Row]] = [[]]  # each but the first starts with a row that has a time
+    for row in map(_read_row, _iterate_table(table)):
         if row.message.at is None:
             runs[-1].append(row)
         else:
             runs.append([row])
-    places = count()
+    positions = count()
     first, *timed = runs
-    timed.sort(key=lambda run: (_stamp(run[0].message.at), _natural(run[0].id), next(places)))
+    timed.sort(key=lambda run: (_to_timestamp(run[0].message.at), _natural_key(run[0].id), next(positions)))
     return [row for run in (first, *timed) for row in run]
 
 
-def _items(table: Any) -> Iterable[Any]:
-    """What stands in a table, or TypeError for what is none."""
+def _iterate_table(table: Any) -> Iterable[Any]:
+    """The items of a table, or TypeError for anything that is not a table."""
     kind = type(table)
     if kind.__name__ == "DataFrame" or kind.__module__.partition(".")[0] == "pandas":
-        raise TypeError("a DataFrame is not taken; give rows, as df.to_dict('records'), or a pyarrow Table")
+        raise TypeError("a DataFrame is not supported; give rows, as df.to_dict('records'), or a pyarrow Table")
     if isinstance(table, Mapping | Message):
         raise TypeError(f"a single {kind.__name__} is not a conversation; give a list of them")
     if hasattr(table, "to_pylist") and hasattr(table, "column_names"):
@@ -71,30 +72,30 @@ def _items(table: Any) -> Iterable[Any]:
     return table
 
 
-def _row(item: Any) -> Row:
+def _read_row(item: Any) -> Row:
     if isinstance(item, Message):
-        made = replace(item, id="").id == item.id  # an id that was made from the content says nothing about order
-        return Row(item, _written(item.at), "" if made else item.id)
+        generated = replace(item, id="").id == item.id  # an id made from the content says nothing about order
+        return Row(item, _format_time(item.at), "" if generated else item.id)
     if not isinstance(item, Mapping):
         raise TypeError(f"a row is a {type(item).__name__}; it must be a mapping of columns, or a Message")
-    if not all(any(name in item for name in names) for names in (TIME, AUTHOR, TEXT)):
-        wanted = ", ".join("/".join(names) for names in (TIME, AUTHOR, TEXT))
-        raise ValueError(f"a row has the columns {', '.join(map(str, item)) or 'none'}; it must have {wanted}")
-    given = _first(item, TIME)
-    id_ = _text(_first(item, ID))
+    if not all(any(name in item for name in names) for names in (TIME_COLUMNS, AUTHOR_COLUMNS, TEXT_COLUMNS)):
+        required = ", ".join("/".join(names) for names in (TIME_COLUMNS, AUTHOR_COLUMNS, TEXT_COLUMNS))
+        raise ValueError(f"a row has the columns {', '.join(map(str, item)) or 'none'}; it must have {required}")
+    time_value = _first_value(item, TIME_COLUMNS)
+    id_ = _to_text(_first_value(item, ID_COLUMNS))
     message = Message(
-        text=_text(_first(item, TEXT)),
-        author=_text(_first(item, AUTHOR)),
-        at=parsed(given),
+        text=_to_text(_first_value(item, TEXT_COLUMNS)),
+        author=_to_text(_first_value(item, AUTHOR_COLUMNS)),
+        at=parse_time(time_value),
         id=id_,
-        channel=_text(item.get("channel")),
-        role=_text(item.get("role")) or "user",
+        channel=_to_text(item.get("channel")),
+        role=_to_text(item.get("role")) or "user",
     )
-    return Row(message, _text(given), id_)
+    return Row(message, _to_text(time_value), id_)
 
 
-def parsed(value: Any) -> datetime | None:
-    """The time that a value stands for, in UTC where it names no zone; None where it stands for none.
+def parse_time(value: Any) -> datetime | None:
+    """The value as a time, in UTC where it has no zone; None if it is not a time.
 
     Numbers are seconds since 1970, or thousandths, millionths or billionths of them if they are large.
     """
@@ -107,13 +108,13 @@ def parsed(value: Any) -> datetime | None:
     if isinstance(value, date) and not isinstance(value, datetime):
         value = datetime.combine(value, time())
     if isinstance(value, int | float) and not isinstance(value, bool):
-        value = _since_1970(float(value))
-    if not isinstance(value, datetime) or value != value:  # pandas' NaT is a datetime that equals nothing
+        value = _from_epoch(float(value))
+    if not isinstance(value, datetime) or value != value:  # pandas' NaT is a datetime that is not equal to itself
         return None
-    return value if value.tzinfo else value.replace(tzinfo=UTC)
+    return assume_utc(value)
 
 
-def _since_1970(seconds: float) -> datetime | None:
+def _from_epoch(seconds: float) -> datetime | None:
     for unit in (1, 1e3, 1e6, 1e9):
         if abs(seconds) / unit < 1e11:  # before the year 5138
             with suppress(ValueError, OverflowError, OSError):  # and after the year 0
@@ -122,28 +123,26 @@ def _since_1970(seconds: float) -> datetime | None:
     return None
 
 
-def _stamp(at: datetime | None) -> float:
-    if at is None:
-        return -math.inf
-    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+def _to_timestamp(at: datetime | None) -> float:
+    return -math.inf if at is None else to_timestamp(at)
 
 
-def _natural(id_: str) -> tuple[int, int, str]:
-    """A key under which 9 comes before 10, and what is no number after all numbers."""
+def _natural_key(id_: str) -> tuple[int, int, str]:
+    """A sort key: 9 before 10, numbers before other ids, a missing id first."""
     return (0, int(id_), id_) if id_.isdecimal() else (1 if id_ else -1, 0, id_)
 
 
-def _first(row: Mapping[str, Any], names: Sequence[str]) -> Any:
-    """The value under the first of the names that has one."""
+def _first_value(row: Mapping[str, Any], names: Sequence[str]) -> Any:
+    """The first value that is not None among these columns."""
     return next((row[name] for name in names if row.get(name) is not None), None)
 
 
-def _text(value: Any) -> str:
+def _to_text(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def _written(at: datetime | None) -> str:
-    """A time as people write it, to the minute if it has no seconds."""
+def _format_time(at: datetime | None) -> str:
+    """The time as `2025-01-15 10:30`, with seconds if it has any."""
     if at is None:
         return ""
     return at.replace(tzinfo=None, microsecond=0).isoformat(" ", "seconds" if at.second else "minutes")

@@ -1,14 +1,14 @@
-"""Where a conversation turns to another topic: the step between messages and queries, instead of cuts by length.
+"""Topic segmentation of a conversation: where to split it into queries, instead of by length.
 
-A stretch of messages holds together as far as their vectors point the same way, in meaning and in words. The cuts are
-those under which all stretches together hold best, each cut at a price; dynamic programming finds them. Utiyama and
+The cohesion of a segment is the length of the sum of its messages' vectors, by meaning and by words. The best cuts
+maximise the total cohesion less a cost per cut; dynamic programming finds them. Utiyama and
 Isahara, "A Statistical Model for Domain-Independent Text Segmentation", 2001, with vectors in place of words. Cuts at
 the deepest dips of similarity (Hearst's TextTiling, 1997) measured worse: `python -m studies.topics`.
 """
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
@@ -17,176 +17,178 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clew.core.errors import SettingsError
-from clew.core.text import Terms, estimate_tokens, terms
-from clew.core.types import Matrix, Message
+from clew.core.text import Terms, estimate_tokens, extract_terms
+from clew.core.types import Message
+from clew.query.search.compose import Embed
 
-Embed = Callable[[Sequence[str]], Matrix]
 Floats = NDArray[np.float64]
 
-GRANULARITY = 0.22  # a cut's price in mean messages, over the square root of how many there are
-LEXICAL = 0.5  # how much words count beside meaning
-ANSWER = 0.4  # what it costs, in mean messages, to part a question from what another says next
-PAUSE = 0.5  # how much of the price a pause takes away that is LONG times the usual one
-LONG = 100.0
-REACH = 500  # messages that a topic has at most, which bounds the work
-VOCABULARY = 1024  # words that are compared; the rest count as said once
+GRANULARITY = 0.22  # cost of a cut in mean message weights, times the square root of their number
+LEXICAL_WEIGHT = 0.5  # of words; the rest is the weight of meaning
+ANSWER_COST = 0.4  # extra cost, in mean message weights, of a cut between a question and another's next message
+PAUSE_DISCOUNT = 0.5  # share of the cost that a pause of LONG_PAUSE times the median removes
+LONG_PAUSE = 100.0
+MAX_TOPIC_MESSAGES = 500  # bounds the work
+MAX_VOCABULARY = 1024  # terms that are compared; the rest count as unique to their message
 
 
 @dataclass(frozen=True, slots=True)
-class _Parts:
-    """Sums over the first messages, so that a stretch is a difference of two."""
+class _PrefixSums:
+    """Prefix sums over the messages, so that a segment is a difference of two."""
 
     sums: Floats
-    apart: Floats
+    unique: Floats  # squared weights of the terms that no other message has
     weights: Floats
     tokens: Floats
-    common: float  # what any two messages share, which says nothing
+    common: float  # the similarity that any two messages have
 
-    def held(self, low: int, end: int) -> Floats:
-        """How much each stretch up to `end` holds together: the length of the sum of its rows."""
-        between = self.sums[end] - self.sums[low:end]
-        squares = np.einsum("ij,ij->i", between, between) + self.apart[end] - self.apart[low:end]
+    def cohesion(self, low: int, end: int) -> Floats:
+        """The cohesion of each segment from `low` or later up to `end`: the length of the sum of its rows."""
+        sums = self.sums[end] - self.sums[low:end]
+        squares = np.einsum("ij,ij->i", sums, sums) + self.unique[end] - self.unique[low:end]
         squares -= self.common * (self.weights[end] - self.weights[low:end]) ** 2
-        held: Floats = np.sqrt(np.maximum(squares, 0.0))
-        return held
+        lengths: Floats = np.sqrt(np.maximum(squares, 0.0))
+        return lengths
 
 
-def boundaries(
+def find_topic_starts(
     messages: Sequence[Message],
     embed: Embed | None,
     *,
     granularity: float = GRANULARITY,
-    lexical: float = LEXICAL,
-    unrelated: float = 0.0,
+    lexical_weight: float = LEXICAL_WEIGHT,
+    unrelated_cosine: float = 0.0,
     max_tokens: int | None = None,
     language: str = "auto",
 ) -> list[int]:
-    """The positions of the messages, the first left out, at which a topic begins; by words alone without `embed`.
+    """The positions at which a new topic starts, without the first message; by words alone without `embed`.
 
-    A greater `granularity` cuts less; `lexical`, from 0 to 1, is the weight of words beside meaning; `unrelated` is the
-    cosine that the embedder gives to texts that have nothing in common (its `min_similarity`). No topic has more than
-    about `max_tokens`, unless a single message does.
+    A greater `granularity` cuts less; `lexical_weight`, from 0 to 1, is the weight of words beside meaning;
+    `unrelated_cosine` is the cosine of unrelated texts (the embedder's `min_similarity`). No topic has more than about
+    `max_tokens`, unless a single message does.
     """
     if granularity < 0:
         raise SettingsError(f"granularity is {granularity}; it must be at least 0")
-    if not 0 <= lexical <= 1:
-        raise SettingsError(f"lexical is {lexical}; it must be between 0 and 1")
-    if not 0 <= unrelated < 1:
-        raise SettingsError(f"unrelated is {unrelated}; it must be at least 0 and below 1")
+    if not 0 <= lexical_weight <= 1:
+        raise SettingsError(f"lexical_weight is {lexical_weight}; it must be between 0 and 1")
+    if not 0 <= unrelated_cosine < 1:
+        raise SettingsError(f"unrelated_cosine is {unrelated_cosine}; it must be at least 0 and below 1")
     if max_tokens is not None and max_tokens < 1:
         raise SettingsError(f"max_tokens is {max_tokens}; it must be at least 1")
     if len(messages) < 2:
         return []
-    counted = [terms(message.text, language=language) if message.text.strip() else {} for message in messages]
-    weights = np.log1p([sum(each.values()) for each in counted])
+    texts = [message.text for message in messages]
+    term_counts = [extract_terms(text, language=language) if text.strip() else {} for text in texts]
+    weights = np.log1p([sum(each.values()) for each in term_counts])
     if not weights.any():
         return []
-    rows, apart = _worded(counted)
+    rows, unique = _weigh_terms(term_counts)
     common = 0.0
-    if embed is None or lexical == 1:
-        lexical = 1.0
+    if embed is None or lexical_weight == 1:
+        lexical_weight = 1.0
     else:
-        meaning = np.asarray(embed([message.text or " " for message in messages]), np.float64)
-        share = (1 - lexical) / (1 - unrelated)
-        common = share * unrelated
-        rows = np.hstack([meaning * math.sqrt(share), rows * math.sqrt(lexical)])
-        apart = apart * lexical
-    parts = _Parts(
-        sums=_summed(rows * weights[:, None]),
-        apart=_summed(apart * weights**2),
-        weights=_summed(weights),
-        tokens=_summed(np.array([estimate_tokens(message.text) for message in messages], float)),
+        meaning = np.asarray(embed([text or " " for text in texts]), np.float64)
+        share = (1 - lexical_weight) / (1 - unrelated_cosine)
+        common = share * unrelated_cosine
+        rows = np.hstack([meaning * math.sqrt(share), rows * math.sqrt(lexical_weight)])
+        unique = unique * lexical_weight
+    prefix_sums = _PrefixSums(
+        sums=_sum_prefixes(rows * weights[:, None]),
+        unique=_sum_prefixes(unique * weights**2),
+        weights=_sum_prefixes(weights),
+        tokens=_sum_prefixes(np.array([estimate_tokens(text) for text in texts], float)),
         common=common,
     )
-    return _cut(parts, _prices(messages, granularity, weights), max_tokens)
+    return _find_best_cuts(prefix_sums, _compute_cut_costs(messages, granularity, weights), max_tokens)
 
 
-def segments(
+def split_topics(
     messages: Sequence[Message],
     embed: Embed | None,
     *,
     granularity: float = GRANULARITY,
-    lexical: float = LEXICAL,
-    unrelated: float = 0.0,
+    lexical_weight: float = LEXICAL_WEIGHT,
+    unrelated_cosine: float = 0.0,
     max_tokens: int | None = None,
     language: str = "auto",
 ) -> list[tuple[Message, ...]]:
-    """The messages in order as topics, each a run of them; none for no messages."""
-    starts = boundaries(
+    """The messages in order, split into topics; none for no messages."""
+    starts = find_topic_starts(
         messages,
         embed,
         granularity=granularity,
-        lexical=lexical,
-        unrelated=unrelated,
+        lexical_weight=lexical_weight,
+        unrelated_cosine=unrelated_cosine,
         max_tokens=max_tokens,
         language=language,
     )
     return [tuple(messages[start:end]) for start, end in pairwise([0, *starts, len(messages)]) if end > start]
 
 
-def _worded(counted: Sequence[Terms]) -> tuple[Floats, Floats]:
-    """A row of weighted words a message, of unit length together with its second part: what no other message says."""
-    messages = len(counted)
-    frequency = Counter(term for each in counted for term in each)
+def _weigh_terms(term_counts: Sequence[Terms]) -> tuple[Floats, Floats]:
+    """Per message a row of term weights and the squared weight of its unique terms; together of length 1."""
+    messages = len(term_counts)
+    frequency = Counter(term for each in term_counts for term in each)
     shared = sorted((term for term, times in frequency.items() if times > 1), key=lambda term: (-frequency[term], term))
-    place = {term: at for at, term in enumerate(shared[:VOCABULARY])}
-    rows = np.zeros((messages, len(place)))
-    apart = np.zeros(messages)
-    for row, each in enumerate(counted):
+    column = {term: at for at, term in enumerate(shared[:MAX_VOCABULARY])}
+    rows = np.zeros((messages, len(column)))
+    unique = np.zeros(messages)
+    for row, each in enumerate(term_counts):
         for term, times in each.items():
             weight = (1 + math.log(times)) * math.log1p(messages / frequency[term])
-            if term in place:
-                rows[row, place[term]] = weight
+            if term in column:
+                rows[row, column[term]] = weight
             else:
-                apart[row] += weight**2
-    lengths = np.maximum(np.sqrt((rows**2).sum(axis=1) + apart), 1e-9)
-    return rows / lengths[:, None], apart / lengths**2
+                unique[row] += weight**2
+    lengths = np.maximum(np.sqrt((rows**2).sum(axis=1) + unique), 1e-9)
+    return rows / lengths[:, None], unique / lengths**2
 
 
-def _prices(messages: Sequence[Message], granularity: float, weights: Floats) -> Floats:
-    """What a cut before each message costs: less after a long pause, more where another answers a question."""
+def _compute_cut_costs(messages: Sequence[Message], granularity: float, weights: Floats) -> Floats:
+    """The cost of a cut before each message: less after a long pause, more where another author answers a question."""
     mean = float(weights.mean())
-    price = np.full(len(messages), granularity * math.sqrt(len(messages)) * mean)
-    pauses = [_pause(before, after) for before, after in pairwise(messages)]
+    costs = np.full(len(messages), granularity * math.sqrt(len(messages)) * mean)
+    pauses = [_seconds_between(before, after) for before, after in pairwise(messages)]
     known = [pause for pause in pauses if pause]
-    usual = median(known) if known else 0.0
+    typical = median(known) if known else 0.0
     for at, (before, after) in enumerate(pairwise(messages), 1):
         pause = pauses[at - 1]
-        if pause > usual > 0:
-            price[at] *= 1 - PAUSE * min(1.0, math.log(pause / usual) / math.log(LONG))
+        if pause > typical > 0:
+            costs[at] *= 1 - PAUSE_DISCOUNT * min(1.0, math.log(pause / typical) / math.log(LONG_PAUSE))
         if any(sign in before.text for sign in "?？؟") and not (before.author and before.author == after.author):
-            price[at] += ANSWER * mean
-    return price
+            costs[at] += ANSWER_COST * mean
+    return costs
 
 
-def _pause(before: Message, after: Message) -> float:
+def _seconds_between(before: Message, after: Message) -> float:
     """The seconds between two messages; 0 where a time is missing or they cannot be compared."""
     if before.at is None or after.at is None or (before.at.tzinfo is None) != (after.at.tzinfo is None):
         return 0.0
     return max(0.0, (after.at - before.at).total_seconds())
 
 
-def _summed(values: Floats) -> Floats:
-    """The sums of the first rows, of none at first."""
+def _sum_prefixes(values: Floats) -> Floats:
+    """The prefix sums of the rows, starting with 0."""
     return np.concatenate([np.zeros((1, *values.shape[1:])), np.cumsum(values, axis=0)])
 
 
-def _cut(parts: _Parts, prices: Floats, max_tokens: int | None) -> list[int]:
-    """The starts under which what the topics hold, less the prices, comes to the most."""
-    count = len(prices)
+def _find_best_cuts(prefix_sums: _PrefixSums, costs: Floats, max_tokens: int | None) -> list[int]:
+    """The starts of the segmentation with the greatest total cohesion less the costs."""
+    count = len(costs)
+    tokens = prefix_sums.tokens
     best = np.zeros(count + 1)
-    came = [0] * (count + 1)
+    previous = [0] * (count + 1)
     low = 0
     for end in range(1, count + 1):
-        low = max(low, end - REACH)
-        while max_tokens is not None and low < end - 1 and parts.tokens[end] - parts.tokens[low] > max_tokens:
+        low = max(low, end - MAX_TOPIC_MESSAGES)
+        while max_tokens is not None and low < end - 1 and tokens[end] - tokens[low] > max_tokens:
             low += 1
-        totals = best[low:end] + parts.held(low, end) - prices[low:end]
-        came[end] = low + int(np.argmax(totals))
-        best[end] = totals[came[end] - low]
+        totals = best[low:end] + prefix_sums.cohesion(low, end) - costs[low:end]
+        previous[end] = low + int(np.argmax(totals))
+        best[end] = totals[previous[end] - low]
     starts = []
-    at = came[count]
+    at = previous[count]
     while at:
         starts.append(at)
-        at = came[at]
+        at = previous[at]
     return starts[::-1]

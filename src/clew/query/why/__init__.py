@@ -1,4 +1,4 @@
-"""Why was it not found? A search is run again with everything kept that came out of each step."""
+"""why_not: runs a search again, keeps the results of each step, and finds the step that lost a target."""
 
 from clew.query.why.diagnose import Attempt, Run, why_not
 

@@ -1,60 +1,73 @@
-"""The stage that lost a target: the step after the last one that still had it."""
+"""Finds the stage that lost a target: the first step after the last one whose results still held it.
 
-from collections.abc import Callable, Sequence, Set
+Steps are followed through the trace, whatever their names, so a user's own step is found like a built-in one. Names
+only decide what a built-in step is called in the answer, and which of them run side by side.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
-from clew.core.facets import facets_of, required_facets, to_timestamp
+from clew.core.facets import collect_facets, collect_required_facets
 from clew.core.settings import Settings
+from clew.core.time import to_timestamp
 from clew.core.trace import Trace
 from clew.core.types import EVERYTHING, Chunk, Context, Document, Filter, Hit
 from clew.core.why import Fix, Stage, WhyNot
-from clew.query.why.fix import COUNTS, smallest, without_conditions
+from clew.query.why.fix import COUNTS, drop_conditions, find_fix
 
-# Rankings that stand side by side: what one of them lacks may still come from the other.
-BESIDE = frozenset({"semantic", "lexical", "chunks", "query", "reflect", "fused"})
-RANKINGS = ("semantic", "lexical")
-_SEEN = 40  # characters from its middle on by which a chunk is known to be shown
-ANYTHING = -1.0  # a cosine that everything has
-DEEPEST = COUNTS[-1]  # how deep a ranking is looked through for what none has
+SEARCH = "search"  # the step around a strategy, which keeps its first k hits
+# Built-in rankings of which several run side by side: what one of them lacks may still come from another.
+RANKINGS = frozenset({"semantic", "lexical", "chunks", "query", "reflect", "fused", "fanned"})
+# The stage of a built-in step that removed the target, or ranked it too low, and how it did.
+REMOVED_BY: Mapping[str, tuple[Stage, str]] = {
+    "by_document": ("dedup", "another chunk of its document was kept instead"),
+    "by_meaning": ("dedup", "a chunk that says the same was kept instead"),
+    "rerank": ("depth", "it was not among the candidates for re-ranking"),
+    "query": ("depth", "each part of the conversation keeps only its best hits"),
+    "fused": ("fusion", "the fusion left it out"),
+    "fanned": ("fusion", "the fusion of the queries left it out"),
+}
+RANKED_BY: Mapping[str, Stage] = {
+    "fused": "fusion",
+    "fanned": "fusion",
+    "document_boost": "fusion",
+    "flow": "fusion",
+    "rerank": "rerank",
+}
+REORDERED_BY = frozenset({"chunked", "mmr"})  # steps that trade score for diversity
+_EXCERPT = 40  # characters from its middle on by which a chunk is recognised in a passage
+ANY_SIMILARITY = -1.0  # a cosine that every chunk reaches
+MAX_DEPTH = COUNTS[-1]  # how deep a ranking is searched for a target that none has
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One run of the read path with all that came out of its steps; without a context where none was asked for."""
+    """One run of the read path with the results of every step; `context` is None where only a search was asked for."""
 
     hits: Sequence[Hit]
     trace: Trace
     context: Context | None = None
-    shows: int | None = None  # characters of a passage that are written (None: all)
+    max_chars: int | None = None  # characters of a passage that are rendered (None: all)
 
-    def has(self, wanted: Set[str]) -> bool:
-        """Whether any of the wanted chunks is in what the asker gets."""
+    def has_any(self, wanted: Set[str]) -> bool:
+        """Whether any of the wanted chunks is in the result."""
         if self.context is None:
             return any(hit.chunk.id in wanted for hit in self.hits)
-        return self.passage(wanted) is not None
+        return self.find_passage(wanted) is not None
 
-    def passage(self, wanted: Set[str]) -> int | None:
+    def find_passage(self, wanted: Set[str]) -> int | None:
         """The number of the passage that shows one of the wanted chunks."""
         for number, passage in enumerate(self.context.passages if self.context else (), 1):
-            shown = passage.text[: self.shows]
+            shown = passage.text[: self.max_chars]
             for hit in passage.chunks:
-                middle = hit.chunk.text[len(hit.chunk.text) // 2 :][:_SEEN]
-                if hit.chunk.id in wanted and (self.shows is None or middle in shown):
+                middle = hit.chunk.text[len(hit.chunk.text) // 2 :][:_EXCERPT]
+                if hit.chunk.id in wanted and (self.max_chars is None or middle in shown):
                     return number
         return None
 
-    def steps(self) -> list[Trace]:
+    def list_steps(self) -> list[Trace]:
         """The steps in the order in which they ended."""
-        return _ended(self.trace)
-
-    def ranks(self, wanted: Set[str], *names: str) -> dict[str, int]:
-        """Where the best of the wanted chunks stood, by the names of the steps; the best place of each."""
-        places: dict[str, int] = {}
-        for step in self.steps():
-            rank = _rank(step, wanted)
-            if rank and (step.name in names or not names):
-                places[step.name] = min(rank, places.get(step.name, rank))
-        return places
+        return list(_walk(self.trace))
 
 
 Run = Callable[[Settings, Filter], Attempt]
@@ -72,17 +85,17 @@ def why_not(
 ) -> WhyNot:
     """What became of the chunks of a target that is in the collection."""
     if not chunks:
-        return WhyNot(query, target, "parse", "it is in the collection, but nothing readable was found in it")
+        return WhyNot(query, target, "parse", "it is in the collection, but no text could be read from it")
     wanted = frozenset(chunk.id for chunk in chunks if admits(where, document, chunk))
     if not wanted:
-        reason, fix = _filtered(document, chunks, run, settings, where)
+        reason, fix = _explain_filter(document, chunks, run, settings, where)
         return WhyNot(query, target, "filter", reason, fix)
     first = run(settings, where)
-    if first.has(wanted):
-        return WhyNot(query, target, "found", _placed(first, wanted))
-    stage, reason = _lost(first, wanted, run, settings, where)
+    if first.has_any(wanted):
+        return WhyNot(query, target, "found", _describe_place(first, wanted))
+    stage, reason = _find_stage(first, wanted, run, settings, where)
     k = "search.k" if first.context is None else "context.k"
-    fix = smallest(stage, settings, lambda tried: run(tried, where).has(wanted), k=k)
+    fix = find_fix(stage, settings, lambda tried: run(tried, where).has_any(wanted), k=k)
     return WhyNot(query, target, stage, reason, fix)
 
 
@@ -93,123 +106,164 @@ def admits(where: Filter, document: Document, chunk: Chunk) -> bool:
         return False
     if at is not None and ((since is not None and at < since) or (until is not None and at >= until)):
         return False
-    return all(not group.isdisjoint(facets_of(document, chunk)) for group in required_facets(where))
+    return all(not group.isdisjoint(collect_facets(document, chunk)) for group in collect_required_facets(where))
 
 
-def _filtered(
+def _explain_filter(
     document: Document, chunks: Sequence[Chunk], run: Run, settings: Settings, where: Filter
 ) -> tuple[str, Fix | None]:
-    """Which conditions keep it out, and the one without which it is found."""
+    """Which conditions exclude the target, and the one without which it is found."""
     wider = [
         (name, without)
-        for name, without in without_conditions(where)
+        for name, without in drop_conditions(where)
         if any(admits(without, document, chunk) for chunk in chunks)
     ]
     reason = f"the filter does not admit it ({', '.join(name for name, _ in wider) or 'several conditions together'})"
     wanted = frozenset(chunk.id for chunk in chunks)
-    back = (name for name, without in wider if run(settings, without).has(wanted))
-    name = next(back, "")
+    name = next((name for name, without in wider if run(settings, without).has_any(wanted)), "")
     return reason, Fix(f"where.{name}", "anything", getattr(where, name)) if name else None
 
 
-def _placed(attempt: Attempt, wanted: Set[str]) -> str:
+def _describe_place(attempt: Attempt, wanted: Set[str]) -> str:
     if attempt.context is None:
         rank = next(rank for rank, hit in enumerate(attempt.hits, 1) if hit.chunk.id in wanted)
         return f"it is hit {rank} of {len(attempt.hits)}"
-    return f"it is in passage {attempt.passage(wanted)} of {len(attempt.context.passages)}"
+    return f"it is in passage {attempt.find_passage(wanted)} of {len(attempt.context.passages)}"
 
 
-def _lost(attempt: Attempt, wanted: Set[str], run: Run, settings: Settings, where: Filter) -> tuple[Stage, str]:
-    """The stage that lost the wanted chunks, and in words how."""
+def _find_stage(attempt: Attempt, wanted: Set[str], run: Run, settings: Settings, where: Filter) -> tuple[Stage, str]:
+    """The stage that lost the wanted chunks, and how."""
     if attempt.context is not None and any(hit.chunk.id in wanted for hit in attempt.hits):
-        return _left_out(attempt.context, wanted)
-    had = [step for step in attempt.steps() if _rank(step, wanted)]
-    if not had:
-        return _never_seen(wanted, run, settings, where)
-    reached = min(had, key=lambda step: len(_after(attempt.trace, step) or ()))
-    after = _after(attempt.trace, reached) or []
-    loser = next((step.name for step in after if step.output is not None), "search")
-    said = ", ".join(f"{name} {rank}" for name, rank in attempt.ranks(wanted).items())
-    if loser in ("by_document", "by_meaning"):
-        return "dedup", f"another chunk was kept in its place by {loser} (it stood at: {said})"
-    if loser == "rerank":
-        return "depth", f"it was not among the candidates that are re-ranked (it stood at: {said})"
-    if loser == "query":
-        return "depth", f"each part of the conversation takes only its best (it stood at: {said})"
-    return _cut(attempt, wanted, reached), f"the first {len(attempt.hits)} were taken (it stood at: {said})"
+        return _explain_context(attempt.context, wanted)
+    if not any(step.output is not None and step.name != SEARCH for step in attempt.list_steps()):
+        return "step", f"the strategy returned {len(attempt.hits)} hits without it, and records no steps to look into"
+    ranks = {id(step): rank for step in attempt.list_steps() if (rank := _rank_in(step, wanted))}
+    if not ranks:
+        return _explain_unseen(wanted, run, settings, where)
+    having = [step for step in attempt.list_steps() if id(step) in ranks]
+    last = min(having, key=lambda step: len(_steps_after(attempt.trace, step) or ()))
+    loser = next((step for step in _steps_after(attempt.trace, last) or () if step.output is not None), attempt.trace)
+    best: dict[str, int] = {}
+    for step in having:
+        best[step.name] = min(ranks[id(step)], best.get(step.name, ranks[id(step)]))
+    known = f"its ranks: {', '.join(f'{name} {rank}' for name, rank in best.items())}"
+    if loser.name != SEARCH:
+        loser = _find_inner(loser)
+        stage, how = REMOVED_BY.get(loser.name, ("step", f"{_format_name(loser)} removed it"))
+        return stage, f"{how} ({known})"
+    k = settings.search.k if attempt.context is None else settings.context.k
+    if ranks[id(last)] <= k or len(attempt.hits) < k:  # the cut to k did not lose it
+        return "step", f"the strategy removed it after {_format_name(last)} ({known})"
+    blamed = _find_demotion(attempt.trace, having, ranks, k)
+    stage = _name_demotion(blamed, wanted, k)
+    how = f"{_format_name(blamed)} ranked it too low, and" if blamed is not None and stage == "step" else ""
+    return stage, f"{how} only the first {k} hits were kept ({known})".strip()
 
 
-def _cut(attempt: Attempt, wanted: Set[str], reached: Trace) -> Stage:
-    """The stage that put it too low in the last ranking: without that one it would have been taken."""
-    k = len(attempt.hits)
-    names = {step.name for step in attempt.steps()}
-    if reached.name in ("chunked", "mmr"):
-        hits = [hit for hit in reached.output or () if isinstance(hit, Hit)]
-        by_score = sorted(hits, key=lambda hit: (-hit.score, hit.chunk.id))
-        return "diversity" if any(hit.chunk.id in wanted for hit in by_score[:k]) else "depth"
-    if "rerank" in names:
-        return "rerank" if min(attempt.ranks(wanted, "fused").values(), default=k + 1) <= k else "depth"
-    if names & {"fused", "fanned"}:
-        return "fusion" if min(attempt.ranks(wanted, *RANKINGS).values(), default=k + 1) <= k else "depth"
-    return "depth"
+def _find_demotion(trace: Trace, having: Sequence[Trace], ranks: Mapping[int, int], k: int) -> Trace | None:
+    """The step that moved the target out of the first k; None where no step had it among them."""
+    high = [step for step in having if ranks[id(step)] <= k]
+    if not high:
+        return None
+    last = min(high, key=lambda step: len(_steps_after(trace, step) or ()))
+    return next((step for step in _steps_after(trace, last) or () if id(step) in ranks), None)
 
 
-def _left_out(context: Context, wanted: Set[str]) -> tuple[Stage, str]:
-    for left in context.dropped:
-        if any(hit.chunk.id in wanted for hit in left.passage.chunks):
-            stage: Stage = "budget" if left.reason == "budget" else "merge"
-            return stage, f"it was found and left out of the context: {left.reason} ({left.tokens} tokens)"
-    return "merge", "it was found and joined to others, and the passage is not shown as far as it stands"
+def _name_demotion(step: Trace | None, wanted: Set[str], k: int) -> Stage:
+    """The stage of the step that ranked the target below k."""
+    if step is None:
+        return "depth"
+    if step.name not in REORDERED_BY:
+        return RANKED_BY.get(step.name, "step")
+    by_score = sorted(_hits_of(step), key=lambda hit: (-hit.score, hit.chunk.id))
+    return "diversity" if any(hit.chunk.id in wanted for hit in by_score[:k]) else "depth"
 
 
-def _never_seen(wanted: Set[str], run: Run, settings: Settings, where: Filter) -> tuple[Stage, str]:
-    """No ranking had it: it is less similar than what counts as found, or stood deeper than any ranking looked."""
-    if cosine := _cosine(run(_any_similarity(settings), where), wanted):
-        return "threshold", f"its similarity of {cosine} is below the least that counts as found"
+def _explain_context(context: Context, wanted: Set[str]) -> tuple[Stage, str]:
+    for dropped in context.dropped:
+        if any(hit.chunk.id in wanted for hit in dropped.passage.chunks):
+            stage: Stage = "budget" if dropped.reason == "budget" else "merge"
+            return stage, f"it was found and left out of the context: {dropped.reason} ({dropped.tokens} tokens)"
+    return "merge", "it was found and merged into a passage of which this part is not rendered"
+
+
+def _explain_unseen(wanted: Set[str], run: Run, settings: Settings, where: Filter) -> tuple[Stage, str]:
+    """Why no ranking had the target: its similarity is below the minimum, or it ranks below the search depth."""
+    if cosine := _best_cosine(run(_without_threshold(settings), where), wanted):
+        return "threshold", f"its similarity of {cosine} is below the minimum"
     deep = replace(
         settings,
-        search=replace(settings.search, k=DEEPEST, depth=DEEPEST),
-        context=replace(settings.context, k=DEEPEST),
+        search=replace(settings.search, k=MAX_DEPTH, depth=MAX_DEPTH),
+        context=replace(settings.context, k=MAX_DEPTH),
     )
-    if any(_rank(step, wanted) for step in run(deep, where).steps()):
-        return "depth", "no ranking looked deep enough to see it"
-    if cosine := _cosine(run(_any_similarity(deep), where), wanted):
-        said = f"its similarity of {cosine} is below the least that counts as found"
-        return "threshold", f"{said}, and it stands deeper than any ranking looked"
-    return "depth", f"no ranking has it among its first {DEEPEST:,}; one by words has only what shares a word"
+    if any(_rank_in(step, wanted) for step in run(deep, where).list_steps()):
+        return "depth", "no ranking searched deep enough to reach it"
+    if cosine := _best_cosine(run(_without_threshold(deep), where), wanted):
+        reason = f"its similarity of {cosine} is below the minimum, and it ranks below the search depth"
+        return "threshold", reason
+    return "depth", f"no ranking has it among its first {MAX_DEPTH:,}; lexical search needs a shared word"
 
 
-def _any_similarity(settings: Settings) -> Settings:
-    return replace(settings, search=replace(settings.search, min_similarity=ANYTHING))
+def _without_threshold(settings: Settings) -> Settings:
+    return replace(settings, search=replace(settings.search, min_similarity=ANY_SIMILARITY))
 
 
-def _cosine(attempt: Attempt, wanted: Set[str]) -> str:
-    """How similar the best of the wanted chunks is, as it is shown; empty where no ranking by meaning saw one."""
+def _best_cosine(attempt: Attempt, wanted: Set[str]) -> str:
+    """The greatest cosine of the wanted chunks to three places; empty where no semantic ranking had one."""
     scores = [
         hit.scores["semantic"]
-        for step in attempt.steps()
-        for hit in step.output or ()
-        if isinstance(hit, Hit) and hit.chunk.id in wanted and "semantic" in hit.scores
+        for step in attempt.list_steps()
+        for hit in _hits_of(step)
+        if hit.chunk.id in wanted and "semantic" in hit.scores
     ]
     return f"{max(scores):.3f}" if scores else ""
 
 
-def _ended(trace: Trace) -> list[Trace]:
-    return [inner for step in trace.steps for inner in _ended(step)] + [trace]
+def _walk(trace: Trace) -> Iterator[Trace]:
+    for step in trace.steps:
+        yield from _walk(step)
+    yield trace
 
 
-def _after(trace: Trace, node: Trace) -> list[Trace] | None:
-    """The steps that a step's hits go through after it, in order; None where the step is not inside."""
+def _steps_after(trace: Trace, node: Trace) -> list[Trace] | None:
+    """The steps that take a step's hits, directly or not, in order; None where the step is not in the trace."""
     if trace is node:
         return []
-    for at, step in enumerate(trace.steps):
-        inner = _after(step, node)
+    for place, step in enumerate(trace.steps):
+        inner = _steps_after(step, node)
         if inner is not None:
-            return [*inner, *(later for later in trace.steps[at + 1 :] if later.name not in BESIDE), trace]
+            return [*inner, *(later for later in trace.steps[place + 1 :] if _takes_hits(later, step)), trace]
     return None
 
 
-def _rank(step: Trace, wanted: Set[str]) -> int | None:
-    """Where the best of the wanted chunks stands in what came out of a step."""
-    hits = (hit for hit in step.output or () if isinstance(hit, Hit))
-    return next((rank for rank, hit in enumerate(hits, 1) if hit.chunk.id in wanted), None)
+def _takes_hits(later: Trace, earlier: Trace) -> bool:
+    """Whether a step continues with the hits of one before it, and is not a built-in ranking beside it.
+
+    A user's step may be called like a ranking; then some of its hits still carry the scores of the earlier step.
+    """
+    if later.name not in RANKINGS:
+        return True
+    scores = {hit.chunk.id: hit.scores for hit in _hits_of(earlier)}
+    return later.name != earlier.name and any(
+        scores.get(hit.chunk.id) and scores[hit.chunk.id].items() <= hit.scores.items() for hit in _hits_of(later)
+    )
+
+
+def _find_inner(step: Trace) -> Trace:
+    """The innermost step that a step consists of, as `by_document` inside the step that `pipe` records for it."""
+    inner = [each for each in step.steps if each.output is not None and each.name not in RANKINGS]
+    return _find_inner(inner[0]) if inner and step.name not in REMOVED_BY else step
+
+
+def _format_name(step: Trace) -> str:
+    """A step's name in a sentence; one without a name of its own is recorded as `step N`."""
+    return step.name if step.name.startswith("step ") else f"step {step.name!r}"
+
+
+def _hits_of(step: Trace) -> Iterator[Hit]:
+    return (hit for hit in step.output or () if isinstance(hit, Hit))
+
+
+def _rank_in(step: Trace, wanted: Set[str]) -> int | None:
+    """The rank of the best of the wanted chunks in the results of a step."""
+    return next((rank for rank, hit in enumerate(_hits_of(step), 1) if hit.chunk.id in wanted), None)

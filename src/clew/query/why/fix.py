@@ -1,4 +1,4 @@
-"""The smallest change of one setting that brings a target back: found by trying, never guessed."""
+"""Finds the smallest change of one setting that brings a target back, by trying it."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -9,28 +9,28 @@ from clew.core.settings import Settings
 from clew.core.types import Filter
 from clew.core.why import Fix, Stage
 
-Back = Callable[[Settings], bool]  # whether the target is found under these settings
+IsFound = Callable[[Settings], bool]  # whether these settings find the target
 
-COUNTS = tuple(range(1, 10)) + tuple(int(10 * 1.1**n) for n in range(73))  # up to 9,555, each a tenth more
+COUNTS = tuple(range(1, 10)) + tuple(int(10 * 1.1**n) for n in range(73))  # up to 9,555, each 10 % more
 COSINES = tuple(round(1 - n / 100, 2) for n in range(201))  # from 1 down to -1
 
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """A setting that may be turned one way: the values to try, the gentlest first."""
+    """A setting that may be changed, and the values to try, the smallest change first."""
 
     setting: str
     values: tuple[Any, ...]
-    up: bool | None = None  # only values above (True) or below (False) the one that is set
+    up: bool | None = None  # only values above (True) or below (False) the current one
 
-    def turned(self, now: Any) -> Sequence[Any]:
-        """The values beyond the one that is set."""
+    def values_beyond(self, now: Any) -> Sequence[Any]:
+        """The values to try from the current one on."""
         if self.up is None or now is None:
             return [value for value in self.values if value != now]
         return [value for value in self.values if (value > now if self.up else value < now)]
 
 
-def _more(*settings: str) -> tuple[Knob, ...]:
+def _increase(*settings: str) -> tuple[Knob, ...]:
     return tuple(Knob(setting, COUNTS, up=True) for setting in settings)
 
 
@@ -39,18 +39,19 @@ _WEIGHTS = (
     Knob("search.semantic_weight", tuple(1 - n / 20 for n in range(21)), up=False),
     Knob("search.fusion", ("convex", "rrf", "round_robin")),
 )
-_DEEPER = _more("search.depth", "search.candidates", "conversation.chunks_per_query")
+_DEPTHS = _increase("search.depth", "search.candidates", "conversation.chunks_per_query")
 KNOBS: dict[Stage, tuple[Knob, ...]] = {
     "threshold": (Knob("search.min_similarity", COSINES, up=False),),
-    "depth": (*_more("k"), *_DEEPER, Knob("search.mode", ("exact",))),
-    "fusion": (*_more("k"), *_WEIGHTS, *_DEEPER),
-    "rerank": (*_more("k"), Knob("search.strategy", ("hybrid",))),
+    "depth": (*_increase("k"), *_DEPTHS, Knob("search.mode", ("exact",))),
+    "fusion": (*_increase("k"), *_WEIGHTS, *_DEPTHS),
+    "rerank": (*_increase("k"), Knob("search.strategy", ("hybrid",))),
+    "step": (*_increase("k"), *_DEPTHS),
     "dedup": (
-        *_more("conversation.dedup_max_per_doc"),
+        *_increase("conversation.dedup_max_per_doc"),
         Knob("conversation.dedup_threshold", tuple(n / 100 for n in range(50, 101)), up=True),
         Knob("conversation.dedup_strategy", ("document", "none")),
     ),
-    "diversity": (*_more("k"), Knob("conversation.mmr", (1.0, None)), Knob("conversation.order", ("score",))),
+    "diversity": (*_increase("k"), Knob("conversation.mmr", (1.0, None)), Knob("conversation.order", ("score",))),
     "merge": (
         Knob("merger.max_merged_size", tuple(int(100_000 / 1.1**n) for n in range(100)), up=False),
         Knob("merger.require_adjacent", (True,)),
@@ -63,62 +64,63 @@ KNOBS: dict[Stage, tuple[Knob, ...]] = {
 }
 
 
-def smallest(stage: Stage, settings: Settings, back: Back, *, k: str) -> Fix | None:
-    """The first knob of the stage that brings the target back, turned as little as does it; `k` names the cut."""
+def find_fix(stage: Stage, settings: Settings, is_found: IsFound, *, k: str) -> Fix | None:
+    """The first knob of the stage that brings the target back, at its smallest change; `k` names the setting of k."""
     for knob in KNOBS.get(stage, ()):
         name = k if knob.setting == "k" else knob.setting
-        now = value_of(settings, name)
-        value = _least(knob.turned(now), lambda value, name=name: _tried(settings, name, value, back))  # type: ignore[misc]
+        now = get_setting(settings, name)
+        values = knob.values_beyond(now)
+        value = _find_smallest(values, lambda value, name=name: _works_with(settings, name, value, is_found))  # type: ignore[misc]
         if value is not None:
             return Fix(name, value[0], now)
     return None
 
 
-def without_conditions(where: Filter) -> Iterator[tuple[str, Filter]]:
-    """The filter without one of its conditions, for each that it has."""
+def drop_conditions(where: Filter) -> Iterator[tuple[str, Filter]]:
+    """Yields each condition of a filter by name, with the filter that lacks it."""
     blank = Filter()
     for name in ("documents", "kinds", "channels", "authors", "since", "until", "meta"):
         if getattr(where, name) != getattr(blank, name):
             yield name, replace(where, **{name: getattr(blank, name)})
 
 
-def value_of(settings: Settings, name: str) -> Any:
+def get_setting(settings: Settings, name: str) -> Any:
     """The value of a setting by its dotted name."""
     group, _, field = name.partition(".")
     return getattr(getattr(settings, group), field)
 
 
-def changed(settings: Settings, name: str, value: Any) -> Settings:
+def with_setting(settings: Settings, name: str, value: Any) -> Settings:
     """The settings with another value at a dotted name."""
     group, _, field = name.partition(".")
     return replace(settings, **{group: replace(getattr(settings, group), **{field: value})})
 
 
-def _tried(settings: Settings, name: str, value: Any, back: Back) -> bool:
+def _works_with(settings: Settings, name: str, value: Any, is_found: IsFound) -> bool:
     try:
-        return back(changed(settings, name, value))
-    except SettingsError:  # it does not go together with another setting
+        return is_found(with_setting(settings, name, value))
+    except SettingsError:  # the value conflicts with another setting
         return False
 
 
-def _least(values: Sequence[Any], works: Callable[[Any], bool]) -> tuple[Any] | None:
-    """The gentlest value that works, in a tuple, where the harder ones do too; None where the hardest does not.
+def _find_smallest(values: Sequence[Any], works: Callable[[Any], bool]) -> tuple[Any] | None:
+    """Finds the smallest change that works, in a tuple (it may be None itself); None where the greatest does not.
 
-    Whole numbers are tried in between, too.
+    A greater change is assumed to work where a smaller one does. Between two whole numbers all are tried.
     """
     if not values or not works(values[-1]):
         return None
-    at = _first(len(values) - 1, lambda place: works(values[place]))
+    at = _bisect(len(values) - 1, lambda place: works(values[place]))
     value = values[at]
     if at and type(value) is int and type(values[at - 1]) is int:
         low, high = sorted((values[at - 1], value))
         if value > values[at - 1]:
-            value = low + 1 + _first(high - low - 1, lambda more: works(low + 1 + more))
+            value = low + 1 + _bisect(high - low - 1, lambda more: works(low + 1 + more))
     return (value,)
 
 
-def _first(last: int, works: Callable[[int], bool]) -> int:
-    """The first number up to the last, which works, from which on all do."""
+def _bisect(last: int, works: Callable[[int], bool]) -> int:
+    """The first number from which on all work, by bisection; the last is known to."""
     low, high = 0, last
     while low < high:
         middle = (low + high) // 2

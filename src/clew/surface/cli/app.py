@@ -1,6 +1,6 @@
 """The command line: the program, its own options, and the table of its commands.
 
-Nothing heavy is imported before a command runs, so that `clew --help` is quick.
+Nothing heavy is imported before a command runs, so that `clew --help` is fast.
 """
 
 from collections.abc import Callable
@@ -9,12 +9,10 @@ from typing import Annotated
 import typer
 
 from clew.surface.cli import options as o
-from clew.surface.cli.commands import answers, chat, documents, questions
-from clew.surface.cli.commands import conversations as talk
-from clew.surface.cli.commands import explain as reasons
-from clew.surface.cli.commands import transfer as moving
-from clew.surface.cli.errors import TABLE, USAGE, Door
-from clew.surface.cli.program import Program, called, log_until_closed
+from clew.surface.cli.commands import answers, chat, conversations, documents, explain, questions, transfer
+from clew.surface.cli.errors import EXIT_CODES, USAGE_ERROR, ClewGroup
+from clew.surface.cli.option_groups import expand_groups
+from clew.surface.cli.program import ProgramOptions, log_to_stderr, resolve_invocation
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "add": documents.add,
@@ -26,43 +24,42 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "context": questions.context,
     "ask": answers.ask,
     "chat": chat.chat,
-    "explain": reasons.explain,
-    "why_not": reasons.why_not,
-    "window": talk.window,
-    "profile": talk.profile,
-    "links": talk.links,
+    "explain": explain.explain,
+    "why-not": explain.why_not,
+    "window": conversations.window,
+    "profile": conversations.profile,
+    "links": conversations.links,
     "status": documents.status,
     "backfill": documents.backfill,
-    "export": moving.export,
-    "restore": moving.restore,
-    "reembed": moving.reembed,
+    "export": transfer.export,
+    "restore": transfer.restore,
+    "reembed": transfer.reembed,
 }
-EPILOG = "\n".join(
+# Typer joins the lines of a paragraph and puts no space between two, so each line is a paragraph, and so is a gap.
+EPILOG = "\n\n".join(
     (
-        "The options above may stand anywhere on the line. A setting is taken from the command line, else the "
-        "environment (CLEW_SEARCH__K=5), else clew.toml; `clew config show` tells which.",
+        "The options above may be given anywhere on the command line. Precedence of settings: command line, "
+        "environment (CLEW_SEARCH__K=5), clew.toml, default. `clew config show` lists them with their origin.",
         "",
         "Exit codes:",
-        *(f"{number:>4}  {meaning}" for number, meaning in TABLE),
+        *(f"{number:<3}  {meaning}" for number, meaning in EXIT_CODES),
     )
 )
 
 app = typer.Typer(
     name="clew",
-    cls=Door,
+    cls=ClewGroup,
     help="Finds the right context for a language model in documents and conversations, and shows where it came from.",
     epilog=EPILOG,
     context_settings={"help_option_names": ["--help", "-h"]},
     pretty_exceptions_enable=False,
 )
 for name, command in COMMANDS.items():
-    app.command(name)(command)
+    app.command(name)(expand_groups(command))
 config_app = typer.Typer()
 app.add_typer(config_app, name="config")
-
-
 citations_app = typer.Typer()
-citations_app.command("check")(reasons.check)
+citations_app.command("check")(explain.check)
 app.add_typer(citations_app, name="citations")
 
 
@@ -71,7 +68,7 @@ def main() -> None:
     app(prog_name="clew")
 
 
-def _version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
@@ -83,43 +80,43 @@ def _version(wanted: bool) -> None:
 def program(
     ctx: typer.Context,
     *,
-    path: o.Place = None,
+    path: o.CollectionPath = None,
     collection: o.Collection = None,
     config: o.Config = None,
     embedder: o.Embedder = None,
     llm: o.Llm = None,
     verbose: o.Verbose = False,
     version: Annotated[  # noqa: ARG001 (its callback does the work)
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Keeps the program's own options for the command."""
+    """Stores the program's own options for the command."""
     if ctx.invoked_subcommand is None:
         print(ctx.get_help())
-        raise typer.Exit(USAGE)
+        raise typer.Exit(USAGE_ERROR)
     if verbose:
-        log_until_closed(ctx)
-    ctx.obj = Program(path, collection, config, embedder, llm)
+        log_to_stderr(ctx)
+    ctx.obj = ProgramOptions(path, collection, config, embedder, llm)
 
 
 @citations_app.callback()
 def citations() -> None:
-    """Check the citations of past answers."""
+    """Check the citations of saved answers."""
 
 
 @config_app.callback()
 def config() -> None:
-    """See the settings and where they come from."""
+    """Show the settings and their origin."""
 
 
 @config_app.command("show")
 def config_show(ctx: typer.Context, *, as_json: o.Json = False) -> None:
-    """Show every setting with its value and where it comes from; secrets are hidden."""
-    from clew.surface import to_json as shapes
+    """List every setting with its value and origin; secrets are masked."""
     from clew.surface.cli import render
+    from clew.surface.to_json import settings_to_json
 
-    shape = shapes.config(called(ctx))
+    shown = settings_to_json(resolve_invocation(ctx))
     if as_json:
-        render.put_json(shape)
+        render.print_json(shown)
     else:
-        render.put_config(shape)
+        render.print_config(shown)

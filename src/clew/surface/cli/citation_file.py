@@ -1,4 +1,4 @@
-"""Citations out of a file of past answers: what `--json` printed, read as strictly as it was written."""
+"""Reads the citations of saved answers: the output of `--json`, validated strictly."""
 
 import json
 from collections.abc import Iterator
@@ -9,32 +9,33 @@ from typing import Any
 
 from clew.core.cite import Citation
 from clew.core.errors import SourceError
-from clew.index.read.source import why
+from clew.index.read.load import describe_os_error
 
-_FIELDS = {each.name: each for each in fields(Citation)}
+_FIELDS = {field.name: field for field in fields(Citation)}
 _TEXTS = frozenset({"document", "version", "hash", "quote", "title", "uri", "message", "author"})
+_NUMBERS = frozenset({"start", "end", "page"})
 
 
-def answers(file: Path) -> list[tuple[str, list[Citation]]]:
+def load_citations(file: Path) -> list[tuple[str, list[Citation]]]:
     """The question and the citations of each answer in a file, which holds one JSON object or several."""
-    found = []
-    for number, answer in enumerate(_objects(file), 1):
-        given = answer.get("citations") if isinstance(answer, dict) else None
-        if not isinstance(given, list):
-            raise SourceError(str(file), f"object {number} has no list of citations; give what `--json` printed")
-        name = answer.get("question") or answer.get("query") or f"answer {number}"
-        found.append((str(name), [_citation(each, file, number) for each in given]))
-    return found
+    answers = []
+    for number, answer in enumerate(_read_json_values(file), 1):
+        citations = answer.get("citations") if isinstance(answer, dict) else None
+        if not isinstance(citations, list):
+            raise SourceError(str(file), f"object {number} has no list of citations; give the output of `--json`")
+        question = answer.get("question") or answer.get("query") or f"answer {number}"
+        answers.append((str(question), [_parse_citation(citation, file, number) for citation in citations]))
+    return answers
 
 
-def _objects(file: Path) -> Iterator[Any]:
+def _read_json_values(file: Path) -> Iterator[Any]:
     """The JSON values of a file, one after another."""
     try:
         text = file.read_text(encoding="utf-8")
     except OSError as error:
-        raise SourceError(str(file), why(error)) from error
+        raise SourceError(str(file), describe_os_error(error)) from error
     except UnicodeDecodeError as error:
-        raise SourceError(str(file), "is not text in UTF-8") from error
+        raise SourceError(str(file), "is not UTF-8 text") from error
     decoder, at = json.JSONDecoder(), 0
     while text[at:].strip():
         at += len(text[at:]) - len(text[at:].lstrip())
@@ -45,21 +46,24 @@ def _objects(file: Path) -> Iterator[Any]:
         yield from value if isinstance(value, list) else [value]
 
 
-def _citation(given: Any, file: Path, number: int) -> Citation:
-    if not isinstance(given, dict):
-        raise SourceError(str(file), f"a citation of object {number} is no object")
-    missing = [name for name, each in _FIELDS.items() if each.default is MISSING and given.get(name) is None]
+def _parse_citation(raw: Any, file: Path, number: int) -> Citation:
+    def fail(problem: str) -> SourceError:
+        return SourceError(str(file), f"a citation of object {number} {problem}")
+
+    if not isinstance(raw, dict):
+        raise fail("is not an object")
+    missing = [name for name, field in _FIELDS.items() if field.default is MISSING and raw.get(name) is None]
     if missing:
-        raise SourceError(str(file), f"a citation of object {number} has no {', '.join(missing)}")
-    values = {name: given[name] for name in _FIELDS if given.get(name) is not None}
+        raise fail(f"has no {', '.join(missing)}")
+    values = {name: raw[name] for name in _FIELDS if raw.get(name) is not None}
     for name, value in values.items():
         if name in _TEXTS and not isinstance(value, str):
-            raise SourceError(str(file), f"a citation of object {number} has a {name} that is no text")
-        if name in ("start", "end", "page") and (not isinstance(value, int) or isinstance(value, bool)):
-            raise SourceError(str(file), f"a citation of object {number} has a {name} that is no whole number")
+            raise fail(f"has a {name} that is not text")
+        if name in _NUMBERS and (not isinstance(value, int) or isinstance(value, bool)):
+            raise fail(f"has a {name} that is not a whole number")
     if "at" in values:
         try:
             values["at"] = datetime.fromisoformat(values["at"])
         except (TypeError, ValueError):
-            raise SourceError(str(file), f"a citation of object {number} has an `at` that is no time") from None
+            raise fail("has an `at` that is not a time") from None
     return Citation(**values)

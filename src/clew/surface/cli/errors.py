@@ -1,6 +1,6 @@
-"""The door of the command line: every way out of it has one line for the user and one exit code.
+"""Exit codes and error output of the command line.
 
-Commands raise; here, and only here, an error becomes words on stderr (or JSON on stdout) and a number.
+Commands raise; ClewGroup, and nothing else, turns an error into one line on stderr (or JSON on stdout) and a code.
 """
 
 import json
@@ -14,60 +14,62 @@ from itertools import takewhile
 from typing import Any
 
 import typer
-from typer._click.exceptions import ClickException  # without the underscore from typer 0.28 on
 from typer.core import TyperGroup
 
 from clew.core.errors import (
     ClewError,
     ConcurrentChange,
+    CostLimit,
     DriverFailed,
     DriverMissing,
+    LimitReached,
     NotFound,
     SettingsError,
     SourceError,
     StoreMismatch,
 )
 
-USAGE = 2
-PARTLY = 4  # some sources failed, the rest is done
-FALLEN = 8  # what was checked does not hold
+USAGE_ERROR = 2
+INCOMPLETE = 4
+CITATIONS_INVALID = 8
 INTERRUPTED = 130
-PIPE_CLOSED = 141  # whoever read our output has gone: what a shell reports for that
-CODES: dict[type[ClewError], int] = {
-    SettingsError: USAGE,
+PIPE_CLOSED = 141  # what a shell reports for a program whose output nobody reads any more
+CODE_BY_ERROR: dict[type[ClewError], int] = {
+    SettingsError: USAGE_ERROR,
     NotFound: 3,
-    SourceError: PARTLY,
+    SourceError: INCOMPLETE,
+    CostLimit: INCOMPLETE,
+    LimitReached: INCOMPLETE,
     DriverMissing: 5,
     ConcurrentChange: 6,
     DriverFailed: 6,
     StoreMismatch: 7,
 }
-TABLE = (
-    (0, "done; a search that finds nothing is done too"),
-    (1, "unexpected: a fault of Clew"),
-    (USAGE, "a word, option or setting that cannot be"),
-    (3, "no such document, collection, strategy or driver"),
-    (PARTLY, "a source that cannot be read; the other sources were added"),
-    (5, "a driver that is not installed"),
-    (6, "a model, disk or database that failed"),
-    (7, "a collection that was filled with another embedder or by a newer Clew"),
-    (FALLEN, "past answers that no longer stand (`citations check`)"),
+EXIT_CODES = (
+    (0, "success, also if a search finds nothing"),
+    (1, "internal error in Clew"),
+    (USAGE_ERROR, "invalid argument, option or setting"),
+    (3, "document, collection, strategy or driver not found"),
+    (INCOMPLETE, "incomplete: a source was not readable, or a limit was reached"),
+    (5, "driver not installed"),
+    (6, "model, disk or database failed"),
+    (7, "collection was filled with another embedder or by a newer Clew"),
+    (CITATIONS_INVALID, "citations no longer match their documents (citations check)"),
     (INTERRUPTED, "interrupted"),
 )
 
-# Options of the whole program, which may stand anywhere before a "--".
-_VALUED = frozenset({"--path", "-p", "--store", "--collection", "--config", "--embedder", "--llm"})
-_FLAGS = frozenset({"--verbose", "-v"})
-_JSON = "clew.json"  # in a context's notes: whether the command line asks for JSON
+# Typer contains its own copy of click. It exports this exception, but not the base class of all usage errors.
+ClickException: type[Any] = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
+_JSON = "clew.json"  # the key in ctx.meta for whether --json was given
 
 
-def code(error: BaseException) -> int:
+def exit_code(error: BaseException) -> int:
     """The exit code of an error."""
-    return next((CODES[kind] for kind in type(error).__mro__ if kind in CODES), 1)
+    return next((CODE_BY_ERROR[kind] for kind in type(error).__mro__ if kind in CODE_BY_ERROR), 1)
 
 
-class Door(TyperGroup):
-    """The group of all commands, in which no error gets past as a traceback."""
+class ClewGroup(TyperGroup):
+    """The group of all commands: handles every error, and accepts the program's own options anywhere."""
 
     def main(
         self,
@@ -81,100 +83,108 @@ class Door(TyperGroup):
         """Runs a command line and exits with its code."""
         words = list(sys.argv[1:] if args is None else args)
         for stream in (sys.stdout, sys.stderr):
-            with suppress(AttributeError):  # a stream of the caller's own
+            with suppress(AttributeError):  # a stream without an encoding
                 stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
         try:
             result = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
         except ClickException as error:
-            result = _usage(error, words)
+            result = _print_usage_error(error, words)
         except typer.Abort:
             result = INTERRUPTED
         except SystemExit as error:
-            if not isinstance(error.__context__, BrokenPipeError):  # the shell asked for completions, and has them
+            if not isinstance(error.__context__, BrokenPipeError):  # shell completion exits this way
                 raise
-            result = _hushed()
+            result = _discard_stdout()
         result = result if isinstance(result, int) else 0
         try:
             sys.stdout.flush()
         except BrokenPipeError:
-            result = _hushed()
+            result = _discard_stdout()
         if standalone_mode:
             sys.exit(result)
         return result
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command and its arguments; an underscore in the name counts as a hyphen (`why_not`)."""
+        name, *rest = args
+        known = self.get_command(ctx, name) is not None
+        return super().resolve_command(ctx, [name if known else name.replace("_", "-"), *rest])
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """What is left for the command, the program's own options taken from wherever they stand."""
+        """The arguments left for the command, after the program's own options were taken from anywhere on the line."""
         ctx.meta[_JSON] = _wants_json(args)
-        return super().parse_args(ctx, args if ctx.resilient_parsing else _in_front(ctx, args))
+        return super().parse_args(ctx, args if ctx.resilient_parsing else self._hoist_options(ctx, args))
 
     def invoke(self, ctx: Any) -> Any:
-        """What the command returns, or Exit with the code of what it raised."""
+        """The result of the command, or Exit with the code of the error it raised."""
         try:
             return super().invoke(ctx)
         except (ClickException, typer.Abort, typer.Exit):
             raise
         except BrokenPipeError:
-            raise typer.Exit(_hushed()) from None
+            raise typer.Exit(_discard_stdout()) from None
         except KeyboardInterrupt:
-            said, name, number = "interrupted; what was finished by then is kept", "Interrupted", INTERRUPTED
+            message, name, code = "interrupted; everything finished until now is saved", "Interrupted", INTERRUPTED
         except ClewError as error:
-            said, name, number = str(error), type(error).__name__, code(error)
-            _trace_if_verbose(error)
+            message, name, code = str(error), type(error).__name__, exit_code(error)
+            _print_traceback_if_verbose(error)
         except Exception as error:
-            name, number = type(error).__name__, 1
-            said = f"unexpected {name}: {error} (--verbose shows where)"
-            _trace_if_verbose(error)
-        _say(said, name, as_json=ctx.meta[_JSON])
-        raise typer.Exit(number)
+            name, code = type(error).__name__, 1
+            message = f"unexpected {name}: {error} (--verbose shows the traceback)"
+            _print_traceback_if_verbose(error)
+        _print_error(message, name, as_json=ctx.meta[_JSON])
+        raise typer.Exit(code)
+
+    def _hoist_options(self, ctx: Any, args: Sequence[str]) -> list[str]:
+        """The arguments with the program's own options moved to the front, up to a "--"."""
+        own = [option for option in self.params if not option.is_eager]  # an eager one, such as --help, stays in place
+        flags = {name for option in own if getattr(option, "is_flag", False) for name in option.opts}
+        valued = {name for option in own for name in option.opts} - flags
+        front: list[str] = []
+        rest: list[str] = []
+        words = iter(args)
+        for word in words:
+            if word == "--":
+                rest += [word, *words]
+            elif word in valued:
+                value = next(words, None)
+                if value is None:
+                    ctx.fail(f"Option {word!r} requires an argument.")
+                front += [word, str(value)]
+            elif word in flags or (word.startswith("--") and word.partition("=")[0] in valued):
+                front.append(word)
+            else:
+                rest.append(word)
+        return front + rest
 
 
-def _usage(error: ClickException, words: list[str]) -> int:
+def _print_usage_error(error: Any, words: list[str]) -> int:
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "clew"
-    said = f"{error.format_message().rstrip('.')}; see {path} --help"
-    _say(said[:1].lower() + said[1:], "UsageError", as_json=_wants_json(words))
-    return error.exit_code if error.exit_code != 1 else USAGE
+    message = f"{error.format_message().rstrip('.')}; see {path} --help"
+    _print_error(message[:1].lower() + message[1:], "UsageError", as_json=_wants_json(words))
+    return error.exit_code if error.exit_code != 1 else USAGE_ERROR
 
 
 def _wants_json(words: Sequence[str]) -> bool:
     return "--json" in takewhile(lambda word: word != "--", words)
 
 
-def _say(said: str, name: str, *, as_json: bool) -> None:
+def _print_error(message: str, name: str, *, as_json: bool) -> None:
     with suppress(BrokenPipeError):
         if as_json:
-            print(json.dumps({"error": {"type": name, "message": said}}))
+            print(json.dumps({"error": {"type": name, "message": message}}))
         else:
-            print(f"clew: {' '.join(said.split())}", file=sys.stderr)
+            print(f"clew: {' '.join(message.split())}", file=sys.stderr)
 
 
-def _trace_if_verbose(error: Exception) -> None:
+def _print_traceback_if_verbose(error: Exception) -> None:
     if logging.getLogger("clew").isEnabledFor(logging.DEBUG):
         traceback.print_exception(error)
 
 
-def _hushed() -> int:
-    """The code for output that nobody reads; what is left of it goes nowhere, so that the exit is quiet."""
+def _discard_stdout() -> int:
+    """The exit code for a closed pipe; the rest of the output goes to the null device, so that Python exits quietly."""
     with suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return PIPE_CLOSED
-
-
-def _in_front(ctx: Any, args: Sequence[str]) -> list[str]:
-    """The words with the program's own options first."""
-    front: list[str] = []
-    rest: list[str] = []
-    words = iter(args)
-    for word in words:
-        if word == "--":
-            rest += [word, *words]
-        elif word in _VALUED:
-            value = next(words, None)
-            if value is None:
-                ctx.fail(f"Option {word!r} requires an argument.")
-            front += [word, str(value)]
-        elif word in _FLAGS or (word.startswith("--") and word.partition("=")[0] in _VALUED):
-            front.append(word)
-        else:
-            rest.append(word)
-    return front + rest

@@ -1,93 +1,91 @@
-"""The options that several commands share, each said once."""
+"""The options and arguments that several commands share, each declared once as an annotated type."""
 
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from clew.core.errors import SettingsError
 
-_FILTERS = "Filters"
-
-Question = Annotated[str, typer.Argument(metavar="QUERY", help="What to look for, in words.")]
-Name = Annotated[str, typer.Argument(metavar="DOCUMENT", help="A document's id or its uri.")]
-Names = Annotated[list[str], typer.Argument(metavar="DOCUMENT...", help="Documents, each by its id or its uri.")]
-Messages = Annotated[bool, typer.Option("--messages", help="They are ids of messages, which leave their threads.")]
-Sources = Annotated[list[str], typer.Argument(metavar="PATH...", help="Files, folders or exports to read.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON with keys that stay.")]
-
-Place = Annotated[
-    str | None,
-    typer.Option("--path", "-p", "--store", metavar="PATH", help="The collections' folder (.clew) or postgresql://…"),
+QueryText = Annotated[str, typer.Argument(metavar="QUERY", help="Question or keywords.")]
+DocumentName = Annotated[str, typer.Argument(metavar="DOCUMENT", help="Document id or URI.")]
+Sources = Annotated[
+    list[str], typer.Argument(metavar="SOURCE...", help="Files, folders, chat exports or web addresses.")
 ]
-Collection = Annotated[str | None, typer.Option("--collection", metavar="NAME", help="Which one there (default).")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON (stable schema).")]
+
+CollectionPath = Annotated[
+    str | None,
+    typer.Option(
+        "--path",
+        "-p",
+        "--store",
+        metavar="PATH",
+        help="Folder of the collections, or a postgresql:// address (default: .clew).",
+    ),
+]
+Collection = Annotated[
+    str | None, typer.Option("--collection", metavar="NAME", help="Collection name (default: default).")
+]
 Config = Annotated[
-    Path | None, typer.Option("--config", metavar="FILE", help="The settings (clew.toml here or in a folder above).")
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="Settings file (default: the nearest clew.toml, here or above)."),
 ]
-Embedder = Annotated[str | None, typer.Option("--embedder", metavar="NAME", help="The model that makes the vectors.")]
-Llm = Annotated[str | None, typer.Option("--llm", metavar="NAME", help="The language model that helps, if any.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log to stderr, and show where an error comes from.")]
+Embedder = Annotated[str | None, typer.Option("--embedder", metavar="NAME", help="Embedding model.")]
+Llm = Annotated[str | None, typer.Option("--llm", metavar="NAME", help="Language model (optional).")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log to stderr and show tracebacks.")]
 
-ChunkSize = Annotated[int | None, typer.Option("--chunk-size", metavar="N", help="Tokens in a chunk.")]
-ChunkOverlap = Annotated[int | None, typer.Option("--chunk-overlap", metavar="N", help="Tokens that neighbours share.")]
-Contextual = Annotated[bool, typer.Option("--contextual", help="Place each chunk in its document with a sentence.")]
-NoSummaries = Annotated[bool, typer.Option("--no-summaries", help="Leave out the summaries of documents.")]
-Sync = Annotated[bool, typer.Option("--sync", help="Also drop what has vanished from the folders.")]
-Watch = Annotated[bool, typer.Option("--watch", help="Stay, and keep the collection in step with the folders.")]
+ChunkSize = Annotated[int | None, typer.Option("--chunk-size", metavar="N", help="Tokens per chunk.")]
+ChunkOverlap = Annotated[
+    int | None, typer.Option("--chunk-overlap", metavar="N", help="Tokens shared by neighbouring chunks.")
+]
+NoSemantic = Annotated[
+    bool, typer.Option("--no-semantic", help="Split into fixed windows, not at headings and paragraphs.")
+]
+Contextual = Annotated[
+    bool, typer.Option("--contextual", help="Embed each chunk with a sentence that places it in its document.")
+]
+NoSummaries = Annotated[bool, typer.Option("--no-summaries", help="Do not summarise documents.")]
+Sync = Annotated[bool, typer.Option("--sync", help="Also drop documents whose files are gone.")]
 MaxCost = Annotated[
-    float | None, typer.Option("--max-cost", metavar="X", help="Stop before models cost more than this.", min=0)
+    float | None,
+    typer.Option("--max-cost", metavar="X", help="Stop before model calls cost more than this.", min=0),
 ]
-NoSemantic = Annotated[bool, typer.Option("--no-semantic", help="Cut plain windows, not along the structure.")]
 
-K = Annotated[int | None, typer.Option("-k", metavar="N", help="How many to find.")]
-Strategy = Annotated[str | None, typer.Option("--strategy", metavar="NAME", help="How to search: hybrid, semantic, …")]
-Mode = Annotated[str | None, typer.Option("--mode", metavar="MODE", help="ann (fast) or exact.")]
-Depth = Annotated[int | None, typer.Option("--depth", metavar="N", help="How many each ranking considers.")]
+K = Annotated[int | None, typer.Option("-k", metavar="N", help="Number of results.")]
+Strategy = Annotated[
+    str | None, typer.Option("--strategy", metavar="NAME", help="Search strategy: hybrid, semantic, lexical, auto, …")
+]
+Mode = Annotated[
+    str | None, typer.Option("--mode", metavar="MODE", help="Vector search: ann (approximate, fast) or exact.")
+]
+Depth = Annotated[int | None, typer.Option("--depth", metavar="N", help="Candidates from each ranking.")]
 MinSimilarity = Annotated[
-    float | None, typer.Option("--min-similarity", metavar="X", help="The least cosine that counts as found.")
+    float | None, typer.Option("--min-similarity", metavar="X", help="Minimum cosine similarity.")
 ]
-Tokens = Annotated[int | None, typer.Option("--tokens", metavar="N", help="The most tokens the context may have.")]
-Render = Annotated[
-    str | None, typer.Option("--render", metavar="NAME", help="How it is written: numbered, knowledge_base, …")
-]
-
-Kinds = Annotated[
-    list[str] | None,
-    typer.Option("--kind", metavar="KIND", help="Only this kind, such as page. (repeatable)", rich_help_panel=_FILTERS),
-]
-Documents = Annotated[
-    list[str] | None,
-    typer.Option("--document", metavar="DOC", help="Only this id or uri. (repeatable)", rich_help_panel=_FILTERS),
-]
-Channels = Annotated[
-    list[str] | None,
-    typer.Option("--channel", metavar="NAME", help="Only this channel. (repeatable)", rich_help_panel=_FILTERS),
-]
-Authors = Annotated[
-    list[str] | None,
-    typer.Option("--author", metavar="NAME", help="Only this author. (repeatable)", rich_help_panel=_FILTERS),
-]
-Since = Annotated[
-    str | None,
-    typer.Option("--since", metavar="DATE", help="From this day or time on (UTC).", rich_help_panel=_FILTERS),
-]
-Until = Annotated[
-    str | None,
-    typer.Option("--until", metavar="DATE", help="Before this day or time (UTC).", rich_help_panel=_FILTERS),
-]
-Metas = Annotated[
-    list[str] | None,
-    typer.Option("--meta", metavar="KEY=VALUE", help="Only where meta says so. (repeatable)", rich_help_panel=_FILTERS),
-]
+Tokens = Annotated[int | None, typer.Option("--tokens", metavar="N", help="Token budget of the context.")]
 
 
-def time_of(option: str, text: str | None) -> datetime | None:
-    """The day or time that an option gives; None where it was not given."""
+def _filter_option(name: str, metavar: str, text: str) -> Any:
+    return typer.Option(name, metavar=metavar, help=text, rich_help_panel="Filters")
+
+
+Kinds = Annotated[list[str] | None, _filter_option("--kind", "KIND", "Only this kind: page, thread, … (repeatable).")]
+Documents = Annotated[list[str] | None, _filter_option("--document", "DOC", "Only this id or URI (repeatable).")]
+Channels = Annotated[list[str] | None, _filter_option("--channel", "NAME", "Only this channel (repeatable).")]
+Authors = Annotated[list[str] | None, _filter_option("--author", "NAME", "Only this author (repeatable).")]
+Since = Annotated[str | None, _filter_option("--since", "DATE", "Only from this date or time on (UTC).")]
+Until = Annotated[str | None, _filter_option("--until", "DATE", "Only before this date or time (UTC).")]
+Metas = Annotated[list[str] | None, _filter_option("--meta", "KEY=VALUE", "Only with this metadata (repeatable).")]
+
+
+def parse_time(option: str, text: str | None) -> datetime | None:
+    """The date or time of an option; None if it was not given."""
     if text is None:
         return None
     try:
         return datetime.fromisoformat(text)
     except ValueError:
-        said = f"{option} is {text!r}; it must be a day or a time such as 2025-05-31 or 2025-05-31T14:00"
-        raise SettingsError(said) from None
+        message = f"{option} is {text!r}; it must be a date or a time such as 2025-05-31 or 2025-05-31T14:00"
+        raise SettingsError(message) from None

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
-    """The options of the program itself, as they were given."""
+class ProgramOptions:
+    """The options of the program itself; None is one that was not given."""
 
     path: str | None = None
     collection: str | None = None
@@ -27,37 +27,39 @@ class Program:
     llm: str | None = None
 
 
-def called(ctx: typer.Context, flags: Mapping[str, Any] | None = None) -> "Invocation":
-    """The collection and the settings, the program's and the command's flags (by dotted name) above all else."""
-    from clew.surface.settings.load import load
+def resolve_invocation(ctx: typer.Context, overrides: Mapping[str, Any] | None = None) -> "Invocation":
+    """The collection and the settings; `overrides` are the command's options by dotted setting name."""
+    from clew.surface.settings.load import load_invocation
 
-    program: Program = ctx.obj
+    options: ProgramOptions = ctx.obj
     own = {
-        "path": program.path,
-        "collection": program.collection,
-        "embedder.name": program.embedder,
-        "llm.name": program.llm,
+        "path": options.path,
+        "collection": options.collection,
+        "embedder.name": options.embedder,
+        "llm.name": options.llm,
     }
-    return load(file=program.config, environ=os.environ, overrides={**own, **(flags or {})})
+    return load_invocation(file=options.config, environ=os.environ, overrides={**own, **(overrides or {})})
 
 
 @contextmanager
-def opened(ctx: typer.Context, flags: Mapping[str, Any] | None = None, *, create: bool = False) -> Iterator["Engine"]:
-    """The engine over the collection, closed after the block; a collection that is not there is made only if asked."""
+def open_engine(
+    ctx: typer.Context, overrides: Mapping[str, Any] | None = None, *, create: bool = False
+) -> Iterator["Engine"]:
+    """The engine over the collection, closed after the block; a missing collection is NotFound unless `create`."""
     from clew.engine import Engine
 
-    start = called(ctx, flags)
+    start = resolve_invocation(ctx, overrides)
     with Engine.open(start.path, collection=start.collection, settings=start.settings, create=create) as engine:
         yield engine
 
 
 @contextmanager
-def imagined(ctx: typer.Context, flags: Mapping[str, Any]) -> Iterator["Engine"]:
-    """The engine over the collection, or over an empty one in memory where there is none yet: nothing is made."""
+def open_for_plan(ctx: typer.Context, overrides: Mapping[str, Any]) -> Iterator["Engine"]:
+    """The engine over the collection, or over an empty one in memory if it does not exist: nothing is created."""
     from clew.core.errors import NotFound
     from clew.engine import MEMORY, Engine
 
-    start = called(ctx, flags)
+    start = resolve_invocation(ctx, overrides)
     try:
         engine = Engine.open(start.path, collection=start.collection, settings=start.settings, create=False)
     except NotFound:
@@ -66,8 +68,8 @@ def imagined(ctx: typer.Context, flags: Mapping[str, Any]) -> Iterator["Engine"]
         yield engine
 
 
-def log_until_closed(ctx: typer.Context) -> None:
-    """Sends what Clew logs to stderr until the command is over."""
+def log_to_stderr(ctx: typer.Context) -> None:
+    """Sends the log of Clew to stderr until the command ends."""
     logger = logging.getLogger("clew")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))

@@ -1,4 +1,4 @@
-"""How far long work is: a bar for each stage on a terminal, a plain line now and then elsewhere."""
+"""Progress of long work on stderr: one bar per stage on a terminal, a plain line now and then elsewhere."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -7,56 +7,58 @@ from time import monotonic
 
 from clew.core.report import OnProgress, Progress
 
-EVERY = 5.0  # seconds between two lines of one stage
+LINE_INTERVAL = 5.0  # seconds between two lines of one stage
 
 
 @contextmanager
-def shown() -> Iterator[OnProgress]:
-    """A watcher that shows what it is told on stderr, for as long as the block lasts."""
+def report_progress() -> Iterator[OnProgress]:
+    """A callback that shows progress on stderr until the block ends."""
     if sys.stderr.isatty():
-        with _bars() as watch:
-            yield watch
+        with _show_bars() as on_progress:
+            yield on_progress
     else:
-        yield lines(lambda line: print(line, file=sys.stderr, flush=True))
+        yield make_line_reporter(lambda line: print(line, file=sys.stderr, flush=True))
 
 
-def lines(write: Callable[[str], None], *, every: float = EVERY, clock: Callable[[], float] = monotonic) -> OnProgress:
-    """A watcher that writes a line when a stage begins, when it ends, and at most each so many seconds between."""
+def make_line_reporter(
+    write: Callable[[str], None], *, interval: float = LINE_INTERVAL, clock: Callable[[], float] = monotonic
+) -> OnProgress:
+    """A callback that writes a line when a stage begins and ends, and at most one per interval in between."""
     last: dict[str, float] = {}
     ended: set[str] = set()
 
-    def watch(progress: Progress) -> None:
+    def on_progress(progress: Progress) -> None:
         now = clock()
         at_end = progress.total is not None and progress.done >= progress.total
-        due = now - last.get(progress.stage, float("-inf")) >= every
+        due = now - last.get(progress.stage, float("-inf")) >= interval
         if (due and not at_end) or (at_end and progress.stage not in ended):
             last[progress.stage] = now
             (ended.add if at_end else ended.discard)(progress.stage)
-            write(line(progress))
+            write(format_progress(progress))
 
-    return watch
+    return on_progress
 
 
-def line(progress: Progress) -> str:
+def format_progress(progress: Progress) -> str:
     """The progress in a line: "embedding: 120 of 400 chunks, 55.2/s, 5 s left"."""
-    of = "" if progress.total is None else f" of {progress.total}"
-    said = [f"{progress.stage}: {progress.done}{of} {progress.unit}".rstrip()]
+    total = "" if progress.total is None else f" of {progress.total}"
+    parts = [f"{progress.stage}: {progress.done}{total} {progress.unit}".rstrip()]
     if progress.rate:
-        said.append(rate(progress.rate))
-    if progress.left:
-        said.append(f"{duration(progress.left)} left")
+        parts.append(format_rate(progress.rate))
+    if progress.seconds_left:
+        parts.append(f"{format_duration(progress.seconds_left)} left")
     if progress.failed:
-        said.append(f"{progress.failed} failed")
-    return ", ".join(said)
+        parts.append(f"{progress.failed} failed")
+    return ", ".join(parts)
 
 
-def rate(of: float) -> str:
-    """How many in a second."""
-    return f"{of:.0f}/s" if of >= 100 else f"{of:.3g}/s"
+def format_rate(rate: float) -> str:
+    """The rate per second: "55.2/s"."""
+    return f"{rate:.0f}/s" if rate >= 100 else f"{rate:.3g}/s"
 
 
-def duration(seconds: float) -> str:
-    """A stretch of time as a person says it: "5 s", "3 min", "2 h 10 min"."""
+def format_duration(seconds: float) -> str:
+    """The duration, rounded: "5 s", "3 min", "2 h 10 min"."""
     whole = max(0, round(seconds))
     if whole < 60:
         return f"{whole} s"
@@ -65,7 +67,7 @@ def duration(seconds: float) -> str:
 
 
 @contextmanager
-def _bars() -> Iterator[OnProgress]:
+def _show_bars() -> Iterator[OnProgress]:
     from rich.console import Console
     from rich.progress import BarColumn, TaskID, TextColumn
     from rich.progress import Progress as Bars
@@ -80,18 +82,18 @@ def _bars() -> Iterator[OnProgress]:
     tasks: dict[str, TaskID] = {}
     with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
 
-        def watch(progress: Progress) -> None:
+        def on_progress(progress: Progress) -> None:
             if progress.stage not in tasks:
                 tasks[progress.stage] = bars.add_task(progress.stage, total=None, count="", speed="", left="")
-            of = "" if progress.total is None else f"/{progress.total}"
+            total = "" if progress.total is None else f"/{progress.total}"
             failed = f", {progress.failed} failed" if progress.failed else ""
             bars.update(
                 tasks[progress.stage],
                 completed=progress.done,
                 total=progress.total,
-                count=f"{progress.done}{of} {progress.unit}{failed}",
-                speed=rate(progress.rate) if progress.rate else "",
-                left=f"{duration(progress.left)} left" if progress.left else "",
+                count=f"{progress.done}{total} {progress.unit}{failed}",
+                speed=format_rate(progress.rate) if progress.rate else "",
+                left=f"{format_duration(progress.seconds_left)} left" if progress.seconds_left else "",
             )
 
-        yield watch
+        yield on_progress

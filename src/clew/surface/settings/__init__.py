@@ -1,1 +1,1 @@
-"""Settings from flags, the environment and `clew.toml`."""
+"""Settings from the command line, the environment and `clew.toml`."""

@@ -1,4 +1,4 @@
-"""The kinds of value that a setting may be: what fits, how it is written as text, how it is told in words."""
+"""The types of setting values: checking a value, parsing it from text, naming the type in an error message."""
 
 import math
 from types import NoneType, UnionType
@@ -9,59 +9,59 @@ _FALSE = frozenset({"false", "no", "off", "0"})
 _WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", NoneType: "none"}
 
 
-class Wrong(Exception):
-    """A value that is not of the kind."""
+class InvalidValue(Exception):
+    """A value of the wrong type."""
 
 
-def fitted(value: Any, kind: Any) -> Any:
-    """The value as that kind, where nothing is guessed: a whole number is a number, but "5" and true are not."""
-    if get_origin(kind) is Literal:
-        if not any(value == choice and type(value) is type(choice) for choice in get_args(kind)):
-            raise Wrong
+def check_type(value: Any, value_type: Any) -> Any:
+    """The value if it has the type, without conversions: 5 is a valid float, but "5" and true are not valid numbers."""
+    if get_origin(value_type) is Literal:
+        if not any(value == choice and type(value) is type(choice) for choice in get_args(value_type)):
+            raise InvalidValue
         return value
-    if get_origin(kind) in (Union, UnionType):
-        for member in get_args(kind):
+    if get_origin(value_type) in (Union, UnionType):
+        for member in get_args(value_type):
             try:
-                return fitted(value, member)
-            except Wrong:
+                return check_type(value, member)
+            except InvalidValue:
                 continue
-        raise Wrong
-    if get_origin(kind) is tuple:
+        raise InvalidValue
+    if get_origin(value_type) is tuple:
         if not isinstance(value, (list, tuple)):
-            raise Wrong
-        return tuple(fitted(member, get_args(kind)[0]) for member in value)
-    if kind is float and type(value) is int:
+            raise InvalidValue
+        return tuple(check_type(member, get_args(value_type)[0]) for member in value)
+    if value_type is float and type(value) is int:
         return float(value)
-    if type(value) is not kind or (kind is float and not math.isfinite(value)):
-        raise Wrong
+    if type(value) is not value_type or (value_type is float and not math.isfinite(value)):
+        raise InvalidValue
     return value
 
 
-def parsed(text: str, kind: Any) -> Any:
-    """What the text says as that kind, or the text itself where it says no such thing."""
-    if get_origin(kind) in (Union, UnionType):
-        if NoneType in get_args(kind) and text.strip().lower() in ("", "none"):
+def parse_text(text: str, value_type: Any) -> Any:
+    """The text converted to the type, or unchanged if it cannot be, so that `check_type` rejects it."""
+    if get_origin(value_type) in (Union, UnionType):
+        if NoneType in get_args(value_type) and text.strip().lower() in ("", "none"):
             return None
-        said = [parsed(text, member) for member in get_args(kind) if member is not NoneType]
-        return next((value for value in said if not isinstance(value, str)), text)
-    if get_origin(kind) is tuple:
-        return [parsed(part.strip(), get_args(kind)[0]) for part in text.split(",") if part.strip()]
-    if kind is bool:
+        parsed = [parse_text(text, member) for member in get_args(value_type) if member is not NoneType]
+        return next((value for value in parsed if not isinstance(value, str)), text)
+    if get_origin(value_type) is tuple:
+        return [parse_text(part.strip(), get_args(value_type)[0]) for part in text.split(",") if part.strip()]
+    if value_type is bool:
         return {**dict.fromkeys(_TRUE, True), **dict.fromkeys(_FALSE, False)}.get(text.strip().lower(), text)
-    if kind in (int, float):
+    if value_type in (int, float):
         try:
-            return kind(text)
+            return value_type(text)
         except ValueError:
             return text
     return text
 
 
-def described(kind: Any) -> str:
-    """The kind in words: "a whole number", "one of ann, exact"."""
-    if get_origin(kind) is Literal:
-        return f"one of {', '.join(map(str, get_args(kind)))}"
-    if get_origin(kind) in (Union, UnionType):
-        return " or ".join(described(member) for member in get_args(kind) if member is not NoneType)
-    if get_origin(kind) is tuple:
-        return f"a list, each {described(get_args(kind)[0])}"
-    return _WORDS.get(kind, str(kind))
+def describe_type(value_type: Any) -> str:
+    """The type in words: "a whole number", "one of ann, exact"."""
+    if get_origin(value_type) is Literal:
+        return f"one of {', '.join(map(str, get_args(value_type)))}"
+    if get_origin(value_type) in (Union, UnionType):
+        return " or ".join(describe_type(member) for member in get_args(value_type) if member is not NoneType)
+    if get_origin(value_type) is tuple:
+        return f"a list, each {describe_type(get_args(value_type)[0])}"
+    return _WORDS.get(value_type, str(value_type))

@@ -1,5 +1,6 @@
 """The parts of the stores that are formulas and small structures: the test is the arithmetic."""
 
+import json
 import math
 from collections import Counter
 from pathlib import Path
@@ -10,58 +11,58 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.drivers.store import bm25, order
-from clew.drivers.store import term_ids as words
-from clew.drivers.store.embedded import checkpoint as marks
-from clew.drivers.store.embedded import counts, lock, postings
-from clew.drivers.store.embedded.checkpoint import Mark
+from clew.drivers.store.embedded import checkpoint, frequencies, postings
+from clew.drivers.store.embedded.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from clew.drivers.store.embedded.lock import try_lock
+from clew.drivers.store.term_ids import pack_terms
 
 
 def test_bm25_is_the_formula() -> None:
     assert bm25.idf(10, 3) == pytest.approx(math.log(1 + (10 - 3 + 0.5) / (3 + 0.5)))
     assert bm25.idf(10, 10) > 0
-    norms = bm25.norms(np.array([4.0, 8.0]), 4.0)
+    norms = bm25.length_norm(np.array([4.0, 8.0]), 4.0)
     assert norms.tolist() == pytest.approx([1.2, 1.2 * (0.25 + 0.75 * 2)])
-    assert bm25.saturated(np.array([1, 3], np.float32), norms).tolist() == pytest.approx([1 / 2.2, 3 / (3 + 2.1)])
+    assert bm25.saturate(np.array([1, 3], np.float32), norms).tolist() == pytest.approx([1 / 2.2, 3 / (3 + 2.1)])
 
 
 def test_a_longer_average_raises_a_score_by_no_more_than_its_ratio() -> None:
     lengths, tf = np.linspace(1, 500, 50), np.full(50, 3, np.float32)
-    before, after = (bm25.saturated(tf, bm25.norms(lengths, average)) for average in (40.0, 50.0))
+    before, after = (bm25.saturate(tf, bm25.length_norm(lengths, average)) for average in (40.0, 50.0))
     assert (after / before).max() <= 50 / 40
     assert (before / after).max() <= 1
 
 
 def test_terms_are_packed_in_the_order_of_their_numbers() -> None:
-    packed = words.pack({"anchor": 2, "bell": 1, "ghost": 0, "cable": 70_000})
+    packed = pack_terms({"anchor": 2, "bell": 1, "ghost": 0, "cable": 70_000})
     assert packed.length == 70_003
     assert packed.hashes.tolist() == sorted(packed.hashes.tolist())
     assert sorted(packed.counts.tolist()) == [1, 2, 65_535]
-    assert words.pack({}).length == 0
-    assert words.pack({"anchor": 5}).hashes.tolist() == words.pack({"anchor": 1}).hashes.tolist()
+    assert pack_terms({}).length == 0
+    assert pack_terms({"anchor": 5}).hashes.tolist() == pack_terms({"anchor": 1}).hashes.tolist()
 
 
 @given(st.lists(st.lists(st.integers(-5, 5), max_size=6, unique=True), max_size=30), st.data())
 def test_word_counts_count(chunks: list[list[int]], data: st.DataObject) -> None:
-    known, plain = counts.EMPTY, Counter[int]()
+    known, plain = frequencies.EMPTY, Counter[int]()
     for chunk in chunks:
-        known = counts.changed(known, np.array(chunk, np.int64))
+        known = frequencies.update(known, np.array(chunk, np.int64))
         plain.update(chunk)
     gone = data.draw(st.lists(st.sampled_from(chunks), unique_by=id)) if chunks else []
-    known = counts.changed(known, np.empty(0, np.int64), [np.array(chunk, np.int64) for chunk in gone])
+    known = frequencies.update(known, np.empty(0, np.int64), [np.array(chunk, np.int64) for chunk in gone])
     for chunk in gone:
         plain.subtract(chunk)
     asked = np.arange(-6, 6, dtype=np.int64)
-    assert counts.having(known, asked).tolist() == [plain[word] for word in asked.tolist()]
+    assert frequencies.look_up(known, asked).tolist() == [plain[word] for word in asked.tolist()]
 
 
 def test_word_counts_settle_and_survive_a_file(tmp_path: Path) -> None:
-    known = counts.EMPTY
+    known = frequencies.EMPTY
     for start in range(0, 20_000, 5_000):
-        known = counts.changed(known, np.arange(start, start + 5_500, dtype=np.int64))
-    counts.save(tmp_path / "counts.npy", known)
-    for each in (known, counts.load(tmp_path / "counts.npy")):
+        known = frequencies.update(known, np.arange(start, start + 5_500, dtype=np.int64))
+    frequencies.save(tmp_path / "counts.npy", known)
+    for each in (known, frequencies.load(tmp_path / "counts.npy")):
         asked = np.array([0, 4_999, 5_000, 5_499, 5_500, 20_499, 20_500], np.int64)
-        assert counts.having(each, asked).tolist() == [
+        assert frequencies.look_up(each, asked).tolist() == [
             1,
             1,
             2,
@@ -74,30 +75,30 @@ def test_word_counts_settle_and_survive_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("most", [1, 7, 1000])
 def test_postings_find_what_was_added_however_it_came(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr(postings, "MOST_UNSORTED", most)
+    monkeypatch.setattr(postings, "MAX_UNSORTED", most)
     rng, known, plain = np.random.default_rng(1), postings.EMPTY, dict[int, dict[int, float]]()
     for slot in range(60):
         chunk = rng.choice(20, rng.integers(0, 8), replace=False).astype(np.int64)
         times = rng.integers(1, 5, len(chunk)).astype(np.float32)
         older = known
-        shown = [column.tolist() for pair in postings.having(older, np.arange(20)) for column in pair]
-        known = postings.extended(known, chunk, np.full(len(chunk), slot, np.int32), times)
-        assert shown == [column.tolist() for pair in postings.having(older, np.arange(20)) for column in pair]
+        shown = [column.tolist() for pair in postings.find_postings(older, np.arange(20)) for column in pair]
+        known = postings.extend(known, chunk, np.full(len(chunk), slot, np.int32), times)
+        assert shown == [column.tolist() for pair in postings.find_postings(older, np.arange(20)) for column in pair]
         for word, many in zip(chunk.tolist(), times.tolist(), strict=True):
             plain.setdefault(word, {})[slot] = many
-    found = postings.having(known, np.arange(21, dtype=np.int64))
+    found = postings.find_postings(known, np.arange(21, dtype=np.int64))
     for word, (slots, times) in enumerate(found):
         assert dict(zip(slots.tolist(), times.tolist(), strict=True)) == plain.get(word, {})
 
 
 def test_contenders_are_all_that_may_be_among_the_best() -> None:
     scores = np.array([0.5, 0.9, 0.7, 0.7 - 1e-7, 0.1])
-    assert order.contenders(scores, 2, 1e-6).tolist() == [1, 2, 3]
-    assert order.contenders(scores, 9, 1e-6).tolist() == [0, 1, 2, 3, 4]
+    assert order.select_candidates(scores, 2, 1e-6).tolist() == [1, 2, 3]
+    assert order.select_candidates(scores, 9, 1e-6).tolist() == [0, 1, 2, 3, 4]
 
 
 def test_the_best_are_ordered_by_score_then_id() -> None:
-    found = order.best([1, 2, 3, 4], ["d", "c", "b", "a"], np.array([0.5, 0.9, 0.5, 0.5]), 3)
+    found = order.top_k([1, 2, 3, 4], ["d", "c", "b", "a"], np.array([0.5, 0.9, 0.5, 0.5]), 3)
     assert found == [(2, 0.9), (4, 0.5), (3, 0.5)]
 
 
@@ -108,11 +109,11 @@ def test_cosines_do_not_depend_on_the_place() -> None:
 
 
 def test_a_lock_has_one_holder(tmp_path: Path) -> None:
-    held = lock.take(tmp_path / "lock")
+    held = try_lock(tmp_path / "lock")
     assert held
-    assert lock.take(tmp_path / "lock") is None
+    assert try_lock(tmp_path / "lock") is None
     held.close()
-    again = lock.take(tmp_path / "lock")
+    again = try_lock(tmp_path / "lock")
     assert again
     again.close()
 
@@ -120,13 +121,22 @@ def test_a_lock_has_one_holder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", "{}", '{"birth": 1, "more": 2}', '{"birth":"b","dim":1,"average":1.0,"format":99}']
 )
-def test_a_mark_that_is_not_understood_is_none(tmp_path: Path, text: str) -> None:
-    assert marks.read(tmp_path) is None
-    (tmp_path / marks.FILE).write_text(text)
-    assert marks.read(tmp_path) is None
+def test_a_checkpoint_that_is_not_understood_is_none(tmp_path: Path, text: str) -> None:
+    assert read_checkpoint(tmp_path) is None
+    (tmp_path / checkpoint.FILE).write_text(text)
+    assert read_checkpoint(tmp_path) is None
 
 
-def test_a_mark_comes_back(tmp_path: Path) -> None:
-    mark = Mark("b", 8, 12.5, row=3, change=4, loose=5, counts="c.npy")
-    marks.write(tmp_path, mark)
-    assert marks.read(tmp_path) == mark
+def test_a_checkpoint_comes_back(tmp_path: Path) -> None:
+    written = Checkpoint("b", 8, 12.5, row=3, change=4, unindexed=5, counts="c.npy")
+    write_checkpoint(tmp_path, written)
+    assert read_checkpoint(tmp_path) == written
+
+
+def test_a_checkpoint_keeps_the_keys_of_its_file(tmp_path: Path) -> None:
+    stored = {"birth": "b", "dim": 8, "average": 12.5, "row": 3, "change": 4, "loose": 5, "counts": "c", "format": 1}
+    (tmp_path / checkpoint.FILE).write_text(json.dumps(stored))
+    read = read_checkpoint(tmp_path)
+    assert read == Checkpoint("b", 8, 12.5, row=3, change=4, unindexed=5, counts="c")
+    write_checkpoint(tmp_path, read)
+    assert json.loads((tmp_path / checkpoint.FILE).read_text()) == stored

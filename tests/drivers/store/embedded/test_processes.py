@@ -50,7 +50,7 @@ def put(store: EmbeddedStore, name: str, version: int, many: int) -> None:
     store.put(Document(name, text), chunks, rows(version, many), words)
 
 
-def names(store: EmbeddedStore) -> set[str]:
+def find_names(store: EmbeddedStore) -> set[str]:
     """The documents that a search finds, which must be the same by vector and by word."""
     known = [record.id for record in store.documents()]
     near = {hit.chunk.doc_id for hit in store.search_vectors(rows(0, 1)[0], 1000)}
@@ -98,7 +98,7 @@ def obey() -> None:
         elif verb == "drop":
             store.drop(rest)
         elif verb == "names":
-            answer = " ".join(sorted(names(store)))
+            answer = " ".join(sorted(find_names(store)))
         elif verb == "index":
             answer = store.stats().index
         elif verb == "churn":
@@ -133,16 +133,16 @@ def index(request: pytest.FixtureRequest) -> str:
 def test_what_another_process_changes_is_seen_by_the_next_search(folder: Path, index: str) -> None:
     here = open_store(folder, index)
     put(here, "a", 1, 3)
-    assert names(here) == {"a"}
+    assert find_names(here) == {"a"}
     other = Other(folder, index)
     assert other.ask("names") == "a"
     for step in range(5):
         other.ask(f"put b{step} {step}")
-        assert names(here) == {"a", f"b{step}"}
+        assert find_names(here) == {"a", f"b{step}"}
         put(here, "a", step + 2, step % 3 + 1)
         assert other.ask("names") == f"a b{step}"
         other.ask(f"drop b{step}")
-        assert names(here) == {"a"}
+        assert find_names(here) == {"a"}
     here.drop(["a"])
     assert other.ask("names") == ""
     other.end()
@@ -152,7 +152,7 @@ def test_what_another_process_changes_is_seen_by_the_next_search(folder: Path, i
 def test_one_process_at_a_time_has_the_shard(folder: Path) -> None:
     here = open_store(folder, "shard")
     put(here, "a", 1, 3)
-    assert names(here) == {"a"}
+    assert find_names(here) == {"a"}
     assert here.stats().index == "qdrant-edge shard"
     other = Other(folder, "shard")
     assert other.ask("names") == "a"
@@ -162,10 +162,10 @@ def test_one_process_at_a_time_has_the_shard(folder: Path) -> None:
     assert other.ask("names") == "a b"
     assert other.ask("index") == "qdrant-edge shard"
     again = open_store(folder, "shard")
-    assert names(again) == {"a", "b"}
+    assert find_names(again) == {"a", "b"}
     assert again.stats().index == "exact, in memory"
     other.kill()
-    assert names(again) == {"a", "b"}
+    assert find_names(again) == {"a", "b"}
     assert again.stats().index == "qdrant-edge shard"
     again.close()
 
@@ -173,12 +173,12 @@ def test_one_process_at_a_time_has_the_shard(folder: Path) -> None:
 def test_two_stores_in_one_process_do_not_share_the_shard(folder: Path) -> None:
     first, second = open_store(folder, "shard"), open_store(folder, "shard")
     put(first, "a", 1, 3)
-    assert names(first) == names(second) == {"a"}
+    assert find_names(first) == find_names(second) == {"a"}
     assert {first.stats().index, second.stats().index} == {"qdrant-edge shard", "exact, in memory"}
     put(second, "b", 2, 2)
-    assert names(first) == names(second) == {"a", "b"}
+    assert find_names(first) == find_names(second) == {"a", "b"}
     first.close()
-    assert names(second) == {"a", "b"}
+    assert find_names(second) == {"a", "b"}
     assert second.stats().index == "qdrant-edge shard"
     second.close()
 
@@ -186,13 +186,13 @@ def test_two_stores_in_one_process_do_not_share_the_shard(folder: Path) -> None:
 def test_too_many_chunks_for_memory_are_refused_in_words(folder: Path) -> None:
     first = open_store(folder, "shard")
     put(first, "a", 1, 5)
-    assert names(first) == {"a"}
+    assert find_names(first) == {"a"}
     config = StoreConfig(exact_below=0, exact_limit=4)
     second = EmbeddedStore(folder, embedder="m", dim=DIM, config=config)
     with pytest.raises(DriverFailed, match=r"another process.*exact_limit is 4.*PostgreSQL"):
         second.search_vectors(rows(1, 1)[0], 1)
     first.close()
-    assert names(second) == {"a"}
+    assert find_names(second) == {"a"}
     second.close()
 
 
@@ -205,7 +205,7 @@ def test_a_killed_writer_leaves_a_whole_collection(folder: Path, index: str) -> 
         time.sleep(drawn.uniform(0.02, 0.4))
         other.kill()
         store = open_store(folder, index)
-        names(store)
+        find_names(store)
         held = 0
         for record in store.documents():
             chunks = store.chunks(record.id)
@@ -215,7 +215,7 @@ def test_a_killed_writer_leaves_a_whole_collection(folder: Path, index: str) -> 
         assert store.stats().chunks == held
         assert len(store.search_vectors(rows(1, 1)[0], 1000)) == held
         put(store, "after", round_, 2)
-        assert "after" in names(store)
+        assert "after" in find_names(store)
         store.close()
 
 
@@ -232,7 +232,7 @@ def test_many_writers_at_once_lose_nothing(folder: Path) -> None:
             assert other.process.stdout.readline() == "done\n"
         other.end()
     store = open_store(folder)
-    assert names(store) == {f"d{n}-{version}" for n in range(2) for version in range(10)}
+    assert find_names(store) == {f"d{n}-{version}" for n in range(2) for version in range(10)}
     store.close()
 
 

@@ -17,10 +17,10 @@ import pytest
 from clew.core.errors import DriverFailed, StoreMismatch
 from clew.core.settings import StoreConfig
 from clew.core.types import Chunk, Document, Filter, Hit, Matrix, Section
-from clew.drivers.store.embedded import build, schema, shard, write
-from clew.drivers.store.embedded import checkpoint as marks
-from clew.drivers.store.embedded import manager as keeper
-from clew.drivers.store.embedded.store import EmbeddedStore, kept_embedder
+from clew.drivers.store.embedded import build, checkpoint, manager, schema, shard, write
+from clew.drivers.store.embedded.checkpoint import read_checkpoint
+from clew.drivers.store.embedded.index import BrokenIndex
+from clew.drivers.store.embedded.store import EmbeddedStore, read_stored_embedder_name
 
 DIM = 16
 WORDS = ("anchor", "bell", "cable", "deck", "engine", "flag", "galley", "hull", "ink", "jib")
@@ -55,7 +55,7 @@ def put(store: EmbeddedStore, name: str, many: int = 3, *, dim: int = DIM) -> No
     store.put(document, chunks, rows(seed, many, dim), [Counter(text.split()) for text in texts])
 
 
-def answers(store: EmbeddedStore, *, dim: int = DIM) -> list[list[tuple[str, float]]]:
+def run_searches(store: EmbeddedStore, *, dim: int = DIM) -> list[list[tuple[str, float]]]:
     """What a few searches find."""
     even = Filter(meta={"even": True})
     asked: list[list[Hit]] = []
@@ -67,62 +67,62 @@ def answers(store: EmbeddedStore, *, dim: int = DIM) -> list[list[tuple[str, flo
     return [[(hit.chunk.id, hit.score) for hit in hits] for hits in asked]
 
 
-def filled(folder: Path, config: StoreConfig = SHARD) -> list[list[tuple[str, float]]]:
+def fill_store(folder: Path, config: StoreConfig = SHARD) -> list[list[tuple[str, float]]]:
     """The answers of a store with some documents, which is then closed."""
     store = open_store(folder, config)
     for n in range(12):
         put(store, f"d{n}")
-    found = answers(store)
+    found = run_searches(store)
     store.close()
     return found
 
 
-def the_shard(folder: Path) -> Path:
-    (found,) = (folder / keeper.HOME).iterdir()
+def find_shard(folder: Path) -> Path:
+    (found,) = (folder / manager.HOME).iterdir()
     return found
 
 
 def garble(folder: Path) -> None:
-    for file in (folder / keeper.HOME).rglob("*"):
-        if file.is_file() and file.name != marks.FILE:
+    for file in (folder / manager.HOME).rglob("*"):
+        if file.is_file() and file.name != checkpoint.FILE:
             file.write_bytes(b"garbage")
 
 
 def empty(folder: Path) -> None:
-    for file in (folder / keeper.HOME).rglob("*"):
-        if file.is_file() and file.name != marks.FILE:
+    for file in (folder / manager.HOME).rglob("*"):
+        if file.is_file() and file.name != checkpoint.FILE:
             file.write_bytes(b"")
 
 
 def other_format(folder: Path) -> None:
-    file = the_shard(folder) / marks.FILE
+    file = find_shard(folder) / checkpoint.FILE
     file.write_text(file.read_text().replace('"format": 1', '"format": 0'))
 
 
 def other_collection(folder: Path) -> None:
-    file = the_shard(folder) / marks.FILE
-    mark = marks.read(file.parent)
-    assert mark
-    file.write_text(file.read_text().replace(mark.birth, "elsewhere"))
+    file = find_shard(folder) / checkpoint.FILE
+    stored = read_checkpoint(file.parent)
+    assert stored
+    file.write_text(file.read_text().replace(stored.collection_id, "elsewhere"))
 
 
 def lost_counts(folder: Path) -> None:
-    next(the_shard(folder).glob("counts-*")).unlink()
+    next(find_shard(folder).glob("counts-*")).unlink()
 
 
 def unfinished(folder: Path) -> None:
-    (the_shard(folder) / marks.FILE).unlink()
+    (find_shard(folder) / checkpoint.FILE).unlink()
 
 
 def file_in_place(folder: Path) -> None:
-    (folder / keeper.HOME / "stray").write_text("stray")
+    (folder / manager.HOME / "stray").write_text("stray")
 
 
 @pytest.mark.parametrize(
     "harm",
     [
-        lambda folder: shutil.rmtree(folder / keeper.HOME),
-        lambda folder: shutil.rmtree(the_shard(folder) / "shard" / "segments"),
+        lambda folder: shutil.rmtree(folder / manager.HOME),
+        lambda folder: shutil.rmtree(find_shard(folder) / "shard" / "segments"),
         garble,
         empty,
         other_format,
@@ -133,69 +133,69 @@ def file_in_place(folder: Path) -> None:
     ],
 )
 def test_a_harmed_index_is_made_again(folder: Path, harm: Callable[[Path], None]) -> None:
-    before = filled(folder)
+    before = fill_store(folder)
     harm(folder)
     store = open_store(folder)
-    assert answers(store) == before
+    assert run_searches(store) == before
     assert store.stats().index == "qdrant-edge shard"
     store.close()
     store = open_store(folder)
-    assert answers(store) == before
+    assert run_searches(store) == before
     store.close()
-    the_shard(folder)
+    find_shard(folder)
 
 
 def test_an_old_copy_of_the_index_catches_up(folder: Path) -> None:
-    filled(folder)
-    old = the_shard(folder)
+    fill_store(folder)
+    old = find_shard(folder)
     shutil.copytree(old, folder / "kept")
     store = open_store(folder)
     store.drop(["d3", "d4"])
     put(store, "d5", 1)
     put(store, "new", 4)
-    now = answers(store)
+    now = run_searches(store)
     store.close()
     shutil.rmtree(old)
     (folder / "kept").rename(old)
     store = open_store(folder)
-    assert answers(store) == now
+    assert run_searches(store) == now
     store.close()
 
 
 def test_an_index_that_is_too_far_behind_is_made_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(write, "KEPT_LOG", 2)
-    before = filled(folder)
+    monkeypatch.setattr(write, "MAX_TOMBSTONES", 2)
+    before = fill_store(folder)
     exact = open_store(folder, StoreConfig())
-    assert answers(exact) == before
+    assert run_searches(exact) == before
     writer = open_store(folder, StoreConfig())
     writer.drop(["d1", "d2", "d3"])
     writer.drop(["d4"])
     writer.flush()
-    now = answers(writer)
+    now = run_searches(writer)
     writer.close()
-    assert answers(exact) == now
+    assert run_searches(exact) == now
     exact.close()
     store = open_store(folder)
-    assert answers(store) == now
+    assert run_searches(store) == now
     store.close()
 
 
 def test_a_shard_that_breaks_while_open_is_made_again(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    before = filled(folder)
+    before = fill_store(folder)
     store = open_store(folder)
-    assert answers(store) == before
-    assert store._keeper._shard
-    store._keeper._shard._shard.close()
-    assert answers(store) == before
-    assert "made again" in caplog.text
+    assert run_searches(store) == before
+    assert store._indexes._shard
+    store._indexes._shard._shard.close()
+    assert run_searches(store) == before
+    assert "is rebuilt" in caplog.text
     store.close()
 
 
 def test_an_index_that_cannot_be_made_raises(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    filled(folder)
+    fill_store(folder)
 
     def broken(*_: object) -> None:
-        raise shard.BrokenIndex("no")
+        raise BrokenIndex("no")
 
     monkeypatch.setattr(shard.ShardIndex, "_query", broken)
     store = open_store(folder)
@@ -212,12 +212,12 @@ def test_the_index_changes_its_shape_as_the_collection_grows_and_shrinks(folder:
     for n in range(12):
         for each in (store, memory):
             put(each, f"d{n}")
-        assert answers(store) == answers(memory)
+        assert run_searches(store) == run_searches(memory)
         shapes.append(store.stats().index)
     for n in range(12):
         for each in (store, memory):
             each.drop([f"d{n}"])
-        assert answers(store) == answers(memory)
+        assert run_searches(store) == run_searches(memory)
         shapes.append(store.stats().index)
     assert [shape == "qdrant-edge shard" for shape in shapes] == [False] * 6 + [True] * 6 + [True] * 8 + [False] * 4
     store.close()
@@ -226,16 +226,16 @@ def test_the_index_changes_its_shape_as_the_collection_grows_and_shrinks(folder:
 
 def test_a_graph_is_built_beside_and_finds_the_same(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dim, many = 256, 1500
-    monkeypatch.setattr(build, "LEAST", 1000)
+    monkeypatch.setattr(build, "MIN_ROWS", 1000)
     store = open_store(folder, dim=dim)
     for n in range(many // 50):
         put(store, f"d{n}", 50, dim=dim)
     exact = [store.search_vectors(vector, 10, mode="exact") for vector in rows(3, 40, dim)]
     words = store.search_terms({"anchor": 1, "bell": 1}, 50)
     store.flush()
-    mark = marks.read(the_shard(folder))
-    assert mark
-    assert mark.loose == 0
+    stored = read_checkpoint(find_shard(folder))
+    assert stored
+    assert stored.unindexed == 0
     assert [store.search_vectors(vector, 10, mode="exact") for vector in rows(3, 40, dim)] == exact
     assert store.search_terms({"anchor": 1, "bell": 1}, 50) == words
     near = [store.search_vectors(vector, 10) for vector in rows(3, 40, dim)]
@@ -255,13 +255,13 @@ def test_a_graph_is_built_beside_and_finds_the_same(folder: Path, monkeypatch: p
 def test_searches_go_on_without_a_graph(
     folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    before = filled(folder)
-    monkeypatch.setattr(build, "LEAST", 1)
+    before = fill_store(folder)
+    monkeypatch.setattr(build, "MIN_ROWS", 1)
     monkeypatch.setattr(sys, "executable", "/no/such/python")
     store = open_store(folder)
     store.flush()
     assert "no graph was built" in caplog.text
-    assert answers(store) == before
+    assert run_searches(store) == before
     store.close()
 
 
@@ -274,7 +274,7 @@ def test_lengths_that_change_do_not_change_what_is_found(folder: Path) -> None:
         for each in (store, memory):
             each.put(Document(f"d{n}", "x"), [Chunk(f"c{n}", f"d{n}", 0, 1, "x", 0, 1)], rows(n, 1), [words])
         if n % 100 == 99:
-            assert answers(store) == answers(memory)
+            assert run_searches(store) == run_searches(memory)
     store.close()
     memory.close()
 
@@ -310,16 +310,16 @@ def test_appending_writes_only_what_is_new(folder: Path) -> None:
 
 
 def test_a_damaged_database_is_said_to_be_damaged(folder: Path) -> None:
-    filled(folder, StoreConfig())
+    fill_store(folder, StoreConfig())
     whole = (folder / schema.FILE).read_bytes()
     (folder / schema.FILE).write_bytes(b"garbage" * 5000)
     with pytest.raises(DriverFailed, match="damaged"):
         open_store(folder)
     with pytest.raises(DriverFailed, match="damaged"):
-        kept_embedder(folder)
+        read_stored_embedder_name(folder)
     (folder / schema.FILE).write_bytes(whole[:20_000] + b"\xff" * (len(whole) - 20_000))
     with pytest.raises(DriverFailed, match="damaged"):
-        answers(open_store(folder, StoreConfig()))
+        run_searches(open_store(folder, StoreConfig()))
 
 
 def test_a_database_of_somebody_else_is_refused(folder: Path) -> None:
@@ -329,11 +329,11 @@ def test_a_database_of_somebody_else_is_refused(folder: Path) -> None:
     db.close()
     with pytest.raises(StoreMismatch, match="not a collection of Clew"):
         open_store(folder)
-    assert kept_embedder(folder) is None
+    assert read_stored_embedder_name(folder) is None
 
 
 def test_a_database_of_an_older_clew_is_brought_up_to_date(folder: Path) -> None:
-    before = filled(folder, StoreConfig())
+    before = fill_store(folder, StoreConfig())
     with sqlite3.connect(folder / schema.FILE) as db:
         db.execute("DROP INDEX chunks_channel")
         for made in ("TRIGGER chunk_says_other", "TRIGGER summary_says_other"):
@@ -343,7 +343,7 @@ def test_a_database_of_an_older_clew_is_brought_up_to_date(folder: Path) -> None
         db.execute("PRAGMA user_version = 1")
     db.close()
     store = open_store(folder)
-    assert answers(store) == before
+    assert run_searches(store) == before
     store.close()
     with sqlite3.connect(folder / schema.FILE) as db:
         assert db.execute("PRAGMA user_version").fetchone() == (schema.VERSION,)
@@ -353,7 +353,7 @@ def test_a_database_of_an_older_clew_is_brought_up_to_date(folder: Path) -> None
 
 
 def test_a_database_of_a_newer_clew_is_refused(folder: Path) -> None:
-    filled(folder, StoreConfig())
+    fill_store(folder, StoreConfig())
     with sqlite3.connect(folder / schema.FILE) as db:
         db.execute("PRAGMA user_version = 99")
     db.close()
@@ -368,14 +368,14 @@ def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_writer_that_never_ends_is_not_waited_for_forever(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = filled(folder, StoreConfig())
-    monkeypatch.setattr(schema, "WAIT", 0.05)
+    before = fill_store(folder, StoreConfig())
+    monkeypatch.setattr(schema, "WRITE_TIMEOUT", 0.05)
     store = open_store(folder, StoreConfig())
     other = sqlite3.connect(folder / schema.FILE, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(DriverFailed, match="another process"):
         put(store, "a")
-    assert answers(store) == before
+    assert run_searches(store) == before
     other.execute("ROLLBACK")
     other.close()
     put(store, "a")
@@ -391,9 +391,9 @@ def test_half_a_character_pair_is_refused_and_nothing_is_stored(folder: Path) ->
 
 
 def test_the_embedder_of_a_collection_can_be_asked_for(folder: Path) -> None:
-    assert kept_embedder(folder) is None
-    filled(folder, StoreConfig())
-    assert kept_embedder(folder) == "m"
+    assert read_stored_embedder_name(folder) is None
+    fill_store(folder, StoreConfig())
+    assert read_stored_embedder_name(folder) == "m"
 
 
 @pytest.mark.parametrize("config", [StoreConfig(), SHARD], ids=["exact", "shard"])
@@ -440,10 +440,10 @@ def _listen(caplog: pytest.LogCaptureFixture) -> None:
 def test_a_collection_that_can_only_be_read_is_searched(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(open_store(folder)) as store:
         put(store, "log")
-        wanted = answers(store)
+        wanted = run_searches(store)
     monkeypatch.setattr(schema, "is_writable", lambda _: False)
-    assert kept_embedder(folder) == "m"
+    assert read_stored_embedder_name(folder) == "m"
     with closing(open_store(folder)) as store:
-        assert answers(store) == wanted
+        assert run_searches(store) == wanted
         with pytest.raises(DriverFailed, match="cannot be opened for writing"):
             put(store, "more")

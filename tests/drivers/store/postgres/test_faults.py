@@ -54,7 +54,7 @@ def put(store: PostgresStore, name: str, version: int, many: int = 4) -> None:
     store.put(Document(name, text), chunks, rows(version, many), words)
 
 
-def whole(store: PostgresStore) -> dict[str, str]:
+def read_texts(store: PostgresStore) -> dict[str, str]:
     """The text of every document; fails unless chunks, vectors, words and counts all agree with it."""
     texts = {record.id: store.document(record.id).text for record in store.documents()}
     near = store.search_vectors(rows(0, 1)[0], 1000)
@@ -66,7 +66,7 @@ def whole(store: PostgresStore) -> dict[str, str]:
         assert matched == {chunk.id for chunk in chunks} == {hit.chunk.id for hit in near if hit.chunk.doc_id == name}
     facts = store.stats()
     assert (facts.documents, facts.chunks) == (len(texts), len(near))
-    ((words, postings),) = store._pool.ask(
+    ((words, postings),) = store._pool.fetch(
         "SELECT (SELECT coalesce(sum(cardinality(words)), 0) FROM chunks), (SELECT count(*) FROM postings)"
     )
     assert words == postings
@@ -76,36 +76,36 @@ def whole(store: PostgresStore) -> dict[str, str]:
 def test_a_server_that_is_killed_in_the_middle_of_a_put_loses_nothing(
     postgres_to_kill: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool, "WAIT", 1.0)
+    monkeypatch.setattr(pool, "TIMEOUT", 1.0)
     store = open_store(postgres_to_kill.get_uri())
     put(store, "log", 1)
     put(store, "map", 1)
-    settle, server = write.settle, postgres_to_kill._postmaster_info.process
+    update_counts, server = write.update_counts, postgres_to_kill._postmaster_info.process
 
-    def killing(*given: Any) -> None:
+    def killing(*given: Any, **named: Any) -> None:
         server.send_signal(signal.SIGQUIT)  # no clean end: what is not in its log is lost
         server.wait(30)
-        settle(*given)
+        update_counts(*given, **named)
 
     with monkeypatch.context() as patch:
-        patch.setattr(write, "settle", killing)
+        patch.setattr(write, "update_counts", killing)
         with pytest.raises(DriverFailed, match=r"cannot be reached.*try again"):
             put(store, "log", 2, 9)
         with pytest.raises(DriverFailed, match=r"cannot be reached"):
             store.search_vectors(rows(0, 1)[0], 5)
     postgres_to_kill.ensure_postgres_running()
-    assert whole(store) == {"log": "log v1", "map": "map v1"}
+    assert read_texts(store) == {"log": "log v1", "map": "map v1"}
     put(store, "log", 2, 9)
-    assert whole(store) == {"log": "log v2", "map": "map v1"}
+    assert read_texts(store) == {"log": "log v2", "map": "map v1"}
     store.close()
 
 
 def test_a_lost_connection_is_replaced(store: PostgresStore, database: psycopg.Connection) -> None:
     for version in range(1, 4):
         put(store, "log", version)
-        before = whole(store)
+        before = read_texts(store)
         database.execute(OTHERS, (database.info.dbname,))
-        assert whole(store) == before
+        assert read_texts(store) == before
         database.execute(OTHERS, (database.info.dbname,))
         put(store, "map", version)
         assert store.document("map").text == f"map v{version}"
@@ -115,22 +115,25 @@ def test_a_connection_lost_within_a_change_is_tried_once_more(
     store: PostgresStore, database: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(store, "log", 1)
-    settle, times = write.settle, [0]
+    update_counts, times = write.update_counts, [0]
 
-    def dropped(*given: Any) -> None:
+    def dropped(*given: Any, **named: Any) -> None:
         times[0] += 1
         if times[0] == 1:
             database.execute(OTHERS, (database.info.dbname,))
-        settle(*given)
+        update_counts(*given, **named)
 
-    monkeypatch.setattr(write, "settle", dropped)
+    monkeypatch.setattr(write, "update_counts", dropped)
     store.append("log", "log v1", [], [Chunk("more", "log", 4, 5, "log v1", 6, 12)], rows(9, 1), [{"log": 1}])
     assert times == [2]
     assert store.document("log").text == "log v1log v1"
     assert len(store.chunks("log")) == 5
-    monkeypatch.setattr(
-        write, "settle", lambda *given: (database.execute(OTHERS, (database.info.dbname,)), settle(*given))
-    )
+
+    def always_dropped(*given: Any, **named: Any) -> None:
+        database.execute(OTHERS, (database.info.dbname,))
+        update_counts(*given, **named)
+
+    monkeypatch.setattr(write, "update_counts", always_dropped)
     with pytest.raises(DriverFailed, match="closed the connection"):
         put(store, "log", 2)
     assert store.document("log").text == "log v1log v1"
@@ -144,12 +147,12 @@ def test_a_connection_lost_at_the_very_end_leaves_it_open(store: PostgresStore, 
         " CREATE CONSTRAINT TRIGGER die AFTER UPDATE ON clew.collections DEFERRABLE INITIALLY DEFERRED"
         " FOR EACH ROW EXECUTE FUNCTION public.die()"
     )
-    with pytest.raises(DriverFailed, match=r"may be stored or not; look, then try again"):
+    with pytest.raises(DriverFailed, match=r"may be stored or not; check, then try again"):
         put(store, "log", 2)
     database.execute("DROP TRIGGER die ON clew.collections")
-    assert whole(store) == {"log": "log v1"}
+    assert read_texts(store) == {"log": "log v1"}
     put(store, "log", 2)
-    assert whole(store) == {"log": "log v2"}
+    assert read_texts(store) == {"log": "log v2"}
 
 
 @pytest.mark.parametrize("many", [20, 1500])
@@ -223,10 +226,10 @@ def test_a_full_disk_leaves_nothing_half_written(
     for name in ("log", "map"):
         with pytest.raises(DriverFailed, match=r"disk is full; make room"):
             put(store, name, 2)
-    assert whole(store) == {"log": "log v1"}
+    assert read_texts(store) == {"log": "log v1"}
     database.execute(f"DROP TRIGGER full_disk ON clew.{table}")
     put(store, "log", 2)
-    assert whole(store) == {"log": "log v2"}
+    assert read_texts(store) == {"log": "log v2"}
 
 
 def test_a_statement_that_takes_too_long_is_said(postgres: str, database: psycopg.Connection) -> None:
@@ -236,7 +239,7 @@ def test_a_statement_that_takes_too_long_is_said(postgres: str, database: psycop
         other.execute("LOCK TABLE clew.collections IN ACCESS EXCLUSIVE MODE")
         with pytest.raises(DriverFailed, match="statement_timeout"):
             put(store, "log", 2)
-    assert whole(store) == {"log": "log v1"}
+    assert read_texts(store) == {"log": "log v1"}
     store.close()
 
 
@@ -250,7 +253,7 @@ def test_processes_that_add_the_same_documents_do_not_get_into_each_others_way(
     for other in others:
         _, said = other.communicate(timeout=120)
         assert other.returncode == 0, said.decode()
-    texts = whole(store)
+    texts = read_texts(store)
     assert set(texts) == {f"d{n}" for n in range(6)}
     assert store.change_number() == 2 * 5 * 6
     assert all(record.chunks == len(store.chunks(record.id)) for record in store.documents())

@@ -17,17 +17,17 @@ import pytest
 
 from clew.core.errors import DriverFailed, DriverMissing, SettingsError, StoreMismatch
 from clew.core.settings import StoreConfig
-from clew.core.text import terms
+from clew.core.text import extract_terms
 from clew.core.types import EVERYTHING, Chunk, Document, Filter, Matrix, Section, Vector
 from clew.drivers.store.embedded.store import EmbeddedStore
-from clew.drivers.store.postgres import PostgresStore, kept_embedder
-from clew.drivers.store.postgres.connect import errors as trouble
-from clew.drivers.store.postgres.connect import planner as session
-from clew.drivers.store.postgres.connect import setup
+from clew.drivers.store.postgres import PostgresStore, read_stored_embedder_name
+from clew.drivers.store.postgres.connect import planner, setup
+from clew.drivers.store.postgres.connect.errors import translate_errors
 from clew.drivers.store.postgres.search import graph
-from clew.drivers.store.postgres.search import vectors as near
-from clew.drivers.store.postgres.search.filters import Sieve
-from clew.drivers.store.postgres.search.vectors import Search
+from clew.drivers.store.postgres.search import vectors as vector_search
+from clew.drivers.store.postgres.search.filters import SqlFragment
+from clew.drivers.store.postgres.search.nearest import NearestSearch
+from clew.drivers.store.postgres.search.vectors import NearestQuery
 
 DIM = 16
 WORDS = ("anchor", "bell", "cable", "deck", "engine", "flag", "galley", "hull", "ink", "jib")
@@ -101,7 +101,7 @@ TEXTS = (
 
 
 def test_both_stores_give_the_same_answers(open_store: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clew.drivers.store.postgres.insert.AT_ONCE", 4)
+    monkeypatch.setattr("clew.drivers.store.postgres.insert.BATCH", 4)
     drawn = np.random.default_rng(8)
     server, embedded = open_store(config=StoreConfig()), EmbeddedStore(None, embedder="m", dim=DIM)
     for n in range(40):
@@ -113,7 +113,7 @@ def test_both_stores_give_the_same_answers(open_store: Open, monkeypatch: pytest
         ]
         document = Document(f"d{n}", "\n".join(texts), kind="page" if n % 2 else "chat", meta={"lang": f"l{n % 3}"})
         for store in (server, embedded):
-            store.put(document, chunks, rows(n, len(texts)), [terms(text) for text in texts])
+            store.put(document, chunks, rows(n, len(texts)), [extract_terms(text) for text in texts])
     day = datetime(2025, 1, 9, tzinfo=UTC)
     filters = (
         EVERYTHING,
@@ -130,10 +130,10 @@ def test_both_stores_give_the_same_answers(open_store: Open, monkeypatch: pytest
     )
     for where in filters:
         for seed, text in enumerate(questions):
-            asked = terms(text, asked=True)
+            asked = extract_terms(text, is_query=True)
             assert server.search_terms(asked, 20, where) == embedded.search_terms(asked, 20, where)
             assert server.search_vectors(row(seed), 20, where) == embedded.search_vectors(row(seed), 20, where)
-    assert server.search_terms(terms(questions[2], asked=True), 5)
+    assert server.search_terms(extract_terms(questions[2], is_query=True), 5)
     embedded.close()
 
 
@@ -151,11 +151,11 @@ def test_a_forgotten_filter_shows_nothing_of_another_collection(postgres: str, o
     seen = one._pool.read(counts)
     assert all(2 * seen[table] == both[table] > 0 for table in TABLES if table != "postings")
     assert 0 < seen["postings"] < both["postings"]
-    assert one._pool.ask("SELECT name FROM collections") == [("one",)]
-    assert one._pool.ask("SELECT id FROM documents") == [("log",)]
-    assert one._pool.ask("DELETE FROM documents WHERE id = 'map' RETURNING id") == []
+    assert one._pool.fetch("SELECT name FROM collections") == [("one",)]
+    assert one._pool.fetch("SELECT id FROM documents") == [("log",)]
+    assert one._pool.fetch("DELETE FROM documents WHERE id = 'map' RETURNING id") == []
     with pytest.raises(DriverFailed, match="row-level security"):
-        one._pool.ask("INSERT INTO pieces SELECT doc, 9, %s, '', '' FROM pieces RETURNING n", (two._number,))
+        one._pool.fetch("INSERT INTO pieces SELECT doc, 9, %s, '', '' FROM pieces RETURNING n", (two._number,))
     assert two.document("map").id == "map"
 
 
@@ -208,18 +208,19 @@ def test_no_superuser_is_needed(
     assert store.search_documents(row(3), 1) == [("d3", 1.0)]
     assert store.drop(["d1", "d2"]) == 2
     assert store.stats().documents == 4
-    assert kept_embedder(url, "one") == "m"
-    assert open_store("two", url=url)._pool.ask("SELECT id FROM documents") == []  # who owns the tables is no exception
+    assert read_stored_embedder_name(url, "one") == "m"
+    owner = open_store("two", url=url)  # the owner of the tables is no exception
+    assert owner._pool.fetch("SELECT id FROM documents") == []
 
 
 def test_the_embedder_of_a_collection_is_known(
     postgres: str, postgres_database: Callable[[str], str], open_store: Open
 ) -> None:
-    assert kept_embedder(postgres_database("template0"), "one") is None
-    assert kept_embedder(postgres, "one") is None
+    assert read_stored_embedder_name(postgres_database("template0"), "one") is None
+    assert read_stored_embedder_name(postgres, "one") is None
     open_store("one")
-    assert kept_embedder(postgres, "one") == "m"
-    assert kept_embedder(postgres, "two") is None
+    assert read_stored_embedder_name(postgres, "one") == "m"
+    assert read_stored_embedder_name(postgres, "two") is None
 
 
 # -- what is written
@@ -287,7 +288,7 @@ def test_a_new_document_is_written_in_one_statement(
 
 
 def test_many_documents_are_dropped(open_store: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clew.drivers.store.postgres.write.DROPPED_AT_ONCE", 2)
+    monkeypatch.setattr("clew.drivers.store.postgres.write.DROP_BATCH", 2)
     store = open_store()
     for n in range(5):
         put(store, f"d{n}", 1)
@@ -298,7 +299,7 @@ def test_many_documents_are_dropped(open_store: Open, monkeypatch: pytest.Monkey
 # -- graphs
 
 
-def filled(store: PostgresStore, many: int = 600) -> Matrix:
+def fill_store(store: PostgresStore, many: int = 600) -> Matrix:
     """The vectors of a store that is filled with one document of many chunks; one in ten is rare."""
     vectors = rows(5, many)
     chunks = [
@@ -311,16 +312,16 @@ def filled(store: PostgresStore, many: int = 600) -> Matrix:
 
 @pytest.mark.parametrize("iterates", [True, False])
 def test_a_filter_never_returns_too_few(open_store: Open, monkeypatch: pytest.MonkeyPatch, iterates: bool) -> None:
-    store, enough, by_graph = open_store(), list[bool](), near.by_graph
-    filled(store)
-    store._known = replace(store._known, iterates=iterates)
+    store, enough, by_graph = open_store(), list[bool](), vector_search.search_graph
+    fill_store(store)
+    store._nearest = NearestSearch(replace(store._collection, has_iterative_scan=iterates), 0)
 
     def watched(*given: Any, **more: Any) -> Any:
         found = by_graph(*given, **more)
         enough.append(found is not None)
         return found
 
-    monkeypatch.setattr(near, "by_graph", watched)
+    monkeypatch.setattr(vector_search, "search_graph", watched)
     rare, none = Filter(meta={"rare": True}), Filter(meta={"rare": True, "odd": True})
     for seed in range(5):
         found = {hit.chunk.id for hit in store.search_vectors(row(seed), 5, rare, breadth=10)}
@@ -335,7 +336,7 @@ def test_a_filter_never_returns_too_few(open_store: Open, monkeypatch: pytest.Mo
 
 def test_a_narrow_filter_is_searched_exactly(open_store: Open) -> None:
     store = open_store(config=StoreConfig(exact_below=100))
-    filled(store)
+    fill_store(store)
     assert store.stats().index == "pgvector HNSW, half precision"
     where = Filter(meta={"rare": True}, documents=frozenset({"log"}))
     for seed in range(5):
@@ -347,13 +348,15 @@ def test_a_narrow_filter_is_searched_exactly(open_store: Open) -> None:
 @pytest.mark.parametrize("role", ["postgres", "clew_app"])
 def test_the_graph_is_used(postgres: str, open_store: Open, role: str) -> None:
     store = open_store(url=as_role(postgres, role) if role == "clew_app" else postgres)
-    filled(store)
-    search = Search(near.CHUNKS, store._number, row(1), 10, Sieve(" AND s.facets && '{1,2}'::bigint[]"))
+    fill_store(store)
+    search = NearestQuery(
+        vector_search.CHUNKS, store._number, row(1), 10, SqlFragment(" AND s.facets && '{1,2}'::bigint[]")
+    )
     asked = str(row(1).tolist())
 
     def plan(connection: psycopg.Connection) -> str:
-        session.plan_for_graph(connection, near.BREADTH, iterates=True)
-        sql = near.graph_sql(search, 50, 12)
+        planner.use_graph_plans(connection, vector_search.BREADTH, iterative=True)
+        sql = vector_search.build_graph_sql(search, 50, 12)
         return str(connection.execute(f"EXPLAIN {sql}", (asked, "m", asked)).fetchall())
 
     assert f"signals_graph_{store._number}" in store._pool.read(plan)
@@ -361,7 +364,7 @@ def test_the_graph_is_used(postgres: str, open_store: Open, role: str) -> None:
 
 def test_a_search_in_the_graph_is_one_statement(open_store: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     store = open_store()
-    filled(store)
+    fill_store(store)
     found, asked = store.search_vectors(row(1), 5), list[str]()
     execute = psycopg.Cursor.execute
 
@@ -380,7 +383,7 @@ def test_a_search_in_the_graph_is_one_statement(open_store: Open, monkeypatch: p
 
 def test_what_is_read_after_searches_and_changes_is_planned_for_what_it_is_given(open_store: Open) -> None:
     store = open_store()
-    filled(store)
+    fill_store(store)
 
     def said() -> list[str]:
         sql = "SELECT current_setting('plan_cache_mode') || ' ' || current_setting('enable_sort')"
@@ -399,11 +402,11 @@ def test_a_graph_that_is_gone_is_noticed(
     open_store: Open, database: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = open_store()
-    filled(store)
+    fill_store(store)
     found = store.search_vectors(row(1), 5)
     database.execute(f"DROP INDEX clew.signals_graph_{store._number}")
     assert store.search_vectors(row(1), 5) == store.search_vectors(row(1), 5, mode="exact")
-    monkeypatch.setattr(near, "by_graph", None)  # would fail
+    monkeypatch.setattr(vector_search, "search_graph", None)  # would fail
     assert store.search_vectors(row(1), 5, mode="exact")[0] == found[0]
     assert store.search_vectors(row(1), 5)[0] == found[0]
 
@@ -420,7 +423,7 @@ def test_equal_ones_are_told_apart_by_id_however_many(open_store: Open) -> None:
 
 def test_the_graph_finds_what_is_near(open_store: Open) -> None:
     store = open_store()
-    vectors = filled(store)
+    vectors = fill_store(store)
     right = [
         store.search_vectors(vector, 10, breadth=200) == store.search_vectors(vector, 10, mode="exact")
         for vector in vectors[:50]
@@ -430,7 +433,7 @@ def test_the_graph_finds_what_is_near(open_store: Open) -> None:
 
 def test_breadth_is_how_far_the_graph_is_searched(open_store: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     store = open_store()
-    filled(store)
+    fill_store(store)
     asked: list[str] = []
     execute = psycopg.Connection.execute
 
@@ -442,7 +445,7 @@ def test_breadth_is_how_far_the_graph_is_searched(open_store: Open, monkeypatch:
     monkeypatch.setattr(psycopg.Connection, "execute", watched)
     for breadth in (None, None, 300, 5000, None):
         store.search_vectors(row(1), 5, breadth=breadth)
-    assert asked == [str(near.BREADTH), "300", str(near.BROADEST), str(near.BREADTH)]
+    assert asked == [str(vector_search.BREADTH), "300", str(vector_search.MAX_BREADTH), str(vector_search.BREADTH)]
 
 
 def test_wide_vectors_have_a_graph_too(open_store: Open) -> None:
@@ -457,7 +460,7 @@ def test_wide_vectors_have_a_graph_too(open_store: Open) -> None:
 
 
 def test_vectors_too_wide_for_a_graph_are_searched_exactly(open_store: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph, "WIDEST", 8)
+    monkeypatch.setattr(graph, "MAX_DIM", 8)
     store = open_store()
     put(store, "log", 5)
     store.flush()
@@ -485,9 +488,9 @@ def test_a_graph_whose_building_was_broken_off_is_built_again(
 def test_a_graph_is_built_by_one_process(postgres: str, open_store: Open, role: str) -> None:
     store = open_store(url=as_role(postgres, role) if role == "clew_app" else postgres)
     put(store, "log")
-    with store._pool.apart() as connection:
+    with store._pool.open_connection() as connection:
         connection.execute("SET max_parallel_maintenance_workers = 2")
-        graph.build(connection, "signals", store._known, DIM, 3)
+        graph.build_graph(connection, "signals", store._collection, DIM, 3)
         assert connection.execute("SHOW max_parallel_maintenance_workers").fetchall() == [("0",)]
     assert store.stats().index == "pgvector HNSW, half precision"
 
@@ -501,9 +504,9 @@ def test_a_graph_that_another_program_has_just_built_stays(
     store.flush()
     sql = f"SELECT 'clew.signals_graph_{store._number}'::regclass::oid::int"
     built = database.execute(sql).fetchone()
-    for known, dim in ((store._known, DIM), (replace(store._known, embedder="old"), DIM + 1)):
-        with store._pool.apart() as connection:  # as one that looked before the other was done
-            graph.build(connection, "signals", known, dim, 3)
+    for known, dim in ((store._collection, DIM), (replace(store._collection, embedder="old"), DIM + 1)):
+        with store._pool.open_connection() as connection:  # as one that looked before the other was done
+            graph.build_graph(connection, "signals", known, dim, 3)
     assert database.execute(sql).fetchone() == built
 
 
@@ -521,7 +524,7 @@ def test_a_small_collection_has_no_graph(open_store: Open) -> None:
 
 def test_searches_at_once_have_a_connection_each(open_store: Open) -> None:
     store = open_store()
-    filled(store)
+    fill_store(store)
     expected = [store.search_vectors(row(seed), 5) for seed in range(8)]
     together, seen = threading.Barrier(8), set[int]()
 
@@ -555,17 +558,17 @@ def test_threads_put_and_search_together(open_store: Open) -> None:
 
 def version(url: str) -> int:
     with psycopg.connect(url, autocommit=True) as connection:
-        return setup._version(connection)
+        return setup._read_version(connection)
 
 
 @pytest.mark.parametrize("fault", ["SELECT 1/0", "SELECT pg_terminate_backend(pg_backend_pid())"])
 def test_an_interrupted_migration_is_finished_by_the_next_run(
     postgres_database: Callable[[str], str], open_store: Open, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
-    url, steps = postgres_database("template0"), setup.migrations()
+    url, steps = postgres_database("template0"), setup.list_migrations()
     broken = [*steps[:1], (steps[1][0], f"{steps[1][1]};\n{fault}"), *steps[2:]]
     with monkeypatch.context() as patch:
-        patch.setattr(setup, "migrations", lambda: broken)
+        patch.setattr(setup, "list_migrations", lambda: broken)
         with pytest.raises(DriverFailed):
             open_store(url=url)
         assert version(url) == 1
@@ -577,7 +580,7 @@ def test_programs_that_start_together_migrate_once(postgres_database: Callable[[
     url = postgres_database("template0")
     with ThreadPoolExecutor(4) as threads:
         stores = list(threads.map(lambda n: open_store(f"c{n % 2}", url=url), range(4)))
-    assert version(url) == len(setup.migrations())
+    assert version(url) == len(setup.list_migrations())
     assert len({store._number for store in stores}) == 2
 
 
@@ -605,7 +608,7 @@ def test_a_server_that_cannot_be_opened_says_why(postgres: str, change: tuple[st
     with pytest.raises(DriverFailed, match=said):
         PostgresStore(url, collection="one", embedder="m", dim=DIM)
     with pytest.raises(DriverFailed, match=said):
-        kept_embedder(url, "one")
+        read_stored_embedder_name(url, "one")
 
 
 @pytest.mark.parametrize(
@@ -642,7 +645,7 @@ def test_a_password_is_never_shown(url: str) -> None:
     ],
 )
 def test_a_lost_connection_is_not_taken_for_another_trouble(words: str, said: str) -> None:
-    with pytest.raises(DriverFailed, match=said), trouble.failing("here"):
+    with pytest.raises(DriverFailed, match=said), translate_errors("here"):
         raise psycopg.OperationalError(words)
 
 
@@ -655,10 +658,10 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_too_old_is_refused(postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(setup, "LEAST_VECTOR", (9, 9))
+    monkeypatch.setattr(setup, "MIN_PGVECTOR", (9, 9))
     with pytest.raises(DriverFailed, match=r"pgvector .* is too old.*UPDATE"):
         PostgresStore(postgres, collection="one", embedder="m", dim=DIM)
-    monkeypatch.setattr(setup, "LEAST_SERVER", 99)
+    monkeypatch.setattr(setup, "MIN_SERVER", 99)
     with pytest.raises(DriverFailed, match=r"PostgreSQL .* is too old"):
         PostgresStore(postgres, collection="one", embedder="m", dim=DIM)
 
@@ -669,7 +672,7 @@ def test_a_role_without_rights_is_told_who_has_them(postgres_database: Callable[
         with pytest.raises(DriverFailed, match=r"administrator runs CREATE EXTENSION vector"):
             PostgresStore(as_role(url, "pg_monitor"), collection="one", embedder="m", dim=DIM)
         connection.execute("CREATE EXTENSION vector")
-    with pytest.raises(DriverFailed, match=r"may not make them.*owner"):
+    with pytest.raises(DriverFailed, match=r"may not create them.*owner"):
         PostgresStore(as_role(url, "pg_monitor"), collection="one", embedder="m", dim=DIM)
 
 

@@ -5,31 +5,31 @@ from typing import TYPE_CHECKING
 
 from clew.core.protocols import LLM
 from clew.core.settings import LLMConfig
-from clew.drivers.llm.local.weights import weights_of
+from clew.drivers.llm.local.weights import find_weights
 from clew.drivers.llm.model import ModelLLM
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
-NO_LIMIT = 1e9  # seconds: nothing but its own work can hold it up
+NO_TIMEOUT = 1e9  # seconds; a local model only waits for its own work
 
 
-def configured(config: LLMConfig) -> LLM:
-    """The model of that name; its weights are found now, and loaded when it is first asked."""
-    from clew.drivers.llm.local.runtime import runtime
+def make_llm(config: LLMConfig) -> LLM:
+    """The model of that name; its weights are located now, and loaded at the first call."""
+    from clew.drivers.llm.local.runtime import load_runtime
 
-    path = weights_of(config.name.partition(":")[2])
+    path = find_weights(config.name.partition(":")[2])
 
     def build() -> "Model":
-        from clew.drivers.llm.local.transport import model
+        from clew.drivers.llm.local.transport import make_local_model
 
-        return model(config.name, partial(runtime, path))
+        return make_local_model(config.name, partial(load_runtime, path))
 
-    return ModelLLM.built(
+    return ModelLLM.from_builder(
         build,
         config.name,
-        timeout=NO_LIMIT,
+        timeout=NO_TIMEOUT,
         retries=0,
-        max_concurrent=1,  # one context serves one call
-        count=lambda text: runtime(path).count(text),
+        max_concurrent=1,  # one context serves one call at a time
+        count=lambda text: load_runtime(path).count(text),
     )

@@ -1,4 +1,4 @@
-"""Makes a conversation fit a model's context: the middles of its longest messages are left out, and that is said."""
+"""Truncates a conversation to a model's context: cuts the middle out of the longest messages, and marks the cut."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -6,34 +6,35 @@ from typing import Any
 from clew.core.errors import DriverFailed
 
 Message = dict[str, Any]
-MARK = "\n[… the middle was left out here, because it is too long …]\n"
-LEAST = 32  # tokens that must be left of the message that is cut
-FRAME = 40  # tokens that the template puts around it all
-EACH = 8  # … and around every message
+OMISSION = "\n[… the middle was left out here, because it is too long …]\n"
+MIN_KEPT_TOKENS = 32  # of a message that is cut
+TEMPLATE_TOKENS = 40  # that the chat template adds to the conversation
+TOKENS_PER_MESSAGE = 8  # … and to each message
 
 
-def fitted(messages: Sequence[Message], count: Callable[[str], int], *, room: int) -> list[Message]:
-    """The messages with at most so many tokens, or DriverFailed where cutting them does not do."""
-    fit = list(messages)
-    sizes = [count(message["content"]) for message in fit]
-    whole = sum(sizes)
-    while (over := sum(sizes) + EACH * len(sizes) + FRAME - room) > 0:
+def fit_messages(messages: Sequence[Message], count: Callable[[str], int], *, max_tokens: int) -> list[Message]:
+    """The messages within `max_tokens`, or DriverFailed where cutting is not enough."""
+    fitted = list(messages)
+    sizes = [count(message["content"]) for message in fitted]
+    total = sum(sizes)
+    while (excess := sum(sizes) + TOKENS_PER_MESSAGE * len(sizes) + TEMPLATE_TOKENS - max_tokens) > 0:
         longest = max(range(len(sizes)), key=sizes.__getitem__)
-        if sizes[longest] <= LEAST:
+        if sizes[longest] <= MIN_KEPT_TOKENS:
             raise DriverFailed(
-                f"the prompt has {whole} tokens and the model has room for {room}; ask with less text, or for less"
+                f"the prompt has {total} tokens and the model has room for {max_tokens}; "
+                "shorten the prompt, or ask for a shorter answer"
             )
-        keep = max(LEAST, sizes[longest] - over)
-        fit[longest] = {**fit[longest], "content": _without_middle(fit[longest]["content"], count, keep)}
-        sizes[longest] = min(keep, count(fit[longest]["content"]))
-    return fit
+        keep = max(MIN_KEPT_TOKENS, sizes[longest] - excess)
+        fitted[longest] = {**fitted[longest], "content": _cut_middle(fitted[longest]["content"], count, keep)}
+        sizes[longest] = min(keep, count(fitted[longest]["content"]))
+    return fitted
 
 
-def _without_middle(text: str, count: Callable[[str], int], keep: int) -> str:
+def _cut_middle(text: str, count: Callable[[str], int], keep: int) -> str:
     share = keep / count(text)
     while True:
         half = int(len(text) * share / 2)
-        cut = text[:half] + MARK + text[len(text) - half :]
+        cut = text[:half] + OMISSION + text[len(text) - half :]
         if not half or count(cut) <= keep:
             return cut
         share *= 0.95

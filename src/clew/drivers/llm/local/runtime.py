@@ -1,4 +1,4 @@
-"""A model in memory: one context that answers one request at a time, and its tokenizer."""
+"""A llama.cpp model in this process: one context, which answers one request at a time, and its tokenizer."""
 
 import atexit
 import ctypes
@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 
 from clew.core.errors import DriverFailed
 
-CONTEXT = 8192  # tokens of prompt and answer together: what SmolLM2 was trained on
-GOODBYE = 60.0  # seconds to finish reading a prompt, which nothing can interrupt
-SEED = 7  # the same answer to the same question, whatever the temperature
+CONTEXT_TOKENS = 8192  # prompt and answer together, as SmolLM2 was trained
+STOP_SECONDS = 60.0  # to finish reading a prompt, which nothing can interrupt
+SEED = 7  # the same request gets the same answer, whatever the temperature
 
 
 class Runtime:
@@ -27,37 +27,37 @@ class Runtime:
 
         params = CommonParams()
         params.model.path = str(path)
-        self.context = params.n_ctx = context or CONTEXT
+        self.context = params.n_ctx = context or CONTEXT_TOKENS
         params.n_parallel = 1
         params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
         params.n_threads_http = 1
         params.verbosity = -1
         params.warmup = params.ui = False
         params.cache_ram_mib = 0
-        # It listens on loopback, unasked; nobody else is to find it of use.
+        # llama.cpp always listens on loopback; a random key keeps others out.
         self._key = secrets.token_urlsafe(32)
         params.api_keys = [self._key]
         try:
             self._server = Server(params)
         except Exception as error:
-            raise DriverFailed(f"{path.name} is no model that can be loaded ({error}); give another file") from None
+            raise DriverFailed(f"{path.name} cannot be loaded as a model ({error}); give another GGUF file") from None
         self._lock = threading.Lock()
-        self._over = threading.Event()
+        self._stopping = threading.Event()
 
-    def chat(self, request: Mapping[str, Any], heard: Callable[[dict[str, Any]], bool]) -> None:
-        """Tells `heard` every event of an answer, in OpenAI's form, until the end or until it returns True."""
+    def chat(self, request: Mapping[str, Any], on_event: Callable[[dict[str, Any]], bool]) -> None:
+        """Calls `on_event` with each event of an answer, in OpenAI's format, until the end or until it returns True."""
 
-        def said(event: dict[str, Any]) -> bool:
-            return self._over.is_set() or heard(event)
+        def handle_event(event: dict[str, Any]) -> bool:
+            return self._stopping.is_set() or on_event(event)
 
-        asked = {"seed": SEED, **request, "stream": True, "stream_options": {"include_usage": True}}
+        options = {"seed": SEED, **request, "stream": True, "stream_options": {"include_usage": True}}
         with self._lock:
-            self._server.handle_chat_completions(asked, said)
+            self._server.handle_chat_completions(options, handle_event)
 
     def count(self, text: str) -> int:
-        """How many tokens a text has, special ones left out."""
-        at = urlsplit(self._server.listening_address)
-        connection = http.client.HTTPConnection(at.hostname or "127.0.0.1", at.port, timeout=60)
+        """The number of tokens in a text, special ones not counted."""
+        address = urlsplit(self._server.listening_address)
+        connection = http.client.HTTPConnection(address.hostname or "127.0.0.1", address.port, timeout=60)
         try:
             body = json.dumps({"content": text.encode("utf-8", "replace").decode(), "add_special": False})
             headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self._key}"}
@@ -69,13 +69,13 @@ class Runtime:
             connection.close()
 
     def stop(self) -> None:
-        """Ends what it is saying: a thread that is inside the model when the program ends would bring it down."""
-        self._over.set()
-        if self._lock.acquire(timeout=GOODBYE):
+        """Ends the current answer: a thread that is inside the model at exit would crash the program."""
+        self._stopping.set()
+        if self._lock.acquire(timeout=STOP_SECONDS):
             self._lock.release()
 
-    def forget(self) -> None:
-        """Keeps the loaded model from being taken down: after a fork its threads are not here to be ended."""
+    def keep_loaded(self) -> None:
+        """Never destroys the model: after a fork its threads do not exist here and cannot be joined."""
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._server))
 
 
@@ -83,8 +83,8 @@ _loaded: dict[tuple[Path, int], Runtime] = {}
 _loading = threading.Lock()
 
 
-def runtime(path: Path) -> Runtime:
-    """The model of a file, loaded once a process."""
+def load_runtime(path: Path) -> Runtime:
+    """The model of a file, loaded once per process."""
     with _loading:
         key = (path, os.getpid())
         if key not in _loaded:
@@ -92,23 +92,23 @@ def runtime(path: Path) -> Runtime:
         return _loaded[key]
 
 
-def _leaving() -> None:
-    for (_, process), each in _loaded.items():
-        if process == os.getpid():
-            each.stop()
+def _stop_all() -> None:
+    for (_, pid), runtime in _loaded.items():
+        if pid == os.getpid():
+            runtime.stop()
 
 
-def _forked() -> None:
+def _detach_after_fork() -> None:
     global _loading
     _loading = threading.Lock()
-    for each in _loaded.values():
-        each.forget()
+    for runtime in _loaded.values():
+        runtime.keep_loaded()
     libc = ctypes.CDLL(None)
     if _loaded and hasattr(libc, "on_exit"):
-        # llama.cpp waits at the end of a process for a thread that only the parent has: leave without its goodbye.
+        # At exit llama.cpp joins a thread that only the parent has: leave without running its destructors.
         libc.on_exit(libc._exit, None)
 
 
-atexit.register(_leaving)
+atexit.register(_stop_all)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
+    os.register_at_fork(after_in_child=_detach_after_fork)

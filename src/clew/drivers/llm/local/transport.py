@@ -1,7 +1,7 @@
-"""A pydantic-ai model whose requests reach a model in this process: what would be sent is answered here.
+"""An HTTP transport that answers OpenAI chat completions with a model in this process, and a pydantic-ai model over it.
 
-So the local model has all that the others have: pieces, counts, tools, an agent. It speaks OpenAI's protocol without a
-connection. Imports httpx and pydantic-ai, so it is itself imported only when a model is made.
+So a local model can do what the hosted ones can: streams, usage, tools, an agent. Imports httpx and pydantic-ai, so it
+is itself imported only when a model is made.
 """
 
 import asyncio
@@ -17,50 +17,50 @@ from pydantic_ai.profiles.openai import OpenAIModelProfile
 from pydantic_ai.providers.openai import OpenAIProvider
 
 from clew.core.errors import ClewError, DriverFailed
-from clew.drivers.llm.local.fit import fitted
+from clew.drivers.llm.local.fit import fit_messages
 from clew.drivers.llm.local.runtime import Runtime
-from clew.drivers.llm.local.tools import heard, told, turn
+from clew.drivers.llm.tool_calls import build_turn_schema, parse_turn, write_out_tools
 
 Event = dict[str, Any]
-MOST = 512  # tokens of an answer where nobody sets a limit
-SHARE = 4  # an answer has at most this part of the context, the prompt the rest
-PASSED = ("temperature", "top_p", "seed", "stop", "response_format")
+DEFAULT_MAX_TOKENS = 512  # of an answer, where the request sets no limit
+ANSWER_SHARE = 4  # an answer gets at most 1/4 of the context, the prompt the rest
+FORWARDED_OPTIONS = ("temperature", "top_p", "seed", "stop", "response_format")
 
 
-def model(name: str, runtime: Callable[[], Runtime]) -> Model:
-    """The model; `runtime` is called when it is first asked."""
-    client = httpx2.AsyncClient(transport=InProcess(runtime), timeout=None)
+def make_local_model(name: str, runtime: Callable[[], Runtime]) -> Model:
+    """The pydantic-ai model; `runtime` is called at the first request."""
+    client = httpx2.AsyncClient(transport=InProcessTransport(runtime), timeout=None)
     provider = OpenAIProvider(base_url="http://local/v1", api_key="none", http_client=client)
     return OpenAIChatModel(name, provider=provider, profile=OpenAIModelProfile(supports_json_schema_output=True))
 
 
-class InProcess(httpx2.AsyncBaseTransport):
-    """Answers chat completions as a server would, whole or as server-sent events."""
+class InProcessTransport(httpx2.AsyncBaseTransport):
+    """Answers chat completions as a server would, in one body or as server-sent events."""
 
     def __init__(self, runtime: Callable[[], Runtime]) -> None:
         self._runtime = runtime
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """The response; what cannot be asked is a 400 in our own words."""
-        asked = json.loads(await request.aread())
+        """The response; a request that cannot be answered gets a 400 with the reason."""
+        options = json.loads(await request.aread())
         try:
             runtime = await asyncio.to_thread(self._runtime)
-            body, by_tools = await asyncio.to_thread(_prepared, asked, runtime)
-            events = _events(runtime, body)
-            if asked.get("stream") and not by_tools:
-                return httpx2.Response(200, headers={"Content-Type": "text/event-stream"}, stream=_Sent(events))
-            whole = await _whole(events, by_tools=by_tools)
+            body, with_tools = await asyncio.to_thread(_prepare_request, options, runtime)
+            events = _stream_events(runtime, body)
+            if options.get("stream") and not with_tools:
+                return _respond_with_stream(events)
+            completion = await _collect_events(events, with_tools=with_tools)
         except ClewError as error:
             return httpx2.Response(400, json={"error": {"message": str(error)}})
-        if not asked.get("stream"):
-            return httpx2.Response(200, json=whole)
-        choice = whole["choices"][0]
-        once = {**whole, "object": "chat.completion.chunk", "choices": [{**choice, "delta": choice["message"]}]}
-        return httpx2.Response(200, headers={"Content-Type": "text/event-stream"}, stream=_Sent(_only(once)))
+        if not options.get("stream"):
+            return httpx2.Response(200, json=completion)
+        choice = completion["choices"][0]
+        chunk = {**completion, "object": "chat.completion.chunk", "choices": [{**choice, "delta": choice["message"]}]}
+        return _respond_with_stream(_yield_one(chunk))
 
 
-class _Sent(httpx2.AsyncByteStream):
-    """Events as a server sends them."""
+class _EventStream(httpx2.AsyncByteStream):
+    """Events in the format of server-sent events."""
 
     def __init__(self, events: AsyncIterator[Event]) -> None:
         self._events = events
@@ -75,67 +75,74 @@ class _Sent(httpx2.AsyncByteStream):
             await self._events.aclose()
 
 
-def _prepared(asked: dict[str, Any], runtime: Runtime) -> tuple[dict[str, Any], bool]:
-    """What the runtime is asked, and whether the answer is a turn with tools."""
-    choice = asked.get("tool_choice", "auto")
-    tools = [each["function"] for each in asked.get("tools") or () if choice != "none"]
+def _respond_with_stream(events: AsyncIterator[Event]) -> httpx2.Response:
+    return httpx2.Response(200, headers={"Content-Type": "text/event-stream"}, stream=_EventStream(events))
+
+
+def _prepare_request(options: dict[str, Any], runtime: Runtime) -> tuple[dict[str, Any], bool]:
+    """The request for the runtime, and whether its answer is a turn with tools."""
+    choice = options.get("tool_choice", "auto")
+    tools = [tool["function"] for tool in options.get("tools") or () if choice != "none"]
     if isinstance(choice, dict):
-        tools = [each for each in tools if each["name"] == choice["function"]["name"]]
-    most = min(asked.get("max_completion_tokens") or asked.get("max_tokens") or MOST, runtime.context // SHARE)
-    messages = fitted(told(asked["messages"], tools), runtime.count, room=runtime.context - most)
-    body = {**{key: asked[key] for key in PASSED if key in asked}, "messages": messages, "max_tokens": most}
+        tools = [tool for tool in tools if tool["name"] == choice["function"]["name"]]
+    requested = options.get("max_completion_tokens") or options.get("max_tokens") or DEFAULT_MAX_TOKENS
+    max_tokens = min(requested, runtime.context // ANSWER_SHARE)
+    plain = write_out_tools(options["messages"], tools)
+    messages = fit_messages(plain, runtime.count, max_tokens=runtime.context - max_tokens)
+    forwarded = {key: options[key] for key in FORWARDED_OPTIONS if key in options}
+    body = {**forwarded, "messages": messages, "max_tokens": max_tokens}
     if tools:
-        schema = turn(tools, answer=choice == "auto")
+        schema = build_turn_schema(tools, may_answer=choice == "auto")
         body["response_format"] = {"type": "json_schema", "json_schema": {"name": "turn", "schema": schema}}
     return body, bool(tools)
 
 
-async def _events(runtime: Runtime, body: dict[str, Any]) -> AsyncIterator[Event]:
-    """The events of an answer, from a thread that stops when nobody listens."""
+async def _stream_events(runtime: Runtime, body: dict[str, Any]) -> AsyncIterator[Event]:
+    """The events of an answer, produced in a thread that stops when nobody reads them."""
     loop = asyncio.get_running_loop()
     queue: asyncio.Queue[Event | Exception | None] = asyncio.Queue()
-    gone = threading.Event()
+    closed = threading.Event()
 
-    def say(item: Event | Exception | None) -> bool:
-        if not gone.is_set():
+    def put(item: Event | Exception | None) -> bool:
+        if not closed.is_set():
             try:
                 loop.call_soon_threadsafe(queue.put_nowait, item)
-            except RuntimeError:  # the loop is closed: the program ends
-                gone.set()
-        return gone.is_set()
+            except RuntimeError:  # the loop is closed: the program is ending
+                closed.set()
+        return closed.is_set()
 
     def work() -> None:
         try:
-            runtime.chat(body, say)
-            say(None)
+            runtime.chat(body, put)
+            put(None)
         except Exception as error:
-            say(error)
+            put(error)
 
     threading.Thread(target=work, name="clew-llm-local", daemon=True).start()
     try:
         while (item := await queue.get()) is not None:
             if isinstance(item, Exception):
-                raise DriverFailed(f"the local model failed ({item}); ask another way") from None
+                raise DriverFailed(f"the local model failed ({item}); change the request") from None
             if "error" in item:
-                raise DriverFailed(f"the local model cannot be asked that: {item['error'].get('message', '')}")
+                raise DriverFailed(f"the local model rejected the request: {item['error'].get('message', '')}")
             yield item
     finally:
-        gone.set()
+        closed.set()
 
 
-async def _whole(events: AsyncIterator[Event], *, by_tools: bool) -> Event:
-    """One completion from all its pieces."""
+async def _collect_events(events: AsyncIterator[Event], *, with_tools: bool) -> Event:
+    """One completion from all its events."""
     text, finish, last = "", "stop", Event()
     async for last in events:
         for choice in last["choices"]:
             text += choice["delta"].get("content") or ""
             finish = choice["finish_reason"] or finish
-    message = heard(text) if by_tools else {"role": "assistant", "content": text}
+    message = parse_turn(text) if with_tools else {"role": "assistant", "content": text}
     if message.get("tool_calls"):
         finish = "tool_calls"
     choice = {"index": 0, "finish_reason": finish, "message": message}
     return {**last, "object": "chat.completion", "choices": [choice]}
 
 
-async def _only(event: Event) -> AsyncIterator[Event]:
+async def _yield_one(event: Event) -> AsyncIterator[Event]:
     yield event

@@ -1,6 +1,6 @@
-"""Marks: a small file beside a shard that says what the shard is of and how far it has followed.
+"""Checkpoints: a small file beside a shard that says which collection it indexes and how far it has followed.
 
-It is written after the shard is safe on disk, so what it says is true; a shard without one was never finished.
+It is written after the shard is safe on disk, so it is never ahead of it; a shard without one was never finished.
 """
 
 import json
@@ -10,40 +10,43 @@ from pathlib import Path
 
 FORMAT = 1
 FILE = "mark.json"
+_KEYS = {"collection_id": "birth", "unindexed": "loose"}  # fields whose key in the file differs
+_FIELDS = {key: field for field, key in _KEYS.items()}
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """Which collection a shard is of, and the row and change to which it has followed.
+class Checkpoint:
+    """Which collection a shard indexes, and the row and change to which it has followed.
 
-    `average` is the mean length of chunks that its stored weights were made with, `loose` how many rows came or went
-    since its graph was built.
+    `average` is the mean chunk length with which its stored weights were computed, `unindexed` the number of rows
+    added or removed since its graph was built.
     """
 
-    birth: str
+    collection_id: str
     dim: int
     average: float
     row: int = 0
     change: int = 0
-    loose: int = 0
-    counts: str = ""  # the file with the numbers of chunks that have each word, as of this row and change
+    unindexed: int = 0
+    counts: str = ""  # the file with the document frequencies as of this row and change
     format: int = FORMAT
 
 
-def read(folder: Path) -> Mark | None:
-    """The mark in a folder; None where there is none that can be read and understood."""
+def read_checkpoint(folder: Path) -> Checkpoint | None:
+    """The checkpoint in a folder; None if there is none of this format."""
     try:
-        mark = Mark(**json.loads((folder / FILE).read_text("utf-8")))
-    except (OSError, ValueError, TypeError):
+        stored = json.loads((folder / FILE).read_text("utf-8"))
+        checkpoint = Checkpoint(**{_FIELDS.get(key, key): value for key, value in stored.items()})
+    except (OSError, ValueError, TypeError, AttributeError):
         return None
-    return mark if mark.format == FORMAT else None
+    return checkpoint if checkpoint.format == FORMAT else None
 
 
-def write(folder: Path, mark: Mark) -> None:
-    """Puts a mark in place of the old one, whole or not at all."""
+def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
+    """Replaces the checkpoint in a folder, atomically."""
     new = folder / f"{FILE}.new"
     with new.open("w", encoding="utf-8") as file:
-        json.dump(asdict(mark), file)
+        json.dump({_KEYS.get(field, field): value for field, value in asdict(checkpoint).items()}, file)
         file.flush()
         os.fsync(file.fileno())
     new.replace(folder / FILE)

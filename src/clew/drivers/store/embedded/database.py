@@ -1,120 +1,149 @@
-"""An open database of a collection: its transactions, and the vectors of another model beside those in use."""
+"""An open collection database: one SQLite connection, its transactions, and the state of the collection."""
 
 import sqlite3
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Self
 
-from clew.core.protocols import Embedder
-from clew.core.stored import StagedModel
-from clew.drivers.store.embedded import schema, signals
-from clew.drivers.store.embedded import staged as shadows
-from clew.drivers.store.embedded.signals import State
-from clew.drivers.store.staging import Shades, Told, agreed, fill, moved
+from clew.drivers.store.embedded import schema
+from clew.drivers.store.staging import model_switched_error
 
-T = TypeVar("T")
+
+@dataclass(frozen=True, slots=True)
+class CollectionState:
+    """The state of a collection: its change number, its last row, and the counts that BM25 needs."""
+
+    change: int
+    documents: int
+    chunks: int
+    length: int
+    last_row: int
+    pruned: int  # tombstones up to this change have been deleted
+    collection_id: str  # random, new with every switch of model: an index records which one it is of
+    data_version: int  # changes when another connection writes anything, even where the change number stays
+
+    @property
+    def average(self) -> float:
+        """The mean number of terms of a chunk."""
+        return self.length / self.chunks if self.chunks else 0.0
+
+
+class Reader:
+    """`with reader as connection`: one thread at a time, errors of SQLite as DriverFailed. Nests."""
+
+    __slots__ = ("_connection", "_lock", "_place")
+
+    def __init__(self, connection: sqlite3.Connection, place: str) -> None:
+        self._connection, self._place = connection, place
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> sqlite3.Connection:
+        self._lock.acquire()
+        return self._connection
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._lock.release()
+        if error:
+            schema.translate_error(self._place, error)
 
 
 class Database:
-    """One connection, used by one thread at a time; `folder=None` keeps the database in memory."""
+    """The database of a collection. `folder=None` keeps it in memory. Several threads may use it."""
 
     def __init__(self, folder: Path | None, *, embedder: str, dim: int) -> None:
         self.dim = dim
         self.embedder = embedder
-        self._place = str(folder / schema.FILE) if folder else "the collection in memory"
-        self._lock = threading.RLock()
-        self._db = schema.connect(folder)
+        self.place = str(folder / schema.FILE) if folder else "the collection in memory"
+        self._connection = schema.connect(folder)
+        self.reader = Reader(self._connection, self.place)
         try:
-            schema.prepare(self._db, self._place, embedder=embedder, dim=dim, birth=uuid.uuid4().hex)
-            self._birth = signals.state(self._db).birth
+            schema.prepare_tables(
+                self._connection, self.place, embedder=embedder, dim=dim, collection_id=uuid.uuid4().hex
+            )
+            self.collection_id = _read_state(self._connection).collection_id
         except BaseException:
-            self._db.close()
+            self._connection.close()
             raise
 
-    def state(self) -> State:
-        """Where the truth stands now; StoreMismatch where it was given another model since it was opened."""
-        with self._read() as db:
-            return self._still_ours(db)
+    def read_state(self) -> CollectionState:
+        """The state now; StoreMismatch if it was switched to another model since it was opened."""
+        with self.reader as db:
+            return self.check_model(db)
 
-    def shadow(self) -> StagedModel | None:
-        """The model whose vectors stand beside those in use."""
-        with self._read() as db:
-            return shadows.shadow(db)
-
-    def overlay(self, embedder: Embedder, told: Told | None) -> int:
-        """How many vectors of another model were made, for all that lacked one."""
-        with self._change() as db:
-            if not shadows.shadow(db):
-                shadows.begin(db, embedder.name, embedder.dim)
-
-        def shaded(work: Callable[[Shades], T]) -> T:
-            with self._change() as db:  # others may discard between two pieces of work
-                agreed(self._place, shadows.shadow(db), embedder)
-                return work(shadows.TruthShades(db))
-
-        return fill(shaded, embedder, told)
-
-    def switched(self, embedder: Embedder) -> Self:
-        """The same truth under the model whose vectors stood beside; what lacked one has it made first."""
-        birth = uuid.uuid4().hex
-        with self._change() as db:
-            agreed(self._place, shadows.shadow(db), embedder)
-            fill(lambda work: work(shadows.TruthShades(db)), embedder)
-            shadows.swap(db, birth)
-        other = copy(self)
-        other.embedder, other.dim, other._birth = embedder.name, embedder.dim, birth
-        return other
-
-    def discard(self) -> bool:
-        """Forgets the vectors of the other model; whether there were any."""
-        with self._change() as db:
-            return shadows.discard(db)
-
-    def flush(self) -> None:
-        """Returns when every change is safe on disk."""
-        with self._read() as db:
-            db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-
-    def close(self) -> None:
-        """Closes the database."""
-        with self._lock, schema.failing(self._place):
-            self._db.close()
-
-    def _still_ours(self, db: sqlite3.Connection) -> State:
-        state = signals.state(db)
-        if state.birth != self._birth:
-            raise moved(self._place, db.execute("SELECT embedder FROM meta").fetchone()[0], self.embedder)
+    def check_model(self, db: sqlite3.Connection) -> CollectionState:
+        """The same inside a transaction."""
+        state = _read_state(db)
+        if state.collection_id != self.collection_id:
+            (embedder,) = db.execute("SELECT embedder FROM meta").fetchone()
+            raise model_switched_error(self.place, embedder, self.embedder)
         return state
 
     @contextmanager
-    def _read(self) -> Iterator[sqlite3.Connection]:
-        with self._lock, schema.failing(self._place):
-            yield self._db
-
-    @contextmanager
-    def _snapshot(self) -> Iterator[sqlite3.Connection]:
-        """Several reads that see the same."""
-        with self._read() as db:
+    def snapshot(self) -> Iterator[sqlite3.Connection]:
+        """A read transaction: several reads that see the same state, of the model with which this was opened."""
+        with self.reader as db:
             db.execute("BEGIN")
             try:
+                self.check_model(db)
                 yield db
             finally:
                 db.execute("COMMIT")
 
     @contextmanager
-    def _change(self) -> Iterator[sqlite3.Connection]:
-        """One transaction: whole, or not at all."""
-        with self._lock, schema.failing(self._place):
-            self._db.execute("BEGIN IMMEDIATE")
+    def change(self) -> Iterator[sqlite3.Connection]:
+        """A write transaction: committed as a whole, or rolled back where anything raises."""
+        with self.reader as db:
+            db.execute("BEGIN IMMEDIATE")
             try:
-                self._still_ours(self._db)
-                yield self._db
-                self._db.execute("COMMIT")
+                self.check_model(db)
+                yield db
+                db.execute("COMMIT")
             except BaseException:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
                 raise
+
+    def reopen(self, *, embedder: str, dim: int, collection_id: str) -> Self:
+        """The same connection after a switch to another model; this one raises StoreMismatch from then on."""
+        other = copy(self)
+        other.embedder, other.dim, other.collection_id = embedder, dim, collection_id
+        return other
+
+    def flush(self) -> None:
+        """Copies the write-ahead log into the database as far as readers allow."""
+        with self.reader as db:
+            db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+    def close(self) -> None:
+        """Closes the connection."""
+        with self.reader as db:
+            db.close()
+
+
+def read_stored_embedder_name(folder: Path) -> str | None:
+    """The name of the embedder that a folder's collection was filled with; None if there is no collection."""
+    file = folder / schema.FILE
+    if not file.exists():
+        return None
+    with schema.translate_errors(str(file)):
+        db = schema.open_read_only(file)
+        try:
+            if not db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'meta'").fetchone()[0]:
+                return None
+            name: str = db.execute("SELECT embedder FROM meta").fetchone()[0]
+            return name
+        finally:
+            db.close()
+
+
+def _read_state(db: sqlite3.Connection) -> CollectionState:
+    return CollectionState(
+        *db.execute(
+            "SELECT change, documents, chunks, length, last, pruned, birth, data_version FROM meta, pragma_data_version"
+        ).fetchone()
+    )

@@ -8,31 +8,23 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from clew.core.facets import required_facets, to_timestamp
-from clew.core.types import Filter, Matrix, Vector
+from clew.core.facets import collect_required_facets
+from clew.core.time import to_timestamp
+from clew.core.types import Filter, Matrix
 from clew.drivers.store import bm25, order
 from clew.drivers.store.bm25 import Floats
-from clew.drivers.store.embedded import postings
+from clew.drivers.store.embedded import postings, signals
+from clew.drivers.store.embedded.database import CollectionState, Database
+from clew.drivers.store.embedded.index import RowScores, TermQuery, VectorQuery
 from clew.drivers.store.embedded.postings import Postings
-from clew.drivers.store.embedded.signals import Rows, Signals, State
-from clew.drivers.store.embedded.truth import Truth
-from clew.drivers.store.term_ids import Packed
+from clew.drivers.store.embedded.signals import Rows, Signals
 
-Found = list[tuple[int, float]]  # rows and their scores, best first
-FEW = 4  # a filter that admits fewer than one chunk in this many is searched by picking the rows out
+GATHER_SHARE = 4  # a filter that admits fewer than one chunk in this many is searched by gathering its rows
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
-    """How far an approximate search looks: everywhere, or at so many candidates (None: the index decides)."""
-
-    exact: bool = False
-    breadth: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Columns:
-    """What is known of the chunks, a slot each; the first `used` are filled."""
+class ChunkColumns:
+    """What is known of the chunks, one slot each; the first `used` are filled."""
 
     used: int
     vectors: Matrix
@@ -41,155 +33,166 @@ class Columns:
     lengths: Floats
 
 
+@dataclass(frozen=True, slots=True)
+class View:
+    """The index at one moment, and the slots that a filter admits in it (None: all but the removed ones)."""
+
+    columns: ChunkColumns
+    ids: list[str]
+    postings: Postings
+    removed: NDArray[np.intp]
+    admitted: NDArray[np.intp] | None
+
+
 class ExactIndex:
-    """Follows a truth in memory. Several threads may search while one follows."""
+    """Follows a database in memory. Several threads may search while one follows."""
 
     name = "exact, in memory"
+    rereads = False
 
-    def __init__(self, truth: Truth) -> None:
-        self._truth = truth
+    def __init__(self, database: Database) -> None:
+        self._database = database
         self._lock = threading.RLock()
-        self._forget()
+        self._reset()
 
-    def follow(self, state: State) -> None:
-        """Takes in what the truth had at a state and this has not."""
+    def follow(self, state: CollectionState) -> None:
+        """Takes in every change up to a state."""
         with self._lock:
             if self._change >= state.change:
                 return
-            if not self._caught_up(state) or len(self._dead) > max(1024, self._columns.used // 4):
-                self._forget()
-                self._caught_up(state)
+            if not self._catch_up(state) or len(self._removed) > max(1024, self._columns.used // 4):
+                self._reset()
+                self._catch_up(state)
 
-    def nearest(self, vector: Vector, k: int, where: Filter, reach: Reach) -> Found:  # noqa: ARG002 (always exact)
-        """The k rows of greatest cosine, with it."""
-        columns, ids, slots, dead, _ = self._view(where)
-        vectors = columns.vectors[: columns.used]
+    def search_vectors(self, query: VectorQuery) -> RowScores:
+        """The k rows of greatest cosine; always exact."""
+        view = self._view(query.where)
+        vectors, slots = view.columns.vectors[: view.columns.used], view.admitted
         if slots is None:
-            scores = vectors @ vector
-            scores[dead] = -np.inf
-        elif len(slots) * FEW < len(vectors):
-            scores = vectors[slots] @ vector
+            scores = vectors @ query.vector
+            scores[view.removed] = -np.inf
+        elif len(slots) * GATHER_SHARE < len(vectors):
+            scores = vectors[slots] @ query.vector
         else:
-            scores = (vectors @ vector)[slots]
-        top = order.contenders(scores, k, order.SLACK)
-        if len(dead):
+            scores = (vectors @ query.vector)[slots]
+        top = order.select_candidates(scores, query.k, order.SLACK)
+        if len(view.removed):
             top = top[scores[top] > -np.inf]
         chosen = top if slots is None else slots[top]
-        return _best(columns, ids, chosen, order.cosines(vectors[chosen], vector), k)
+        return _top_k(view, chosen, order.cosines(vectors[chosen], query.vector), query.k)
 
-    def matching(self, asked: Packed, state: State, k: int, where: Filter) -> Found:
-        """The k rows of greatest BM25 score for words that are asked for so many times."""
-        columns, ids, slots, dead, words = self._view(where)
-        found = postings.having(words, asked.hashes)
+    def search_terms(self, query: TermQuery, state: CollectionState) -> RowScores:
+        """The k rows of greatest BM25 score, with the collection's counts as of a state."""
+        view = self._view(query.where)
+        used, slots = view.columns.used, view.admitted
+        found = postings.find_postings(view.postings, query.terms.hashes)
         having, counts = (np.concatenate(column) for column in zip(*found, strict=True))
-        many = [len(slots) for slots, _ in found]
         weights = [
-            times * bm25.idf(state.chunks, len(each) - _among(each, dead))
-            for times, (each, _) in zip(asked.counts.tolist(), found, strict=True)
+            times * bm25.idf(state.chunks, len(each) - _count_removed(each, view.removed))
+            for times, (each, _) in zip(query.terms.counts.tolist(), found, strict=True)
         ]
-        norms = bm25.norms(columns.lengths[: columns.used], state.average)
-        sums = np.bincount(
-            having, np.repeat(weights, many) * bm25.saturated(counts, norms[having]), minlength=columns.used
-        )
+        norms = bm25.length_norm(view.columns.lengths[:used], state.average)
+        weight_of_posting = np.repeat(weights, [len(each) for each, _ in found])
+        sums = np.bincount(having, weight_of_posting * bm25.saturate(counts, norms[having]), minlength=used)
         scores = sums.astype(np.float64, copy=False)
-        scores[dead] = 0.0
+        scores[view.removed] = 0.0
         if slots is not None:
-            kept = np.zeros(columns.used)
-            kept[slots] = scores[slots]
-            scores = kept
-        some = np.flatnonzero(scores)
-        top = some[order.contenders(scores[some], k, 10.0**-order.LEXICAL_DIGITS)]
-        return _best(columns, ids, top, scores[top].round(order.LEXICAL_DIGITS), k)
+            admitted = np.zeros(used)
+            admitted[slots] = scores[slots]
+            scores = admitted
+        matching = np.flatnonzero(scores)
+        top = matching[order.select_candidates(scores[matching], query.k, 10.0**-order.LEXICAL_DIGITS)]
+        return _top_k(view, top, scores[top].round(order.LEXICAL_DIGITS), query.k)
 
-    def _view(self, where: Filter) -> tuple[Columns, list[str], NDArray[np.intp] | None, NDArray[np.intp], Postings]:
-        """A state to search in that does not change, and the slots that a filter admits in it (None: all)."""
-        groups, since, until = required_facets(where), to_timestamp(where.since), to_timestamp(where.until)
+    def _view(self, where: Filter) -> View:
+        groups, since, until = collect_required_facets(where), to_timestamp(where.since), to_timestamp(where.until)
         with self._lock:
-            columns, dead = self._columns, self._dead
-            found = [self._having(group) for group in groups]
-            words, ids = self._postings, self._ids
+            columns, removed, known, ids = self._columns, self._removed, self._postings, self._ids
+            found = [self._find_slots(group) for group in groups]
         if not groups and since is None and until is None:
-            return columns, ids, None, dead, words
+            return View(columns, ids, known, removed, None)
         admitted = np.ones(columns.used, bool)
         for slots in found:
             has = np.zeros(columns.used, bool)
-            has[slots[slots < columns.used]] = True
+            has[slots] = True
             admitted &= has
         at = columns.seconds[: columns.used]
         if since is not None:
             admitted &= at >= since
         if until is not None:
             admitted &= at < until
-        admitted[dead] = False
-        return columns, ids, np.flatnonzero(admitted), dead, words
+        admitted[removed] = False
+        return View(columns, ids, known, removed, np.flatnonzero(admitted))
 
-    def _having(self, group: frozenset[str]) -> NDArray[np.int32]:
+    def _find_slots(self, group: frozenset[str]) -> NDArray[np.int32]:
         """The slots of the chunks that have a facet of the group."""
-        found = [self._facets[word] for word in group if word in self._facets]
-        return np.concatenate([np.empty(0, np.int32), *(np.array(each, np.int32) for each in found)])
+        found = [self._facets[facet] for facet in group if facet in self._facets]
+        return np.concatenate([np.empty(0, np.int32), *(np.array(slots, np.int32) for slots in found)])
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self._change = -1
         self._row = 0
         empty = np.empty(0, np.float64)
-        self._columns = Columns(0, np.empty((0, self._truth.dim), np.float32), np.empty(0, np.int64), empty, empty)
+        vectors = np.empty((0, self._database.dim), np.float32)
+        self._columns = ChunkColumns(0, vectors, np.empty(0, np.int64), empty, empty)
         self._ids: list[str] = []
         self._facets: dict[str, array[int]] = {}
         self._postings = postings.EMPTY
-        self._dead = np.empty(0, np.intp)
+        self._removed = np.empty(0, np.intp)
 
-    def _caught_up(self, state: State) -> bool:
-        """Whether it now stands where the truth did; False if it is too far behind to know what was removed."""
-        gone = self._truth.gone(self._change, state) if self._columns.used else []
-        if gone is None:
+    def _catch_up(self, state: CollectionState) -> bool:
+        """Follows to a state; False if this is so far behind that tombstones it needs have been pruned."""
+        tombstones = signals.read_tombstones(self._database, self._change, state) if self._columns.used else []
+        if tombstones is None:
             return False
-        new = [(self._add(batch.there, state.chunks), batch.there) for batch in self._truth.after(self._row, state)]
+        batches = signals.read_batches(self._database, self._row, state)
+        new = [(self._add(batch.signals, state.chunks), batch.signals) for batch in batches]
         if new:
-            self._postings = postings.extended(
+            self._postings = postings.extend(
                 self._postings,
                 np.concatenate([batch.terms for _, batch in new]),
                 np.concatenate([np.repeat(slots, batch.sizes) for slots, batch in new]),
                 np.concatenate([batch.counts for _, batch in new]).astype(np.float32),
             )
-        rows, removed = self._columns.rows[: self._columns.used], np.array([row for row, _ in gone], np.int64)
-        slots = np.searchsorted(rows, removed)
+        rows, gone = self._columns.rows[: self._columns.used], np.array([row for row, _ in tombstones], np.int64)
+        slots = np.searchsorted(rows, gone)
         known = slots < len(rows)
-        known[known] = rows[slots[known]] == removed[known]
-        self._dead = np.union1d(self._dead, slots[known])
-        self._change, self._row = state.change, state.last
+        known[known] = rows[slots[known]] == gone[known]
+        self._removed = np.union1d(self._removed, slots[known])
+        self._change, self._row = state.change, state.last_row
         return True
 
     def _add(self, batch: Signals, expected: int) -> NDArray[np.int32]:
-        """The slots of the batch, in which all but its terms now stands."""
+        """Adds all of a batch but its terms; its slots."""
         old, first = self._columns, self._columns.used
         used = first + len(batch.ids)
-        columns = old if used <= len(old.rows) else _roomier(old, max(used, expected))
+        columns = old if used <= len(old.rows) else _grow(old, max(used, expected))
         columns.vectors[first:used] = batch.vectors
         columns.rows[first:used] = batch.rows
         columns.seconds[first:used] = batch.seconds
         columns.lengths[first:used] = batch.lengths
         slots = np.arange(first, used, dtype=np.int32)
-        for slot, words in enumerate(batch.facets, first):
-            for word in words:
-                self._facets.setdefault(word, array("i")).append(slot)
+        for slot, facets in enumerate(batch.facets, first):
+            for facet in facets:
+                self._facets.setdefault(facet, array("i")).append(slot)
         self._ids.extend(batch.ids)
-        self._columns = Columns(used, columns.vectors, columns.rows, columns.seconds, columns.lengths)
+        self._columns = ChunkColumns(used, columns.vectors, columns.rows, columns.seconds, columns.lengths)
         return slots
 
 
-def _among(slots: NDArray[np.int32], dead: NDArray[np.intp]) -> int:
-    """How many of the slots are dead."""
-    return int(np.isin(slots, dead).sum()) if len(dead) else 0
+def _count_removed(slots: NDArray[np.int32], removed: NDArray[np.intp]) -> int:
+    return int(np.isin(slots, removed).sum()) if len(removed) else 0
 
 
-def _best(columns: Columns, ids: Sequence[str], slots: NDArray[np.intp], scores: Floats, k: int) -> Found:
-    return order.best(columns.rows[slots].tolist(), [ids[slot] for slot in slots.tolist()], scores, k)
+def _top_k(view: View, slots: NDArray[np.intp], scores: Floats, k: int) -> RowScores:
+    ids: Sequence[str] = [view.ids[slot] for slot in slots.tolist()]
+    return order.top_k(view.columns.rows[slots].tolist(), ids, scores, k)
 
 
-def _roomier(old: Columns, wanted: int) -> Columns:
-    room = wanted + max(256, wanted // 2)
+def _grow(old: ChunkColumns, min_size: int) -> ChunkColumns:
+    room = min_size + max(256, min_size // 2)
     vectors = np.empty((room, old.vectors.shape[1]), np.float32)
     rows, at, lengths = np.empty(room, np.int64), np.empty(room, np.float64), np.empty(room, np.float64)
     for new, was in ((vectors, old.vectors), (rows, old.rows), (at, old.seconds), (lengths, old.lengths)):
         new[: old.used] = was[: old.used]
-    return Columns(old.used, vectors, rows, at, lengths)
+    return ChunkColumns(old.used, vectors, rows, at, lengths)

@@ -1,12 +1,12 @@
-"""A lock on a file that one holder at a time has, in any process; the system frees it when the holder ends."""
+"""An exclusive lock on a file, across processes; the operating system frees it when the holder ends."""
 
 import sys
 from pathlib import Path
 from typing import BinaryIO
 
 
-def take(file: Path) -> BinaryIO | None:
-    """The held file, to be closed when done; None where somebody else holds it."""
+def try_lock(file: Path) -> BinaryIO | None:
+    """The locked file, which the caller closes to unlock it; None if it is locked already."""
     handle = file.open("ab")
     try:
         _lock(handle)

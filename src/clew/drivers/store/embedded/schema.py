@@ -1,4 +1,4 @@
-"""The tables of a collection, and a connection to them with the errors in our own words."""
+"""The tables of a collection, a connection to them, and the errors of SQLite as DriverFailed with advice."""
 
 import os
 import sqlite3
@@ -9,17 +9,17 @@ from clew.core.errors import DriverFailed, StoreMismatch
 
 VERSION = 3
 FILE = "clew.db"
-WAIT = 30.0  # seconds that a writer waits for another one
+WRITE_TIMEOUT = 30.0  # seconds that a writer waits for another one
 
-CHANNEL = "json_extract(c.meta, '$.channel')"  # as the index below has it
+CHANNEL = "json_extract(c.meta, '$.channel')"  # the expression of the index chunks_channel
 
 # `chunks` is what a reader is shown and `signals` what an index follows: a chunk that only moved changes the first and
 # not the second, and showing a hit never reads its vector. A signal's row is never reused and never changes, so an
-# index that knows the last row and the last change it has seen knows all that it misses; `gone` tells it what to take
-# out. How many chunks have a word is counted by the index: a table of it would be written all over by every put, ten
-# times what the put itself writes. A chunk's text stands beside
-# its document's: cutting it from a long document would read all the pages before it. A document's text is kept in
-# pieces, so that a conversation grows without being written anew.
+# index that knows the last row and the last change it has seen knows what it lacks; `gone` holds the tombstones of
+# removed rows. Document frequencies are counted by the index: a table of them would be written all over by every put,
+# ten times what the put itself writes. A chunk's text is stored besides its document's: cutting it from a long document
+# would read all the pages before it. A document's text is stored in pieces, so that a conversation grows without being
+# rewritten. `birth` is the collection's id, `shadows` are staged vectors, `print` is an entry's fingerprint.
 TABLES = """
 CREATE TABLE meta(
   one INTEGER PRIMARY KEY CHECK(one = 1), embedder TEXT NOT NULL, dim INTEGER NOT NULL, change INTEGER NOT NULL,
@@ -44,7 +44,7 @@ CREATE TABLE signals(
 CREATE TABLE gone(
   change INTEGER NOT NULL, row INTEGER NOT NULL, terms BLOB NOT NULL, PRIMARY KEY(change, row)) WITHOUT ROWID;
 """
-# What brings a collection of an earlier version to the next one; a new collection goes through them all.
+# Migrations from each version to the next; a new collection goes through them all.
 UPGRADES = {
     1: "CREATE INDEX chunks_channel ON chunks(json_extract(meta, '$.channel'), row)"
     " WHERE json_extract(meta, '$.channel') IS NOT NULL",
@@ -65,8 +65,8 @@ CREATE TRIGGER summary_says_other AFTER UPDATE OF summary, vector ON documents
 }
 
 
-class failing:  # noqa: N801
-    """Turns every error of SQLite into a DriverFailed that says what to do. A search passes here several times."""
+class translate_errors:  # noqa: N801
+    """A context in which every error of SQLite becomes a DriverFailed that says what to do."""
 
     __slots__ = ("_place",)
 
@@ -77,12 +77,18 @@ class failing:  # noqa: N801
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, (sqlite3.Error, UnicodeEncodeError)):
-            raise DriverFailed(f"{self._place}: {_advice(error)} ({error})") from error
+        if error:
+            translate_error(self._place, error)
+
+
+def translate_error(place: str, error: BaseException) -> None:
+    """Raises DriverFailed with advice for an error of SQLite; returns for any other."""
+    if isinstance(error, (sqlite3.Error, UnicodeEncodeError)):
+        raise DriverFailed(f"{place}: {_advise(error)} ({error})") from error
 
 
 def connect(folder: Path | None) -> sqlite3.Connection:
-    """A connection to the collection in a folder, which is made if it is not there; None: one in memory."""
+    """A connection to the collection in a folder, created if missing (None: one in memory)."""
     if folder is None:
         connection = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
         connection.execute("PRAGMA foreign_keys = ON")
@@ -90,11 +96,13 @@ def connect(folder: Path | None) -> sqlite3.Connection:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise DriverFailed(f"{folder}: cannot be made a collection ({error}); give another folder") from error
+        raise DriverFailed(f"{folder}: the collection cannot be created ({error}); give another folder") from error
     if (folder / FILE).exists() and not is_writable(folder):
-        return reading(folder / FILE)
-    with failing(str(folder / FILE)):
-        connection = sqlite3.connect(folder / FILE, timeout=WAIT, check_same_thread=False, isolation_level=None)
+        return open_read_only(folder / FILE)
+    with translate_errors(str(folder / FILE)):
+        connection = sqlite3.connect(
+            folder / FILE, timeout=WRITE_TIMEOUT, check_same_thread=False, isolation_level=None
+        )
         try:
             connection.execute("PRAGMA page_size = 8192")  # a row with a vector of 384 and its terms takes 2.5 kB
             _use_wal(connection)
@@ -110,24 +118,28 @@ def connect(folder: Path | None) -> sqlite3.Connection:
 
 
 def is_writable(folder: Path) -> bool:
-    """Whether a collection can be changed: not on a disc, a snapshot or another's folder."""
+    """Whether a collection can be changed: False on a read-only disk, a snapshot or a folder without permission."""
     return os.access(folder, os.W_OK)
 
 
-def reading(file: Path) -> sqlite3.Connection:
-    """A connection that only reads; where nothing can be written beside the file, as one that cannot change."""
-    fixed = "" if is_writable(file.parent) else "&immutable=1"
-    with failing(str(file)):
+def open_read_only(file: Path) -> sqlite3.Connection:
+    """A connection that only reads; immutable where no log can be written beside the file."""
+    immutable = "" if is_writable(file.parent) else "&immutable=1"
+    with translate_errors(str(file)):
         return sqlite3.connect(
-            f"{file.as_uri()}?mode=ro{fixed}", uri=True, timeout=WAIT, check_same_thread=False, isolation_level=None
+            f"{file.as_uri()}?mode=ro{immutable}",
+            uri=True,
+            timeout=WRITE_TIMEOUT,
+            check_same_thread=False,
+            isolation_level=None,
         )
 
 
-def prepare(connection: sqlite3.Connection, place: str, *, embedder: str, dim: int, birth: str) -> None:
-    """Makes the tables of a new collection, upgrades those of an older one, refuses one filled in another way."""
-    with failing(place):
-        if _version(connection) != VERSION:
-            _create(connection, place, (embedder, dim, birth))
+def prepare_tables(connection: sqlite3.Connection, place: str, *, embedder: str, dim: int, collection_id: str) -> None:
+    """Creates the tables of a new collection or migrates old ones; StoreMismatch if it was filled by another model."""
+    with translate_errors(place):
+        if _read_version(connection) != VERSION:
+            _create_or_migrate(connection, place, (embedder, dim, collection_id))
         name, width = connection.execute("SELECT embedder, dim FROM meta").fetchone()
     if (name, width) != (embedder, dim):
         raise StoreMismatch(
@@ -136,19 +148,19 @@ def prepare(connection: sqlite3.Connection, place: str, *, embedder: str, dim: i
         )
 
 
-def _create(connection: sqlite3.Connection, place: str, given: tuple[str, int, str]) -> None:
-    """Makes the tables, or brings those of an earlier version up to this one; somebody else's are refused."""
+def _create_or_migrate(connection: sqlite3.Connection, place: str, meta: tuple[str, int, str]) -> None:
+    """Creates the tables, or migrates those of an earlier version; StoreMismatch for another program's database."""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        version = _version(connection)
+        version = _read_version(connection)
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if version == 0 and tables == 0:
             for statement in TABLES.split(";\n"):
                 connection.execute(statement)
-            connection.execute("INSERT INTO meta VALUES(1, ?, ?, 0, 0, 0, 0, 0, 0, ?)", given)
+            connection.execute("INSERT INTO meta VALUES(1, ?, ?, 0, 0, 0, 0, 0, 0, ?)", meta)
             version = 1
         if version not in range(1, VERSION + 1):
-            raise StoreMismatch(_other_version(place, version))
+            raise StoreMismatch(_describe_version(place, version))
         for older in range(version, VERSION):
             for statement in UPGRADES[older].split(";\n"):
                 connection.execute(statement)
@@ -159,44 +171,44 @@ def _create(connection: sqlite3.Connection, place: str, given: tuple[str, int, s
         raise
 
 
-def _version(connection: sqlite3.Connection) -> int:
+def _read_version(connection: sqlite3.Connection) -> int:
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     return version
 
 
-def _other_version(place: str, version: int) -> str:
+def _describe_version(place: str, version: int) -> str:
     if version > VERSION:
         return f"{place} was written by a newer Clew (format {version}, this one reads {VERSION}); update Clew"
     return f"{place} is a database, but not a collection of Clew (format {VERSION}); give another folder"
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:
-    """Turns the write-ahead log on; SQLite does not wait for its lock here, so we do."""
-    until = time.monotonic() + WAIT
+    """Turns the write-ahead log on; SQLite does not wait for this lock, so we retry."""
+    deadline = time.monotonic() + WRITE_TIMEOUT
     while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
             return
         except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() > until:
+            if "locked" not in str(error) or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
 
 
-def _advice(error: Exception) -> str:
+def _advise(error: Exception) -> str:
     text = str(error).lower()
     if isinstance(error, UnicodeEncodeError):
         return 'a text holds half of a character pair, which cannot be stored; decode it with errors="replace"'
     if "closed" in text:
         return "the store is closed; open it again"
     if "locked" in text or "busy" in text:
-        return f"another process has been writing for more than {WAIT:.0f} seconds; try again when it is done"
+        return f"another process has been writing for more than {WRITE_TIMEOUT:.0f} seconds; try again when it is done"
     if "full" in text:
-        return "the disk is full; make room and try again, nothing was half written"
+        return "the disk is full; make room and try again; nothing was half written"
     if "malformed" in text or "not a database" in text or "corrupt" in text:
-        return "the file is damaged; put back a copy of it, or remove the folder and add the sources again"
+        return "the file is damaged; restore a backup of it, or remove the folder and add the sources again"
     if "readonly" in text or "read-only" in text or "unable to open" in text:
-        return "the file cannot be opened for writing; check that it is there and who may write in its folder"
+        return "the file cannot be opened for writing; check that it exists and the permissions of its folder"
     if isinstance(error, sqlite3.IntegrityError):
         return "a chunk id is already taken; ids must be unique within a collection"
     return "the database failed; try again, and check the disk if it fails again"

@@ -1,7 +1,7 @@
-"""The shard index: a qdrant-edge shard that follows the truth, for collections too large to search exactly in memory.
+"""The shard index: a qdrant-edge shard that follows the database, for collections too large for the exact index.
 
-The shard only proposes candidates. Their scores are computed from the truth, so they are the same as anywhere else; and
-for words it is checked that nothing beyond the candidates could have scored better.
+The shard only proposes candidates. Their scores are computed from the database, so they are the same as anywhere else;
+for words it is also checked that nothing beyond the candidates could have scored better.
 """
 
 import threading
@@ -14,138 +14,142 @@ from uuid import UUID
 import numpy as np
 import qdrant_edge as edge
 
-from clew.core.facets import required_facets, to_timestamp
-from clew.core.types import Filter, Vector
+from clew.core.facets import collect_required_facets
+from clew.core.stored import Hashes
+from clew.core.time import to_timestamp
+from clew.core.types import Filter
 from clew.drivers.store import bm25, order
 from clew.drivers.store.bm25 import Floats
-from clew.drivers.store.embedded import checkpoint as marks
-from clew.drivers.store.embedded import counts
-from clew.drivers.store.embedded.checkpoint import Mark
-from clew.drivers.store.embedded.exact import Found, Reach
-from clew.drivers.store.embedded.signals import Signals, State, Worded
-from clew.drivers.store.embedded.truth import Truth
-from clew.drivers.store.term_ids import Hashes, Packed
+from clew.drivers.store.embedded import frequencies, signals
+from clew.drivers.store.embedded.checkpoint import Checkpoint, write_checkpoint
+from clew.drivers.store.embedded.database import CollectionState, Database
+from clew.drivers.store.embedded.index import BrokenIndex, RowScores, TermQuery, VectorQuery
+from clew.drivers.store.embedded.signals import RowTerms, Signals, Tombstone
 
 BREADTH = 160  # candidates that a search in the graph keeps: recall@10 is .985 at 100,000 chunks, .96 with 64
-SPARE = 4  # candidates beyond those asked for, so that equal ones can be told apart by id; four times as many if not
-STEADY = 1.001  # times the mean length may have grown, for words to be searched for with as few
-MOST = 20_000  # candidates; where more than this many are equal, which of them are found is left to the shard
-SAVED_EVERY = 5_000  # rows: what is replayed at most after a crash
-DELETED_AT_ONCE = 1_000
-LOW = 0xFFFFFFFF  # a sparse vector's indices have 32 bits
+SPARE = 4  # candidates beyond k, so that ties are broken by id; four times as many if they do not suffice
+SMALL_GROWTH = 1.001  # the mean length may have grown by this factor for a word search to take as few candidates
+MAX_CANDIDATES = 20_000  # where more than this many are equal, which of them are found is left to the shard
+SAVE_EVERY = 5_000  # rows: what is replayed at most after a crash
+DELETE_BATCH = 1_000
+LOW_BITS = 0xFFFFFFFF  # a sparse vector's indices have 32 bits
 DENSE, TERMS = "dense", "terms"
-# Under a filter also the neighbours of rows that it keeps out are looked at, however many it admits: without this a
+# Under a filter the search also visits neighbours of rows that it excludes, however many it admits: without this a
 # filter that admits half finds .95 of the ten nearest, with it .997, and takes 1.7 times as long.
 FILTERED = edge.AcornSearchParams(enable=True, max_selectivity=1.0)
-
-
-class BrokenIndex(Exception):
-    """The shard failed. It holds nothing that the truth does not, so it can be thrown away."""
 
 
 class ShardIndex:
     """An open shard. The caller holds its lock."""
 
     name = "qdrant-edge shard"
+    rereads = True
 
-    def __init__(self, folder: Path, truth: Truth, mark: Mark) -> None:
-        """Opens the shard in a folder, or makes an empty one where the mark is a new one."""
-        self.mark = mark
+    def __init__(self, folder: Path, database: Database, checkpoint: Checkpoint) -> None:
+        """Opens the shard in a folder, or creates an empty one if the checkpoint is a new one."""
+        self.checkpoint = checkpoint
         self.folder = folder
-        self._truth = truth
+        self._database = database
         self._lock = threading.RLock()
-        self._saved = mark
-        with _breaking():
+        self._saved = checkpoint
+        with _translate_errors():
             place = folder / "shard"
-            self._counts = counts.load(folder / mark.counts) if mark.counts else counts.EMPTY
-            if mark.counts:
+            is_new = not checkpoint.counts
+            self._frequencies = frequencies.EMPTY if is_new else frequencies.load(folder / checkpoint.counts)
+            if not is_new:
                 self._shard = edge.EdgeShard.load(str(place))
             else:
                 place.mkdir(parents=True)
-                self._shard = edge.EdgeShard.create(str(place), _config(mark.dim))
+                self._shard = edge.EdgeShard.create(str(place), _make_config(checkpoint.dim))
                 for name, kind in (("facets", edge.KeywordIndexParams()), ("at", edge.FloatIndexParams())):
                     self._shard.update(edge.UpdateOperation.create_field_index(name, kind))
 
-    def follow(self, state: State) -> None:
-        """Takes in what the truth has and this has not. Doing it again after a crash changes nothing."""
-        with self._lock, _breaking():
-            if self.mark.change >= state.change and self.mark.row >= state.last:
+    def follow(self, state: CollectionState) -> None:
+        """Takes in every change up to a state. Idempotent, so it can be repeated after a crash."""
+        with self._lock, _translate_errors():
+            if self.checkpoint.change >= state.change and self.checkpoint.row >= state.last_row:
                 return
-            gone = self._truth.gone(self.mark.change, state)
-            if gone is None:
+            tombstones = signals.read_tombstones(self._database, self.checkpoint.change, state)
+            if tombstones is None:
                 raise BrokenIndex("it is too far behind to follow")
-            self._remove(gone)
-            self._advance(len(gone), change=max(self.mark.change, state.change))
-            for batch in self._truth.after(self.mark.row, state):
-                if batch.there.ids:
-                    self._shard.update(edge.UpdateOperation.upsert_points(_points(batch.there, self.mark.average)))
-                self._counts = counts.changed(self._counts, np.concatenate([batch.there.terms, *batch.missed]))
-                self._advance(len(batch.there.ids), row=batch.last)
+            self._remove(tombstones)
+            self._advance(len(tombstones), change=max(self.checkpoint.change, state.change))
+            for batch in signals.read_batches(self._database, self.checkpoint.row, state):
+                if batch.signals.ids:
+                    points = _make_points(batch.signals, self.checkpoint.average)
+                    self._shard.update(edge.UpdateOperation.upsert_points(points))
+                added = np.concatenate([batch.signals.terms, *batch.removed_terms])
+                self._frequencies = frequencies.update(self._frequencies, added)
+                self._advance(len(batch.signals.ids), row=batch.last_row)
 
-    def nearest(self, vector: Vector, k: int, where: Filter, reach: Reach) -> Found:
+    def search_vectors(self, query: VectorQuery) -> RowScores:
         """The k rows of greatest cosine that the shard finds."""
-        asked, limit = edge.Query.Nearest(vector.tolist(), using=DENSE), k + SPARE
+        nearest, limit = edge.Query.Nearest(query.vector.tolist(), using=DENSE), query.k + SPARE
         while True:
-            breadth = max(reach.breadth or BREADTH, limit)
-            params = edge.SearchParams(hnsw_ef=breadth, exact=reach.exact, acorn=FILTERED)
-            points = self._query(asked, limit, where, params)
-            if len(points) < limit or points[k - 1].score - points[-1].score > order.SLACK or limit >= MOST:
+            breadth = max(query.breadth or BREADTH, limit)
+            params = edge.SearchParams(hnsw_ef=breadth, exact=query.exact, acorn=FILTERED)
+            points = self._query(nearest, limit, query.where, params)
+            is_tied = len(points) == limit and points[query.k - 1].score - points[-1].score <= order.SLACK
+            if not is_tied or limit >= MAX_CANDIDATES:
                 break
             limit *= 4
-        rows, ids, vectors = self._truth.near([_row(point) for point in points])
-        return order.best(rows, ids, order.cosines(vectors, vector), k)
+        rows, ids, vectors = signals.read_vectors(self._database, [int(point.id) for point in points])
+        return order.top_k(rows, ids, order.cosines(vectors, query.vector), query.k)
 
-    def matching(self, asked: Packed, state: State, k: int, where: Filter) -> Found:
-        """The k rows of greatest BM25 score for words that are asked for so many times.
+    def search_terms(self, query: TermQuery, state: CollectionState) -> RowScores:
+        """The k rows of greatest BM25 score, with the collection's counts as of a state.
 
-        The stored weights were made with the average length of their time. With a longer average a score can be
-        greater than the shard thinks, by no more than the ratio of the two; so when the k-th score is above what
-        the last candidate could have, no other chunk is missing.
+        The stored weights were computed with the average length of their time. With a longer average a score can be
+        greater than the shard's, by no more than the ratio of the two; so when the k-th score is above what the last
+        candidate could have, no other chunk is missing.
         """
-        having = counts.having(self._counts, asked.hashes).tolist()
+        hashes, k = query.terms.hashes, query.k
+        having = frequencies.look_up(self._frequencies, hashes).tolist()
         weights = [
-            times * bm25.idf(state.chunks, many) for times, many in zip(asked.counts.tolist(), having, strict=True)
+            times * bm25.idf(state.chunks, count)
+            for times, count in zip(query.terms.counts.tolist(), having, strict=True)
         ]
-        query = edge.Query.Nearest(_sparse(asked.hashes, weights), using=TERMS)
-        most = max(1.0, state.average / self.mark.average) * 1.0001
-        limit = k + SPARE if most < STEADY and len(weights) > 1 else max(2 * k, k + 50)  # with one word, many are equal
+        nearest = edge.Query.Nearest(_make_sparse(hashes, weights), using=TERMS)
+        growth = max(1.0, state.average / self.checkpoint.average) * 1.0001
+        is_precise = growth < SMALL_GROWTH and len(weights) > 1  # with one word, many are equal
+        limit = k + SPARE if is_precise else max(2 * k, k + 50)
         while True:
-            points = self._query(query, limit, where, None)
-            read = self._truth.worded([_row(point) for point in points])
-            scores = _lexical(read, asked.hashes, np.array(weights), state.average)
-            enough = len(scores) >= k and np.partition(scores, -k)[-k] > points[-1].score * most
-            if enough or len(points) < limit or limit >= MOST:
+            points = self._query(nearest, limit, query.where, None)
+            read = signals.read_terms(self._database, [int(point.id) for point in points])
+            scores = _score_bm25(read, hashes, np.array(weights), state.average)
+            is_complete = len(scores) >= k and np.partition(scores, -k)[-k] > points[-1].score * growth
+            if is_complete or len(points) < limit or limit >= MAX_CANDIDATES:
                 break
             limit *= 4
-        best = order.best(read.rows, read.ids, scores, k)
+        best = order.top_k(read.rows, read.ids, scores, k)
         return [(row, score) for row, score in best if score]
 
     def count(self) -> int:
         """How many chunks are in the shard."""
-        with _breaking():
+        with _translate_errors():
             return self._shard.count(edge.CountRequest(exact=True))
 
-    def optimise(self) -> None:
-        """Builds the graph. The interpreter does nothing else meanwhile, which may be a minute."""
-        with self._lock, _breaking():
+    def build_graph(self) -> None:
+        """Builds the HNSW graph. Holds the interpreter's lock, perhaps for a minute."""
+        with self._lock, _translate_errors():
             self._shard.optimize()
-            self.mark = replace(self.mark, loose=0)
+            self.checkpoint = replace(self.checkpoint, unindexed=0)
             self._saved = replace(self._saved, change=-1)
 
     def save(self) -> None:
         """Returns when all that was followed is safe on disk."""
-        with self._lock, _breaking():
-            if self.mark != self._saved:
+        with self._lock, _translate_errors():
+            if self.checkpoint != self._saved:
                 self._shard.flush()
-                old, name = self.mark.counts, f"counts-{self.mark.row}-{self.mark.change}.npy"
-                counts.save(self.folder / name, self._counts)
-                self.mark = self._saved = replace(self.mark, counts=name)
-                marks.write(self.folder, self.mark)
+                old, name = self.checkpoint.counts, f"counts-{self.checkpoint.row}-{self.checkpoint.change}.npy"
+                frequencies.save(self.folder / name, self._frequencies)
+                self.checkpoint = self._saved = replace(self.checkpoint, counts=name)
+                write_checkpoint(self.folder, self.checkpoint)
                 if old and old != name:
                     (self.folder / old).unlink(missing_ok=True)
 
     def abandon(self) -> None:
-        """Closes the shard as it is."""
+        """Closes the shard without saving."""
         with self._lock, suppress(Exception):
             self._shard.close()
 
@@ -155,38 +159,43 @@ class ShardIndex:
             try:
                 self.save()
             finally:
-                with _breaking():
+                with _translate_errors():
                     self._shard.close()
 
-    def _remove(self, gone: list[tuple[int, Hashes]]) -> None:
-        """Takes rows out; those that came and went since it last followed were never in."""
-        rows: list[int | UUID | str] = [row for row, _ in gone]
-        for at in range(0, len(rows), DELETED_AT_ONCE):
-            self._shard.update(edge.UpdateOperation.delete_points(rows[at : at + DELETED_AT_ONCE]))
-        lost = [terms for row, terms in gone if row <= self.mark.row]
-        self._counts = counts.changed(self._counts, np.empty(0, np.int64), lost)
+    def _remove(self, tombstones: list[Tombstone]) -> None:
+        """Deletes rows; those that were added and removed since it last followed were never in it."""
+        rows: list[int | UUID | str] = [row for row, _ in tombstones]
+        for start in range(0, len(rows), DELETE_BATCH):
+            self._shard.update(edge.UpdateOperation.delete_points(rows[start : start + DELETE_BATCH]))
+        removed = [terms for row, terms in tombstones if row <= self.checkpoint.row]
+        self._frequencies = frequencies.update(self._frequencies, np.empty(0, np.int64), removed)
 
     def _advance(self, rows: int, *, row: int | None = None, change: int | None = None) -> None:
-        loose = self.mark.loose + rows
-        row, change = self.mark.row if row is None else row, self.mark.change if change is None else change
-        self.mark = replace(self.mark, row=row, change=change, loose=loose)
-        if loose - self._saved.loose > SAVED_EVERY:
+        """Moves the checkpoint after so many rows were added or removed, and saves it now and then."""
+        now = self.checkpoint
+        self.checkpoint = replace(
+            now,
+            row=now.row if row is None else row,
+            change=now.change if change is None else change,
+            unindexed=now.unindexed + rows,
+        )
+        if self.checkpoint.unindexed - self._saved.unindexed > SAVE_EVERY:
             self.save()
 
     def _query(
-        self, asked: edge.Query, limit: int, where: Filter, params: edge.SearchParams | None
+        self, query: edge.Query, limit: int, where: Filter, params: edge.SearchParams | None
     ) -> list[edge.ScoredPoint]:
-        groups = required_facets(where)
+        groups = collect_required_facets(where)
         if not all(groups):
             return []
-        with _breaking():
-            request = edge.QueryRequest(limit=limit, query=asked, filter=_filter(groups, where), params=params)
+        with _translate_errors():
+            request = edge.QueryRequest(limit=limit, query=query, filter=_make_filter(groups, where), params=params)
             return self._shard.query(request)
 
 
 @contextmanager
-def _breaking() -> Iterator[None]:
-    """Gives a name to what the shard raises: plain Exception, or a panic, which is not even that."""
+def _translate_errors() -> Iterator[None]:
+    """Turns what the shard raises into BrokenIndex: a plain Exception, or a panic, which is not even that."""
     try:
         yield
     except (OSError, ValueError, EOFError) as error:
@@ -197,7 +206,7 @@ def _breaking() -> Iterator[None]:
         raise
 
 
-def _config(dim: int) -> edge.EdgeConfig:
+def _make_config(dim: int) -> edge.EdgeConfig:
     return edge.EdgeConfig(
         vectors={DENSE: edge.EdgeVectorParams(size=dim, distance=edge.Distance.Dot)},  # of unit vectors: the cosine
         sparse_vectors={TERMS: edge.EdgeSparseVectorParams()},
@@ -207,23 +216,23 @@ def _config(dim: int) -> edge.EdgeConfig:
     )
 
 
-def _points(batch: Signals, average: float) -> list[edge.Point]:
+def _make_points(batch: Signals, average: float) -> list[edge.Point]:
     ends = np.cumsum(batch.sizes)
-    norms = np.repeat(bm25.norms(batch.lengths, average), batch.sizes)
-    values = bm25.saturated(batch.counts.astype(np.float32), norms)
-    words = batch.terms & LOW
-    made = []
+    norms = np.repeat(bm25.length_norm(batch.lengths, average), batch.sizes)
+    weights = bm25.saturate(batch.counts.astype(np.float32), norms)
+    words = batch.terms & LOW_BITS
+    points = []
     for at, (row, end, size) in enumerate(zip(batch.rows.tolist(), ends.tolist(), batch.sizes.tolist(), strict=True)):
-        merged = dict(zip(words[end - size : end].tolist(), values[end - size : end].tolist(), strict=True))
+        merged = dict(zip(words[end - size : end].tolist(), weights[end - size : end].tolist(), strict=True))
         payload: dict[str, object] = {"facets": batch.facets[at]}
         if not np.isnan(batch.seconds[at]):
             payload["at"] = float(batch.seconds[at])
         sparse = edge.SparseVector(list(merged), list(merged.values()))
-        made.append(edge.Point(row, {DENSE: batch.vectors[at].tolist(), TERMS: sparse}, payload))
-    return made
+        points.append(edge.Point(row, {DENSE: batch.vectors[at].tolist(), TERMS: sparse}, payload))
+    return points
 
 
-def _filter(groups: list[frozenset[str]], where: Filter) -> edge.Filter | None:
+def _make_filter(groups: list[frozenset[str]], where: Filter) -> edge.Filter | None:
     must: list[edge.FieldCondition] = [
         edge.FieldCondition("facets", match=edge.MatchAny(sorted(group))) for group in groups
     ]
@@ -233,13 +242,9 @@ def _filter(groups: list[frozenset[str]], where: Filter) -> edge.Filter | None:
     return edge.Filter(must=list(must)) if must else None
 
 
-def _row(point: edge.ScoredPoint) -> int:
-    return int(point.id)  # ours are numbers
-
-
-def _sparse(hashes: Hashes, weights: list[float]) -> edge.SparseVector:
-    """The weights of words by the low half of their hashes; two words that share it share their weights."""
-    low = (hashes & LOW).tolist()
+def _make_sparse(hashes: Hashes, weights: list[float]) -> edge.SparseVector:
+    """The weights of words by the low half of their hashes; two words that share it add their weights."""
+    low = (hashes & LOW_BITS).tolist()
     merged = dict(zip(low, weights, strict=True))
     if len(merged) < len(low):
         merged = dict.fromkeys(low, 0.0)
@@ -248,12 +253,12 @@ def _sparse(hashes: Hashes, weights: list[float]) -> edge.SparseVector:
     return edge.SparseVector(list(merged), list(merged.values()))
 
 
-def _lexical(read: Worded, words: Hashes, weights: Floats, average: float) -> Floats:
-    """The BM25 score of each row, for words in order and their weights."""
+def _score_bm25(read: RowTerms, words: Hashes, weights: Floats, average: float) -> Floats:
+    """The BM25 score of each row, for sorted words and their weights."""
     places = np.minimum(words.searchsorted(read.terms), len(words) - 1)
     at = np.flatnonzero(words[places] == read.terms)
     owners = np.repeat(np.arange(len(read.rows)), read.sizes)[at]
-    norms = bm25.norms(read.lengths, average)[owners]
-    parts = weights[places[at]] * bm25.saturated(read.counts[at].astype(np.float32), norms)
+    norms = bm25.length_norm(read.lengths, average)[owners]
+    parts = weights[places[at]] * bm25.saturate(read.counts[at].astype(np.float32), norms)
     sums = np.bincount(owners, parts, minlength=len(read.rows)).astype(np.float64, copy=False)
     return sums.round(order.LEXICAL_DIGITS)

@@ -1,24 +1,26 @@
-"""Signals: what an index knows of chunks, column by column, as it is read from the truth."""
+"""Signals: what an index follows of chunks (vector, terms, facets, time), read from the database column by column."""
 
 import json
-import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from clew.core.stored import Counts, Hashes
 from clew.core.types import Matrix
 from clew.drivers.store.bm25 import Floats
-from clew.drivers.store.term_ids import Counts, Hashes
+from clew.drivers.store.embedded.database import CollectionState, Database
 
+BATCH = 2000  # signals that are read at once
 Rows = NDArray[np.int64]
+Tombstone = tuple[int, Hashes]  # a removed row and the words it had
 
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """The signals of some chunks, in the order of their rows. `sizes` says how many of the terms are each one's."""
+    """The signals of some chunks, by row. The first `sizes[0]` of the terms are those of the first chunk, and so on."""
 
     rows: Rows
     ids: list[str]
@@ -32,8 +34,8 @@ class Signals:
 
 
 @dataclass(frozen=True, slots=True)
-class Worded:
-    """The terms of some chunks. `sizes` says how many of them are each one's."""
+class RowTerms:
+    """The terms of some chunks; `sizes` as in Signals."""
 
     rows: list[int]
     ids: list[str]
@@ -44,73 +46,56 @@ class Worded:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """A stretch of the rows that were there at a state: the signals of those that still are, the terms of others."""
+class SignalBatch:
+    """A range of the rows of a state: the signals of those that still exist, the terms of those removed since."""
 
-    there: Signals
-    missed: list[Hashes]
-    last: int
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """Where the truth stands: its change number, its last row, and the numbers that BM25 is made of."""
-
-    change: int
-    documents: int
-    chunks: int
-    length: int
-    last: int
-    pruned: int  # up to this change the log of removed rows has been forgotten
-    birth: str  # told to the collection when it was made, so that an index of another one is recognised
-
-    @property
-    def average(self) -> float:
-        """The mean number of terms of a chunk."""
-        return self.length / self.chunks if self.chunks else 0.0
+    signals: Signals
+    removed_terms: list[Hashes]
+    last_row: int
 
 
-def state(db: sqlite3.Connection) -> State:
-    """Where the truth stands now."""
-    read = db.execute("SELECT change, documents, chunks, length, last, pruned, birth FROM meta")
-    return State(*read.fetchone())
-
-
-def after(db: sqlite3.Connection, row: int, upto: State, limit: int, dim: int) -> Batch:
-    """The next of the rows after one that were there at a state. Runs inside a transaction."""
+def read_batches(database: Database, row: int, upto: CollectionState) -> Iterator[SignalBatch]:
+    """All rows after one that existed at a state, in batches."""
     columns = "row, id, facets, seconds, length, terms, counts, vector"
-    given = (row, upto.last, limit)
-    read = db.execute(
-        f"SELECT {columns} FROM signals WHERE row > ? AND row <= ? ORDER BY row LIMIT ?", given
-    ).fetchall()
-    last = read[-1][0] if len(read) == limit else upto.last
-    gone = db.execute("SELECT terms FROM gone WHERE change > ? AND row > ? AND row <= ?", (upto.change, row, last))
-    return Batch(_signals(read, dim), [np.frombuffer(terms, np.int64) for (terms,) in gone], last)
+    while row < upto.last_row:
+        with database.snapshot() as db:
+            read = db.execute(
+                f"SELECT {columns} FROM signals WHERE row > ? AND row <= ? ORDER BY row LIMIT {BATCH}",
+                (row, upto.last_row),
+            ).fetchall()
+            last = read[-1][0] if len(read) == BATCH else upto.last_row
+            removed = db.execute(
+                "SELECT terms FROM gone WHERE change > ? AND row > ? AND row <= ?", (upto.change, row, last)
+            ).fetchall()
+        removed_terms = [np.frombuffer(terms, np.int64) for (terms,) in removed]
+        yield SignalBatch(_parse_signals(read, database.dim), removed_terms, last)
+        row = last
 
 
-def gone(db: sqlite3.Connection, change: int, upto: State) -> list[tuple[int, Hashes]] | None:
-    """The rows that were removed after a change up to a state, with their terms; None if that has been forgotten.
-
-    What is forgotten only grows, so if it does not reach the change after the rows were read, they were all there.
-    """
-    read = db.execute("SELECT row, terms FROM gone WHERE change > ? AND change <= ?", (change, upto.change)).fetchall()
-    if state(db).pruned > change:
-        return None
-    return [(row, np.frombuffer(terms, np.int64)) for row, terms in read]
+def read_tombstones(database: Database, change: int, upto: CollectionState) -> list[Tombstone] | None:
+    """The rows removed after a change up to a state; None if some of these tombstones have been pruned."""
+    with database.reader as db:
+        read = db.execute("SELECT row, terms FROM gone WHERE change > ? AND change <= ?", (change, upto.change))
+        tombstones = [(row, np.frombuffer(terms, np.int64)) for row, terms in read]
+        pruned = database.check_model(db).pruned  # read last: it only grows, so up to it nothing was missed
+    return None if pruned > change else tombstones
 
 
-def vectors(db: sqlite3.Connection, rows: Sequence[int], dim: int) -> tuple[list[int], list[str], Matrix]:
-    """Those of the rows that are still there, the ids of their chunks, and their vectors."""
-    read = db.execute(f"SELECT row, id, vector FROM signals WHERE row IN ({marks(rows)})", rows).fetchall()
-    matrix = np.frombuffer(b"".join([each[2] for each in read]), np.float32).reshape(len(read), dim)
+def read_vectors(database: Database, rows: Sequence[int]) -> tuple[list[int], list[str], Matrix]:
+    """Those of the rows that still exist, the ids of their chunks, and their vectors; none after a switch of model."""
+    sql = "SELECT row, id, vector FROM signals WHERE (SELECT birth FROM meta) = ? AND row IN"
+    with database.reader as db:
+        read = db.execute(f"{sql} ({placeholders(rows)})", (database.collection_id, *rows)).fetchall()
+    matrix = np.frombuffer(b"".join([each[2] for each in read]), np.float32).reshape(len(read), database.dim)
     return [each[0] for each in read], [each[1] for each in read], matrix
 
 
-def worded(db: sqlite3.Connection, rows: Sequence[int]) -> Worded:
-    """The terms of those of the rows that are still there."""
-    sql = f"SELECT row, id, length, terms, counts FROM signals WHERE row IN ({marks(rows)})"
-    read = db.execute(sql, rows).fetchall()
-    return Worded(
+def read_terms(database: Database, rows: Sequence[int]) -> RowTerms:
+    """The terms of those of the rows that still exist."""
+    sql = f"SELECT row, id, length, terms, counts FROM signals WHERE row IN ({placeholders(rows)})"
+    with database.reader as db:
+        read = db.execute(sql, rows).fetchall()
+    return RowTerms(
         [each[0] for each in read],
         [each[1] for each in read],
         np.array([each[2] for each in read], np.float64),
@@ -120,17 +105,17 @@ def worded(db: sqlite3.Connection, rows: Sequence[int]) -> Worded:
     )
 
 
-def marks(rows: Sequence[int]) -> str:
-    """As many question marks as rows: quicker than a list in JSON, which SQLite would have to read and to sort."""
-    return ",".join("?" * len(rows))
+def placeholders(values: Sequence[object]) -> str:
+    """As many question marks as values: faster than a JSON list, which SQLite would have to parse and sort."""
+    return ",".join("?" * len(values))
 
 
-def _signals(read: list[Any], dim: int) -> Signals:
+def _parse_signals(read: list[Any], dim: int) -> Signals:
     rows, ids, facets, seconds, lengths, terms, counts, vectors = zip(*read, strict=True) if read else ((),) * 8
     return Signals(
         np.array(rows, np.int64),
         list(ids),
-        _words(facets),
+        _parse_facets(facets),
         np.array([np.nan if at is None else at for at in seconds], np.float64),
         np.array(lengths, np.float64),
         np.frombuffer(b"".join(terms), np.int64),
@@ -140,7 +125,7 @@ def _signals(read: list[Any], dim: int) -> Signals:
     )
 
 
-def _words(texts: Sequence[str]) -> list[list[str]]:
+def _parse_facets(texts: Sequence[str]) -> list[list[str]]:
     """The facets of each chunk; parsed all at once, which is three times as fast as one by one."""
-    read: list[list[str]] = json.loads(f"[{','.join(texts)}]")
-    return read
+    facets: list[list[str]] = json.loads(f"[{','.join(texts)}]")
+    return facets

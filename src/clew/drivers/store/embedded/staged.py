@@ -1,102 +1,125 @@
-"""The vectors of another model in the truth: read, written and exchanged inside a transaction that the caller began."""
+"""Staged vectors in SQLite, the tables `shadow…`: written in the background, then exchanged with those in use."""
 
 import json
 import sqlite3
-from collections.abc import Sequence
-from typing import Any
+import uuid
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
+from clew.core.protocols import Embedder
 from clew.core.stored import StagedModel
-from clew.core.types import Chunk, Matrix
-from clew.drivers.store.staging import Kind, Lack, as_bytes
+from clew.core.types import Matrix
+from clew.drivers.store.embedded.database import Database
+from clew.drivers.store.staging import (
+    Kind,
+    MissingVector,
+    OnProgress,
+    StagedVectors,
+    check_staged_model,
+    parse_missing,
+    stage_missing,
+    to_blobs,
+)
 
 # A document of one chunk may have that chunk's vector for its summary too.
-_MIRRORS = (
+_SHARED = (
     "documents d JOIN chunks c ON d.chunks = 1 AND c.doc = d.row"
     " JOIN signals g ON g.row = c.row AND g.vector = d.vector"
 )
-_LACKING = {
+_MISSING = {
     "chunks": "SELECT c.row, c.text, c.headings, c.context FROM chunks c"
     " WHERE c.row > ? AND NOT EXISTS (SELECT 1 FROM shadows s WHERE s.row = c.row) ORDER BY c.row LIMIT ?",
     "summaries": "SELECT o.row, o.summary FROM documents o WHERE o.row > ? AND o.vector IS NOT NULL"
     " AND NOT EXISTS (SELECT 1 FROM summary_shadows s WHERE s.row = o.row)"
-    f" AND NOT EXISTS (SELECT 1 FROM {_MIRRORS} WHERE d.row = o.row) ORDER BY o.row LIMIT ?",
+    f" AND NOT EXISTS (SELECT 1 FROM {_SHARED} WHERE d.row = o.row) ORDER BY o.row LIMIT ?",
 }
-_SAID = {
+_TEXTS = {
     "chunks": "SELECT row, text, headings, context FROM chunks WHERE row IN (SELECT value FROM json_each(?))",
     "summaries": "SELECT row, summary FROM documents WHERE row IN (SELECT value FROM json_each(?))",
 }
 _TABLE = {"chunks": "shadows", "summaries": "summary_shadows"}
+T = TypeVar("T")
 
 
-class TruthShades:
-    """The shadows as an open transaction sees them."""
+class SqliteStagedVectors:
+    """The staged vectors as an open transaction sees them."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
 
-    def count(self) -> int:
-        """How many rows lack one that a model must make."""
+    def count_missing(self) -> int:
+        """How many rows need a vector from the model."""
         return sum(
-            self._db.execute(f"SELECT count(*) FROM ({sql})", (0, -1)).fetchone()[0] for sql in _LACKING.values()
+            self._db.execute(f"SELECT count(*) FROM ({sql})", (0, -1)).fetchone()[0] for sql in _MISSING.values()
         )
 
-    def lacking(self, kind: Kind, after: int, many: int) -> list[Lack]:
-        """The next rows after one that lack theirs."""
-        return [lack(columns) for columns in self._db.execute(_LACKING[kind], (after, many))]
+    def list_missing(self, kind: Kind, after: int, limit: int) -> list[MissingVector]:
+        """The next rows after one that have none."""
+        return [parse_missing(columns) for columns in self._db.execute(_MISSING[kind], (after, limit))]
 
-    def write(self, kind: Kind, lacks: Sequence[Lack], vectors: Matrix) -> None:
-        """Gives rows their shadows, but for those that say something else by now."""
-        now = {row: tuple(said) for row, *said in self._db.execute(_SAID[kind], (json.dumps([e.row for e in lacks]),))}
+    def write(self, kind: Kind, missing: Sequence[MissingVector], vectors: Matrix) -> None:
+        """Stores the vectors of rows, except of those whose text has changed since."""
+        rows = json.dumps([each.row for each in missing])
+        now = {row: tuple(columns) for row, *columns in self._db.execute(_TEXTS[kind], (rows,))}
         self._db.executemany(
             f"INSERT OR REPLACE INTO {_TABLE[kind]} VALUES(?, ?)",
             [
                 (each.row, vector)
-                for each, vector in zip(lacks, as_bytes(vectors), strict=True)
-                if now.get(each.row) == each.said
+                for each, vector in zip(missing, to_blobs(vectors), strict=True)
+                if now.get(each.row) == each.columns
             ],
         )
 
-    def mirror(self) -> None:
-        """Gives the summaries that share the vector of their document's only chunk the shadow of that chunk."""
+    def copy_to_summaries(self) -> None:
+        """Stages the vector of a document's only chunk for its summary too, where the two share the one in use."""
         self._db.execute(
-            f"INSERT OR REPLACE INTO summary_shadows SELECT d.row, s.vector FROM {_MIRRORS}"
+            f"INSERT OR REPLACE INTO summary_shadows SELECT d.row, s.vector FROM {_SHARED}"
             " JOIN shadows s ON s.row = c.row"
         )
 
 
-def lack(columns: Sequence[Any]) -> Lack:
-    """What a row says, from its columns: of a chunk text, headings and context, of a summary itself."""
-    row, *said = columns
-    if len(said) == 1:
-        return Lack(row, tuple(said), said[0])
-    text, headings, context = said
-    chunk = Chunk("", "", 0, 0, text, 0, 0, tuple(json.loads(headings)), context)
-    return Lack(row, tuple(said), chunk.embed_text)
-
-
-def shadow(db: sqlite3.Connection) -> StagedModel | None:
-    """The model whose vectors stand beside those in use."""
+def read_staged_model(db: sqlite3.Connection) -> StagedModel | None:
+    """The model of the staged vectors, if there are any."""
     found = db.execute("SELECT embedder, dim, was_used FROM shadow").fetchone()
     return StagedModel(found[0], found[1], bool(found[2])) if found else None
 
 
-def begin(db: sqlite3.Connection, embedder: str, dim: int) -> None:
-    """Makes room for the vectors of another model."""
-    db.execute("INSERT INTO shadow VALUES(1, ?, ?, 0)", (embedder, dim))
+def stage_vectors(database: Database, embedder: Embedder, on_progress: OnProgress | None) -> int:
+    """Makes the staged vectors of a model that are missing, one transaction per batch; how many were made."""
+    with database.change() as db:
+        if not read_staged_model(db):
+            db.execute("INSERT INTO shadow VALUES(1, ?, ?, 0)", (embedder.name, embedder.dim))
+
+    def run(work: Callable[[StagedVectors], T]) -> T:
+        with database.change() as db:  # another process may discard them between two batches
+            check_staged_model(database.place, read_staged_model(db), embedder)
+            return work(SqliteStagedVectors(db))
+
+    return stage_missing(run, embedder, on_progress)
+
+
+def switch_model(database: Database, embedder: Embedder) -> Database:
+    """The database under the model of the staged vectors; what is still missing is made first, in one transaction."""
+    collection_id = uuid.uuid4().hex
+    with database.change() as db:
+        check_staged_model(database.place, read_staged_model(db), embedder)
+        stage_missing(lambda work: work(SqliteStagedVectors(db)), embedder)
+        swap_vectors(db, collection_id)
+    return database.reopen(embedder=embedder.name, dim=embedder.dim, collection_id=collection_id)
 
 
 def discard(db: sqlite3.Connection) -> bool:
-    """Forgets the vectors of the other model; whether there were any."""
-    for table in ("shadows", "summary_shadows"):
+    """Deletes the staged vectors; whether there were any."""
+    for table in _TABLE.values():
         db.execute(f"DELETE FROM {table}")
     return db.execute("DELETE FROM shadow").rowcount > 0
 
 
-def swap(db: sqlite3.Connection, birth: str) -> None:
-    """Exchanges the vectors in use for those beside them.
+def swap_vectors(db: sqlite3.Connection, collection_id: str) -> None:
+    """Exchanges the vectors in use with the staged ones.
 
-    The collection is as if born again, so that no index is taken for one of the new vectors. The prints of chunks stay
-    those of the old ones: a chunk that is put again is then written anew, once.
+    The collection gets a new id, so that no old index is taken for one of the new vectors. The fingerprints of chunks
+    stay those of the old vectors: a chunk that is put again is rewritten, once.
     """
     db.execute("CREATE TEMP TABLE used AS SELECT row, vector FROM signals")
     db.execute("UPDATE signals SET vector = (SELECT s.vector FROM shadows s WHERE s.row = signals.row)")
@@ -113,6 +136,7 @@ def swap(db: sqlite3.Connection, birth: str) -> None:
     db.execute("DROP TABLE used")
     ((embedder, dim),) = db.execute("SELECT embedder, dim FROM meta").fetchall()
     db.execute(
-        "UPDATE meta SET (embedder, dim) = (SELECT embedder, dim FROM shadow), birth = ?, change = change + 1", (birth,)
+        "UPDATE meta SET (embedder, dim) = (SELECT embedder, dim FROM shadow), birth = ?, change = change + 1",
+        (collection_id,),
     )
     db.execute("UPDATE shadow SET embedder = ?, dim = ?, was_used = 1", (embedder, dim))

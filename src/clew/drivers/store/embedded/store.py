@@ -1,4 +1,4 @@
-"""The embedded store: a folder that holds one collection, the truth in SQLite and an index that follows it."""
+"""The embedded store: a folder with one collection, the database that is its source of truth and an index over it."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from clew.core.errors import DriverFailed
+from clew.core.facets import collect_required_document_facets
 from clew.core.protocols import Embedder, Mode
 from clew.core.settings import StoreConfig
 from clew.core.stored import StagedModel, StoredDocument
@@ -24,16 +26,19 @@ from clew.core.types import (
     Vector,
 )
 from clew.drivers.store import checks, order
-from clew.drivers.store import term_ids as words
-from clew.drivers.store.embedded.exact import Found, Reach
-from clew.drivers.store.embedded.manager import Index, Keeper
-from clew.drivers.store.embedded.signals import State
-from clew.drivers.store.embedded.truth import Summaries, Truth, admits, asked_of_documents, kept_embedder
+from clew.drivers.store.batches import scan_chunks
+from clew.drivers.store.embedded import read, staged, write
+from clew.drivers.store.embedded.database import CollectionState, Database, read_stored_embedder_name
+from clew.drivers.store.embedded.index import BrokenIndex, TermQuery, VectorQuery
+from clew.drivers.store.embedded.manager import IndexManager
+from clew.drivers.store.embedded.stored import read_stored
+from clew.drivers.store.entries import make_entries, make_stored_entries
+from clew.drivers.store.term_ids import pack_terms
 
-__all__ = ["EmbeddedStore", "kept_embedder"]
+__all__ = ["EmbeddedStore", "read_stored_embedder_name"]
 
-SHOWN = 8192  # chunks that are kept ready to be shown again
-TRIES = 3  # a search that meets a chunk which has just been removed is done again
+MAX_CACHED_HITS = 8192
+MAX_ATTEMPTS = 3  # of a search whose index breaks, or whose chunks are removed between being found and being read
 
 
 class EmbeddedStore:
@@ -49,15 +54,15 @@ class EmbeddedStore:
     ) -> None:
         self._folder = folder
         self._config = config
-        self._begin(Truth(folder, embedder=embedder, dim=dim))
+        self._use(Database(folder, embedder=embedder, dim=dim))
 
-    def _begin(self, truth: Truth) -> None:
-        self._truth = truth
-        self._keeper = Keeper(truth, self._folder, self._config)
-        self._lock = threading.Lock()
-        self._shown: dict[int, Chunk] = {}
-        self._shown_at = -1
-        self._summaries = Summaries(-1, [], [], np.empty((0, truth.dim), np.float32))
+    def _use(self, database: Database) -> None:
+        self._database = database
+        self._indexes = IndexManager(database, self._folder, self._config)
+        self._cache_lock = threading.Lock()
+        self._cached_hits: dict[int, Hit] = {}  # by row; without scores
+        self._cached_at = (-1, -1)
+        self._summaries = read.Summaries(-1, [], [], np.empty((0, database.dim), np.float32))
 
     def put(
         self,
@@ -66,11 +71,16 @@ class EmbeddedStore:
         vectors: Matrix,
         terms: Sequence[Terms],
         *,
-        instead_of: str | None = None,
+        expected_text: str | None = None,
     ) -> None:
-        """Replaces a document and all its chunks, whole or not at all."""
-        matrix = checks.rows(vectors, chunks, terms, self._truth.dim)
-        self._truth.put(document, chunks, matrix, terms, instead_of)
+        """Replaces a document and all its chunks, atomically; ConcurrentChange unless its text is the expected one."""
+        entries = make_entries(
+            document, chunks, checks.check_vectors(vectors, chunks, terms, self._database.dim), terms
+        )
+        with self._database.change() as db:
+            if expected_text is not None:
+                checks.check_unchanged(document.id, expected_text, write.read_text(db, document.id))
+            write.put(db, document, entries)
 
     def append(
         self,
@@ -81,166 +91,203 @@ class EmbeddedStore:
         vectors: Matrix,
         terms: Sequence[Terms],
     ) -> None:
-        """Extends a document at its end, whole or not at all, at a cost that does not grow with the document."""
-        matrix = checks.rows(vectors, chunks, terms, self._truth.dim)
-        self._truth.append(doc_id, text, sections, chunks, matrix, terms)
+        """Extends a document at its end, atomically, at a cost that does not grow with the document."""
+        matrix = checks.check_vectors(vectors, chunks, terms, self._database.dim)
+        with self._database.change() as db:
+            appended = write.read_appended(db, doc_id, text, sections)
+            write.append(db, appended, make_entries(appended, chunks, matrix, terms))
 
     def summarise(self, doc_id: str, summary: str, vector: Vector) -> None:
-        """Gives a document its summary and the summary's vector."""
-        self._truth.summarise(doc_id, summary, checks.row(vector, self._truth.dim))
+        """Sets a document's summary and the summary's vector."""
+        checked = checks.check_vector(vector, self._database.dim)
+        with self._database.change() as db:
+            write.set_summary(db, doc_id, summary, checked)
 
-    def put_stored(self, whole: StoredDocument) -> None:
-        """Replaces a document by one that another store kept, whole or not at all."""
-        self._truth.keep(checks.whole(whole, self._truth.dim))
+    def put_stored(self, stored: StoredDocument) -> None:
+        """Replaces a document by one from another store, atomically."""
+        stored = checks.check_stored(stored, self._database.dim)
+        document, entries = stored.document, make_stored_entries(stored)
+        with self._database.change() as db:
+            write.put(db, document, entries)
+            if stored.summary_vector is None:
+                write.clear_summary_vector(db, document.id)
+            else:
+                write.set_summary(db, document.id, document.summary, stored.summary_vector)
 
     def stored_documents(self, doc_ids: Sequence[str] | None = None) -> Iterator[StoredDocument]:
-        """Every document, or those named, with all that is kept of it, as they came, a few read at a time."""
-        return self._truth.wholes(doc_ids)
+        """Every document, or those named, with everything stored of it, in batches, in the order they were added."""
+        return read_stored(self._database, doc_ids)
 
-    def staged(self) -> StagedModel | None:
-        """The model whose vectors stand beside those in use, if any."""
-        return self._truth.shadow()
+    def staged_model(self) -> StagedModel | None:
+        """The model of the staged vectors, if there are any."""
+        with self._database.reader as db:
+            return staged.read_staged_model(db)
 
-    def stage_vectors(self, embedder: Embedder, told: Callable[[int, int], None] | None = None) -> int:
-        """Makes vectors of another model beside those in use, for all that lack one; how many were made."""
-        return self._truth.overlay(embedder, told)
+    def stage_vectors(self, embedder: Embedder, on_progress: Callable[[int, int], None] | None = None) -> int:
+        """Makes the vectors of another model that are missing, beside those in use; how many were made."""
+        return staged.stage_vectors(self._database, embedder, on_progress)
 
     def switch_to_staged(self, embedder: Embedder) -> "EmbeddedStore":
-        """The same collection under the model whose vectors stand beside; those in use so far then stand beside.
+        """The same collection with the staged vectors in use; those used so far are then the staged ones.
 
-        Whoever had it open is told to open it again. The new index is made by the next search or flush.
+        Other openers get StoreMismatch until they open it again. The next search or flush builds the new index.
         """
         other = copy(self)
-        other._begin(self._truth.switched(embedder))
-        self._keeper.close()
+        other._use(staged.switch_model(self._database, embedder))
+        self._indexes.close()
         return other
 
     def discard_staged(self) -> bool:
-        """Forgets the vectors that stand beside those in use; whether there were any."""
-        return self._truth.discard()
+        """Deletes the staged vectors; whether there were any."""
+        with self._database.change() as db:
+            return staged.discard(db)
 
     def set_stamp(self, doc_id: str, stamp: str) -> None:
-        """Notes the new state of the file of a document that has not changed."""
-        self._truth.restamp(doc_id, stamp)
+        """Sets the stamp of a document whose file was touched but not changed; the change number stays."""
+        with self._database.change() as db:
+            db.execute("UPDATE documents SET stamp = ? WHERE id = ?", (stamp, doc_id))
+        self._cached_hits = {}
 
     def drop(self, doc_ids: Sequence[str]) -> int:
-        """Removes documents with all that belongs to them; how many there were."""
-        return self._truth.drop(doc_ids)
+        """Removes documents with everything that belongs to them; how many existed."""
+        with self._database.change() as db:
+            return write.drop(db, doc_ids)
 
     def document(self, doc_id: str) -> Document:
         """The document with its text, or NotFound."""
-        return self._truth.document(doc_id)
+        with self._database.reader as db:
+            return read.read_document(db, doc_id)
 
     def documents(self, where: Filter = EVERYTHING) -> Iterator[DocumentRecord]:
         """Records of the documents that a filter admits (by document, kind, channel and meta), by uri and id."""
-        return self._truth.records(where)
+        with self._database.reader as db:
+            return read.list_records(db, where)
 
     def chunks(self, doc_id: str) -> list[Chunk]:
         """The chunks of a document in order, or NotFound."""
-        return self._truth.chunks(doc_id)
+        with self._database.reader as db:
+            return read.read_chunks(db, doc_id)
 
     def chunks_by_id(self, chunk_ids: Sequence[str]) -> dict[str, Chunk]:
-        """Those of the chunks that are there, by id."""
-        return self._truth.named(chunk_ids)
+        """Those of the chunks that exist, by id."""
+        with self._database.reader as db:
+            return read.read_chunks_by_id(db, chunk_ids)
 
     def latest_chunks(self, channel: str, k: int) -> list[Chunk]:
         """The k chunks of a channel that were added last, the last one at the end."""
-        return self._truth.latest(channel, k)
+        with self._database.reader as db:
+            return read.read_latest_chunks(db, channel, k)
 
     def channels(self) -> list[str]:
         """The channels that have chunks, by name."""
-        return self._truth.channels()
+        with self._database.reader as db:
+            return read.list_channels(db)
+
+    def scan(self, where: Filter = EVERYTHING) -> Iterator[Chunk]:
+        """Every chunk that a filter admits, by document id and index, read in batches."""
+        return scan_chunks(read.FilteredChunks(self._database, where))
 
     def vectors(self, chunk_ids: Sequence[str]) -> dict[str, Vector]:
-        """The vectors of those of the chunks that are there."""
-        return self._truth.vectors(chunk_ids)
+        """The vectors of those of the chunks that exist."""
+        with self._database.snapshot() as db:
+            return read.read_vectors(db, chunk_ids)
 
     def search_vectors(
         self, vector: Vector, k: int, where: Filter = EVERYTHING, *, mode: Mode = "ann", breadth: int | None = None
     ) -> list[Hit]:
         """The k chunks of greatest cosine, best first, equal ones by id; the score is the cosine."""
-        sound = checks.row(vector, self._truth.dim)
-        reach = Reach(exact=mode == "exact", breadth=breadth)
-        try:
-            return self._search(k, lambda index, _: index.nearest(sound, k, where, reach))
-        finally:
-            self._truth.state()  # raises where the vectors became another model's meanwhile
+        checked = checks.check_vector(vector, self._database.dim)
+        return self._search(VectorQuery(checked, k, where, mode == "exact", breadth))
 
     def search_terms(self, terms: Terms, k: int, where: Filter = EVERYTHING) -> list[Hit]:
         """The k chunks of greatest BM25 score among those with any of the terms, best first, equal ones by id."""
-        asked = words.pack(terms)
-        if not len(asked.hashes):
-            return []
-        return self._search(k, lambda index, state: index.matching(asked, state, k, where))
+        packed = pack_terms(terms)
+        return self._search(TermQuery(packed, k, where)) if len(packed.hashes) else []
 
     def search_documents(self, vector: Vector, k: int, where: Filter = EVERYTHING) -> list[tuple[str, float]]:
         """The k documents whose summaries are nearest, with the cosine."""
-        sound = checks.row(vector, self._truth.dim)
-        change = self._truth.state().change
-        kept = self._summaries
-        if kept.change != change:
-            kept = self._summaries = self._truth.summaries(change)
-        groups = asked_of_documents(where)
-        slots = [at for at, facets in enumerate(kept.facets) if admits(groups, facets)]
+        checked = checks.check_vector(vector, self._database.dim)
+        change, known = self._database.read_state().change, self._summaries
+        if known.change != change:
+            with self._database.snapshot() as db:
+                known = self._summaries = read.read_summaries(db, change, self._database.dim)
+        groups = collect_required_document_facets(where)
+        slots = [slot for slot, facets in enumerate(known.facets) if read.has_facets(facets, groups)]
         if k < 1 or not slots:
             return []
-        near = kept.vectors[slots] @ sound
-        top = [slots[at] for at in order.contenders(near, k, order.SLACK).tolist()]
-        found = order.best(top, [kept.ids[at] for at in top], order.cosines(kept.vectors[top], sound), k)
-        return [(kept.ids[at], score) for at, score in found]
+        similar = order.select_candidates(known.vectors[slots] @ checked, k, order.SLACK)
+        top = [slots[position] for position in similar.tolist()]
+        best = order.top_k(top, [known.ids[slot] for slot in top], order.cosines(known.vectors[top], checked), k)
+        return [(known.ids[slot], score) for slot, score in best]
 
     def stats(self) -> StoreStats:
         """Counts, the embedder, and a number that grows with every change."""
-        state, truth = self._truth.state(), self._truth
-        size = _bytes(self._folder) if self._folder else 0
-        return StoreStats(
-            state.documents, state.chunks, truth.embedder, truth.dim, state.change, self._keeper.serving(state), size
-        )
+        state, database = self._database.read_state(), self._database
+        size, index = _disk_usage(self._folder) if self._folder else 0, self._indexes.name(state)
+        return StoreStats(state.documents, state.chunks, database.embedder, database.dim, state.change, index, size)
 
     def change_number(self) -> int:
         """The number of the last change."""
-        return self._truth.state().change
+        return self._database.read_state().change
 
     def flush(self) -> None:
         """Returns when all that was put is safe on disk and the index is in its best shape."""
-        self._keeper.flush(self._truth.state())
-        self._truth.prune()  # after the index has followed
-        self._truth.flush()
+        self._indexes.flush(self._database.read_state())
+        with self._database.change() as db:
+            write.prune_tombstones(db)  # after the index has followed
+        self._database.flush()
 
     def close(self) -> None:
-        """Lets go of the index and the database; a closed store raises when it is used."""
-        self._keeper.close()
-        self._truth.close()
+        """Closes the index and the database; a closed store raises when it is used."""
+        self._indexes.close()
+        self._database.close()
 
-    def _search(self, k: int, search: Callable[[Index, State], Found]) -> list[Hit]:
-        """The hits of a search in an index that has followed the truth to where it stands now."""
-        for _ in range(TRIES):
-            state = self._truth.state()
-            if k < 1 or not state.chunks:
+    def _search(self, query: VectorQuery | TermQuery) -> list[Hit]:
+        """The hits of an index that has followed the database to its present state."""
+        hits, broke = list[Hit](), False
+        for _ in range(MAX_ATTEMPTS):
+            state = self._database.read_state()
+            if query.k < 1 or not state.chunks:
                 return []
-            found = self._keeper.search(state, lambda index, state=state: search(index, state))  # type: ignore[misc]
-            shown = self._show(state, [row for row, _ in found])
-            hits = [Hit(shown[row], score) for row, score in found if row in shown]
-            if len(hits) == k or self._truth.state().change == state.change:
+            index = self._indexes.ready_index(state)
+            try:
+                if isinstance(query, VectorQuery):
+                    found = index.search_vectors(query)
+                else:
+                    found = index.search_terms(query, state)
+            except BrokenIndex as error:
+                if broke:
+                    reason = f"{self._folder}: the index failed twice ({error}); try again, check the disk"
+                    raise DriverFailed(reason) from error
+                broke = True
+                self._indexes.discard(index, error)
+                continue
+            loaded = self._load_hits(state, [row for row, _ in found])
+            hits = [Hit(loaded[row].chunk, loaded[row].document, score) for row, score in found if row in loaded]
+            is_complete = len(hits) == query.k or (len(hits) == len(found) and not index.rereads)
+            if is_complete or self._database.read_state().change == state.change:
                 break
         return hits
 
-    def _show(self, state: State, rows: Sequence[int]) -> dict[int, Chunk]:
-        """The chunks in some rows. Any change may have moved any chunk, so what was kept ready is then forgotten."""
-        with self._lock:
-            if self._shown_at != state.change:
-                self._shown, self._shown_at = {}, state.change
-            kept = self._shown
-        found = {row: kept.get(row) for row in rows}
-        wanted = [row for row, chunk in found.items() if chunk is None]
-        read = self._truth.shown(wanted) if wanted else {}
-        if len(kept) + len(read) > SHOWN:
-            kept.clear()
-        kept.update(read)
-        return {row: chunk for row, chunk in (found | read).items() if chunk}
+    def _load_hits(self, state: CollectionState, rows: Sequence[int]) -> dict[int, Hit]:
+        """The chunks in some rows, without those removed meanwhile; any change clears the cache, as it may move any."""
+        with self._cache_lock:
+            if self._cached_at != (state.change, state.data_version):
+                self._cached_hits, self._cached_at = {}, (state.change, state.data_version)
+            cached = self._cached_hits
+        loaded = {row: hit for row in rows if (hit := cached.get(row))}
+        missing = [row for row in rows if row not in loaded]
+        if missing:
+            with self._database.reader as db:
+                fresh = read.read_hits(db, missing)
+            if len(cached) + len(fresh) > MAX_CACHED_HITS:
+                cached.clear()
+            cached.update(fresh)
+            loaded |= fresh
+        return loaded
 
 
-def _bytes(folder: Path) -> int:
-    """How much of the disk a folder takes; a shard's files are mostly holes, which take none."""
+def _disk_usage(folder: Path) -> int:
+    """How many bytes of the disk a folder takes; a shard's files are mostly holes, which take none."""
     stats = [file.stat() for file in folder.rglob("*") if file.is_file()]
     return sum(getattr(stat, "st_blocks", (stat.st_size + 511) // 512) * 512 for stat in stats)

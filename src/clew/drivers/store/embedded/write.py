@@ -1,136 +1,108 @@
-"""Changes to the truth. Each function runs inside one transaction that the caller has begun."""
+"""Changes to the database. Each function runs inside one transaction that the caller has begun."""
 
+import json
 import sqlite3
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
-from xxhash import xxh3_64_intdigest
-
-from clew.core.errors import DriverFailed, NotFound
-from clew.core.facets import facets_of, to_timestamp
-from clew.core.text import Terms
-from clew.core.types import Chunk, Document, Matrix, Section, Vector
+from clew.core.errors import DriverFailed
+from clew.core.time import to_iso
+from clew.core.types import Chunk, Document, Section, Vector
 from clew.drivers.store import codec
-from clew.drivers.store.term_ids import Packed, pack
+from clew.drivers.store.checks import check_append, not_found_error
+from clew.drivers.store.entries import Entry, facets_to_json
 
-KEPT_LOG = 20_000  # removed rows that are remembered, so that an index can follow instead of being rebuilt
-NOTHING = Chunk("", "", 0, 0, "", 0, 0)
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A chunk ready to be written: its columns, and the print by which an unchanged signal is recognised."""
-
-    chunk: Chunk
-    seconds: float | None
-    length: int
-    facets: str
-    terms: bytes
-    counts: bytes
-    vector: bytes
-    print: int
+MAX_TOMBSTONES = 20_000  # of removed rows, so that an index can follow instead of being rebuilt
 
 
-def entries(
-    document: Document, chunks: Sequence[Chunk], vectors: Matrix, terms: Sequence[Terms | Packed]
-) -> list[Entry]:
-    """The chunks of a document ready to be written."""
-    found, known = [], dict[str, str]()  # facets by what the chunks say of themselves, which many say alike
-    for chunk, vector, words in zip(chunks, vectors, terms, strict=True):
-        packed, row, at, meta = pack(words), vector.tobytes(), to_timestamp(chunk.at), repr(chunk.meta)
-        words_text = known.get(meta) or known.setdefault(meta, _facets(document, chunk))
-        hashes, counts = packed.hashes.tobytes(), packed.counts.tobytes()
-        said = f"{words_text} {at!r}".encode("utf-8", "surrogatepass")
-        seen = b"\0".join([row, hashes, counts, said])
-        mark = xxh3_64_intdigest(seen) - (1 << 63)
-        found.append(Entry(chunk, at, packed.length, words_text, hashes, counts, row, mark))
-    return found
-
-
-def put(db: sqlite3.Connection, document: Document, made: Sequence[Entry]) -> None:
-    """Replaces a document and its chunks; a chunk whose signal has not changed keeps its row."""
-    doc, new, old = _place(db, document, len(made))
-    sections = codec.sections_text(document.sections)
+def put(db: sqlite3.Connection, document: Document, entries: Sequence[Entry]) -> None:
+    """Replaces a document and its chunks; a chunk whose fingerprint has not changed keeps its row."""
+    doc, is_new, old = _put_record(db, document, len(entries))
+    sections = codec.sections_to_json(document.sections)
     db.execute("INSERT INTO pieces VALUES(?, 0, ?, ?)", (doc, document.text, sections))
-    kept = {each.chunk.id for each in made if old.get(each.chunk.id, (0, None))[1] == each.print}
-    removed = [row for name, (row, _) in old.items() if name not in kept]
-    length = _remove(db, removed)
-    fresh = [each for each in made if each.chunk.id not in kept]
-    moved = [each.chunk for each in made if each.chunk.id in kept]
+    kept = {entry.chunk.id for entry in entries if old.get(entry.chunk.id, (0, None))[1] == entry.fingerprint}
+    removed = [row for chunk_id, (row, _) in old.items() if chunk_id not in kept]
+    removed_length = _remove_chunks(db, removed)
+    added = [entry for entry in entries if entry.chunk.id not in kept]
+    moved = [entry.chunk for entry in entries if entry.chunk.id in kept]
     db.executemany(
         "UPDATE chunks SET idx = ?, start = ?, stop = ?, headings = ?, context = ?, at = ?, meta = ?, text = ?"
         " WHERE row = ?",
-        [(*_shown(chunk), chunk.text, old[chunk.id][0]) for chunk in moved],
+        [(*_to_columns(chunk), chunk.text, old[chunk.id][0]) for chunk in moved],
     )
-    _insert(db, doc, fresh)
-    _settle(db, int(new), fresh, len(removed), length)
+    _insert_chunks(db, doc, added)
+    _update_counts(db, documents=int(is_new), added=added, removed=len(removed), removed_length=removed_length)
 
 
-def text_of(db: sqlite3.Connection, doc_id: str) -> str:
-    """The text of a document as it is kept; none where there is no document."""
+def read_text(db: sqlite3.Connection, doc_id: str) -> str:
+    """The stored text of a document; empty if there is no document."""
     read = db.execute(
         "SELECT p.text FROM pieces p JOIN documents d ON d.row = p.doc WHERE d.id = ? ORDER BY p.n", (doc_id,)
     )
     return "".join(text for (text,) in read)
 
 
-def append(db: sqlite3.Connection, document: Document, sections: Sequence[Section], made: Sequence[Entry]) -> None:
-    """Extends a document by the text of `document` and by chunks."""
-    found = db.execute("SELECT row, pieces FROM documents WHERE id = ?", (document.id,)).fetchone()
+def read_appended(db: sqlite3.Connection, doc_id: str, text: str, sections: Sequence[Section]) -> Document:
+    """What is to be appended to a document, as a document of its kind and meta; NotFound or ConcurrentChange if not."""
+    found = db.execute("SELECT kind, meta, chars FROM documents WHERE id = ?", (doc_id,)).fetchone()
     if not found:
-        raise missing(document.id)
-    doc, pieces = found
-    db.execute("INSERT INTO pieces VALUES(?, ?, ?, ?)", (doc, pieces, document.text, codec.sections_text(sections)))
+        raise not_found_error(doc_id)
+    kind, meta, chars = found
+    check_append(doc_id, sections, chars, text)
+    return Document(doc_id, text, tuple(sections), kind=kind, meta=json.loads(meta))
+
+
+def append(db: sqlite3.Connection, appended: Document, entries: Sequence[Entry]) -> None:
+    """Extends the document of that id by text, sections and chunks."""
+    doc, pieces = db.execute("SELECT row, pieces FROM documents WHERE id = ?", (appended.id,)).fetchone()
+    sections = codec.sections_to_json(appended.sections)
+    db.execute("INSERT INTO pieces VALUES(?, ?, ?, ?)", (doc, pieces, appended.text, sections))
     db.execute(
         "UPDATE documents SET chars = chars + ?, chunks = chunks + ?, pieces = pieces + 1 WHERE row = ?",
-        (len(document.text), len(made), doc),
+        (len(appended.text), len(entries), doc),
     )
-    _insert(db, doc, made)
-    _settle(db, 0, made, 0, 0)
+    _insert_chunks(db, doc, entries)
+    _update_counts(db, added=entries)
 
 
-def summarise(db: sqlite3.Connection, doc_id: str, summary: str, vector: Vector) -> None:
-    """Gives a document its summary and the summary's vector."""
+def set_summary(db: sqlite3.Connection, doc_id: str, summary: str, vector: Vector) -> None:
+    """Sets the summary of a document and the summary's vector."""
     done = db.execute("UPDATE documents SET summary = ?, vector = ? WHERE id = ?", (summary, vector.tobytes(), doc_id))
     if not done.rowcount:
-        raise missing(doc_id)
-    _settle(db, 0, [], 0, 0)
+        raise not_found_error(doc_id)
+    _update_counts(db)
 
 
-def unsummarise(db: sqlite3.Connection, doc_id: str) -> None:
-    """Takes the vector of a document's summary away."""
+def clear_summary_vector(db: sqlite3.Connection, doc_id: str) -> None:
+    """Removes the vector of a document's summary."""
     db.execute("UPDATE documents SET vector = NULL WHERE id = ?", (doc_id,))
 
 
 def drop(db: sqlite3.Connection, doc_ids: Iterable[str]) -> int:
-    """How many of the documents were there and are now gone, with all that belongs to them."""
+    """Removes documents with everything that belongs to them; how many existed."""
     docs = []
-    for name in dict.fromkeys(doc_ids):
-        docs += db.execute("SELECT row FROM documents WHERE id = ?", (name,)).fetchall()
+    for doc_id in dict.fromkeys(doc_ids):
+        docs += db.execute("SELECT row FROM documents WHERE id = ?", (doc_id,)).fetchall()
     if not docs:
         return 0
     rows = [row for doc in docs for (row,) in db.execute("SELECT row FROM chunks WHERE doc = ?", doc)]
-    length = _remove(db, rows)
+    length = _remove_chunks(db, rows)
     db.executemany("DELETE FROM documents WHERE row = ?", docs)
-    _settle(db, -len(docs), [], len(rows), length)
+    _update_counts(db, documents=-len(docs), removed=len(rows), removed_length=length)
     return len(docs)
 
 
-def prune(db: sqlite3.Connection) -> None:
-    """Forgets the oldest removed rows; an index that is further behind is built anew."""
-    over = db.execute("SELECT change FROM gone ORDER BY change DESC LIMIT 1 OFFSET ?", (KEPT_LOG,)).fetchone()
-    if over:
-        db.execute("DELETE FROM gone WHERE change <= ?", over)
-        db.execute("UPDATE meta SET pruned = ?", over)
+def prune_tombstones(db: sqlite3.Connection) -> None:
+    """Deletes the oldest tombstones; an index that is further behind is rebuilt."""
+    oldest = db.execute("SELECT change FROM gone ORDER BY change DESC LIMIT 1 OFFSET ?", (MAX_TOMBSTONES,)).fetchone()
+    if oldest:
+        db.execute("DELETE FROM gone WHERE change <= ?", oldest)
+        db.execute("UPDATE meta SET pruned = ?", oldest)
 
 
-def missing(doc_id: str) -> NotFound:
-    """The error for a document that is not there."""
-    return NotFound(f"there is no document {doc_id!r} in this collection; `list` shows those there are")
-
-
-def _place(db: sqlite3.Connection, document: Document, chunks: int) -> tuple[int, bool, dict[str, tuple[int, int]]]:
-    """The document's row, written anew, whether it is a new one, and the row and print of each chunk that it had."""
+def _put_record(
+    db: sqlite3.Connection, document: Document, chunks: int
+) -> tuple[int, bool, dict[str, tuple[int, int]]]:
+    """Writes a document's row; the row, whether it is new, and the row and fingerprint of each chunk it had."""
     found = db.execute("SELECT row, summary, vector FROM documents WHERE id = ?", (document.id,)).fetchone()
     vector = found[2] if found and document.summary and found[1] == document.summary else None
     columns = (
@@ -138,8 +110,8 @@ def _place(db: sqlite3.Connection, document: Document, chunks: int) -> tuple[int
         document.title,
         document.kind,
         document.summary,
-        codec.meta_text(document.meta),
-        _facets(document, NOTHING),
+        codec.meta_to_json(document.meta),
+        facets_to_json(document),
         document.hash,
         document.stamp,
         len(document.text),
@@ -155,7 +127,7 @@ def _place(db: sqlite3.Connection, document: Document, chunks: int) -> tuple[int
         )
         db.execute("DELETE FROM pieces WHERE doc = ?", (doc,))
         read = db.execute("SELECT id, row, print FROM chunks WHERE doc = ?", (doc,)).fetchall()
-        return doc, False, {name: (row, mark) for name, row, mark in read}
+        return doc, False, {chunk_id: (row, fingerprint) for chunk_id, row, fingerprint in read}
     done = db.execute(
         "INSERT INTO documents(id, uri, title, kind, summary, meta, facets, hash, stamp, chars, chunks, pieces, vector)"
         " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?)",
@@ -164,16 +136,16 @@ def _place(db: sqlite3.Connection, document: Document, chunks: int) -> tuple[int
     return done.lastrowid or 0, True, {}
 
 
-def _insert(db: sqlite3.Connection, doc: int, made: Sequence[Entry]) -> None:
-    if not made:
+def _insert_chunks(db: sqlite3.Connection, doc: int, entries: Sequence[Entry]) -> None:
+    if not entries:
         return
     (last,) = db.execute("SELECT last FROM meta").fetchone()
-    numbered = list(enumerate(made, last + 1))
+    numbered = list(enumerate(entries, last + 1))
     try:
         db.executemany(
             "INSERT INTO chunks(row, id, doc, idx, start, stop, headings, context, at, meta, print, text)"
             " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [(row, e.chunk.id, doc, *_shown(e.chunk), e.print, e.chunk.text) for row, e in numbered],
+            [(row, e.chunk.id, doc, *_to_columns(e.chunk), e.fingerprint, e.chunk.text) for row, e in numbered],
         )
     except sqlite3.IntegrityError as error:
         raise DriverFailed(
@@ -185,8 +157,8 @@ def _insert(db: sqlite3.Connection, doc: int, made: Sequence[Entry]) -> None:
     )
 
 
-def _remove(db: sqlite3.Connection, rows: Sequence[int]) -> int:
-    """The summed length of the chunks in these rows, which are removed and entered in the log."""
+def _remove_chunks(db: sqlite3.Connection, rows: Sequence[int]) -> int:
+    """Removes the chunks in these rows and writes their tombstones; their summed length."""
     if not rows:
         return 0
     keys = [(row,) for row in rows]
@@ -197,28 +169,30 @@ def _remove(db: sqlite3.Connection, rows: Sequence[int]) -> int:
     return sum(length for length, _, _ in read)
 
 
-def _settle(db: sqlite3.Connection, documents: int, made: Sequence[Entry], removed: int, length: int) -> None:
-    """Brings the change number and the counts up to date."""
+def _update_counts(
+    db: sqlite3.Connection,
+    *,
+    documents: int = 0,
+    added: Sequence[Entry] = (),
+    removed: int = 0,
+    removed_length: int = 0,
+) -> None:
+    """Increments the change number and updates the counts of the collection."""
     db.execute(
         "UPDATE meta SET change = change + 1, documents = documents + ?, chunks = chunks + ?, length = length + ?,"
         " last = last + ? WHERE one = 1",
-        (documents, len(made) - removed, sum(each.length for each in made) - length, len(made)),
+        (documents, len(added) - removed, sum(entry.length for entry in added) - removed_length, len(added)),
     )
 
 
-def _shown(chunk: Chunk) -> tuple[int, int, int, str, str, str | None, str]:
-    """What a reader is shown of a chunk, but for its text."""
-    headings = codec.to_json(chunk.headings) if chunk.headings else "[]"
+def _to_columns(chunk: Chunk) -> tuple[int, int, int, str, str, str | None, str]:
+    """The columns of a chunk that a reader is shown, without its text."""
     return (
         chunk.index,
         chunk.start,
         chunk.end,
-        headings,
+        codec.headings_to_json(chunk.headings),
         chunk.context,
-        codec.time_text(chunk.at),
-        codec.meta_text(chunk.meta),
+        to_iso(chunk.at),
+        codec.meta_to_json(chunk.meta),
     )
-
-
-def _facets(document: Document, chunk: Chunk) -> str:
-    return codec.to_json(sorted(facets_of(document, chunk)))

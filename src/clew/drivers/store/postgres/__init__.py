@@ -3,11 +3,11 @@
 from clew.core.errors import DriverMissing
 
 try:
-    from clew.drivers.store.postgres.connect.setup import kept_embedder, make_app_role
+    from clew.drivers.store.postgres.connect.setup import make_app_role, read_stored_embedder_name
     from clew.drivers.store.postgres.store import PostgresStore
 except ImportError as error:
     raise DriverMissing(
         f'a collection in PostgreSQL needs psycopg ({error}); install it with: pip install "clew[postgres]"'
     ) from error
 
-__all__ = ["PostgresStore", "kept_embedder", "make_app_role"]
+__all__ = ["PostgresStore", "make_app_role", "read_stored_embedder_name"]

@@ -1,91 +1,126 @@
-"""What is kept, as it was put."""
+"""Reads of documents, chunks and vectors, as they were put. Each function is one statement."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from psycopg import Connection
 
+from clew.core.facets import collect_required_document_facets, collect_required_facets
 from clew.core.types import Chunk, Document, DocumentRecord, Filter, Vector
-from clew.drivers.store import codec as nouns
-from clew.drivers.store.embedded.truth import asked_of_documents
-from clew.drivers.store.embedded.write import missing
-from clew.drivers.store.postgres import codec
-from clew.drivers.store.postgres.connect.pool import rows
-from clew.drivers.store.postgres.connect.setup import Opened
-from clew.drivers.store.postgres.search import filters as sieve
-from clew.drivers.store.staging import moved
+from clew.drivers.store import codec
+from clew.drivers.store.checks import not_found_error
+from clew.drivers.store.postgres import binary
+from clew.drivers.store.postgres.connect.pool import Pool, fetch_rows
+from clew.drivers.store.postgres.connect.setup import OpenCollection
+from clew.drivers.store.postgres.search import filters
+from clew.drivers.store.staging import model_switched_error
 
-USED = "(SELECT embedder FROM collections WHERE number = %s)"
+MAX_SUBSET = 100_000  # rows that a scan gathers by the postings of one condition
+_CHUNKS = f"SELECT {codec.CHUNK_COLUMNS} FROM chunks c JOIN documents d ON d.row = c.doc"
+EMBEDDER = "(SELECT embedder FROM collections WHERE number = %s)"
 
 
-def document(connection: Connection, number: int, doc_id: str) -> Document:
+class FilteredChunks:
+    """Reads the chunks that a filter admits, for a scan; each call is one statement."""
+
+    def __init__(self, pool: Pool, number: int, where: Filter) -> None:
+        self._pool, self._number = pool, number
+        groups = collect_required_facets(where)
+        self._conditions = filters.build_conditions(groups, where)
+        self._subset = pool.read(lambda connection: filters.find_subset(connection, number, groups, where, MAX_SUBSET))
+        self._signals = " JOIN signals s ON s.row = c.row" if self._conditions.sql else ""
+
+    def read_page(self, after: str | None, limit: int) -> list[Chunk]:
+        """The first `limit` chunks of the documents after one (None: of all), by document id and index."""
+        source, params = "documents d JOIN chunks c ON c.doc = d.row", tuple[Any, ...]()
+        if self._subset:
+            rows = f"(SELECT DISTINCT x.row FROM ({self._subset.sql}) x) y"
+            source = f"{rows} JOIN chunks c ON c.row = y.row JOIN documents d ON d.row = c.doc"
+            params = self._subset.params
+        start, after_id = (" AND d.id > %s", (after,)) if after is not None else ("", ())
+        return self._fetch(
+            f"SELECT {codec.CHUNK_COLUMNS} FROM {source}{self._signals} WHERE d.collection = %s{start}"
+            f"{self._conditions.sql} ORDER BY d.id, c.idx LIMIT %s",
+            (*params, self._number, *after_id, *self._conditions.params, limit),
+        )
+
+    def read_ids(self, doc_id: str) -> list[str]:
+        """The ids of the chunks of a document, in order."""
+        sql = (
+            f"SELECT c.id FROM documents d JOIN chunks c ON c.doc = d.row{self._signals}"
+            f" WHERE d.collection = %s AND d.id = %s{self._conditions.sql} ORDER BY c.idx"
+        )
+        params = (self._number, doc_id, *self._conditions.params)
+        return [chunk_id for (chunk_id,) in self._pool.read(lambda connection: fetch_rows(connection, sql, params))]
+
+    def read_chunks(self, chunk_ids: Sequence[str]) -> dict[str, Chunk]:
+        """The chunks with these ids that are still there, by id."""
+        chunks = self._fetch(
+            f"{_CHUNKS}{self._signals} WHERE c.collection = %s AND c.id = ANY(%s){self._conditions.sql}",
+            (self._number, list(chunk_ids), *self._conditions.params),
+        )
+        return {chunk.id: chunk for chunk in chunks}
+
+    def _fetch(self, sql: str, params: Sequence[Any]) -> list[Chunk]:
+        read = self._pool.read(lambda connection: fetch_rows(connection, sql, params))
+        return [codec.parse_chunk(columns) for columns in read]
+
+
+def read_document(connection: Connection, number: int, doc_id: str) -> Document:
     """The document with its text, or NotFound."""
-    columns = ", ".join(f"d.{name}" for name in nouns.RECORD_COLUMNS.split(", "))
-    found = rows(
+    found = fetch_rows(
         connection,
-        f"SELECT {columns}, (SELECT array_agg(p.text ORDER BY n) FROM pieces p WHERE p.doc = d.row),"
+        f"SELECT {codec.RECORD_COLUMNS}, (SELECT array_agg(p.text ORDER BY n) FROM pieces p WHERE p.doc = d.row),"
         " (SELECT array_agg(p.sections ORDER BY n) FROM pieces p WHERE p.doc = d.row)"
         " FROM documents d WHERE d.collection = %s AND d.id = %s",
         (number, doc_id),
     )
     if not found:
-        raise missing(doc_id)
+        raise not_found_error(doc_id)
     (*record, texts, sections) = found[0]
-    known = nouns.record(record)
-    return Document(
-        known.id,
-        "".join(texts),
-        nouns.sections(sections),
-        known.kind,
-        known.title,
-        known.uri,
-        known.summary,
-        known.meta,
-        known.hash,
-        known.stamp,
-    )
+    return codec.build_document(codec.parse_record(record), texts, sections)
 
 
-def records(connection: Connection, number: int, where: Filter) -> Iterator[DocumentRecord]:
+def list_records(connection: Connection, number: int, where: Filter) -> Iterator[DocumentRecord]:
     """The records of the documents that a filter admits, by uri and id."""
-    groups = asked_of_documents(where)
+    groups = collect_required_document_facets(where)
     if not all(groups):
         return iter(())
-    asked = sieve.conditions(groups)
-    read = rows(
+    conditions = filters.build_conditions(groups, table="d")
+    read = fetch_rows(
         connection,
-        f"SELECT {nouns.RECORD_COLUMNS} FROM documents s WHERE collection = %s{asked.sql} ORDER BY uri, id",
-        (number, *asked.given),
+        f"SELECT {codec.RECORD_COLUMNS} FROM documents d WHERE d.collection = %s{conditions.sql} ORDER BY d.uri, d.id",
+        (number, *conditions.params),
     )
-    return map(nouns.record, read)
+    return map(codec.parse_record, read)
 
 
-def chunks(connection: Connection, number: int, doc_id: str) -> list[Chunk]:
+def read_chunks(connection: Connection, number: int, doc_id: str) -> list[Chunk]:
     """The chunks of a document in order, or NotFound."""
-    read = rows(
+    read = fetch_rows(
         connection,
-        f"SELECT {nouns.CHUNK_COLUMNS} FROM documents d LEFT JOIN chunks c ON c.doc = d.row"
+        f"SELECT {codec.CHUNK_COLUMNS} FROM documents d LEFT JOIN chunks c ON c.doc = d.row"
         " WHERE d.collection = %s AND d.id = %s ORDER BY c.idx",
         (number, doc_id),
     )
     if not read:
-        raise missing(doc_id)
-    return [nouns.chunk(columns) for columns in read if columns[0] is not None]
+        raise not_found_error(doc_id)
+    return [codec.parse_chunk(columns) for columns in read if columns[0] is not None]
 
 
-def named(connection: Connection, number: int, chunk_ids: Sequence[str]) -> dict[str, Chunk]:
-    """Those of the chunks that are there, by id."""
-    read = rows(
+def read_chunks_by_id(connection: Connection, number: int, chunk_ids: Sequence[str]) -> dict[str, Chunk]:
+    """Those of the chunks that exist, by id."""
+    read = fetch_rows(
         connection,
-        f"SELECT {nouns.CHUNK_COLUMNS} FROM chunks c JOIN documents d ON d.row = c.doc"
-        " WHERE c.collection = %s AND c.id = ANY(%s)",
+        f"{_CHUNKS} WHERE c.collection = %s AND c.id = ANY(%s)",
         (number, list(chunk_ids)),
     )
-    return {columns[0]: nouns.chunk(columns) for columns in read}
+    return {columns[0]: codec.parse_chunk(columns) for columns in read}
 
 
-def text_of(connection: Connection, number: int, doc_id: str) -> str:
-    """The text of a document as it is kept; none where there is no document."""
-    read = rows(
+def read_text(connection: Connection, number: int, doc_id: str) -> str:
+    """The stored text of a document; empty if there is no document."""
+    read = fetch_rows(
         connection,
         "SELECT p.text FROM pieces p JOIN documents d ON d.row = p.doc"
         " WHERE d.collection = %s AND d.id = %s ORDER BY p.n",
@@ -94,10 +129,10 @@ def text_of(connection: Connection, number: int, doc_id: str) -> str:
     return "".join(text for (text,) in read)
 
 
-def channels(connection: Connection, number: int) -> list[str]:
+def list_channels(connection: Connection, number: int) -> list[str]:
     """The channels that have chunks, by name: each looked up in the index after the one before it."""
     one = "SELECT min(channel) FROM chunks WHERE collection = %s AND channel"
-    read = rows(
+    read = fetch_rows(
         connection,
         f"WITH RECURSIVE names(name) AS (({one} IS NOT NULL) UNION ALL SELECT ({one} > n.name) FROM names n"
         " WHERE n.name IS NOT NULL) SELECT name FROM names WHERE name IS NOT NULL",
@@ -106,45 +141,44 @@ def channels(connection: Connection, number: int) -> list[str]:
     return [name for (name,) in read]
 
 
-def latest(connection: Connection, number: int, channel: str, k: int) -> list[Chunk]:
+def read_latest_chunks(connection: Connection, number: int, channel: str, k: int) -> list[Chunk]:
     """The k chunks of a channel that were added last, the last one at the end."""
-    read = rows(
+    read = fetch_rows(
         connection,
-        f"SELECT {nouns.CHUNK_COLUMNS} FROM chunks c JOIN documents d ON d.row = c.doc"
-        " WHERE c.collection = %s AND c.channel = %s ORDER BY c.row DESC LIMIT %s",
+        f"{_CHUNKS} WHERE c.collection = %s AND c.channel = %s ORDER BY c.row DESC LIMIT %s",
         (number, channel, max(k, 0)),
     )
-    return [nouns.chunk(columns) for columns in reversed(read)]
+    return [codec.parse_chunk(columns) for columns in reversed(read)]
 
 
-def vectors(connection: Connection, known: Opened, chunk_ids: Sequence[str]) -> dict[str, Vector]:
-    """The vectors of those of the chunks that are there."""
-    read = rows(
+def read_vectors(connection: Connection, collection: OpenCollection, chunk_ids: Sequence[str]) -> dict[str, Vector]:
+    """The vectors of those of the chunks that exist."""
+    read = fetch_rows(
         connection,
-        f"SELECT c.id, s.vector, {USED} FROM chunks c JOIN signals s ON s.row = c.row"
+        f"SELECT c.id, s.vector, {EMBEDDER} FROM chunks c JOIN signals s ON s.row = c.row"
         " WHERE c.collection = %s AND c.id = ANY(%s)",
-        (known.number, known.number, list(chunk_ids)),
+        (collection.number, collection.number, list(chunk_ids)),
     )
-    for *_, used in read[:1]:
-        check_model(known, used)
-    return {name: codec.read_vector(sent) for name, sent, _ in read}
+    for *_, embedder in read[:1]:
+        check_embedder(collection, embedder)
+    return {chunk_id: binary.decode_vector(vector) for chunk_id, vector, _ in read}
 
 
-def still_ours(connection: Connection, known: Opened) -> None:
-    """Fails where the collection was switched to another model since it was opened."""
-    for (used,) in rows(connection, f"SELECT {USED}", (known.number,)):
-        check_model(known, used or known.embedder)  # none: it was removed
+def check_model(connection: Connection, collection: OpenCollection) -> None:
+    """StoreMismatch if the collection was switched to another model since it was opened."""
+    for (embedder,) in fetch_rows(connection, f"SELECT {EMBEDDER}", (collection.number,)):
+        check_embedder(collection, embedder or collection.embedder)  # none: the collection was removed
 
 
-def check_model(known: Opened, used: str) -> None:
-    """The same, where its model has been read."""
-    if used != known.embedder:
-        raise moved(known.place, used, known.embedder)
+def check_embedder(collection: OpenCollection, embedder: str) -> None:
+    """The same, for an embedder that has been read."""
+    if embedder != collection.embedder:
+        raise model_switched_error(collection.place, embedder, collection.embedder)
 
 
-def size(connection: Connection, chunks: int) -> int:
+def estimate_size(connection: Connection, chunks: int) -> int:
     """About how many bytes of the server's disk a collection takes: its share of the tables, by its chunks."""
-    ((total, all_chunks),) = rows(
+    ((total, all_chunks),) = fetch_rows(
         connection,
         "SELECT sum(pg_total_relation_size(oid))::int8, max(reltuples) FILTER (WHERE relname = 'chunks')"
         " FROM pg_class WHERE relnamespace = 'clew'::regnamespace AND relkind = 'r'",

@@ -1,15 +1,13 @@
-"""The server store: one collection of a PostgreSQL database. The server is the truth and the index at once."""
+"""The server store: one collection of a PostgreSQL database, which is the source of truth and the index at once."""
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from time import monotonic
-from typing import TypeVar
 
 from psycopg import Connection
 
-from clew.core.facets import required_facets
+from clew.core.facets import collect_required_document_facets, collect_required_facets
 from clew.core.protocols import Embedder, Mode
 from clew.core.settings import StoreConfig
 from clew.core.stored import StagedModel, StoredDocument
@@ -27,25 +25,17 @@ from clew.core.types import (
     Vector,
 )
 from clew.drivers.store import checks, codec
-from clew.drivers.store import term_ids as words
-from clew.drivers.store.embedded.truth import asked_of_documents
-from clew.drivers.store.embedded.write import entries
-from clew.drivers.store.postgres import read, write
-from clew.drivers.store.postgres import staged as shadows
-from clew.drivers.store.postgres import stored as wholes
-from clew.drivers.store.postgres.connect import errors as trouble
-from clew.drivers.store.postgres.connect import setup
-from clew.drivers.store.postgres.connect.planner import plan_once
+from clew.drivers.store.batches import scan_chunks
+from clew.drivers.store.entries import make_entries, make_stored_entries
+from clew.drivers.store.postgres import read, staged, stored, write
+from clew.drivers.store.postgres.connect.errors import translate_errors
+from clew.drivers.store.postgres.connect.planner import use_generic_plans
 from clew.drivers.store.postgres.connect.pool import Pool, Row
-from clew.drivers.store.postgres.search import filters as sieve
-from clew.drivers.store.postgres.search import graph, lexical
-from clew.drivers.store.postgres.search import vectors as near
-from clew.drivers.store.postgres.search.filters import Sieve
-from clew.drivers.store.postgres.search.vectors import Search
-from clew.drivers.store.staging import Shades, agreed, fill, moved
-
-LOOK = 10.0  # seconds after which it is looked again whether there is a graph; that the model is the same, always
-T = TypeVar("T")
+from clew.drivers.store.postgres.connect.setup import open_collection
+from clew.drivers.store.postgres.search import filters, graph, lexical
+from clew.drivers.store.postgres.search.nearest import NearestSearch
+from clew.drivers.store.postgres.search.vectors import CHUNKS, DOCUMENTS, NearestQuery
+from clew.drivers.store.term_ids import pack_terms
 
 
 class PostgresStore:
@@ -60,12 +50,11 @@ class PostgresStore:
         dim: int,
         config: StoreConfig = StoreConfig(),  # noqa: B008
     ) -> None:
-        self._embedder, self._dim, self._config = embedder, dim, config
-        self._known = setup.opened(url, collection=collection, embedder=embedder, dim=dim)
-        self._number = self._known.number
+        self._dim, self._config = dim, config
+        self._collection = open_collection(url, collection=collection, embedder=embedder, dim=dim)
+        self._number = self._collection.number
         self._pool = Pool(url, collection)
-        self._graphed = frozenset[near.Space]()  # what had a graph to be searched by …
-        self._looked = 0.0  # … when it was last looked at
+        self._nearest = NearestSearch(self._collection, config.exact_below)
 
     def put(
         self,
@@ -74,14 +63,15 @@ class PostgresStore:
         vectors: Matrix,
         terms: Sequence[Terms],
         *,
-        instead_of: str | None = None,
+        expected_text: str | None = None,
     ) -> None:
-        """Replaces a document and all its chunks, whole or not at all."""
-        made = entries(document, chunks, checks.rows(vectors, chunks, terms, self._dim), terms)
+        """Replaces a document and all its chunks, atomically; ConcurrentChange unless its text is the expected one."""
+        entries = make_entries(document, chunks, checks.check_vectors(vectors, chunks, terms, self._dim), terms)
 
-        self._pool.change(
-            lambda connection: write.put(connection, self._known, document, made, instead_of=instead_of), plan=plan_once
-        )
+        def put(connection: Connection) -> None:
+            write.put(connection, self._collection, document, entries, expected_text=expected_text)
+
+        self._pool.change(put, plan=use_generic_plans)
 
     def append(
         self,
@@ -92,228 +82,173 @@ class PostgresStore:
         vectors: Matrix,
         terms: Sequence[Terms],
     ) -> None:
-        """Extends a document at its end, whole or not at all, at a cost that does not grow with the document."""
-        matrix = checks.rows(vectors, chunks, terms, self._dim)
+        """Extends a document at its end, atomically, at a cost that does not grow with the document."""
+        matrix = checks.check_vectors(vectors, chunks, terms, self._dim)
 
-        def extend(connection: Connection) -> None:
-            document = write.continued(connection, self._number, doc_id, text, sections)
-            write.append(connection, self._known, document, sections, entries(document, chunks, matrix, terms))
+        def append(connection: Connection) -> None:
+            appended = write.read_appended(connection, self._number, doc_id, text, sections)
+            write.append(connection, self._collection, appended, make_entries(appended, chunks, matrix, terms))
 
-        self._pool.change(extend, plan=plan_once)
+        self._pool.change(append, plan=use_generic_plans)
 
     def summarise(self, doc_id: str, summary: str, vector: Vector) -> None:
-        """Gives a document its summary and the summary's vector."""
-        sound = checks.row(vector, self._dim)
-        self._pool.change(lambda connection: write.summarise(connection, self._known, doc_id, summary, sound))
+        """Sets a document's summary and the summary's vector."""
+        checked = checks.check_vector(vector, self._dim)
+        self._pool.change(lambda connection: write.set_summary(connection, self._collection, doc_id, summary, checked))
 
-    def put_stored(self, whole: StoredDocument) -> None:
-        """Replaces a document by one that another store kept, whole or not at all."""
-        sound = checks.whole(whole, self._dim)
-        made = entries(sound.document, sound.chunks, sound.vectors, sound.terms)
-        self._pool.change(lambda connection: write.keep(connection, self._known, sound, made), plan=plan_once)
+    def put_stored(self, stored: StoredDocument) -> None:
+        """Replaces a document by one from another store, atomically."""
+        checked = checks.check_stored(stored, self._dim)
+        entries = make_stored_entries(checked)
+
+        def put(connection: Connection) -> None:
+            write.put_stored(connection, self._collection, checked, entries)
+
+        self._pool.change(put, plan=use_generic_plans)
 
     def stored_documents(self, doc_ids: Sequence[str] | None = None) -> Iterator[StoredDocument]:
-        """Every document, or those named, with all that is kept of it, as they came, a few read at a time."""
-        after, found = 0, list[StoredDocument]()
+        """Every document, or those named, with everything stored of it, in batches, in the order they were added."""
+        after, dim = 0, self._dim
         while True:
-            few = partial(wholes.next_few, known=self._known, after=after, doc_ids=doc_ids, dim=self._dim)
-            after, found = self._pool.read(few)
-            if not found:
+            read_next = partial(stored.read_batch, collection=self._collection, after=after, doc_ids=doc_ids, dim=dim)
+            after, batch = self._pool.read(read_next)
+            if not batch:
                 return
-            yield from found
+            yield from batch
 
-    def staged(self) -> StagedModel | None:
-        """The model whose vectors stand beside those in use, if any."""
-        return self._pool.read(lambda connection: shadows.shadow(connection, self._number))
+    def staged_model(self) -> StagedModel | None:
+        """The model of the staged vectors, if there are any."""
+        return self._pool.read(lambda connection: staged.read_staged_model(connection, self._number))
 
-    def stage_vectors(self, embedder: Embedder, told: Callable[[int, int], None] | None = None) -> int:
-        """Makes vectors of another model beside those in use, for all that lack one; how many were made."""
-
-        def begin(connection: Connection) -> None:
-            shadows.share(connection, self._known)
-            shadows.begin(connection, self._number, embedder.name, embedder.dim)
-
-        def shaded(work: Callable[[Shades], T]) -> T:
-            def checked(connection: Connection) -> T:  # others may switch or discard between two pieces of work
-                shadows.share(connection, self._known)
-                agreed(self._known.place, shadows.shadow(connection, self._number), embedder)
-                return work(shadows.ServerShades(connection, self._known))
-
-            return self._pool.change(checked)
-
-        self._pool.change(begin)
-        return fill(shaded, embedder, told)
+    def stage_vectors(self, embedder: Embedder, on_progress: Callable[[int, int], None] | None = None) -> int:
+        """Makes the vectors of another model that are missing, beside those in use; how many were made."""
+        return staged.stage_vectors(self._pool, self._collection, embedder, on_progress)
 
     def switch_to_staged(self, embedder: Embedder) -> "PostgresStore":
-        """The same collection under the model whose vectors stand beside; those in use so far then stand beside.
+        """The same collection with the staged vectors in use; those used so far are then the staged ones.
 
-        Whoever had it open is told to open it again. Until the next flush has built the graph, searches are exact.
+        Other openers get StoreMismatch until they open it again. Searches are exact until the next flush has built the
+        graph.
         """
-
-        def switch(connection: Connection) -> None:
-            shadows.hold(connection, self._number)
-            read.still_ours(connection, self._known)
-            agreed(self._known.place, shadows.shadow(connection, self._number), embedder)
-            fill(lambda work: work(shadows.ServerShades(connection, self._known)), embedder)
-            shadows.swap(connection, self._number)
-
-        with trouble.failing(self._pool.place), self._pool.apart() as connection:
+        with translate_errors(self._pool.place), self._pool.open_connection() as connection:
             for table in ("signals", "summaries"):
-                graph.drop(connection, table, self._number)
-            self._pool.change(switch)
+                graph.drop_graph(connection, table, self._number)
+            self._pool.change(lambda pooled: staged.switch_model(pooled, self._collection, embedder))
         other = copy(self)
-        other._embedder, other._dim = embedder.name, embedder.dim
-        other._known = replace(self._known, embedder=embedder.name)
-        other._graphed = frozenset()
+        other._dim, other._collection = embedder.dim, replace(self._collection, embedder=embedder.name)
+        other._nearest = NearestSearch(other._collection, self._config.exact_below)
         return other
 
     def discard_staged(self) -> bool:
-        """Forgets the vectors that stand beside those in use; whether there were any."""
-
-        def discard(connection: Connection) -> bool:
-            shadows.hold(connection, self._number)
-            read.still_ours(connection, self._known)
-            return shadows.discard(connection, self._number)
-
-        return self._pool.change(discard)
+        """Deletes the staged vectors; whether there were any."""
+        return self._pool.change(lambda connection: staged.discard(connection, self._collection))
 
     def set_stamp(self, doc_id: str, stamp: str) -> None:
-        """Notes the new state of the file of a document that has not changed."""
+        """Sets the stamp of a document whose file was touched but not changed; the change number stays."""
         sql = "UPDATE documents SET stamp = %s WHERE collection = %s AND id = %s"
         self._pool.change(lambda connection: connection.execute(sql, (stamp, self._number, doc_id)))
 
     def drop(self, doc_ids: Sequence[str]) -> int:
-        """Removes documents with all that belongs to them, some hundreds a transaction; how many there were."""
-        names, many = sorted(set(doc_ids)), 0
-        for at in range(0, len(names), write.DROPPED_AT_ONCE):
-            some = partial(write.drop, known=self._known, doc_ids=names[at : at + write.DROPPED_AT_ONCE])
-            many += self._pool.change(some)
-        return many
+        """Removes documents with everything that belongs to them, in batches; how many existed."""
+        ids, dropped = sorted(set(doc_ids)), 0
+        for start in range(0, len(ids), write.DROP_BATCH):
+            batch = ids[start : start + write.DROP_BATCH]
+            dropped += self._pool.change(partial(write.drop, collection=self._collection, doc_ids=batch))
+        return dropped
 
     def document(self, doc_id: str) -> Document:
         """The document with its text, or NotFound."""
-        return self._pool.read(lambda connection: read.document(connection, self._number, doc_id))
+        return self._pool.read(lambda connection: read.read_document(connection, self._number, doc_id))
 
     def documents(self, where: Filter = EVERYTHING) -> Iterator[DocumentRecord]:
         """Records of the documents that a filter admits (by document, kind, channel and meta), by uri and id."""
-        return self._pool.read(lambda connection: read.records(connection, self._number, where))
+        return self._pool.read(lambda connection: read.list_records(connection, self._number, where))
 
     def chunks(self, doc_id: str) -> list[Chunk]:
         """The chunks of a document in order, or NotFound."""
-        return self._pool.read(lambda connection: read.chunks(connection, self._number, doc_id))
+        return self._pool.read(lambda connection: read.read_chunks(connection, self._number, doc_id))
 
     def chunks_by_id(self, chunk_ids: Sequence[str]) -> dict[str, Chunk]:
-        """Those of the chunks that are there, by id."""
-        return self._pool.read(lambda connection: read.named(connection, self._number, chunk_ids))
+        """Those of the chunks that exist, by id."""
+        return self._pool.read(lambda connection: read.read_chunks_by_id(connection, self._number, chunk_ids))
 
     def latest_chunks(self, channel: str, k: int) -> list[Chunk]:
         """The k chunks of a channel that were added last, the last one at the end."""
-        return self._pool.read(lambda connection: read.latest(connection, self._number, channel, k))
+        return self._pool.read(lambda connection: read.read_latest_chunks(connection, self._number, channel, k))
 
     def channels(self) -> list[str]:
         """The channels that have chunks, by name."""
-        return self._pool.read(lambda connection: read.channels(connection, self._number))
+        return self._pool.read(lambda connection: read.list_channels(connection, self._number))
+
+    def scan(self, where: Filter = EVERYTHING) -> Iterator[Chunk]:
+        """Every chunk that a filter admits, by document id and index, read in batches."""
+        if not all(collect_required_facets(where)):
+            return iter(())
+        return scan_chunks(read.FilteredChunks(self._pool, self._number, where))
 
     def vectors(self, chunk_ids: Sequence[str]) -> dict[str, Vector]:
-        """The vectors of those of the chunks that are there."""
-        return self._pool.read(lambda connection: read.vectors(connection, self._known, chunk_ids))
+        """The vectors of those of the chunks that exist."""
+        return self._pool.read(lambda connection: read.read_vectors(connection, self._collection, chunk_ids))
 
     def search_vectors(
         self, vector: Vector, k: int, where: Filter = EVERYTHING, *, mode: Mode = "ann", breadth: int | None = None
     ) -> list[Hit]:
         """The k chunks of greatest cosine, best first, equal ones by id; the score is the cosine."""
-        sound, groups = checks.row(vector, self._dim), required_facets(where)
-        search = Search(near.CHUNKS, self._number, sound, k, sieve.conditions(groups, where))
+        checked, groups = checks.check_vector(vector, self._dim), collect_required_facets(where)
+        query = NearestQuery(CHUNKS, self._number, checked, k, filters.build_conditions(groups, where))
 
-        def find(connection: Connection) -> list[tuple[Row, float]]:
-            few = sieve.few(connection, self._number, groups, where, self._config.exact_below)
-            return self._near(connection, search, few, self._graph(breadth) if mode == "ann" else None)
+        def search(connection: Connection) -> list[tuple[Row, float]]:
+            subset = filters.find_subset(connection, self._number, groups, where, self._config.exact_below)
+            return self._nearest.search(connection, query, subset, exact=mode == "exact", breadth=breadth)
 
-        return self._hits(find) if k > 0 and all(groups) else []
+        return codec.parse_hits(self._pool.run(search)) if k > 0 and all(groups) else []
 
     def search_documents(self, vector: Vector, k: int, where: Filter = EVERYTHING) -> list[tuple[str, float]]:
         """The k documents whose summaries are nearest, with the cosine."""
-        sound = checks.row(vector, self._dim)
-        groups = asked_of_documents(where)
-        search = Search(near.DOCUMENTS, self._number, sound, k, sieve.conditions(groups))
-
-        def find(connection: Connection) -> list[tuple[Row, float]]:
-            return self._near(connection, search, None, self._graph(None))
-
-        found = self._pool.search(find if k > 0 and all(groups) else _nothing)
+        checked, groups = checks.check_vector(vector, self._dim), collect_required_document_facets(where)
+        query = NearestQuery(DOCUMENTS, self._number, checked, k, filters.build_conditions(groups))
+        is_empty = k < 1 or not all(groups)
+        found = self._pool.run(lambda connection: [] if is_empty else self._nearest.search(connection, query))
         return [(columns[0], score) for columns, score in found]
 
     def search_terms(self, terms: Terms, k: int, where: Filter = EVERYTHING) -> list[Hit]:
         """The k chunks of greatest BM25 score among those with any of the terms, best first, equal ones by id."""
-        asked, groups = words.pack(terms), required_facets(where)
-        conditions = sieve.conditions(groups, where)
+        packed, groups = pack_terms(terms), collect_required_facets(where)
+        conditions = filters.build_conditions(groups, where)
 
-        def find(connection: Connection) -> list[tuple[Row, float]]:
-            few = sieve.few(connection, self._number, groups, where, self._config.exact_below)
-            return lexical.matching(connection, self._number, asked, k, conditions, few)
+        def search(connection: Connection) -> list[tuple[Row, float]]:
+            subset = filters.find_subset(connection, self._number, groups, where, self._config.exact_below)
+            return lexical.search_terms(connection, self._number, packed, k, conditions, subset)
 
-        return self._hits(find) if k > 0 and len(asked.hashes) and all(groups) else []
+        return codec.parse_hits(self._pool.run(search)) if k > 0 and len(packed.hashes) and all(groups) else []
 
     def stats(self) -> StoreStats:
         """Counts, the embedder, and a number that grows with every change; the bytes are its share of the tables."""
-        state = self._pool.read(lambda connection: graph.state(connection, self._number))
-        size = self._pool.read(lambda connection: read.size(connection, state.chunks))
-        large = state.over_chunks and state.chunks >= self._config.exact_below
-        index = "pgvector HNSW, half precision" if large else "exact, in PostgreSQL"
-        return StoreStats(state.documents, state.chunks, self._embedder, self._dim, state.change, index, size)
+        state = self._pool.read(lambda connection: graph.read_state(connection, self._number))
+        size = self._pool.read(lambda connection: read.estimate_size(connection, state.chunks))
+        uses_graph = state.has_chunk_graph and state.chunks >= self._config.exact_below
+        index = "pgvector HNSW, half precision" if uses_graph else "exact, in PostgreSQL"
+        embedder = self._collection.embedder
+        return StoreStats(state.documents, state.chunks, embedder, self._dim, state.change, index, size)
 
     def change_number(self) -> int:
         """The number of the last change."""
-        found = self._pool.ask("SELECT change FROM collections WHERE number = %s", (self._number,))
+        found = self._pool.fetch("SELECT change FROM collections WHERE number = %s", (self._number,))
         return int(found[0][0]) if found else 0
 
     def flush(self) -> None:
         """Returns when the graphs that are due are built; what was put is safe on the server's disk anyway."""
-        state = self._pool.read(lambda connection: graph.state(connection, self._number))
-        wanted = [("signals", state.chunks, state.over_chunks), ("summaries", state.documents, state.over_summaries)]
-        due = [(table, many) for table, many, is_there in wanted if many >= self._config.exact_below and not is_there]
-        if due and self._dim <= graph.WIDEST:
-            with trouble.failing(self._pool.place), self._pool.apart() as connection:
-                for table, many in due:
-                    graph.build(connection, table, self._known, self._dim, many)
+        state = self._pool.read(lambda connection: graph.read_state(connection, self._number))
+        tables = (
+            ("signals", state.chunks, state.has_chunk_graph),
+            ("summaries", state.documents, state.has_summary_graph),
+        )
+        due = [(table, rows) for table, rows, exists in tables if rows >= self._config.exact_below and not exists]
+        if due and self._dim <= graph.MAX_DIM:
+            with translate_errors(self._pool.place), self._pool.open_connection() as connection:
+                for table, rows in due:
+                    graph.build_graph(connection, table, self._collection, self._dim, rows)
 
     def close(self) -> None:
         """Closes all connections; a closed store raises when it is used."""
         self._pool.close()
-
-    def _near(
-        self, connection: Connection, search: Search, few: Sieve | None, by: near.Graph | None
-    ) -> list[tuple[Row, float]]:
-        """The nearest rows: by the graph if there was one when last looked, a while ago at most; else after a look."""
-        looked = few or by is None or search.space not in self._graphed or monotonic() > self._looked + LOOK
-        if looked:
-            self._look(connection)
-        if by and not few and search.space in self._graphed:
-            found = near.by_graph(connection, search, by)
-            if found is not None:
-                return found
-        if not looked:
-            self._look(connection)
-        return near.exact(connection, search, few)
-
-    def _graph(self, breadth: int | None) -> near.Graph:
-        return near.Graph(self._embedder, self._known.iterates, breadth)
-
-    def _look(self, connection: Connection) -> None:
-        """Sees which graphs serve; StoreMismatch where the collection was switched to another model meanwhile."""
-        state = graph.state(connection, self._number)
-        if state.embedder and state.embedder != self._embedder:
-            raise moved(self._known.place, state.embedder, self._embedder)
-        least, self._looked = self._config.exact_below, monotonic()
-        there = (
-            (near.CHUNKS, state.over_chunks, state.chunks),
-            (near.DOCUMENTS, state.over_summaries, state.documents),
-        )
-        self._graphed = frozenset(space for space, is_there, many in there if is_there and many >= least)
-
-    def _hits(self, find: Callable[[Connection], list[tuple[Row, float]]]) -> list[Hit]:
-        return [Hit(codec.chunk(columns), score) for columns, score in self._pool.search(find)]
-
-
-def _nothing(connection: Connection) -> list[tuple[Row, float]]:  # noqa: ARG001
-    return []

@@ -1,14 +1,13 @@
-"""Slack: a folder or zip with the tables of users and channels, and a folder a channel with a file for each day."""
+"""Slack exports: a folder or zip with tables of users and channels, and a folder per channel with a file per day."""
 
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from clew.core.errors import SourceError
+from clew.core.errors import MalformedFile, SourceError
 from clew.core.types import Message
-from clew.index.chat.scan import is_json, scanned
-from clew.index.chat.slack.text import Names, said
-from clew.index.chat.tidy import (
+from clew.index.chat.json_stream import open_scanner, starts_with
+from clew.index.chat.normalise import (
     DELETED,
     EDITED,
     EMPTY,
@@ -16,20 +15,21 @@ from clew.index.chat.tidy import (
     REPEATED,
     UNDATED,
     UNREADABLE,
-    Notes,
-    from_epoch,
-    in_order,
-    name_of,
-    rows,
-    table,
-    words,
+    ExportNotes,
+    as_object,
+    as_objects,
+    as_text,
+    parse_epoch_time,
+    pick_name,
+    sort_messages,
 )
-from clew.index.chat.tree import NotSpelled, Part, Tree
+from clew.index.chat.slack.text import WorkspaceNames, message_to_text
+from clew.index.chat.tree import ExportFile, ExportTree
 
-_TABLES = ("channels.json", "groups.json", "mpims.json", "dms.json")
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}\.json")
-# What people or programs say; every other subtype is a notice of Slack itself.
-_SAID = frozenset(
+_CHANNEL_TABLES = ("channels.json", "groups.json", "mpims.json", "dms.json")
+_DAY_FILE = re.compile(r"\d{4}-\d{2}-\d{2}\.json")
+# Messages of people and bots; every other subtype is a notice of Slack itself.
+_MESSAGE_SUBTYPES = frozenset(
     {
         "",
         "bot_message",
@@ -43,128 +43,140 @@ _SAID = frozenset(
 )
 
 
-def slack_root(tree: Tree) -> Tree | None:
-    """The folder that the tables of an export stand in: the tree's own, or the only one below; None where none does."""
-    for root in tree.roots():
-        parts = root.parts()
-        tables = [parts[name] for name in (*_TABLES, "users.json") if name in parts]
-        if not tables or not all(is_json(part, "[") for part in tables):
+def find_slack_root(tree: ExportTree) -> ExportTree | None:
+    """The folder with the tables of an export: the tree itself or its only folder; None if neither has them."""
+    for root in tree.find_roots():
+        files = root.list_files()
+        tables = [files[name] for name in (*_CHANNEL_TABLES, "users.json") if name in files]
+        if not tables or not all(starts_with(file, "[") for file in tables):
             continue
-        if ("users.json" in parts and len(tables) > 1) or any(_has_days(root, name) for name in root.names()):
+        if ("users.json" in files and len(tables) > 1) or any(
+            _has_day_files(root, name) for name in root.list_folders()
+        ):
             return root
     return None
 
 
-def slack(root: Tree, notes: Notes) -> Iterator[tuple[str, list[Message]]]:
-    """Each channel with its messages; ids are the channel's own and the message's time stamp."""
+def slack(root: ExportTree, notes: ExportNotes) -> Iterator[tuple[str, list[Message]]]:
+    """Each channel with its messages; ids are {channel}/{timestamp}."""
     users: dict[str, str] = {}
-    channels: dict[str, tuple[str, str]] = {}  # of a folder: the id and the name of its channel
-    parts = root.parts()
-    for row in _table(parts, "users.json"):
-        profile = table(row.get("profile"))
+    channels: dict[str, tuple[str, str]] = {}  # folder: id and name of its channel
+    files = root.list_files()
+    for row in _read_table(files, "users.json"):
+        profile = as_object(row.get("profile"))
         shown = (profile.get("display_name"), profile.get("real_name"), row.get("real_name"), row.get("name"))
-        users[words(row.get("id"))] = name_of(*shown, row.get("id"))
-    for file in _TABLES:
-        for row in _table(parts, file):
-            key, name = name_of(row.get("id")), name_of(row.get("name"), row.get("id"))
+        users[as_text(row.get("id"))] = pick_name(*shown, row.get("id"))
+    for table_name in _CHANNEL_TABLES:
+        for row in _read_table(files, table_name):
+            key, name = pick_name(row.get("id")), pick_name(row.get("name"), row.get("id"))
             members = row.get("members")
-            if file == "dms.json" and isinstance(members, list):
+            if table_name == "dms.json" and isinstance(members, list):
                 name = ", ".join(sorted(users.get(member, member) for member in members if isinstance(member, str)))
-            channels[key if file == "dms.json" else name] = (key, name or key)
-    names = Names(users, dict(channels.values()))
-    for folder in root.names():
+            channels[key if table_name == "dms.json" else name] = (key, name or key)
+    names = WorkspaceNames(users, dict(channels.values()))
+    for folder in root.list_folders():
         _, name = channels.get(folder, (folder, folder))
-        yield name, _channel(root, folder, name=name, names=names, notes=notes)
+        yield name, _read_channel(root, folder, name=name, names=names, notes=notes)
 
 
-def _channel(root: Tree, folder: str, *, name: str, names: Names, notes: Notes) -> list[Message]:
-    """The messages of a channel as they stood last: edits applied, what was deleted left out."""
-    found: dict[str, Message | None] = {}  # by time stamp; None where it says nothing
-    gone: set[str] = set()
-    for file, part in root.parts(folder).items():
-        if _DAY.fullmatch(file):
-            with scanned(part) as scanner:
-                for row in scanner.rows():
-                    _place(table(row), found, gone, name=name, names=names, notes=notes)
-    notes.update({DELETED: len(gone)} if gone else {})
-    return in_order(message for stamp, message in found.items() if message is not None and stamp not in gone)
+def _read_channel(
+    root: ExportTree, folder: str, *, name: str, names: WorkspaceNames, notes: ExportNotes
+) -> list[Message]:
+    """The final messages of a channel: edits applied, deleted ones removed."""
+    found: dict[str, Message | None] = {}  # by timestamp; None if it has no text
+    deleted: set[str] = set()
+    for file_name, file in root.list_files(folder).items():
+        if _DAY_FILE.fullmatch(file_name):
+            with open_scanner(file) as scanner:
+                for row in scanner.iter_objects():
+                    _apply_entry(as_object(row), found, deleted, name=name, names=names, notes=notes)
+    notes.update({DELETED: len(deleted)} if deleted else {})
+    return sort_messages(
+        message for timestamp, message in found.items() if message is not None and timestamp not in deleted
+    )
 
 
-def _place(
+def _apply_entry(
     row: Mapping[str, Any],
     found: dict[str, Message | None],
-    gone: set[str],
+    deleted: set[str],
     *,
     name: str,
-    names: Names,
-    notes: Notes,
+    names: WorkspaceNames,
+    notes: ExportNotes,
 ) -> None:
-    """Puts an entry where it belongs: among the messages, over the one it edits, or among what was deleted."""
+    """Applies one entry of the export: a new message, an edit of one, or a deletion."""
     is_edit = row.get("subtype") == "message_changed"
     if is_edit:
-        row = table(row.get("message"))
-    stamp, subtype = words(row.get("ts")), words(row.get("subtype"))
+        row = as_object(row.get("message"))
+    timestamp, subtype = as_text(row.get("ts")), as_text(row.get("subtype"))
     if subtype == "message_deleted":
-        gone.add(words(row.get("deleted_ts")) or words(table(row.get("previous_message")).get("ts")) or stamp)
+        deleted.add(
+            as_text(row.get("deleted_ts")) or as_text(as_object(row.get("previous_message")).get("ts")) or timestamp
+        )
     elif subtype == "tombstone":
-        gone.add(stamp)
-    elif not stamp:
+        deleted.add(timestamp)
+    elif not timestamp:
         notes.note(UNREADABLE)
-    elif subtype not in _SAID:
+    elif subtype not in _MESSAGE_SUBTYPES:
         notes.note(NOTICES)
-    elif stamp in found and not is_edit:  # a reply that was sent to the channel too stands in both
+    elif timestamp in found and not is_edit:  # a reply that was also sent to the channel is in both
         notes.note(REPEATED)
     else:
-        found[stamp] = _message(row, stamp, name=name, names=names, notes=notes)
+        found[timestamp] = _parse_message(row, timestamp, name=name, names=names, notes=notes)
         notes.note(EDITED, is_edit or "edited" in row)
 
 
-def _message(row: Mapping[str, Any], stamp: str, *, name: str, names: Names, notes: Notes) -> Message | None:
-    """The message of an entry, None where it says nothing."""
-    text = said(row, names)
+def _parse_message(
+    row: Mapping[str, Any], timestamp: str, *, name: str, names: WorkspaceNames, notes: ExportNotes
+) -> Message | None:
+    """The message of an entry; None if it has no text."""
+    text = message_to_text(row, names)
     if not text:
         notes.note(EMPTY)
         return None
-    at = from_epoch(stamp)
+    at = parse_epoch_time(timestamp)
     notes.note(UNDATED, at is None)
-    first = words(row.get("thread_ts"))
+    first = as_text(row.get("thread_ts"))
     return Message(
         text,
-        author=_author(row, names),
+        author=_find_author(row, names),
         at=at,
-        id=f"{name}/{stamp}",
+        id=f"{name}/{timestamp}",
         channel=name,
-        reply_to=f"{name}/{first}" if first and first != stamp else None,
+        reply_to=f"{name}/{first}" if first and first != timestamp else None,
         role="bot" if row.get("subtype") == "bot_message" or row.get("bot_id") else "user",
     )
 
 
-def _author(row: Mapping[str, Any], names: Names) -> str:
-    user = words(row.get("user"))
+def _find_author(row: Mapping[str, Any], names: WorkspaceNames) -> str:
+    user = as_text(row.get("user"))
     if known := names.users.get(user):
         return known
-    profile, bot = table(row.get("user_profile")), table(row.get("bot_profile"))
+    profile, bot = as_object(row.get("user_profile")), as_object(row.get("bot_profile"))
     shown = (profile.get("display_name"), profile.get("real_name"), profile.get("name"))
-    return name_of(row.get("username"), bot.get("name"), *shown, user, row.get("bot_id"))
+    return pick_name(row.get("username"), bot.get("name"), *shown, user, row.get("bot_id"))
 
 
-def _table(parts: Mapping[str, Part], name: str) -> list[Mapping[str, Any]]:
-    if name not in parts:
+def _read_table(files: Mapping[str, ExportFile], name: str) -> list[Mapping[str, Any]]:
+    if name not in files:
         return []
-    with scanned(parts[name]) as scanner:
+    with open_scanner(files[name]) as scanner:
         if scanner.peek() != "[":
-            raise SourceError(parts[name].uri, "is not a table of a Slack export: it holds no list; export it again")
-        return rows([row for row in scanner.rows() if row])
+            raise SourceError(
+                files[name].uri, "is not a table of a Slack export: it is not a JSON list; export it again"
+            )
+        return as_objects([row for row in scanner.iter_objects() if row])
 
 
-def _has_days(root: Tree, folder: str) -> bool:
-    """Whether a folder holds days of messages, seen by the first of them."""
-    day = next((part for name, part in root.parts(folder).items() if _DAY.fullmatch(name)), None)
-    if day is None or not is_json(day, "["):
+def _has_day_files(root: ExportTree, folder: str) -> bool:
+    """Whether a folder holds files of messages per day, detected from the first."""
+    day = next((file for name, file in root.list_files(folder).items() if _DAY_FILE.fullmatch(name)), None)
+    if day is None or not starts_with(day, "["):
         return False
     try:
-        with scanned(day, at_sight=True) as scanner:
-            first = next(scanner.rows(), None)
-    except NotSpelled:  # cut short in its first entry: that is said when it is read
+        with open_scanner(day, lenient=True) as scanner:
+            first = next(scanner.iter_objects(), None)
+    except MalformedFile:  # truncated in its first entry: reading it reports that
         return True
     return first is None or "ts" in first or "type" in first

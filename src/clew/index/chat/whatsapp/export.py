@@ -1,4 +1,4 @@
-"""WhatsApp: the text of one chat, in the form that the phone and its language gave it."""
+"""WhatsApp exports: the text of one chat, in the format of the phone and its language."""
 
 import re
 from collections import Counter
@@ -9,7 +9,7 @@ from pathlib import PurePath
 from clew.core.errors import SourceError
 from clew.core.ids import digest
 from clew.core.types import Message
-from clew.index.chat.tidy import (
+from clew.index.chat.normalise import (
     DELETED,
     EDITED,
     EMPTY,
@@ -17,23 +17,23 @@ from clew.index.chat.tidy import (
     NOTICES,
     UNDATED,
     UTC_ASSUMED,
-    Notes,
-    bracketed,
-    in_order,
-    tidy,
+    ExportNotes,
+    clean_text,
+    format_attachment,
+    sort_messages,
 )
-from clew.index.chat.tree import Part
-from clew.index.chat.whatsapp.dates import HEADER, Written, order_of, written
+from clew.index.chat.tree import ExportFile
+from clew.index.chat.whatsapp.dates import HEADER, WrittenDate, detect_date_order, parse_header
 
-ORDER_ASSUMED = "dates whose day and month could not be told apart"
-_LOOK = 60  # lines in which a chat shows itself
-_LONGEST = 10_000
-_MARKS = dict.fromkeys([0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0xFEFF])
+ORDER_ASSUMED = "dates with an ambiguous order of day and month (assumed)"
+_SAMPLE_LINES = 60  # lines from which a chat is detected
+_MAX_LINE_CHARS = 10_000
+_DIRECTION_MARKS = dict.fromkeys([0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0xFEFF])
 _SPACES = {0x202F: " ", 0xA0: " "}
-_NAMED = re.compile(r"whatsapp.*?\s(?:with|mit|con|com|avec|met|med|z|-|–)\s+(.+)", re.IGNORECASE)
-_CHAT = "_chat.txt"
-# A notice may have a colon in it, behind what is no name. Its verbs are small; Added Value Ltd may be somebody.
-_NO_NAME = re.compile(r"[\"“”«»]|\b(?:changed|created|added|removed|pinned|security code|end-to-end)\b")
+_CHAT_NAME = re.compile(r"whatsapp.*?\s(?:with|mit|con|com|avec|met|med|z|-|–)\s+(.+)", re.IGNORECASE)
+_IPHONE_FILE = "_chat.txt"
+# A notice may have a colon too, after what is not a name. Its verbs are lower-case; "Added Value Ltd" may be a name.
+_NOT_A_NAME = re.compile(r"[\"“”«»]|\b(?:changed|created|added|removed|pinned|security code|end-to-end)\b")
 _OMITTED = re.compile(
     r"(?:(?P<name>\S.*?\.\w{2,5})\s*•?.*?)?\b(?:image|video|audio|sticker|GIF|document|Contact card)( message)? omitted"
 )
@@ -54,53 +54,55 @@ _DELETED = re.compile(
     r"|Mensagem apagada|Esta mensagem foi apagada|Dit bericht is verwijderd|Je hebt dit bericht verwijderd)\.?",
     re.IGNORECASE,
 )
-_OWN = re.compile(r"(?:Location|POLL|Standort|Ubicación)\b")  # what the app writes and a person says all the same
+_APP_WORDING = re.compile(
+    r"(?:Location|POLL|Standort|Ubicación)\b"
+)  # wording of the app that is still content of a person
 
 
-def is_whatsapp(part: Part) -> bool:
-    """Whether a text begins as a chat does: a date, a time, a name and a colon, not in the form of a log."""
-    with part.text(at_sight=True) as file:
-        shown = islice(iter(lambda: file.readline(_LONGEST), ""), _LOOK)
-        seen = [(line, HEADER.match(_bare(line))) for line in shown]
+def is_whatsapp(file: ExportFile) -> bool:
+    """Whether a text begins like a chat: date, time, name and colon, and not like a log file."""
+    with file.open_text(lenient=True) as stream:
+        sample = islice(iter(lambda: stream.readline(_MAX_LINE_CHARS), ""), _SAMPLE_LINES)
+        seen = [(line, HEADER.match(_normalise_header(line))) for line in sample]
     first = next((match for line, match in seen if line.strip()), None)
     if first is None:
         return False
-    is_named = part.name.rpartition("/")[2] == _CHAT or _NAMED.search(part.stem) is not None
+    is_named = file.name.rpartition("/")[2] == _IPHONE_FILE or _CHAT_NAME.search(file.stem) is not None
     begun = [(line, match) for line, match in seen if match]
-    return any(_author(_bare(line)[match.end() :])[0] for line, match in begun) and (
-        is_named or all(written(match).is_list for _, match in begun)
+    return any(_split_author(_normalise_header(line)[match.end() :])[0] for line, match in begun) and (
+        is_named or all(parse_header(match).is_chat_style for _, match in begun)
     )
 
 
-def channel_of(part: Part, *, place: PurePath) -> str:
-    """What the chat is called: by its file, or, where that says nothing, by the zip or folder that it stands in."""
-    for name in (part.stem, place.stem, place.parent.name):
-        if match := _NAMED.search(name):
+def name_channel(file: ExportFile, *, place: PurePath) -> str:
+    """The name of the chat: from its file name, else from its zip or folder."""
+    for name in (file.stem, place.stem, place.parent.name):
+        if match := _CHAT_NAME.search(name):
             return match[1].strip()
-    if part.name.rpartition("/")[2] != _CHAT:
-        return part.stem
-    return place.parent.name or "chat" if place.name == _CHAT else place.stem
+    if file.name.rpartition("/")[2] != _IPHONE_FILE:
+        return file.stem
+    return place.parent.name or "chat" if place.name == _IPHONE_FILE else place.stem
 
 
-def whatsapp(part: Part, *, channel: str, notes: Notes) -> Iterator[tuple[str, list[Message]]]:
+def whatsapp(file: ExportFile, *, channel: str, notes: ExportNotes) -> Iterator[tuple[str, list[Message]]]:
     """The chat with its messages.
 
-    The text has no ids: one is made of the moment, the place among the messages of that moment, and what was said, so
-    that it stays when the chat grows.
+    The text has no ids: they are made of the time, the position among the messages of that time, and a digest of author
+    and text, so that they stay the same when the chat grows.
     """
-    with part.text() as file:
-        entries = list(_entries(file))
+    with file.open_text() as stream:
+        entries = list(_split_entries(stream))
     if not entries:
-        raise SourceError(part.uri, "is not a WhatsApp chat that can be read: no line begins with a date and a time")
-    order, is_found = order_of([when for when, _ in entries])
+        raise SourceError(file.uri, "is not a readable WhatsApp chat: no line begins with a date and a time")
+    order, is_found = detect_date_order([when for when, _ in entries])
     messages = []
     nth: Counter[str] = Counter()
     for when, body in entries:
-        author, text = _author(body)
-        text = _said(text, author=author, notes=notes)
+        author, text = _split_author(body)
+        text = _clean_message(text, author=author, notes=notes)
         if not text:
             continue
-        at = when.moment(order)
+        at = when.to_datetime(order)
         notes.note(UTC_ASSUMED if at else UNDATED)
         notes.note(ORDER_ASSUMED, at is not None and not is_found)
         moment = at.strftime("%Y-%m-%dT%H:%M:%S") if at else "undated"
@@ -109,45 +111,45 @@ def whatsapp(part: Part, *, channel: str, notes: Notes) -> Iterator[tuple[str, l
         messages.append(
             Message(text, author=author, at=at, id=f"{channel}/{moment}.{nth[moment]}.{name}", channel=channel)
         )
-    yield channel, in_order(messages)
+    yield channel, sort_messages(messages)
 
 
-def _entries(lines: Iterable[str]) -> Iterator[tuple[Written, str]]:
-    """Each entry with when it was written; a line that begins with no date goes on with the one before."""
-    when: Written | None = None
+def _split_entries(lines: Iterable[str]) -> Iterator[tuple[WrittenDate, str]]:
+    """The time and text of each entry; a line without a date continues the entry before it."""
+    when: WrittenDate | None = None
     body: list[str] = []
     for line in lines:
-        bare = _bare(line)
+        bare = _normalise_header(line)
         if match := HEADER.match(bare):
             if when is not None:
                 yield when, "\n".join(body)
-            when, body = written(match), [bare[match.end() :]]
+            when, body = parse_header(match), [bare[match.end() :]]
         else:
             body.append(line.rstrip("\n"))
     if when is not None:
         yield when, "\n".join(body)
 
 
-def _author(body: str) -> tuple[str, str]:
-    """The name before the colon and what was said; no name where it is a notice of the app."""
+def _split_author(body: str) -> tuple[str, str]:
+    """The author before the colon and the text; no author if it is a notice of the app."""
     name, colon, text = body.partition(":")
-    name = name.translate(_MARKS).strip().removeprefix("~").strip()
+    name = name.translate(_DIRECTION_MARKS).strip().removeprefix("~").strip()
     if (
         not colon
         or "\n" in name
         or not name
         or len(name) > 100
-        or _NO_NAME.search(name)
+        or _NOT_A_NAME.search(name)
         or text[:1] not in ("", " ", "\n", "\u200e")
     ):
         return "", body
     return name, text.removeprefix(" ")
 
 
-def _said(text: str, *, author: str, notes: Notes) -> str:
-    """What a person said, empty and noted where that is nothing."""
-    own = text.lstrip("\u200f\u202a").startswith("\u200e")  # the app marks what it writes itself
-    text = tidy(text.translate(_MARKS))
+def _clean_message(text: str, *, author: str, notes: ExportNotes) -> str:
+    """The text that a person wrote; empty, and counted in the notes, if there is none."""
+    is_by_app = text.lstrip("\u200f\u202a").startswith("\u200e")  # the app marks its own wording
+    text = clean_text(text.translate(_DIRECTION_MARKS))
     if not author:
         notes.note(NOTICES)
         return ""
@@ -159,23 +161,23 @@ def _said(text: str, *, author: str, notes: Notes) -> str:
         return ""
     if match := _OMITTED.fullmatch(text):
         notes.note(MEDIA)
-        return bracketed("file", match["name"]) if match["name"] else ""
+        return format_attachment("file", match["name"]) if match["name"] else ""
     if _PLACEHOLDER.fullmatch(text):
         notes.note(MEDIA)
         return ""
     is_file = bool(_ATTACHED.search(text))
-    if own and not is_file and not _OWN.match(text):
+    if is_by_app and not is_file and not _APP_WORDING.match(text):
         notes.note(NOTICES)
         return ""
-    text = _ATTACHED.sub(lambda match: bracketed("file", (match[1] or match[2]).strip()), text)
+    text = _ATTACHED.sub(lambda match: format_attachment("file", (match[1] or match[2]).strip()), text)
     if text in ("", "null"):
         notes.note(EMPTY)
         return ""
     return text
 
 
-def _bare(line: str) -> str:
-    """The line as its date can be read: without marks before it, its narrow spaces made plain."""
+def _normalise_header(line: str) -> str:
+    """The line without leading direction marks, and with plain spaces in its date."""
     stripped = line.rstrip("\r\n").lstrip("\u200e\u200f\u202a\ufeff ")
     head, rest = stripped[:48], stripped[48:]
     return head.translate(_SPACES) + rest

@@ -1,4 +1,4 @@
-"""Tables in text: comma-separated values, or whatever else separates them."""
+"""CSV and TSV files, with whichever separator they use."""
 
 import csv
 import io
@@ -8,40 +8,40 @@ from pathlib import PurePath
 from threading import Lock
 
 from clew.core.types import Document
-from clew.index.read.blocks import Page, document
-from clew.index.read.guard import sealed
-from clew.index.read.outline import title_of
-from clew.index.read.tables import tables
-from clew.index.read.web.html import spelled
+from clew.index.read.blocks import ParsedSource, build_document
+from clew.index.read.guard import wrap_errors
+from clew.index.read.load import decode_any
+from clew.index.read.outline import title_from_name
+from clew.index.read.tables import split_table
 
-LONGEST_CELL = 10_000_000
+MAX_CELL_CHARS = 10_000_000
 _SEPARATORS = ",;\t|"
-_SAMPLE = 64  # lines that show which separator it is
-_limit = Lock()  # the size of a cell is a setting of the whole csv module
+_SAMPLE_LINES = 64  # from which the separator is detected
+_cell_limit_lock = Lock()  # the size limit of a cell is global to the csv module
 
 
 def delimited(data: bytes, *, uri: str, name: str) -> Document:
-    """The Document of a CSV or TSV file: its table, cut into several where it is large."""
-    text = spelled(data)
-    with sealed(uri, what="table"), _long_cells():
-        separator = "\t" if PurePath(name).suffix.lower() == ".tsv" else _separator(text)
-        blocks = list(tables(csv.reader(io.StringIO(text, newline=""), delimiter=separator)))
-    return document(Page(blocks, title_of(name)), uri=uri, name=name, source_format="csv")
+    """The Document of a CSV or TSV file: its table, split if it is large."""
+    text = decode_any(data)
+    with wrap_errors(uri, format_name="table"), _raise_cell_limit():
+        separator = "\t" if PurePath(name).suffix.lower() == ".tsv" else _detect_separator(text)
+        blocks = list(split_table(csv.reader(io.StringIO(text, newline=""), delimiter=separator)))
+    return build_document(ParsedSource(blocks, title_from_name(name)), uri=uri, name=name, source_format="csv")
 
 
 @contextmanager
-def _long_cells() -> Iterator[None]:
-    with _limit:
-        before = csv.field_size_limit(LONGEST_CELL)
+def _raise_cell_limit() -> Iterator[None]:
+    with _cell_limit_lock:
+        before = csv.field_size_limit(MAX_CELL_CHARS)
         try:
             yield
         finally:
             csv.field_size_limit(before)
 
 
-def _separator(text: str) -> str:
-    """The separator that cuts the first lines into the most cells, and all of them alike; a comma where none does."""
-    sample = text[: 1 << 16].splitlines(keepends=True)[:_SAMPLE]
+def _detect_separator(text: str) -> str:
+    """The separator that splits most of the first lines into equally many cells, then into most; else a comma."""
+    sample = text[: 1 << 16].splitlines(keepends=True)[:_SAMPLE_LINES]
     best, choice = (0.0, 0), ","
     for separator in _SEPARATORS:
         widths = [len(row) for row in csv.reader(sample, delimiter=separator) if row]

@@ -1,8 +1,8 @@
-"""PDF: pdf-inspector's structure where its words can be trusted, else the raw text, and pictures of pages by OCR.
+"""PDF: pdf-inspector's structure where its text is complete, else the raw text, and OCR for scanned pages.
 
-pdf-inspector finds headings, lists and tables, but now and then it drops half a page or reads columns across. pypdfium2
-finds no structure, but every word in the order it was written. So a page's structure is taken only if its words agree
-with the raw ones, and the Document says of which pages it is not.
+pdf-inspector finds headings, lists and tables, but sometimes drops half a page or reads across columns. pypdfium2 finds
+no structure, but every word in the order it was written. So the structure of a page is used only if its words agree
+with the raw ones; `meta` lists the pages where it was not.
 """
 
 import re
@@ -16,136 +16,149 @@ from typing import TYPE_CHECKING, Any
 
 from clew.core.errors import DriverMissing, SourceError
 from clew.core.types import Document
-from clew.index.read.blocks import Block, Page, document, one_line
-from clew.index.read.guard import PROTECTED, sealed
-from clew.index.read.pdf.lines import Breaks, breaks_of, edges, raw_blocks, running, structured_blocks, without
-from clew.index.read.pdf.ocr import has_ocr, recognised
+from clew.index.read.blocks import ParsedSource, SourceBlock, build_document, collapse_whitespace
+from clew.index.read.guard import PASSWORD_PROTECTED, wrap_errors
+from clew.index.read.pdf.lines import (
+    HyphenJoins,
+    find_hyphen_joins,
+    find_running_lines,
+    match_running_lines,
+    parse_raw,
+    parse_structured,
+    remove_lines,
+)
+from clew.index.read.pdf.ocr import has_ocr, recognise_text
 
 if TYPE_CHECKING:
     import pypdfium2 as pdfium
 
-AGREEMENT = 0.95  # share of a page's raw words that its structure must hold
-ORDER = 0.9  # the same of pairs of neighbours, asked where the order is known to go wrong
-PICTURE_ONLY = 20  # characters; a page with a picture and fewer of them is a scan
-DPI = 150  # of the picture of a page that is given to OCR
+MIN_WORD_OVERLAP = 0.95  # share of the raw words of a page that its structured text must have
+MIN_PAIR_OVERLAP = 0.9  # the same for pairs of adjacent words, checked on pages whose order is often wrong
+MAX_SCAN_CHARS = 20  # a page with a picture and fewer characters is a scan
+OCR_DPI = 150  # at which a page is rendered for OCR
 _WORD = re.compile(r"[^\W_]+")
 _RIGHT_TO_LEFT = re.compile(r"[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 _NO_TITLE = re.compile(
     r"untitled|.*\.(?:docx?|pptx?|xlsx?|tex|dvi|indd|qxd|pdf|ps|png|jpe?g|tiff?)$|[\W\d]*$", re.IGNORECASE
 )
-_PASSWORD = 4  # pdfium's number for it
+_PASSWORD_ERROR = 4  # pdfium's error code
 _NO_PAGES = re.compile(rb"/Count\s+0\b")
-_pdfium = Lock()  # the library keeps its state in one place and may not be used by two threads at once
+_pdfium_lock = Lock()  # pdfium has global state and is not thread-safe
 
 
 @dataclass(frozen=True, slots=True)
-class _Raw:
-    """What pypdfium2 sees: the text of each page, the pages that are pictures, and the title the file gives itself."""
+class _RawPages:
+    """What pypdfium2 finds: the text of each page, the scanned pages, and the title in the metadata."""
 
     texts: Sequence[str]
-    pictures: Sequence[int]
+    scans: frozenset[int]
     title: str
 
 
 @dataclass(frozen=True, slots=True)
-class _Marked:
-    """What pdf-inspector makes of it: markdown by page, and the pages that have columns."""
+class _StructuredPages:
+    """What pdf-inspector finds: markdown by page, and the pages with columns."""
 
     pages: Mapping[int, str] = field(default_factory=dict)
     columns: frozenset[int] = frozenset()
 
 
 def pdf(data: bytes, *, uri: str, name: str) -> Document:
-    """The Document of a PDF, with the page of every section; `meta` says how its pages were read."""
-    raw = _raw(data, uri=uri)
-    spoken = [page for page in range(len(raw.texts)) if page not in set(raw.pictures)]
-    if not spoken and not has_ocr():
-        raise SourceError(
-            uri, "is scanned: its pages are pictures with no text in them; pip install 'clew[ocr]' reads them"
-        )
-    marked = _marked(data, uri=uri) if spoken else _Marked()
-    kept = running(raw.texts)
-    breaks = breaks_of(raw.texts)
-    blocks: list[Block] = []
-    how: dict[str, list[int]] = {"structured": [], "raw": [], "ocr": [], "unread": []}
-    for page, text in enumerate(raw.texts):
-        gone = edges(text, kept, page)
-        said, structured = without(text, gone), without(marked.pages.get(page, ""), gone)
-        found, way = _page(page, said, structured, breaks, is_doubtful=page in marked.columns)
-        if page in raw.pictures:
-            read = _by_ocr(data, page, uri=uri) if has_ocr() else []
-            found, way = ([*found, *read], "ocr") if has_ocr() else (found, "unread")
+    """The Document of a PDF, with the page of every section; `meta` says how each page was read."""
+    raw = _extract_raw(data, uri=uri)
+    if len(raw.scans) == len(raw.texts) and not has_ocr():
+        raise SourceError(uri, "is scanned: its pages are pictures without text; to read them: pip install 'clew[ocr]'")
+    structured = _extract_structure(data, uri=uri) if len(raw.scans) < len(raw.texts) else _StructuredPages()
+    running_lines = find_running_lines(raw.texts)
+    joins = find_hyphen_joins(raw.texts)
+    blocks: list[SourceBlock] = []
+    pages_by_method: dict[str, list[int]] = {"structured": [], "raw": [], "ocr": [], "unread": []}
+    for page, page_text in enumerate(raw.texts):
+        dropped = match_running_lines(page_text, running_lines, page)
+        text, markdown = remove_lines(page_text, dropped), remove_lines(structured.pages.get(page, ""), dropped)
+        found, method = _choose_blocks(page, text, markdown, joins, is_doubtful=page in structured.columns)
+        if page in raw.scans and has_ocr():
+            found, method = [*found, *_recognise_page(data, page, uri=uri)], "ocr"
+        elif page in raw.scans:
+            method = "unread"
         blocks += found
-        how[way].append(page + 1)
-    return document(Page(blocks, raw.title, _meta(len(raw.texts), how)), uri=uri, name=name, source_format="pdf")
+        pages_by_method[method].append(page + 1)
+    parsed = ParsedSource(blocks, raw.title, _make_meta(len(raw.texts), pages_by_method))
+    return build_document(parsed, uri=uri, name=name, source_format="pdf")
 
 
-def _page(page: int, text: str, markdown: str, breaks: Breaks, *, is_doubtful: bool) -> tuple[list[Block], str]:
-    """The blocks of a page, and whether they are structured or raw."""
-    text, markdown = breaks.joined(text), breaks.joined(markdown)
+def _choose_blocks(
+    page: int, text: str, markdown: str, joins: HyphenJoins, *, is_doubtful: bool
+) -> tuple[list[SourceBlock], str]:
+    """The blocks of a page, and the method that found them: "structured" or "raw"."""
+    text, markdown = joins.join_words(text), joins.join_words(markdown)
     is_doubtful = is_doubtful or len(_RIGHT_TO_LEFT.findall(text)) > len(text) / 4
-    if markdown and agrees(text, markdown, ordered=is_doubtful):
-        return list(structured_blocks(markdown, page=page + 1)), "structured"
-    return list(raw_blocks(text, page=page + 1)), "raw"
+    if markdown and has_same_words(text, markdown, check_order=is_doubtful):
+        return list(parse_structured(markdown, page=page + 1)), "structured"
+    return list(parse_raw(text, page=page + 1)), "raw"
 
 
-def agrees(raw: str, structured: str, *, ordered: bool = False) -> bool:
-    """Whether the structured text holds at least 95 % of the raw words, and if asked 90 % of their pairs."""
-    there, here = _WORD.findall(raw), _WORD.findall(structured)
-    if _share(there, here) < AGREEMENT:
+def has_same_words(raw: str, structured: str, *, check_order: bool = False) -> bool:
+    """Whether the structured text has at least 95 % of the raw words and, with `check_order`, 90 % of their pairs."""
+    expected, found = _WORD.findall(raw), _WORD.findall(structured)
+    if _compute_overlap(expected, found) < MIN_WORD_OVERLAP:
         return False
-    return not ordered or _share(list(pairwise(there)), list(pairwise(here))) >= ORDER
+    return not check_order or _compute_overlap(list(pairwise(expected)), list(pairwise(found))) >= MIN_PAIR_OVERLAP
 
 
-def _share(wanted: Sequence[Any], found: Sequence[Any]) -> float:
-    return (Counter(wanted) & Counter(found)).total() / len(wanted) if wanted else 1.0
+def _compute_overlap(expected: Sequence[Any], found: Sequence[Any]) -> float:
+    return (Counter(expected) & Counter(found)).total() / len(expected) if expected else 1.0
 
 
-def _meta(pages: int, how: dict[str, list[int]]) -> dict[str, Any]:
-    ways = [way for way, read in how.items() if read and way != "unread"]
-    lists = {f"{way}_pages": read for way, read in how.items() if read and way != "structured" and len(read) < pages}
-    return {"pages": pages, "extraction": ways[0] if len(ways) == 1 else "mixed", **lists}
+def _make_meta(pages: int, pages_by_method: dict[str, list[int]]) -> dict[str, Any]:
+    methods = [method for method, read in pages_by_method.items() if read and method != "unread"]
+    lists = {
+        f"{method}_pages": read
+        for method, read in pages_by_method.items()
+        if read and method != "structured" and len(read) < pages
+    }
+    return {"pages": pages, "extraction": methods[0] if len(methods) == 1 else "mixed", **lists}
 
 
-def _raw(data: bytes, *, uri: str) -> _Raw:
-    with sealed(uri, what="PDF"), _pdfium, _opened(data, uri=uri) as file:
+def _extract_raw(data: bytes, *, uri: str) -> _RawPages:
+    with wrap_errors(uri, format_name="PDF"), _pdfium_lock, _open_pdf(data, uri=uri) as file:
         if len(file) == 0:
             raise SourceError(uri, "has no pages")
         texts: list[str] = []
-        pictures: list[int] = []
+        scans: set[int] = set()
         for number in range(len(file)):
             page = file[number]
             text = page.get_textpage().get_text_range()
             texts.append(text)
-            if len("".join(text.split())) < PICTURE_ONLY and _has_picture(page):
-                pictures.append(number)
+            if len("".join(text.split())) < MAX_SCAN_CHARS and _has_picture(page):
+                scans.add(number)
             page.close()
-        title = one_line(file.get_metadata_dict(skip_empty=True).get("Title", ""))
-        return _Raw(texts, pictures, "" if _NO_TITLE.match(title) else title)
+        title = collapse_whitespace(file.get_metadata_dict(skip_empty=True).get("Title", ""))
+        return _RawPages(texts, frozenset(scans), "" if _NO_TITLE.match(title) else title)
 
 
 @contextmanager
-def _opened(data: bytes, *, uri: str) -> Iterator["pdfium.PdfDocument"]:
-    """The PDF, open for as long as the block runs."""
+def _open_pdf(data: bytes, *, uri: str) -> Iterator["pdfium.PdfDocument"]:
+    """The PDF, open within the `with` block."""
     try:
         import pypdfium2 as pdfium
     except ImportError as error:
-        raise DriverMissing("PDF is read by pypdfium2, which is not here: pip install pypdfium2") from error
+        raise DriverMissing("reading PDF needs pypdfium2: pip install pypdfium2") from error
     try:
         file = pdfium.PdfDocument(data)
     except pdfium.PdfiumError as error:
-        raise SourceError(uri, _why(data, error)) from error
+        raise SourceError(uri, _describe_open_error(data, error)) from error
     try:
         yield file
     finally:
         file.close()
 
 
-def _why(data: bytes, error: Exception) -> str:
-    """Why a PDF could not be opened; the bytes are asked too, for pdfium's number may be left from a file before."""
-    if getattr(error, "err_code", None) == _PASSWORD and b"/Encrypt" in data:
-        return PROTECTED
-    return "has no pages" if _NO_PAGES.search(data) else "is not a PDF that can be read: it is broken"
+def _describe_open_error(data: bytes, error: Exception) -> str:
+    """Why a PDF could not be opened; the bytes are checked too, as pdfium's code may be left from an earlier file."""
+    if getattr(error, "err_code", None) == _PASSWORD_ERROR and b"/Encrypt" in data:
+        return PASSWORD_PROTECTED
+    return "has no pages" if _NO_PAGES.search(data) else "is not a readable PDF: it is broken"
 
 
 def _has_picture(page: "pdfium.PdfPage") -> bool:
@@ -154,22 +167,22 @@ def _has_picture(page: "pdfium.PdfPage") -> bool:
     return next(iter(page.get_objects(filter=[pdfium_c.FPDF_PAGEOBJ_IMAGE])), None) is not None
 
 
-def _marked(data: bytes, *, uri: str) -> _Marked:
-    """The structure of the pages; none where pdf-inspector cannot read the file at all."""
+def _extract_structure(data: bytes, *, uri: str) -> _StructuredPages:
+    """The structure of the pages; empty if pdf-inspector cannot read the file at all."""
     try:
         import pdf_inspector
     except ImportError as error:
-        raise DriverMissing("PDF is read by pdf-inspector, which is not here: pip install pdf-inspector") from error
+        raise DriverMissing("reading PDF needs pdf-inspector: pip install pdf-inspector") from error
     try:
-        with sealed(uri, what="PDF"):
+        with wrap_errors(uri, format_name="PDF"):
             found = pdf_inspector.extract_pages_markdown_bytes(data)
-    except SourceError:  # then the raw text stands alone
-        return _Marked()
+    except SourceError:  # then only the raw text is used
+        return _StructuredPages()
     columns = frozenset(page - 1 for page in found.pages_with_columns)
-    return _Marked({page.page: page.markdown for page in found.pages}, columns)
+    return _StructuredPages({page.page: page.markdown for page in found.pages}, columns)
 
 
-def _by_ocr(data: bytes, page: int, *, uri: str) -> Iterator[Block]:
-    with sealed(uri, what="PDF"), _pdfium, _opened(data, uri=uri) as file:
-        picture = file[page].render(scale=DPI / 72).to_numpy().copy()
-    return recognised(picture, uri=uri, page=page + 1)
+def _recognise_page(data: bytes, page: int, *, uri: str) -> Iterator[SourceBlock]:
+    with wrap_errors(uri, format_name="PDF"), _pdfium_lock, _open_pdf(data, uri=uri) as file:
+        picture = file[page].render(scale=OCR_DPI / 72).to_numpy().copy()
+    return recognise_text(picture, uri=uri, page=page + 1)

@@ -1,50 +1,50 @@
-"""The lines of PDF pages: what repeats on every page, words broken at line ends, and paragraphs."""
+"""Lines of PDF pages: running heads and feet, hyphenated words, and paragraphs."""
 
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from clew.index.read.blocks import Block
-from clew.index.read.tables import tables
+from clew.index.read.blocks import SourceBlock
+from clew.index.read.tables import split_table
 
-EDGE = 2  # lines at the top and bottom of a page that may be a running head or foot
-REPEATED = 0.4  # of the pages, because left and right pages may differ
-FEWEST = 3  # pages on which a line repeats before it is a running one
-LONGEST_RUNNING = 70  # characters; what is longer is a sentence
-LONGEST_HEADING = 200
+EDGE_LINES = 2  # at the top and bottom of a page that may be a running head or foot
+MIN_PAGE_SHARE = 0.4  # of pages with a running line; below one half, because left and right pages may differ
+MIN_PAGES = 3  # with a line before it counts as running
+MAX_RUNNING_CHARS = 70  # a longer line is a sentence
+MAX_HEADING_CHARS = 200
 _DIGITS = re.compile(r"\d+")
 _MARKUP = re.compile(r"[#*_|]|</?(?:u|su[bp])>")
 _TAGS = re.compile(r"</?(?:u|su[bp])>|\*\*")
-# pdfium marks a hyphen that it took out at the end of a line; other hyphens there are as they were written.
+# pdfium marks a hyphen that it removed at the end of a line; other hyphens there are as written.
 _SEAM = re.compile(r"\ufffe|[-\u2010\u00ad\x02][ \t]*\r?\n[ \t]*")
 _SPACED_SEAM = re.compile(r"- ")
-_LAST = re.compile(r"[^\W\d_]+$")
-_FIRST = re.compile(r"[^\W\d_]+")
-_FAR = 40  # characters that the part of a word before a seam may have
+_LAST_WORD = re.compile(r"[^\W\d_]+$")
+_FIRST_WORD = re.compile(r"[^\W\d_]+")
+_MAX_HALF_CHARS = 40  # of a word before a seam
 _COMPOUND = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)+|[^\W\d_]+")
 _HEADING = re.compile(r"(#{1,6})\s+(.*)")
 _ITEM = re.compile(r"([ \t]*)([-*+•●◦▪‣○■]|\d{1,3}[.)])\s+(\S.*)")
 _BULLET = re.compile(r"\s*[•●◦▪‣○■]\s*")
-_CELLS = re.compile(r"(?<!\\)\|")
-_RULE = re.compile(r"[\s|:-]+")
-_END = re.compile(r"[.!?:;。！？؟]['\"”’)]*$")
+_CELL_BORDER = re.compile(r"(?<!\\)\|")
+_TABLE_RULE = re.compile(r"[\s|:-]+")
+_SENTENCE_END = re.compile(r"[.!?:;。！？؟]['\"”’)]*$")
 
 
 @dataclass(frozen=True, slots=True)
-class Breaks:
-    """The words that line ends broke in two, and what they are when joined."""
+class HyphenJoins:
+    """The words hyphenated at line ends: their two halves, and the word they make."""
 
     joins: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
-    def joined(self, text: str) -> str:
-        """The text with its broken words made whole."""
-        return self._sewn(self._sewn(text, _SEAM), _SPACED_SEAM) if self.joins else text
+    def join_words(self, text: str) -> str:
+        """The text with its hyphenated words joined."""
+        return self._join_at(self._join_at(text, _SEAM), _SPACED_SEAM) if self.joins else text
 
-    def _sewn(self, text: str, seam: re.Pattern[str]) -> str:
+    def _join_at(self, text: str, seam: re.Pattern[str]) -> str:
         pieces: list[str] = []
         at = 0
-        for a, b in _seams(text, seam):
+        for a, b in _find_seams(text, seam):
             whole = self.joins.get((a[0], b[0]))
             if whole is not None and a.start() >= at:
                 pieces += (text[at : a.start()], whole)
@@ -52,63 +52,73 @@ class Breaks:
         return "".join([*pieces, text[at:]])
 
 
-def breaks_of(texts: Sequence[str]) -> Breaks:
-    """How to join the broken words: with their hyphen if they are written so elsewhere in the document, else without.
+def find_hyphen_joins(texts: Sequence[str]) -> HyphenJoins:
+    """How to join hyphenated words: with the hyphen if they are written so elsewhere in the document, else without.
 
-    What looks like a name or a range (a capital or a digit after the hyphen) keeps it.
+    What looks like a name or a range (a capital or a digit after the hyphen) keeps its hyphen.
     """
-    pairs = {(a[0], b[0]) for text in texts for a, b in _seams(text, _SEAM)}
+    pairs = {(a[0], b[0]) for text in texts for a, b in _find_seams(text, _SEAM)}
     if not pairs:
-        return Breaks()
+        return HyphenJoins()
     known = {word.casefold() for text in texts for word in _COMPOUND.findall(text)}
-    return Breaks({(a, b): _join(a, b, known) for a, b in pairs})
+    return HyphenJoins({(a, b): _join_halves(a, b, known) for a, b in pairs})
 
 
-def _seams(text: str, seam: re.Pattern[str]) -> Iterator[tuple[re.Match[str], re.Match[str]]]:
-    """The parts of words before and after each seam."""
+def _find_seams(text: str, seam: re.Pattern[str]) -> Iterator[tuple[re.Match[str], re.Match[str]]]:
+    """The halves of words before and after each seam."""
     for found in seam.finditer(text):
-        before = _LAST.search(text, max(found.start() - _FAR, 0), found.start())
-        after = _FIRST.match(text, found.end())
+        before = _LAST_WORD.search(text, max(found.start() - _MAX_HALF_CHARS, 0), found.start())
+        after = _FIRST_WORD.match(text, found.end())
         if before is not None and after is not None:
             yield before, after
 
 
-def _join(a: str, b: str, known: set[str]) -> str:
+def _join_halves(a: str, b: str, known: set[str]) -> str:
     if f"{a}-{b}".casefold() in known and f"{a}{b}".casefold() not in known:
         return f"{a}-{b}"
     return f"{a}{b}" if b[0].islower() or f"{a}{b}".casefold() in known else f"{a}-{b}"
 
 
-def running(texts: Sequence[str]) -> Mapping[str, int]:
-    """The lines that stand at the edge of many pages, numbers aside, with the first page that has each.
+def find_running_lines(texts: Sequence[str]) -> Mapping[str, int]:
+    """The lines at the edge of many pages, ignoring numbers, with the first page that has each.
 
-    A line that also stands inside of pages is part of what they say.
+    A line that also occurs inside pages is content.
     """
     pages = [[line for line in text.splitlines() if line.strip()] for text in texts]
     first: dict[str, int] = {}
     counts: Counter[str] = Counter()
     for page, lines in enumerate(pages):
-        for key in {_key(line) for line in (*lines[:EDGE], *lines[-EDGE:]) if len(line) <= LONGEST_RUNNING}:
+        for key in {
+            _normalise_line(line)
+            for line in (*lines[:EDGE_LINES], *lines[-EDGE_LINES:])
+            if len(line) <= MAX_RUNNING_CHARS
+        }:
             counts[key] += 1
             first.setdefault(key, page)
-    enough = max(FEWEST, REPEATED * sum(map(bool, pages)))
-    often = {key for key, count in counts.items() if count >= enough and key}
-    inside = (line for lines in pages for line in lines[EDGE:-EDGE] if len(line) <= LONGEST_RUNNING) if often else ()
-    return {key: first[key] for key in often - set(map(_key, inside))}
+    min_count = max(MIN_PAGES, MIN_PAGE_SHARE * sum(map(bool, pages)))
+    frequent = {key for key, count in counts.items() if count >= min_count and key}
+    inside = (
+        (line for lines in pages for line in lines[EDGE_LINES:-EDGE_LINES] if len(line) <= MAX_RUNNING_CHARS)
+        if frequent
+        else ()
+    )
+    return {key: first[key] for key in frequent - set(map(_normalise_line, inside))}
 
 
-def edges(text: str, kept: Mapping[str, int], page: int) -> list[str]:
-    """The lines at the top and bottom of a page that repeat one of an earlier page."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()] if kept else []
-    edge = lines if len(lines) <= 2 * EDGE else [*lines[:EDGE], *lines[-EDGE:]]
-    gone = [line for line in edge if kept.get(_key(line), page) < page]
-    return gone if 2 * sum(map(len, gone)) <= sum(map(len, lines)) else []  # else it is what the page says
+def match_running_lines(text: str, running_lines: Mapping[str, int], page: int) -> list[str]:
+    """The lines at the top and bottom of a page that repeat a running line of an earlier page."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()] if running_lines else []
+    edge = lines if len(lines) <= 2 * EDGE_LINES else [*lines[:EDGE_LINES], *lines[-EDGE_LINES:]]
+    dropped = [line for line in edge if running_lines.get(_normalise_line(line), page) < page]
+    return (
+        dropped if 2 * sum(map(len, dropped)) <= sum(map(len, lines)) else []
+    )  # else they are the content of the page
 
 
-def without(text: str, gone: Sequence[str]) -> str:
-    """The text of a page without those lines at its beginning and its end, in whatever line they stand there."""
-    for _ in gone:  # outer lines first: only then do inner ones stand at the edge
-        for line in gone:
+def remove_lines(text: str, dropped: Sequence[str]) -> str:
+    """The text of a page without these lines at its beginning and end, even where line breaks differ."""
+    for _ in dropped:  # outer lines first: only then are inner ones at the edge
+        for line in dropped:
             words = r"\s+".join(map(re.escape, line.split()))
             text = re.sub(rf"\A[#*\s]*{words}(?!\w)[*]*\s*", "", text)
             if tail := re.search(rf"\s*[#*]*(?<!\w){words}[*\s]*\Z", text[-2 * len(line) - 40 :]):
@@ -116,12 +126,12 @@ def without(text: str, gone: Sequence[str]) -> str:
     return text
 
 
-def _key(line: str) -> str:
+def _normalise_line(line: str) -> str:
     return " ".join(_DIGITS.sub("#", _MARKUP.sub("", line)).split()).casefold()
 
 
-def structured_blocks(markdown: str, *, page: int) -> Iterator[Block]:
-    """The blocks of pdf-inspector's markdown, which knows only a few forms: read by lines, many times faster."""
+def parse_structured(markdown: str, *, page: int) -> Iterator[SourceBlock]:
+    """The blocks of pdf-inspector's markdown; it uses few forms, so line rules do, many times faster than a parser."""
     lines = _TAGS.sub("", markdown).split("\n")
     paragraph: list[str] = []
     at = 0
@@ -135,61 +145,67 @@ def structured_blocks(markdown: str, *, page: int) -> Iterator[Block]:
             paragraph.append(line)
             continue
         if paragraph:
-            yield Block("paragraph", "\n".join(paragraph), page=page)
+            yield SourceBlock("paragraph", "\n".join(paragraph), page=page)
             paragraph = []
         if heading:
-            yield _heading(heading[2], len(heading[1]), page)
+            yield _make_heading(heading[2], len(heading[1]), page)
         elif item:
-            mark = item[2] if item[2][0].isdigit() else ""
-            yield Block("list_item", item[3], level=len(item[1].expandtabs(2)) // 2, page=page, mark=mark)
+            marker = item[2] if item[2][0].isdigit() else ""
+            yield SourceBlock("list_item", item[3], level=len(item[1].expandtabs(2)) // 2, page=page, marker=marker)
         elif line.startswith("|"):
             rows = [line]
             while at < len(lines) and lines[at].startswith("|"):
                 rows.append(lines[at])
                 at += 1
-            yield from tables((_cells(row) for row in rows if not _RULE.fullmatch(row)), page=page)
+            yield from split_table((_split_cells(row) for row in rows if not _TABLE_RULE.fullmatch(row)), page=page)
         elif line.startswith("```"):
             end = next((i for i in range(at, len(lines)) if lines[i].startswith("```")), len(lines))
-            yield Block("code", "\n".join(lines[at:end]), page=page, mark=line.strip("` "))
+            yield SourceBlock("code", "\n".join(lines[at:end]), page=page, marker=line.strip("` "))
             at = end + 1
     if paragraph:
-        yield Block("paragraph", "\n".join(paragraph), page=page)
+        yield SourceBlock("paragraph", "\n".join(paragraph), page=page)
 
 
-def _heading(text: str, level: int, page: int) -> Block:
-    """A heading, unless it is one in size only: a bullet, a number, or a whole paragraph in large type."""
+def _make_heading(text: str, level: int, page: int) -> SourceBlock:
+    """A heading, unless only its size makes it one: a bullet, a number, or a paragraph in large type."""
     if bullet := _BULLET.match(text):
-        return Block("list_item", text[bullet.end() :], page=page)
-    is_heading = len(text) <= LONGEST_HEADING and sum(map(str.isalpha, text)) > 1
-    return Block("heading", text, level=level, page=page) if is_heading else Block("paragraph", text, page=page)
+        return SourceBlock("list_item", text[bullet.end() :], page=page)
+    is_heading = len(text) <= MAX_HEADING_CHARS and sum(map(str.isalpha, text)) > 1
+    return (
+        SourceBlock("heading", text, level=level, page=page)
+        if is_heading
+        else SourceBlock("paragraph", text, page=page)
+    )
 
 
-def _cells(row: str) -> list[str]:
-    return [cell.replace("\\|", "|").strip() for cell in _CELLS.split(row.strip().removeprefix("|").removesuffix("|"))]
+def _split_cells(row: str) -> list[str]:
+    return [
+        cell.replace("\\|", "|").strip() for cell in _CELL_BORDER.split(row.strip().removeprefix("|").removesuffix("|"))
+    ]
 
 
-def raw_blocks(text: str, *, page: int) -> Iterator[Block]:
-    """The paragraphs of raw text: one ends where a line ends a sentence and is shorter than most lines."""
+def parse_raw(text: str, *, page: int) -> Iterator[SourceBlock]:
+    """The paragraphs of raw text: a paragraph ends at a line that ends a sentence and is shorter than most."""
     lines = [line.strip() for line in text.splitlines()]
     full = sorted(map(len, filter(None, lines)))
     usual = full[len(full) * 3 // 4] if full else 0
     paragraph: list[str] = []
     for line in lines:
         bullet = _BULLET.match(line)
-        if paragraph and (bullet or not line or _is_last(paragraph[-1], usual)):
-            yield _raw_block(paragraph, page)
+        if paragraph and (bullet or not line or _is_paragraph_end(paragraph[-1], usual)):
+            yield _make_raw_block(paragraph, page)
             paragraph = []
         if line:
             paragraph.append(line)
     if paragraph:
-        yield _raw_block(paragraph, page)
+        yield _make_raw_block(paragraph, page)
 
 
-def _is_last(line: str, usual: int) -> bool:
-    return len(line) < 0.8 * usual and _END.search(line) is not None
+def _is_paragraph_end(line: str, usual: int) -> bool:
+    return len(line) < 0.8 * usual and _SENTENCE_END.search(line) is not None
 
 
-def _raw_block(lines: list[str], page: int) -> Block:
+def _make_raw_block(lines: list[str], page: int) -> SourceBlock:
     if bullet := _BULLET.match(lines[0]):
-        return Block("list_item", "\n".join([lines[0][bullet.end() :], *lines[1:]]), page=page)
-    return Block("paragraph", "\n".join(lines), page=page)
+        return SourceBlock("list_item", "\n".join([lines[0][bullet.end() :], *lines[1:]]), page=page)
+    return SourceBlock("paragraph", "\n".join(lines), page=page)

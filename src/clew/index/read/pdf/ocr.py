@@ -1,6 +1,6 @@
-"""Pictures of text: the lines that rapidocr recognises, in the order in which they are read.
+"""OCR of images by rapidocr: the recognised lines in reading order.
 
-Its models are in its package, so nothing is fetched; it is an extra because it brings OpenCV.
+Its models come with its package, so nothing is downloaded; it is an extra because it brings OpenCV.
 """
 
 import importlib.util
@@ -15,57 +15,62 @@ from numpy.typing import NDArray
 
 from clew.core.errors import DriverMissing, SourceError
 from clew.core.types import Document
-from clew.index.read.blocks import Block, Page, document
-from clew.index.read.guard import sealed
-from clew.index.read.outline import title_of
+from clew.index.read.blocks import ParsedSource, SourceBlock, build_document
+from clew.index.read.guard import wrap_errors
+from clew.index.read.outline import title_from_name
 
-PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp")
-MISSING = "is a picture; its text is read by rapidocr, which is not here: pip install 'clew[ocr]'"
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp")
+OCR_MISSING = "is a picture; reading its text needs rapidocr: pip install 'clew[ocr]'"
 MAX_PIXELS = 60_000_000
-SURE = 0.5  # the score that a line must reach
-SAMPLE = 5  # lines that are asked which way up they are
-_engine_lock = Lock()
+MIN_LINE_SCORE = 0.5  # of the recogniser, for a line to count
+ORIENTATION_SAMPLE = 5  # lines whose orientation is checked
+_ocr_lock = Lock()
 
 Pixels = NDArray[np.uint8]
 
 
 def has_ocr() -> bool:
-    """Whether pictures can be read here."""
+    """Whether OCR is installed."""
     return all(importlib.util.find_spec(name) is not None for name in ("rapidocr", "cv2"))
 
 
-def picture(data: bytes, *, uri: str, name: str) -> Document:
-    """The Document of a picture: the text in it."""
+def image(data: bytes, *, uri: str, name: str) -> Document:
+    """The Document of the text in an image."""
     if not has_ocr():
-        raise SourceError(uri, MISSING)
-    with sealed(uri, what="picture"):
-        frames = _frames(data)
+        raise SourceError(uri, OCR_MISSING)
+    with wrap_errors(uri, format_name="picture"):
+        frames = _decode_frames(data)
         if not frames:
-            raise SourceError(uri, "is not a picture that can be read: it is broken, or too large")
-    blocks = [block for page, frame in enumerate(frames, 1) for block in recognised(frame, uri=uri, page=page)]
+            raise SourceError(uri, "is not a readable picture: it is broken, or too large")
+    blocks = [block for page, frame in enumerate(frames, 1) for block in recognise_text(frame, uri=uri, page=page)]
     if not blocks:
-        raise SourceError(uri, "is a picture in which no text is recognised")
+        raise SourceError(uri, "is a picture in which no text was recognised")
     meta = {"pages": len(frames), "extraction": "ocr"}
-    return document(
-        Page(blocks, title_of(name), meta), uri=uri, name=name, source_format=PurePath(name).suffix[1:].lower()
+    return build_document(
+        ParsedSource(blocks, title_from_name(name), meta),
+        uri=uri,
+        name=name,
+        source_format=PurePath(name).suffix[1:].lower(),
     )
 
 
-def recognised(pixels: Pixels, *, uri: str, page: int) -> Iterator[Block]:
-    """The lines of the picture as paragraphs, read the right way up however the page lies."""
-    with sealed(uri, what="picture"), _engine_lock:
-        found = _engine()(pixels, use_det=True, use_cls=True, use_rec=True)  # it remembers what was last asked
+def recognise_text(pixels: Pixels, *, uri: str, page: int) -> Iterator[SourceBlock]:
+    """The lines of an image as paragraphs, whichever way the page is rotated."""
+    with wrap_errors(uri, format_name="picture"), _ocr_lock:
+        found = _load_engine()(
+            pixels, use_det=True, use_cls=True, use_rec=True
+        )  # the engine remembers the last options
         if found.boxes is None or not found.txts:
             return
-        keep = [at for at, score in enumerate(found.scores) if score >= SURE and found.txts[at].strip()]
+        keep = [at for at, score in enumerate(found.scores) if score >= MIN_LINE_SCORE and found.txts[at].strip()]
         boxes = np.asarray([found.boxes[at] for at in keep], dtype=np.float64).reshape(-1, 4, 2)
         texts = [found.txts[at] for at in keep]
-        upright = _upright(pixels, boxes)
-    yield from _paragraphs(upright, texts, page)
+        upright = _rotate_boxes(pixels, boxes)
+    yield from _group_lines(upright, texts, page)
 
 
-def _frames(data: bytes) -> list[Pixels]:
-    """The pictures of a file: a TIFF can hold several pages."""
+def _decode_frames(data: bytes) -> list[Pixels]:
+    """The images of a file; a TIFF can hold several."""
     import cv2
 
     raw = np.frombuffer(data, dtype=np.uint8)
@@ -75,44 +80,46 @@ def _frames(data: bytes) -> list[Pixels]:
 
 
 @cache
-def _engine() -> Any:
+def _load_engine() -> Any:
     try:
         from rapidocr import RapidOCR
     except ImportError as error:
-        raise DriverMissing("pictures are read by rapidocr, which is not here: pip install 'clew[ocr]'") from error
+        raise DriverMissing("reading pictures needs rapidocr: pip install 'clew[ocr]'") from error
     return RapidOCR(params={"Global.log_level": "error"})
 
 
-def _upright(pixels: Pixels, boxes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The boxes as they stand when the page is turned the right way up: left, top, right, bottom of each."""
+def _rotate_boxes(pixels: Pixels, boxes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The boxes (left, top, right, bottom) after the page is rotated upright."""
     high, wide = pixels.shape[:2]
     low, top = boxes.min(axis=1), boxes.max(axis=1)
     sides = top - low
-    lies = bool(np.median(sides[:, 1] / np.maximum(sides[:, 0], 1)) > 1.5) if len(boxes) else False
-    longest = np.argsort(-sides.max(axis=1))[:SAMPLE]
-    turned = [_is_turned(pixels, low[at], top[at], lies) for at in longest]
-    is_flipped = sum(turned) * 2 > len(turned)
+    is_sideways = bool(np.median(sides[:, 1] / np.maximum(sides[:, 0], 1)) > 1.5) if len(boxes) else False
+    longest = np.argsort(-sides.max(axis=1))[:ORIENTATION_SAMPLE]
+    upside_down = [_is_upside_down(pixels, low[at], top[at], is_sideways) for at in longest]
+    is_flipped = sum(upside_down) * 2 > len(upside_down)
     xs, ys = boxes[..., 0], boxes[..., 1]
-    if lies:
+    if is_sideways:
         xs, ys = (high - ys, xs) if is_flipped else (ys, wide - xs)
     elif is_flipped:
         xs, ys = wide - xs, high - ys
     return np.stack([xs.min(axis=1), ys.min(axis=1), xs.max(axis=1), ys.max(axis=1)], axis=1)
 
 
-def _is_turned(pixels: Pixels, low: NDArray[np.float64], top: NDArray[np.float64], lies: bool) -> bool:
-    """Whether the line in the box stands on its head."""
+def _is_upside_down(pixels: Pixels, low: NDArray[np.float64], top: NDArray[np.float64], is_sideways: bool) -> bool:
+    """Whether the line in the box is upside down."""
     (left, upper), (right, lower) = (np.maximum(corner, 0).astype(int) for corner in (low, top))
-    cut = np.ascontiguousarray(np.rot90(pixels[upper:lower, left:right]) if lies else pixels[upper:lower, left:right])
+    cut = np.ascontiguousarray(
+        np.rot90(pixels[upper:lower, left:right]) if is_sideways else pixels[upper:lower, left:right]
+    )
     if not cut.size:
         return False
-    said = _engine()(cut, use_det=False, use_cls=True, use_rec=False)
-    results: Any = getattr(said, "cls_res", None)
+    result = _load_engine()(cut, use_det=False, use_cls=True, use_rec=False)
+    results: Any = getattr(result, "cls_res", None)
     return bool(results) and str(results[0][0]) == "180"
 
 
-def _paragraphs(boxes: NDArray[np.float64], texts: list[str], page: int) -> Iterator[Block]:
-    """Lines by their height on the page, those side by side from the left; a wide gap begins a paragraph."""
+def _group_lines(boxes: NDArray[np.float64], texts: list[str], page: int) -> Iterator[SourceBlock]:
+    """The lines from top to bottom, those side by side from left to right; a wide gap begins a paragraph."""
     if not texts:
         return
     heights = boxes[:, 3] - boxes[:, 1]
@@ -129,8 +136,8 @@ def _paragraphs(boxes: NDArray[np.float64], texts: list[str], page: int) -> Iter
     bottom = 0.0
     for row in rows:
         if lines and min(boxes[at, 1] for at in row) - bottom > usual:
-            yield Block("paragraph", "\n".join(lines), page=page)
+            yield SourceBlock("paragraph", "\n".join(lines), page=page)
             lines = []
         lines.append(" ".join(texts[at] for at in sorted(row, key=lambda at: float(boxes[at, 0]))))
         bottom = max(boxes[at, 3] for at in row)
-    yield Block("paragraph", "\n".join(lines), page=page)
+    yield SourceBlock("paragraph", "\n".join(lines), page=page)

@@ -1,4 +1,4 @@
-"""Code: a definition is a section. Python is asked for its own; of the other languages a few line rules are enough."""
+"""Source code: each definition is a section. Python is parsed; for other languages a few line rules are enough."""
 
 import ast
 import re
@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from threading import Lock
 
-from clew.core.ids import document_id
+from clew.core.ids import make_document_id
 from clew.core.types import Document
-from clew.index.read.outline import Heading, outline
-from clew.index.read.text.markdown import line_starts
+from clew.index.read.outline import Heading, build_sections
+from clew.index.read.text.markdown import find_line_starts
 
 LANGUAGES = {
     ".py": "python",
@@ -41,10 +41,10 @@ LANGUAGES = {
     ".proto": "protobuf",
 }
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-_DATA = frozenset(("json", "yaml"))
+_DATA_LANGUAGES = frozenset(("json", "yaml"))
 _COMMENT = re.compile(
     r"\s*(?:#(?!!?\[)|//|/\*|\*|--|;|@|#!?\[)"
-)  # decorators and attributes belong to what follows too
+)  # also decorators and attributes, which belong to the definition below
 _MODIFIERS = (
     r"(?:(?:export|default|declare|public|private|protected|internal|static|final|abstract|sealed|open|override|virtual"
     r"|async|unsafe|extern|inline|partial|data|pub(?:\([^)]*\))?)\s+)*"
@@ -59,67 +59,67 @@ _KEYWORD = re.compile(
 _ARROW = re.compile(_MODIFIERS + r"(?:const|let|var)\s+\w+[^=]*=\s*(?:async\s*)?(?:function\b|\(|\w+\s*=>)")
 _BRACED = re.compile(r"[\w~].*(?:\)|[\w>\]*&])[^;=]*\{\s*$|[\w~][\w\s:*&<>,~]*\([^;=]*\)\s*(?:const\s*)?$")
 _SHELL = re.compile(r"(?:function\s+)?[\w-]+\s*\(\)")
-_TABLE = re.compile(r"\[+[^\]]+\]+\s*(?:[#;].*)?$")
-_LABEL = 100  # characters
-_LONGEST = 400  # characters of a line that may begin a definition; a longer one was written by a program
-_lock = Lock()
+_TABLE_HEADER = re.compile(r"\[+[^\]]+\]+\s*(?:[#;].*)?$")
+_MAX_LABEL_CHARS = 100  # characters
+_MAX_LINE_CHARS = 400  # of a line that may begin a definition; a longer one is generated
+_warnings_lock = Lock()
 
 
 def code(text: str, *, uri: str, name: str) -> Document:
-    """The Document of a source file; its definitions are the sections, those inside a class under it."""
+    """The Document of a source file; its definitions are sections, methods under their class."""
     suffix = f".{name.lower().rpartition('.')[2]}"
     language = LANGUAGES.get(suffix, "")
     return Document(
-        id=document_id(uri),
+        id=make_document_id(uri),
         text=text,
-        sections=outline(text, list(_definitions(text, language))),
+        sections=build_sections(text, list(_find_definitions(text, language))),
         title=name,
         uri=uri,
         meta={"format": "code", "language": language},
     )
 
 
-def _definitions(text: str, language: str) -> Iterator[Heading]:
-    """Where the definitions begin; what stands between them has no label."""
-    if language in _DATA:
+def _find_definitions(text: str, language: str) -> Iterator[Heading]:
+    """Where the definitions begin; what is between them gets no label."""
+    if language in _DATA_LANGUAGES:
         return
-    tree = _python(text) if language == "python" else None
+    tree = _parse_python(text) if language == "python" else None
     if tree is not None:
-        yield from _of_python(tree.body, line_starts(text), _lines(text), level=1)
+        yield from _walk_python(tree.body, find_line_starts(text), _split_lines(text), level=1)
     else:
-        yield from _by_lines(text, language)
+        yield from _match_lines(text, language)
 
 
-def _python(text: str) -> ast.Module | None:
-    """The syntax tree, or None for what this Python cannot parse."""
-    with _lock, warnings.catch_warnings():  # the filters are shared by all threads
-        warnings.simplefilter("ignore")  # an old escape in someone's file is not our concern
+def _parse_python(text: str) -> ast.Module | None:
+    """The syntax tree; None if this Python cannot parse the text."""
+    with _warnings_lock, warnings.catch_warnings():  # the warning filters are global to all threads
+        warnings.simplefilter("ignore")  # such as an invalid escape in the file
         try:
             return ast.parse(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None
 
 
-def _of_python(
+def _walk_python(
     body: Sequence[ast.stmt], starts: Sequence[int], lines: Sequence[str], *, level: int
 ) -> Iterator[Heading]:
-    """The definitions in a body, and the statements after a definition that are none."""
-    loose = False
+    """The definitions of a body, and without a label the statements after a definition."""
+    needs_section = False
     for number, node in enumerate(body):
         if not isinstance(node, _DEFINITIONS):
-            if loose:
-                yield Heading(starts[_first_line(node, lines)], level, "")
-                loose = False
+            if needs_section:
+                yield Heading(starts[_find_first_line(node, lines)], level, "")
+                needs_section = False
             continue
-        loose = number + 1 < len(body)
-        yield Heading(starts[_first_line(node, lines)], level, _label(node))
+        needs_section = number + 1 < len(body)
+        yield Heading(starts[_find_first_line(node, lines)], level, _make_label(node))
         if isinstance(node, ast.ClassDef):
             inner = next((i for i, child in enumerate(node.body) if isinstance(child, _DEFINITIONS)), len(node.body))
-            yield from _of_python(node.body[inner:], starts, lines, level=level + 1)
+            yield from _walk_python(node.body[inner:], starts, lines, level=level + 1)
 
 
-def _first_line(node: ast.stmt, lines: Sequence[str]) -> int:
-    """The line that a statement begins on, with its decorators and the comment right above it."""
+def _find_first_line(node: ast.stmt, lines: Sequence[str]) -> int:
+    """The first line of a statement, with its decorators and the comment right above it."""
     decorators = node.decorator_list if isinstance(node, _DEFINITIONS) else []
     line = min([node.lineno, *(decorator.lineno for decorator in decorators)]) - 1
     while line and lines[line - 1].lstrip().startswith("#"):
@@ -127,36 +127,36 @@ def _first_line(node: ast.stmt, lines: Sequence[str]) -> int:
     return line
 
 
-def _label(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> str:
+def _make_label(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> str:
     if isinstance(node, ast.ClassDef):
         return f"class {node.name}"
     return f"async def {node.name}" if isinstance(node, ast.AsyncFunctionDef) else f"def {node.name}"
 
 
-def _by_lines(text: str, language: str) -> Iterator[Heading]:
-    """A definition begins at the margin after a blank line, its comments before it; so does what is none."""
-    starts = line_starts(text)
-    lines = _lines(text)
+def _match_lines(text: str, language: str) -> Iterator[Heading]:
+    """Definitions by line rules: each begins at the margin after a blank line, with its comments above it."""
+    starts = find_line_starts(text)
+    lines = _split_lines(text)
     in_definition = False
     for number, line in enumerate(lines):
         if not line or line[0] in " \t})]" or (number and lines[number - 1]):
             continue
         first = next((below for below in lines[number:] if not below or not _COMMENT.match(below)), "")
-        label = _named(first or line, language)
+        label = _match_definition(first or line, language)
         if label or in_definition:
             yield Heading(starts[number], 1, label)
         in_definition = bool(label)
 
 
-def _lines(text: str) -> list[str]:
-    return [text[start:stop].rstrip() for start, stop in pairwise(line_starts(text))]
+def _split_lines(text: str) -> list[str]:
+    return [text[start:stop].rstrip() for start, stop in pairwise(find_line_starts(text))]
 
 
-def _named(line: str, language: str) -> str:
-    """What a definition is called by its first line, or nothing if the line begins none."""
+def _match_definition(line: str, language: str) -> str:
+    """The label of the definition that a line begins; empty if it begins none."""
     if language in ("toml", "ini"):
-        return line.strip() if _TABLE.match(line) else ""
+        return line.strip() if _TABLE_HEADER.match(line) else ""
     rules = (_SHELL,) if language == "shell" else (_KEYWORD, _ARROW, _BRACED)
-    if len(line) > _LONGEST or not any(rule.match(line) for rule in rules):
+    if len(line) > _MAX_LINE_CHARS or not any(rule.match(line) for rule in rules):
         return ""
-    return line.strip().rstrip("{:").rstrip()[:_LABEL]
+    return line.strip().rstrip("{:").rstrip()[:_MAX_LABEL_CHARS]

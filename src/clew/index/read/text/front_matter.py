@@ -1,4 +1,4 @@
-"""Front matter: what the first lines of a page say of it, between two lines of three dashes."""
+"""Front matter: YAML metadata at the start of a page, between two lines of three dashes."""
 
 import math
 import re
@@ -9,52 +9,54 @@ from typing import Any
 
 import yaml
 
-_FRONT = re.compile(r"---[ \t]*\n(?:(.*?)\n)?(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
-_LIMIT = 100_000  # characters; beyond it is a page that begins with a rule
-_VALUES = 10_000  # aliases make a short text unfold without end
+from clew.core.time import parse_iso
+
+_FRONT_MATTER = re.compile(r"---[ \t]*\n(?:(.*?)\n)?(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
+_MAX_CHARS = 100_000  # a longer one is a page that begins with a horizontal rule
+_MAX_VALUES = 10_000  # YAML aliases can expand a short text without limit
 
 
 @dataclass(frozen=True, slots=True)
-class Front:
-    """What the front matter says, the text that follows it, and what was wrong with it."""
+class FrontMatter:
+    """The values of the front matter, the text after it, and the error if it could not be parsed."""
 
     values: Mapping[str, Any]
     body: str
     error: str = ""
-    at: datetime | None = None
+    at: datetime | None = None  # when the page was last changed
 
 
-def front(text: str) -> Front:
-    """The front matter of a page and the rest of it; one that cannot be read stays part of the text."""
-    match = _FRONT.match(text) if text.startswith("---") else None
-    if match is None or match.end() > _LIMIT:
-        return Front({}, text)
+def parse_front_matter(text: str) -> FrontMatter:
+    """The front matter and body of a page; one that cannot be parsed stays part of the body."""
+    match = _FRONT_MATTER.match(text) if text.startswith("---") else None
+    if match is None or match.end() > _MAX_CHARS:
+        return FrontMatter({}, text)
     try:
         values = yaml.safe_load(match[1] or "")
-        if values is not None and not isinstance(values, dict):  # two rules with words between them
-            return Front({}, text)
-        safe = safe_meta(values or {})
+        if values is not None and not isinstance(values, dict):  # text between two horizontal rules
+            return FrontMatter({}, text)
+        safe = to_json_meta(values or {})
     except (yaml.YAMLError, ValueError, OverflowError, TypeError, RecursionError) as error:
         reason = getattr(error, "problem", None) or str(error) or type(error).__name__
-        return Front({}, text, f"front matter is not YAML: {reason}")
-    return Front(safe, text[match.end() :], at=_at(safe))
+        return FrontMatter({}, text, f"front matter is not YAML: {reason}")
+    return FrontMatter(safe, text[match.end() :], at=_parse_updated(safe))
 
 
-def safe_meta(values: Mapping[Any, Any]) -> dict[str, Any]:
-    """The values under names, in what JSON knows; ValueError where there are too many."""
-    budget = [_VALUES]
-    return {str(key): json_safe(value, budget) for key, value in values.items()}
+def to_json_meta(values: Mapping[Any, Any]) -> dict[str, Any]:
+    """The values as JSON values under string keys; ValueError if there are too many."""
+    budget = [_MAX_VALUES]
+    return {str(key): to_json_value(value, budget) for key, value in values.items()}
 
 
-def json_safe(value: Any, budget: list[int]) -> Any:
-    """The value in what JSON knows: times as ISO text, whatever else as its text."""
+def to_json_value(value: Any, budget: list[int]) -> Any:
+    """The value as a JSON value: dates as ISO 8601, anything unknown as its str()."""
     budget[0] -= 1
     if budget[0] < 0:
-        raise ValueError(f"it holds more than {_VALUES:,} values")
+        raise ValueError(f"it holds more than {_MAX_VALUES:,} values")
     if isinstance(value, dict):
-        return {str(key): json_safe(item, budget) for key, item in value.items()}
+        return {str(key): to_json_value(item, budget) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [json_safe(item, budget) for item in value]
+        return [to_json_value(item, budget) for item in value]
     if isinstance(value, set):
         return sorted(str(item) for item in value)
     if isinstance(value, date):  # a datetime is one too
@@ -64,20 +66,16 @@ def json_safe(value: Any, budget: list[int]) -> Any:
     return str(value)
 
 
-def _at(values: Mapping[str, Any]) -> datetime | None:
-    """When the page was last changed, else when it was written: the first that is a time, in UTC."""
+def _parse_updated(values: Mapping[str, Any]) -> datetime | None:
+    """When the page was last changed, else written: the first of `updated` and `date` that is a time, in UTC."""
     for key in ("updated", "date"):
         value = values.get(key)
         if not isinstance(value, str):
             continue
+        at = parse_iso(value)
         try:
-            at = datetime.fromisoformat(value.strip())
-        except ValueError:
-            continue
-        if at.tzinfo is None:  # a day begins at midnight, a time without a zone is taken as UTC
-            return at.replace(tzinfo=UTC)
-        try:
-            return at.astimezone(UTC)
+            if at:
+                return at.astimezone(UTC)
         except OverflowError:  # the first or last day of the calendar
             continue
     return None

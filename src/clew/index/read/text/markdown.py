@@ -1,4 +1,4 @@
-"""Markdown: what stands under a heading is a section, and the parser alone says what a heading is."""
+"""Markdown: each heading opens a section; the CommonMark parser alone decides what a heading is."""
 
 import re
 from collections.abc import Sequence
@@ -9,14 +9,14 @@ from typing import NamedTuple
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from clew.core.ids import document_id
+from clew.core.ids import make_document_id
 from clew.core.types import Document
-from clew.index.read.outline import Heading, outline, title_of
-from clew.index.read.text.front_matter import front
+from clew.index.read.outline import Heading, build_sections, title_from_name
+from clew.index.read.text.front_matter import parse_front_matter
 
-# Blocks are all that is needed of a page; what stands inside a line is only looked at in headings.
-_BLOCKS = MarkdownIt("commonmark").enable("table").disable(["inline", "text_join"])
-_INLINE = MarkdownIt("commonmark")
+# Only blocks are needed of a page; inline markup is parsed in headings alone.
+_BLOCK_PARSER = MarkdownIt("commonmark").enable("table").disable(["inline", "text_join"])
+_INLINE_PARSER = MarkdownIt("commonmark")
 _KINDS = {
     "heading_open": "heading",
     "paragraph_open": "paragraph",
@@ -35,8 +35,8 @@ _MARKUP = re.compile(r"[*_`\[\]<>&\\!\n]")
 _ANCHOR = re.compile(r"\s*\{#[^}]*\}$")
 
 
-class Part(NamedTuple):
-    """A block of markdown that holds no other; `depth` lists, items and quotes hold both it and the one before."""
+class MarkdownBlock(NamedTuple):
+    """A leaf block of markdown; `depth` is how many lists, items and quotes contain both it and the block before."""
 
     kind: str
     start: int
@@ -47,35 +47,35 @@ class Part(NamedTuple):
 
 
 def markdown(text: str, *, uri: str, name: str) -> Document:
-    """The Document of a markdown page: its front matter is in `meta`, its headings are the sections."""
-    matter = front(text)
-    headings = [Heading(p.start, p.level, p.label) for p in parse(matter.body) if p.kind == "heading"]
-    given = matter.values.get("title")
+    """The Document of a markdown page: front matter in `meta`, a section per heading."""
+    front_matter = parse_front_matter(text)
+    headings = [Heading(p.start, p.level, p.label) for p in parse_blocks(front_matter.body) if p.kind == "heading"]
+    given = front_matter.values.get("title")
     first = next((h.label for h in headings if h.level == 1 and h.label), "")
-    error = {"front_matter_error": matter.error} if matter.error else {}
+    error = {"front_matter_error": front_matter.error} if front_matter.error else {}
     return Document(
-        id=document_id(uri),
-        text=matter.body,
-        sections=outline(matter.body, headings, at=matter.at),
-        title=(str(given).strip() if isinstance(given, str | int | float) else "") or first or title_of(name),
+        id=make_document_id(uri),
+        text=front_matter.body,
+        sections=build_sections(front_matter.body, headings, at=front_matter.at),
+        title=(str(given).strip() if isinstance(given, str | int | float) else "") or first or title_from_name(name),
         uri=uri,
-        meta={**matter.values, **error, "format": "markdown"},
+        meta={**front_matter.values, **error, "format": "markdown"},
     )
 
 
-@lru_cache(maxsize=4)  # the chunker asks again for what the reader has just asked for
-def parse(text: str) -> tuple[Part, ...]:
-    """The blocks of a markdown text in order; together they hold all that is not white space."""
-    return tuple(parts_of(text))
+@lru_cache(maxsize=4)  # the chunker parses what the reader has just parsed
+def parse_blocks(text: str) -> tuple[MarkdownBlock, ...]:
+    """The blocks of a markdown text in order; together they cover all but white space."""
+    return tuple(parse_blocks_uncached(text))
 
 
-def parts_of(text: str) -> list[Part]:
-    """The same as `parse`, not remembered: for the many small texts of a conversation."""
-    return _covering(text, _leaves(text, _BLOCKS.parse(text)))
+def parse_blocks_uncached(text: str) -> list[MarkdownBlock]:
+    """`parse_blocks` without its cache, for the many small texts of a conversation."""
+    return _fill_gaps(text, _collect_blocks(text, _BLOCK_PARSER.parse(text)))
 
 
-def line_starts(text: str) -> list[int]:
-    """Where each line begins, and the end of the text."""
+def find_line_starts(text: str) -> list[int]:
+    """The offset of each line, and the length of the text."""
     if "\r" in text:
         return [0, *(match.end() for match in _NEWLINE.finditer(text)), len(text)]
     starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
@@ -83,64 +83,64 @@ def line_starts(text: str) -> list[int]:
     return starts
 
 
-def _leaves(text: str, tokens: Sequence[Token]) -> list[Part]:
-    lines = line_starts(text)
+def _collect_blocks(text: str, tokens: Sequence[Token]) -> list[MarkdownBlock]:
+    lines = find_line_starts(text)
     last = len(lines) - 1
-    parts: list[Part] = []
-    around: list[str] = []
+    blocks: list[MarkdownBlock] = []
+    containers: list[str] = []
     shared = 0
     for position, token in enumerate(tokens):
         kind = _KINDS.get(token.type)
         if kind is None:
             if token.type in _OPEN:
-                around.append(token.type)
+                containers.append(token.type)
             elif token.type in _CLOSE:
-                around.pop()
-                shared = min(shared, len(around))
+                containers.pop()
+                shared = min(shared, len(containers))
             continue
         if token.map is None:
             continue
         start, stop = lines[min(token.map[0], last)], lines[min(token.map[1], last)]
         end = start + len(text[start:stop].rstrip())
         level, label = 0, ""
-        if kind == "heading" and not around:
-            level, label = int(token.tag[1]), _plain(tokens[position + 1].content)
-        elif kind in ("heading", "paragraph") and around:
-            begins = around[-1] == "list_item_open" and shared < len(around)
-            kind = "quote" if "blockquote_open" in around else "list_item" if begins else "paragraph"
-        parts.append(Part(kind, start, end, level, label, shared))
-        shared = len(around)
-    return parts
+        if kind == "heading" and not containers:
+            level, label = int(token.tag[1]), _strip_markup(tokens[position + 1].content)
+        elif kind in ("heading", "paragraph") and containers:
+            begins_item = containers[-1] == "list_item_open" and shared < len(containers)
+            kind = "quote" if "blockquote_open" in containers else "list_item" if begins_item else "paragraph"
+        blocks.append(MarkdownBlock(kind, start, end, level, label, shared))
+        shared = len(containers)
+    return blocks
 
 
-def _covering(text: str, parts: Sequence[Part]) -> list[Part]:
-    """The parts with what the parser gave no block for: link definitions, empty items, what is nested too deep."""
-    covering: list[Part] = []
+def _fill_gaps(text: str, blocks: Sequence[MarkdownBlock]) -> list[MarkdownBlock]:
+    """The blocks plus those that the parser does not report: link definitions, empty items, what is nested too deep."""
+    filled: list[MarkdownBlock] = []
     at = 0
-    for part in (*parts, Part("", len(text), len(text))):
-        between = text[at : part.start]
+    for block in (*blocks, MarkdownBlock("", len(text), len(text))):
+        between = text[at : block.start]
         if between and not between.isspace():
             start = at + len(between) - len(between.lstrip())
             end = at + len(between.rstrip())
-            if covering and covering[-1].kind in _OPEN_ENDED and not _BLANK_LINE.search(text, at, start):
-                covering[-1] = covering[-1]._replace(end=end)
+            if filled and filled[-1].kind in _OPEN_ENDED and not _BLANK_LINE.search(text, at, start):
+                filled[-1] = filled[-1]._replace(end=end)
             else:
-                covering.append(Part("paragraph", start, end))
-        if part.start < part.end:
-            start = max(part.start, at)
-            start += len(text[start : part.end]) - len(text[start : part.end].lstrip())
-            covering.append(part._replace(start=start))
-            at = part.end
-    return covering
+                filled.append(MarkdownBlock("paragraph", start, end))
+        if block.start < block.end:
+            start = max(block.start, at)
+            start += len(text[start : block.end]) - len(text[start : block.end].lstrip())
+            filled.append(block._replace(start=start))
+            at = block.end
+    return filled
 
 
-def _plain(content: str) -> str:
-    """The words of a heading without their markup."""
+def _strip_markup(content: str) -> str:
+    """The text of a heading without markup."""
     content = _ANCHOR.sub("", content.strip())
     if not _MARKUP.search(content):
         return content
     words: list[str] = []
-    for token in _INLINE.parseInline(content)[0].children or []:
+    for token in _INLINE_PARSER.parseInline(content)[0].children or []:
         if token.type in ("text", "code_inline", "image"):
             words.append(token.content)
         elif token.type in ("softbreak", "hardbreak"):

@@ -1,72 +1,72 @@
-"""Flat channels untangled: for each message the earlier one that it answers.
+"""Conversation disentanglement: for each message of a flat channel the earlier one that it replies to.
 
-Stands between reading and chunking: what it returns fills in the replies that an export does not carry, so that a flat
-channel becomes conversations. `reading` sees what one message says, `window` what stood around it, `evidence` what
-speaks for each of the messages before it, and `net` weighs that by a file of weights of our own training.
+It runs between reading and chunking and infers the replies that an export does not state. `cues` looks at one message,
+`matrices` at the messages around it, `features` at each pair of a message and a candidate, and `net` scores the
+candidates with weights that we trained.
 """
 
 from collections import defaultdict
 from collections.abc import Sequence
 
 from clew.core.types import Message
-from clew.index.thread.untangle.evidence import evidence
-from clew.index.thread.untangle.net import Net, shipped
-from clew.index.thread.untangle.reading import Said, read
-from clew.index.thread.untangle.window import REACH, Window
+from clew.index.thread.untangle.cues import MessageCues, extract_cues
+from clew.index.thread.untangle.features import extract_features
+from clew.index.thread.untangle.matrices import REACH, ChannelWindow
+from clew.index.thread.untangle.net import ReplyNet, load_default_net
 
 __all__ = ["REACH", "untangle"]
 
-_BLOCK = 128  # messages judged at once: enough to hide the cost of a call, few enough to stay in the cache
+_BLOCK_MESSAGES = 128  # scored at once: enough to hide the cost of a call, few enough to stay in the CPU cache
 
 
 def untangle(
-    messages: Sequence[Message], *, before: Sequence[Message] = (), net: Net | None = None
+    messages: Sequence[Message], *, before: Sequence[Message] = (), net: ReplyNet | None = None
 ) -> list[int | None]:
-    """For each message the position (in before + messages) of the one it answers, None where it opens a conversation.
+    """For each message the position (in before + messages) of its parent, None where it starts a conversation.
 
-    Messages stand in the order they were sent. An explicit `reply_to` always wins; where it names no earlier message
-    that is given, what it answers stands elsewhere and the result is None. Next comes a quote ("> what was said"), then
-    the judgement of the net that is shipped, or of another. Each decision sees the `REACH` messages of the same channel
-    before it and nothing else, so one new message after the last hundred gets the same answer as in the whole channel.
-    What the system says (role "system") answers nothing and is not answered.
+    Messages are in the order they were sent. An explicit `reply_to` always wins; where it names no earlier message that
+    is given, the result is None. Next comes a quote ("> quoted text"), then the choice of the net (default: the shipped
+    one). Each decision depends on the `REACH` messages of the same channel before it and nothing else, so one new
+    message after the last hundred gets the same result as in the whole channel. Messages of role "system" neither reply
+    nor get replies.
     """
     everything = [*before, *messages]
     channels: defaultdict[str, list[int]] = defaultdict(list)
     seen: dict[str, int] = {}
     links: list[int | None] = [None] * len(everything)
-    for place, message in enumerate(everything):
+    for position, message in enumerate(everything):
         if message.reply_to:
-            links[place] = seen.get(message.reply_to)
-        seen[message.id] = place
+            links[position] = seen.get(message.reply_to)
+        seen[message.id] = position
         if message.role != "system":
-            channels[message.channel].append(place)
-    for places in channels.values():
-        new = next((at for at, place in enumerate(places) if place >= len(before)), len(places))
-        if all(everything[place].reply_to for place in places[new:]):
+            channels[message.channel].append(position)
+    for positions in channels.values():
+        new = next((at for at, position in enumerate(positions) if position >= len(before)), len(positions))
+        if all(everything[position].reply_to for position in positions[new:]):
             continue  # nothing to guess
-        guesses = _guessed([everything[place] for place in places], new, net or shipped())
+        guesses = _guess_replies([everything[position] for position in positions], new, net or load_default_net())
         for at, guess in enumerate(guesses, new):
-            if guess is not None and not everything[places[at]].reply_to:
-                links[places[at]] = places[guess]
+            if guess is not None and not everything[positions[at]].reply_to:
+                links[positions[at]] = positions[guess]
     return links[len(before) :]
 
 
-def _guessed(messages: Sequence[Message], new: int, net: Net) -> list[int | None]:
-    """The positions that the messages from `new` on answer by a quote or by the net's judgement."""
+def _guess_replies(messages: Sequence[Message], new: int, net: ReplyNet) -> list[int | None]:
+    """The positions of the parents of the messages from `new` on, by a quote or by the net."""
     found: list[int | None] = []
-    for start in range(new, len(messages), _BLOCK):
+    for start in range(new, len(messages), _BLOCK_MESSAGES):
         first = max(0, start - REACH)
-        said = [read(message) for message in messages[first : start + _BLOCK]]
-        choices = net.choices(evidence(Window.of(said, start - first))).tolist()
+        cues = [extract_cues(message) for message in messages[first : start + _BLOCK_MESSAGES]]
+        choices = net.choose(extract_features(ChannelWindow.build(cues, start - first))).tolist()
         for row, back in enumerate(choices, start - first):
             guess = row - back if back else None
-            quoted = _quoted(said, row) if said[row].quote else None
-            answered = guess if quoted is None else quoted
-            found.append(None if answered is None else first + answered)
+            quoted = _find_quoted(cues, row) if cues[row].quote else None
+            parent = guess if quoted is None else quoted
+            found.append(None if parent is None else first + parent)
     return found
 
 
-def _quoted(said: Sequence[Said], row: int) -> int | None:
-    """The nearest message in reach that says what this one quotes, if one does."""
+def _find_quoted(cues: Sequence[MessageCues], row: int) -> int | None:
+    """The nearest message in reach that contains what this one quotes, or None."""
     reach = range(row - 1, max(0, row - REACH) - 1, -1)
-    return next((place for place in reach if said[row].quote in said[place].text), None)
+    return next((position for position in reach if cues[row].quote in cues[position].text), None)

@@ -1,4 +1,4 @@
-"""The weights: two small feed-forward nets, one that scores each earlier message, one that scores opening anew."""
+"""Two small feed-forward nets: one scores each candidate parent, one scores the start of a new conversation."""
 
 import json
 from collections.abc import Mapping
@@ -10,38 +10,39 @@ from typing import Any
 import numpy as np
 
 from clew.core.errors import SettingsError
-from clew.index.thread.untangle.evidence import OPENS_FEATURES, PAIR_FEATURES, Evidence
-from clew.index.thread.untangle.window import Floats, Ints
+from clew.index.thread.untangle.features import MESSAGE_FEATURES, PAIR_FEATURES, ReplyFeatures
+from clew.index.thread.untangle.matrices import Floats, Ints
 
 Layers = tuple[tuple[Floats, Floats], ...]  # weights (inputs × outputs) and bias of each layer
 
 
 @dataclass(frozen=True, slots=True)
-class Net:
-    """Scores by the features of a pair and of a message."""
+class ReplyNet:
+    """The layers of both nets; `pair` scores a candidate, `message` the start of a conversation."""
 
     pair: Layers
     message: Layers
 
-    def scores(self, seen: Evidence) -> Floats:
-        """m × (1 + REACH): for opening a conversation, then for each earlier message, the nearest first."""
-        m, reach, _ = seen.pairs.shape
-        # What belongs to the message itself is the same for each candidate: its part of the first layer is added once.
+    def score(self, features: ReplyFeatures) -> Floats:
+        """m × (1 + REACH) scores: of starting a conversation, then of each candidate, the nearest first."""
+        m, reach, _ = features.pairs.shape
+        # The features of the message are the same for each candidate: their part of the first layer is computed once.
         (first, bias), *rest = self.pair
-        width = seen.pairs.shape[2]
-        hidden = (seen.pairs.reshape(m * reach, width) @ first[:width]).reshape(m, reach, -1)
-        hidden += (seen.opens @ first[width:] + bias)[:, None, :]
-        pairs = _through(np.maximum(hidden, 0).reshape(m * reach, -1), tuple(rest)).reshape(m, reach)
-        opening = _through(seen.opens, self.message)
-        return np.concatenate([opening, np.where(seen.there, pairs, -np.inf)], axis=1)
+        width = features.pairs.shape[2]
+        hidden = (features.pairs.reshape(m * reach, width) @ first[:width]).reshape(m, reach, -1)
+        hidden += (features.messages @ first[width:] + bias)[:, None, :]
+        pairs = _forward(np.maximum(hidden, 0).reshape(m * reach, -1), tuple(rest)).reshape(m, reach)
+        opening = _forward(features.messages, self.message)
+        return np.concatenate([opening, np.where(features.valid, pairs, -np.inf)], axis=1)
 
-    def choices(self, seen: Evidence) -> Ints:
-        """How many messages back the one that is answered stands; 0 where a conversation opens."""
-        best: Ints = self.scores(seen).argmax(axis=1)
+    def choose(self, features: ReplyFeatures) -> Ints:
+        """How many messages back the parent is; 0 where a conversation starts."""
+        best: Ints = self.score(features).argmax(axis=1)
         return best
 
 
-def _through(rows: Floats, layers: Layers) -> Floats:
+def _forward(rows: Floats, layers: Layers) -> Floats:
+    """The output of the layers, with ReLU between them."""
     *hidden, (weights, bias) = layers
     for inner, offset in hidden:
         rows = np.maximum(rows @ inner + offset, 0)
@@ -49,8 +50,8 @@ def _through(rows: Floats, layers: Layers) -> Floats:
 
 
 INPUTS: Mapping[str, tuple[str, ...]] = {
-    "pair": (*PAIR_FEATURES, *(f"mine: {name}" for name in OPENS_FEATURES)),
-    "message": OPENS_FEATURES,
+    "pair": (*PAIR_FEATURES, *(f"mine: {name}" for name in MESSAGE_FEATURES)),
+    "message": MESSAGE_FEATURES,
 }
 
 
@@ -65,46 +66,46 @@ ORIGIN = {
 
 
 @cache
-def shipped() -> Net:
+def load_default_net() -> ReplyNet:
     """The net that comes with the package."""
-    return loaded(json.loads(files("clew.index.thread.untangle").joinpath("weights.json").read_text("utf-8")))
+    return parse_net(json.loads(files("clew.index.thread.untangle").joinpath("weights.json").read_text("utf-8")))
 
 
-def loaded(kept: Mapping[str, Any]) -> Net:
-    """The net that was kept as plain values; its features must be those of this version."""
+def parse_net(values: Mapping[str, Any]) -> ReplyNet:
+    """The net of a parsed weights file; a SettingsError if its features are not those of this version."""
     nets: dict[str, Layers] = {}
     for name, inputs in INPUTS.items():
-        layers = kept[name]
+        layers = values[name]
         if tuple(layers[0]["weights"]) != inputs:
-            odd = set(layers[0]["weights"]) ^ set(inputs)
+            differing = ", ".join(sorted(set(layers[0]["weights"]) ^ set(inputs))) or "another order"
             raise SettingsError(
-                f"the weights for {name!r} are of other features ({', '.join(sorted(odd)) or 'another order'}); "
-                "train them anew: python -m studies.untangling --train"
+                f"the weights for {name!r} were trained on other features ({differing}); "
+                "train them again: python -m studies.untangling --train"
             )
         nets[name] = tuple(
             (
-                np.array([*layer["weights"].values()] if place == 0 else layer["weights"], np.float32),
+                np.array([*layer["weights"].values()] if position == 0 else layer["weights"], np.float32),
                 np.array(layer["bias"], np.float32),
             )
-            for place, layer in enumerate(layers)
+            for position, layer in enumerate(layers)
         )
-    return Net(**nets)
+    return ReplyNet(**nets)
 
 
-def written(net: Net) -> str:
-    """The net as a file to read: where it comes from, then each layer, a line for each of its inputs."""
+def format_net(net: ReplyNet) -> str:
+    """The net as the JSON of a weights file: its origin, then each layer, one line per input."""
     parts = [f'"{name}": {json.dumps(value, ensure_ascii=False)}' for name, value in ORIGIN.items()]
     for name, inputs in INPUTS.items():
         layers: Layers = getattr(net, name)
         parts.append(
             f'"{name}": [\n'
-            + ",\n".join(_layer(*layer, inputs if layer is layers[0] else ()) for layer in layers)
+            + ",\n".join(_format_layer(*layer, inputs if layer is layers[0] else ()) for layer in layers)
             + "\n]"
         )
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
-def _layer(weights: Floats, bias: Floats, inputs: tuple[str, ...]) -> str:
+def _format_layer(weights: Floats, bias: Floats, inputs: tuple[str, ...]) -> str:
     lines = [json.dumps([round(value, 4) for value in row]) for row in weights.astype(float).tolist()]
     if inputs:
         lines = [f"{json.dumps(name)}: {line}" for name, line in zip(inputs, lines, strict=True)]

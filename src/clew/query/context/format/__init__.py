@@ -1,6 +1,6 @@
-"""Passages into prompt text."""
+"""Renders passages as prompt text."""
 
-from clew.query.context.format.formatter import ContextFormatter, wrapped
-from clew.query.context.format.renderers import RENDERERS, Renderer, Sheet, numbering
+from clew.query.context.format.formatter import ContextFormatter, wrap_context
+from clew.query.context.format.renderers import RENDERERS, Renderer, RenderInput, number_documents
 
-__all__ = ["RENDERERS", "ContextFormatter", "Renderer", "Sheet", "numbering", "wrapped"]
+__all__ = ["RENDERERS", "ContextFormatter", "RenderInput", "Renderer", "number_documents", "wrap_context"]

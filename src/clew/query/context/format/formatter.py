@@ -1,4 +1,4 @@
-"""Results and stretches as numbered entries, and the wrapper that tells a model where they begin and end."""
+"""Formats results and passages as numbered entries, and wraps them so that a model sees where they begin and end."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -9,88 +9,89 @@ from typing import Literal
 from clew.core.errors import SettingsError
 from clew.core.settings import FormatterConfig
 from clew.core.types import MergedChunk
-from clew.query.context.format.quote import ENDS, Lines, one_line, tag_quoted
-from clew.query.context.merge import alone
-from clew.query.context.results import JOINT, Result, hit_of
+from clew.query.context.format.escape import LINE_END, ReservedLines, escape_tag, to_one_line
+from clew.query.context.merge import as_merged_chunk
+from clew.query.context.results import HEADING_SEPARATOR, Result, to_hit
 
-RULE = "\n\n---\n\n"
-LINES = Lines(r"\[\d+\]", rf"-{{3,}}[ \t]*{ENDS}", r"\(Source:", r"##\s*Source:", marks="[-(#")
-BASE = "## Knowledge Base\n"  # the line with which a renderer of ours begins, as a wrapper may
+ENTRY_SEPARATOR = "\n\n---\n\n"
+ENTRY_LINES = ReservedLines(r"\[\d+\]", rf"-{{3,}}[ \t]*{LINE_END}", r"\(Source:", r"##\s*Source:", marks="[-(#")
+KNOWLEDGE_BASE_TITLE = "## Knowledge Base\n"  # the first line of a renderer, which may equal a wrapper's
 Style = Literal["xml", "markdown", "prose"]
 
 
 class ContextFormatter:
-    """Writes entries; how, its config says."""
+    """Formats results as entries by its config."""
 
     def __init__(self, config: FormatterConfig | None = None) -> None:
         self.config = config or FormatterConfig()
 
     def format(self, results: Iterable[Result]) -> str:
-        """An entry a result, in their order: Hits, or rows of text, source, heading_path, similarity and metadata."""
-        hits = map(hit_of, results)
-        return self.format_merged([alone(hit, hit.chunk.doc_id) for hit in hits])
+        """One entry per result, in order: Hits, or rows of text, source, heading_path, similarity and metadata."""
+        hits = map(to_hit, results)
+        return self.format_merged([as_merged_chunk(hit, hit.chunk.doc_id) for hit in hits])
 
     def format_merged(self, merged: Sequence[MergedChunk]) -> str:
-        """An entry a stretch, in their order, numbered from 1; by source, where that is asked for."""
+        """One entry per passage, in order and numbered from 1; grouped by source if the config says so."""
         config = self.config
         if not config.group_by_source:
-            return RULE.join(self._entry(number, each, config.include_source) for number, each in enumerate(merged, 1))
+            return ENTRY_SEPARATOR.join(
+                self._format_entry(number, each, config.include_source) for number, each in enumerate(merged, 1)
+            )
         groups: dict[str, list[MergedChunk]] = {}
         for each in merged:
             groups.setdefault(each.source, []).append(each)
         numbers = count(1)
-        return RULE.join(
-            "\n\n".join(
-                [f"## Source: {one_line(source)}", *(self._entry(next(numbers), each, False) for each in members)]
-            )
+        blocks = (
+            [f"## Source: {to_one_line(source)}", *(self._format_entry(next(numbers), each, False) for each in members)]
             for source, members in groups.items()
         )
+        return ENTRY_SEPARATOR.join(map("\n\n".join, blocks))
 
     def wrap_for_prompt(self, context: str, tag: str = "knowledge_base", style: Style = "xml") -> str:
-        """The context inside a tag, under a heading or after a line that names it; nothing stays nothing."""
-        return wrapped(context, tag, style)
+        """The context inside a tag, under a heading or after a line with its title; empty stays empty."""
+        return wrap_context(context, tag, style)
 
-    def _entry(self, number: int, merged: MergedChunk, source: bool) -> str:
+    def _format_entry(self, number: int, merged: MergedChunk, source: bool) -> str:
         score = f" [{merged.avg_similarity:.2f}]" if self.config.include_scores else ""
-        path = shown_headings(merged.heading_path, merged.content_length, self.config)
-        headings = one_line(JOINT.join(path) or said_by(merged))
+        path = select_headings(merged.heading_path, merged.content_length, self.config)
+        headings = to_one_line(HEADING_SEPARATOR.join(path) or describe_messages(merged))
         head = f"[{number}]{score} {headings}".rstrip()
-        foot = f"\n(Source: {one_line(merged.source)})" if source and merged.source else ""
-        return f"{head}\n{LINES.quoted(merged.text)}{foot}"
+        foot = f"\n(Source: {to_one_line(merged.source)})" if source and merged.source else ""
+        return f"{head}\n{ENTRY_LINES.escape(merged.text)}{foot}"
 
 
-def shown_headings(path: Sequence[str], length: int, config: FormatterConfig) -> Sequence[str]:
-    """The headings that a text of that length needs: a small one all, a medium one the last two, a large one none."""
+def select_headings(path: Sequence[str], length: int, config: FormatterConfig) -> Sequence[str]:
+    """The headings shown for a text of that length: all for a small one, the last two for a medium one, else none."""
     if length < config.small_chunk_threshold:
         return path
     return path[-2:] if length < config.medium_chunk_threshold else ()
 
 
-def said_by(merged: MergedChunk) -> str:
-    """Where, by whom and when the messages of a passage were said; empty where it is none of a conversation."""
-    talk = [hit.chunk for hit in merged.chunks if "message" in hit.chunk.meta]
-    if not talk:
+def describe_messages(merged: MergedChunk) -> str:
+    """The channels, authors and days of a passage's messages; empty where it has none."""
+    chunks = [hit.chunk for hit in merged.chunks if "message" in hit.chunk.meta]
+    if not chunks:
         return ""
-    channels = dict.fromkeys(f"#{chunk.meta['channel']}" for chunk in talk if chunk.meta.get("channel"))
-    authors = dict.fromkeys(str(chunk.meta["author"]) for chunk in talk if chunk.meta.get("author"))
-    days = dict.fromkeys(f"{chunk.at:%Y-%m-%d}" for chunk in talk if chunk.at)
+    channels = dict.fromkeys(f"#{chunk.meta['channel']}" for chunk in chunks if chunk.meta.get("channel"))
+    authors = dict.fromkeys(str(chunk.meta["author"]) for chunk in chunks if chunk.meta.get("author"))
+    days = dict.fromkeys(f"{chunk.at:%Y-%m-%d}" for chunk in chunks if chunk.at)
     return ", ".join((*channels, *authors, *days))
 
 
-def wrapped(context: str, tag: str, style: Style) -> str:
+def wrap_context(context: str, tag: str, style: Style) -> str:
     """The context in its wrapper, which nothing inside can close or open.
 
-    One without an end would end where another begins or somebody else speaks, so no line inside may look like that.
+    A wrapper without an end mark would end at its own title or at a chat role, so such lines inside are escaped.
     """
     if not context:
         return ""
     if not tag or set("<>/\n\r") & set(tag):
         raise SettingsError(f"tag is {tag!r}; it must be a plain name, as in an XML tag")
     if style == "xml":
-        return f"<{tag}>\n{tag_quoted(context, tag)}\n</{tag}>"
+        return f"<{tag}>\n{escape_tag(context, tag)}\n</{tag}>"
     title = re.sub(r"[_\W]+", " ", tag).strip().capitalize()
-    own = BASE if context.startswith(BASE) else ""
-    inside = own + _ending(title).quoted(context[len(own) :])
+    first = KNOWLEDGE_BASE_TITLE if context.startswith(KNOWLEDGE_BASE_TITLE) else ""
+    inside = first + _compile_wrapper_lines(title).escape(context[len(first) :])
     if style == "markdown":
         return f"## {title}\n\n{inside}"
     if style == "prose":
@@ -99,6 +100,8 @@ def wrapped(context: str, tag: str, style: Style) -> str:
 
 
 @lru_cache(maxsize=16)
-def _ending(title: str) -> Lines:
-    """The lines at which a wrapper without an end of its own would be taken to end."""
-    return Lines(rf"#*\s*{re.escape(title)}\s*:?\s*{ENDS}", r"(?:user|human|assistant|system)\s*:", keep=0)
+def _compile_wrapper_lines(title: str) -> ReservedLines:
+    """The lines at which a wrapper without an end mark could be taken to end."""
+    return ReservedLines(
+        rf"#*\s*{re.escape(title)}\s*:?\s*{LINE_END}", r"(?:user|human|assistant|system)\s*:", cache_size=0
+    )

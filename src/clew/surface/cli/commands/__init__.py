@@ -1,1 +1,1 @@
-"""The commands, one module for each group of verbs."""
+"""The commands, one module per group of verbs; each calls one verb of the engine and prints the result."""

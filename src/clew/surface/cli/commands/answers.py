@@ -1,4 +1,4 @@
-"""The command that answers a question, by itself or in a conversation that is kept."""
+"""The command that answers a question: ask, alone or within a saved chat session."""
 
 from typing import Annotated
 
@@ -6,70 +6,66 @@ import typer
 
 from clew.core.errors import DriverFailed, SettingsError
 from clew.surface.cli import options as o
-from clew.surface.cli.errors import CODES
-from clew.surface.cli.program import called, opened
-from clew.surface.cli.search_options import Wanted, searching
+from clew.surface.cli.errors import CODE_BY_ERROR
+from clew.surface.cli.option_groups import SearchOptions
+from clew.surface.cli.program import open_engine
 
-Asked = Annotated[str, typer.Argument(metavar="QUESTION", help="What to ask, in words.")]
+Question = Annotated[str, typer.Argument(metavar="QUESTION", help="The question.")]
 Session = Annotated[
-    str | None,
-    typer.Option("--session", metavar="NAME", help="Go on with a conversation of that name, and keep it."),
+    str | None, typer.Option("--session", metavar="NAME", help="Continue and save the chat session of this name.")
 ]
 Person = Annotated[
-    str | None, typer.Option("--as", metavar="PERSON", help="Answer in the manner of someone who writes messages.")
+    str | None, typer.Option("--as", metavar="PERSON", help="Answer in the style of this message author.")
 ]
-Agent = Annotated[bool, typer.Option("--agent", help="Let the language model choose and chain its own searches.")]
+Agent = Annotated[bool, typer.Option("--agent", help="Let the language model choose its own searches.")]
 
 
-@searching
 def ask(
     ctx: typer.Context,
     *,
-    question: Asked,
+    question: Question,
     tokens: o.Tokens = None,
     session: Session = None,
     person: Person = None,
     agent: Agent = False,
-    wanted: Wanted,
+    options: SearchOptions,
     as_json: o.Json = False,
 ) -> None:
-    """Answer a question with citations that were checked; without a language model, by the best sentences."""
-    from clew.core.trace import record
-    from clew.surface.cli import answer_output as said
-    from clew.surface.cli import render
-    from clew.surface.cli import sessions as kept
+    """Answer a question with verified citations.
 
-    if agent and (wanted.k is not None or person is not None):
-        option = "-k" if wanted.k is not None else "--as"
-        raise SettingsError(f"--agent and {option} do not go together; leave out one of them")
-    own = {"search.strategy": wanted.strategy, "context.tokens": tokens} if agent else {}
-    given = {**wanted.flags(), **own}
-    voice = said.Voice()
-    hear = None if as_json else voice.hear
-    with opened(ctx, given) as engine, kept.talk(engine, called(ctx, given), session) as talk:
-        where = wanted.where(engine)
-        name = talk.session if session else None
+    Without a language model the answer is made of the best sentences, verbatim.
+    """
+    from clew.core.trace import record
+    from clew.surface.cli import answer_output, render
+    from clew.surface.to_json import answer_to_json
+
+    if agent and (options.k is not None or person is not None):
+        option = "-k" if options.k is not None else "--as"
+        raise SettingsError(f"--agent and {option} cannot be combined; leave out one of them")
+    own = {"search.strategy": options.strategy, "context.tokens": tokens} if agent else {}
+    overrides = {**options.overrides(), **own}
+    printer = answer_output.SentencePrinter()
+    on_sentence = None if as_json else printer.print_sentence
+    with open_engine(ctx, overrides) as engine:
+        where = options.build_filter(engine)
+        source = engine if session is None else engine.chat(session)
         with record("ask") as trace:
             if agent:
-                answer = engine.agent(
-                    question, where=where, history=talk.turns, session=name, hear=hear, watch=hear and said.put_step
-                )
+                on_step = None if as_json else answer_output.print_agent_step
+                answer = source.agent(question, where=where, on_sentence=on_sentence, on_step=on_step)
             else:
-                answer = engine.ask(
+                answer = source.ask(
                     question,
                     tokens=tokens,
-                    k=wanted.k,
-                    strategy=wanted.strategy,
+                    k=options.k,
+                    strategy=options.strategy,
                     where=where,
-                    history=talk.turns,
-                    session=name,
                     person=person,
-                    hear=hear,
+                    on_sentence=on_sentence,
                 )
-        talk.said(question, answer.text)
     if as_json:
-        render.put_json(said.shape(answer, traced=trace))
+        render.print_json(answer_to_json(answer, trace=trace))
     else:
-        said.put_answer(answer, voice)
+        answer_output.print_answer(answer, printer)
     if answer.fault:
-        raise typer.Exit(CODES[DriverFailed])
+        raise typer.Exit(CODE_BY_ERROR[DriverFailed])

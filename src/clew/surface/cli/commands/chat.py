@@ -1,4 +1,4 @@
-"""The command that converses: questions line by line, answers as they come, sources that keep their numbers."""
+"""The interactive command: questions line by line, answers as they are written, documents that keep their numbers."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -11,19 +11,19 @@ import typer
 from clew.core.errors import ClewError, NotFound
 from clew.surface.cli import options as o
 from clew.surface.cli.commands.answers import Agent, Session
-from clew.surface.cli.program import called, opened
+from clew.surface.cli.program import open_engine
 
 if TYPE_CHECKING:
     from clew.engine import Engine
-    from clew.surface.cli.sessions import Talk
+    from clew.engine.sessions import ChatSession
 
-HELP = """Ask in words. A line that begins with / is a command:
-  /strategy NAME     how to search from now on; without a name, which there are
-  /sources           the documents that were shown, by number
-  /read N            the whole document of a number
-  /read N QUESTION   what it says on a question, word for word
-  /help              this
-  /quit              end; so does the end of the input"""
+HELP = """Type a question. A line that starts with / is a command:
+  /strategy NAME     search with this strategy from now on; without a name, list them
+  /sources           list the documents shown so far, by number
+  /read N            print the whole document with this number
+  /read N QUESTION   print the parts of it that answer a question, verbatim
+  /help              print this help
+  /quit              quit; so does the end of the input"""
 
 
 def chat(
@@ -34,139 +34,132 @@ def chat(
     strategy: o.Strategy = None,
     as_json: o.Json = False,
 ) -> None:
-    """Converse with the collection: each question is understood by what was said before it."""
+    """Chat with the collection; each question is understood in the context of the conversation."""
     from clew.surface.cli import render
-    from clew.surface.cli import sessions as kept
 
-    with opened(ctx) as engine, kept.talk(engine, called(ctx), session) as talk:
-        here = Chat(engine, talk, agent=agent, as_json=as_json)
+    with open_engine(ctx) as engine:
+        console = ChatConsole(engine, engine.chat(session), agent=agent, as_json=as_json)
         if strategy is not None:
-            here.choose(strategy)
+            console.choose_strategy(strategy)
         if sys.stdin.isatty():
-            render.put(("Ask, or /help.", "dim"), err=True)
-        for line in lines():
+            render.print_line(("Type a question, or /help.", "dim"), err=True)
+        for line in read_lines():
             if line.split()[0] == "/quit":
                 return
             try:
-                here.turn(line)
+                console.handle(line)
             except KeyboardInterrupt:
-                render.put(("\ninterrupted", "yellow"), err=True)
+                render.print_line(("\ninterrupted", "yellow"), err=True)
             except ClewError as error:
-                render.put((f"clew: {error}", "red"), err=True)
+                render.print_line((f"clew: {error}", "red"), err=True)
             except BrokenPipeError:
                 raise
-            except Exception as error:  # the conversation is worth more than the question
-                render.put((f"clew: unexpected {type(error).__name__}: {error}", "red"), err=True)
+            except Exception as error:  # one failed question must not end the conversation
+                render.print_line((f"clew: unexpected {type(error).__name__}: {error}", "red"), err=True)
 
 
 @dataclass(slots=True)
-class Chat:
-    """A conversation with an engine, turn by turn."""
+class ChatConsole:
+    """Handles the lines typed in a chat: questions and commands."""
 
     engine: "Engine"
-    talk: "Talk"
+    session: "ChatSession"
     agent: bool = False
     as_json: bool = False
     strategy: str | None = None
 
-    def turn(self, line: str) -> None:
-        """Does what a line asks for."""
+    def handle(self, line: str) -> None:
+        """Answers a question or runs a command."""
         if not line.startswith("/"):
             self.answer(line)
             return
         word, *rest = line.split(maxsplit=1)
         commands: dict[str, Callable[[str], None]] = {
-            "/strategy": self.choose,
-            "/sources": self.sources,
-            "/read": self.read,
-            "/help": self.help,
+            "/strategy": self.choose_strategy,
+            "/sources": self.print_sources,
+            "/read": self.print_document,
+            "/help": self.print_help,
         }
         if word not in commands:
-            raise NotFound(f"there is no command {word}; /help lists those there are")
+            raise NotFound(f"there is no command {word}; /help lists them")
         commands[word](" ".join(rest))
 
     def answer(self, question: str) -> None:
-        """Answers, and keeps what was said; an answer that fails or is interrupted leaves no trace."""
+        """Prints the answer to a question; a failed or interrupted one is not added to the conversation."""
         from clew.core.trace import record
-        from clew.surface.cli import answer_output as said
-        from clew.surface.cli import render
+        from clew.surface.cli import answer_output, render
+        from clew.surface.to_json import answer_to_json
 
-        voice = said.Voice()
-        hear = None if self.as_json else voice.hear
-        session, history = self.talk.session, self.talk.turns
+        printer = answer_output.SentencePrinter()
+        on_sentence = None if self.as_json else printer.print_sentence
         with record("chat") as trace:
             if self.agent:
-                found = self.engine.agent(
-                    question,
-                    history=history,
-                    session=session,
-                    strategy=self.strategy,
-                    hear=hear,
-                    watch=hear and said.put_step,
-                )
+                on_step = None if self.as_json else answer_output.print_agent_step
+                answer = self.session.agent(question, strategy=self.strategy, on_sentence=on_sentence, on_step=on_step)
             else:
-                found = self.engine.ask(question, history=history, session=session, strategy=self.strategy, hear=hear)
-        self.talk.said(question, found.text)
+                answer = self.session.ask(question, strategy=self.strategy, on_sentence=on_sentence)
         if self.as_json:
-            render.put_json(said.shape(found, traced=trace))
+            render.print_json(answer_to_json(answer, trace=trace))
         else:
-            said.put_answer(found, voice)
+            answer_output.print_answer(answer, printer)
             print(flush=True)
 
-    def choose(self, name: str) -> None:
-        """Searches by another strategy from now on; without a name, tells which there are."""
+    def choose_strategy(self, name: str) -> None:
+        """Searches with another strategy from now on; without a name, lists them."""
         from clew.surface.cli import render
 
-        known = self.engine.strategies
+        known = ", ".join(self.engine.strategies)
         if not name:
-            render.put((f"{self.strategy or 'as the settings say'}; there are {', '.join(known)}", ""))
+            render.print_line((f"current: {self.strategy or 'from the settings'}; available: {known}", ""))
             return
-        if name not in known:
-            raise NotFound(f"there is no strategy {name!r}; there are {', '.join(known)}")
+        if name not in self.engine.strategies:
+            raise NotFound(f"there is no strategy {name!r}; there are {known}")
         self.strategy = name
-        render.put((f"searching by {name}", "dim"), err=True)
+        render.print_line((f"strategy: {name}", "dim"), err=True)
 
-    def sources(self, _: str) -> None:
-        """Lists the documents that have a number."""
+    def print_sources(self, _: str) -> None:
+        """Lists the numbered documents."""
         from clew.core.types import Filter
         from clew.surface.cli import render
 
-        numbers = self.engine.sessions.numbers(self.talk.session)
-        records = {each.id: each for each in self.engine.list(Filter(documents=frozenset(numbers)))} if numbers else {}
+        numbers = self.session.numbers
+        found = self.engine.list(Filter(documents=frozenset(numbers))) if numbers else ()
+        records = {record.id: record for record in found}
         for doc_id, number in numbers.items():
-            each = records.get(doc_id)
-            title, uri = (each.title, each.uri) if each else ("(no longer there)", "")
-            render.put((f"[{number}] ", "bold"), (title or uri or doc_id, ""), (f"  {uri}" if title else "", "dim"))
+            record = records.get(doc_id)
+            title, uri = (record.title, record.uri) if record else ("(deleted)", "")
+            name = title or uri or doc_id
+            render.print_line((f"[{number}] ", "bold"), (name, ""), (f"  {uri}" if title else "", "dim"))
         if not numbers:
-            render.put(("no document was shown yet", "dim"))
+            render.print_line(("no documents shown yet", "dim"))
 
-    def read(self, words: str) -> None:
-        """Prints a document by its number, or what it says on a question."""
+    def print_document(self, words: str) -> None:
+        """Prints a document by its number, or the parts of it that answer a question."""
         from clew.surface.cli import render
 
         number, *question = words.split(maxsplit=1) or [""]
         if not number.isdecimal():
             raise NotFound("/read needs the number of a document; /sources lists them")
-        tools = self.engine.tools(session=self.talk.session)
+        tools = self.engine.tools(session=self.session.name)
         if question:
-            render.put_text(tools.read_document(int(number), question[0]).text)
+            render.print_text(tools.read_document(int(number), question[0]).text)
         else:
-            render.put_text(tools.document(int(number))[1].text)
+            render.print_text(tools.find_document(int(number))[1].text)
 
-    def help(self, _: str) -> None:
-        """Prints what can be typed."""
+    def print_help(self, _: str) -> None:
+        """Prints the commands."""
         from clew.surface.cli import render
 
-        render.put_text(HELP)
+        render.print_text(HELP)
 
 
-def lines() -> Iterator[str]:
-    """What is typed, line by line, until the input ends; an interrupt at the prompt begins a new line."""
+def read_lines() -> Iterator[str]:
+    """The lines of stdin that are not empty; on a terminal with a prompt, where an interrupt discards the line."""
     if not sys.stdin.isatty():
         yield from (line.strip() for line in sys.stdin if line.strip())
         return
     with suppress(ImportError):
-        import readline  # noqa: F401 (gives the prompt a memory)
+        import readline  # noqa: F401 (gives the prompt a history)
     while True:
         try:
             line = input("> ").strip()
@@ -174,7 +167,7 @@ def lines() -> Iterator[str]:
             print()
             return
         except KeyboardInterrupt:
-            print("\n/quit ends", file=sys.stderr)
+            print("\n/quit to quit", file=sys.stderr)
             continue
         if line:
             yield line

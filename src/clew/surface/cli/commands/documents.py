@@ -1,162 +1,118 @@
-"""The commands on documents: add, drop, list, read, status. Each calls one verb and prints what comes back."""
+"""The commands on documents: add, plan, backfill, drop, list, read, status."""
 
 from time import sleep
-from typing import TYPE_CHECKING, Any
+from typing import Annotated
 
 import typer
 
 from clew.surface.cli import options as o
-from clew.surface.cli.errors import PARTLY
-from clew.surface.cli.program import called, imagined, opened
-from clew.surface.cli.search_options import Wanted
+from clew.surface.cli.errors import INCOMPLETE
+from clew.surface.cli.option_groups import IngestOptions, SearchOptions
+from clew.surface.cli.program import open_engine, open_for_plan, resolve_invocation
 
-if TYPE_CHECKING:
-    from clew.core.report import Report
+WATCH_INTERVAL = 1.0  # seconds between two scans of the sources
 
-WATCHED = 1.0  # seconds between two looks at the folders
+Watch = Annotated[bool, typer.Option("--watch", help="Watch the sources and re-index changes; implies --sync.")]
+Targets = Annotated[list[str], typer.Argument(metavar="DOCUMENT...", help="Document ids or URIs.")]
+Messages = Annotated[bool, typer.Option("--messages", help="Remove single messages: the arguments are message ids.")]
 
 
 def add(
     ctx: typer.Context,
     *,
     sources: o.Sources,
-    chunk_size: o.ChunkSize = None,
-    chunk_overlap: o.ChunkOverlap = None,
-    no_semantic: o.NoSemantic = False,
-    contextual: o.Contextual = False,
-    no_summaries: o.NoSummaries = False,
-    sync: o.Sync = False,
-    watch: o.Watch = False,
+    options: IngestOptions,
+    watch: Watch = False,
     max_cost: o.MaxCost = None,
     as_json: o.Json = False,
 ) -> None:
-    """Read files and folders into the collection; what has not changed is skipped."""
-    from clew.surface.cli import progress
+    """Add files, folders, chat exports and web pages; unchanged ones are skipped."""
+    from clew.surface.cli import progress, render
 
-    flags = _flags(chunk_size, chunk_overlap, no_semantic, contextual, no_summaries)
-    with opened(ctx, flags, create=True) as engine:
-        with progress.shown() as watcher:
-            report = engine.add(*sources, sync=sync or watch, max_cost=max_cost, progress=watcher)
-        _put_report(report, as_json=as_json)
-        while watch and not report.stopped:  # until it is interrupted
-            sleep(WATCHED)
-            left = None if max_cost is None else max_cost - report.cost
-            again = engine.add(*sources, sync=True, max_cost=left)
-            max_cost = left
-            if again.added or again.changed or again.dropped or again.failed != report.failed:
-                _put_report(again, as_json=as_json)
-            report = again
+    with open_engine(ctx, options.overrides(), create=True) as engine:
+        with progress.report_progress() as on_progress:
+            report = engine.add(*sources, sync=options.sync or watch, max_cost=max_cost, on_progress=on_progress)
+        render.print_report(report, as_json=as_json)
+        while watch and not report.stopped:  # until interrupted
+            sleep(WATCH_INTERVAL)
+            max_cost = None if max_cost is None else max_cost - report.cost
+            update = engine.add(*sources, sync=True, max_cost=max_cost)
+            if update.added or update.changed or update.dropped or update.failed != report.failed:
+                render.print_report(update, as_json=as_json)
+            report = update
     if report.failed or report.stopped:
-        raise typer.Exit(PARTLY)
+        raise typer.Exit(INCOMPLETE)
 
 
-def plan(
-    ctx: typer.Context,
-    *,
-    sources: o.Sources,
-    chunk_size: o.ChunkSize = None,
-    chunk_overlap: o.ChunkOverlap = None,
-    no_semantic: o.NoSemantic = False,
-    contextual: o.Contextual = False,
-    no_summaries: o.NoSummaries = False,
-    sync: o.Sync = False,
-    as_json: o.Json = False,
-) -> None:
-    """Show what add would read, reuse, embed, ask and drop, and what it would cost, before any call."""
-    from clew.surface import to_json as shapes
+def plan(ctx: typer.Context, *, sources: o.Sources, options: IngestOptions, as_json: o.Json = False) -> None:
+    """Dry run of add: what it would read, embed and drop, and what it would cost."""
     from clew.surface.cli import render
+    from clew.surface.to_json import to_json
 
-    flags = _flags(chunk_size, chunk_overlap, no_semantic, contextual, no_summaries)
-    with imagined(ctx, flags) as engine:
-        shape = shapes.plan(engine.plan(*sources, sync=sync))
+    with open_for_plan(ctx, options.overrides()) as engine:
+        planned = to_json(engine.plan(*sources, sync=options.sync))
     if as_json:
-        render.put_json(shape)
+        render.print_json(planned)
     else:
-        render.put_pairs(
-            {name: len(value) if isinstance(value, list | tuple) else value for name, value in shape.items()}
-        )
+        counts = {name: len(value) if isinstance(value, list) else value for name, value in planned.items()}
+        render.print_pairs(counts)
 
 
 def backfill(ctx: typer.Context, *, max_cost: o.MaxCost = None, as_json: o.Json = False) -> None:
-    """Give every document that has no summary one."""
-    from clew.surface.cli import progress
+    """Summarise the documents that have no summary yet."""
+    from clew.surface.cli import progress, render
 
-    with opened(ctx) as engine, progress.shown() as watcher:
-        report = engine.backfill(max_cost=max_cost, progress=watcher)
-    _put_report(report, as_json=as_json)
+    with open_engine(ctx) as engine, progress.report_progress() as on_progress:
+        report = engine.backfill(max_cost=max_cost, on_progress=on_progress)
+    render.print_report(report, as_json=as_json)
     if report.failed:
-        raise typer.Exit(PARTLY)
+        raise typer.Exit(INCOMPLETE)
 
 
-def drop(ctx: typer.Context, *, documents: o.Names, messages: o.Messages = False, as_json: o.Json = False) -> None:
-    """Remove documents from the collection, or single messages."""
+def drop(ctx: typer.Context, *, documents: Targets, messages: Messages = False, as_json: o.Json = False) -> None:
+    """Remove documents or single messages."""
     from clew.surface.cli import render
 
-    with opened(ctx) as engine:
+    with open_engine(ctx) as engine:
         dropped = engine.drop_messages(*documents) if messages else engine.drop(*documents)
     if as_json:
-        render.put_json({"dropped": dropped})
+        render.print_json({"dropped": dropped})
     else:
-        render.put((f"{dropped} dropped", ""))
+        render.print_line((f"{dropped} dropped", ""))
 
 
 def list_(ctx: typer.Context, *, kind: o.Kinds = None, as_json: o.Json = False) -> None:
-    """List the documents of the collection."""
-    from clew.surface import to_json as shapes
+    """List the documents."""
     from clew.surface.cli import render
 
-    with opened(ctx) as engine:
-        records = list(engine.list(Wanted(kind=kind).where(engine)))
+    with open_engine(ctx) as engine:
+        records = list(engine.list(SearchOptions(kind=kind).build_filter(engine)))
     if as_json:
-        render.put_json({"documents": [shapes.record(record) for record in records]})
+        render.print_json({"documents": records})
     else:
-        render.put_records(records)
+        render.print_records(records)
 
 
-def read(ctx: typer.Context, *, document: o.Name, as_json: o.Json = False) -> None:
+def read(ctx: typer.Context, *, document: o.DocumentName, as_json: o.Json = False) -> None:
     """Print the whole text of a document."""
-    from clew.surface import to_json as shapes
     from clew.surface.cli import render
 
-    with opened(ctx) as engine:
+    with open_engine(ctx) as engine:
         found = engine.read(document)
     if as_json:
-        render.put_json(shapes.document(found))
+        render.print_json(found)
     else:
-        render.put_text(found.text)
+        render.print_text(found.text)
 
 
 def status(ctx: typer.Context, *, as_json: o.Json = False) -> None:
-    """Show how much the collection holds and what embedded it."""
-    from clew.surface import to_json as shapes
+    """Show the size, embedder and index of the collection."""
     from clew.surface.cli import render
+    from clew.surface.to_json import status_to_json
 
-    with opened(ctx) as engine:
-        shape = shapes.facts(engine.status(), called=called(ctx))
+    with open_engine(ctx) as engine:
+        shown = status_to_json(engine.status(), invocation=resolve_invocation(ctx))
     if as_json:
-        render.put_json(shape)
+        render.print_json(shown)
     else:
-        render.put_pairs(shape)
-
-
-def _flags(
-    chunk_size: int | None, chunk_overlap: int | None, no_semantic: bool, contextual: bool, no_summaries: bool
-) -> dict[str, Any]:
-    """The settings that the options of adding stand for."""
-    return {
-        "ingestion.chunk_size": chunk_size,
-        "ingestion.chunk_overlap": chunk_overlap,
-        "ingestion.use_semantic_chunking": False if no_semantic else None,
-        "ingestion.use_contextual_enrichment": True if contextual else None,
-        "ingestion.summaries": False if no_summaries else None,
-    }
-
-
-def _put_report(report: "Report", *, as_json: bool) -> None:
-    from clew.surface import to_json as shapes
-    from clew.surface.cli import render
-
-    if as_json:
-        render.put_json(shapes.report(report))
-    else:
-        render.put_report(report)
+        render.print_pairs(shown)

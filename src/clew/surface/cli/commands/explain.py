@@ -1,4 +1,4 @@
-"""The commands that say why: explain, why_not, and whether past citations still stand."""
+"""The commands that account for results: explain, why-not, and the check of past citations."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,77 +6,65 @@ from typing import Annotated
 import typer
 
 from clew.surface.cli import options as o
-from clew.surface.cli.errors import FALLEN
-from clew.surface.cli.program import opened
-from clew.surface.cli.search_options import Wanted, searching
+from clew.surface.cli.errors import CITATIONS_INVALID
+from clew.surface.cli.option_groups import SearchOptions
+from clew.surface.cli.program import open_engine
 
-Answers = Annotated[
-    Path, typer.Argument(metavar="FILE", help="What `context --json` or `ask --json` printed, one or more objects.")
+AnswerFile = Annotated[
+    Path, typer.Argument(metavar="FILE", help="Saved output of `ask --json` or `context --json`, one or more objects.")
 ]
-Target = Annotated[
-    str, typer.Argument(metavar="TARGET", help="A document, chunk or message that was not found, by id, uri or path.")
-]
+Target = Annotated[str, typer.Argument(metavar="TARGET", help="Document, chunk or message, by id, URI or path.")]
 
 
-@searching
-def explain(
-    ctx: typer.Context,
-    *,
-    query: o.Question,
-    wanted: Wanted,
-    as_json: o.Json = False,
-) -> None:
-    """Show how a search comes to its hits: stages, counts, times and scores."""
-    from clew.surface import to_json as shapes
+def explain(ctx: typer.Context, *, query: o.QueryText, options: SearchOptions, as_json: o.Json = False) -> None:
+    """Show the stages of a search with counts, times and scores."""
     from clew.surface.cli import render
 
-    with opened(ctx, wanted.flags()) as engine:
-        where = wanted.where(engine)
-        explanation = engine.explain(query, k=wanted.k, strategy=wanted.strategy, where=where)
+    with open_engine(ctx, options.overrides()) as engine:
+        where = options.build_filter(engine)
+        explanation = engine.explain(query, k=options.k, strategy=options.strategy, where=where)
     if as_json:
-        render.put_json(shapes.explanation(explanation))
+        render.print_json(explanation)
     else:
-        render.put((str(explanation), ""))
+        render.print_line((str(explanation), ""))
 
 
-@searching
 def why_not(
     ctx: typer.Context,
     *,
-    query: o.Question,
+    query: o.QueryText,
     target: Target,
     tokens: o.Tokens = None,
-    wanted: Wanted,
+    options: SearchOptions,
     as_json: o.Json = False,
 ) -> None:
-    """Say which stage lost something that was not found, and the smallest setting that brings it back.
+    """Show which stage lost a missing result, and the smallest setting change that finds it.
 
-    With --tokens it is asked of the context of so many tokens, else of the search.
+    With --tokens it examines the context of that many tokens, otherwise the search results.
     """
-    from clew.surface import to_json as shapes
     from clew.surface.cli import render
 
-    with opened(ctx, wanted.flags()) as engine:
-        where = wanted.where(engine)
-        found = engine.why_not(query, target, k=wanted.k, tokens=tokens, strategy=wanted.strategy, where=where)
+    with open_engine(ctx, options.overrides()) as engine:
+        where = options.build_filter(engine)
+        reason = engine.why_not(query, target, k=options.k, tokens=tokens, strategy=options.strategy, where=where)
     if as_json:
-        render.put_json(shapes.why_not(found))
+        render.print_json(reason)
     else:
-        render.put_text(str(found))
+        render.print_text(str(reason))
 
 
-def check(ctx: typer.Context, *, file: Answers, as_json: o.Json = False) -> None:
-    """List which past answers no longer stand, because what they cite has moved, changed or gone; then exit with 8."""
-    from clew.surface import to_json as shapes
-    from clew.surface.cli import citation_file as cited
+def check(ctx: typer.Context, *, file: AnswerFile, as_json: o.Json = False) -> None:
+    """List citations that moved, changed or are gone in the collection; exit with 8 if there are any."""
     from clew.surface.cli import render
+    from clew.surface.cli.citation_file import load_citations
+    from clew.surface.to_json import checks_to_json
 
-    answers = cited.answers(file)
-    with opened(ctx) as engine:
-        checked = [(name, engine.check(citations)) for name, citations in answers]
+    answers = load_citations(file)
+    with open_engine(ctx) as engine:
+        checks = [(question, engine.check(citations)) for question, citations in answers]
     if as_json:
-        render.put_json(shapes.checks(checked))
+        render.print_json(checks_to_json(checks))
     else:
-        render.put_checks(checked)
-    if any(one.standing != "stands" for _, citations in checked for one in citations):
-        raise typer.Exit(FALLEN)
+        render.print_citation_checks(checks)
+    if any(check.standing != "stands" for _, checked in checks for check in checked):
+        raise typer.Exit(CITATIONS_INVALID)

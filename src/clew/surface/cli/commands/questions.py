@@ -1,81 +1,59 @@
-"""The commands that answer a question: search and context. Each calls one verb and prints what comes back."""
+"""The commands that search: search and context."""
 
-from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import Annotated
 
 import typer
 
 from clew.surface.cli import options as o
-from clew.surface.cli.program import opened
-from clew.surface.cli.search_options import Wanted, searching
+from clew.surface.cli.option_groups import SearchOptions
+from clew.surface.cli.program import open_engine
 
-if TYPE_CHECKING:
-    from clew.core.types import Filter
-    from clew.engine import Engine
+Render = Annotated[
+    str | None, typer.Option("--render", metavar="NAME", help="Format of the context: numbered, knowledge_base, …")
+]
 
 
-@searching
-def search(
-    ctx: typer.Context,
-    *,
-    query: o.Question,
-    wanted: Wanted,
-    as_json: o.Json = False,
-) -> None:
-    """Find the chunks that answer a question best."""
+def search(ctx: typer.Context, *, query: o.QueryText, options: SearchOptions, as_json: o.Json = False) -> None:
+    """Find the most relevant chunks."""
     from clew.core.trace import record
-    from clew.surface import to_json as shapes
+    from clew.query.why.no_hits import explain_no_hits
     from clew.surface.cli import render
+    from clew.surface.to_json import search_to_json
 
-    with opened(ctx, wanted.flags()) as engine:
-        where = wanted.where(engine)
+    with open_engine(ctx, options.overrides()) as engine:
+        where = options.build_filter(engine)
         with record("search") as trace:
-            hits = engine.search(query, k=wanted.k, strategy=wanted.strategy, where=where)
-        records = engine.records(hits)
-        reason = "" if hits else _why_nothing(engine, where)
+            hits = engine.search(query, k=options.k, strategy=options.strategy, where=where)
+        reason = "" if hits else explain_no_hits(engine.status(), where, engine.channels)
     if as_json:
-        render.put_json(shapes.search(hits, records, reason=reason, traced=trace))
+        render.print_json(search_to_json(hits, reason=reason, trace=trace))
     elif hits:
-        render.put_hits(hits, records, query)
+        render.print_hits(hits, query)
     else:
-        render.put_nothing(reason)
+        render.print_no_results(reason)
 
 
-@searching
 def context(
     ctx: typer.Context,
     *,
-    query: o.Question,
+    query: o.QueryText,
     tokens: o.Tokens = None,
-    how: o.Render = None,
-    wanted: Wanted,
+    renderer: Render = None,
+    options: SearchOptions,
     as_json: o.Json = False,
 ) -> None:
-    """Print what a prompt should hold to answer a question, within a budget of tokens."""
+    """Print the context for a prompt: cited passages within a token budget."""
     from clew.core.trace import record
-    from clew.surface import to_json as shapes
     from clew.surface.cli import render
+    from clew.surface.to_json import context_to_json
 
-    with opened(ctx, wanted.flags()) as engine:
-        where = wanted.where(engine)
+    with open_engine(ctx, options.overrides()) as engine:
+        where = options.build_filter(engine)
         with record("context") as trace:
-            found = engine.context(query, tokens=tokens, k=wanted.k, strategy=wanted.strategy, where=where, render=how)
+            found = engine.context(
+                query, tokens=tokens, k=options.k, strategy=options.strategy, where=where, render=renderer
+            )
     if as_json:
-        render.put_json(shapes.context(found, traced=trace))
+        render.print_json(context_to_json(found, trace=trace))
     else:
-        render.put_context(found)
-
-
-def _why_nothing(engine: "Engine", where: "Filter") -> str:
-    """Why a search found nothing, in words that say what to do next."""
-    from clew.core.types import EVERYTHING
-
-    if not engine.status().chunks:
-        return "the collection is empty; `clew add` fills it"
-    if unknown := sorted(where.channels - set(channels := engine.channels())):
-        near = get_close_matches(unknown[0], channels, n=3, cutoff=0.5) or channels[:3]
-        hint = f"; did you mean {', '.join(near)}?" if near else ""
-        return f"there is no channel {unknown[0]!r}{hint}"
-    if where != EVERYTHING:
-        return "nothing that the filters admit matches"
-    return "nothing in the collection matches"
+        render.print_context(found)

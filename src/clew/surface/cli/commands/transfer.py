@@ -1,67 +1,52 @@
-"""The commands that move a collection: export, restore, reembed. Each calls one verb and prints what comes back."""
+"""The commands that move a collection: export, restore, reembed."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from clew.surface.cli import options as o
-from clew.surface.cli.errors import PARTLY
-from clew.surface.cli.program import called, opened
+from clew.surface.cli.errors import INCOMPLETE
+from clew.surface.cli.program import open_engine, resolve_invocation
 
-if TYPE_CHECKING:
-    from clew.core.report import Report
-
-File = Annotated[Path, typer.Argument(metavar="FILE", help="The one file that holds the whole collection.")]
-
-To = Annotated[str | None, typer.Option("--to", metavar="NAME", help="The embedder whose vectors it shall have.")]
-Back = Annotated[bool, typer.Option("--back", help="Go back to the vectors that it had before.")]
-Discard = Annotated[bool, typer.Option("--discard", help="Forget the vectors that are not in use.")]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="Export file.")]
+To = Annotated[str | None, typer.Option("--to", metavar="NAME", help="Embedder to switch to.")]
+Back = Annotated[bool, typer.Option("--back", help="Switch back to the previous vectors.")]
+Discard = Annotated[bool, typer.Option("--discard", help="Delete the vectors that are not in use.")]
 
 
 def export(ctx: typer.Context, *, file: File, as_json: o.Json = False) -> None:
-    """Write the whole collection with its vectors into one file that any store can take in again."""
+    """Write the collection with its vectors to one file, which any store can restore."""
     from clew.surface.cli import progress, render
+    from clew.surface.to_json import manifest_to_json
 
-    with opened(ctx) as engine, progress.shown() as watcher:
-        made = engine.export(file, progress=watcher)
+    with open_engine(ctx) as engine, progress.report_progress() as on_progress:
+        manifest = engine.export(file, on_progress=on_progress)
     if as_json:
-        render.put_json(
-            {
-                "file": str(file),
-                "documents": made.documents,
-                "chunks": made.chunks,
-                "embedder": made.embedder,
-                "dim": made.dim,
-                "language": made.language,
-                "parts": len(made.parts),
-                "format": made.format,
-                "bytes": file.stat().st_size,
-            }
-        )
+        render.print_json(manifest_to_json(manifest, file=file, size=file.stat().st_size))
     else:
-        render.put((f"{made.documents} documents with {made.chunks} chunks exported to {file}", ""))
+        render.print_line((f"{manifest.documents} documents with {manifest.chunks} chunks exported to {file}", ""))
 
 
 def restore(ctx: typer.Context, *, file: File, as_json: o.Json = False) -> None:
-    """Take in a collection from an exported file; what is there already is skipped, nothing is embedded."""
+    """Restore a collection from an export file; nothing is embedded, and existing documents are skipped."""
     from clew.core.errors import NotFound
     from clew.engine import Engine
-    from clew.engine.moving import exported_embedder
-    from clew.surface.cli import progress
+    from clew.engine.transfer import read_export_embedder
+    from clew.surface.cli import progress, render
 
-    start = called(ctx)
+    start = resolve_invocation(ctx)
     try:
         engine = Engine.open(start.path, collection=start.collection, settings=start.settings, create=False)
-    except NotFound:  # a new collection gets the file's embedder; a damaged file makes none
-        name = exported_embedder(file)
-        named = start.settings.embedder.name or name
-        engine = Engine.open(start.path, collection=start.collection, embedder=named, settings=start.settings)
-    with engine, progress.shown() as watcher:
-        report = engine.restore(file, progress=watcher)
-    _put_report(report, as_json=as_json)
+    except NotFound:  # a new collection gets the file's embedder; a damaged file creates none
+        embedder = read_export_embedder(file)
+        embedder = start.settings.embedder.name or embedder
+        engine = Engine.open(start.path, collection=start.collection, embedder=embedder, settings=start.settings)
+    with engine, progress.report_progress() as on_progress:
+        report = engine.restore(file, on_progress=on_progress)
+    render.print_report(report, as_json=as_json)
     if report.failed:
-        raise typer.Exit(PARTLY)
+        raise typer.Exit(INCOMPLETE)
 
 
 def reembed(
@@ -73,33 +58,23 @@ def reembed(
     max_cost: o.MaxCost = None,
     as_json: o.Json = False,
 ) -> None:
-    """Give the collection the vectors of another embedder, while searches go on; the old ones stay until discarded."""
-    from clew.surface import to_json as shapes
+    """Switch to another embedder. Searches keep working meanwhile; the old vectors stay until --discard."""
     from clew.surface.cli import progress, render
+    from clew.surface.to_json import to_json
 
-    with opened(ctx, {"embedder.name": ""}) as engine:  # whatever it has now
-        with progress.shown() as watcher:
-            report = engine.reembed(to, back=back, discard=discard, max_cost=max_cost, progress=watcher)
-        facts = engine.status()
+    with open_engine(ctx, {"embedder.name": ""}) as engine:  # the one it has now
+        with progress.report_progress() as on_progress:
+            report = engine.reembed(to, back=back, discard=discard, max_cost=max_cost, on_progress=on_progress)
+        stats = engine.status()
     if as_json:
-        render.put_json({**shapes.report(report), "embedder": facts.embedder, "dim": facts.dim})
+        render.print_json({**to_json(report), "embedder": stats.embedder, "dim": stats.dim})
     elif discard:
-        render.put((f"the vectors beside those of {facts.embedder} are gone", ""))
+        render.print_line((f"unused vectors deleted; the collection uses {stats.embedder}", ""))
     else:
-        render.put(
-            (f"{report.embedded} embedded; the collection has the vectors of {facts.embedder} ({facts.dim})", "")
+        render.print_line(
+            (f"{report.embedded} embedded; the collection uses {stats.embedder} ({stats.dim} dimensions)", "")
         )
         if report.stopped:
-            render.put((report.stopped, "yellow"), err=True)
+            render.print_line((report.stopped, "yellow"), err=True)
     if report.stopped:
-        raise typer.Exit(PARTLY)
-
-
-def _put_report(report: "Report", *, as_json: bool) -> None:
-    from clew.surface import to_json as shapes
-    from clew.surface.cli import render
-
-    if as_json:
-        render.put_json(shapes.report(report))
-    else:
-        render.put_report(report)
+        raise typer.Exit(INCOMPLETE)

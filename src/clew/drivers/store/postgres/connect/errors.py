@@ -1,4 +1,4 @@
-"""What PostgreSQL says, in our own words: what is wrong and what to do next, and never a password."""
+"""Errors of PostgreSQL as DriverFailed: what is wrong and what to do next, and never a password."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,18 +11,18 @@ from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
 from clew.core.errors import DriverFailed, SettingsError
 
 _ADVICE: dict[type[psycopg.Error], str] = {
-    errors.DiskFull: "the server's disk is full; make room and try again, nothing was half written",
+    errors.DiskFull: "the server's disk is full; make room and try again; nothing was half written",
     errors.OutOfMemory: "the server has no memory left; try again, with fewer programs at once",
     errors.TooManyConnections: "the server takes no more connections; close some, or raise its max_connections",
     errors.InsufficientPrivilege: "the role may not do this; connect as the owner of the tables, or grant it what"
     " app_role.sql lists",
     errors.ReadOnlySqlTransaction: "the server only reads (a standby, or set read-only); connect to the primary",
-    errors.DeadlockDetected: "two programs waited for each other, and this one gave way; try again",
-    errors.LockNotAvailable: "another program holds what this one needs; try again when it is done",
+    errors.DeadlockDetected: "deadlock: two programs waited for each other, and this one was stopped; try again",
+    errors.LockNotAvailable: "another program holds a lock that this one needs; try again when it is done",
     errors.QueryCanceled: "the statement was stopped (statement_timeout, or an administrator); try again, or raise it",
     errors.UniqueViolation: "a chunk id is given twice, or is taken by another document; nothing was stored",
     errors.ForeignKeyViolation: "the collection or document was removed meanwhile; open it again",
-    errors.UndefinedTable: "a table of Clew is missing; put back the schema clew from a copy, or drop it and add the"
+    errors.UndefinedTable: "a table of Clew is missing; restore the schema clew from a backup, or drop it and add the"
     " sources again",
     errors.InvalidPassword: "the password is wrong, or none was given; check the address",
     errors.InvalidCatalogName: "there is no such database; make it with createdb",
@@ -36,7 +36,7 @@ _NO_HOST = "there is no host of that name; check the address"
 UNREACHABLE = (
     "the server cannot be reached, or has closed the connection; check that it runs and the address, and try again"
 )
-_SAID = {  # a connection that fails has no code, only words; the first that are found count
+_ADVICE_BY_TEXT = {  # a failed connection has no error code, only a text; the first match counts
     "ssl connection has been closed": UNREACHABLE,
     "ssl syscall error": UNREACHABLE,
     "unexpected eof": UNREACHABLE,
@@ -51,21 +51,21 @@ _SAID = {  # a connection that fails has no code, only words; the first that are
 }
 
 
-class Unsure(psycopg.OperationalError):
-    """The connection was lost while a change was sealed."""
+class CommitUnknown(psycopg.OperationalError):
+    """The connection was lost during a commit."""
 
 
-def place(url: str) -> str:
+def describe_address(url: str) -> str:
     """The address without its password, for messages."""
     try:
         known = conninfo_to_dict(url)
-    except psycopg.Error:  # its words may hold the password
+    except psycopg.Error:  # its message may hold the password
         raise SettingsError(_UNREADABLE) from None
     host = str(known.get("host") or "localhost")
     path = url.partition("://")[2].partition("?")[0].partition("/")[2]
-    # A password that is not encoded ends at an @ or /, and the rest of it is taken for what comes after.
-    strayed = ("@" in host[1:] and host[0] != "/") or "@" in path
-    if strayed or str(known.get("port") or "").strip("0123456789,"):
+    # A password that is not encoded ends at an @ or /, and the rest of it is read as host or path.
+    is_ambiguous = ("@" in host[1:] and host[0] != "/") or "@" in path
+    if is_ambiguous or str(known.get("port") or "").strip("0123456789,"):
         raise SettingsError(_UNREADABLE)
     user, port = (f"{known['user']}@" if known.get("user") else ""), (f":{known['port']}" if known.get("port") else "")
     name = known.get("dbname") or known.get("user") or ""
@@ -74,30 +74,30 @@ def place(url: str) -> str:
 
 
 @contextmanager
-def failing(where: str) -> Iterator[None]:
-    """Turns every error of the server or of the way to it into a DriverFailed that says what to do."""
+def translate_errors(place: str) -> Iterator[None]:
+    """A context in which every error of the server or the connection becomes a DriverFailed that says what to do."""
     try:
         yield
     except (psycopg.Error, UnicodeEncodeError) as error:
-        said = str(error).strip().split("\n")[0]
-        raise DriverFailed(f"{where}: {_advice(error)} ({said})") from error
+        message = str(error).strip().split("\n")[0]
+        raise DriverFailed(f"{place}: {_advise(error)} ({message})") from error
 
 
-def _advice(error: Exception) -> str:
+def _advise(error: Exception) -> str:
     for kind, advice in _ADVICE.items():
         if isinstance(error, kind):
             return advice
-    said = str(error).lower()
+    message = str(error).lower()
     if isinstance(error, UnicodeEncodeError):
         return 'a text holds half of a character pair, which cannot be stored; decode it with errors="replace"'
-    if isinstance(error, psycopg.DataError) and "nul" in said:
-        return "a text holds a NUL character, which PostgreSQL cannot keep; remove it from the source"
-    if isinstance(error, Unsure):
-        return "the connection was lost while a change was sealed, so it may be stored or not; look, then try again"
+    if isinstance(error, psycopg.DataError) and "nul" in message:
+        return "a text holds a NUL character, which PostgreSQL cannot store; remove it from the source"
+    if isinstance(error, CommitUnknown):
+        return "the connection was lost during the commit, so the change may be stored or not; check, then try again"
     if isinstance(error, PoolClosed):
         return "the store is closed; open it again"
     if isinstance(error, (PoolTimeout, TooManyRequests)):
         return "all connections of this program have been busy for too long; ask less at once"
     if isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
-        return next((advice for words, advice in _SAID.items() if words in said), UNREACHABLE)
+        return next((advice for text, advice in _ADVICE_BY_TEXT.items() if text in message), UNREACHABLE)
     return "the database failed; try again, and read the server's log if it fails again"

@@ -1,4 +1,4 @@
-"""Connections: one for each search or change that runs, never shared, replaced when it breaks."""
+"""A pool of connections: one for each search or change that runs, never shared, replaced when it breaks."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -11,21 +11,21 @@ from psycopg import Connection
 from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from clew.drivers.store.postgres import codec
-from clew.drivers.store.postgres.connect import errors as trouble
-from clew.drivers.store.postgres.connect import planner as session
+from clew.drivers.store.postgres import binary
+from clew.drivers.store.postgres.connect import planner
+from clew.drivers.store.postgres.connect.errors import CommitUnknown, describe_address, translate_errors
 
-MOST: Final = 16  # connections of one store, so as many searches at once; others wait
-WAIT = 10.0  # seconds that one waits for a connection, and for a server that is starting again
+MAX_CONNECTIONS: Final = 16  # of one store, hence concurrent searches; others wait
+TIMEOUT = 10.0  # seconds to wait for a free connection, and for a server that restarts
 Row = tuple[Any, ...]
 T = TypeVar("T")
-# It warns of every try to connect; who asked is told by an error, so only who keeps a log reads these too.
+# It warns of every attempt to connect; the caller gets an error, so without a log handler these stay silent.
 logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
 
 
 def connect(url: str, collection: str) -> Connection:
-    """A connection that sees the rows of one collection. What fails raises psycopg's errors."""
-    connection = psycopg.connect(url, autocommit=True, **_options(url))
+    """A connection that sees the rows of one collection. Raises psycopg's errors."""
+    connection = psycopg.connect(url, autocommit=True, **_default_options(url))
     try:
         configure(connection, collection)
     except BaseException:
@@ -35,11 +35,11 @@ def connect(url: str, collection: str) -> Connection:
 
 
 def configure(connection: Connection, collection: str) -> None:
-    """Makes a new connection ready: its collection, where names are looked up, how statements are planned."""
-    codec.register(connection)
-    # Statements are planned for what they are given, but for searches (`session`); joined in the order they are
-    # written, which does not depend on how well the server knows its tables; not compiled, which takes longer than
-    # running them; and have room to add up the postings of common words in memory.
+    """Configures a new connection: its collection, its search path, how statements are planned."""
+    binary.register_dumper(connection)
+    # Statements are planned for their parameters, except searches (see `planner`); joined in the order they are
+    # written, which does not depend on the server's statistics; not compiled, which takes longer than running them; and
+    # have room to add up the postings of common words in memory.
     connection.execute(
         "SELECT set_config('clew.collection', %s, false), set_config('plan_cache_mode', 'force_custom_plan', false),"
         " set_config('enable_sort', 'on', false), set_config('client_encoding', 'UTF8', false),"
@@ -55,75 +55,77 @@ class Pool:
     """The connections of one store."""
 
     def __init__(self, url: str, collection: str) -> None:
-        self.place = trouble.place(url)
+        self.place = describe_address(url)
         self._url, self._collection = url, collection
         self._pool = ConnectionPool(
             url,
-            kwargs={"autocommit": True, **_options(url)},
+            kwargs={"autocommit": True, **_default_options(url)},
             configure=lambda connection: configure(connection, collection),
             min_size=1,
-            max_size=MOST,
-            timeout=WAIT,
-            reconnect_timeout=WAIT,
+            max_size=MAX_CONNECTIONS,
+            timeout=TIMEOUT,
+            reconnect_timeout=TIMEOUT,
             open=False,
         )
         self._pool.open()
-        with suppress(PoolTimeout):  # the first that asks before there is one makes another; what fails it is told
-            self._pool.wait(WAIT)
+        with suppress(PoolTimeout):  # the first caller then tries again, and gets the error
+            self._pool.wait(TIMEOUT)
 
     def read(self, work: Callable[[Connection], T]) -> T:
-        """What reading gives; on another connection, once, where the first was lost."""
+        """The result of a read; retried once on another connection if the first was lost."""
 
-        def planned(connection: Connection) -> T:
-            session.plan_anew(connection)
+        def plan_and_work(connection: Connection) -> T:
+            planner.use_custom_plans(connection)
             return work(connection)
 
-        return self.search(planned)
+        return self.run(plan_and_work)
 
-    def search(self, work: Callable[[Connection], T]) -> T:
-        """The same for what says itself how it is planned, or gives its few rows by any plan."""
-        with trouble.failing(self.place):
-            return self._twice(work)
+    def run(self, work: Callable[[Connection], T]) -> T:
+        """The same for work that chooses its own kind of plan, or is fast by any plan."""
+        with translate_errors(self.place):
+            return self._retry_once(work)
 
-    def ask(self, sql: str, given: Sequence[Any] = ()) -> list[Row]:
-        """The rows that a simple statement gives."""
-        return self.search(lambda connection: rows(connection, sql, given))
+    def fetch(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
+        """The rows of a simple statement."""
+        return self.run(lambda connection: fetch_rows(connection, sql, params))
 
-    def change(self, work: Callable[[Connection], T], *, plan: Callable[[Connection], None] = session.plan_anew) -> T:
-        """What a change gives, which is done in one transaction, whole or not at all.
+    def change(
+        self, work: Callable[[Connection], T], *, plan: Callable[[Connection], None] = planner.use_custom_plans
+    ) -> T:
+        """The result of a change, which is one transaction.
 
-        Where the connection is lost before the end, nothing has happened, and it is tried once more. Where it is lost
-        at the very end, nobody knows, and it is not.
+        If the connection is lost before the commit, nothing has happened, and it is retried once. If it is lost during
+        the commit, the outcome is unknown, and it is not.
         """
-        with trouble.failing(self.place):
-            return self._twice(lambda connection: _changed(connection, work, plan))
+        with translate_errors(self.place):
+            return self._retry_once(lambda connection: _run_transaction(connection, work, plan))
 
-    def apart(self) -> Connection:
-        """A connection of its own, for what takes long; the caller closes it."""
+    def open_connection(self) -> Connection:
+        """A connection outside the pool, for long work; the caller closes it."""
         return connect(self._url, self._collection)
 
     def close(self) -> None:
         """Closes all connections."""
         self._pool.close()
 
-    def _twice(self, work: Callable[[Connection], T]) -> T:
-        connection = self._taken()
+    def _retry_once(self, work: Callable[[Connection], T]) -> T:
+        connection = self._get_connection()
         try:
             return work(connection)
         except psycopg.OperationalError as error:
-            if isinstance(error, trouble.Unsure) or not connection.broken:
+            if isinstance(error, CommitUnknown) or not connection.broken:
                 raise
         finally:
             self._pool.putconn(connection)
-        self._pool.check()  # where one connection was lost, others were too
-        connection = self._taken()
+        self._pool.check()  # others were probably lost too
+        connection = self._get_connection()
         try:
             return work(connection)
         finally:
             self._pool.putconn(connection)
 
-    def _taken(self) -> Connection:
-        """A connection that nobody else has; who takes it gives it back. Where none can be had, the error says why."""
+    def _get_connection(self) -> Connection:
+        """A connection of the pool, which the caller puts back; if there is none, the error says why."""
         try:
             return self._pool.getconn()
         except PoolTimeout:
@@ -131,46 +133,46 @@ class Pool:
             raise
 
 
-def rows(
-    connection: Connection, sql: str, given: Sequence[Any] | Mapping[str, Any] = (), *, prepare: bool | None = None
+def fetch_rows(
+    connection: Connection, sql: str, params: Sequence[Any] | Mapping[str, Any] = (), *, prepare: bool | None = None
 ) -> list[Row]:
-    """The rows that a statement gives, vectors among them as bytes; one that comes often is best prepared at once."""
-    return connection.cursor(binary=True).execute(sql, given, prepare=prepare).fetchall()
+    """The rows of a statement, vectors as bytes; `prepare=True` prepares one that comes often."""
+    return connection.cursor(binary=True).execute(sql, params, prepare=prepare).fetchall()
 
 
-def _changed(connection: Connection, work: Callable[[Connection], T], plan: Callable[[Connection], None]) -> T:
-    """What a change gives; statements whose answers nobody waits for travel together, and its seal once all are in."""
+def _run_transaction(connection: Connection, work: Callable[[Connection], T], plan: Callable[[Connection], None]) -> T:
+    """The result of a transaction; statements without results are pipelined, the commit follows when all are done."""
     plan(connection)
-    is_sealed = False
+    is_committing = False
     try:
-        with connection.pipeline() as line:
+        with connection.pipeline() as pipeline:
             connection.execute("BEGIN")
-            done = work(connection)
-            if line.result_queue:
+            result = work(connection)
+            if pipeline.result_queue:
                 _send_all(connection)
-                line.sync()
-            is_sealed = True
+                pipeline.sync()
+            is_committing = True
             connection.execute("COMMIT")
     except BaseException as error:
-        if is_sealed and connection.broken and isinstance(error, psycopg.OperationalError):
-            raise trouble.Unsure(str(error)) from error
-        with suppress(psycopg.Error):  # a connection that is lost has forgotten it anyway
+        if is_committing and connection.broken and isinstance(error, psycopg.OperationalError):
+            raise CommitUnknown(str(error)) from error
+        with suppress(psycopg.Error):  # on a lost connection the server has rolled back anyway
             connection.execute("ROLLBACK")
         raise
-    return done
+    return result
 
 
 def _send_all(connection: Connection) -> None:
-    """Sends what waits to be sent: psycopg waits for answers after a first part of it, and the server for the rest."""
+    """Sends the whole output buffer: psycopg waits for results after a part of it, and the server for the rest."""
     with DefaultSelector() as ready:
         ready.register(connection.fileno(), EVENT_READ | EVENT_WRITE)
         while connection.pgconn.flush():
             for _, events in ready.select():
-                if events & EVENT_READ:  # who does not read what the server says may keep it from reading
+                if events & EVENT_READ:  # a server whose output is not read may stop reading
                     connection.pgconn.consume_input()
 
 
-def _options(url: str) -> dict[str, Any]:
-    """What an address leaves open."""
-    known = conninfo_to_dict(url)
-    return {key: value for key, value in (("connect_timeout", 10), ("application_name", "clew")) if key not in known}
+def _default_options(url: str) -> dict[str, Any]:
+    """The connection options that an address does not set."""
+    given = conninfo_to_dict(url)
+    return {key: value for key, value in (("connect_timeout", 10), ("application_name", "clew")) if key not in given}

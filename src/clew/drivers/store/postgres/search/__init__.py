@@ -1,1 +1,1 @@
-"""Search in PostgreSQL: vectors, words, filters."""
+"""NearestQuery in PostgreSQL: vectors, words, filters."""

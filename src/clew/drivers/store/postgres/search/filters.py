@@ -1,4 +1,4 @@
-"""Filters in SQL: conditions on the rows of a search, and the few rows that are left where a filter admits but few."""
+"""Filters in SQL: conditions on the rows of a search, and the subset of rows to search where a filter is narrow."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,74 +6,78 @@ from typing import Any
 
 from psycopg import Connection
 
-from clew.core.facets import to_timestamp
+from clew.core.time import to_timestamp
 from clew.core.types import Filter
-from clew.drivers.store.postgres import codec
-from clew.drivers.store.postgres.connect.pool import rows
+from clew.drivers.store.postgres import binary
+from clew.drivers.store.postgres.connect.pool import fetch_rows
 
-SHARE = 4  # a filter that admits more than one chunk in this many is looked at row by row
+SUBSET_SHARE = 4  # a condition that admits more than one chunk in this many is checked row by row
 
 
 @dataclass(frozen=True, slots=True)
-class Sieve:
-    """A piece of SQL and what is given to it."""
+class SqlFragment:
+    """A piece of SQL and its parameters."""
 
     sql: str = ""
-    given: tuple[Any, ...] = ()
+    params: tuple[Any, ...] = ()
 
 
-EVERY = Sieve()  # lets all rows through
+NO_CONDITION = SqlFragment()
 
 
-def conditions(groups: Sequence[frozenset[str]], where: Filter | None = None) -> Sieve:
-    """What must hold of a row `s`: a facet of each group and, if a filter is given, its time."""
+def build_conditions(groups: Sequence[frozenset[str]], where: Filter | None = None, *, table: str = "s") -> SqlFragment:
+    """Conditions on a row of a table: a facet of each group and, if a filter is given, its time range."""
     if not groups and (where is None or (where.since is None and where.until is None)):
-        return EVERY
-    sql, given = "", list[Any]()
+        return NO_CONDITION
+    sql, params = "", list[Any]()
     for group in groups:
-        sql += " AND s.facets && %s::bigint[]"
-        given.append(_hashes(group))
+        sql += f" AND {table}.facets && %s::bigint[]"
+        params.append(_encode_facets(group))
     if where is not None:
-        timed = _timed(where)
-        sql, given = sql + timed.sql, [*given, *timed.given]
-    return Sieve(sql, tuple(given))
+        timed = _time_condition(where)
+        sql, params = sql + timed.sql, [*params, *timed.params]
+    return SqlFragment(sql, tuple(params))
 
 
-def few(
+def find_subset(
     connection: Connection, number: int, groups: Sequence[frozenset[str]], where: Filter, limit: int
-) -> Sieve | None:
-    """A statement for the rows that one condition of a filter admits, if it is at most so many and a small share of
-    all; None if none is that narrow.
+) -> SqlFragment | None:
+    """A query for the rows of the filter's narrowest condition, if they are few; None if no condition is narrow.
 
-    It goes by the postings of facets: under row-level security no index on arrays may be used, since its operators
-    might tell of rows that are not to be seen.
+    It reads the postings of facets: under row-level security PostgreSQL uses no index on arrays, since its operators
+    could leak hidden rows.
     """
     sources = [
-        Sieve(f"SELECT chunk AS row FROM postings WHERE collection = {number} AND word = ANY(%s::bigint[])", (each,))
-        for each in map(_hashes, groups)
+        SqlFragment(
+            f"SELECT chunk AS row FROM postings WHERE collection = {number} AND word = ANY(%s::bigint[])",
+            (_encode_facets(group),),
+        )
+        for group in groups
     ]
-    timed = _timed(where)
+    timed = _time_condition(where)
     if timed.sql:
-        sources.append(Sieve(f"SELECT s.row FROM signals s WHERE s.collection = {number}{timed.sql}", timed.given))
+        sql = f"SELECT s.row FROM signals s WHERE s.collection = {number}{timed.sql}"
+        sources.append(SqlFragment(sql, timed.params))
     if not sources or limit < 1:
         return None
     counts = ", ".join(f"(SELECT count(*) FROM ({each.sql} LIMIT {limit + 1}) x)" for each in sources)
-    ((*counted, chunks),) = rows(
+    ((*counted, chunks),) = fetch_rows(
         connection,
         f"SELECT {counts}, (SELECT chunks FROM collections WHERE number = {number})",
-        [given for each in sources for given in each.given],
+        [param for each in sources for param in each.params],
     )
-    least = min(range(len(sources)), key=lambda at: counted[at])
-    return sources[least] if counted[least] <= min(limit, (chunks or 0) // SHARE) else None
+    narrowest = min(range(len(sources)), key=lambda position: counted[position])
+    return sources[narrowest] if counted[narrowest] <= min(limit, (chunks or 0) // SUBSET_SHARE) else None
 
 
-def _timed(where: Filter) -> Sieve:
+def _time_condition(where: Filter) -> SqlFragment:
     if where.since is None and where.until is None:
-        return EVERY
+        return NO_CONDITION
     since, until = to_timestamp(where.since), to_timestamp(where.until)
-    asked = [(" AND s.seconds >= %s::float8", since), (" AND s.seconds < %s::float8", until)]
-    return Sieve("".join(sql for sql, at in asked if at is not None), tuple(at for _, at in asked if at is not None))
+    bounds = [(" AND s.seconds >= %s::float8", since), (" AND s.seconds < %s::float8", until)]
+    given = [(sql, at) for sql, at in bounds if at is not None]
+    return SqlFragment("".join(sql for sql, _ in given), tuple(at for _, at in given))
 
 
-def _hashes(group: frozenset[str]) -> codec.Raw:
-    return codec.bigints([codec.facet_hash(facet) for facet in sorted(group)])
+def _encode_facets(group: frozenset[str]) -> binary.BinaryParam:
+    return binary.encode_bigints([binary.hash_facet(facet) for facet in sorted(group)])

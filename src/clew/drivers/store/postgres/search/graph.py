@@ -1,51 +1,51 @@
-"""The graph of a collection: an HNSW index of its own over its vectors in half precision, made when it is large."""
+"""The graph of a large collection: an HNSW index of its own over its vectors in half precision."""
 
 from dataclasses import dataclass
 
 from psycopg import Connection
 from xxhash import xxh3_64_intdigest
 
-from clew.drivers.store.postgres.connect.pool import rows
-from clew.drivers.store.postgres.connect.setup import Opened
+from clew.drivers.store.postgres.connect.pool import fetch_rows
+from clew.drivers.store.postgres.connect.setup import OpenCollection
 
-WIDEST = 4000  # dimensions that a graph in half precision takes
-MEMORY = 512  # MB at most to build one in; beyond, it is built more slowly
+MAX_DIM = 4000  # dimensions that pgvector indexes in half precision
+MAX_MEMORY = 512  # MB to build one in; a graph that needs more is built more slowly
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """Where a collection stands, and which of its graphs are there."""
+class GraphState:
+    """The counts and the embedder of a collection, and which of its graphs exist."""
 
     change: int
     documents: int
     chunks: int
     embedder: str
-    over_chunks: bool
-    over_summaries: bool
+    has_chunk_graph: bool
+    has_summary_graph: bool
 
 
-def state(connection: Connection, number: int) -> State:
-    """Where a collection stands now."""
+def read_state(connection: Connection, number: int) -> GraphState:
+    """The state of a collection now."""
     has = "coalesce((SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass('clew.{0}_graph_{1}')), false)"
-    found = rows(
+    found = fetch_rows(
         connection,
         "SELECT change, documents, chunks, embedder,"
         f" {has.format('signals', number)}, {has.format('summaries', number)} FROM collections WHERE number = {number}",
     )
-    return State(*found[0]) if found else State(0, 0, 0, "", False, False)
+    return GraphState(*found[0]) if found else GraphState(0, 0, 0, "", False, False)
 
 
-def build(connection: Connection, table: str, known: Opened, dim: int, many: int) -> None:
-    """Builds the graph over a table's vectors, unless another program is at it or was in the meantime."""
-    name = f"{table}_graph_{known.number}"
-    if not rows(connection, "SELECT pg_try_advisory_lock(%s)", (_key(name),))[0][0]:
+def build_graph(connection: Connection, table: str, collection: OpenCollection, dim: int, rows: int) -> None:
+    """Builds the graph over a table's vectors, unless another program is building it or has built it."""
+    name = f"{table}_graph_{collection.number}"
+    if not fetch_rows(connection, "SELECT pg_try_advisory_lock(%s)", (_lock_key(name),))[0][0]:
         return
-    now = state(connection, known.number)
-    if now.embedder != known.embedder or (now.over_chunks if table == "signals" else now.over_summaries):
+    now = read_state(connection, collection.number)
+    if now.embedder != collection.embedder or (now.has_chunk_graph if table == "signals" else now.has_summary_graph):
         return
-    memory = min(MEMORY, 64 + many * (2 * dim + 1000) // 1_000_000)
-    # By one process: where several build one, some packages of pgvector fail on some processors, and the server ends
-    # all connections. Others read and write meanwhile, so that it takes longer is no harm.
+    memory = min(MAX_MEMORY, 64 + rows * (2 * dim + 1000) // 1_000_000)
+    # Without parallel workers: with them, some packages of pgvector crash on some processors, and the server ends all
+    # connections. Others read and write meanwhile, so a longer build does no harm.
     connection.execute(
         "SELECT set_config('maintenance_work_mem', %s, false),"
         " set_config('max_parallel_maintenance_workers', '0', false)",
@@ -54,18 +54,18 @@ def build(connection: Connection, table: str, known: Opened, dim: int, many: int
     if not _is_owner(connection, table):
         connection.execute("SELECT build_graph(%s)", (table,))
         return
-    connection.execute(f"DROP INDEX IF EXISTS clew.{name}")  # one that was broken off
-    connection.execute(  # as build_graph has it, but while others write
+    connection.execute(f"DROP INDEX IF EXISTS clew.{name}")  # the rest of an interrupted build
+    connection.execute(  # as the SQL function build_graph does, but while others write
         f"CREATE INDEX CONCURRENTLY {name} ON {table} USING hnsw ((vector::halfvec({dim})) halfvec_l2_ops)"
-        f" WITH (m = 16, ef_construction = 128) WHERE collection = {known.number}"
+        f" WITH (m = 16, ef_construction = 128) WHERE collection = {collection.number}"
     )
     connection.execute(f"ANALYZE {table}")
 
 
-def drop(connection: Connection, table: str, number: int) -> None:
-    """Drops the graph over a table's vectors; until the connection is closed nobody builds it again."""
+def drop_graph(connection: Connection, table: str, number: int) -> None:
+    """Drops the graph over a table's vectors; nobody can build it again until the connection is closed."""
     name = f"{table}_graph_{number}"
-    connection.execute("SELECT pg_advisory_lock(%s)", (_key(name),))
+    connection.execute("SELECT pg_advisory_lock(%s)", (_lock_key(name),))
     if _is_owner(connection, table):
         connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS clew.{name}")
     else:
@@ -74,9 +74,9 @@ def drop(connection: Connection, table: str, number: int) -> None:
 
 def _is_owner(connection: Connection, table: str) -> bool:
     sql = "SELECT pg_has_role(current_user, relowner, 'USAGE') FROM pg_class WHERE oid = to_regclass(%s)"
-    ((is_owner,),) = rows(connection, sql, (f"clew.{table}",))
+    ((is_owner,),) = fetch_rows(connection, sql, (f"clew.{table}",))
     return bool(is_owner)
 
 
-def _key(name: str) -> int:
+def _lock_key(name: str) -> int:
     return xxh3_64_intdigest(name.encode()) - (1 << 63)

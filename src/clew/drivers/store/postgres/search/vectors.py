@@ -1,8 +1,9 @@
-"""Search by vector: exact where there is little to look at, by the graph where there is much.
+"""Vector search: exact where there are few rows, by the graph where there are many.
 
 The graph holds vectors in half precision and only proposes candidates; their scores are computed here from the vectors
-as they were given, so they are the same as in any other store. It goes by the distance, which orders unit vectors as
-the cosine does: pgvector reduces the cosine to inner products, and builds of it are about that fail on some processors.
+in full precision, so they are the same as in any other store. It is ordered by Euclidean distance, which orders unit
+vectors as the cosine does: for the cosine pgvector uses inner products, which some of its builds get wrong on some
+processors.
 """
 
 from collections.abc import Sequence
@@ -12,115 +13,118 @@ from typing import Any
 from psycopg import Connection
 
 from clew.core.types import Vector
-from clew.drivers.store import codec as nouns
-from clew.drivers.store import order
-from clew.drivers.store.postgres import codec
-from clew.drivers.store.postgres.connect import planner as session
-from clew.drivers.store.postgres.connect.pool import Row, rows
-from clew.drivers.store.postgres.search.filters import Sieve
+from clew.drivers.store import codec, order
+from clew.drivers.store.postgres import binary
+from clew.drivers.store.postgres.connect import planner
+from clew.drivers.store.postgres.connect.pool import Row, fetch_rows
+from clew.drivers.store.postgres.search.filters import SqlFragment
 
 BREADTH = 160  # candidates that a search in the graph keeps
-BROADEST = 1000  # that pgvector takes
-MORE = 16  # candidates beyond those asked for, so that equal ones can be told apart by id
-HALF = 32  # … and beyond twice as many from the graph, because half precision shuffles neighbours
-SPARE = 3  # of those candidates that are read beyond those asked for: to send a vector takes a while
-MOST = 20_000  # candidates; where more than this many are equal, which of them are found is left to the server
+MAX_BREADTH = 1000  # the most that pgvector takes
+SPARE = 16  # candidates beyond k, so that ties are broken by id
+HALF_SPARE = 32  # candidates beyond 2k from the graph, because half precision reorders neighbours
+READ_SPARE = 3  # of them, those whose vectors are read beyond k: sending a vector takes a while
+MAX_CANDIDATES = 20_000  # where more than this many are equal, which of them are found is left to the server
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
-    """What is searched: the table with the vectors, and what is shown of a row `n` that is found, its id first."""
+class VectorTable:
+    """A table with vectors, and what is read of a found row `n`: columns with the id first, and the joins for them."""
 
-    table: str
-    shown: str
+    name: str
+    columns: str
     joins: str
 
 
-CHUNKS = Space("signals", nouns.CHUNK_COLUMNS, "JOIN chunks c ON c.row = n.row JOIN documents d ON d.row = c.doc")
-DOCUMENTS = Space("summaries", "d.id", "JOIN documents d ON d.row = n.row")
+CHUNKS = VectorTable("signals", codec.HIT_COLUMNS, "JOIN chunks c ON c.row = n.row JOIN documents d ON d.row = c.doc")
+DOCUMENTS = VectorTable("summaries", "d.id", "JOIN documents d ON d.row = n.row")
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
-    """A vector that is looked for in a space of one collection, the k nearest of the rows that a sieve lets through."""
+class NearestQuery:
+    """The k rows nearest to a vector in a table, among those of one collection that meet the conditions."""
 
-    space: Space
+    table: VectorTable
     number: int
     vector: Vector
     k: int
-    sieve: Sieve
+    conditions: SqlFragment
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
-    """How a graph is searched: for a question of this model, past rows that a filter keeps out, and how broadly."""
+class GraphOptions:
+    """How a graph is searched: by the vector of which model, with an iterative scan under filters, how broadly."""
 
     embedder: str
-    iterates: bool
+    has_iterative_scan: bool
     breadth: int | None = None
 
 
-def exact(connection: Connection, search: Search, few: Sieve | None) -> list[tuple[Row, float]]:
-    """The nearest of all rows, or of a few, with their cosines."""
-    session.plan_anew(connection)
-    source, given = f"{search.space.table} s", tuple[Any, ...]()
-    if few:
-        source, given = f"(SELECT DISTINCT x.row FROM ({few.sql}) x) y JOIN {source} ON s.row = y.row", few.given
+def search_exact(connection: Connection, query: NearestQuery, subset: SqlFragment | None) -> list[tuple[Row, float]]:
+    """The nearest of all rows, or of a subset, with their cosines."""
+    planner.use_custom_plans(connection)
+    source, params = f"{query.table.name} s", tuple[Any, ...]()
+    if subset:
+        source = f"(SELECT DISTINCT x.row FROM ({subset.sql}) x) y JOIN {source} ON s.row = y.row"
+        params = subset.params
     sql = (
         f"WITH n AS MATERIALIZED (SELECT s.row, s.vector, s.vector <=> %s::vector AS far FROM {source}"
-        f" WHERE s.collection = {search.number}{search.sieve.sql} ORDER BY far LIMIT %s)"
-        f" SELECT n.far, 0, n.vector, {search.space.shown} FROM n {search.space.joins}"
+        f" WHERE s.collection = {query.number}{query.conditions.sql} ORDER BY far LIMIT %s)"
+        f" SELECT n.far, 0, n.vector, {query.table.columns} FROM n {query.table.joins}"
     )
-    limit = search.k + MORE
+    limit = query.k + SPARE
     while True:
-        found = rows(connection, sql, (codec.vector(search.vector), *given, *search.sieve.given, limit))
-        if len(found) < limit or _is_settled(found, search.k) or limit >= MOST:
-            return _best(found, search)
+        vector = binary.encode_vector(query.vector)
+        found = fetch_rows(connection, sql, (vector, *params, *query.conditions.params, limit))
+        if len(found) < limit or _is_untied(found, query.k) or limit >= MAX_CANDIDATES:
+            return _rescore(found, query)
         limit *= 4
 
 
-def by_graph(connection: Connection, search: Search, graph: Graph) -> list[tuple[Row, float]] | None:
-    """The nearest rows that the graph finds; None where it gave up before it had enough, or is of another model."""
-    vector = codec.vector(search.vector)
-    given = (vector, *search.sieve.given, graph.embedder, vector)
-    limit, read = 2 * search.k + HALF, search.k + SPARE
+def search_graph(connection: Connection, query: NearestQuery, options: GraphOptions) -> list[tuple[Row, float]] | None:
+    """The nearest rows that the graph finds; None if it found too few, or the collection is of another model now."""
+    vector = binary.encode_vector(query.vector)
+    params = (vector, *query.conditions.params, options.embedder, vector)
+    limit, read = 2 * query.k + HALF_SPARE, query.k + READ_SPARE
     while True:
-        breadth = min(max(graph.breadth or BREADTH, limit), BROADEST)
-        session.plan_for_graph(connection, breadth, iterates=graph.iterates and bool(search.sieve.sql))
-        found = rows(connection, graph_sql(search, limit, read), given, prepare=True)
+        breadth = min(max(options.breadth or BREADTH, limit), MAX_BREADTH)
+        planner.use_graph_plans(
+            connection, breadth, iterative=options.has_iterative_scan and bool(query.conditions.sql)
+        )
+        found = fetch_rows(connection, build_graph_sql(query, limit, read), params, prepare=True)
         if not found or found[0][1] < limit:
             return None
-        if _is_settled(found, search.k) or limit >= MOST:
-            return _best(found, search)
+        if _is_untied(found, query.k) or limit >= MAX_CANDIDATES:
+            return _rescore(found, query)
         limit, read = limit * 4, limit * 4
 
 
-def graph_sql(search: Search, limit: int, read: int) -> str:
-    """So many candidates of the graph, ordered by the vectors as they were given, and what is shown of the nearest.
+def build_graph_sql(query: NearestQuery, limit: int, read: int) -> str:
+    """A query for `limit` candidates of the graph, reordered in full precision, with the columns of the first `read`.
 
-    The model is compared once and first; where it is another, there are no candidates.
+    The model is compared once and first; if it is another, there are no candidates.
     """
-    half = f"halfvec({len(search.vector)})"
+    half = f"halfvec({len(query.vector)})"
     return (
-        f"WITH g AS MATERIALIZED (SELECT s.row, s.vector, s.vector <=> %s::vector AS far FROM {search.space.table} s"
-        f" WHERE s.collection = {search.number}{search.sieve.sql}"
-        f" AND (SELECT embedder = %s FROM collections WHERE number = {search.number})"
+        f"WITH g AS MATERIALIZED (SELECT s.row, s.vector, s.vector <=> %s::vector AS far FROM {query.table.name} s"
+        f" WHERE s.collection = {query.number}{query.conditions.sql}"
+        f" AND (SELECT embedder = %s FROM collections WHERE number = {query.number})"
         f" ORDER BY s.vector::{half} <-> %s::vector::{half} LIMIT {limit})"
-        f" SELECT n.far, (SELECT count(*) FROM g), n.vector, {search.space.shown}"
-        f" FROM (SELECT row, vector, far FROM g ORDER BY far LIMIT {read}) n {search.space.joins}"
+        f" SELECT n.far, (SELECT count(*) FROM g), n.vector, {query.table.columns}"
+        f" FROM (SELECT row, vector, far FROM g ORDER BY far LIMIT {read}) n {query.table.joins}"
     )
 
 
-def _is_settled(found: Sequence[Row], k: int) -> bool:
-    """Whether nothing beyond what was read, at its cosine distances, can be equal to the k-th."""
-    far = sorted(each[0] for each in found)
-    return bool(far[-1] - far[k - 1] > order.SLACK)
+def _is_untied(found: Sequence[Row], k: int) -> bool:
+    """Whether no row beyond the ones read can be tied with the k-th, by their cosine distances."""
+    distances = sorted(columns[0] for columns in found)
+    return bool(distances[-1] - distances[k - 1] > order.SLACK)
 
 
-def _best(found: Sequence[Row], search: Search) -> list[tuple[Row, float]]:
-    """What is shown of the k nearest, and their cosines."""
+def _rescore(found: Sequence[Row], query: NearestQuery) -> list[tuple[Row, float]]:
+    """The columns of the k nearest, and their cosines in full precision."""
     if not found:
         return []
-    scores = order.cosines(codec.read_vectors([each[2] for each in found], len(search.vector)), search.vector)
-    best = order.best(range(len(found)), [each[3] for each in found], scores, search.k)
-    return [(found[at][3:], score) for at, score in best]
+    scores = order.cosines(binary.decode_vectors([columns[2] for columns in found], len(query.vector)), query.vector)
+    best = order.top_k(range(len(found)), [columns[3] for columns in found], scores, query.k)
+    return [(found[position][3:], score) for position, score in best]

@@ -1,0 +1,162 @@
+"""The engine for async callers: the same verbs, each run in a worker thread; streams are async iterators.
+
+async with await aio.Engine.open("team.clew") as engine:
+    hits = await engine.search("who rotates the keys?")
+    async for event in engine.ask_stream("who rotates the keys?"):
+        ...
+"""
+
+import asyncio
+import functools
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Concatenate, Generic, ParamSpec, Self, TypeVar, overload
+
+from clew import engine as sync
+from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Reader, Reranker
+from clew.core.settings import Settings
+from clew.engine.opened import Opened
+from clew.query.context.format.renderers import Render
+from clew.query.search.strategies import StrategyFactory
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class _Verb(Generic[P, T]):
+    """A verb of the engine as an async method: it runs in a thread, with the caller's context variables."""
+
+    def __init__(self, function: Callable[Concatenate[sync.Engine, P], T]) -> None:
+        self._function = function
+        self.__doc__ = function.__doc__
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Callable[Concatenate[sync.Engine, P], T]: ...
+    @overload
+    def __get__(self, instance: "Engine", owner: type) -> Callable[P, Awaitable[T]]: ...
+    def __get__(
+        self, instance: "Engine | None", owner: type
+    ) -> Callable[Concatenate[sync.Engine, P], T] | Callable[P, Awaitable[T]]:
+        if instance is None:
+            return self._function
+        return functools.partial(asyncio.to_thread, functools.partial(self._function, instance.sync))
+
+
+class _Stream(Generic[P, T]):
+    """A stream of the engine as an async iterator; closing it stops the work."""
+
+    def __init__(self, function: Callable[Concatenate[sync.Engine, P], Iterator[T]]) -> None:
+        self._function = function
+        self.__doc__ = function.__doc__
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Callable[Concatenate[sync.Engine, P], Iterator[T]]: ...
+    @overload
+    def __get__(self, instance: "Engine", owner: type) -> Callable[P, AsyncIterator[T]]: ...
+    def __get__(
+        self, instance: "Engine | None", owner: type
+    ) -> Callable[Concatenate[sync.Engine, P], Iterator[T]] | Callable[P, AsyncIterator[T]]:
+        if instance is None:
+            return self._function
+        engine = instance.sync
+
+        def call(*args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:
+            return _iterate(lambda: self._function(engine, *args, **kwargs))
+
+        return call
+
+
+class Engine:
+    """An open collection for async callers; `sync` is the engine beneath. The verbs are those of `clew.Engine`."""
+
+    def __init__(self, opened: Opened) -> None:
+        self.sync = sync.Engine(opened)
+
+    @classmethod
+    async def open(
+        cls,
+        path: str | Path,
+        *,
+        collection: str = "default",
+        embedder: str | Embedder | None = None,
+        llm: str | LLM | None = None,
+        reranker: str | Reranker | None = None,
+        chunker: Chunker | None = None,
+        enrichers: Sequence[Enricher] = (),
+        readers: Mapping[str, Reader] | None = None,
+        renderers: Mapping[str, Render] | None = None,
+        strategies: Mapping[str, StrategyFactory] | None = None,
+        settings: Settings | None = None,
+        create: bool = True,
+    ) -> Self:
+        """Opens a collection as `clew.Engine.open` does."""
+        engine = await asyncio.to_thread(
+            sync.Engine.open,
+            path,
+            collection=collection,
+            embedder=embedder,
+            llm=llm,
+            reranker=reranker,
+            chunker=chunker,
+            enrichers=enrichers,
+            readers=readers,
+            renderers=renderers,
+            strategies=strategies,
+            settings=settings,
+            create=create,
+        )
+        return cls(engine.opened)
+
+    add = _Verb(sync.Engine.add)
+    add_documents = _Verb(sync.Engine.add_documents)
+    add_messages = _Verb(sync.Engine.add_messages)
+    plan = _Verb(sync.Engine.plan)
+    backfill = _Verb(sync.Engine.backfill)
+    drop = _Verb(sync.Engine.drop)
+    drop_messages = _Verb(sync.Engine.drop_messages)
+    list = _Stream(sync.Engine.list)
+    read = _Verb(sync.Engine.read)
+    status = _Verb(sync.Engine.status)
+    search = _Verb(sync.Engine.search)
+    search_many = _Verb(sync.Engine.search_many)
+    context = _Verb(sync.Engine.context)
+    ask = _Verb(sync.Engine.ask)
+    ask_stream = _Stream(sync.Engine.ask_stream)
+    agent = _Verb(sync.Engine.agent)
+    agent_stream = _Stream(sync.Engine.agent_stream)
+    explain = _Verb(sync.Engine.explain)
+    why_not = _Verb(sync.Engine.why_not)
+    check = _Verb(sync.Engine.check)
+    window = _Verb(sync.Engine.window)
+    channels = _Verb(sync.Engine.channels)
+    profile = _Verb(sync.Engine.profile)
+    reply_prompt = _Verb(sync.Engine.reply_prompt)
+    links = _Verb(sync.Engine.links)
+    export = _Verb(sync.Engine.export)
+    restore = _Verb(sync.Engine.restore)
+    reembed = _Verb(sync.Engine.reembed)
+
+    async def close(self) -> None:
+        """Closes the store."""
+        await asyncio.to_thread(self.sync.close)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+async def _iterate(start: Callable[[], Iterator[T]]) -> AsyncIterator[T]:
+    """The items of an iterator that is advanced in a thread, so that the event loop never waits for it."""
+    items = await asyncio.to_thread(start)
+    done = object()
+    try:
+        while (item := await asyncio.to_thread(next, items, done)) is not done:
+            yield item  # type: ignore[misc]  # `done` has been ruled out by identity
+    finally:
+        if (close := getattr(items, "close", None)) is not None:
+            await asyncio.to_thread(close)

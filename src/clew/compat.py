@@ -1,0 +1,159 @@
+"""The names and signatures of the design documents, thin functions over an Engine; `Engine` itself has one dialect.
+
+Where a document and `Engine` differ (`rag_query`, `min_score`, outcomes instead of errors), this module has the
+document's way.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Literal, overload
+
+from clew.core.errors import SettingsError
+from clew.core.outcome import Failure, RagContext, RagErrorReason, RagOutcome, RagRecord, Success
+from clew.core.report import Report
+from clew.core.settings import FormatterConfig, IngestionConfig, MergerConfig, Settings
+from clew.core.types import EVERYTHING, Filter, MergedChunk, Message
+from clew.core.window import ContextMessage, ContextWindow
+from clew.engine import Engine
+from clew.engine.conversations import find_messages
+from clew.query.context.format import ContextFormatter
+from clew.query.context.merge import ChunkMerger
+from clew.query.messages import rag_outcome
+from clew.query.rank.dedupe import deduplicate_by_document
+from clew.query.rewrite.expand import ContextualExpander, is_ambiguous_query
+from clew.query.rewrite.transformer import QueryTransformer, TransformerConfig, create_transformer
+from clew.query.rewrite.variations import expand_query_variations
+from clew.query.search.conversation import consolidate_messages_to_markdown
+from clew.query.search.tables import Table
+
+__all__ = [
+    "ChunkMerger",
+    "ContextFormatter",
+    "ContextualExpander",
+    "Failure",
+    "FormatterConfig",
+    "IngestionConfig",
+    "MergedChunk",
+    "MergerConfig",
+    "QueryTransformer",
+    "RagContext",
+    "RagErrorReason",
+    "Success",
+    "TransformerConfig",
+    "add_messages",
+    "consolidate_messages_to_markdown",
+    "create_transformer",
+    "deduplicate_by_document",
+    "expand_query_variations",
+    "find_similar_messages",
+    "get_context_window",
+    "is_ambiguous_query",
+    "message_with_context",
+    "query_rag_for_context",
+]
+
+
+def message_with_context(
+    engine: Engine, message: str, *, rag_query: str | None = None, k: int = 10, settings: Settings | None = None
+) -> str:
+    """A user's message with the context of the collection before it; the message alone where nothing is found."""
+    settings = settings or engine.opened.settings
+    if settings.context.wrap == "none":
+        settings = replace(settings, context=replace(settings.context, wrap="xml"))
+    context = engine.context(rag_query or message, k=k, settings=settings)
+    return f"{context.text}\n\nUser: {message}" if context.passages else message
+
+
+def find_similar_messages(
+    engine: Engine,
+    query: str,
+    *,
+    channel: str | None = None,
+    k: int = 5,
+    min_score: float | None = None,
+    now: datetime | None = None,
+    settings: Settings | None = None,
+) -> Sequence[ContextMessage]:
+    """The k stored messages most similar to a text, best first, each whole and scored; `min_score` is a cosine."""
+    return find_messages(engine, query, channel=channel, k=k, min_similarity=min_score, now=now, settings=settings)
+
+
+def get_context_window(
+    engine: Engine,
+    channel: str,
+    prompt: str,
+    *,
+    max_tokens: int | None = None,
+    include_related_channels: bool = False,
+    min_score: float | None = None,
+    now: datetime | None = None,
+    settings: Settings | None = None,
+) -> ContextWindow:
+    """`Engine.window` under the document's names: `max_tokens`, and `min_score` as a cosine."""
+    return engine.window(
+        channel,
+        prompt,
+        tokens=max_tokens,
+        include_related_channels=include_related_channels,
+        min_similarity=min_score,
+        now=now,
+        settings=settings,
+    )
+
+
+def add_messages(engine: Engine, messages: Sequence[Message]) -> Report:
+    """`Engine.add_messages`, refusing a message without a channel in the document's words."""
+    if any(not message.channel for message in messages):
+        raise SettingsError("All messages must have channelId")
+    return engine.add_messages(messages)
+
+
+@overload
+def query_rag_for_context(
+    engine: Engine,
+    table: Table,
+    *,
+    k: int | None = None,
+    where: Filter = EVERYTHING,
+    return_records: Literal[False] = False,
+    settings: Settings | None = None,
+) -> RagOutcome: ...
+
+
+@overload
+def query_rag_for_context(
+    engine: Engine,
+    table: Table,
+    *,
+    k: int | None = None,
+    where: Filter = EVERYTHING,
+    return_records: Literal[True],
+    settings: Settings | None = None,
+) -> tuple[str, Sequence[RagRecord]]: ...
+
+
+def query_rag_for_context(
+    engine: Engine,
+    table: Table,
+    *,
+    k: int | None = None,
+    where: Filter = EVERYTHING,
+    return_records: bool = False,
+    settings: Settings | None = None,
+) -> RagOutcome | tuple[str, Sequence[RagRecord]]:
+    """The posts that a conversation is about: Success with text and records, or Failure: `no_hits`, `rag_error`.
+
+    It never raises; errors are logged. Each topic is a query, however few messages there are. With `return_records` the
+    text and the records come alone, empty for both kinds of failure.
+    """
+    given = settings or engine.opened.settings
+    by_topic = replace(given, conversation=replace(given.conversation, single_below=0))
+    outcome = rag_outcome.query_rag_for_context(
+        table,
+        search=lambda messages: engine.search(messages, k=k, where=where, settings=by_topic),
+        records=lambda hits: {hit.document.id: hit.document for hit in hits},
+    )
+    if not return_records:
+        return outcome
+    return (outcome.value.text, [*outcome.value.records]) if isinstance(outcome, Success) else ("", [])

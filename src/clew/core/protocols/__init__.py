@@ -1,0 +1,25 @@
+"""The extension points: what holds a resource is a Protocol, what does not is a function."""
+
+from clew.core.protocols.functions import Chunker, Enricher, Fuse, Judge, Reader, Rewrite, Step, Strategy, Verdict
+from clew.core.protocols.models import LLM, Embedder, LLMFailure, Reranker, Role, complete_or_failure
+from clew.core.protocols.store import Mode, Store
+
+__all__ = [
+    "LLM",
+    "Chunker",
+    "Embedder",
+    "Enricher",
+    "Fuse",
+    "Judge",
+    "LLMFailure",
+    "Mode",
+    "Reader",
+    "Reranker",
+    "Rewrite",
+    "Role",
+    "Step",
+    "Store",
+    "Strategy",
+    "Verdict",
+    "complete_or_failure",
+]

@@ -1,0 +1,160 @@
+"""Protocol of a store: the documents of one collection with their chunks, vectors and terms."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal, Protocol
+
+from clew.core.protocols.models import Embedder
+from clew.core.stored import StagedModel, StoredDocument
+from clew.core.text import Terms
+from clew.core.types import (
+    EVERYTHING,
+    Chunk,
+    Document,
+    DocumentRecord,
+    Filter,
+    Hit,
+    Matrix,
+    Section,
+    StoreStats,
+    Vector,
+)
+
+Mode = Literal["ann", "exact"]
+
+
+class Store(Protocol):
+    """The documents of one collection with their chunks, vectors and terms, and search over the chunks.
+
+    Rules for every method: a write is atomic, and visible to the very next search in any process. A filter is a
+    boundary: nothing outside it is returned. `k` < 1 and an empty store return nothing. All methods may be called from
+    several threads. A failure raises DriverFailed, as does every use after `close`; it never looks like "nothing
+    found". StoreMismatch is raised once another process has switched the collection to another embedder.
+    """
+
+    def put(
+        self,
+        document: Document,
+        chunks: Sequence[Chunk],
+        vectors: Matrix,
+        terms: Sequence[Terms],
+        *,
+        expected_text: str | None = None,
+    ) -> None:
+        """Replaces a document and all its chunks, or adds it.
+
+        `vectors` has one unit row per chunk, of the collection's dimension, and `terms` one mapping per chunk;
+        anything else raises DriverFailed, as does a chunk id that belongs to another document. The summary's vector is
+        kept if the summary is the same. `expected_text` is the text that is to be replaced: if the stored one differs,
+        or the document is gone, ConcurrentChange is raised.
+        """
+
+    def append(
+        self,
+        doc_id: str,
+        text: str,
+        sections: Sequence[Section],
+        chunks: Sequence[Chunk],
+        vectors: Matrix,
+        terms: Sequence[Terms],
+    ) -> None:
+        """Extends a document at its end, at a cost that does not depend on its length; NotFound if it is not there.
+
+        Positions of sections and chunks count from the start of the whole document. If the sections do not lie within
+        the added text, somebody has changed the document since it was read: ConcurrentChange.
+        """
+
+    def summarise(self, doc_id: str, summary: str, vector: Vector) -> None:
+        """Sets the summary of a document and its unit vector, for `search_documents`; NotFound if it is not there."""
+
+    def put_stored(self, stored: StoredDocument) -> None:
+        """Replaces or adds a document exactly as another store kept it."""
+
+    def stored_documents(self, doc_ids: Sequence[str] | None = None) -> Iterator[StoredDocument]:
+        """All documents, or the given ones that exist, with everything that is kept of them, in order of insertion.
+
+        They are read a few at a time, so that a large collection never has to fit in memory.
+        """
+
+    def staged_model(self) -> StagedModel | None:
+        """The model of the staged vectors, which are stored beside those in use; None if there are none."""
+
+    def stage_vectors(self, embedder: Embedder, on_progress: Callable[[int, int], None] | None = None) -> int:
+        """Stages vectors of another model for all chunks and summaries that lack one, and returns how many were made.
+
+        Searches and writes go on meanwhile. Called again, it continues where it stopped, and catches up with changes.
+        StoreMismatch if vectors of a third model are staged. `on_progress` receives the number done and the total.
+        """
+
+    def switch_to_staged(self, embedder: Embedder) -> "Store":
+        """Makes the staged vectors those in use and stages the old ones; returns the store opened for the new model.
+
+        Missing vectors are made first, while writes wait. This store, and whoever else has the collection open, raises
+        StoreMismatch from then on.
+        """
+
+    def discard_staged(self) -> bool:
+        """Deletes the staged vectors; whether there were any."""
+
+    def set_stamp(self, doc_id: str, stamp: str) -> None:
+        """Sets `Document.stamp` (the state of its file) of an unchanged document; the change number stays the same."""
+
+    def drop(self, doc_ids: Sequence[str]) -> int:
+        """Deletes documents with their chunks, vectors and terms; returns how many existed."""
+
+    def document(self, doc_id: str) -> Document:
+        """The document, equal to the one that was put; NotFound if it is not there."""
+
+    def documents(self, where: Filter = EVERYTHING) -> Iterator[DocumentRecord]:
+        """The records of the documents that the filter admits by document, kind, channel and meta, by uri, then id."""
+
+    def chunks(self, doc_id: str) -> list[Chunk]:
+        """The chunks of a document in order of `index`; NotFound if the document is not there."""
+
+    def chunks_by_id(self, chunk_ids: Sequence[str]) -> dict[str, Chunk]:
+        """The chunks that exist among the ids, by id."""
+
+    def latest_chunks(self, channel: str, k: int) -> list[Chunk]:
+        """The last k chunks that were added to a channel, the newest last, at a cost that does not grow with it."""
+
+    def channels(self) -> list[str]:
+        """The channels that have chunks, sorted, at a cost that grows only with their number."""
+
+    def scan(self, where: Filter = EVERYTHING) -> Iterator[Chunk]:
+        """All chunks that the filter admits, by document id, then `index`, read in batches.
+
+        A chunk that exists throughout the scan comes exactly once, whatever changes meanwhile; one that is added or
+        removed during it may or may not come.
+        """
+
+    def vectors(self, chunk_ids: Sequence[str]) -> dict[str, Vector]:
+        """The vectors of the chunks that exist among the ids, by id, as they were put."""
+
+    def search_vectors(
+        self, vector: Vector, k: int, where: Filter = EVERYTHING, *, mode: Mode = "ann", breadth: int | None = None
+    ) -> list[Hit]:
+        """The k chunks of greatest cosine, best first, ties by id; the score is the cosine. `vector` has unit length.
+
+        "exact" compares all chunks that the filter admits; "ann" may use an approximate index, in which case `breadth`
+        is the number of candidates that it explores (None: its default).
+        """
+
+    def search_documents(self, vector: Vector, k: int, where: Filter = EVERYTHING) -> list[tuple[str, float]]:
+        """The ids of the k documents whose summary has the greatest cosine, with it, best first, ties by id."""
+
+    def search_terms(self, terms: Terms, k: int, where: Filter = EVERYTHING) -> list[Hit]:
+        """The k chunks of greatest BM25 score that contain any of the terms, best first, ties by id.
+
+        A term that occurs twice in the query counts twice. The formula is `clew.drivers.store.bm25`.
+        """
+
+    def stats(self) -> StoreStats:
+        """The counts, the embedder and its dimension, the change number, and the kind and size of the index."""
+
+    def change_number(self) -> int:
+        """A number that grows with every change of the collection, at next to no cost: caches are keyed by it."""
+
+    def flush(self) -> None:
+        """Returns when all writes are on disk and the index is optimised; results do not change."""
+
+    def close(self) -> None:
+        """Releases all resources; closing twice is allowed."""

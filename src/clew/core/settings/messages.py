@@ -1,0 +1,66 @@
+"""Settings of messages: how they are found and scored, and the size of a context window."""
+
+from dataclasses import dataclass, fields
+from typing import Literal
+
+from clew.core.settings.checks import check_choice, check_min, check_range
+
+
+@dataclass(frozen=True, slots=True)
+class FlowConfig:
+    """How messages are ranked among pages, and how much they gain from the messages around them in their thread."""
+
+    each_kind: bool = True  # also search each kind by itself, so that neither crowds out the other
+    semantic_weight: float = 0.5  # of messages; the rest is the lexical weight
+    after: float = 0.5  # share of the next message's score
+    before: float = 0.2  # share of the previous one's, which is embedded with it already
+    reach: int = 3  # messages to either side, their shares falling linearly; 0: no smoothing
+
+    def __post_init__(self) -> None:
+        for name in ("semantic_weight", "after", "before"):
+            check_range(f"flow.{name}", getattr(self, name), 0, 1)
+        check_min("flow.reach", self.reach, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ScoringConfig:
+    """Weights of a message's score besides its similarity. A boost of 1 has no effect.
+
+    `min_score` is a cosine, so that age never hides a message; None: the embedder's own floor.
+    """
+
+    base: Literal["search", "similarity"] = "search"  # the score before boosts: the search's own, or the cosine alone
+    scoring: Literal["product", "weighted_sum"] = "product"
+    time_decay: float = 0.2  # λ of exp(−λ·hours)
+    time_floor: float = 0.5  # minimum of the time factor; 0: nothing is left after a day or two
+    channel_boost: float = 1.2
+    thread_boost: float = 1.5
+    flow_boost: float = 1.0  # where other hits are near in the same thread
+    completeness_boost: float = 1.0  # where all the messages it answers were found too
+    score_equality: float = 0.01  # scores closer than this tie, and the newer message comes first
+    semantic_weight: float = 0.8  # weights of the weighted sum, each of a part from 0 to 1
+    time_weight: float = 0.1
+    channel_weight: float = 0.05
+    thread_weight: float = 0.05
+    flow_weight: float = 0.0
+    completeness_weight: float = 0.0
+    min_score: float | None = None
+    max_tokens: int = 4000  # of a window
+    related_channels: int = 3  # maximum number besides the requested channel
+    chain_share: float = 0.05  # of the budget, for chains of replies that are guessed, not marked
+    authors: bool = False  # whether the text of a window names the author of each message
+    style_messages: int = 5  # minimum number for a style profile
+    style_threads: int = 2  # past threads shown in a reply prompt
+
+    def __post_init__(self) -> None:
+        check_choice("scoring.base", self.base, ("search", "similarity"))
+        check_choice("scoring.scoring", self.scoring, ("product", "weighted_sum"))
+        for field in fields(self):
+            value = getattr(self, field.name)
+            minimum = 1 if field.name in ("max_tokens", "style_messages") else 0
+            if field.name != "min_score" and isinstance(value, int | float):
+                check_min(f"scoring.{field.name}", value, minimum)
+        for name in ("time_floor", "chain_share"):
+            check_range(f"scoring.{name}", getattr(self, name), 0, 1)
+        if self.min_score is not None:
+            check_range("scoring.min_score", self.min_score, -1, 1)

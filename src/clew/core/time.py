@@ -1,0 +1,42 @@
+"""Times: a time without a zone is UTC, everywhere; ISO 8601 in both directions, and timestamps.
+
+Readers of foreign formats (chat exports, front matter, tables) parse dates by themselves and end here.
+"""
+
+from datetime import UTC, datetime
+from typing import overload
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EARLIEST = datetime.min.replace(tzinfo=UTC)
+
+
+def assume_utc(at: datetime) -> datetime:
+    """The time itself if it has a zone, else the same time in UTC."""
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+@overload
+def to_timestamp(at: datetime) -> float: ...
+@overload
+def to_timestamp(at: datetime | None) -> float | None: ...
+def to_timestamp(at: datetime | None) -> float | None:
+    """Seconds since 1970; a time without a zone is UTC."""
+    return None if at is None else assume_utc(at).timestamp()
+
+
+def to_iso(at: datetime | None) -> str | None:
+    """The time as ISO 8601, with its zone if it has one."""
+    return at.isoformat() if at else None
+
+
+def from_iso(text: str | None) -> datetime | None:
+    """The time that `to_iso` wrote, without a zone if it had none; ValueError if the text is not ISO 8601."""
+    return datetime.fromisoformat(text) if text else None
+
+
+def parse_iso(text: str) -> datetime | None:
+    """The time of an ISO 8601 text, UTC if it names no zone; None if it is not one."""
+    try:
+        return assume_utc(datetime.fromisoformat(text.strip()))
+    except ValueError:
+        return None

@@ -1,0 +1,109 @@
+"""A key-value cache in one SQLite file, shared by threads and processes: of vectors, and of a language model's answers.
+
+The file is opened for each call and closed after it. That is cheap beside a model, no fork inherits a connection, and
+there is nothing to close. A file that was deleted is created again.
+"""
+
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from clew.core.errors import DriverFailed
+
+LOCK_TIMEOUT = 60.0  # seconds to wait for another writer
+BATCH = 500  # keys in one statement; older SQLite allows 999
+VERSION = 2
+
+_TABLE = "CREATE TABLE entries (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID"
+# Version 1 had one table for each kind of cache; its rows are moved when the file is first opened.
+_MIGRATIONS = {
+    "answers": "SELECT key, answer FROM answers",
+    "vectors": "SELECT model || char(31) || role || char(31) || digest, vector FROM vectors",
+}
+_LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_ENVIRONMENT = (  # the file itself is in order
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_READONLY,
+)
+
+
+class CacheFile:
+    """Values by their keys in a file, which is created if missing; DriverFailed if it cannot be used."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path).expanduser()
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise DriverFailed(f"{path}: the cache file cannot be created ({error}); name another file") from error
+        with self._connect():
+            pass  # a broken file fails now, not at the first search
+
+    def get(self, keys: Sequence[str]) -> dict[str, bytes]:
+        """The values of those keys that are there."""
+        found: dict[str, bytes] = {}
+        with self._connect() as db:
+            for start in range(0, len(keys), BATCH):
+                batch = keys[start : start + BATCH]
+                marks = ",".join("?" * len(batch))
+                found.update(db.execute(f"SELECT key, value FROM entries WHERE key IN ({marks})", batch))
+        return found
+
+    def put(self, values: Mapping[str, bytes]) -> None:
+        """Stores values by their keys, over those that are there."""
+        with self._connect() as db, _transaction(db):
+            db.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?)", values.items())
+
+    @contextmanager
+    def _connect(self) -> Iterator[sqlite3.Connection]:
+        try:
+            with closing(sqlite3.connect(self.path, timeout=LOCK_TIMEOUT, isolation_level=None)) as db:
+                db.execute("PRAGMA synchronous = NORMAL")
+                self._prepare(db)
+                yield db
+        except sqlite3.Error as error:
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the extended code says more than is needed
+            if code in _LOCKED:
+                problem = f"is locked by another process ({error}); try again"
+            elif code in _ENVIRONMENT:
+                problem = f"cannot be used ({error}); check the disk and the permissions, or name another file"
+            else:
+                problem = f"is damaged ({error}); delete the file, it will be created again"
+            raise DriverFailed(f"{self.path}: the cache file {problem}") from error
+
+    def _prepare(self, db: sqlite3.Connection) -> None:
+        """Creates the table in a new file, and refuses a file that holds something else."""
+        tables, version = _read_schema(db)
+        if version > VERSION:
+            raise DriverFailed(f"{self.path}: the cache file is of a newer version of Clew; delete the file")
+        if "entries" in tables:
+            return
+        if tables - _MIGRATIONS.keys():
+            raise DriverFailed(f"{self.path} is a database, but not a cache file of Clew; name another file")
+        with _transaction(db):
+            tables, _ = _read_schema(db)
+            if "entries" in tables:  # another process was faster
+                return
+            db.execute(_TABLE)
+            for table in tables:
+                db.execute(f"INSERT INTO entries {_MIGRATIONS[table]}")
+                db.execute(f"DROP TABLE {table}")
+            db.execute(f"PRAGMA user_version = {VERSION}")
+
+
+@contextmanager
+def _transaction(db: sqlite3.Connection) -> Iterator[None]:
+    db.execute("BEGIN IMMEDIATE")
+    with db:  # commits, or rolls back
+        yield
+
+
+def _read_schema(db: sqlite3.Connection) -> tuple[set[str], int]:
+    """The names of the tables, and the version of the file: none and 0 for a new one."""
+    tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    return tables, version

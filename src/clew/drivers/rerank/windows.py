@@ -1,0 +1,40 @@
+"""How rerankers with a token limit handle long texts and questions.
+
+A long text is scored in windows, and its best window counts: one passage that answers is an answer, whatever surrounds
+it (MaxP: Dai and Callan, "Deeper Text Understanding for IR with Contextual Neural Language Modeling", 2019).
+A long question accompanies every window, so it is shortened: the point of a long message stands at its start or at its
+end, so both are kept and the middle is dropped.
+"""
+
+import math
+from collections.abc import Sequence
+
+
+def split_windows(length: int, size: int, overlap: int) -> list[slice]:
+    """The fewest windows of at most `size` that cover `length`, spread evenly; neighbours share at least `overlap`."""
+    if length <= size:
+        return [slice(0, length)]
+    shared = min(overlap, size // 2)
+    count = math.ceil((length - shared) / (size - shared))
+    last = length - size
+    return [slice(at * last // (count - 1), at * last // (count - 1) + size) for at in range(count)]
+
+
+def keep_both_ends(length: int, max_length: int) -> list[slice]:
+    """The start and the end, together `max_length` long, of what is longer; else all of it."""
+    if length <= max_length:
+        return [slice(0, length)]
+    return [slice(0, max_length - max_length // 2), slice(length - max_length // 2, length)]
+
+
+def max_per_text(scores: Sequence[float], owners: Sequence[int], count: int) -> list[float]:
+    """The greatest window score of each of the `count` texts; `owners` says which text each score belongs to."""
+    best = [-math.inf] * count
+    for owner, score in zip(owners, scores, strict=True):
+        best[owner] = max(best[owner], score)
+    return best
+
+
+def logistic(value: float) -> float:
+    """1 / (1 + e^-value), without overflow."""
+    return 0.5 * (1.0 + math.tanh(0.5 * value))

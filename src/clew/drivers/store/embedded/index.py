@@ -1,0 +1,50 @@
+"""The interface of an index over the database: what the store asks it, and what it answers."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from clew.core.stored import PackedTerms
+from clew.core.types import Filter, Vector
+from clew.drivers.store.embedded.database import CollectionState
+
+RowScores = list[tuple[int, float]]  # rows of chunks and their scores, best first
+
+
+class BrokenIndex(Exception):
+    """The index failed. It holds nothing that the database does not, so it can be thrown away and rebuilt."""
+
+
+@dataclass(frozen=True, slots=True)
+class VectorQuery:
+    """The k rows of greatest cosine with a vector; `breadth` is how many candidates an HNSW search keeps."""
+
+    vector: Vector
+    k: int
+    where: Filter
+    exact: bool = False
+    breadth: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TermQuery:
+    """The k rows of greatest BM25 score for terms and their counts."""
+
+    terms: PackedTerms
+    k: int
+    where: Filter
+
+
+class Index(Protocol):
+    """Follows the database and searches what it has followed."""
+
+    name: str
+    rereads: bool  # whether a search reads the database again, where rows may have been removed meanwhile
+
+    def follow(self, state: CollectionState) -> None:
+        """Takes in every change up to a state."""
+
+    def search_vectors(self, query: VectorQuery) -> RowScores:
+        """The best rows by cosine."""
+
+    def search_terms(self, query: TermQuery, state: CollectionState) -> RowScores:
+        """The best rows by BM25, with the collection's counts as of a state."""

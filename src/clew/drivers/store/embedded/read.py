@@ -1,0 +1,175 @@
+"""Reads of documents, chunks and vectors from the database, as they were put."""
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from clew.core.facets import collect_required_document_facets, collect_required_facets
+from clew.core.time import to_timestamp
+from clew.core.types import EVERYTHING, Chunk, Document, DocumentRecord, Filter, Hit, Matrix, Vector
+from clew.drivers.store import codec
+from clew.drivers.store.checks import not_found_error
+from clew.drivers.store.embedded import schema
+from clew.drivers.store.embedded.database import Database
+from clew.drivers.store.embedded.signals import placeholders
+
+_CHUNKS = f"SELECT {codec.CHUNK_COLUMNS} FROM chunks c JOIN documents d ON d.row = c.doc"
+
+
+@dataclass(frozen=True, slots=True)
+class Summaries:
+    """The documents that have a summary with a vector: their ids, their facets as JSON, the vectors."""
+
+    change: int
+    ids: list[str]
+    facets: list[str]
+    vectors: Matrix
+
+
+class FilteredChunks:
+    """Reads the chunks that a filter admits, for a scan; each call is one transaction."""
+
+    def __init__(self, database: Database, where: Filter) -> None:
+        self._database = database
+        self._conditions, self._params = _to_sql(where)
+        # CROSS JOIN keeps this order of loops, in which the indexes give the order of the result without sorting.
+        signals = " CROSS JOIN signals s ON s.row = c.row" if "s." in self._conditions else ""
+        self._source = f"FROM documents d CROSS JOIN chunks c ON c.doc = d.row{signals} WHERE"
+
+    def read_page(self, after: str | None, limit: int) -> list[Chunk]:
+        """The first `limit` chunks of the documents after one (None: of all), by document id and index."""
+        start, params = ("d.id > ?", [after]) if after is not None else ("true", [])
+        with self._database.reader as db:
+            read = db.execute(
+                f"SELECT {codec.CHUNK_COLUMNS} {self._source} {start}{self._conditions} ORDER BY d.id, c.idx LIMIT ?",
+                (*params, *self._params, limit),
+            ).fetchall()
+        return [codec.parse_chunk(columns) for columns in read]
+
+    def read_ids(self, doc_id: str) -> list[str]:
+        """The ids of the chunks of a document, in order."""
+        sql = f"SELECT c.id {self._source} d.id = ?{self._conditions} ORDER BY c.idx"
+        with self._database.reader as db:
+            return [chunk_id for (chunk_id,) in db.execute(sql, (doc_id, *self._params))]
+
+    def read_chunks(self, chunk_ids: Sequence[str]) -> dict[str, Chunk]:
+        """The chunks with these ids that are still there, by id."""
+        signals = " JOIN signals s ON s.row = c.row" if "s." in self._conditions else ""
+        sql = f"{_CHUNKS}{signals} WHERE c.id IN (SELECT value FROM json_each(?)){self._conditions}"
+        with self._database.reader as db:
+            read = db.execute(sql, (json.dumps(list(chunk_ids)), *self._params)).fetchall()
+        return {columns[0]: codec.parse_chunk(columns) for columns in read}
+
+
+def read_document(db: sqlite3.Connection, doc_id: str) -> Document:
+    """The document with its text, or NotFound."""
+    pieces = db.execute(
+        f"SELECT p.text, p.sections, {codec.RECORD_COLUMNS} FROM documents d JOIN pieces p ON p.doc = d.row"
+        " WHERE d.id = ? ORDER BY p.n",
+        (doc_id,),
+    ).fetchall()
+    if not pieces:
+        raise not_found_error(doc_id)
+    record = codec.parse_record(pieces[0][2:])
+    return codec.build_document(record, [piece[0] for piece in pieces], [piece[1] for piece in pieces])
+
+
+def list_records(db: sqlite3.Connection, where: Filter) -> Iterator[DocumentRecord]:
+    """The records of the documents that a filter admits, by uri and id."""
+    sql, params = f"SELECT d.facets, {codec.RECORD_COLUMNS} FROM documents d", list[str]()
+    if where.documents != EVERYTHING.documents:
+        sql += " WHERE d.id IN (SELECT value FROM json_each(?))"
+        params = [codec.to_json(sorted(where.documents))]
+    read = db.execute(f"{sql} ORDER BY d.uri, d.id", params).fetchall()
+    groups = collect_required_document_facets(replace(where, documents=EVERYTHING.documents))
+    return (codec.parse_record(columns[1:]) for columns in read if has_facets(columns[0], groups))
+
+
+def read_summaries(db: sqlite3.Connection, change: int, dim: int) -> Summaries:
+    """The vectors of all summaries, read at or after a change."""
+    read = db.execute("SELECT id, facets, vector FROM documents WHERE vector IS NOT NULL").fetchall()
+    vectors = np.frombuffer(b"".join(each[2] for each in read), np.float32).reshape(len(read), dim)
+    return Summaries(change, [each[0] for each in read], [each[1] for each in read], vectors)
+
+
+def read_chunks(db: sqlite3.Connection, doc_id: str) -> list[Chunk]:
+    """The chunks of a document in order, or NotFound."""
+    read = db.execute(
+        f"SELECT {codec.CHUNK_COLUMNS} FROM documents d LEFT JOIN chunks c ON c.doc = d.row"
+        " WHERE d.id = ? ORDER BY c.idx",
+        (doc_id,),
+    ).fetchall()
+    if not read:
+        raise not_found_error(doc_id)
+    return [codec.parse_chunk(columns) for columns in read if columns[0] is not None]
+
+
+def read_chunks_by_id(db: sqlite3.Connection, chunk_ids: Sequence[str]) -> dict[str, Chunk]:
+    """Those of the chunks that exist, by id."""
+    read = db.execute(f"{_CHUNKS} WHERE c.id IN (SELECT value FROM json_each(?))", (json.dumps(list(chunk_ids)),))
+    return {columns[0]: codec.parse_chunk(columns) for columns in read}
+
+
+def read_latest_chunks(db: sqlite3.Connection, channel: str, k: int) -> list[Chunk]:
+    """The k chunks of a channel that were added last, the last one at the end."""
+    sql = f"{_CHUNKS} WHERE {schema.CHANNEL} = ? ORDER BY c.row DESC LIMIT ?"
+    return [codec.parse_chunk(columns) for columns in reversed(db.execute(sql, (channel, k)).fetchall())]
+
+
+def list_channels(db: sqlite3.Connection) -> list[str]:
+    """The channels that have chunks, by name: each looked up in the index after the one before it."""
+    first = f"SELECT min({schema.CHANNEL}) AS name FROM chunks c WHERE {schema.CHANNEL} IS NOT NULL"
+    after = f"(SELECT min({schema.CHANNEL}) FROM chunks c WHERE {schema.CHANNEL} > n.name)"
+    read = db.execute(
+        f"WITH RECURSIVE names AS ({first} UNION ALL SELECT {after} FROM names n WHERE n.name IS NOT NULL)"
+        " SELECT name FROM names WHERE name IS NOT NULL"
+    )
+    return [name for (name,) in read]
+
+
+def read_hits(db: sqlite3.Connection, rows: Sequence[int]) -> dict[int, Hit]:
+    """The chunks in these rows that still exist, with their documents' records; the scores are left at 0."""
+    read = db.execute(
+        f"SELECT {codec.HIT_COLUMNS}, c.row FROM chunks c JOIN documents d ON d.row = c.doc"
+        f" WHERE c.row IN ({placeholders(rows)})",
+        rows,
+    ).fetchall()
+    hits = codec.parse_hits((columns[:-1], 0.0) for columns in read)
+    return {columns[-1]: hit for columns, hit in zip(read, hits, strict=True)}
+
+
+def read_vectors(db: sqlite3.Connection, chunk_ids: Sequence[str]) -> dict[str, Vector]:
+    """The vectors of those of the chunks that exist."""
+    read = db.execute(
+        "SELECT c.id, s.vector FROM chunks c JOIN signals s ON s.row = c.row"
+        " WHERE c.id IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(chunk_ids)),),
+    )
+    return {chunk_id: np.frombuffer(vector, np.float32) for chunk_id, vector in read}
+
+
+def has_facets(facets: str, groups: Sequence[frozenset[str]]) -> bool:
+    """Whether facets, as JSON, include one of each group."""
+    if not groups:
+        return True
+    present = json.loads(facets)
+    return all(not group.isdisjoint(present) for group in groups)
+
+
+def _to_sql(where: Filter) -> tuple[str, list[object]]:
+    """A filter as conditions on a document `d` and a signal `s`, and their parameters."""
+    sql, params = "", list[object]()
+    if where.documents != EVERYTHING.documents:
+        sql += " AND d.id IN (SELECT value FROM json_each(?))"
+        params.append(codec.to_json(sorted(where.documents)))
+    for group in collect_required_facets(replace(where, documents=EVERYTHING.documents)):
+        sql += " AND EXISTS (SELECT 1 FROM json_each(s.facets) f WHERE f.value IN (SELECT value FROM json_each(?)))"
+        params.append(codec.to_json(sorted(group)))
+    for operator, at in ((">=", to_timestamp(where.since)), ("<", to_timestamp(where.until))):
+        if at is not None:
+            sql += f" AND s.seconds {operator} ?"
+            params.append(at)
+    return sql, params

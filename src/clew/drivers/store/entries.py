@@ -1,0 +1,55 @@
+"""Entries: chunks with their vectors and terms as the columns that a store writes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xxhash import xxh3_64_intdigest
+
+from clew.core.facets import collect_facets
+from clew.core.stored import PackedTerms, StoredDocument
+from clew.core.text import Terms
+from clew.core.time import to_timestamp
+from clew.core.types import Chunk, Document, Matrix
+from clew.drivers.store import codec
+from clew.drivers.store.term_ids import pack_terms
+
+_NO_CHUNK = Chunk("", "", 0, 0, "", 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A chunk ready to be written. Its fingerprint changes when anything that a search sees of it does."""
+
+    chunk: Chunk
+    seconds: float | None
+    length: int
+    facets: str
+    terms: bytes
+    counts: bytes
+    vector: bytes
+    fingerprint: int
+
+
+def make_entries(
+    document: Document, chunks: Sequence[Chunk], vectors: Matrix, terms: Sequence[Terms | PackedTerms]
+) -> list[Entry]:
+    """The chunks of a document as entries."""
+    entries, facets_by_meta = list[Entry](), dict[str, str]()  # many chunks have the same meta, hence facets
+    for chunk, vector, chunk_terms in zip(chunks, vectors, terms, strict=True):
+        packed, row, at, meta = pack_terms(chunk_terms), vector.tobytes(), to_timestamp(chunk.at), repr(chunk.meta)
+        facets = facets_by_meta.get(meta) or facets_by_meta.setdefault(meta, facets_to_json(document, chunk))
+        hashes, counts = packed.hashes.tobytes(), packed.counts.tobytes()
+        filtered_by = f"{facets} {at!r}".encode("utf-8", "surrogatepass")
+        fingerprint = xxh3_64_intdigest(b"\0".join([row, hashes, counts, filtered_by])) - (1 << 63)
+        entries.append(Entry(chunk, at, packed.length, facets, hashes, counts, row, fingerprint))
+    return entries
+
+
+def make_stored_entries(stored: StoredDocument) -> list[Entry]:
+    """The chunks of a document from another store as entries."""
+    return make_entries(stored.document, stored.chunks, stored.vectors, stored.terms)
+
+
+def facets_to_json(document: Document, chunk: Chunk = _NO_CHUNK) -> str:
+    """The facets of a chunk, or of a document alone, as a sorted JSON list."""
+    return codec.to_json(sorted(collect_facets(document, chunk)))

@@ -1,0 +1,115 @@
+"""Arrays and vectors in PostgreSQL's binary format: the rows of a document are sent as a few columns.
+
+They are written by `INSERT … SELECT unnest(…)`, because COPY is refused on tables with row-level security.
+"""
+
+import struct
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from psycopg import Connection, DataError
+from psycopg.adapt import Dumper
+from psycopg.pq import Format
+from xxhash import xxh3_64_intdigest
+
+from clew.core.types import Matrix, Vector
+
+BIGINT, INT, TEXT, FLOAT = 20, 23, 25, 701  # object ids of the types, the same on every server
+_LONG, _SHORT = (np.dtype([("size", ">i4"), ("body", body)]) for body in (">i8", ">i4"))
+_NULL = struct.pack(">i", -1)
+FACET_SEED = 1  # of the hashes of facets, so that they differ from those of words
+
+
+class BinaryParam(bytes):
+    """A parameter in binary format; the statement casts it to its type."""
+
+
+class BinaryDumper(Dumper):
+    """Sends a BinaryParam unchanged."""
+
+    format = Format.BINARY
+
+    def dump(self, obj: BinaryParam) -> bytes:
+        """The bytes themselves."""
+        return obj
+
+
+def register_dumper(connection: Connection) -> None:
+    """Enables a connection to send BinaryParam."""
+    connection.adapters.register_dumper(BinaryParam, BinaryDumper)
+
+
+def encode_bigints(numbers: NDArray[np.integer] | Sequence[int]) -> BinaryParam:
+    """A bigint[]."""
+    return _encode_array(numbers, _LONG, BIGINT)
+
+
+def encode_ints(numbers: NDArray[np.integer] | Sequence[int]) -> BinaryParam:
+    """An int[]."""
+    return _encode_array(numbers, _SHORT, INT)
+
+
+def encode_floats(values: Sequence[float | None]) -> BinaryParam:
+    """A float8[]."""
+    parts = [_NULL if each is None else struct.pack(">id", 8, each) for each in values]
+    return BinaryParam(_array_header(FLOAT, len(values), nulls=None in values) + b"".join(parts))
+
+
+def encode_texts(values: Sequence[str | None]) -> BinaryParam:
+    """A text[], encoded in UTF-8."""
+    parts = list[bytes]()
+    for each in values:
+        if each is None:
+            parts.append(_NULL)
+            continue
+        if "\0" in each:
+            raise DataError("a text cannot hold a NUL character")
+        data = each.encode()
+        parts += (len(data).to_bytes(4), data)
+    return BinaryParam(_array_header(TEXT, len(values), nulls=None in values) + b"".join(parts))
+
+
+def encode_vector(vector: Vector) -> BinaryParam:
+    """A vector."""
+    return BinaryParam(struct.pack(">hh", len(vector), 0) + vector.astype(">f4").tobytes())
+
+
+def encode_vectors(vectors: Matrix, oid: int) -> BinaryParam:
+    """A vector[]; `oid` is that of the type vector in this database."""
+    return BinaryParam(_array_header(oid, len(vectors)) + _vector_rows(vectors).tobytes())
+
+
+def decode_vector(data: bytes) -> Vector:
+    """The vector in binary format."""
+    return np.frombuffer(data, ">f4", offset=4).astype(np.float32)
+
+
+def decode_vectors(data: Sequence[bytes], dim: int) -> Matrix:
+    """Vectors in binary format, as rows."""
+    rows = np.frombuffer(b"".join(data), ">f4").reshape(len(data), dim + 1)  # each is preceded by its width
+    return rows[:, 1:].astype(np.float32)
+
+
+def hash_facet(facet: str) -> int:
+    """The signed 64-bit hash of a facet."""
+    digest = xxh3_64_intdigest(facet.encode("utf-8", "surrogatepass"), seed=FACET_SEED)
+    return digest - (1 << 64) if digest >> 63 else digest
+
+
+def _encode_array(numbers: NDArray[np.integer] | Sequence[int], form: np.dtype[np.void], oid: int) -> BinaryParam:
+    rows = np.empty(len(numbers), form)
+    rows["size"], rows["body"] = form.itemsize - 4, numbers
+    return BinaryParam(_array_header(oid, len(numbers)) + rows.tobytes())
+
+
+def _array_header(oid: int, count: int, *, nulls: bool = False) -> bytes:
+    """The header of an array of one dimension that begins at 1; an empty one has no dimension."""
+    return struct.pack(">5i", 1, nulls, oid, count, 1) if count else struct.pack(">3i", 0, 0, oid)
+
+
+def _vector_rows(vectors: Matrix) -> NDArray[np.void]:
+    body = np.dtype([("dim", ">i2"), ("unused", ">i2"), ("values", ">f4", (vectors.shape[1],))])
+    rows = np.zeros(len(vectors), [("size", ">i4"), ("body", body)])
+    rows["size"], rows["body"]["dim"], rows["body"]["values"] = body.itemsize, vectors.shape[1], vectors
+    return rows

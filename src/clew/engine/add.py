@@ -1,0 +1,94 @@
+"""The verbs that change a collection: add, plan, backfill and drop."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clew.core.report import OnProgress, Plan, Report
+from clew.core.settings import Settings
+from clew.core.types import Document, Message
+from clew.engine.opened import Opened, resolve_document
+from clew.index.add import ingest
+from clew.index.add.ingest import IngestContext
+
+if TYPE_CHECKING:
+    from clew.engine import Engine
+
+
+def add(
+    engine: "Engine",
+    *sources: str | Path,
+    sync: bool = False,
+    max_cost: float | None = None,
+    settings: Settings | None = None,
+    on_progress: OnProgress | None = None,
+) -> Report:
+    """Adds files, folders, chat exports and web pages; unchanged ones are skipped.
+
+    `sync` also drops documents whose files have disappeared from the folders. The work stops before it costs more than
+    `max_cost`.
+    """
+    context = _ingest_context(engine.opened, settings)
+    return ingest.add_sources(context, sources, sync=sync, max_cost=max_cost, on_progress=on_progress)
+
+
+def add_documents(
+    engine: "Engine",
+    documents: Iterable[Document],
+    *,
+    max_cost: float | None = None,
+    settings: Settings | None = None,
+    on_progress: OnProgress | None = None,
+) -> Report:
+    """Adds documents made by a program; one without sections is parsed as Markdown."""
+    context = _ingest_context(engine.opened, settings)
+    return ingest.add_documents(context, documents, max_cost=max_cost, on_progress=on_progress)
+
+
+def add_messages(engine: "Engine", messages: Iterable[Message], *, settings: Settings | None = None) -> Report:
+    """Adds messages as they are sent: each joins its thread and costs one embedding.
+
+    A message already stored is skipped, an edited one replaces itself. The report lists them by id.
+    """
+    with engine.opened.message_lock:
+        return ingest.add_messages(_ingest_context(engine.opened, settings), messages)
+
+
+def plan(engine: "Engine", *sources: str | Path, sync: bool = False, settings: Settings | None = None) -> Plan:
+    """What `add` would read, embed, ask a model and drop, and what it would cost; nothing is embedded or stored."""
+    return ingest.plan_sources(_ingest_context(engine.opened, settings), sources, sync=sync)
+
+
+def backfill(engine: "Engine", *, max_cost: float | None = None, on_progress: OnProgress | None = None) -> Report:
+    """Writes the missing document summaries."""
+    return ingest.fill_summaries(_ingest_context(engine.opened, None), max_cost=max_cost, on_progress=on_progress)
+
+
+def drop(engine: "Engine", *documents: str) -> int:
+    """Removes documents by id or address; returns how many there were."""
+    opened = engine.opened
+    return opened.store.drop([resolve_document(opened, name) for name in documents])
+
+
+def drop_messages(engine: "Engine", *ids: str, settings: Settings | None = None) -> int:
+    """Removes messages by id; returns how many. Raises NotFound, and removes none, if one is missing.
+
+    Replies to a removed message become replies to its parent. The few messages embedded together with it are embedded
+    again; a thread left empty is dropped.
+    """
+    with engine.opened.message_lock:
+        return ingest.drop_messages(_ingest_context(engine.opened, settings), ids)
+
+
+def _ingest_context(opened: Opened, settings: Settings | None) -> IngestContext:
+    given = opened.extensions
+    return IngestContext(
+        opened.store,
+        opened.embedder,
+        opened.llm,
+        settings or opened.settings,
+        opened.root,
+        chunker=given.chunker,
+        enrichers=given.enrichers,
+        readers=given.readers,
+    )

@@ -1,0 +1,192 @@
+"""The verbs that answer: `ask`, and the same as a stream of events."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from clew.core.answer import Answer
+from clew.core.cite import Citation
+from clew.core.errors import SettingsError
+from clew.core.events import AnswerEvent, stream_events
+from clew.core.settings import Settings
+from clew.core.text import extract_terms
+from clew.core.types import EVERYTHING, Context, Filter, Hit, Message, Query
+from clew.core.usage import Usage, UsageMeter
+from clew.engine.conversations import reply_prompt
+from clew.engine.opened import Opened, check_count
+from clew.engine.search import assemble_context, make_query
+from clew.query.answer import NO_ANSWER, PROBE_HITS, Probe, extract_answer, number_passages, write_answer
+from clew.query.answer.write import SYSTEM, WrittenAnswer, build_prompt
+
+if TYPE_CHECKING:
+    from clew.engine import Engine
+
+OnSentence = Callable[[str], None]
+PROBE = "hybrid"  # the strategy whose hits tell how well the collection covers a question
+
+
+def ask(
+    engine: "Engine",
+    question: str,
+    *,
+    tokens: int | None = None,
+    k: int | None = None,
+    strategy: str | None = None,
+    where: Filter = EVERYTHING,
+    history: Sequence[Message] = (),
+    session: str | None = None,
+    person: str | None = None,
+    on_sentence: OnSentence | None = None,
+    settings: Settings | None = None,
+) -> Answer:
+    """The answer of the collection, every sentence with a citation that was checked against the stored text.
+
+    With a language model it is prose, in the style of a `person` if one is named; without one it is the best sentences
+    verbatim. `on_sentence` is called with each sentence once it is checked. If nothing supports an answer, the text
+    says so and `found` is False.
+    """
+    opened = engine.opened
+    settings = settings or opened.settings
+    if opened.llm is None and person:
+        raise SettingsError(f"answering as {person!r} needs a language model; name one (llm.name, --llm)")
+    strategy = strategy or settings.search.strategy
+    shape = replace(settings, context=replace(settings.context, render="numbered", wrap="xml", order="score"))
+    if tokens is not None:
+        shape = replace(shape, context=replace(shape.context, tokens=check_count("tokens", tokens)))
+    query = make_query(question, settings.context.k if k is None else k, where, history, settings)
+    probe = find_probe(opened, query, settings) if opened.llm is None and strategy == PROBE else None
+    found = opened.finder.find(query, strategy, shape) if probe is None else probe[: query.k]
+    context = assemble_context(opened, query, found, session=session, settings=shape)
+    hits = sorted((hit for passage in context.passages for hit in passage.chunks), key=lambda hit: -hit.score)
+    numbers = context.numbers if session else {}
+    if opened.llm is None or not hits:
+        return answer_verbatim(
+            opened, question, hits, context, settings, numbers=numbers, on_sentence=on_sentence, probe=probe
+        )
+    with UsageMeter().measure() as meter:
+        manner = reply_prompt(engine, person, question, settings=settings) if person else ""
+        text = build_prompt(question, context.text, history=_render_history(history), style=manner)
+        pieces = opened.llm.stream(text, system=SYSTEM, max_tokens=settings.answer.max_tokens)
+        shown = number_passages(context, opened.store.document)
+        made = write_answer(pieces, shown, question=question, on_sentence=on_sentence, numbers=numbers)
+    return answer_in_prose(question, made, context, usage=meter.usage, reason=made.no_answer_reason, numbers=numbers)
+
+
+def ask_stream(
+    engine: "Engine",
+    question: str,
+    *,
+    tokens: int | None = None,
+    k: int | None = None,
+    strategy: str | None = None,
+    where: Filter = EVERYTHING,
+    history: Sequence[Message] = (),
+    session: str | None = None,
+    person: str | None = None,
+    settings: Settings | None = None,
+) -> Iterator[AnswerEvent]:
+    """The events of `ask` as they happen: a SentenceEvent for each checked sentence, at the end a FinalEvent."""
+    return stream_events(
+        lambda on_sentence, _: ask(
+            engine,
+            question,
+            tokens=tokens,
+            k=k,
+            strategy=strategy,
+            where=where,
+            history=history,
+            session=session,
+            person=person,
+            on_sentence=on_sentence,
+            settings=settings,
+        )
+    )
+
+
+def answer_in_prose(
+    question: str, made: WrittenAnswer, context: Context, *, usage: Usage, reason: str, numbers: Mapping[str, int]
+) -> Answer:
+    """The checked sentences of a model as an Answer."""
+    return Answer(
+        question=question,
+        text=made.display_text,
+        citations=made.citations,
+        context=context,
+        found=bool(made.citations),
+        confidence=1.0 if made.citations else 0.0,
+        removed=made.removed,
+        usage=usage,
+        reason=reason,
+        numbers=_numbers_of(made.citations, numbers),
+        fault=made.fault,
+    )
+
+
+def answer_verbatim(
+    opened: Opened,
+    question: str,
+    hits: Sequence[Hit],
+    context: Context,
+    settings: Settings,
+    *,
+    numbers: Mapping[str, int],
+    on_sentence: OnSentence | None,
+    probe: Sequence[Hit] | None = None,
+) -> Answer:
+    """The best sentences of the hits, verbatim; the text says so where confidence is below the threshold."""
+    if probe is None and hits:
+        probe = find_probe(opened, replace(context.query, text=question), settings)
+    minimum = settings.answer.min_confidence
+    found = extract_answer(
+        question,
+        hits,
+        {record.id: record for record in context.documents},
+        opened.rerank_or_overlap(settings),
+        probe=look_at(opened, question, probe or (), settings) if hits else None,
+        max_sentences=settings.answer.sentences,
+        min_confidence=minimum,
+    )
+    lines = [
+        f"{' '.join(citation.quote.split())} [{numbers.get(citation.document, place)}]"
+        for place, citation in enumerate(found.citations, 1)
+    ]
+    for place, line in enumerate(lines):
+        if on_sentence is not None:
+            on_sentence(f"\n{line}" if place else line)
+    nothing = (
+        f"No answer found (confidence {found.confidence:.2f}, below answer.min_confidence {minimum:.2f})"
+        if found.confidence < minimum
+        else "the passages found have no sentence to cite"
+    )
+    return Answer(
+        question=question,
+        text="\n".join(lines) or NO_ANSWER,
+        citations=found.citations,
+        context=context,
+        found=bool(found.citations),
+        confidence=found.confidence,
+        reason="" if lines else nothing if hits else context.reason,
+        numbers=_numbers_of(found.citations, numbers),
+    )
+
+
+def find_probe(opened: Opened, query: Query, settings: Settings, *, k: int = PROBE_HITS) -> list[Hit]:
+    """The hits by meaning and words from which the confidence of an answer is computed, whatever the strategy."""
+    k = max(k, query.k)
+    return opened.finder.find(replace(query, k=k, depth=max(query.depth, k)), PROBE, settings)
+
+
+def look_at(opened: Opened, question: str, probe: Sequence[Hit], settings: Settings) -> Probe:
+    """The signals of a probe for the confidence of an answer."""
+    language = settings.ingestion.language
+    return Probe(
+        list(probe), extract_terms(question, language=language).keys(), opened.embedder.min_similarity, language
+    )
+
+
+def _numbers_of(citations: Sequence[Citation], numbers: Mapping[str, int]) -> dict[str, int]:
+    return {each.document: numbers[each.document] for each in citations if each.document in numbers}
+
+
+def _render_history(history: Sequence[Message]) -> str:
+    return "\n".join(f"{message.author or message.role}: {message.text}" for message in history)

@@ -1,0 +1,194 @@
+"""The verbs about conversations: windows of messages, channels, writing styles, links between threads and pages."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from clew.core.errors import NotFound, SettingsError
+from clew.core.settings import Settings
+from clew.core.suggest import suggest_names
+from clew.core.thread import THREAD_KIND
+from clew.core.types import Filter, Hit
+from clew.core.window import ContextMessage, ContextWindow, Links, StyleProfile
+from clew.engine.opened import Opened, check_count, resolve_document
+from clew.engine.search import token_counter
+from clew.query.context.rebuild import rebuild_messages
+from clew.query.messages import links as message_links
+from clew.query.messages import style
+from clew.query.messages.similar import ScoredMessages, group_by_thread, score_messages
+from clew.query.messages.window import WindowRequest, WindowSources, build_window
+from clew.query.search.find import build_query
+
+if TYPE_CHECKING:
+    from clew.engine import Engine
+
+
+def window(
+    engine: "Engine",
+    channel: str,
+    prompt: str,
+    *,
+    tokens: int | None = None,
+    include_related_channels: bool = False,
+    min_similarity: float | None = None,
+    now: datetime | None = None,
+    settings: Settings | None = None,
+) -> ContextWindow:
+    """The messages of a channel that a prompt should contain, within a token budget (default 4000).
+
+    Hits come with the replies before them, and with their whole threads where the budget allows. `min_similarity` is a
+    cosine; without it every hit of the search counts. Ages are measured from `now`.
+    """
+    opened = engine.opened
+    settings = _with_min_similarity(settings or opened.settings, min_similarity)
+    budget = check_count("tokens", settings.scoring.max_tokens if tokens is None else tokens)
+    if not channel:
+        raise SettingsError("the channel is empty; name the one that the prompt is asked in")
+    asked = WindowRequest(
+        _resolve_channel(opened, channel), prompt, budget, include_related_channels, now or datetime.now(UTC)
+    )
+    sources = _make_sources(opened, prompt, settings)
+    return build_window(asked, sources, settings=settings, count=token_counter(settings.context.tokenizer))
+
+
+def channels(engine: "Engine") -> list[str]:
+    """The channels that have messages, by name."""
+    return engine.opened.store.channels()
+
+
+def profile(engine: "Engine", person: str, *, settings: Settings | None = None) -> StyleProfile:
+    """How a person writes: rated by the language model if there is one, else measured from their messages."""
+    opened = engine.opened
+    settings = settings or opened.settings
+    texts = _texts_by(opened, person)
+    return style.profile_style(person, texts, min_messages=settings.scoring.style_messages, llm=opened.llm)
+
+
+def reply_prompt(
+    engine: "Engine",
+    person: str,
+    message: str,
+    *,
+    now: datetime | None = None,
+    settings: Settings | None = None,
+) -> str:
+    """The system prompt with which a model answers a message as a person would.
+
+    It describes their style and quotes the past threads of theirs that are most like the message.
+    """
+    opened = engine.opened
+    settings = settings or opened.settings
+    if not message.strip():
+        raise SettingsError("the message is empty; give the message to answer")
+    manner = profile(engine, person, settings=settings)
+    where = Filter(authors=frozenset({person}), kinds=frozenset({THREAD_KIND}))
+    found = _find_messages(opened, message, where, channel=None, now=now, settings=settings)
+    threads = group_by_thread(found.messages, found.threads, max_threads=settings.scoring.style_threads)
+    return style.build_reply_prompt(manner, threads)
+
+
+def links(engine: "Engine", document: str) -> Links:
+    """The documents that a document names by address, path or file name, and the threads that name it."""
+    opened = engine.opened
+    return message_links.find_links(
+        opened.store.document(resolve_document(opened, document)),
+        records=opened.store.documents(),
+        scan=opened.store.scan,
+        read=opened.store.document,
+    )
+
+
+def find_messages(
+    engine: "Engine",
+    query: str,
+    *,
+    channel: str | None = None,
+    k: int = 5,
+    min_similarity: float | None = None,
+    now: datetime | None = None,
+    settings: Settings | None = None,
+) -> Sequence[ContextMessage]:
+    """The k stored messages most similar to a text, best first, each whole and scored."""
+    opened = engine.opened
+    k = check_count("k", k)
+    channel = _resolve_channel(opened, channel) if channel else None
+    settings = _with_min_similarity(settings or opened.settings, min_similarity)
+    where = Filter(channels=frozenset({channel} if channel else ()), kinds=frozenset({THREAD_KIND}))
+    return _find_messages(opened, query, where, channel=channel, now=now, settings=settings, k=k).messages[:k]
+
+
+def _resolve_channel(opened: Opened, name: str) -> str:
+    """A channel by its name, or written with its sign: #name."""
+    bare = name.removeprefix("#")
+    return bare if bare and not _is_channel(opened, name) and _is_channel(opened, bare) else name
+
+
+def _is_channel(opened: Opened, name: str) -> bool:
+    return bool(opened.store.latest_chunks(name, 1))
+
+
+def _texts_by(opened: Opened, person: str) -> list[str]:
+    """The messages of a person, oldest first, each whole; NotFound with the nearest names if there are none."""
+    texts = rebuild_messages(opened.store.scan(Filter(authors=frozenset({person}), kinds=frozenset({THREAD_KIND}))))
+    if texts:
+        return texts
+    authors = {
+        str(chunk.meta.get("author", "")) for chunk in opened.store.scan(Filter(kinds=frozenset({THREAD_KIND})))
+    } - {""}
+    hint = suggest_names(person, sorted(authors)) or f"authors: {', '.join(sorted(authors)[:3])}"
+    raise NotFound(f"there is no message by {person!r}; {hint if authors else 'the collection has no messages yet'}")
+
+
+def _find_messages(
+    opened: Opened,
+    text: str,
+    where: Filter,
+    *,
+    channel: str | None,
+    now: datetime | None,
+    settings: Settings,
+    k: int = 1,
+) -> ScoredMessages:
+    sources = _make_sources(opened, text, settings, k=k)
+    return score_messages(
+        sources.search(where),
+        read=sources.read,
+        cosines=sources.cosines,
+        channel=channel,
+        now=now or datetime.now(UTC),
+        config=settings.scoring,
+        min_similarity=sources.min_similarity,
+    )
+
+
+def _make_sources(opened: Opened, text: str, settings: Settings, *, k: int = 1) -> WindowSources:
+    """What a window is built from; the text is embedded once for all its searches."""
+    query = build_query(text, max(settings.search.depth, k), Filter(), (), settings)
+    vector = opened.embedder.embed([text], role="query")[0]
+    # A less similar message may still belong to a thread with a similar one, so the search itself has no floor.
+    unbounded = replace(settings, search=replace(settings.search, min_similarity=-1.0))
+
+    def search(where: Filter) -> list[Hit]:
+        return opened.finder.find(replace(query, where=where, vector=vector), settings.search.strategy, unbounded)
+
+    def cosines(chunk_ids: Sequence[str]) -> Mapping[str, float]:
+        return {name: float(np.dot(vector, row)) for name, row in opened.store.vectors(chunk_ids).items()}
+
+    return WindowSources(
+        search,
+        opened.store.document,
+        cosines,
+        lambda name: _is_channel(opened, name),
+        opened.store.channels,
+        opened.embedder.min_similarity,
+    )
+
+
+def _with_min_similarity(settings: Settings, value: float | None) -> Settings:
+    """The settings with the floor of one call; 0 is a floor too."""
+    if value is None:
+        return settings
+    return replace(settings, scoring=replace(settings.scoring, min_score=value))

@@ -1,0 +1,147 @@
+"""The verbs that account for a result: explain, why_not, check."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clew.core.cite import Citation, CitationCheck
+from clew.core.errors import ClewError, NotFound, SourceError
+from clew.core.settings import Settings
+from clew.core.thread import first_chunk_id
+from clew.core.trace import record
+from clew.core.types import EVERYTHING, Chunk, Document, Explanation, Filter, Hit, Message
+from clew.core.why import WhyNot
+from clew.engine.opened import Opened, check_where, resolve_document
+from clew.engine.search import context, default_strategy, find_renderer, make_query, search
+from clew.index.read import read
+from clew.index.read.uri import to_uri
+from clew.query import why
+from clew.query.context import cite
+from clew.query.search.tables import Table
+from clew.query.why import Attempt
+
+if TYPE_CHECKING:
+    from clew.engine import Engine
+
+
+def explain(
+    engine: "Engine",
+    query: str | Table,
+    *,
+    k: int | None = None,
+    strategy: str | None = None,
+    where: Filter = EVERYTHING,
+    history: Sequence[Message] = (),
+    channel: str | None = None,
+    now: datetime | None = None,
+    settings: Settings | None = None,
+) -> Explanation:
+    """How a search came to its hits: its stages with counts and times, and every score of each hit."""
+    settings = settings or engine.opened.settings
+    with record("explain") as trace:
+        hits = search(
+            engine,
+            query,
+            k=k,
+            strategy=strategy,
+            where=where,
+            history=history,
+            channel=channel,
+            now=now,
+            settings=settings,
+        )
+    k = settings.search.k if k is None else k
+    return Explanation(
+        query=make_query(query, k, where, history, settings, channel=channel, now=now),
+        strategy=strategy or default_strategy(query, settings),
+        hits=tuple(hits),
+        documents=tuple({hit.document.id: hit.document for hit in hits}.values()),
+        trace=trace,
+    )
+
+
+def why_not(
+    engine: "Engine",
+    query: str | Table,
+    target: str,
+    *,
+    k: int | None = None,
+    tokens: int | None = None,
+    strategy: str | None = None,
+    where: Filter = EVERYTHING,
+    history: Sequence[Message] = (),
+    settings: Settings | None = None,
+) -> WhyNot:
+    """Which stage lost a document, chunk or message, and the smallest change of one setting that brings it back.
+
+    With `tokens` the question is about the context of that many tokens, else about the hits of the search. The
+    suggested setting has been tried; the collection is not changed.
+    """
+    opened = engine.opened
+    given = settings or opened.settings
+    context_config = given.context if k is None else replace(given.context, k=k)
+    if tokens is not None:
+        context_config = replace(context_config, tokens=tokens)
+    base = replace(
+        given,
+        search=replace(given.search, cache=0, k=given.search.k if k is None else k),
+        context=context_config,
+    )
+    question = query if isinstance(query, str) else "the conversation"
+
+    def run(tried: Settings, wider: Filter) -> Attempt:
+        name = strategy if tried.search.strategy == base.search.strategy else None  # a fix may name another one
+        with record("why_not", keep=True) as trace:
+            if tokens is None:
+                hits = search(engine, query, strategy=name, where=wider, history=history, settings=tried)
+                return Attempt(hits, trace)
+            made = context(engine, query, strategy=name, where=wider, history=history, settings=tried)
+        step = trace.find("search")
+        hits = [hit for hit in (step.output or ()) if isinstance(hit, Hit)] if step else []
+        return Attempt(hits, trace, made, find_renderer(opened, tried.context.render).max_chars)
+
+    check_where(where)
+    try:
+        document, chunks = _find_target(opened, target)
+    except NotFound as error:
+        return _explain_not_added(opened, question, target, str(error))
+    return why.why_not(question, target, document=document, chunks=chunks, run=run, settings=base, where=where)
+
+
+def check(engine: "Engine", citations: Iterable[Citation]) -> list[CitationCheck]:
+    """Whether each citation of a past answer still matches the documents as they are now."""
+    return [*cite.check_citations(citations, engine.opened.store.document)]
+
+
+def _find_target(opened: Opened, name: str) -> tuple[Document, list[Chunk]]:
+    """The document of this name with all its chunks, or the one chunk or message with the document around it."""
+    store = opened.store
+    try:
+        doc_id = resolve_document(opened, name)
+    except NotFound:
+        found = store.chunks_by_id([name, first_chunk_id(name)])
+        if not found:
+            raise
+        chunk = next(iter(found.values()))
+        document = store.document(chunk.doc_id)
+        if name in found:
+            return document, [chunk]
+        return document, [part for part in store.chunks(chunk.doc_id) if part.meta.get("message") == name]
+    return store.document(doc_id), store.chunks(doc_id)
+
+
+def _explain_not_added(opened: Opened, question: str, target: str, missing: str) -> WhyNot:
+    """The reason why a target is not in the collection: never added, not readable, or no such name."""
+    for path in (Path(target), opened.root / target):
+        if path.is_file():
+            try:
+                read(path, uri=to_uri(path, opened.root), max_bytes=opened.settings.ingestion.max_file_bytes)
+            except SourceError as error:
+                return WhyNot(question, target, "parse", f"the file cannot be read: {error.reason}")
+            except ClewError as error:
+                return WhyNot(question, target, "parse", f"the file cannot be read: {error}")
+            reason = f"the file was never added; run `clew add {target}`"
+            return WhyNot(question, target, "not ingested", reason)
+    return WhyNot(question, target, "not ingested", missing)

@@ -1,0 +1,106 @@
+"""What is open: one frozen value with the store, the drivers and the settings that every verb works with."""
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from clew import drivers
+from clew.core.errors import NotFound, SettingsError
+from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Reader, Reranker, Store
+from clew.core.settings import RerankerConfig, Settings
+from clew.core.suggest import suggest_names
+from clew.core.types import Filter
+from clew.index.chunk import make_query_splitter
+from clew.index.read.uri import resolve_ids
+from clew.query.context.format.renderers import Renderer
+from clew.query.context.session import Sessions
+from clew.query.search.find import Finder
+from clew.query.search.strategies import StrategyFactory
+
+
+@dataclass(frozen=True, slots=True)
+class Extensions:
+    """The user's own parts, given to `Engine.open` as objects."""
+
+    strategies: Mapping[str, StrategyFactory] = field(default_factory=dict)
+    renderers: Mapping[str, Renderer] = field(default_factory=dict)
+    readers: Mapping[str, Reader] = field(default_factory=dict)
+    chunker: Chunker | None = None
+    enrichers: Sequence[Enricher] = ()
+    reranker: Reranker | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An open collection: its store, the drivers, the settings, and the document numbers of running sessions."""
+
+    store: Store
+    embedder: Embedder
+    llm: LLM | None
+    settings: Settings
+    root: Path  # where relative file addresses start
+    folder: Path | None  # of the collection; None in memory and on a server
+    finder: Finder
+    sessions: Sessions
+    extensions: Extensions = field(default_factory=Extensions)
+    message_lock: threading.Lock = field(default_factory=threading.Lock)  # two writers could end the same thread
+
+    def with_store(self, store: Store, embedder: Embedder) -> "Opened":
+        """The same, over another store and embedder: what `reembed` leaves behind."""
+        finder = make_finder(store, embedder, self.llm, self.settings, self.extensions)
+        return replace(self, store=store, embedder=embedder, finder=finder)
+
+    def with_llm(self, llm: LLM) -> "Opened":
+        """The same, with another language model: a metered one, for the run of an agent."""
+        return replace(self, llm=llm, finder=self.finder.with_llm(llm))
+
+    def rerank_or_overlap(self, settings: Settings) -> Reranker:
+        """The reranker of the settings, or the term-overlap one that needs no model."""
+        reranker = self.finder.get_reranker(settings.reranker) or drivers.make_reranker(RerankerConfig(name="overlap"))
+        assert reranker is not None
+        return reranker
+
+
+def make_finder(
+    store: Store, embedder: Embedder, llm: LLM | None, settings: Settings, extensions: Extensions
+) -> Finder:
+    """A Finder with the built-in strategies and the user's own."""
+    given = extensions.reranker
+    return Finder(
+        store,
+        embedder,
+        llm=llm,
+        load_reranker=drivers.make_reranker if given is None else lambda _: given,
+        make_splitter=partial(make_query_splitter, count=embedder.count),
+        strategies=extensions.strategies,
+        cache_size=settings.search.cache,
+    )
+
+
+def resolve_document(opened: Opened, name: str) -> str:
+    """The id of the document that an id, an address or a path names, or NotFound with the nearest names."""
+    for candidate in resolve_ids(name, opened.root):
+        if any(True for _ in opened.store.documents(Filter(documents=frozenset({candidate})))):
+            return candidate
+    ids = {record.uri or record.id: record.id for record in opened.store.documents()}
+    if name in ids:
+        return ids[name]
+    hint = suggest_names(name, ids) or "`clew list` shows the documents"
+    raise NotFound(f"there is no document {name!r}; {hint}")
+
+
+def check_where(where: Filter) -> Filter:
+    """The filter, or SettingsError for anything that is not one."""
+    if not isinstance(where, Filter):
+        raise SettingsError(f"where is a {type(where).__name__}; give a Filter, such as Filter(kinds={{'page'}})")
+    return where
+
+
+def check_count(name: str, value: int) -> int:
+    """The number, or SettingsError for anything that is not a whole number of at least 1."""
+    given: object = value  # callers without a type checker pass anything
+    if isinstance(given, bool) or not isinstance(given, (int, float)) or given < 1 or given % 1:
+        raise SettingsError(f"{name} is {value!r}; it must be a whole number of at least 1")
+    return int(value)

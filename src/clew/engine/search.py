@@ -1,0 +1,197 @@
+"""The verbs that read a collection: list, read, search, context, status."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING, TypeVar
+
+from clew import drivers
+from clew.core.errors import NotFound
+from clew.core.settings import Settings
+from clew.core.text import estimate_tokens
+from clew.core.types import (
+    EVERYTHING,
+    Context,
+    Document,
+    DocumentRecord,
+    Filter,
+    Hit,
+    Message,
+    Query,
+    StoreStats,
+)
+from clew.engine.opened import Opened, check_count, check_where, resolve_document
+from clew.query.context.assemble import assemble
+from clew.query.context.budget import Count
+from clew.query.context.cite import cite_passages
+from clew.query.context.format.renderers import Renderer, get_document_id
+from clew.query.search.conversation import read_messages
+from clew.query.search.find import build_query
+from clew.query.search.tables import Table
+
+if TYPE_CHECKING:
+    from clew.engine import Engine
+
+T = TypeVar("T")
+
+
+def list_documents(engine: "Engine", where: Filter = EVERYTHING) -> Iterator[DocumentRecord]:
+    """The records of the stored documents, ordered by address."""
+    return engine.opened.store.documents(check_where(where))
+
+
+def read(engine: "Engine", document: str) -> Document:
+    """The whole document with this id or address."""
+    opened = engine.opened
+    return opened.store.document(resolve_document(opened, document))
+
+
+def search(
+    engine: "Engine",
+    query: str | Table,
+    *,
+    k: int | None = None,
+    strategy: str | None = None,
+    where: Filter = EVERYTHING,
+    history: Sequence[Message] = (),
+    channel: str | None = None,
+    now: datetime | None = None,
+    settings: Settings | None = None,
+) -> list[Hit]:
+    """The k best chunks for a query, best first.
+
+    The query may be a whole conversation (an Arrow table, rows or messages); then each of its topics is a query.
+    `channel` and `now` say where and when it is asked: messages of that channel and newer ones then rank higher.
+    """
+    opened = engine.opened
+    settings = settings or opened.settings
+    request = make_query(
+        query, settings.search.k if k is None else k, where, history, settings, channel=channel, now=now
+    )
+    return opened.finder.find(request, strategy or default_strategy(query, settings), settings)
+
+
+def search_many(
+    engine: "Engine",
+    queries: Sequence[str],
+    *,
+    k: int | None = None,
+    strategy: str | None = None,
+    where: Filter = EVERYTHING,
+    settings: Settings | None = None,
+) -> list[list[Hit]]:
+    """The k best chunks for each of several queries: one embedding batch, parallel searches."""
+    opened = engine.opened
+    settings = settings or opened.settings
+    requests = [make_query(text, settings.search.k if k is None else k, where, (), settings) for text in queries]
+    return opened.finder.find_many(requests, strategy or settings.search.strategy, settings)
+
+
+def context(
+    engine: "Engine",
+    query: str | Table,
+    *,
+    tokens: int | None = None,
+    k: int | None = None,
+    strategy: str | None = None,
+    where: Filter = EVERYTHING,
+    history: Sequence[Message] = (),
+    channel: str | None = None,
+    now: datetime | None = None,
+    render: str | None = None,
+    session: str | None = None,
+    settings: Settings | None = None,
+) -> Context:
+    """The prompt text for a question or a conversation: merged, cited passages within a token budget.
+
+    Within a `session` a document keeps the number it was first shown with.
+    """
+    opened = engine.opened
+    settings = settings or opened.settings
+    request = make_query(
+        query, settings.context.k if k is None else k, where, history, settings, channel=channel, now=now
+    )
+    if tokens is not None:
+        settings = replace(settings, context=replace(settings.context, tokens=check_count("tokens", tokens)))
+    renderer = find_renderer(opened, render or settings.context.render)  # fail before the search
+    hits = opened.finder.find(request, strategy or default_strategy(query, settings), settings)
+    return assemble_context(opened, request, hits, renderer=renderer, session=session, settings=settings)
+
+
+def status(engine: "Engine") -> StoreStats:
+    """Counts, the embedder, the index in use, and the number of the last change."""
+    return engine.opened.store.stats()
+
+
+def assemble_context(
+    opened: Opened,
+    query: Query,
+    hits: Sequence[Hit],
+    *,
+    settings: Settings,
+    renderer: Renderer | None = None,
+    session: str | None = None,
+) -> Context:
+    """The context of hits already found, with citations and the document numbers of the session."""
+    records = {hit.document.id: hit.document for hit in hits}
+    with opened.sessions.lock_numbers(session) as numbers:
+        made = assemble(
+            query,
+            list(hits),
+            records,
+            read=opened.store.document,
+            chunks=opened.store.chunks,
+            tokens=settings.context.tokens,
+            render=renderer or find_renderer(opened, settings.context.render),
+            settings=settings,
+            count=token_counter(settings.context.tokenizer),
+            numbers=numbers.known,
+        )
+        made = replace(
+            made,
+            citations=cite_passages(made.passages, records),
+            numbers=numbers.assign(dict.fromkeys(get_document_id(passage) for passage in made.passages)),
+        )
+    if not hits and not opened.store.stats().chunks:
+        return replace(made, reason="the collection is empty")
+    return made
+
+
+def make_query(
+    query: str | Table,
+    k: int,
+    where: Filter,
+    history: Sequence[Message],
+    settings: Settings,
+    *,
+    channel: str | None = None,
+    now: datetime | None = None,
+) -> Query:
+    """The Query for a question, or for a conversation, which becomes its history."""
+    k, where = check_count("k", k), check_where(where)
+    if isinstance(query, str):
+        return build_query(query, k, where, history, settings, channel=channel, now=now)
+    made = build_query("-", k, where, read_messages(query), settings, channel=channel, now=now)
+    return replace(made, text="")
+
+
+def default_strategy(query: str | Table, settings: Settings) -> str:
+    """The strategy used when none is named: the one of the settings, `chunked` for a conversation."""
+    return settings.search.strategy if isinstance(query, str) else "chunked"
+
+
+def token_counter(tokenizer: str) -> Count:
+    """The function that counts prompt tokens: by a tokenizer file, or an estimate."""
+    return drivers.make_token_counter(tokenizer) if tokenizer else estimate_tokens
+
+
+def find_renderer(opened: Opened, name: str) -> Renderer:
+    """The renderer of this name, built in or the user's."""
+    return look_up(name, opened.extensions.renderers, "renderer")
+
+
+def look_up(name: str, table: Mapping[str, T], what: str) -> T:
+    """The entry of a table, or NotFound with the names there are."""
+    if name not in table:
+        raise NotFound(f"there is no {what} {name!r}; there are {', '.join(table)}")
+    return table[name]

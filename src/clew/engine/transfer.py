@@ -1,0 +1,209 @@
+"""The verbs that move a collection: export to a file, restore from one, re-embed with another model."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from clew import drivers
+from clew.core.errors import CostLimit, DriverFailed, NotFound, SettingsError, StoreMismatch
+from clew.core.metered import MeteredEmbedder
+from clew.core.protocols import Embedder, Store
+from clew.core.report import OnProgress, Progress, Report, SourceFailure
+from clew.core.types import Filter
+from clew.core.usage import CostBudget, Price
+from clew.engine.validate import check_implements
+
+if TYPE_CHECKING:
+    from clew.core.stored import Manifest, StoredDocument
+    from clew.engine import Engine
+
+MAX_FAILURES = 3  # documents in a row that the store may refuse before the restore is given up
+
+
+def export(engine: "Engine", path: str | Path, *, on_progress: OnProgress | None = None) -> "Manifest":
+    """Writes the whole collection to one file, put in place when complete; returns its manifest.
+
+    A document that changes during the export is written as it was when its turn came.
+    """
+    from clew.drivers.store import bundle
+
+    opened = engine.opened
+    stats = opened.store.stats()
+    return bundle.write(
+        Path(path),
+        opened.store.stored_documents(),
+        embedder=stats.embedder,
+        dim=stats.dim,
+        language=opened.settings.ingestion.language,
+        on_progress=_count_progress("exporting", stats.documents, "documents", on_progress),
+    )
+
+
+def restore(engine: "Engine", path: str | Path, *, on_progress: OnProgress | None = None) -> Report:
+    """Adds and replaces the documents of an exported file; nothing is embedded.
+
+    The file is checked before anything is written. Documents that are already there bit for bit are skipped, so an
+    interrupted restore continues; documents that are not in the file stay.
+    """
+    from clew.drivers.store import bundle
+
+    opened, file = engine.opened, Path(path)
+    manifest = bundle.read_manifest(file)
+    stats = opened.store.stats()
+    if (manifest.embedder, manifest.dim) != (stats.embedder, stats.dim):
+        raise StoreMismatch(
+            f"{file} has vectors of {manifest.embedder} ({manifest.dim} dimensions), this collection has vectors of "
+            f"{stats.embedder} ({stats.dim}); restore into a new collection, or re-embed one of the two"
+        )
+    bundle.check(file, _count_progress("checking", len(manifest.parts), "parts", on_progress))
+    work = _Restore(opened.store, manifest)
+    tell = _count_progress("restoring", manifest.documents, "documents", on_progress)
+    try:
+        for batch in bundle.read(file, manifest):
+            work.put_batch(batch)
+            if tell:
+                tell(work.done)
+    finally:
+        opened.store.flush()
+    return work.report(opened.settings.ingestion.language)
+
+
+def reembed(
+    engine: "Engine",
+    to: str | Embedder | None = None,
+    *,
+    back: bool = False,
+    discard: bool = False,
+    max_cost: float | None = None,
+    on_progress: OnProgress | None = None,
+) -> Report:
+    """Embeds every chunk with another model and switches the collection to it; no chunk is cut anew.
+
+    Searches use the old vectors until all new ones are there, changes are caught up with, and interrupted work
+    continues. The old vectors are kept: `back` switches to them again, `discard` deletes the ones not in use.
+    """
+    if (to is not None) + back + discard != 1:
+        raise SettingsError("reembed takes exactly one of: a model, back=True, discard=True")
+    opened = engine.opened
+    started, before = monotonic(), opened.store.stats()
+    staged = opened.store.staged_model()
+    if (back and not (staged and staged.was_used)) or (discard and not staged):
+        raise NotFound(f"there are no vectors of another model beside those of {before.embedder}")
+    if discard:
+        opened.store.discard_staged()
+        return Report(seconds=monotonic() - started)
+    model = staged.embedder if back and staged else to
+    if isinstance(model, str):
+        model = drivers.make_embedder(replace(opened.settings.embedder, name=model))
+    if model is None or check_implements(model, Embedder, "embedder").name == before.embedder:
+        raise SettingsError(f"the collection already has vectors of {before.embedder}; name another model")
+    budget, done, stopped = CostBudget({model.name: Price(opened.settings.embedder.price)}, max_cost), 0, ""
+
+    def tell(count: int, total: int) -> None:
+        nonlocal done
+        done = count
+        if on_progress:
+            spent = monotonic() - started
+            left = spent / count * (total - count)
+            on_progress(Progress("embedding", count, total, "texts", count / spent, left))
+
+    metered = MeteredEmbedder(model, budget)
+    try:
+        opened.store.stage_vectors(metered, tell)
+        engine.opened = opened.with_store(opened.store.switch_to_staged(metered), model)
+    except CostLimit as limit:
+        stopped = str(limit)
+    finally:
+        engine.opened.store.flush()
+    spent = monotonic() - started
+    return Report(chunks=before.chunks, embedded=done, seconds=spent, cost=budget.spent, stopped=stopped)
+
+
+class _Restore:
+    """The running counts of one restore."""
+
+    def __init__(self, store: Store, manifest: "Manifest") -> None:
+        self._store = store
+        self._manifest = manifest
+        self._started = monotonic()
+        self._added: list[str] = []
+        self._changed: list[str] = []
+        self._failed: list[SourceFailure] = []
+        self._skipped = self._chunks = self._failures_in_a_row = 0
+
+    @property
+    def done(self) -> int:
+        """How many documents have been handled."""
+        return len(self._added) + len(self._changed) + len(self._failed) + self._skipped
+
+    def put_batch(self, batch: "Sequence[StoredDocument]") -> None:
+        """Stores a batch of documents, skipping those that are already there unchanged."""
+        ids = frozenset(stored.document.id for stored in batch)
+        records = {record.id: record for record in self._store.documents(Filter(documents=ids))}
+        similar = [
+            stored.document.id
+            for stored in batch
+            if (record := records.get(stored.document.id))
+            and (record.hash, record.chunks) == (stored.document.hash, len(stored.chunks))
+        ]
+        present = self._store.stored_documents(similar) if similar else ()
+        fingerprints = {stored.document.id: stored.fingerprint() for stored in present}
+        for stored in batch:
+            name = stored.document.uri or stored.document.id
+            if fingerprints.get(stored.document.id) == stored.fingerprint():
+                self._skipped += 1
+                continue
+            try:
+                self._store.put_stored(stored)
+            except DriverFailed as error:
+                self._failed.append(SourceFailure(name, str(error)))
+                self._failures_in_a_row += 1
+                if self._failures_in_a_row >= MAX_FAILURES:
+                    raise
+                continue
+            self._failures_in_a_row = 0
+            self._chunks += len(stored.chunks)
+            (self._changed if stored.document.id in records else self._added).append(name)
+
+    def report(self, language: str) -> Report:
+        """The report of the restore, with a note if the file was indexed for another language."""
+        noted: tuple[SourceFailure, ...] = ()
+        if language != self._manifest.language:
+            reason = (
+                f"the file was indexed as {self._manifest.language!r}, queries here are analysed as {language!r}; "
+                "set both alike, or lexical search misses some word forms"
+            )
+            noted = (SourceFailure("ingestion.language", reason),)
+        return Report(
+            added=tuple(self._added),
+            changed=tuple(self._changed),
+            skipped=self._skipped,
+            failed=tuple(self._failed),
+            chunks=self._chunks,
+            reused=self._chunks,
+            seconds=monotonic() - self._started,
+            noted=noted,
+        )
+
+
+def read_export_embedder(path: str | Path) -> str:
+    """The name of the embedder of an exported file, after its checksums have been verified."""
+    from clew.drivers.store import bundle
+
+    return bundle.check(Path(path)).embedder
+
+
+def _count_progress(stage: str, total: int, unit: str, on_progress: OnProgress | None) -> Callable[[int], None] | None:
+    """A function that reports how many of `total` are done, with rate and time left; None without a callback."""
+    if on_progress is None:
+        return None
+    started = monotonic()
+
+    def tell(done: int) -> None:
+        spent = monotonic() - started
+        left = spent / done * max(total - done, 0) if done else None
+        on_progress(Progress(stage, done, max(total, done), unit, done / spent if spent else 0.0, left))
+
+    return tell

@@ -1,0 +1,41 @@
+"""Checks of the objects given to `Engine.open`: a half-built driver fails there, with what it lacks."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from clew.core.errors import SettingsError
+
+T = TypeVar("T")
+
+
+def check_implements(given: T, protocol: type[Any], what: str) -> T:
+    """The object, or SettingsError naming the members of the protocol that it lacks or that cannot be called."""
+    members = {name: member for name, member in vars(protocol).items() if not name.startswith("_")}
+    missing = [
+        f"{name}()" if callable(member) else name
+        for name, member in members.items()
+        if not hasattr(given, name) or (callable(member) and not callable(getattr(given, name)))
+    ]
+    if missing:
+        kind = given.__name__ if isinstance(given, type) else type(given).__name__
+        raise SettingsError(
+            f"{kind} cannot be the {what}: it lacks {', '.join(missing)} (see clew.{protocol.__name__})"
+        )
+    if isinstance(given, type):
+        raise SettingsError(f"the {what} is the class {given.__name__}; give an instance, {given.__name__}(…)")
+    return given
+
+
+def check_callable(given: T, what: str, call: str) -> T:
+    """The object, or SettingsError if it is not a function; `call` shows how it will be called."""
+    if not callable(given):
+        raise SettingsError(f"the {what} is a {type(given).__name__}; give a function: {call}")
+    return given
+
+
+def check_functions(given: Mapping[str, Callable[..., Any]] | None, what: str, call: str) -> None:
+    """SettingsError for an entry of a table that is not a function, or whose name is not a text."""
+    for name, function in (given or {}).items():
+        if not isinstance(name, str):
+            raise SettingsError(f"a {what} is named {name!r}; its name must be a text")
+        check_callable(function, f"{what} {name!r}", call)

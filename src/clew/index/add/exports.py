@@ -1,0 +1,46 @@
+"""Chat exports as sources: each thread of each channel is a document of its own."""
+
+import logging
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from clew.core.errors import SourceError
+from clew.core.report import OnWarning, SourceFailure
+from clew.core.settings import ThreadConfig
+from clew.core.types import Document
+from clew.index.add.files import EXPORT_SUFFIXES
+from clew.index.add.prepare import Source
+from clew.index.chat import ChatExport
+from clew.index.thread.threads import build_threads, find_latest_time
+
+log = logging.getLogger("clew")
+
+
+def may_be_export(path: Path) -> bool:
+    """Whether a path can hold a chat export, so that its content is worth a look."""
+    return path.suffix.lower() in EXPORT_SUFFIXES | {".txt", ""} or path.is_dir()
+
+
+def make_thread_sources(
+    export: ChatExport, config: ThreadConfig, on_warning: OnWarning
+) -> Iterator[Source | SourceError]:
+    """One Source per thread of an export, channel by channel; what was skipped or assumed is reported at the end."""
+    try:
+        for channel, messages in export.channels():
+            exported = list(messages)
+            until, ids = find_latest_time(exported), frozenset(message.id for message in exported)
+            for thread in build_threads(channel, exported, config=config):
+                document = thread.document()
+                read = partial(_return_document, document)
+                yield Source(document.id, document.uri, read, exported_until=until, exported_ids=ids)
+    except SourceError as error:
+        yield error
+    if export.notes:
+        notes = "; ".join(f"{count:,} {what}" for what, count in sorted(export.notes.items()))
+        log.info("%s: skipped or assumed: %s", export.path, notes)
+        on_warning(SourceFailure(str(export.path), f"skipped or assumed: {notes}"))
+
+
+def _return_document(document: Document) -> Document:
+    return document

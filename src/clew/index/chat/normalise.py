@@ -1,0 +1,135 @@
+"""Normalisation that the readers of chat exports share: field types, timestamps, texts, names, and message order."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from clew.core.time import assume_utc
+from clew.core.types import Message
+
+EMPTY = "messages without text"
+DELETED = "deleted messages"
+NOTICES = "service notices (joins, leaves, topics, calls)"
+MEDIA = "media files not in the export"
+REPEATED = "duplicate messages"
+UNREADABLE = "entries that are not messages"
+EDITED = "edited messages (last version kept)"
+UTC_ASSUMED = "timestamps without a time zone (assumed UTC)"
+UNDATED = "messages without a readable timestamp"
+
+
+class ExportNotes(Counter[str]):
+    """Counts of what was skipped or assumed while an export was read."""
+
+    def note(self, event: str, condition: object = True) -> None:
+        """Counts the event if the condition holds."""
+        if condition:
+            self[event] += 1
+
+
+_NEWLINE = re.compile(r"\r\n?|[\u2028\u2029]")
+_CONTROL_CHARACTERS = dict.fromkeys([*range(0x09), 0x0B, *range(0x0E, 0x20), 0x7F, 0xFFFE, 0xFFFF, 0xFEFF])
+_BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*){2,}")
+_DIGITS = re.compile(r"\d+")
+_MIN_MILLISECONDS = 100_000_000_000  # from here on a number counts milliseconds: as seconds it is after the year 5100
+
+
+def clean_text(text: str) -> str:
+    """The text without control characters and lone surrogates, with newlines as line endings, stripped."""
+    if text.isprintable():  # the usual case: one line without special characters
+        return text.strip()
+    if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    text = _NEWLINE.sub("\n", text).translate(_CONTROL_CHARACTERS)
+    return _BLANK_LINES.sub("\n\n", text).strip()
+
+
+def pick_name(*values: object) -> str:
+    """The first value that is a non-empty text or a number, on one line; empty if none is."""
+    for value in values:
+        if isinstance(value, str) and (name := " ".join(clean_text(value).split())):
+            return name
+        if isinstance(value, int) and not isinstance(value, bool):
+            return str(value)
+    return ""
+
+
+def as_text(value: object) -> str:
+    """The value if it is a text, else an empty one: an export need not keep to its format."""
+    return value if isinstance(value, str) else ""
+
+
+def as_object(value: object) -> Mapping[str, Any]:
+    """The value if it is a JSON object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_objects(value: object) -> list[Mapping[str, Any]]:
+    """The JSON objects of the value if it is a list, else none."""
+    return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
+
+
+def parse_epoch_time(value: object) -> datetime | None:
+    """The time of a Unix timestamp in seconds or milliseconds; None if it is not one."""
+    try:
+        seconds = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else math.nan
+        if math.isnan(seconds):
+            return None
+        return datetime.fromtimestamp(seconds / 1000 if abs(seconds) >= _MIN_MILLISECONDS else seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def parse_iso_time(value: object, notes: ExportNotes) -> datetime | None:
+    """The time of an ISO 8601 text; None if it is not one. Without a time zone it is taken as UTC and noted."""
+    try:
+        moment = datetime.fromisoformat(as_text(value).strip())
+        return ensure_zone(moment, notes).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def ensure_zone(moment: datetime, notes: ExportNotes) -> datetime:
+    """The time with a time zone: UTC if it has none, and that is noted."""
+    if moment.tzinfo is not None:
+        return moment
+    notes.note(UTC_ASSUMED)
+    return assume_utc(moment)
+
+
+def make_natural_key(name: str) -> str:
+    """A sort key that puts 9 before 10."""
+    return _DIGITS.sub(lambda digits: digits[0].zfill(20), name)
+
+
+def sort_messages(messages: Iterable[Message]) -> list[Message]:
+    """The messages sorted by time, then by id; one without a time stays after the one before it in the export."""
+    keyed: list[tuple[tuple[float, str, int], Message]] = []
+    moment, name, behind = -math.inf, "", 0
+    for message in messages:
+        if message.at is None:
+            behind += 1
+        else:
+            moment, name, behind = message.at.timestamp(), make_natural_key(message.id), 0
+        keyed.append(((moment, name, behind), message))
+    keyed.sort(key=lambda pair: pair[0])
+    return [message for _, message in keyed]
+
+
+def disambiguate_names(names: Mapping[str, str]) -> dict[str, str]:
+    """The names by id; a name that several ids share is followed by its id."""
+    shared = Counter(names.values())
+    return {key: f"{name} ({key})" if shared[name] > 1 else name for key, name in names.items()}
+
+
+def format_attachment(kind: str, name: str) -> str:
+    """The placeholder of an attachment in a text, such as [file: plan.pdf]."""
+    return f"[{kind}: {name}]" if name else f"[{kind}]"
+
+
+def join_lines(*texts: str) -> str:
+    """The non-empty texts, one per line."""
+    return "\n".join(text for text in map(str.strip, texts) if text)

@@ -1,0 +1,77 @@
+"""Query rewriting before the search: variations, the transformer's queries, keywords of the conversation.
+
+The `rewrite_with_…` functions make Rewrites for `compose.fan_out`; `expand_if_ambiguous` changes a single query.
+"""
+
+from dataclasses import replace
+
+from clew.core.errors import DriverFailed
+from clew.core.protocols import LLM, Rewrite, Strategy
+from clew.core.settings import HistoryConfig
+from clew.core.trace import note, step
+from clew.core.types import Query
+from clew.query.rewrite.expand import ContextualExpander, is_ambiguous_query
+from clew.query.rewrite.parse_queries import dedupe_queries
+from clew.query.rewrite.transformer import QueryTransformer
+from clew.query.rewrite.variations import expand_query_variations
+
+FEEDBACK_HITS = 10  # hits of a first search whose terms may expand the query (pseudo-relevance feedback)
+
+
+def rewrite_with_variations(llm: LLM | None = None, *, n: int = 3, feedback: Strategy | None = None) -> Rewrite:
+    """A Rewrite: the query, then up to n variations of it by `expand_query_variations`.
+
+    Without a model, the first hits of `feedback` supply the expansion terms.
+    """
+
+    def rewrite(query: Query) -> list[Query]:
+        texts: list[str] = []
+        if llm is None and feedback is not None and n:
+            with step("feedback") as trace:
+                hits = feedback(replace(query, k=FEEDBACK_HITS, depth=FEEDBACK_HITS))
+                texts = [hit.chunk.text for hit in hits[:FEEDBACK_HITS]]
+                trace.out = len(texts)
+        _, *others = expand_query_variations(query.text, llm, n=n, feedback=texts)
+        return [query, *(replace(query, text=text, vector=None) for text in others)]
+
+    return rewrite
+
+
+def rewrite_with_transformer(transformer: QueryTransformer, *, max_turns: int = 3) -> Rewrite:
+    """A Rewrite: the query, then the transformer's queries for it; the query alone where the model fails.
+
+    The model is shown the last `max_turns` turns of the conversation, a turn being a question and its answer.
+    """
+
+    def rewrite(query: Query) -> list[Query]:
+        recent = query.history[len(query.history) - min(2 * max_turns, len(query.history)) :]
+        context = "\n".join(f"{message.role}: {message.text}" for message in recent)
+        try:
+            texts = transformer.transform_with_context(query.text, context)
+        except DriverFailed as failure:
+            note("transform_failed", str(failure))
+            texts = []
+        others = [text for text in dedupe_queries([query.text, *texts]) if text != query.text]
+        return [query, *(replace(query, text=text, vector=None) for text in others)]
+
+    return rewrite
+
+
+def build_expander(config: HistoryConfig) -> ContextualExpander:
+    """The expander of the settings."""
+    return ContextualExpander(
+        max_context_turns=config.max_context_turns,
+        include_assistant=config.include_assistant,
+        keyword_weight=config.keyword_weight,
+        max_keywords=config.max_keywords,
+    )
+
+
+def expand_if_ambiguous(query: Query, expander: ContextualExpander) -> Query:
+    """An ambiguous query after the best keywords of its history; any other query, or one without history, unchanged."""
+    if not query.history or not query.text or not is_ambiguous_query(query.text):
+        return query
+    with step("expand") as trace:
+        text = expander.expand(query.text, query.history)
+        trace.notes["query"] = text
+    return query if text == query.text else replace(query, text=text, vector=None)

@@ -1,0 +1,19 @@
+"""Why a search found nothing: an empty collection, an unknown channel, the filters, or the query itself."""
+
+from collections.abc import Callable, Sequence
+
+from clew.core.suggest import suggest_names
+from clew.core.types import EVERYTHING, Filter, StoreStats
+
+
+def explain_no_hits(stats: StoreStats, where: Filter, list_channels: Callable[[], Sequence[str]]) -> str:
+    """The reason for an empty result, with what to do next; `list_channels` is called only for a channel filter."""
+    if not stats.chunks:
+        return "the collection is empty; `clew add` fills it"
+    known = list_channels() if where.channels else ()
+    if unknown := sorted((where.channels or frozenset()) - set(known)):
+        hint = suggest_names(unknown[0], known) or (f"there are {', '.join(known[:3])}" if known else "")
+        return f"there is no channel {unknown[0]!r}{'; ' if hint else ''}{hint}"
+    if where != EVERYTHING:
+        return "nothing matches within the filters; remove one of them to search more"
+    return "nothing in the collection matches the query"

@@ -1,0 +1,126 @@
+"""Groups of options that several commands take together, and how Typer is made to accept a group as one parameter."""
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+from clew.core.errors import SettingsError
+from clew.surface.cli import options as o
+
+if TYPE_CHECKING:
+    from clew.core.types import Filter
+    from clew.engine import Engine
+
+Command = Callable[..., None]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchOptions:
+    """The options of every command that searches."""
+
+    k: o.K = None
+    strategy: o.Strategy = None
+    mode: o.Mode = None
+    depth: o.Depth = None
+    min_similarity: o.MinSimilarity = None
+    kind: o.Kinds = None
+    document: o.Documents = None
+    channel: o.Channels = None
+    author: o.Authors = None
+    since: o.Since = None
+    until: o.Until = None
+    meta: o.Metas = None
+
+    def overrides(self) -> dict[str, Any]:
+        """The options that are settings, by dotted name; None is one that was not given."""
+        return {
+            "search.mode": self.mode,
+            "search.depth": self.depth,
+            "search.min_similarity": self.min_similarity,
+        }
+
+    def build_filter(self, engine: "Engine") -> "Filter":
+        """The Filter of the filter options; documents may be named by URI."""
+        from clew.core.types import Filter
+
+        return Filter(
+            documents=frozenset(engine.read(name).id for name in self.document or ()),
+            kinds=frozenset(self.kind or ()),
+            channels=frozenset(_resolve_channels(self.channel, engine) if self.channel else ()),
+            authors=frozenset(self.author or ()),
+            since=o.parse_time("--since", self.since),
+            until=o.parse_time("--until", self.until),
+            meta=_parse_meta(self.meta or ()),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class IngestOptions:
+    """The options of add and of its dry run, plan."""
+
+    chunk_size: o.ChunkSize = None
+    chunk_overlap: o.ChunkOverlap = None
+    no_semantic: o.NoSemantic = False
+    contextual: o.Contextual = False
+    no_summaries: o.NoSummaries = False
+    sync: o.Sync = False
+
+    def overrides(self) -> dict[str, Any]:
+        """The options that are settings, by dotted name; None is one that was not given."""
+        return {
+            "ingestion.chunk_size": self.chunk_size,
+            "ingestion.chunk_overlap": self.chunk_overlap,
+            "ingestion.use_semantic_chunking": False if self.no_semantic else None,
+            "ingestion.use_contextual_enrichment": True if self.contextual else None,
+            "ingestion.summaries": False if self.no_summaries else None,
+        }
+
+
+def expand_groups(command: Command) -> Command:
+    """The command with each parameter that is an option group replaced by the options of the group.
+
+    Typer makes one option of each parameter in a function's signature and has no notion of a group. So the wrapper
+    declares the flat list of options as its signature, and collects their values into the group before the call.
+    """
+    signature = inspect.signature(command, eval_str=True)
+    groups: dict[str, Any] = {
+        name: each.annotation for name, each in signature.parameters.items() if is_dataclass(each.annotation)
+    }
+    if not groups:
+        return command
+
+    @wraps(command)
+    def call(*args: Any, **values: Any) -> None:
+        for name, group in groups.items():
+            values[name] = group(**{option.name: values.pop(option.name) for option in fields(group)})
+        command(*args, **values)
+
+    flat: list[inspect.Parameter] = []
+    for parameter in signature.parameters.values():
+        if parameter.name in groups:
+            options = inspect.signature(groups[parameter.name], eval_str=True).parameters.values()
+            flat += [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in options]
+        else:
+            flat.append(parameter)
+    call.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in flat}
+    return call
+
+
+def _resolve_channels(names: Sequence[str], engine: "Engine") -> list[str]:
+    """The channels by their stored names: `#ops` stands for `ops` if only that exists."""
+    known = set(engine.channels())
+    return [name if name in known or name.removeprefix("#") not in known else name.removeprefix("#") for name in names]
+
+
+def _parse_meta(texts: Sequence[str]) -> dict[str, list[str]]:
+    """The values by key; a key that is given twice matches either value."""
+    pairs: dict[str, list[str]] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise SettingsError(f"--meta is {text!r}; it must be KEY=VALUE")
+        pairs.setdefault(key, []).append(value)
+    return pairs

@@ -1,0 +1,47 @@
+"""The table of verbs: which surface offers which, under the same name everywhere (hyphens on the command line)."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, Literal
+
+Surface = Literal["python", "cli"]
+
+_BOTH: Final[frozenset[Surface]] = frozenset({"python", "cli"})
+_PYTHON: Final[frozenset[Surface]] = frozenset({"python"})
+_CLI: Final[frozenset[Surface]] = frozenset({"cli"})
+
+VERBS: Final[Mapping[str, frozenset[Surface]]] = MappingProxyType(
+    {
+        "add": _BOTH,
+        "add_documents": _PYTHON,
+        "add_messages": _PYTHON,
+        "plan": _BOTH,
+        "drop": _BOTH,
+        "drop_messages": _PYTHON,
+        "list": _BOTH,
+        "read": _BOTH,
+        "status": _BOTH,
+        "search": _BOTH,
+        "search_many": _PYTHON,
+        "context": _BOTH,
+        "ask": _BOTH,
+        "ask_stream": _PYTHON,  # the command line streams by itself
+        "chat": _BOTH,
+        "agent": _PYTHON,  # `clew ask --agent`, `clew chat --agent`
+        "agent_stream": _PYTHON,
+        "tools": _PYTHON,
+        "explain": _BOTH,
+        "why_not": _BOTH,
+        "check": _BOTH,
+        "window": _BOTH,
+        "channels": _PYTHON,
+        "profile": _BOTH,
+        "reply_prompt": _PYTHON,
+        "links": _BOTH,
+        "backfill": _BOTH,
+        "export": _BOTH,
+        "restore": _BOTH,
+        "reembed": _BOTH,
+        "config": _CLI,  # in Python the settings are a value: `Settings`
+    }
+)

@@ -1,0 +1,277 @@
+"""The front door: what `clew` exports, what `Engine.open` takes, and how wrong arguments are refused."""
+
+import pydoc
+import types
+import typing
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import clew
+from clew import (
+    Chunk,
+    Document,
+    Drivers,
+    Engine,
+    Filter,
+    Matrix,
+    MergedChunk,
+    Message,
+    RenderInput,
+    SettingsError,
+    Strategy,
+    hybrid,
+    pipe,
+)
+
+TEXT = "# Keys\n\nDan rotates the vault key on Monday.\n\n# Lunch\n\nSoup is served at noon.\n"
+PAGE = Document("keys", TEXT, title="Vault")
+
+
+@pytest.fixture
+def engine() -> Iterator[Engine]:
+    with Engine.open(":memory:", embedder="hashed") as opened:
+        opened.add_documents([PAGE])
+        yield opened
+
+
+def test_every_public_name_is_listed_and_there() -> None:
+    assert {"Engine", "Filter", "Answer", "Embedder", "LLM", "Store", "WhyNot", "ContextWindow"} <= set(dir(clew))
+    for name in dir(clew):
+        assert getattr(clew, name) is not None
+    with pytest.raises(AttributeError, match="Enigne"):
+        clew.Enigne  # noqa: B018
+
+
+def test_type_checkers_are_told_the_same_names() -> None:
+    source = Path(clew.__file__).read_text("utf-8").partition("_HOMES")[0]
+    told = {line.rpartition(" as ")[2].rstrip(",") for line in source.splitlines() if " as " in line}
+    assert told == set(dir(clew))
+
+
+def verbs() -> dict[str, Callable[..., Any]]:
+    members = vars(Engine).items()
+    return {name: member for name, member in members if isinstance(member, types.FunctionType) and name[0] != "_"}
+
+
+@pytest.mark.parametrize("name", verbs())
+def test_every_type_that_a_verb_takes_or_returns_is_public(name: str) -> None:
+    verb = verbs()[name]
+    named = {"Engine": Engine, "Manifest": clew.Manifest}
+    found = list(typing.get_type_hints(verb, {**verb.__globals__, **named}).values())
+    while found:
+        hint = found.pop()
+        found += typing.get_args(hint)
+        if isinstance(hint, type) and hint.__module__.startswith("clew."):
+            assert getattr(clew, hint.__name__, None) is hint, f"Engine.{name} has {hint} in its signature"
+
+
+def test_help_is_short() -> None:
+    text = pydoc.plain(pydoc.render_doc(Engine.open))
+    assert len(text) < 2000
+    assert "Settings(" not in text
+
+
+def test_a_hit_knows_its_document(engine: Engine) -> None:
+    hit = engine.search("who rotates the vault key?")[0]
+    assert (hit.document.title, hit.document.kind, hit.document.id) == ("Vault", "page", "keys")
+    assert hit.document == next(iter(engine.list(Filter(documents={"keys"}))))
+
+
+@pytest.mark.parametrize("k", ["5", 0, -1, 2.5, True, None.__class__])
+def test_a_k_that_is_no_number_is_refused(engine: Engine, k: Any) -> None:
+    with pytest.raises(SettingsError, match=r"^k is .*; it must be a whole number of at least 1$"):
+        engine.search("keys", k=k)
+
+
+def test_a_where_that_is_no_filter_is_refused(engine: Engine) -> None:
+    wrong: Any = {"kinds": {"page"}}
+    for verb in (engine.search, engine.context, engine.ask, engine.explain):
+        with pytest.raises(SettingsError, match="where is a dict; give a Filter"):
+            verb("keys", where=wrong)
+    with pytest.raises(SettingsError, match="where is a dict"):
+        engine.list(wrong)
+    with pytest.raises(SettingsError, match="where is a dict"):
+        engine.why_not("keys", "keys", where=wrong)
+
+
+class Letters:
+    """The smallest embedder: counts of letters."""
+
+    name, dim, max_tokens, min_similarity = "letters", 26, 512, 0.0
+
+    def embed(self, texts: Sequence[str], *, role: str) -> Matrix:
+        rows = [[text.lower().count(chr(97 + place)) + 1e-3 for place in range(26)] for text in texts]
+        matrix = np.array(rows, np.float32).reshape(len(texts), 26)
+        return np.asarray(matrix / np.linalg.norm(matrix, axis=1, keepdims=True), np.float32)
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        return [len(text.split()) for text in texts]
+
+
+def test_an_embedder_may_be_an_object() -> None:
+    with Engine.open(":memory:", embedder=Letters()) as engine:
+        engine.add_documents([PAGE])
+        assert engine.status().embedder == "letters"
+        assert engine.search("vault", strategy="semantic")
+
+
+class Half:
+    """An embedder without `count` and `max_tokens`."""
+
+    name, dim, min_similarity = "half", 4, 0.0
+
+    def embed(self, texts: Sequence[str], *, role: str) -> Matrix:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"embedder": Half()}, r"Half cannot be the embedder: it lacks max_tokens, count\(\)"),
+        ({"embedder": Letters}, "the embedder is the class Letters; give an instance"),
+        ({"reranker": Half()}, r"Half cannot be the reranker: it lacks score\(\), calibrate\(\)"),
+        ({"llm": Half()}, "Half cannot be the language model: it lacks"),
+        ({"chunker": 5}, "the chunker is a int; give a function"),
+        ({"enrichers": [5]}, "the enricher is a int"),
+        ({"readers": {".org": 5}}, "the reader '.org' is a int"),
+        ({"readers": {"org": print}}, "name the file suffix with its dot"),
+        ({"renderers": {"mine": 5}}, "the renderer 'mine' is a int"),
+        ({"strategies": {"mine": 5}}, "the strategy 'mine' is a int"),
+    ],
+)
+def test_a_half_built_part_is_refused_when_the_engine_is_opened(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        Engine.open(":memory:", **{"embedder": "hashed", **given})
+
+
+class ShortestFirst:
+    """A reranker that prefers short texts."""
+
+    name = "shortest"
+
+    def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        return [-float(len(text)) for text in texts]
+
+    def calibrate(self, score: float) -> float:
+        return 0.5
+
+
+def test_a_reranker_may_be_an_object() -> None:
+    with Engine.open(":memory:", embedder="hashed", reranker=ShortestFirst()) as engine:
+        engine.add_documents([PAGE, Document("a", "vault vault vault key key, a long one"), Document("b", "vault key")])
+        hits = engine.search("vault key", strategy="rerank")
+        assert [hit.scores["rerank"] for hit in hits] == sorted((hit.scores["rerank"] for hit in hits), reverse=True)
+        assert hits[0].chunk.doc_id == "b"
+
+
+def test_a_reranker_may_be_named() -> None:
+    with Engine.open(":memory:", embedder="hashed", reranker="overlap") as engine:
+        engine.add_documents([PAGE])
+        assert "rerank" in engine.search("vault key", strategy="rerank")[0].scores
+
+
+def one_line_chunks(document: Document) -> list[Chunk]:
+    """A chunk for each line that is not blank."""
+    chunks: list[Chunk] = []
+    start = 0
+    for line in document.text.splitlines(keepends=True):
+        if line.strip():
+            chunks.append(Chunk("", document.id, len(chunks), 0, line, start, start + len(line)))
+        start += len(line)
+    return chunks
+
+
+def test_a_chunker_may_be_given() -> None:
+    with Engine.open(":memory:", embedder="hashed", chunker=one_line_chunks) as engine:
+        engine.add_documents([PAGE])
+        engine.add_messages([Message("one line\ntwo lines", author="ann", channel="ops")])
+        chunks = engine.opened.store.chunks("keys")
+        assert [chunk.text for chunk in chunks] == [line + "\n" for line in PAGE.text.splitlines() if line]
+        thread = next(record for record in engine.list() if record.kind == "thread")
+        assert len(engine.opened.store.chunks(thread.id)) == 1  # messages have a chunker of their own
+
+
+def add_marker(document: Document, chunks: list[Chunk]) -> list[Chunk]:
+    from dataclasses import replace
+
+    return [replace(chunk, context=f"zebra {document.title}") for chunk in chunks]
+
+
+def test_enrichers_may_be_given() -> None:
+    with Engine.open(":memory:", embedder="hashed", enrichers=[add_marker]) as engine:
+        engine.add_documents([PAGE])
+        assert engine.search("zebra", strategy="lexical")[0].chunk.context == "zebra Vault"
+
+
+def read_shouting(data: bytes, uri: str) -> Document:
+    return Document(uri, data.decode().lower(), uri=uri, title="quiet")
+
+
+def test_a_reader_may_be_given_for_a_suffix(tmp_path: Path) -> None:
+    (tmp_path / "notes.shout").write_text("THE PELICAN EATS FISH")
+    with Engine.open(tmp_path / "c.clew", embedder="hashed", readers={".shout": read_shouting}) as engine:
+        assert len(engine.add(tmp_path).added) == 1
+        assert engine.search("pelican")[0].chunk.text == "the pelican eats fish"
+
+
+def render_titles(passages: Sequence[MergedChunk], given: RenderInput) -> str:
+    return " | ".join(passage.text.split()[0] for passage in passages)
+
+
+def test_a_renderer_may_be_given() -> None:
+    with Engine.open(":memory:", embedder="hashed", renderers={"titles": render_titles}) as engine:
+        engine.add_documents([PAGE])
+        assert engine.context("who rotates the vault key?", render="titles", k=1).text == "#"
+
+
+def test_a_strategy_may_be_given_and_is_known_to_every_verb(engine: Engine) -> None:
+    def reversed_hybrid(drivers: Drivers) -> Strategy:
+        return pipe(hybrid(drivers), lambda _, hits: hits[::-1])
+
+    with Engine.open(":memory:", embedder="hashed", strategies={"reversed": reversed_hybrid}) as own:
+        own.add_documents([PAGE])
+        plain = [hit.chunk.id for hit in own.search("vault soup", k=2)]
+        assert [hit.chunk.id for hit in own.search("vault soup", k=2, strategy="reversed")] == plain[::-1]
+        assert own.explain("vault soup", strategy="reversed").strategy == "reversed"
+
+
+def test_ask_without_a_model_searches_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    search = engine.opened.store.search_terms
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        calls.append(1)
+        return search(*args, **kwargs)
+
+    monkeypatch.setattr(engine.opened.store, "search_terms", counted)
+    engine.search("who rotates the vault key?")
+    once = len(calls)
+    engine.ask("who is it that rotates the vault key?")
+    assert len(calls) == 2 * once
+
+
+def test_sentences_and_the_answer_come_as_events(engine: Engine) -> None:
+    events = list(engine.ask_stream("who rotates the vault key?"))
+    assert isinstance(events[-1], clew.FinalEvent)
+    sentences = [event.text for event in events if isinstance(event, clew.SentenceEvent)]
+    assert sentences
+    assert "".join(sentences) == events[-1].answer.text
+
+
+def test_a_stream_raises_what_the_call_raises(engine: Engine) -> None:
+    with pytest.raises(SettingsError, match="k is 0"):
+        list(engine.ask_stream("keys", k=0))
+
+
+def test_a_stream_that_is_closed_ends_the_work() -> None:
+    llm = clew.ScriptedLLM(lambda _: "Dan rotates the vault key on Monday [1]. " * 50)
+    with Engine.open(":memory:", embedder="hashed", llm=llm) as engine:
+        engine.add_documents([PAGE])
+        stream = engine.ask_stream("who rotates the vault key?")
+        next(stream)
+        stream.close()  # type: ignore[attr-defined]
+        assert engine.search("vault")  # the engine is free

@@ -1,0 +1,129 @@
+"""Golden test of the JSON schema: every key that a surface prints, in order, for one value of each type."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from clew.core.answer import Answer, RemovedSentence
+from clew.core.cite import Citation, CitationCheck
+from clew.core.report import Plan, Report, SourceFailure
+from clew.core.settings import DEFAULTS
+from clew.core.stored import BundlePart, Manifest
+from clew.core.trace import Trace
+from clew.core.types import (
+    Chunk,
+    Context,
+    Document,
+    DocumentRecord,
+    DroppedPassage,
+    Explanation,
+    Hit,
+    MergedChunk,
+    Message,
+    Query,
+    Section,
+    StoreStats,
+)
+from clew.core.usage import Usage
+from clew.core.why import Fix, WhyNot
+from clew.core.window import ContextMessage, ContextWindow, DroppedMessage, Links, StyleProfile, WindowThread
+from clew.surface import to_json as convert
+from clew.surface.settings.load import Invocation
+
+GOLDEN = Path(__file__).with_name("to_json.golden.json")
+AT = datetime(2025, 3, 1, 9, 30, tzinfo=UTC)
+
+TRACE = Trace("search", 1.5, 2, {"strategy": "hybrid"}, [Trace("lexical", 0.5, 1)])
+RECORD = DocumentRecord("d1", "Vault", "pages/vault.md", "page", "hash", "stamp", 120, 2, "On keys.", {"owner": "ines"})
+CHUNK = Chunk("c1", "d1", 0, 2, "Keys rotate.", 10, 22, ("Keys",), "ctx", AT, {"tags": ("a", "b")})
+HIT = Hit(CHUNK, RECORD, 0.75, {"semantic": 0.5, "hybrid": 0.75})
+PASSAGE = MergedChunk("Keys rotate.", "d1", ("Keys",), "Keys", (HIT,), 0.5, 12, ((10, 22),))
+CITATION = Citation("d1", "v1", 10, 22, "h", "Keys rotate.", "Vault", "pages/vault.md", 3, "m1", "dan", AT)
+CONTEXT = Context(
+    query=Query("who rotates?"),
+    passages=(PASSAGE,),
+    text="[1] Keys rotate.",
+    tokens=5,
+    documents=(RECORD,),
+    dropped=(DroppedPassage(PASSAGE, "budget", 9),),
+    reason="",
+    citations=(CITATION,),
+    numbers={"d1": 1},
+)
+ANSWER = Answer(
+    question="who rotates?",
+    text="Dan. [2]",
+    citations=(CITATION,),
+    context=CONTEXT,
+    confidence=0.9,
+    removed=(RemovedSentence("The moon.", "not supported", kept=True),),
+    usage=Usage(1, 20, 5, 0),
+    numbers={"d1": 2},
+    fault="broke off",
+)
+MESSAGE = ContextMessage(
+    Message("Who rotates?", author="ada", at=AT, id="m2", channel="ops"),
+    "t1",
+    score=0.5,
+    original_score=0.6,
+    similarity=0.7,
+    parent=Message("Keys", id="m1", channel="ops"),
+)
+WINDOW = ContextWindow(
+    messages=(MESSAGE,),
+    total_tokens=7,
+    channels=frozenset({"ops", "dev"}),
+    text="Who rotates?",
+    threads=(WindowThread("t1", "Keys", "ops", 0.5, (MESSAGE,), whole=True),),
+    dropped=(DroppedMessage(MESSAGE, "budget", 7),),
+    reason="",
+)
+STARTED = Invocation("postgresql://ada:secret@host/db", "default", DEFAULTS, {}, None)
+
+
+PROFILE = StyleProfile(
+    "ada", "casual", "simple", "short", ("no worries",), 6, 0.3, (":)",), {"questions": 0.5}, "measured"
+)
+MANIFEST = Manifest("hashed", 256, "en", 2, 5, (BundlePart("documents-00001.parquet", 2, "0" * 64),), 1)
+NO_RECORD = DocumentRecord("d1", kind="")
+
+
+def make_outputs() -> dict[str, object]:
+    """What each command prints as JSON for the values above."""
+    return {
+        "report": Report(
+            *(("a.md",), ("b.md",), 1, (SourceFailure("c.md", "empty"),), 4, 3, 1, 0.5),
+            *((SourceFailure("a.md", "x"),), 1, 0.1),
+        ),
+        "plan": Plan(("a.md",), ("b.md",), 1, (SourceFailure("c", "e"),), ("d",), 4, 1, 3, 99, 2, 50, 20, 0.2),
+        "record": RECORD,
+        "document": Document(
+            "d1",
+            "Keys rotate.",
+            (Section(0, 12, "Keys", None, "s1", "dan", AT, 3),),
+            title="Vault",
+            uri="pages/vault.md",
+            summary="On keys.",
+            meta={"owner": "ines"},
+        ),
+        "search": convert.search_to_json([HIT, Hit(CHUNK, RECORD, 0.1)], reason="", trace=TRACE),
+        "search without a record": convert.search_to_json(
+            [Hit(CHUNK, NO_RECORD, HIT.score, HIT.scores)], reason="none", trace=TRACE
+        ),
+        "explain": Explanation(Query("who?"), "hybrid", (HIT,), (RECORD,), TRACE),
+        "context": convert.context_to_json(CONTEXT, trace=TRACE),
+        "ask": convert.answer_to_json(ANSWER, trace=TRACE),
+        "citations check": convert.checks_to_json(
+            [("who?", [CitationCheck(CITATION, "moved", 40)]), ("what?", [CitationCheck(CITATION, "stands", 10)])]
+        ),
+        "why_not": WhyNot("who?", "a.md", "depth", "too deep", Fix("search.k", 9, 5)),
+        "why_not without a fix": WhyNot("who?", "a.md", "found", "it is hit 1 of 1"),
+        "status": convert.status_to_json(StoreStats(2, 5, "hashed", 256, 7, "exact", 1024), invocation=STARTED),
+        "window": WINDOW,
+        "profile": PROFILE,
+        "links": Links(cites=(RECORD,)),
+        "export": convert.manifest_to_json(MANIFEST, file=Path("all.zip"), size=99),
+    }
+
+
+def test_the_json_of_every_type_is_the_golden_one() -> None:
+    assert convert.dump_json(make_outputs(), indent=1) + "\n" == GOLDEN.read_text(encoding="utf-8")

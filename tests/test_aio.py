@@ -1,0 +1,105 @@
+"""The async facade: the same verbs with the same answers, none of which blocks the event loop."""
+
+import asyncio
+import types
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+import clew
+from clew import Document, Engine, FinalEvent, NotFound, aio, record
+
+PAGES = [
+    Document("keys", "Dan rotates the vault key on Monday.", title="Vault"),
+    Document("lunch", "Soup is served at noon.", title="Lunch"),
+]
+
+
+@contextmanager
+def running() -> Iterator[asyncio.Runner]:
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+async def filled() -> aio.Engine:
+    engine = await aio.Engine.open(":memory:", embedder="hashed")
+    await engine.add_documents(PAGES)
+    return engine
+
+
+def test_it_has_every_verb_of_the_engine() -> None:
+    verbs = {name for name, each in vars(Engine).items() if isinstance(each, types.FunctionType) and name[0] != "_"}
+    objects = {"chat", "tools"}  # they return objects with verbs of their own
+    assert verbs - objects <= set(vars(aio.Engine))
+
+
+def test_verbs_answer_as_the_engine_does() -> None:
+    async def main() -> None:
+        async with await filled() as engine:
+            hits = await engine.search("who rotates the vault key?", k=1)
+            assert hits == engine.sync.search("who rotates the vault key?", k=1)
+            assert hits[0].chunk.doc_id == "keys"
+            assert [each.id async for each in engine.list()] == [each.id for each in engine.sync.list()]
+            assert (await engine.ask("who rotates the vault key?")).found
+            assert (await engine.status()).documents == 2
+
+    with running() as runner:
+        runner.run(main())
+
+
+def test_searches_run_at_the_same_time_and_traces_stay_apart() -> None:
+    async def traced(engine: aio.Engine, text: str) -> clew.Trace:
+        with record(text) as trace:
+            await engine.search(text)
+        return trace
+
+    async def main() -> None:
+        async with await filled() as engine:
+            traces = await asyncio.gather(*(traced(engine, text) for text in ("vault key", "soup at noon")))
+            assert [trace.name for trace in traces] == ["vault key", "soup at noon"]
+            assert all(len(trace.steps) == 1 for trace in traces)
+
+    with running() as runner:
+        runner.run(main())
+
+
+def test_a_stream_is_an_async_iterator() -> None:
+    async def main() -> None:
+        async with await filled() as engine:
+            events = [event async for event in engine.ask_stream("who rotates the vault key?")]
+            assert isinstance(events[-1], FinalEvent)
+            assert events[-1].answer.found
+
+    with running() as runner:
+        runner.run(main())
+
+
+def test_errors_are_the_same() -> None:
+    async def main() -> None:
+        async with await filled() as engine:
+            with pytest.raises(NotFound, match="did you mean lunch"):
+                await engine.read("lunsh")
+
+    with running() as runner:
+        runner.run(main())
+
+
+def test_the_event_loop_goes_on_while_a_verb_works() -> None:
+    async def main() -> None:
+        async with await filled() as engine:
+            ticks = 0
+
+            async def tick() -> None:
+                nonlocal ticks
+                while True:
+                    ticks += 1
+                    await asyncio.sleep(0)
+
+            ticking = asyncio.create_task(tick())
+            await engine.search("who rotates the vault key?")
+            ticking.cancel()
+            assert ticks > 1
+
+    with running() as runner:
+        runner.run(main())

@@ -13,7 +13,7 @@ COMPILE = sh scripts/uv.sh pip compile --quiet --universal --python-version 3.11
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test lint check coverage format lock bench study clean again
+.PHONY: help setup demo test lint check coverage docs format lock bench study clean again
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -46,6 +46,9 @@ check: lint coverage ## All that must pass before a change goes in
 
 coverage: setup ## Run the tests and print what they cover
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal --cov --cov-report=term $(ARGS)
+
+docs: setup ## Write docs/api.md from the docstrings
+	$(BIN)/python scripts/api_reference.py
 
 format: setup ## Format the code and fix what can be fixed
 	$(BIN)/python -m ruff check --fix-only --exit-zero

@@ -1,6 +1,6 @@
-"""Speed and size as ratios from one run: against a raw floor that does only the unavoidable part of the same work.
+"""Benchmarks of speed and memory as ratios to a raw floor: hand-written code that does only the unavoidable work.
 
-Absolute times say more about the machine than about Clew, so every line is a quotient, with the goal it is held to.
+Absolute times say more about the machine than about Clew, so most measurements are ratios of one run, with a goal.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -12,7 +12,7 @@ from time import perf_counter
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One measurement: what was divided by what, and the most (or least) it should be."""
+    """One measurement: what was divided by what, and the goal it should meet."""
 
     name: str
     value: float
@@ -27,38 +27,38 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """Where a benchmark finds its sets and may put its files."""
+    """Where a benchmark finds its data and may write files."""
 
     data: Path | None
     work: Path
-    include_slow: bool = False  # also what takes many minutes
+    include_slow: bool = False  # also run what takes many minutes
 
 
 class Skipped(Exception):
-    """A benchmark that cannot run here, and why."""
+    """The benchmark cannot run here, and why."""
 
 
 Benchmark = Callable[[Setup], Iterable[Measurement]]
 
 
 def time_call(call: Callable[[], object]) -> float:
-    """How long one call took."""
+    """The seconds that one call takes."""
     started = perf_counter()
     call()
     return perf_counter() - started
 
 
 def time_interleaved(*calls: Callable[[int], object], rounds: int) -> list[list[float]]:
-    """The times of each call over the rounds, taken in turn so that a busy moment hits all of them alike."""
+    """The times of each call over the rounds, interleaved so that a busy moment affects all of them alike."""
     times: list[list[float]] = [[] for _ in calls]
     for round_ in range(rounds):
-        for kept, call in zip(times, calls, strict=True):
+        for own_times, call in zip(times, calls, strict=True):
             started = perf_counter()
             call(round_)
-            kept.append(perf_counter() - started)
+            own_times.append(perf_counter() - started)
     return times
 
 
 def p50(times: Sequence[float]) -> float:
-    """The middle time."""
+    """The median time."""
     return median(times)

@@ -35,11 +35,11 @@ BENCHMARKS: dict[str, Benchmark] = {
 
 
 def main() -> None:
-    """Prints a line for every ratio."""
-    parser = argparse.ArgumentParser(prog="benchmarks", description="Ratios against a raw floor, from one run.")
+    """Prints one line per measurement."""
+    parser = argparse.ArgumentParser(prog="benchmarks", description="Ratios to a raw floor, from one run.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which ones (default all): {', '.join(BENCHMARKS)}")
     parser.add_argument("--data", type=Path, default=None, help="the folder that holds the benchmark sets")
-    parser.add_argument("--long", action="store_true", help="also what takes many minutes")
+    parser.add_argument("--long", action="store_true", help="also run what takes many minutes")
     given = parser.parse_args()
     for name in given.names:
         if name not in BENCHMARKS:

@@ -1,4 +1,4 @@
-"""Texts to measure on: the public sets in a folder of the user's, never shipped."""
+"""Texts for the benchmarks, from public sets in a folder of the user; none is shipped."""
 
 import gzip
 import json
@@ -13,14 +13,14 @@ from clew.core.text import split_sentences
 
 @dataclass(frozen=True, slots=True)
 class CorpusText:
-    """A text and its name."""
+    """A text and its id."""
 
     id: str
     text: str
 
 
 def load_scifact(setup: Setup) -> tuple[list[CorpusText], list[CorpusText]]:
-    """The 5,183 abstracts of SciFact under their titles, and its training questions."""
+    """The 5,183 abstracts of SciFact with their titles, and its training questions."""
     folder = _find_folder(setup, "scifact")
     corpus = [
         CorpusText(each["_id"], f"{each['title']}\n{each['text']}") for each in _read_jsonl(folder / "corpus.jsonl.gz")
@@ -30,7 +30,7 @@ def load_scifact(setup: Setup) -> tuple[list[CorpusText], list[CorpusText]]:
 
 
 def load_texts(setup: Setup, count: int) -> list[CorpusText]:
-    """That many short texts: sentences and passages of several sets, each once."""
+    """So many distinct short texts: sentences and passages of several sets."""
     seen: set[str] = set()
     texts: list[CorpusText] = []
     for text in _iter_texts(setup):

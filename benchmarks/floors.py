@@ -1,17 +1,16 @@
-"""The floors of the two stores: the same results by hand-written calls to what a store is built on, and no more.
+"""Raw floors of the two stores: the same results by hand-written calls to what a store is built on, and nothing else.
 
-- `put` writes a document, its text, its chunks with everything that a Chunk has, their vectors and their terms in one
-  transaction: into tables of its own with the keys by which rows are found again, in one trip to a server. Left out are
-  foreign keys, locks, what filters go by, numbers of changes, and all that tells what has changed in a document.
-- `nearest` gives the ten chunks of greatest cosine with everything that a Chunk has. Of the shard, whose vectors are
-  whole, it is one query and one statement for the rows. Of PostgreSQL, whose graph is in half precision, it is one
-  statement over the tables of the store: the candidates of the graph, as many as the store takes and searched for as
-  broadly, ordered by the vectors as they were given, and the rows of the ten best.
-- `matching` gives the ten chunks of greatest BM25 score with everything that a Chunk has. Each word is weighed by how
-  many chunks have it: of the shard that is looked up in a dictionary, of PostgreSQL counted in the one statement.
+- `put` writes a document, its text, its chunks with all fields of a Chunk, their vectors and their terms in one
+  transaction: into tables of its own with the keys by which rows are found again, in one round trip to a server. Left
+  out are foreign keys, locks, filter columns, change numbers, and change detection.
+- `search_vectors` returns the ten chunks of greatest cosine with all fields of a Chunk. With the embedded shard, whose
+  vectors have full precision, it is one query and one statement for the rows. With PostgreSQL, whose graph has half
+  precision, it is one statement over the tables of the store: the candidates of the graph, as many and as broadly
+  searched as by the store, reordered by the full vectors, and the rows of the ten best.
+- `search_terms` returns the ten chunks of greatest BM25 score with all fields of a Chunk. Document frequencies are
+  looked up in a dictionary for the shard, and counted in the one statement for PostgreSQL.
 
-What PostgreSQL is asked is prepared and planned once, on a connection that nobody else uses. Rows stay as the driver
-gives them; nothing is made of them.
+PostgreSQL statements are prepared and planned once, on a connection of their own. Rows stay as the driver returns them.
 """
 
 import json
@@ -58,7 +57,7 @@ _POSTGRES_SCHEMA = (
 
 @dataclass(frozen=True, slots=True)
 class PutInput:
-    """A document with all that is put with it."""
+    """The input of one `put`: a document with its chunks, vectors and terms."""
 
     document: Document
     chunks: list[Chunk]
@@ -67,23 +66,23 @@ class PutInput:
 
 
 class SqliteFloor:
-    """A database of its own to put into."""
+    """A SQLite database to write to."""
 
     def __init__(self, file: Path) -> None:
         self._db = sqlite3.connect(file, isolation_level=None)
-        # As the store has them.
+        # As in the store.
         for pragma in ("page_size = 8192", "journal_mode = WAL", "synchronous = NORMAL", "wal_autocheckpoint = 4000"):
             self._db.execute(f"PRAGMA {pragma}")
         for statement in _SQLITE_SCHEMA:
             self._db.execute(statement)
 
-    def put(self, page: PutInput, at: int) -> None:
-        """Writes the page that is the `at`-th."""
-        packed = [pack_terms(each) for each in page.terms]
-        numbered = list(enumerate(zip(page.chunks, packed, page.vectors, strict=True), at * len(page.chunks)))
+    def put(self, given: PutInput, at: int) -> None:
+        """Writes the document with the number `at`."""
+        packed = [pack_terms(each) for each in given.terms]
+        numbered = list(enumerate(zip(given.chunks, packed, given.vectors, strict=True), at * len(given.chunks)))
         self._db.execute("BEGIN IMMEDIATE")
         self._db.execute(
-            "INSERT INTO documents VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '[]')", (at, *_document_columns(page.document))
+            "INSERT INTO documents VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '[]')", (at, *_document_columns(given.document))
         )
         self._db.executemany(
             "INSERT INTO chunks VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -105,7 +104,7 @@ class SqliteFloor:
 
 @dataclass(frozen=True, slots=True)
 class ShardFloor:
-    """The shard and the database that a store has filled, and how many of the chunks have each word."""
+    """The shard and the database of a filled store, and the document frequency of each term."""
 
     shard: edge.EdgeShard
     db: sqlite3.Connection
@@ -114,19 +113,19 @@ class ShardFloor:
 
     def search_vectors(self, vector: Vector, k: int) -> Rows:
         """The rows of the k nearest chunks."""
-        asked = edge.Query.Nearest(vector.tolist(), using=DENSE)
+        query = edge.Query.Nearest(vector.tolist(), using=DENSE)
         params = edge.SearchParams(hnsw_ef=BREADTH)
-        return self._fetch_rows(self.shard.query(edge.QueryRequest(limit=k, query=asked, params=params)))
+        return self._fetch_rows(self.shard.query(edge.QueryRequest(limit=k, query=query, params=params)))
 
     def search_terms(self, terms: Terms, k: int) -> Rows:
-        """The rows of the k chunks of greatest score."""
+        """The rows of the k chunks of greatest BM25 score."""
         packed = pack_terms(terms)
         weights = [
             times * bm25.idf(self.chunks, self.document_counts.get(word, 0))
             for word, times in zip(packed.hashes.tolist(), packed.counts.tolist(), strict=True)
         ]
-        asked = edge.Query.Nearest(edge.SparseVector((packed.hashes & LOW_BITS).tolist(), weights), using=TERMS)
-        return self._fetch_rows(self.shard.query(edge.QueryRequest(limit=k, query=asked)))
+        query = edge.Query.Nearest(edge.SparseVector((packed.hashes & LOW_BITS).tolist(), weights), using=TERMS)
+        return self._fetch_rows(self.shard.query(edge.QueryRequest(limit=k, query=query)))
 
     def _fetch_rows(self, points: Sequence[edge.ScoredPoint]) -> Rows:
         rows = ", ".join(str(point.id) for point in points)
@@ -135,7 +134,7 @@ class ShardFloor:
 
 
 class ServerFloor:
-    """SQL written by hand; searches read the tables that a store has filled, of the collection of that number."""
+    """Hand-written SQL; searches read the tables of a filled store, of the collection with that number."""
 
     def __init__(self, connection: psycopg.Connection, *, number: int, vector: int, dim: int, k: int) -> None:
         self._connection, self._vector = connection, vector
@@ -143,7 +142,7 @@ class ServerFloor:
         for name, value in (
             ("plan_cache_mode", "force_generic_plan"),
             ("hnsw.ef_search", str(BREADTH)),
-            ("enable_sort", "off"),  # so that the graph is used, whatever the server thinks of its tables
+            ("enable_sort", "off"),  # so that the graph is used, whatever the planner estimates
         ):
             connection.execute("SELECT set_config(%s, %s, false)", (name, value))
         for statement in _POSTGRES_SCHEMA:
@@ -151,8 +150,9 @@ class ServerFloor:
         self._vector_sql = (
             f"WITH n AS MATERIALIZED (SELECT s.row, s.vector FROM signals s WHERE s.collection = {number}"
             f" ORDER BY s.vector::{half} <-> %(asked)s::vector::{half} LIMIT {2 * k + HALF_SPARE}),"
-            f" m AS (SELECT n.row, n.vector <=> %(asked)s::vector AS far FROM n ORDER BY far LIMIT {k})"
-            f" SELECT m.far, {CHUNK_COLUMNS} FROM m JOIN chunks c ON c.row = m.row JOIN documents d ON d.row = c.doc"
+            f" m AS (SELECT n.row, n.vector <=> %(asked)s::vector AS distance FROM n ORDER BY distance LIMIT {k})"
+            f" SELECT m.distance, {CHUNK_COLUMNS} FROM m JOIN chunks c ON c.row = m.row"
+            " JOIN documents d ON d.row = c.doc"
         )
         slope = f"{bm25.K1 * bm25.B}::float8 * c.chunks / c.length"
         self._term_sql = (
@@ -168,19 +168,19 @@ class ServerFloor:
             " JOIN documents d ON d.row = c.doc ORDER BY n.score DESC"
         )
 
-    def put(self, page: PutInput, at: int) -> None:
-        """Writes the page that is the `at`-th."""
-        packed, chunks, execute = [pack_terms(each) for each in page.terms], page.chunks, self._connection.execute
+    def put(self, given: PutInput, at: int) -> None:
+        """Writes the document with the number `at`."""
+        packed, chunks, execute = [pack_terms(each) for each in given.terms], given.chunks, self._connection.execute
         rows = np.arange(at * len(chunks), (at + 1) * len(chunks))
         sizes = [len(each.hashes) for each in packed]
         words = np.concatenate([each.hashes for each in packed])
-        by_word = np.argsort(words)  # neighbours in the index are written together
-        shown = list(zip(*(_chunk_columns(chunk) for chunk in chunks), strict=True))
+        by_word = np.argsort(words)  # in the order of the index
+        columns = list(zip(*(_chunk_columns(chunk) for chunk in chunks), strict=True))
         with self._connection.pipeline():
             execute("BEGIN")
             execute(
                 "INSERT INTO raw_documents VALUES(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, '[]')",
-                (at, *_document_columns(page.document)),
+                (at, *_document_columns(given.document)),
                 prepare=True,
             )
             execute(
@@ -192,11 +192,11 @@ class ServerFloor:
                     at,
                     binary.encode_bigints(rows),
                     binary.encode_texts([chunk.id for chunk in chunks]),
-                    binary.encode_ints(shown[0]),
-                    binary.encode_bigints(shown[1]),
-                    binary.encode_bigints(shown[2]),
-                    *(binary.encode_texts(column) for column in shown[3:]),
-                    binary.encode_vectors(page.vectors, self._vector),
+                    binary.encode_ints(columns[0]),
+                    binary.encode_bigints(columns[1]),
+                    binary.encode_bigints(columns[2]),
+                    *(binary.encode_texts(column) for column in columns[3:]),
+                    binary.encode_vectors(given.vectors, self._vector),
                 ),
                 prepare=True,
             )
@@ -217,7 +217,7 @@ class ServerFloor:
         return self._fetch_rows(self._vector_sql, {"asked": binary.encode_vector(vector)})
 
     def search_terms(self, terms: Terms) -> Rows:
-        """The rows of the k chunks of greatest score, with it."""
+        """The rows of the k chunks of greatest BM25 score, with the score."""
         packed = pack_terms(terms)
         return self._fetch_rows(
             self._term_sql, (binary.encode_bigints(packed.hashes), binary.encode_ints(packed.counts))

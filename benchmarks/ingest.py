@@ -1,4 +1,4 @@
-"""The write path: adding over embedding alone, adding again over adding, and the memory it takes."""
+"""The write path: adding over embedding alone, adding again over adding, and peak memory."""
 
 import resource
 import subprocess
@@ -16,11 +16,11 @@ HANDBOOK = Path(__file__).parents[1] / "examples" / "handbook"
 
 
 def measure_add(setup: Setup) -> Sequence[Measurement]:
-    """The time of `add` over the time of embedding the same chunks alone, and over all its embedding calls."""
+    """The time of `add` over embedding the same chunks alone, and over all its embedding calls."""
     if not HANDBOOK.is_dir():
         raise Skipped(f"needs the sample handbook in {HANDBOOK}")
-    few, all_ = HANDBOOK / "engineering", HANDBOOK
-    return [*_measure_add(setup, "bge-small", few, rounds=3), *_measure_add(setup, "wordllama", all_, rounds=7)]
+    part, whole = HANDBOOK / "engineering", HANDBOOK
+    return [*_measure_add(setup, "bge-small", part, rounds=3), *_measure_add(setup, "wordllama", whole, rounds=7)]
 
 
 def _measure_add(setup: Setup, model: str, folder: Path, *, rounds: int) -> list[Measurement]:
@@ -43,7 +43,7 @@ def _measure_add(setup: Setup, model: str, folder: Path, *, rounds: int) -> list
 
 
 def measure_second_add(setup: Setup) -> Sequence[Measurement]:
-    """The time of adding an unchanged folder again over the time of adding it."""
+    """The time of adding an unchanged folder again over adding it the first time."""
     corpus, _ = load_scifact(setup)
     folder = setup.work / "scifact"
     folder.mkdir()
@@ -75,7 +75,7 @@ def measure_add_memory(setup: Setup) -> Sequence[Measurement]:
 
 
 def _add_lines(source: Path, collection: Path) -> float:
-    """Adds each line of a file as a document; the peak memory of this process in GB."""
+    """Adds each line of a file as a document; returns the peak memory of this process in GB."""
     with Engine.open(collection, embedder="wordllama") as engine, source.open(encoding="utf-8") as lines:
         engine.add_documents(Document(f"d{number}", line) for number, line in enumerate(lines))
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6

@@ -1,7 +1,7 @@
-"""The memory of moving a collection: a process that exports or restores one must not need more for a larger one.
+"""Peak memory of export and restore: it must not grow with the size of the collection.
 
-What counts is the memory of the process itself. Pages of the database that it looks at where they are, in the file, are
-the system's, which takes them back when it needs them.
+Only anonymous memory of the process counts. Memory-mapped pages of the database belong to the page cache, which the
+system reclaims when it needs to.
 """
 
 import subprocess
@@ -17,15 +17,15 @@ from clew.core.text import extract_terms
 from clew.core.types import Chunk, Document
 
 SMALL_SIZE, LARGE_SIZE = 10_000, 50_000  # chunks
-CHUNKS_PER_DOCUMENT = 10  # chunks of a document
+CHUNKS_PER_DOCUMENT = 10  # of a document
 STATUS = Path("/proc/self/status")
 SAMPLE_SECONDS = 0.01  # seconds
 
 
 def measure_transfer_memory(setup: Setup) -> Sequence[Measurement]:
-    """The peak memory of `export` and `restore` at 50,000 chunks, and over that at 10,000."""
+    """The peak memory of `export` and `restore` at 50,000 chunks, and its ratio to that at 10,000."""
     if not STATUS.exists():
-        raise Skipped("tells memory of its own from that of files by /proc, which only Linux has")
+        raise Skipped("needs /proc to tell anonymous memory from mapped files, which only Linux has")
     texts = [each.text for each in load_texts(setup, LARGE_SIZE)]
     lines, peaks = [], dict[tuple[str, int], float]()
     for size in (SMALL_SIZE, LARGE_SIZE):
@@ -47,23 +47,23 @@ def _fill_collection(collection: Path, texts: Sequence[str]) -> None:
     with Engine.open(collection, embedder="wordllama") as engine:
         vectors = engine.opened.embedder.embed(texts, role="passage")
         for at in range(0, len(texts), CHUNKS_PER_DOCUMENT):
-            some, name = texts[at : at + CHUNKS_PER_DOCUMENT], f"d{at}"
-            chunks = [Chunk(f"{name}/{n}", name, n, len(some), text, 0, len(text)) for n, text in enumerate(some)]
-            document = Document(name, "\n".join(some), uri=name)
+            batch, name = texts[at : at + CHUNKS_PER_DOCUMENT], f"d{at}"
+            chunks = [Chunk(f"{name}/{n}", name, n, len(batch), text, 0, len(text)) for n, text in enumerate(batch)]
+            document = Document(name, "\n".join(batch), uri=name)
             engine.opened.store.put(
-                document, chunks, vectors[at : at + CHUNKS_PER_DOCUMENT], [extract_terms(text) for text in some]
+                document, chunks, vectors[at : at + CHUNKS_PER_DOCUMENT], [extract_terms(text) for text in batch]
             )
 
 
 def _measure_peak(verb: str, collection: Path, file: Path) -> float:
-    """The most memory of its own that this process had while it exported or restored, in GB."""
-    most, done = [_read_own_memory()], threading.Event()
+    """The peak anonymous memory of this process while it exports or restores, in GB."""
+    peak, done = [_read_own_memory()], threading.Event()
 
-    def watch() -> None:
+    def sample() -> None:
         while not done.wait(SAMPLE_SECONDS):
-            most[0] = max(most[0], _read_own_memory())
+            peak[0] = max(peak[0], _read_own_memory())
 
-    watcher = threading.Thread(target=watch)
+    watcher = threading.Thread(target=sample)
     watcher.start()
     try:
         with Engine.open(collection, embedder="wordllama") as engine:
@@ -71,7 +71,7 @@ def _measure_peak(verb: str, collection: Path, file: Path) -> float:
     finally:
         done.set()
         watcher.join()
-    return most[0]
+    return peak[0]
 
 
 def _read_own_memory() -> float:

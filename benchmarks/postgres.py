@@ -1,6 +1,6 @@
-"""The two stores side by side on the same chunks: each over raw calls to what it is built on, and one over the other.
+"""The two stores on the same chunks: each over its raw floor, and one over the other.
 
-What the raw calls do, and what they leave out, is said in `floors`.
+What the floors do, and what they leave out, is described in `floors`.
 """
 
 from collections import Counter
@@ -25,22 +25,22 @@ from clew.drivers.store.term_ids import pack_terms
 from studies.server import START_OWN, NoServer, open_server
 
 SMALL_SIZE, LARGE_SIZE = 20_000, 100_000  # chunks, the latter with --long
-CHUNKS_PER_DOCUMENT = 10  # chunks of a document
+CHUNKS_PER_DOCUMENT = 10  # of a document
 QUERIES, RECALLED, K = 500, 200, 10
-WARM_UP_ROUNDS = 20  # searches of each kind before the first that counts
-BUCKETS = 50  # one of which a filter of 2 % admits
+WARM_UP_ROUNDS = 20  # searches of each kind before timing
+BUCKETS = 50  # a filter on one admits 2 %
 ANN_CONFIG = StoreConfig(exact_below=1000)
 
 
 def measure_stores(setup: Setup) -> Sequence[Measurement]:
-    """Ingest, approximate search, its recall without and with a filter, and BM25, in one run."""
+    """Put, approximate search, its recall without and with a filter, and BM25, in one run."""
     size = LARGE_SIZE if setup.include_slow else SMALL_SIZE
     texts = [each.text for each in load_texts(setup, size)]
-    asked = [each.text for each in load_scifact(setup)[1][:QUERIES]]
+    queries = [each.text for each in load_scifact(setup)[1][:QUERIES]]
     model = drivers.make_embedder(EmbedderConfig(name="wordllama"))
     pages = list(_make_inputs(texts, model.embed(texts, role="passage")))
-    vectors = model.embed(asked, role="query")
-    words = [extract_terms(text, is_query=True) for text in asked]
+    vectors = model.embed(queries, role="query")
+    words = [extract_terms(text, is_query=True) for text in queries]
     with ExitStack() as stack:
         try:
             url = stack.enter_context(open_server(START_OWN))
@@ -61,23 +61,27 @@ def measure_stores(setup: Setup) -> Sequence[Measurement]:
             store.search_vectors(vectors[0], K)
         index = embedded._indexes._shard
         assert index
-        having = Counter(word for page in pages for each in page.terms for word in pack_terms(each).hashes.tolist())
-        shard = ShardFloor(index._shard, embedded._database._connection, having, size)
+        document_counts = Counter(
+            word for page in pages for each in page.terms for word in pack_terms(each).hashes.tolist()
+        )
+        shard = ShardFloor(index._shard, embedded._database._connection, document_counts, size)
         lines += _measure_ann(embedded, server, vectors, shard, sql)
         return [*lines, *_measure_bm25(embedded, server, words, shard, sql)]
 
 
 def _make_inputs(texts: Sequence[str], vectors: Matrix) -> Iterator[PutInput]:
-    """Documents of a few chunks each, two a page, in equal buckets."""
+    """Documents of ten chunks each, two per page, in equal buckets."""
     for at in range(0, len(texts), CHUNKS_PER_DOCUMENT):
-        some = texts[at : at + CHUNKS_PER_DOCUMENT]
+        batch = texts[at : at + CHUNKS_PER_DOCUMENT]
         name, meta = f"d{at}", {"bucket": (at // CHUNKS_PER_DOCUMENT) % BUCKETS}
         chunks = [
-            Chunk(f"{name}/{n}", name, n, len(some), text, 0, len(text), meta={"page": n // 2})
-            for n, text in enumerate(some)
+            Chunk(f"{name}/{n}", name, n, len(batch), text, 0, len(text), meta={"page": n // 2})
+            for n, text in enumerate(batch)
         ]
-        document = Document(name, "\n".join(some), uri=name, meta=meta)
-        yield PutInput(document, chunks, vectors[at : at + CHUNKS_PER_DOCUMENT], [extract_terms(text) for text in some])
+        document = Document(name, "\n".join(batch), uri=name, meta=meta)
+        yield PutInput(
+            document, chunks, vectors[at : at + CHUNKS_PER_DOCUMENT], [extract_terms(text) for text in batch]
+        )
 
 
 def _measure_put(
@@ -112,15 +116,15 @@ def _measure_ann(
         lambda at: server.search_vectors(vectors[at], K),
         lambda at: sql.search_vectors(vectors[at]),
         rounds=len(vectors),
-        warm=WARM_UP_ROUNDS,
+        warm_up=WARM_UP_ROUNDS,
     )
     lines = _make_ratios("approximate search", times)
     for name, store in (("embedded", embedded), ("PostgreSQL", server)):
-        some = vectors[:RECALLED]
+        batch = vectors[:RECALLED]
         lines.append(
-            Measurement(f"recall@{K} of its approximate search, {name}", _measure_recall(store, some, None), "≥ 0.98")
+            Measurement(f"recall@{K} of its approximate search, {name}", _measure_recall(store, batch, None), "≥ 0.98")
         )
-        lines.append(Measurement(f"… under a filter of 2 %, {name}", _measure_recall(store, some, BUCKETS), "≥ 0.98"))
+        lines.append(Measurement(f"… under a filter of 2 %, {name}", _measure_recall(store, batch, BUCKETS), "≥ 0.98"))
     return lines
 
 
@@ -142,17 +146,17 @@ def _measure_bm25(
         lambda at: server.search_terms(words[at], K),
         lambda at: sql.search_terms(words[at]),
         rounds=len(words),
-        warm=WARM_UP_ROUNDS,
+        warm_up=WARM_UP_ROUNDS,
     )
     return _make_ratios("BM25", times)
 
 
-def _time_alternating(*calls: Callable[[int], object], rounds: int, warm: int = 0) -> list[list[float]]:
-    """The times of each call over the rounds, once all are warm.
+def _time_alternating(*calls: Callable[[int], object], rounds: int, warm_up: int = 0) -> list[list[float]]:
+    """The times of each call over the rounds, after warming up.
 
-    Who comes second finds in the processor's caches what the first has read, so they come first in turn.
+    The second call finds in the CPU caches what the first has read, so the order alternates.
     """
-    time_interleaved(*calls, rounds=warm)
+    time_interleaved(*calls, rounds=warm_up)
     times: list[list[float]] = [[] for _ in calls]
     for round_ in range(rounds):
         for at in range(len(calls)) if round_ % 2 else reversed(range(len(calls))):

@@ -1,4 +1,4 @@
-"""Reading and cutting: our chunker over parsing and counting alone, our PDF over raw text, a sheet twice as long."""
+"""Reading and chunking: our chunker over parsing and counting alone, our PDF reader over raw text, a longer sheet."""
 
 import zipfile
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ def measure_chunking(setup: Setup) -> Sequence[Measurement]:  # noqa: ARG001
 
     def ours(_: int) -> None:
         for number, text in enumerate(texts):
-            cut(markdown(f"{text}\n{number}", uri=str(number), name="page.md"))  # each text is new to every cache
+            cut(markdown(f"{text}\n{number}", uri=str(number), name="page.md"))  # each text is new to all caches
 
     def floor(_: int) -> None:
         parse_blocks.cache_clear()
@@ -48,7 +48,7 @@ def measure_chunking(setup: Setup) -> Sequence[Measurement]:  # noqa: ARG001
 
 
 def measure_pdf(setup: Setup) -> Sequence[Measurement]:
-    """Pages a second of our reader over those of pypdfium2's raw text."""
+    """Pages per second of our reader over those of pypdfium2's raw text."""
     if setup.data is None or not (setup.data / "multiformat-docs" / "pdf").is_dir():
         raise Skipped("needs the set 'multiformat-docs'; give its folder with --data")
     import pypdfium2
@@ -64,7 +64,7 @@ def measure_pdf(setup: Setup) -> Sequence[Measurement]:
             document.close()
 
     ours, floor = time_interleaved(lambda _: [read(file, uri=file.name) for file in files], raw, rounds=9)
-    return [Measurement("PDF pages a second / raw pypdfium2 text", p50(floor) / p50(ours), "≥ 0.2")]
+    return [Measurement("PDF pages per second / raw pypdfium2 text", p50(floor) / p50(ours), "≥ 0.2")]
 
 
 def measure_sheet(setup: Setup) -> Sequence[Measurement]:
@@ -80,7 +80,7 @@ def measure_sheet(setup: Setup) -> Sequence[Measurement]:
 
 
 def _write_workbook(path: Path, rows: int) -> Path:
-    """A workbook with a head and that many rows of six cells."""
+    """A workbook with a header and so many rows of six cells."""
     cells = [["station", "date", "height", "wind", "note", "keeper"]]
     cells += [
         [f"S{n % 90}", f"2026-01-{n % 28 + 1}", str(n), str(n * 7 % 40), f"reading {n}", "Ann"] for n in range(rows)

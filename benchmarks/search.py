@@ -1,4 +1,4 @@
-"""The read path: hybrid search through the engine over numpy's exact product plus bm25s, on the same vectors."""
+"""Search: hybrid search through the engine over numpy's exact product plus bm25s, on the same vectors."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,16 +16,16 @@ from clew.core.text import tokenize_words
 from clew.core.types import Document, Matrix, Vector
 
 QUERIES = 200
-NO_CACHE = Settings(search=SearchConfig(cache=0))  # every search is made, none remembered
+NO_CACHE = Settings(search=SearchConfig(cache=0))  # no search is answered from the cache
 
 
 @dataclass(frozen=True, slots=True)
 class PrecomputedEmbedder:
-    """An embedder that knows some texts beforehand, so that what is measured is everything but the model."""
+    """An embedder with precomputed vectors, so that everything but the model is measured."""
 
     model: Embedder
     known: Mapping[str, Vector]
-    name: str = "given"
+    name: str = "precomputed"
     min_similarity: float = -1.0
 
     @property
@@ -39,24 +39,24 @@ class PrecomputedEmbedder:
         return self.model.max_tokens
 
     def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
-        """What is known, and the rest by the model."""
+        """Precomputed vectors if all texts have one, else by the model."""
         if all(text in self.known for text in texts):
             return np.stack([self.known[text] for text in texts])
         return self.model.embed(texts, role=role)
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """One each: every text is one chunk, as it is for the floor."""
+        """One token each: every text is one chunk, as in the floor."""
         return [1] * len(texts)
 
 
 def measure_hybrid_small(setup: Setup) -> Sequence[Measurement]:
-    """At the 5,183 documents of SciFact, where the index is exact and in memory."""
+    """With the 5,183 documents of SciFact, where the index is exact and in memory."""
     corpus, queries = load_scifact(setup)
     return _measure(setup, corpus, queries[:QUERIES], "≤ 3", ann=False)
 
 
 def measure_hybrid_large(setup: Setup) -> Sequence[Measurement]:
-    """At 100,000 chunks, where the index is approximate."""
+    """With 100,000 chunks, where the index is approximate."""
     return _measure(setup, load_texts(setup, 100_000), load_scifact(setup)[1][:QUERIES], "≤ 0.5", ann=True)
 
 
@@ -65,17 +65,19 @@ def _measure(
 ) -> list[Measurement]:
     model = drivers.make_embedder(EmbedderConfig(name="wordllama"))
     matrix = model.embed([each.text.strip() for each in corpus], role="passage")
-    asked = model.embed([each.text for each in queries], role="query")
+    query_vectors = model.embed([each.text for each in queries], role="query")
     stored = dict(zip((each.text.strip() for each in corpus), matrix, strict=True))
-    given = PrecomputedEmbedder(model, {**stored, **dict(zip((each.text for each in queries), asked, strict=True))})
+    precomputed = PrecomputedEmbedder(
+        model, {**stored, **dict(zip((each.text for each in queries), query_vectors, strict=True))}
+    )
     floor = _make_floor([each.text for each in corpus], matrix)
     folder = setup.work / "given.clew"
     lines = []
-    with Engine.open(folder, embedder=given, settings=NO_CACHE) as engine:
+    with Engine.open(folder, embedder=precomputed, settings=NO_CACHE) as engine:
         engine.add_documents(Document(each.id, each.text) for each in corpus)
         chunks = engine.status().chunks
-        ratio = _measure_ratio(engine, queries, lambda i: floor(queries[i].text, asked[i]))
-        lines.append(Measurement(f"hybrid search / numpy + bm25s, {chunks:,} chunks, vector given", ratio, goal))
+        ratio = _measure_ratio(engine, queries, lambda i: floor(queries[i].text, query_vectors[i]))
+        lines.append(Measurement(f"hybrid search / numpy + bm25s, {chunks:,} chunks, vector precomputed", ratio, goal))
         if ann:
             name = f"recall@10 of its approximate search, {chunks:,} chunks"
             lines.append(Measurement(name, _measure_recall(engine, queries), "≥ 0.98"))
@@ -83,7 +85,7 @@ def _measure(
         ratio = _measure_ratio(
             engine, queries, lambda i: floor(queries[i].text, model.embed([queries[i].text], role="query")[0])
         )
-        lines.append(Measurement(f"the same, the query embedded by {model.name} on both sides", ratio))
+        lines.append(Measurement(f"the same, with the query embedded by {model.name} on both sides", ratio))
     return lines
 
 
@@ -95,7 +97,7 @@ def _measure_ratio(engine: Engine, queries: Sequence[CorpusText], floor: Callabl
 
 
 def _measure_recall(engine: Engine, queries: Sequence[CorpusText]) -> float:
-    """The share of the exact ten nearest that the approximate search finds."""
+    """Recall@10 of the approximate search against the exact one."""
     exact = Settings(search=SearchConfig(mode="exact", cache=0))
     shares = []
     for each in queries:
@@ -106,7 +108,7 @@ def _measure_recall(engine: Engine, queries: Sequence[CorpusText]) -> float:
 
 
 def _make_floor(texts: Sequence[str], matrix: Matrix) -> Callable[[str, Vector], None]:
-    """The unavoidable part of a hybrid search: fifty by an exact product, fifty by bm25s, and their scores added."""
+    """The unavoidable part of a hybrid search: fifty by exact product, fifty by bm25s, and the sum of their scores."""
     index = bm25s.BM25()
     index.index([tokenize_words(text) for text in texts], show_progress=False)
 

@@ -1,4 +1,4 @@
-"""`clew --help` over the help of an empty application: is anything heavy imported?"""
+"""Startup: `clew --help` over the help of an empty application, to see that nothing heavy is imported."""
 
 import subprocess
 import sys
@@ -18,7 +18,7 @@ app()
 
 
 def measure_help(setup: Setup) -> Sequence[Measurement]:
-    """The time of our help over the time of a help with nothing behind it, each in a process of its own."""
+    """The time of our help over that of an empty application, each in a process of its own."""
     script = setup.work / "empty.py"
     script.write_text(EMPTY, encoding="utf-8")
 

@@ -1,6 +1,6 @@
-"""Strategies over what they ask: the time of a search over that of the model and store calls inside it.
+"""Overhead of the strategies: the time of a search over that of the model and store calls inside it.
 
-What is left is our own: rewriting, fusing, ordering. Calls that run at the same time count once, as one stretch.
+The rest is our own work: rewriting, fusing, ordering. Concurrent calls count once, by the time they span.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,15 +22,15 @@ from studies.measures import Span, count_characters, merge_spans
 P = ParamSpec("P")
 T = TypeVar("T")
 MODELS = ("wordllama", "bge-small")
-QUICK_QUESTIONS, SLOW_QUESTIONS = 60, 10  # questions; few of those that a cross-encoder reads
+QUICK_QUESTIONS, SLOW_QUESTIONS = 60, 10  # fewer where a cross-encoder is used
 BATCH_SIZE = 64
 RERANKING = ("rerank", "self_reflective")
-CONVERSATION_MESSAGES = 120  # messages of a conversation that is asked by its topics
+CONVERSATION_MESSAGES = 120  # of a conversation that is split into topics
 
 
 @dataclass(frozen=True, slots=True)
 class QueryEmbedder:
-    """A model for questions alone: texts get vectors of the same width in no time, for a bench that adds thousands."""
+    """A model for queries only; passages get fast vectors of the same width, as the benchmark adds thousands."""
 
     model: Embedder
     quick: Embedder
@@ -52,24 +52,24 @@ class QueryEmbedder:
         return self.model.max_tokens
 
     def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
-        """Questions by the model."""
+        """Queries by the model, passages by the fast embedder."""
         return (self.model if role == "query" else self.quick).embed(texts, role=role)
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """By words."""
+        """Counts by the fast embedder."""
         return self.quick.count(texts)
 
 
 @dataclass(slots=True)
 class CallClock:
-    """The stretches of time that calls took, in nanoseconds."""
+    """The time spans of calls, in nanoseconds."""
 
     spans: list[Span] = field(default_factory=list)
 
     def wrap_call(self, call: Callable[P, T]) -> Callable[P, T]:
-        """The same call, its time noted; what it yields is all taken within that time."""
+        """The same call with its time recorded; an iterator is consumed within that time."""
 
-        def noted(*args: P.args, **named: P.kwargs) -> T:
+        def run(*args: P.args, **named: P.kwargs) -> T:
             began = perf_counter_ns()
             try:
                 result = call(*args, **named)
@@ -77,16 +77,16 @@ class CallClock:
             finally:
                 self.spans.append((began, perf_counter_ns()))
 
-        return noted
+        return run
 
     def take_seconds(self) -> float:
-        """All stretches since the last time this was asked, those that overlap counted once."""
+        """The time of all calls since the last take, overlaps counted once."""
         spans, self.spans = self.spans, []
         return count_characters(merge_spans(spans)) / 1e9
 
 
 class TimedProxy:
-    """Anything, with the time of its methods noted."""
+    """A proxy of any object that records the time of its method calls."""
 
     def __init__(self, inner: object, clock: CallClock) -> None:
         self._inner = inner
@@ -98,14 +98,14 @@ class TimedProxy:
 
 
 def measure_overhead(setup: Setup) -> Iterator[Measurement]:
-    """Each strategy's p50 over the p50 of its calls, with both models."""
+    """The p50 of each strategy over the p50 of its calls, with both models."""
     corpus, questions = load_scifact(setup)
     for model in MODELS:
         yield from _measure_overhead(model, corpus, questions)
 
 
 def measure_search_many(setup: Setup) -> Iterator[Measurement]:
-    """`search_many` of 64 questions over 64 searches, and what the model's part of it alone can gain."""
+    """`search_many` of 64 questions over 64 searches, and the same ratio for embedding alone."""
     corpus, questions = load_scifact(setup)
     for model in MODELS:
         yield from _measure_search_many(model, corpus, questions)
@@ -115,8 +115,8 @@ def _measure_overhead(
     model: str, corpus: Sequence[CorpusText], questions: Sequence[CorpusText]
 ) -> Iterator[Measurement]:
     clock = CallClock()
-    makers = {f"timed {name}": _time_drivers(maker, clock) for name, maker in STRATEGIES.items()}
-    with _open_engine(model, corpus, strategies=makers) as engine:
+    factories = {f"timed {name}": _time_drivers(factory, clock) for name, factory in STRATEGIES.items()}
+    with _open_engine(model, corpus, strategies=factories) as engine:
         for name in STRATEGIES:
             count = SLOW_QUESTIONS if name in RERANKING else QUICK_QUESTIONS
             total, inside = _time_searches(engine, name, [each.text for each in questions], count, clock)
@@ -126,9 +126,9 @@ def _measure_overhead(
 def _time_searches(
     engine: Engine, name: str, texts: Sequence[str], count: int, clock: CallClock
 ) -> tuple[list[float], list[float]]:
-    """The seconds of each search, and of the calls inside it."""
+    """The seconds of each search, and those of the calls inside it."""
     total, inside = [], []
-    for at in range(-3, count):  # the first few only warm it
+    for at in range(-3, count):  # the first three warm up
         asked: Any = (
             [Message(text) for text in texts[at % 50 :][:CONVERSATION_MESSAGES]] if name == "chunked" else texts[at]
         )
@@ -142,8 +142,8 @@ def _time_searches(
     return total, inside
 
 
-def _time_drivers(maker: StrategyFactory, clock: CallClock) -> StrategyFactory:
-    """The same maker, given drivers whose calls are timed."""
+def _time_drivers(factory: StrategyFactory, clock: CallClock) -> StrategyFactory:
+    """The same factory with drivers whose calls are timed."""
 
     def make(given: Drivers) -> Strategy:
         def reranker() -> Reranker | None:
@@ -154,7 +154,7 @@ def _time_drivers(maker: StrategyFactory, clock: CallClock) -> StrategyFactory:
             cast("Store", TimedProxy(given.store, clock)),
             cast("Embedder", TimedProxy(given.embedder, clock)),
         )
-        return maker(replace(given, store=store, embedder=embedder, reranker=reranker))
+        return factory(replace(given, store=store, embedder=embedder, reranker=reranker))
 
     return make
 
@@ -166,7 +166,7 @@ def _measure_search_many(
         embedder = engine.opened.embedder
 
         def fresh(round_: int) -> tuple[Engine, list[str]]:
-            """An engine over the same store that remembers no question, and 64 of them."""
+            """An engine over the same store without cached queries, and 64 questions."""
             some = questions[BATCH_SIZE * (round_ % 5) :][:BATCH_SIZE]
             opened = replace(engine.opened, settings=NO_CACHE).with_store(engine.opened.store, embedder)
             return Engine(opened), [each.text for each in some]
@@ -190,8 +190,8 @@ def _measure_search_many(
             f"embedding {BATCH_SIZE} questions in one call / in {BATCH_SIZE} calls, {model}", p50(all_) / p50(one)
         )
         for strategy in ("hybrid", "semantic"):
-            ways = (partial(many, strategy=strategy), partial(single, strategy=strategy))
-            ours, alone = time_interleaved(*ways, rounds=7)
+            calls = (partial(many, strategy=strategy), partial(single, strategy=strategy))
+            ours, alone = time_interleaved(*calls, rounds=7)
             yield Measurement(
                 f"search_many of {BATCH_SIZE} / {BATCH_SIZE} searches, {strategy}, {model}",
                 p50(ours) / p50(alone),

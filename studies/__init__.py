@@ -1,1 +1,1 @@
-"""Does it work? Judged questions and stopwatches in, tables out."""
+"""Studies of retrieval quality on public judged sets: they chose the defaults, and print tables."""

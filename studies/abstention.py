@@ -1,14 +1,13 @@
-"""`python -m studies.abstention --data FOLDER [--cache FILE]`: does it know when the collection holds no answer?
+"""`python -m studies.abstention --data FOLDER [--cache FILE]`: is confidence low without an answer?
 
-Claims of SciFact's training half are asked of the corpus as it is, and of the corpus without the abstracts that bear on
-them: what a search finds there is what it finds here, those abstracts left out. The answer is the one without a model.
-AUC is the chance that a claim whose abstract is there has more confidence than one whose is not; risk is the share of
-the answers given whose first citation does not bear on the claim (of turns: that should not be given); the calibration
-error is the mean gap between confidence and truth over ten bins of equal width, where the truth is that the collection
-holds an answer. Nothing of SciFact is in the weights of the confidence; `studies.confidence` fits those.
+Each training claim of SciFact is asked of the corpus, and of the corpus without the abstracts that answer it (the same
+hits without those abstracts). Answers are extractive, without a language model. AUC is the probability that an
+answerable claim gets more confidence than an unanswerable one; risk is the share of given answers whose first citation
+is wrong (for turns: that should not have been given); the calibration error is the mean gap between confidence and
+truth over ten bins of equal width, where truth means that the collection holds an answer. The weights of the confidence
+are not fitted on SciFact; `studies.confidence` fits them.
 
-Beside it, turns of MTRAG with what was said before them: those that its annotators called answerable from the passages,
-and those that they did not.
+With --turns: turns of MTRAG with their history, by whether its annotators called them answerable from the passages.
 """
 
 import argparse
@@ -31,15 +30,15 @@ from studies.judged import SETS, JudgedSet
 from studies.sets import MissingSet, read_jsonl
 
 QUESTIONS = 300
-DEPTH = 100  # hits that are looked at, so that enough are left without those that answer
+DEPTH = 100  # hits, so that enough are left without the relevant ones
 BINS = 10
 THRESHOLDS = (0.0, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-UNLIMITED_CHUNK = 1_000_000  # a chunk size that nothing reaches: what is judged is one chunk
+UNLIMITED_CHUNK = 1_000_000  # a chunk size that no text reaches: each judged text is one chunk
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerOutcome:
-    """The confidence of an answer, whether the collection held one, and whether its first citation is right."""
+    """The confidence of an answer, whether the collection holds one, and whether its first citation is right."""
 
     confidence: float
     is_answerable: bool
@@ -48,7 +47,7 @@ class AnswerOutcome:
 
 @dataclass(frozen=True, slots=True)
 class AbstentionCase:
-    """A question, what a collection shows of it, the documents that answer it, and whether the collection has them."""
+    """A question, the probe of the collection, the relevant documents, and whether the collection has them."""
 
     question: str
     probe: Probe
@@ -60,7 +59,7 @@ class AbstentionCase:
 
 
 def auc(asked: Sequence[AnswerOutcome]) -> float:
-    """The chance that an answer that was there has more confidence than one that was not; ties count half."""
+    """The probability that an answerable question has more confidence than an unanswerable one; ties count half."""
     there = np.array([each.confidence for each in asked if each.is_answerable])
     absent = np.array([each.confidence for each in asked if not each.is_answerable])
     if not len(there) or not len(absent):
@@ -72,26 +71,26 @@ def auc(asked: Sequence[AnswerOutcome]) -> float:
 def calibration_error(
     asked: Sequence[AnswerOutcome],
     *,
-    is_true: Callable[[AnswerOutcome], bool] = lambda each: each.held,
+    is_true: Callable[[AnswerOutcome], bool] = lambda each: each.is_answerable,
     bins: int = BINS,
 ) -> float:
-    """The mean gap between confidence and the share that is true, over bins weighted by how many are in them.
+    """The expected calibration error: the mean gap between confidence and truth over bins, weighted by their size.
 
     Naeini, Cooper and Hauskrecht, "Obtaining Well Calibrated Probabilities Using Bayesian Binning", 2015.
     """
     places = np.minimum((np.array([each.confidence for each in asked]) * bins).astype(int), bins - 1)
     error = 0.0
     for place in range(bins):
-        few = [each for each, own in zip(asked, places, strict=True) if own == place]
-        if few:
-            sure = sum(each.confidence for each in few) / len(few)
-            share = sum(is_true(each) for each in few) / len(few)
-            error += abs(sure - share) * len(few) / len(asked)
+        in_bin = [each for each, own in zip(asked, places, strict=True) if own == place]
+        if in_bin:
+            confidence = sum(each.confidence for each in in_bin) / len(in_bin)
+            share = sum(is_true(each) for each in in_bin) / len(in_bin)
+            error += abs(confidence - share) * len(in_bin) / len(asked)
     return error
 
 
 def compute_coverage_and_risk(asked: Sequence[AnswerOutcome], min_confidence: float) -> tuple[float, float]:
-    """The share of questions that are answered at a confidence, and the share of the answers that are wrong."""
+    """The share of questions answered from a minimum confidence on, and the share of wrong ones among the answers."""
     given = [each for each in asked if each.confidence >= min_confidence]
     wrong = sum(not each.is_right for each in given)
     return len(given) / len(asked), wrong / len(given) if given else 0.0
@@ -101,7 +100,7 @@ def compute_coverage_and_risk(asked: Sequence[AnswerOutcome], min_confidence: fl
 
 
 class CachedReranker:
-    """A reranker that keeps its scores: what is asked twice is read once."""
+    """A reranker that caches its scores."""
 
     def __init__(self, reranker: Reranker) -> None:
         self._reranker = reranker
@@ -109,31 +108,31 @@ class CachedReranker:
         self.name = reranker.name
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
-        """One score a text, in order."""
+        """One score per text, in order."""
         new = [text for text in dict.fromkeys(texts) if (query, text) not in self._scores]
         for text, score in zip(new, self._reranker.score(query, new), strict=True):
             self._scores[query, text] = score
         return [self._scores[query, text] for text in texts]
 
     def calibrate(self, score: float) -> float:
-        """The chance, from 0 to 1, that a text of that score answers."""
+        """The probability that a text with this score is relevant."""
         return self._reranker.calibrate(score)
 
 
 def make_cases(engine: Engine, given: JudgedSet, *, max_questions: int) -> Iterator[AbstentionCase]:
-    """Questions from all over the set, each asked twice: of all documents, and of all but those that answer it."""
-    home: Mapping[str, str] = {name: document for (document, _), name in given.names.items()}
+    """Questions spread over the set, each asked twice: of all documents, and of all but the relevant ones."""
+    document_of: Mapping[str, str] = {name: document for (document, _), name in given.names.items()}
     names = sorted(given.questions)
     for name in names[:: max(len(names) // max_questions, 1)][:max_questions]:
-        answers = frozenset(home[each] for each, grade in given.grades.get(name, {}).items() if grade > 0)
-        look = probe_collection(engine, given.questions[name])
-        without = replace(look, hits=[hit for hit in look.hits if hit.chunk.doc_id not in answers])
-        yield AbstentionCase(given.questions[name], look, answers, is_answerable=True)
+        answers = frozenset(document_of[each] for each, grade in given.grades.get(name, {}).items() if grade > 0)
+        probe = probe_collection(engine, given.questions[name])
+        without = replace(probe, hits=[hit for hit in probe.hits if hit.chunk.doc_id not in answers])
+        yield AbstentionCase(given.questions[name], probe, answers, is_answerable=True)
         yield AbstentionCase(given.questions[name], without, answers, is_answerable=False)
 
 
 def probe_collection(engine: Engine, question: str, history: Sequence[Message] = ()) -> Probe:
-    """What `ask` looks at before it answers, and as much again."""
+    """The probe that `ask` makes before it answers, with more hits."""
     settings = Settings()
     query = build_query(question, DEPTH, EVERYTHING, history, settings)
     hits = find_probe(engine.opened, query, settings, k=DEPTH)
@@ -141,7 +140,7 @@ def probe_collection(engine: Engine, question: str, history: Sequence[Message] =
 
 
 def answer_claims(engine: Engine, given: JudgedSet, reranker: Reranker, *, max_questions: int) -> list[AnswerOutcome]:
-    """Each question answered with and without the documents that answer it."""
+    """The outcome of each question with and without its relevant documents."""
     found = []
     for case in make_cases(engine, given, max_questions=max_questions):
         hits = case.probe.hits
@@ -160,13 +159,13 @@ def answer_claims(engine: Engine, given: JudgedSet, reranker: Reranker, *, max_q
 
 
 def compute_question_signals(question: str, look: Probe, reranker: Reranker) -> ConfidenceSignals:
-    """The signals of a question, without an answer being made."""
+    """The confidence signals of a question, without making an answer."""
     scores = reranker.score(question, [hit.chunk.embed_text for hit in look.hits[:READ_HITS]])
     return compute_signals(look, map(reranker.calibrate, scores))
 
 
 def answer_turns(engine: Engine, folder: Path, reranker: Reranker, *, max_questions: int) -> list[AnswerOutcome]:
-    """Turns by what the annotators said of them, each with what was said before: so many that can be answered."""
+    """The outcomes of all unanswerable turns and at most so many answerable ones, each asked with its history."""
     said: dict[str, list[tuple[str, Probe]]] = {"ANSWERABLE": [], "UNANSWERABLE": []}
     for talk in read_jsonl(folder / "mtrag" / "clapnq" / "conversations.jsonl"):
         history: list[Message] = []
@@ -187,7 +186,7 @@ def answer_turns(engine: Engine, folder: Path, reranker: Reranker, *, max_questi
 
 
 def open_engine(given: JudgedSet, embedder: str, cache: str, *, one_chunk_each: bool = True) -> Engine:
-    """An engine over the documents of a set; each judged text is one chunk, or they are cut as usual."""
+    """An engine over the documents of a set; each judged text is one chunk, or it is chunked as usual."""
     usual = IngestionConfig(summaries=False)
     settings = Settings(
         embedder=EmbedderConfig(name=embedder, cache=cache if embedder != "wordllama" else ""),
@@ -199,25 +198,28 @@ def open_engine(given: JudgedSet, embedder: str, cache: str, *, one_chunk_each: 
 
 
 def make_rows(asked: Sequence[AnswerOutcome]) -> Iterator[str]:
-    """The lines of risk against coverage."""
+    """The rows of the table of risk against coverage."""
     there, absent = ([each for each in asked if each.is_answerable is held] for held in (True, False))
-    yield "| least confidence | answered, there | answered, not there | risk |"
+    yield "| minimum confidence | answered, answerable | answered, unanswerable | risk |"
     yield "|---|---|---|---|"
-    for least in THRESHOLDS:
-        shares = [100 * compute_coverage_and_risk(some, least)[0] for some in (there, absent)]
-        yield f"| {least:.1f} | {shares[0]:.1f} | {shares[1]:.1f} | {100 * compute_coverage_and_risk(asked, least)[1]:.1f} |"
+    for minimum in THRESHOLDS:
+        shares = [100 * compute_coverage_and_risk(some, minimum)[0] for some in (there, absent)]
+        risk = 100 * compute_coverage_and_risk(asked, minimum)[1]
+        yield f"| {minimum:.1f} | {shares[0]:.1f} | {shares[1]:.1f} | {risk:.1f} |"
 
 
 def main() -> None:
     """Prints AUC, calibration error and the table of risk against coverage."""
-    parser = argparse.ArgumentParser(prog="studies.abstention", description="When to say that there is no answer.")
+    parser = argparse.ArgumentParser(
+        prog="studies.abstention", description="Abstention: confidence with and without an answer."
+    )
     parser.add_argument("--data", type=Path, required=True, help="the folder that holds the benchmark sets")
-    parser.add_argument("--cache", default="", help="a file that keeps vectors")
+    parser.add_argument("--cache", default="", help="a file that caches vectors")
     parser.add_argument("--embedder", default="bge-small")
     parser.add_argument("--reranker", default=RerankerConfig().name)
     parser.add_argument("--questions", type=int, default=QUESTIONS)
-    parser.add_argument("--set", default="scifact", choices=sorted(SETS), help="whose questions are asked")
-    parser.add_argument("--turns", action="store_true", help="the turns of MTRAG instead")
+    parser.add_argument("--set", default="scifact", choices=sorted(SETS), help="the set to take questions from")
+    parser.add_argument("--turns", action="store_true", help="use the turns of MTRAG instead")
     given = parser.parse_args()
     reranker = drivers.make_reranker(RerankerConfig(name=given.reranker))
     if reranker is None:
@@ -233,9 +235,13 @@ def main() -> None:
         parser.error(str(error))
     counts = sum(each.is_answerable for each in asked), sum(not each.is_answerable for each in asked)
     what = "turns of MTRAG" if given.turns else f"questions of {data.name}"
-    print(f"{what}, {given.embedder}, {given.reranker}: {counts[0]} that can be answered, {counts[1]} that cannot")
+    print(f"{what}, {given.embedder}, {given.reranker}: {counts[0]} answerable, {counts[1]} unanswerable")
     print(f"AUC {auc(asked):.3f}, calibration error {calibration_error(asked):.3f}", end="")
-    print("" if given.turns else f" (of a right citation {calibration_error(asked, is_true=lambda e: e.is_right):.3f})")
+    print(
+        ""
+        if given.turns
+        else f" (of a right first citation {calibration_error(asked, is_true=lambda e: e.is_right):.3f})"
+    )
     print("\n".join(make_rows(asked)))
 
 

@@ -1,8 +1,8 @@
-"""`python -m studies.chunking --data FOLDER`: does cutting along the structure find more than cutting by length?
+"""`python -m studies.chunking --data FOLDER`: does structural chunking retrieve better than chunking by length?
 
-On Chroma's chunking evaluation, through the front door: five chunks a question from the joint index of the corpora,
-by meaning, with one embedder. Our chunkers are set to a size; their peers are then set so that their chunks have the
-same mean length in tokens, because a smaller chunk alone raises IoU and lowers recall.
+On Chroma's chunking evaluation, through the public API: semantic search for five chunks per question in the joint index
+of the corpora, with one embedder. Our chunkers are set to a size; the peers are then tuned so that their chunks have
+the same mean length in tokens, because a smaller chunk alone raises IoU and lowers recall.
 """
 
 import argparse
@@ -20,12 +20,12 @@ from studies.measures import Span, bootstrap, precision_omega, score_spans
 from studies.sets import SpanSet, load_chunking_eval, report_missing_set
 
 CountTokens = Callable[[Sequence[str]], list[int]]
-Splitter = Callable[[str, int, int, CountTokens], list[Span]]  # a text, the size and overlap in tokens
+Splitter = Callable[[str, int, int, CountTokens], list[Span]]  # of a text; size and overlap are in tokens
 
 RETRIEVED = 5
-MAX_TRIES = 5  # sizes that a peer is tried with until the mean length of its chunks is ours
+MAX_TRIES = 5  # sizes tried for a peer until its mean chunk length is ours
 STEP = 5  # tokens between such sizes
-UNLIMITED_CHUNK = 1_000_000  # a chunk size that nothing reaches: the peers' pieces are not cut again
+UNLIMITED_CHUNK = 1_000_000  # a chunk size that no text reaches: the chunks of the peers are not split again
 BLANKS = ("\n\n", "\n", " ", "")
 STOPS = ("\n\n", "\n", ".", "?", "!", " ", "")
 _TOKEN = re.compile(r"\s*(?:\w+|[^\w\s])|\s+")
@@ -47,7 +47,7 @@ Published, all five corpora and 472 questions, sizes in cl100k tokens (Chroma, 2
 
 @dataclass(frozen=True, slots=True)
 class ChunkerResult:
-    """One chunker at one size: its chunks, their mean length and its spread in tokens, and each measure by question."""
+    """One chunker at one size: chunk count, mean and deviation of their tokens, and each measure by question."""
 
     name: str
     chunks: int
@@ -60,7 +60,7 @@ class ChunkerResult:
 
 
 def split_fixed(text: str, size: int, overlap: int, count: CountTokens) -> list[Span]:
-    """Windows of so many tokens, cut between words and signs wherever that is."""
+    """Windows of a fixed number of tokens, cut between words or punctuation."""
     marks = [match.start() for match in _TOKEN.finditer(text)] + [len(text)]
     costs = count([text[start:end] for start, end in pairwise(marks)])
     sums = [0, *accumulate(costs)]
@@ -80,7 +80,7 @@ def split_fixed(text: str, size: int, overlap: int, count: CountTokens) -> list[
 
 
 def split_recursively(text: str, size: int, overlap: int, count: CountTokens) -> list[Span]:
-    """As LangChain's RecursiveCharacterTextSplitter does by default: at blank lines, then lines, spaces, characters."""
+    """As LangChain's RecursiveCharacterTextSplitter by default: at blank lines, then lines, spaces, characters."""
     return strip_spans(text, _split_recursively(text, (0, len(text)), BLANKS, size, overlap, count))
 
 
@@ -92,7 +92,7 @@ def split_at_stops(text: str, size: int, overlap: int, count: CountTokens) -> li
 def _split_recursively(
     text: str, span: Span, separators: Sequence[str], size: int, overlap: int, count: CountTokens
 ) -> Iterator[Span]:
-    """The spans: cut at the first separator there is, what is small packed together, what is large cut at the next."""
+    """Splits at the first separator that occurs, packs small pieces together, and splits large ones at the next."""
     start, end = span
     place = next(i for i, each in enumerate(separators) if text.find(each, start, end) >= 0)
     separator, finer = separators[place], separators[place + 1 :]
@@ -129,7 +129,7 @@ def _pack_pieces(pieces: Sequence[tuple[Span, int]], size: int, overlap: int) ->
 
 
 def strip_spans(text: str, spans: Sequence[Span] | Iterator[Span]) -> list[Span]:
-    """The spans without the white space at their ends, the empty ones left out."""
+    """The spans without white space at their ends; empty ones are dropped."""
     found = []
     for start, end in spans:
         inside = text[start:end]
@@ -139,25 +139,32 @@ def strip_spans(text: str, spans: Sequence[Span] | Iterator[Span]) -> list[Span]
 
 
 def find_size(splitter: Splitter, texts: Sequence[str], mean: float, overlap: int, count: CountTokens) -> int:
-    """The size with which the splitter's chunks have that mean length, or as near as it comes."""
+    """The size at which the mean length of the splitter's chunks is nearest to `mean`."""
 
-    def reached(size: int) -> float:
+    def measure_mean(size: int) -> float:
         pieces = [text[start:end] for text in texts for start, end in splitter(text, size, overlap, count)]
         return fmean(count(pieces))
 
     tried: dict[int, float] = {}
     size = STEP * round(mean / STEP)
     while size not in tried and len(tried) < MAX_TRIES:
-        tried[size] = reached(size)
+        tried[size] = measure_mean(size)
         size = STEP * max(overlap // STEP + 1, round(size * mean / tried[size] / STEP))
     return min(tried, key=lambda size: abs(tried[size] - mean))
+
+
+PEERS: Mapping[str, Splitter] = {
+    "recursive": split_recursively,
+    "recursive_stops": split_at_stops,
+    "fixed": split_fixed,
+}
 
 
 # -- the study
 
 
 def measure_clew(data: SpanSet, embedder: Embedder, *, size: int, overlap: int, structure: bool) -> ChunkerResult:
-    """What our own chunkers do, given the texts as they are."""
+    """The result of one of our own chunkers."""
     config = IngestionConfig(
         chunk_size=size, chunk_overlap=overlap, use_semantic_chunking=structure, summaries=False, language="en"
     )
@@ -166,8 +173,9 @@ def measure_clew(data: SpanSet, embedder: Embedder, *, size: int, overlap: int, 
     return _measure(name, data, embedder, config, documents, {})
 
 
-def measure_peer(data: SpanSet, embedder: Embedder, splitter: Splitter, *, mean: float, overlap: int) -> ChunkerResult:
-    """What a peer does whose chunks have that mean length: each is given as a document of its own."""
+def measure_peer(data: SpanSet, embedder: Embedder, peer: str, *, mean: float, overlap: int) -> ChunkerResult:
+    """The result of a peer tuned to this mean length; each of its chunks is added as a document of its own."""
+    splitter = PEERS[peer]
     size = find_size(splitter, list(data.corpora.values()), mean, overlap, embedder.count)
     offsets: dict[str, tuple[str, int]] = {}
     documents = []
@@ -177,7 +185,7 @@ def measure_peer(data: SpanSet, embedder: Embedder, splitter: Splitter, *, mean:
             offsets[id_] = (name, start)
             documents.append(Document(id_, text[start:end], (Section(0, end - start),), meta={"format": "text"}))
     config = IngestionConfig(chunk_size=UNLIMITED_CHUNK, chunk_overlap=0, summaries=False, language="en")
-    return _measure(f"{splitter.__name__} {size}/{overlap}", data, embedder, config, documents, offsets)
+    return _measure(f"{peer} {size}/{overlap}", data, embedder, config, documents, offsets)
 
 
 def _measure(
@@ -216,7 +224,7 @@ def _measure(
 
 
 def make_rows(data: SpanSet, embedder: Embedder, sizes: Sequence[tuple[int, int]]) -> Iterator[str]:
-    """The lines of the table, one a chunker; differences are the structure chunker's lead over that row."""
+    """The rows of the table, one per chunker, with the lead of our structure chunker over that row."""
     yield "| chunker, size/overlap | chunks | mean ± sd | Recall | Precision | PrecΩ | IoU | our lead: Recall | IoU |"
     yield "|---|---|---|---|---|---|---|---|---|"
     for size, overlap in sizes:
@@ -228,8 +236,8 @@ def make_rows(data: SpanSet, embedder: Embedder, sizes: Sequence[tuple[int, int]
 
 
 def _measure_peers(data: SpanSet, embedder: Embedder, mean: float, overlap: int) -> Iterator[ChunkerResult]:
-    for splitter in (split_recursively, split_at_stops, split_fixed):
-        yield measure_peer(data, embedder, splitter, mean=mean, overlap=overlap)
+    for peer in PEERS:
+        yield measure_peer(data, embedder, peer, mean=mean, overlap=overlap)
 
 
 def _make_row(outcome: ChunkerResult, against: ChunkerResult | None) -> str:
@@ -243,10 +251,10 @@ def _make_row(outcome: ChunkerResult, against: ChunkerResult | None) -> str:
 @report_missing_set
 def main(arguments: Sequence[str] | None = None) -> None:
     """Prints the table."""
-    parser = argparse.ArgumentParser(prog="studies.chunking", description="Chunkers at equal mean size.")
+    parser = argparse.ArgumentParser(prog="studies.chunking", description="Chunkers at an equal mean size.")
     parser.add_argument("--data", type=Path, required=True, help="the folder of chunking-eval")
     parser.add_argument("--embedder", default="bge-small")
-    parser.add_argument("--cache", default="", help="a file that keeps vectors, so that nothing is embedded twice")
+    parser.add_argument("--cache", default="", help="a file that caches vectors")
     parser.add_argument(
         "--sizes", nargs="+", default=["128/0", "256/0", "256/48"], metavar="SIZE/OVERLAP", help="in tokens"
     )
@@ -255,7 +263,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     embedder = drivers.make_embedder(EmbedderConfig(name=given.embedder, cache=given.cache))
     sizes = [(int(size), int(overlap or 0)) for size, _, overlap in (each.partition("/") for each in given.sizes)]
     names = ", ".join(data.corpora)
-    print(f"{len(data.questions)} questions on {names}; n={RETRIEVED}, {embedder.name}, by meaning", flush=True)
+    print(f"{len(data.questions)} questions on {names}; n={RETRIEVED}, {embedder.name}, semantic", flush=True)
     for row in make_rows(data, embedder, sizes):
         print(row, flush=True)
     print(PUBLISHED)

@@ -1,10 +1,10 @@
-"""`python -m studies.confidence --data FOLDER [--cache FILE]`: the weights of the confidence, and whether they hold.
+"""`python -m studies.confidence --data FOLDER [--cache FILE]`: fits and tests the confidence weights.
 
-Questions of several sets are asked of a collection with and without the documents that answer them (as in
-`studies.abstention`), and the signals are weighed by a logistic regression in which every set counts the same. The
-first row are weights fitted on all sets but SciFact, which is only ever asked; the second are those in use. Then every
-set is asked with weights that were fitted on the others, so that none is judged by what it taught; XQuAD in two
-languages counts as one set there. ClapNQ is embedded by wordllama, which is quick, the rest by bge-small.
+Questions of several sets are asked of a collection with and without their relevant documents (as in
+`studies.abstention`), and a logistic regression weighs the signals, every set counting the same. The first row has the
+weights fitted on all sets but SciFact, which is never trained on; the second those in use. Then every set is tested
+with weights fitted on the others (leave one set out); XQuAD in two languages counts as one set. ClapNQ is embedded by
+wordllama, which is fast, the others by bge-small.
 """
 
 import argparse
@@ -34,8 +34,8 @@ from studies.sets import MissingSet, load_quote_questions
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 QUESTIONS = 80
-MIN_CONFIDENCE = 0.5  # the confidence from which `ask` answers
-HELD_OUT = "scifact"  # what is reported is never fitted
+MIN_CONFIDENCE = 0.5  # from which `ask` answers
+HELD_OUT = "scifact"  # never used for fitting the reported weights
 RIDGE = 1e-3
 
 Floats = NDArray[np.float64]
@@ -43,7 +43,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class SetConfig:
-    """A set by its name, how it is embedded and cut, and the family that is left out with it."""
+    """A set: its name, how it is embedded and chunked, and the family that is held out with it."""
 
     name: str
     family: str
@@ -63,14 +63,14 @@ SOURCES = (
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """The signals of a question, and whether the collection held its answer."""
+    """The signals of a question, and whether the collection holds an answer."""
 
     signals: ConfidenceSignals
     is_answerable: bool
 
 
 def load_handbook(examples: Path) -> JudgedSet:
-    """The sample handbook with its judged questions; each is answered by one document."""
+    """The sample handbook with its judged questions; each has one relevant document."""
     with Engine.open(":memory:", embedder="hashed") as engine:
         engine.add(examples / "handbook")
         documents: Sequence[Document] = [engine.read(record.id) for record in engine.list()]
@@ -83,7 +83,7 @@ def load_handbook(examples: Path) -> JudgedSet:
 def make_examples(
     source: SetConfig, given: JudgedSet, reranker: Reranker, *, cache: str, max_questions: int
 ) -> list[Example]:
-    """The signals of questions of a set, each with and without the documents that answer it."""
+    """The signals of the questions of a set, each with and without its relevant documents."""
     with open_engine(given, source.embedder, cache, one_chunk_each=source.one_chunk_each) as engine:
         return [
             Example(compute_question_signals(case.question, case.probe, reranker), case.is_answerable)
@@ -92,7 +92,7 @@ def make_examples(
 
 
 def fit_weights(groups: Sequence[Sequence[Example]]) -> ConfidenceWeights:
-    """Logistic regression by Newton's steps, with a little ridge; every group weighs the same."""
+    """Logistic regression by Newton's method with a small ridge; every group weighs the same."""
     columns = np.array([(each.signals.margin, each.signals.reranker, 1.0) for group in groups for each in group])
     truth = np.array([float(each.is_answerable) for group in groups for each in group])
     weight = np.array([1 / len(group) for group in groups for _ in group])
@@ -100,9 +100,9 @@ def fit_weights(groups: Sequence[Sequence[Example]]) -> ConfidenceWeights:
     numbers: Floats = np.zeros(3)
     for _ in range(100):
         chance = 1 / (1 + np.exp(-columns @ numbers))
-        slope = columns.T @ (weight * (truth - chance)) - ridge @ numbers
-        bend = (columns * (weight * chance * (1 - chance))[:, None]).T @ columns + ridge
-        change = np.linalg.solve(bend, slope)
+        gradient = columns.T @ (weight * (truth - chance)) - ridge @ numbers
+        hessian = (columns * (weight * chance * (1 - chance))[:, None]).T @ columns + ridge
+        change = np.linalg.solve(hessian, gradient)
         numbers = numbers + change
         if abs(change).max() < 1e-9:
             break
@@ -111,14 +111,14 @@ def fit_weights(groups: Sequence[Sequence[Example]]) -> ConfidenceWeights:
 
 
 def make_rows(sets: Mapping[SetConfig, Sequence[Example]]) -> Iterator[str]:
-    """The weights, and for each set how those hold that were fitted on the others."""
+    """The weights, and for each set the measures of weights fitted on the others."""
     yield _format_weights(
         "fitted on all but SciFact", fit_weights([some for source, some in sets.items() if source.name != HELD_OUT])
     )
     yield _format_weights("in use", WEIGHTS)
     yield (
-        "| set | asked | AUC | of the reranker alone | of standing out alone "
-        "| calibration error | answered at 0.5, there | not there |"
+        "| set | questions | AUC | of the reranker alone | of the margin alone "
+        "| calibration error | answered at 0.5, answerable | unanswerable |"
     )
     yield "|---|---|---|---|---|---|---|---|"
     for source, some in sets.items():
@@ -146,11 +146,11 @@ def main() -> None:
     """Prints the weights and the table."""
     parser = argparse.ArgumentParser(prog="studies.confidence", description="The weights of the confidence.")
     parser.add_argument("--data", type=Path, required=True, help="the folder that holds the benchmark sets")
-    parser.add_argument("--cache", default="", help="a file that keeps vectors")
+    parser.add_argument("--cache", default="", help="a file that caches vectors")
     parser.add_argument("--examples", type=Path, default=EXAMPLES, help="the folder of the sample handbook")
     parser.add_argument("--reranker", default=RerankerConfig().name)
     parser.add_argument("--questions", type=int, default=QUESTIONS, help="of each set")
-    parser.add_argument("--embedder", default="", help="for all sets, instead of their own")
+    parser.add_argument("--embedder", default="", help="for all sets, instead of those in the table")
     given = parser.parse_args()
     reranker = drivers.make_reranker(RerankerConfig(name=given.reranker))
     if reranker is None:
@@ -170,7 +170,7 @@ def main() -> None:
 
 
 def _find_document_id(address: str, documents: Sequence[Document]) -> str:
-    """The id of the document with an address."""
+    """The id of the document with a uri."""
     found = next((document.id for document in documents if document.uri.endswith(address)), None)
     if found is None:
         raise MissingSet(f"there is no {address} in the folder of the sample handbook; give it with --examples")

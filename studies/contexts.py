@@ -1,10 +1,10 @@
-"""`python -m studies.contexts --data FOLDER`: which context holds most of the answer at an equal budget of tokens?
+"""`python -m studies.contexts --data FOLDER`: which context shows most of the answer at an equal token budget?
 
-FOLDER holds `chunking-eval` and `qmsum`. Gold is what the questions mark as their answer: spans of Chroma's chunking
-evaluation, and the turns of QMSum's meetings (each question is asked within its meeting). Measured is the share of the
-gold's characters that a context shows. Raw is what a list of hits is: each as an entry of its own, best first, as many
-as fit. All others join hits; some also bring along what stands beside them: in the room that is left, before hits that
-score less than 0.8 of theirs, or before any other. That share was chosen on every third question; these are left out.
+FOLDER holds `chunking-eval` and `qmsum`. Gold is what the sets mark as the answer: spans of Chroma's chunking
+evaluation, and turns of QMSum's meetings (each question is asked within its meeting). The measure is the share of the
+gold characters that a context shows. "raw" is a list of hits, each an entry of its own, best first, as many as fit. All
+others merge hits; some also add their neighbours: in the budget that is left, before hits that score less than 0.8 of
+theirs, or before any other hit. The 0.8 was chosen on every third question; those are left out here.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from studies.sets import load_chunking_eval, report_missing_set
 
 BUDGETS = (500, 1000, 2000)
 RETRIEVED = 50
-CHOSEN_ON = 1  # of every three questions
+CHOSEN_ON = 1  # the remainder, of every three questions, used for choosing
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +48,11 @@ SYSTEMS: Mapping[str, ContextConfig] = {
     "sections in the room left": ContextConfig(grow="section"),
     "the default: neighbours in conversations": ContextConfig(),
 }
-ContextBuilder = Callable[[Engine, Sequence[Hit], int], dict[str, list[Span]]]  # what is shown of each document
+ContextBuilder = Callable[[Engine, Sequence[Hit], int], dict[str, list[Span]]]  # the spans shown, by document
 
 
-def list_hits(engine: Engine, hits: Sequence[Hit], tokens: int) -> dict[str, list[Span]]:
-    """Hits as they were found, each an entry with its headings and source, those that fit."""
+def list_hits(_engine: Engine, hits: Sequence[Hit], tokens: int) -> dict[str, list[Span]]:
+    """Hits unmerged, each an entry with its headings and source, as many as fit."""
     shown: dict[str, list[Span]] = {}
     taken: list[MergedChunk] = []
     for hit in hits:
@@ -65,10 +65,10 @@ def list_hits(engine: Engine, hits: Sequence[Hit], tokens: int) -> dict[str, lis
 
 
 def make_builder(config: ContextConfig) -> ContextBuilder:
-    """The contexts of the engine's own last stages."""
+    """A builder that assembles contexts as the engine does."""
     settings = Settings(context=config)
 
-    def fill(engine: Engine, hits: Sequence[Hit], tokens: int) -> dict[str, list[Span]]:
+    def build(engine: Engine, hits: Sequence[Hit], tokens: int) -> dict[str, list[Span]]:
         store = engine.opened.store
         context = assemble(
             Query("-"),
@@ -85,14 +85,14 @@ def make_builder(config: ContextConfig) -> ContextBuilder:
             shown.setdefault(passage.chunks[0].chunk.doc_id, []).extend(passage.spans)
         return shown
 
-    return fill
+    return build
 
 
 # -- the questions
 
 
 def load_span_questions(folder: Path) -> tuple[list[Document], list[ContextQuestion]]:
-    """The texts and questions of Chroma's chunking evaluation, searched all together."""
+    """The texts and questions of Chroma's chunking evaluation, in one collection."""
     data = load_chunking_eval(folder / "chunking-eval")
     asked = [ContextQuestion(each.text, EVERYTHING, each.corpus, each.gold) for each in data.questions]
     return [Document(name, text) for name, text in data.corpora.items()], asked
@@ -115,16 +115,16 @@ def load_turn_questions(folder: Path) -> tuple[list[Document], list[ContextQuest
 def measure_coverage(
     engine: Engine, asked: Sequence[ContextQuestion], strategy: str
 ) -> dict[tuple[str, int], list[float]]:
-    """The share of its gold that each question's context shows, by system and budget."""
-    fills: Mapping[str, ContextBuilder] = {
+    """The share of its gold that the context of each question shows, by system and budget."""
+    builders: Mapping[str, ContextBuilder] = {
         "raw": list_hits,
         **{name: make_builder(config) for name, config in SYSTEMS.items()},
     }
-    values: dict[tuple[str, int], list[float]] = {(name, tokens): [] for name in fills for tokens in BUDGETS}
+    values: dict[tuple[str, int], list[float]] = {(name, tokens): [] for name in builders for tokens in BUDGETS}
     for each in asked:
         hits = engine.search(each.text, k=RETRIEVED, strategy=strategy, where=each.where)
         for (name, tokens), kept in values.items():
-            shown = fills[name](engine, hits, tokens).get(each.document, [])
+            shown = builders[name](engine, hits, tokens).get(each.document, [])
             kept.append(
                 count_characters(merge_spans(intersect_spans(shown, each.gold)))
                 / count_characters(merge_spans(each.gold))
@@ -133,7 +133,7 @@ def measure_coverage(
 
 
 def make_rows(values: Mapping[tuple[str, int], list[float]]) -> Iterator[str]:
-    """The lines of the table, one a system; the lead is over raw, question by question."""
+    """The rows of the table, one per system; the lead is over raw, paired by question."""
     yield "| context | " + " | ".join(f"{tokens} tokens | lead" for tokens in BUDGETS) + " |"
     yield "|---" * (1 + 2 * len(BUDGETS)) + "|"
     for name in dict.fromkeys(name for name, _ in values):
@@ -146,11 +146,11 @@ def make_rows(values: Mapping[tuple[str, int], list[float]]) -> Iterator[str]:
 
 @report_missing_set
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Prints a table a set."""
-    parser = argparse.ArgumentParser(prog="studies.contexts", description="Contexts at an equal budget.")
+    """Prints one table per set."""
+    parser = argparse.ArgumentParser(prog="studies.contexts", description="Contexts at an equal token budget.")
     parser.add_argument("--data", type=Path, required=True, help="the folder that holds chunking-eval and qmsum")
-    parser.add_argument("--embedder", default="bge-small", help="for the spans; turns are found by wordllama")
-    parser.add_argument("--cache", default="", help="a file that keeps vectors, so that nothing is embedded twice")
+    parser.add_argument("--embedder", default="bge-small", help="for the spans; turns are searched with wordllama")
+    parser.add_argument("--cache", default="", help="a file that caches vectors")
     parser.add_argument("--strategy", default="hybrid")
     given = parser.parse_args(arguments)
     for name, read, model in (

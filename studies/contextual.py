@@ -1,8 +1,8 @@
-"""`python -m studies.contextual --data FOLDER`: does a context made without a model find what a bare chunk hides?
+"""`python -m studies.contextual --data FOLDER`: do contexts made without a model improve retrieval of chunks?
 
-On the code files of Anthropic's contextual retrieval, through the front door: each given piece is a section of its
-document and becomes one chunk. Pass@k is the mean share of a question's pieces whose text is among the first k, as in
-the notebook that goes with the set. The set names no files, so a document has no title here.
+On the code files of Anthropic's contextual retrieval, through the public API: each given piece is a section of its
+document and becomes one chunk. Pass@k is the mean share of a question's relevant pieces among the first k, as in the
+notebook of the set. The set has no file names, so documents have no titles.
 """
 
 import argparse
@@ -15,11 +15,11 @@ from statistics import fmean
 from clew import Document, Engine, Section, Settings, drivers
 from clew.core.protocols import Embedder
 from clew.core.settings import EmbedderConfig, IngestionConfig, SearchConfig
-from studies.measures import Interval, bootstrap, recall_at
-from studies.sets import CutFile, PieceSet, load_contextual_retrieval, report_missing_set
+from studies.measures import bootstrap, recall_at
+from studies.sets import PieceSet, SplitFile, load_contextual_retrieval, report_missing_set
 
 DEPTHS = (5, 10, 20)
-UNLIMITED_CHUNK = 1_000_000  # a chunk size that nothing reaches: the pieces are not cut again
+UNLIMITED_CHUNK = 1_000_000  # a chunk size that no text reaches: the pieces are not split again
 PUBLISHED = """
 Published, 248 questions (Anthropic's notebook, voyage-2, contexts by Claude Haiku):
 | system | Pass@5 | Pass@10 | Pass@20 |
@@ -31,7 +31,7 @@ Published, 248 questions (Anthropic's notebook, voyage-2, contexts by Claude Hai
 
 @dataclass(frozen=True, slots=True)
 class ContextualSystem:
-    """A way to find the pieces: with or without contexts, by which strategy."""
+    """A retrieval system: with or without contexts, and its strategy."""
 
     name: str
     contextual: bool
@@ -48,7 +48,7 @@ SYSTEMS = (
 )
 
 
-def make_document(file: CutFile) -> Document:
+def make_document(file: SplitFile) -> Document:
     """The file as a document of code whose sections are its pieces."""
     marks = [0, *accumulate(map(len, file.pieces))]
     sections = tuple(Section(start, end) for start, end in pairwise(marks))
@@ -56,7 +56,7 @@ def make_document(file: CutFile) -> Document:
 
 
 def measure_passes(data: PieceSet, embedder: Embedder, system: ContextualSystem) -> dict[int, list[float]]:
-    """For each depth the share of its pieces that each question finds."""
+    """For each depth, the share of relevant pieces that each question finds."""
     ingestion = IngestionConfig(
         chunk_size=UNLIMITED_CHUNK,
         chunk_overlap=0,
@@ -78,16 +78,16 @@ def measure_passes(data: PieceSet, embedder: Embedder, system: ContextualSystem)
 
 
 def make_rows(data: PieceSet, embedder: Embedder, systems: Sequence[ContextualSystem] = SYSTEMS) -> Iterator[str]:
-    """The lines of the table, one a system; the lead is over the first one, question by question."""
-    shown = " | ".join(f"Pass@{depth} | lead" for depth in DEPTHS)
-    yield f"| system | {shown} | failures at {DEPTHS[-1]} |"
+    """The rows of the table, one per system; the lead is over the first system, paired by question."""
+    header = " | ".join(f"Pass@{depth} | lead" for depth in DEPTHS)
+    yield f"| system | {header} | failures at {DEPTHS[-1]} |"
     yield "|---" * (2 + 2 * len(DEPTHS)) + "|"
     first: dict[int, list[float]] = {}
     for system in systems:
         values = measure_passes(data, embedder, system)
         first = first or values
         cells = " | ".join(
-            f"{100 * fmean(values[depth]):.2f} | {_format_lead(bootstrap(values[depth], first[depth]), values is first)}"
+            f"{100 * fmean(values[depth]):.2f} | {'' if values is first else bootstrap(values[depth], first[depth])}"
             for depth in DEPTHS
         )
         failed, before = (1 - fmean(each[DEPTHS[-1]]) for each in (values, first))
@@ -95,17 +95,13 @@ def make_rows(data: PieceSet, embedder: Embedder, systems: Sequence[ContextualSy
         yield f"| {system.name} | {cells} | {100 * failed:.2f}{change} |"
 
 
-def _format_lead(interval: Interval, itself: bool) -> str:
-    return "" if itself else str(interval)
-
-
 @report_missing_set
 def main(arguments: Sequence[str] | None = None) -> None:
     """Prints the table."""
-    parser = argparse.ArgumentParser(prog="studies.contextual", description="Contexts without a model.")
+    parser = argparse.ArgumentParser(prog="studies.contextual", description="Contexts made without a model.")
     parser.add_argument("--data", type=Path, required=True, help="the folder of contextual-retrieval")
     parser.add_argument("--embedder", default="bge-small")
-    parser.add_argument("--cache", default="", help="a file that keeps vectors, so that nothing is embedded twice")
+    parser.add_argument("--cache", default="", help="a file that caches vectors")
     given = parser.parse_args(arguments)
     data = load_contextual_retrieval(given.data)
     embedder = drivers.make_embedder(EmbedderConfig(name=given.embedder, cache=given.cache))

@@ -1,4 +1,4 @@
-"""Conversations with topics that are known: requests, joined conversations and chats, made from QMSum and TIAGE."""
+"""Conversations with known topics, made from QMSum and TIAGE: multi-topic requests, joined conversations, dialogues."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -10,13 +10,13 @@ from typing import Any
 from clew import Message
 from studies.sets import MissingSet, read_jsonl
 
-STRETCHES, MIN_TURNS, MAX_TURNS = 5, 15, 150  # of a joined conversation; in turns
+STRETCHES, MIN_TURNS, MAX_TURNS = 5, 15, 150  # stretches of a joined conversation, and turns of a stretch
 SEED = 7
 
 
 @dataclass(frozen=True, slots=True)
 class ConversationQuery:
-    """A conversation by its topics, what stands for each among the documents, and whether it is said in one breath."""
+    """A conversation by its topics, the relevant documents of each, and whether it is a single request."""
 
     topics: tuple[tuple[Message, ...], ...]
     gold: tuple[frozenset[str], ...] = ()
@@ -37,7 +37,7 @@ def load_meetings(folder: Path, split: str) -> list[dict[str, Any]]:
 
 
 def load_requests(folder: Path, split: str) -> dict[str, list[ConversationQuery]]:
-    """Requests of several questions by their meeting: those of the set, or for train some made in the same way."""
+    """Requests of several questions, by meeting: those of the set, or for train ones drawn in the same way."""
     path = folder / "qmsum" / f"multitopic.{split}.jsonl"
     rows = read_jsonl(path) if path.exists() else _draw_requests(load_meetings(folder, split))
     found: dict[str, list[ConversationQuery]] = {}
@@ -49,7 +49,7 @@ def load_requests(folder: Path, split: str) -> dict[str, list[ConversationQuery]
 
 
 def join_stretches(given: Sequence[dict[str, Any]], count: int) -> tuple[dict[str, str], list[ConversationQuery]]:
-    """Notes by id, and conversations of stretches that have notes."""
+    """Notes by id, and conversations joined from stretches that have notes."""
     notes: dict[str, str] = {}
     stretches: list[tuple[str, list[str], frozenset[str]]] = []
     for meeting in given:
@@ -64,10 +64,10 @@ def join_stretches(given: Sequence[dict[str, Any]], count: int) -> tuple[dict[st
                 gold = frozenset(id_ for id_, held in own.items() if 2 * len(held & inside) >= len(held))
                 if gold:
                     stretches.append((meeting["meeting_id"], turns[min(inside) : max(inside) + 1], gold))
-    drawn = random.Random(SEED)
+    rng = random.Random(SEED)
     made: list[ConversationQuery] = []
     while len(made) < count:
-        picked = drawn.sample(stretches, STRETCHES)
+        picked = rng.sample(stretches, STRETCHES)
         if len({meeting for meeting, _, _ in picked}) == STRETCHES:
             topics = tuple(tuple(map(Message, texts)) for _, texts, _ in picked)
             made.append(ConversationQuery(topics, tuple(gold for _, _, gold in picked)))
@@ -87,10 +87,10 @@ def load_dialogues(folder: Path, split: str) -> list[ConversationQuery]:
 
 
 def _draw_requests(given: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    drawn = random.Random(SEED)
+    rng = random.Random(SEED)
     for meeting in given:
         for _ in range(min(5, len(meeting["specific_query_list"]) // 2)):
-            picked = drawn.sample(meeting["specific_query_list"], drawn.choice((2, 2, 3)) if _ else 2)
+            picked = rng.sample(meeting["specific_query_list"], rng.choice((2, 2, 3)) if _ else 2)
             spans = [each["relevant_text_span"] for each in picked]
             turns = [_list_turns(each) for each in spans]
             if len(set().union(*turns)) == sum(map(len, turns)):

@@ -1,9 +1,9 @@
-"""`python -m studies.equivalence --data FOLDER --postgres URL|started`: do the two stores answer alike?
+"""`python -m studies.equivalence --data FOLDER --postgres URL|started`: do both stores give the same results?
 
-SciFact and three languages of XQuAD are added to a collection in a folder, exported, restored into PostgreSQL, exported
-from there and restored into another folder: all three must be equal row by row. Then the folder and the server are
-asked the same questions, in four kinds of language and under four filters; what is compared is the ten best of each.
-The index of either is forced to be the approximate one, although so few chunks would be searched exactly.
+SciFact and three languages of XQuAD are added to an embedded collection, exported, restored into PostgreSQL, exported
+from there and restored into another embedded collection: all three must be equal row by row. Then both stores answer
+the same questions, in four kinds of language and under four filters, and their ten best hits are compared. Both are
+forced to use their approximate index, although so few chunks would be searched exactly.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from studies.server import open_server
 from studies.sets import report_missing_set
 
 K = 10
-BUCKETS = 50  # so that one of them holds 2 % of the documents
+BUCKETS = 50  # so that one holds 2 % of the documents
 LANGUAGES = ("en", "de", "zh")
 SETTINGS = Settings(
     ingestion=IngestionConfig(summaries=False),
@@ -35,7 +35,7 @@ MODES = {"exact": ("semantic", "exact", 0.99), "ANN": ("semantic", "ann", 0.95),
 
 @dataclass(frozen=True, slots=True)
 class FilteredQuestion:
-    """A question, the language it is in (`mixed`: two of them), and the filters it is asked under, by name."""
+    """A question, its language (`mixed`: two of them), and its filters by name."""
 
     text: str
     language: str
@@ -44,7 +44,7 @@ class FilteredQuestion:
 
 @dataclass(frozen=True, slots=True)
 class StoreComparison:
-    """How far the ten best of two stores are the same, and whether also their order and scores are."""
+    """The overlap of the ten best hits of two stores, and whether order and scores are the same too."""
 
     mode: str
     language: str
@@ -54,13 +54,13 @@ class StoreComparison:
 
 
 def load_sets(folder: Path) -> dict[str, JudgedSet]:
-    """The sets by the name that their documents get before their own; the last two letters are the language."""
+    """The sets by the prefix of their document ids; its last two letters are the language."""
     found = {f"xquad-{language}": xquad(folder, language=language) for language in LANGUAGES}
     return {"scifact-en": scifact(folder), **found}
 
 
 def make_documents(given: Mapping[str, JudgedSet]) -> Iterator[Document]:
-    """The texts of all sets, each with its language and its bucket."""
+    """The documents of all sets, with language and bucket as meta."""
     for name, made in given.items():
         for at, document in enumerate(made.documents):
             id_ = f"{name}/{document.id}"
@@ -69,13 +69,13 @@ def make_documents(given: Mapping[str, JudgedSet]) -> Iterator[Document]:
 
 
 def draw_questions(given: Mapping[str, JudgedSet], count: int) -> list[FilteredQuestion]:
-    """So many questions, a quarter each in English (of both sets), German, Chinese, and two languages at once."""
-    drawn = random.Random(0)
+    """So many questions: a quarter each in English (of both sets), German, Chinese, and two languages at once."""
+    rng = random.Random(0)
     texts: dict[str, list[str]] = {language: [] for language in LANGUAGES}
     for name, made in given.items():
         texts[name[-2:]] += made.questions.values()
     for language in LANGUAGES:
-        drawn.shuffle(texts[language])
+        rng.shuffle(texts[language])
     share = count // 4
     asked = [(text, language) for language in LANGUAGES for text in texts[language][:share]]
     pairs = zip(texts["en"][::-1], [*texts["de"][::-2], *texts["zh"][::-2]], strict=False)
@@ -96,7 +96,7 @@ def draw_questions(given: Mapping[str, JudgedSet], count: int) -> list[FilteredQ
 
 
 def compare_stores(one: Engine, other: Engine, asked: Sequence[FilteredQuestion]) -> Iterator[StoreComparison]:
-    """The outcome of each question, filter and mode."""
+    """One comparison per question, filter and mode."""
     for each in asked:
         for mode, (strategy, how, _) in MODES.items():
             settings = replace(SETTINGS, search=replace(SETTINGS.search, mode=how))  # type: ignore[arg-type]
@@ -114,7 +114,7 @@ def compare_stores(one: Engine, other: Engine, asked: Sequence[FilteredQuestion]
 
 
 def check_round_trip(folder: Engine, server: Engine, back: Engine, file: Path) -> tuple[int, int]:
-    """How many documents went from the folder to the server and back, and how many are not the same everywhere."""
+    """How many documents made the round trip, and how many are not equal in all three collections."""
     folder.export(file)
     server.restore(file)
     server.export(file)
@@ -128,7 +128,7 @@ def check_round_trip(folder: Engine, server: Engine, back: Engine, file: Path) -
 
 
 def make_table(outcomes: Sequence[StoreComparison]) -> str:
-    """Overlap by mode, and within it by language and by filter."""
+    """The table of overlaps by mode, language and filter."""
     groups = [("all", "")]
     groups += [("language", name) for name in dict.fromkeys(each.language for each in outcomes)]
     groups += [("filter", name) for name in dict.fromkeys(each.filter for each in outcomes)]
@@ -145,7 +145,7 @@ def make_table(outcomes: Sequence[StoreComparison]) -> str:
 
 
 def run_study(data: Path, address: str, *, embedder: str, max_questions: int) -> str:
-    """The report."""
+    """The report as text."""
     with ExitStack() as stack:
         work = Path(stack.enter_context(TemporaryDirectory(prefix="clew-equivalence-")))
         name = f"equivalence-{uuid.uuid4().hex[:8]}"
@@ -168,9 +168,11 @@ def run_study(data: Path, address: str, *, embedder: str, max_questions: int) ->
 @report_missing_set
 def main() -> None:
     """Prints the report."""
-    parser = argparse.ArgumentParser(prog="studies.equivalence", description="Do the two stores answer alike?")
+    parser = argparse.ArgumentParser(
+        prog="studies.equivalence", description="Results of the embedded store and PostgreSQL compared."
+    )
     parser.add_argument("--data", type=Path, required=True, help="the folder that holds the sets")
-    parser.add_argument("--postgres", default="started", help="the address of a server, or `started`")
+    parser.add_argument("--postgres", default="started", help="the address of a server, or `started` to start one")
     parser.add_argument("--embedder", default="wordllama")
     parser.add_argument("--queries", type=int, default=1000)
     given = parser.parse_args()

@@ -1,8 +1,8 @@
-"""`python -m studies.formats --data FOLDER`: how much of many formats the readers keep, against reference markdown.
+"""`python -m studies.formats --data FOLDER`: how much of each format the readers keep, against reference markdown.
 
-For every file that has one, `reference/NAME.md` beside it says what Docling makes of it; a PDF is held against the raw
-text of pypdfium2. Words are counted as a multiset without markdown's signs; a heading is kept if a section has its
-words, a table cell if a cell (or, of a table of one cell, a line) has them.
+The reference of a file is Docling's markdown in `reference/NAME.md` beside it, if there; a PDF is compared with the raw
+text of pypdfium2. Words are counted as a multiset without markdown syntax; a heading is kept if a section has its
+words, a table cell if a cell (or, for a table of one cell, a line) has them.
 """
 
 import argparse
@@ -32,7 +32,7 @@ GOAL = 0.95
 
 @dataclass(frozen=True, slots=True)
 class FileResult:
-    """One file: its shares of words, headings and cells, or why it was not read."""
+    """One file: the shares of words, headings and cells that were kept, or why it was not read."""
 
     file: Path
     words: float | None = None
@@ -44,7 +44,7 @@ class FileResult:
 
 
 def measure_file(file: Path, root: Path) -> FileResult:
-    """What became of one file. Whatever is not a SourceError counts as a crash."""
+    """The result of one file; any error other than a SourceError counts as a crash."""
     try:
         document = read(file, uri=file.relative_to(root).as_posix())
     except SourceError as error:
@@ -63,19 +63,19 @@ def measure_file(file: Path, root: Path) -> FileResult:
 
 
 def compute_recall(wanted: str, found: str) -> float:
-    """The share of the wanted words that are found, each as often as it is wanted."""
+    """The share of the reference words that are found, as a multiset."""
     there, here = Counter(tokenize_words(wanted)), Counter(tokenize_words(found))
     return (there & here).total() / there.total() if there else 1.0
 
 
 def strip_markdown(markdown: str) -> str:
-    """Markdown without comments, link targets, entities and escapes; lines and pipes stay."""
+    """Markdown without comments, link targets and entities; lines and pipes stay."""
     text = _LINK.sub(r"\1", _COMMENT.sub("", markdown))
     return html.unescape(html.unescape(text))
 
 
 def list_headings(markdown: str) -> list[str]:
-    """The words of each heading that stands outside code."""
+    """The words of each heading outside code."""
     found, fenced = [], False
     for line in markdown.splitlines():
         fenced ^= line.startswith("```")
@@ -85,7 +85,7 @@ def list_headings(markdown: str) -> list[str]:
 
 
 def list_cells(markdown: str) -> set[str]:
-    """The words of each different cell of the pipe tables: lines with pipes, one of them a rule."""
+    """The words of each distinct cell of the pipe tables (lines with pipes, one of them a rule)."""
     found: set[str] = set()
     lines = markdown.splitlines()
     for has_pipe, run in groupby(lines, key=lambda line: "|" in line or bool(_RULE.fullmatch(line) and line.strip())):
@@ -100,7 +100,7 @@ def _normalise_words(text: str) -> str:
 
 
 def _compute_structure(wanted: str, document: Document) -> tuple[float | None, float | None]:
-    """The shares of headings and of table cells that are kept; None where there are none."""
+    """The shares of headings and of table cells that are kept; None if the reference has none."""
     there = Counter(list_headings(wanted))
     here = Counter(_normalise_words(html.unescape(section.label)) for section in document.sections)
     text = strip_markdown(document.text)
@@ -120,13 +120,13 @@ def _read_raw_pdf(file: Path) -> str:
 
 
 def find_files(root: Path) -> list[Path]:
-    """The files of the set, its references and its own description left out."""
+    """The files of the set, without references, manifest and README."""
     found = sorted(path for path in root.rglob("*") if path.is_file() and "reference" not in path.parts)
     return [path for path in found if path not in (root / "manifest.json", root / "README.md")]
 
 
 def make_table(outcomes: Sequence[FileResult]) -> Iterator[str]:
-    """A line for each format, then the files that were not read and those below the goal."""
+    """One line per format, then the files that were not read and those below the goal."""
     yield f"{'format':<10}{'files':>6}{'read':>6}{'refused':>8}{'crash':>6}" + "".join(
         f"{name:>8}" for name in _COLUMNS
     )
@@ -161,7 +161,7 @@ def _format_share(share: float | None) -> str:
 
 def main() -> None:
     """Prints the table for a folder."""
-    parser = argparse.ArgumentParser(prog="studies.formats", description="What the readers keep of many formats.")
+    parser = argparse.ArgumentParser(prog="studies.formats", description="How much of each format the readers keep.")
     parser.add_argument("--data", type=Path, required=True, help="the folder multiformat-docs")
     root = parser.parse_args().data
     for line in make_table([measure_file(file, root) for file in find_files(root)]):

@@ -1,7 +1,7 @@
 """`python -m studies.handbook`: do contexts help or hurt on an ordinary handbook?
 
-On the judged questions of `examples/`: the share whose quote is held by one of the first five chunks, with and without
-contexts, by meaning and fused. A chunk holds a quote if at least half of its characters are in it.
+On the judged questions of `examples/`: Recall@5 with and without contexts, semantic and hybrid. A question counts as
+found if one of the first five chunks has at least half of the characters of its quote.
 """
 
 import argparse
@@ -23,7 +23,7 @@ STRATEGIES = ("semantic", "hybrid")
 def find_quotes(
     examples: Path, questions: Sequence[QuoteQuestion], embedder: Embedder, *, contextual: bool
 ) -> dict[str, list[float]]:
-    """For each strategy, 1 for a question whose quote was found and 0 for another."""
+    """For each strategy and question, 1 if its quote was found, else 0."""
     settings = Settings(
         ingestion=IngestionConfig(use_contextual_enrichment=contextual, summaries=False),
         search=SearchConfig(mode="exact"),
@@ -45,7 +45,7 @@ def find_quotes(
 
 
 def make_rows(examples: Path, questions: Sequence[QuoteQuestion], embedder: Embedder) -> Iterator[str]:
-    """The lines of the table, one a strategy."""
+    """The rows of the table, one per strategy."""
     plain = find_quotes(examples, questions, embedder, contextual=False)
     contextual = find_quotes(examples, questions, embedder, contextual=True)
     yield f"| strategy | plain Recall@{DEPTH} | contextual | lead |"
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="studies.handbook", description="Contexts on the sample handbook.")
     parser.add_argument("--examples", type=Path, default=EXAMPLES, help="the folder of the handbook and its questions")
     parser.add_argument("--embedder", default="bge-small")
-    parser.add_argument("--cache", default="", help="a file that keeps vectors, so that nothing is embedded twice")
+    parser.add_argument("--cache", default="", help="a file that caches vectors")
     given = parser.parse_args(arguments)
     questions = load_quote_questions(given.examples / "questions.jsonl")
     embedder = drivers.make_embedder(EmbedderConfig(name=given.embedder, cache=given.cache))

@@ -1,8 +1,8 @@
-"""`python -m studies.history --data FOLDER`: does a question find more when its conversation comes along?
+"""`python -m studies.history --data FOLDER`: does `history` improve the retrieval of a follow-up question?
 
-Turns of MTRAG's conversations over the passages of ClapNQ, asked four ways: the last turn as it was said, the rewrite
-that the set supplies (a language model's), all that the user said so far, and the last turn with its conversation as
-`history`, which is what a caller of `engine.search` has. The lead is over the supplied rewrite.
+Turns of MTRAG's conversations over the passages of ClapNQ, queried in four ways: the last turn alone, the rewrite of
+the set (by a language model), all turns of the user so far, and the last turn with its conversation as `history`, as a
+caller of `engine.search` would. The lead is over the supplied rewrite.
 """
 
 import argparse
@@ -25,20 +25,20 @@ DEPTHS = (5, 10)
 
 
 def load_query_texts(folder: Path) -> dict[str, Mapping[str, str]]:
-    """The text that asks, by the way and the question."""
+    """The query texts, by variant and question id."""
     rows = list(read_jsonl(folder / "mtrag" / "clapnq" / "queries.jsonl"))
     return {
         "last turn": {row["_id"]: row["last_turn"] for row in rows},
         REWRITE: {row["_id"]: row["rewrite"] for row in rows},
-        "all that the user said": {row["_id"]: " ".join(row["all_user_turns"]) for row in rows},
+        "all turns of the user": {row["_id"]: " ".join(row["all_user_turns"]) for row in rows},
         OURS: {row["_id"]: row["last_turn"] for row in rows},
     }
 
 
 def load_histories(folder: Path) -> dict[str, tuple[Message, ...]]:
-    """What was said before each question, by both sides."""
-    place = folder / "mtrag" / "clapnq"
-    turns = {row["conversation_id"]: row["turns"] for row in read_jsonl(place / "conversations.jsonl")}
+    """The messages before each question, of user and assistant."""
+    set_folder = folder / "mtrag" / "clapnq"
+    turns = {row["conversation_id"]: row["turns"] for row in read_jsonl(set_folder / "conversations.jsonl")}
     return {
         row["_id"]: tuple(
             message
@@ -46,39 +46,42 @@ def load_histories(folder: Path) -> dict[str, tuple[Message, ...]]:
             if turn["turn"] < row["turn"]
             for message in (Message(turn["user"]), Message(turn["agent"], role="assistant"))
         )
-        for row in read_jsonl(place / "queries.jsonl")
+        for row in read_jsonl(set_folder / "queries.jsonl")
     }
 
 
 def make_rows(
     data: JudgedSet, folder: Path, embedder: Embedder, strategies: Sequence[str] = STRATEGIES
 ) -> Iterator[str]:
-    """The lines of the table."""
-    shown = " | ".join(f"Recall@{depth} | over the rewrite" for depth in DEPTHS)
-    yield f"| strategy | asked by | {shown} |"
+    """The rows of the table."""
+    header = " | ".join(f"Recall@{depth} | over the rewrite" for depth in DEPTHS)
+    yield f"| strategy | query | {header} |"
     yield "|---" * (2 + 2 * len(DEPTHS)) + "|"
     before = load_histories(folder)
     with Engine.open(":memory:", embedder=embedder, settings=SETTINGS) as engine:
         engine.add_documents(data.documents)
         for strategy in strategies:
             found = {
-                way: [
+                variant: [
                     data.name_hits(
                         engine.search(
-                            texts[id_], k=max(DEPTHS), strategy=strategy, history=before[id_] if way == OURS else ()
+                            texts[id_], k=max(DEPTHS), strategy=strategy, history=before[id_] if variant == OURS else ()
                         )
                     )
                     for id_ in data.questions
                 ]
-                for way, texts in load_query_texts(folder).items()
+                for variant, texts in load_query_texts(folder).items()
             }
-            values = {way: [_compute_recalls(data, ranked, depth) for depth in DEPTHS] for way, ranked in found.items()}
-            for way, columns in values.items():
+            values = {
+                variant: [_compute_recalls(data, ranked, depth) for depth in DEPTHS]
+                for variant, ranked in found.items()
+            }
+            for variant, columns in values.items():
                 cells = " | ".join(
-                    f"{100 * fmean(column):.1f} | {bootstrap(column, other) if way != REWRITE else ''}"
+                    f"{100 * fmean(column):.1f} | {bootstrap(column, other) if variant != REWRITE else ''}"
                     for column, other in zip(columns, values[REWRITE], strict=True)
                 )
-                yield f"| {strategy} | {way} | {cells} |"
+                yield f"| {strategy} | {variant} | {cells} |"
 
 
 def _compute_recalls(data: JudgedSet, ranked: Sequence[Sequence[str]], depth: int) -> list[float]:
@@ -88,10 +91,12 @@ def _compute_recalls(data: JudgedSet, ranked: Sequence[Sequence[str]], depth: in
 @report_missing_set
 def main(arguments: Sequence[str] | None = None) -> None:
     """Prints the table."""
-    parser = argparse.ArgumentParser(prog="studies.history", description="A question and its conversation.")
+    parser = argparse.ArgumentParser(
+        prog="studies.history", description="A follow-up question with and without its conversation."
+    )
     parser.add_argument("--data", type=Path, required=True, help="the folder that holds mtrag")
     parser.add_argument("--embedder", default="bge-small")
-    parser.add_argument("--cache", default="", help="a file that keeps vectors, so that nothing is embedded twice")
+    parser.add_argument("--cache", default="", help="a file that caches vectors")
     parser.add_argument("--strategies", nargs="+", default=STRATEGIES)
     given = parser.parse_args(arguments)
     data = clapnq(given.data)

@@ -1,7 +1,7 @@
-"""Judged sets for the study of strategies: documents as the engine takes them, questions, and the grades of each.
+"""Judged sets for the studies: documents, questions, and the relevance grades of each (qrels).
 
-Where a set judges documents, a document is one section without a label and so, at a chunk size that nothing reaches,
-one chunk. ClapNQ judges passages: its documents are articles, and each passage of the pool is a section, one chunk.
+If a set judges documents, a document is one section without a label and so, at an unlimited chunk size, one chunk.
+ClapNQ judges passages: its documents are articles, and each passage of the pool is a section and one chunk.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,17 +19,17 @@ Measure = Callable[[Sequence[str], Grades], float]
 
 @dataclass(frozen=True, slots=True)
 class JudgedSet:
-    """Documents, questions by id, the grades of what answers them, and what is measured, the first foremost."""
+    """Documents, questions by id, relevance grades by question, and the measures, the main one first."""
 
     name: str
     documents: Sequence[Document]
-    names: Mapping[tuple[str, int], str]  # of a chunk, by its document and place there
+    names: Mapping[tuple[str, int], str]  # the judged name of a chunk, by its document and index
     questions: Mapping[str, str]
     grades: Mapping[str, Grades]
     measures: Mapping[str, Measure]
 
     def name_hits(self, hits: Iterable[Hit]) -> list[str]:
-        """The names of what was found, as the grades have them."""
+        """The judged names of the hits, in order."""
         return [self.names[hit.chunk.doc_id, hit.chunk.index] for hit in hits]
 
 
@@ -39,12 +39,12 @@ def ndcg10(ranking: Sequence[str], grades: Grades) -> float:
 
 
 def make_recall(k: int) -> Measure:
-    """The recall of the first k."""
+    """The measure Recall@k."""
     return lambda ranking, grades: recall_at(k, ranking, [each for each, grade in grades.items() if grade > 0])
 
 
 def mrr(ranking: Sequence[str], grades: Grades) -> float:
-    """One over the rank of the first that answers."""
+    """The reciprocal rank of the first relevant result."""
     return reciprocal_rank(ranking, [each for each, grade in grades.items() if grade > 0])
 
 
@@ -52,52 +52,52 @@ USUAL_MEASURES: Mapping[str, Measure] = {"nDCG@10": ndcg10, "Recall@100": make_r
 
 
 def scifact(folder: Path) -> JudgedSet:
-    """The training claims of SciFact and the abstracts that bear on them, each under its title."""
-    place = folder / "scifact"
+    """The training claims of SciFact, and its abstracts with their titles."""
+    set_folder = folder / "scifact"
     return _load_set(
-        "scifact train", place, "corpus.jsonl.gz", "queries.train.jsonl", "qrels.train.tsv", USUAL_MEASURES
+        "scifact train", set_folder, "corpus.jsonl.gz", "queries.train.jsonl", "qrels.train.tsv", USUAL_MEASURES
     )
 
 
 def xquad(folder: Path, *, language: str) -> JudgedSet:
-    """Questions of XQuAD in one language and the paragraphs that hold their answers."""
+    """Questions of XQuAD in one language, and the paragraphs with their answers."""
     return _load_set(
         f"xquad {language}", folder / "xquad" / language, "corpus.jsonl", "queries.jsonl", "qrels.tsv", USUAL_MEASURES
     )
 
 
 def cosqa(folder: Path) -> JudgedSet:
-    """What people asked the web about Python, and the functions that do it."""
+    """Web queries about Python, and the functions that answer them."""
     measures = {**USUAL_MEASURES, "MRR": mrr}
     return _load_set("cosqa dev", folder / "cosqa", "corpus.jsonl.gz", "queries.dev.jsonl", "qrels.dev.tsv", measures)
 
 
 def limit_small(folder: Path) -> JudgedSet:
-    """Who likes what: two of 46 people each, told apart by words alone."""
+    """Who likes what: two of 46 people per question, distinguishable by words alone."""
     measures = {"Recall@2": make_recall(2), "nDCG@10": ndcg10}
     return _load_set("limit-small", folder / "limit-small", "corpus.jsonl", "queries.jsonl", "qrels.tsv", measures)
 
 
 def clapnq(folder: Path, *, query_field: str = "rewrite") -> JudgedSet:
-    """Turns of MTRAG's conversations, by default rewritten to stand alone, and passages of Wikipedia.
+    """Turns of MTRAG's conversations, by default rewritten to be standalone, and passages of Wikipedia.
 
-    The pool of passages was made of several systems' first hits, so nothing beyond the first ten is measured.
+    The pool of passages was made of the first hits of several systems, so nothing beyond the first ten is measured.
     """
-    place = folder / "mtrag" / "clapnq"
+    set_folder = folder / "mtrag" / "clapnq"
     articles: dict[str, list[tuple[str, str]]] = {}
-    for line in _read_lines(place / "corpus_pool.jsonl.gz"):
+    for line in _read_lines(set_folder / "corpus_pool.jsonl.gz"):
         articles.setdefault(line["_id"].partition("_")[0], []).append((line["_id"], line["text"].strip()))
-    questions = {line["_id"]: line[query_field] for line in _read_lines(place / "queries.jsonl")}
+    questions = {line["_id"]: line[query_field] for line in _read_lines(set_folder / "queries.jsonl")}
     documents = [make_document(id_, [text for _, text in passages]) for id_, passages in articles.items()]
     names = {(id_, at): name for id_, passages in articles.items() for at, (name, _) in enumerate(passages)}
     measures = {"nDCG@10": ndcg10, "Recall@10": make_recall(10), "Recall@5": make_recall(5)}
     return _keep_answerable(
-        JudgedSet(f"clapnq {query_field}", documents, names, questions, read_grades(place / "qrels.tsv"), measures)
+        JudgedSet(f"clapnq {query_field}", documents, names, questions, read_grades(set_folder / "qrels.tsv"), measures)
     )
 
 
 def make_document(id_: str, texts: Sequence[str]) -> Document:
-    """A document of plain text whose sections are the texts, a blank line between them."""
+    """A plain-text document with one section per text, separated by blank lines."""
     parts = [*(f"{text}\n\n" for text in texts[:-1]), texts[-1]]
     sections, at = [], 0
     for part in parts:
@@ -107,7 +107,7 @@ def make_document(id_: str, texts: Sequence[str]) -> Document:
 
 
 def read_grades(path: Path) -> dict[str, dict[str, float]]:
-    """The grades of a file of question, text and grade, by question."""
+    """The grades of a qrels file, by question."""
     if not path.is_file():
         raise MissingSet(f"there is no {path}; give the folder that holds the sets with --data")
     found: dict[str, dict[str, float]] = {}
@@ -142,10 +142,10 @@ def _load_set(
 
 
 def _keep_answerable(data: JudgedSet) -> JudgedSet:
-    """The set with the questions that something answers, in the order of the file."""
+    """The set with only the questions that have a relevant result, in the order of the file."""
     kept = {id_: text for id_, text in data.questions.items() if any(v > 0 for v in data.grades.get(id_, {}).values())}
     if not kept:
-        raise MissingSet(f"no question of {data.name} has an answer; is the folder whole?")
+        raise MissingSet(f"no question of {data.name} has an answer; is the folder complete?")
     return JudgedSet(data.name, data.documents, data.names, kept, data.grades, data.measures)
 
 

@@ -1,9 +1,9 @@
-"""`python -m studies.locomo --data FOLDER`: is a message found better with what was said around it?
+"""`python -m studies.locomo --data FOLDER`: do earlier messages and thread smoothing improve the retrieval of messages?
 
-LoCoMo: the share of a question's evidence among the first 5, 10 and 25 messages of its own chat. With `--qmsum`, where
-stretches of a meeting answer a question: the share of their words in the turns that fill a sixth of it. A message alone
-is embedded with its author, date and channel; `context` adds the messages before it, `flow` shares scores along
-the thread. The default is hybrid with both. No choice was made on LoCoMo alone.
+LoCoMo: recall of a question's evidence among the first 5, 10 and 25 messages of its chat. With `--qmsum`, where
+stretches of a meeting answer a question: the share of their words in the turns that fill a sixth of the meeting. A
+message alone is embedded with its author, date and channel; "context" adds the messages before it, "flow" smooths
+scores along the thread. The default is hybrid with both. No choice was made on LoCoMo alone.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from studies.sets import report_missing_set
 from studies.threads import ThreadQuestion, ThreadSet, load_locomo, load_qmsum
 
 DEPTHS = (5, 10, 25)
-BUDGET = 6  # one in so many words of a meeting
+BUDGET = 6  # the words of a meeting are divided by this
 SETTINGS = Settings(search=SearchConfig(mode="exact", cache=0))
 PUBLISHED = "| published: DRAGON, turns | 56.7 | 66.2 | 76.7 | |"
 STRATEGIES = ("lexical", "semantic", "hybrid")
@@ -29,7 +29,7 @@ Values = dict[str, list[float]]  # each measure, question by question
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A part of the design: how many earlier messages are embedded with one, and whether scores flow."""
+    """A variant of the design: with or without earlier messages, with or without thread smoothing."""
 
     name: str
     context: bool
@@ -61,13 +61,13 @@ def measure_evidence(
 def measure_span_words(
     engine: Engine, question: ThreadQuestion, talks: ThreadSet, strategy: str, settings: Settings
 ) -> Values:
-    """The share of the words of the gold turns in the first turns that fill a sixth of the meeting."""
+    """The share of the words of the gold turns in the best turns that fill a sixth of the meeting."""
     words = talks.words[question.channel]
-    room = sum(words.values()) / BUDGET
+    words_left = sum(words.values()) / BUDGET
     held = 0
     for name in _rank_messages(engine, question, strategy, settings, len(words)):
-        room -= words[name]
-        if room < 0:
+        words_left -= words[name]
+        if words_left < 0:
             break
         held += words[name] if name in question.gold else 0
     wanted = sum(words[name] for name in question.gold)
@@ -82,31 +82,31 @@ def measure_variants(
     variants: Sequence[Variant] = VARIANTS,
     meetings: bool,
 ) -> Iterator[tuple[str, Variant, Values]]:
-    """Every strategy with every part that is wanted, and the measures of every question."""
+    """The measures of every question, by strategy and variant."""
     found: dict[tuple[str, Variant], Values] = {}
     measure = measure_span_words if meetings else measure_evidence
     for context in (False, True):
-        parts = [part for part in variants if part.context == context]
-        if not parts:
+        chosen = [variant for variant in variants if variant.context == context]
+        if not chosen:
             continue
-        with Engine.open(":memory:", embedder=embedder, settings=parts[0].settings) as engine:
+        with Engine.open(":memory:", embedder=embedder, settings=chosen[0].settings) as engine:
             engine.add_documents(talks.documents)
             for strategy in strategies:
-                for part in parts:
+                for variant in chosen:
                     values: Values = {}
                     for question in talks.questions:
-                        for name, value in measure(engine, question, talks, strategy, part.settings).items():
+                        for name, value in measure(engine, question, talks, strategy, variant.settings).items():
                             values.setdefault(name, []).extend(value)
-                    found[strategy, part] = values
+                    found[strategy, variant] = values
     for strategy in strategies:
-        for part in variants:
-            yield strategy, part, found[strategy, part]
+        for variant in variants:
+            yield strategy, variant, found[strategy, variant]
 
 
 def make_rows(found: Iterator[tuple[str, Variant, Values]]) -> Iterator[str]:
-    """The lines of the table; the lead is over the first part of the same strategy, by the middle measure."""
+    """The rows of the table; the lead is over the first variant of the same strategy, by the middle measure."""
     first: tuple[str, Mapping[str, list[float]]] = "", {}
-    for number, (strategy, part, values) in enumerate(found):
+    for number, (strategy, variant, values) in enumerate(found):
         measure = list(values)[len(values) // 2]
         if not number:
             yield f"| | {' | '.join(values)} | lead of {measure} over the first of the strategy |"
@@ -116,38 +116,40 @@ def make_rows(found: Iterator[tuple[str, Variant, Values]]) -> Iterator[str]:
             first = strategy, values
         cells = " | ".join(f"{100 * fmean(each):.1f}" for each in values.values())
         lead = "" if fresh else str(bootstrap(values[measure], first[1][measure]))
-        default = ", the default" if (strategy, part) == ("hybrid", VARIANTS[-1]) else ""
-        yield f"| {strategy}, {part.name}{default} | {cells} | {lead} |"
+        default = ", the default" if (strategy, variant) == ("hybrid", VARIANTS[-1]) else ""
+        yield f"| {strategy}, {variant.name}{default} | {cells} | {lead} |"
 
 
 @report_missing_set
 def main(arguments: Sequence[str] | None = None) -> None:
     """Prints the table."""
-    parser = argparse.ArgumentParser(prog="studies.locomo", description="Messages and what was said around them.")
+    parser = argparse.ArgumentParser(
+        prog="studies.locomo", description="Retrieval of messages with and without their context."
+    )
     parser.add_argument("--data", type=Path, required=True, help="the folder that holds locomo and qmsum")
     parser.add_argument("--qmsum", action="store_true", help="the meetings of QMSum's val instead of LoCoMo's chats")
-    parser.add_argument("--talks", type=int, default=None, help="only the first so many chats or meetings")
+    parser.add_argument("--talks", type=int, default=None, help="use only the first so many chats or meetings")
     parser.add_argument("--strategies", default=",".join(STRATEGIES))
-    parser.add_argument("--context-only", action="store_true", help="leave out messages without those before them")
+    parser.add_argument("--context-only", action="store_true", help="skip the variants without earlier messages")
     parser.add_argument("--embedder", default="bge-small")
-    parser.add_argument("--cache", default="", help="a file that keeps vectors, so that nothing is embedded twice")
+    parser.add_argument("--cache", default="", help="a file that caches vectors")
     given = parser.parse_args(arguments)
-    talks = (load_qmsum if given.qmsum else load_locomo)(given.data, most=given.talks)
+    talks = (load_qmsum if given.qmsum else load_locomo)(given.data, max_talks=given.talks)
     strategies = given.strategies.split(",")
-    wanted = [part for part in VARIANTS if part.context or not given.context_only]
+    variants = [variant for variant in VARIANTS if variant.context or not given.context_only]
     embedder = drivers.make_embedder(EmbedderConfig(name=given.embedder, cache=given.cache))
     messages = sum(len(each) for each in talks.words.values())
     print(
         f"{len(talks.questions)} questions, {len(talks.words)} talks, {messages} messages, {embedder.name}", flush=True
     )
-    for row in make_rows(measure_variants(talks, embedder, strategies, variants=wanted, meetings=given.qmsum)):
+    for row in make_rows(measure_variants(talks, embedder, strategies, variants=variants, meetings=given.qmsum)):
         print(row, flush=True)
     if not given.qmsum and given.talks is None:
         print(PUBLISHED)
 
 
 def _rank_messages(engine: Engine, question: ThreadQuestion, strategy: str, settings: Settings, k: int) -> list[str]:
-    """The messages that were found in the channel of a question, each once."""
+    """The messages found in the channel of a question, each once, best first."""
     where = Filter(channels={question.channel})
     hits = engine.search(question.text, k=k, strategy=strategy, where=where, settings=settings)
     return list(dict.fromkeys(str(hit.chunk.meta["message"]) for hit in hits))

@@ -1,4 +1,4 @@
-"""The measures of the studies: pure functions from rankings and spans to numbers, and how sure a difference is."""
+"""The measures of the studies: pure functions over rankings and spans, and confidence intervals of differences."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,28 +6,28 @@ from math import log2
 
 import numpy as np
 
-Span = tuple[int, int]  # from a character up to another
+Span = tuple[int, int]  # start and end, in characters
 
 RESAMPLES = 10_000
-_RESAMPLES_PER_BATCH = 1_000  # resamples whose picks are held together
+_RESAMPLES_PER_BATCH = 1_000  # drawn at once, to bound memory
 
 
 # -- rankings
 
 
 def recall_at(k: int, ranking: Sequence[str], relevant: Collection[str]) -> float:
-    """The share of the relevant that stand among the first k; with nothing relevant there is nothing to miss."""
+    """The share of the relevant results among the first k; 1 if nothing is relevant."""
     wanted = set(relevant)
     return len(wanted.intersection(ranking[:k])) / len(wanted) if wanted else 1.0
 
 
 def reciprocal_rank(ranking: Sequence[str], relevant: Collection[str]) -> float:
-    """One over the rank of the first relevant one, 0 where none is found; its mean over questions is MRR."""
+    """One over the rank of the first relevant result, 0 if none is found; its mean over questions is MRR."""
     return next((1 / rank for rank, each in enumerate(ranking, 1) if each in relevant), 0.0)
 
 
 def ndcg_at(k: int, ranking: Sequence[str], grades: Mapping[str, float]) -> float:
-    """The discounted gain of the first k over the best there could be, as trec_eval's ndcg_cut has it.
+    """nDCG@k: the discounted gain of the first k over the ideal one, as in trec_eval's ndcg_cut.
 
     The gain is the grade itself, the discount log2(rank + 1); a grade of 0 or less gains nothing.
     """
@@ -45,7 +45,7 @@ def _discount(gains: Sequence[float]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class SpanScores:
-    """How well the spans that were retrieved cover the spans that answer, in characters."""
+    """How well the retrieved spans cover the gold spans, in characters."""
 
     recall: float
     precision: float
@@ -53,59 +53,59 @@ class SpanScores:
 
 
 def score_spans(retrieved: Sequence[Span], elsewhere: int, gold: Sequence[Span]) -> SpanScores:
-    """What was retrieved from the text of the answer, held against it; `elsewhere` characters came from other texts.
+    """Recall, precision and IoU of retrieved spans of the gold text; `elsewhere` characters came from other texts.
 
     Recall = gold covered / gold; precision = gold covered / retrieved; IoU = gold covered / (retrieved + gold missed).
-    What two chunks share was retrieved twice and covers once.
+    An overlap of two chunks counts twice as retrieved and once as covered.
     """
     wanted = count_characters(merge_spans(gold))
     covered = count_characters(merge_spans(intersect_spans(retrieved, gold)))
-    taken = count_characters(retrieved) + elsewhere
+    retrieved_length = count_characters(retrieved) + elsewhere
     return SpanScores(
         recall=covered / wanted if wanted else 1.0,
-        precision=covered / taken if taken else 0.0,
-        iou=covered / (taken + wanted - covered) if taken + wanted else 0.0,
+        precision=covered / retrieved_length if retrieved_length else 0.0,
+        iou=covered / (retrieved_length + wanted - covered) if retrieved_length + wanted else 0.0,
     )
 
 
 def precision_omega(chunks: Sequence[Span], gold: Sequence[Span]) -> float:
-    """The precision there would be if every chunk that touches the gold were retrieved, and nothing else."""
+    """The precision if exactly the chunks that touch the gold were retrieved."""
     touching = [(start, end) for start, end in chunks if any(start < high and low < end for low, high in gold)]
     covered = count_characters(merge_spans(intersect_spans(touching, gold)))
-    taken = count_characters(merge_spans(touching))
+    retrieved_length = count_characters(merge_spans(touching))
     missed = count_characters(merge_spans(gold)) - covered
-    return covered / (taken + missed) if taken + missed else 0.0
+    return covered / (retrieved_length + missed) if retrieved_length + missed else 0.0
 
 
 def intersect_spans(left: Iterable[Span], right: Sequence[Span]) -> list[Span]:
-    """What each of the left spans shares with each of the right ones."""
+    """The intersection of each left span with each right one, where there is one."""
     return [
         (max(start, low), min(end, high)) for start, end in left for low, high in right if start < high and low < end
     ]
 
 
 def merge_spans(spans: Iterable[Span]) -> list[Span]:
-    """The same characters as spans that are apart, in order."""
-    apart: list[Span] = []
+    """The same characters as disjoint spans, in order."""
+    merged: list[Span] = []
     for start, end in sorted(spans):
-        if apart and start <= apart[-1][1]:
-            apart[-1] = (apart[-1][0], max(end, apart[-1][1]))
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
         else:
-            apart.append((start, end))
-    return apart
+            merged.append((start, end))
+    return merged
 
 
 def count_characters(spans: Iterable[Span]) -> int:
-    """The characters of all spans together; what two of them share counts twice."""
+    """The total length of the spans; an overlap counts twice."""
     return sum(end - start for start, end in spans)
 
 
-# -- how sure
+# -- confidence intervals
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A mean difference and where 95 % of the resamples put it."""
+    """A mean difference with its 95 % confidence interval."""
 
     mean: float
     low: float
@@ -116,9 +116,9 @@ class Interval:
 
 
 def bootstrap(new: Sequence[float], old: Sequence[float], *, resamples: int = RESAMPLES, seed: int = 0) -> Interval:
-    """The mean of new minus old, question by question, with the interval of 95 % of the resamples.
+    """The mean of new minus old, paired by question, with its 95 % bootstrap interval.
 
-    Efron's percentile bootstrap, paired: a resample draws questions, and each brings both of its values.
+    Efron's percentile bootstrap, paired: a resample draws questions with both of their values.
     """
     differences = np.asarray(new, np.float64) - np.asarray(old, np.float64)
     if not len(differences):

@@ -1,8 +1,8 @@
-"""`python -m studies.mixed`: is one list of pages and messages as good as the search that knows where to look?
+"""`python -m studies.mixed`: is one list of pages and messages as good as a search of the right kind alone?
 
-On the sample of `examples/`: questions whose answers are in the handbook alone, in the chat alone, or in both. Held
-against the one list are the searches of a single kind, each of which cannot find anything on the other's slice. Where
-both hold evidence, either counts, and the last column says how often both are among the first ten.
+On the sample of `examples/`: questions whose answers are in the handbook alone, in the chat alone, or in both. The one
+list is compared with searches of a single kind, which cannot find anything on the other kind's slice. If both kinds
+hold evidence, either counts, and the last column says how often both are among the first ten.
 """
 
 import argparse
@@ -41,7 +41,7 @@ class MixedQuestion:
 
 
 def load_questions(path: Path) -> list[MixedQuestion]:
-    """The judged questions over handbook and chat."""
+    """The judged questions about handbook and chat."""
     return [
         MixedQuestion(row["question"], row["slice"], frozenset(row["documents"]), frozenset(row["messages"]))
         for row in read_jsonl(path)
@@ -49,7 +49,7 @@ def load_questions(path: Path) -> list[MixedQuestion]:
 
 
 def score_ranking(question: MixedQuestion, names: Sequence[str]) -> dict[str, float]:
-    """The measures of a ranking; where both kinds hold evidence, one piece of it is enough."""
+    """The measures of a ranking; if both kinds hold evidence, one piece of it is enough."""
     gold = question.pages | question.messages
     either = question.slice == "both"
 
@@ -74,19 +74,19 @@ def measure_searches(
             record.id: record.uri[record.uri.find("handbook/") :] for record in engine.list(Filter(kinds={"page"}))
         }
 
-        def name(hit: Hit) -> str:
+        def get_name(hit: Hit) -> str:
             return str(hit.chunk.meta.get("message") or pages[hit.chunk.doc_id])
 
         for question in asked:
             for search, where in SEARCHES.items():
                 hits = engine.search(question.text, k=DEPTH, strategy=strategy, where=where)
-                for measure, value in score_ranking(question, [name(hit) for hit in hits]).items():
+                for measure, value in score_ranking(question, [get_name(hit) for hit in hits]).items():
                     values.setdefault((search, question.slice), {}).setdefault(measure, []).append(value)
     return values
 
 
 def make_rows(values: Mapping[tuple[str, str], Values]) -> Iterator[str]:
-    """The lines of the table; the lead is of the one list over that search."""
+    """The rows of the table, with the lead of the one list over each search."""
     yield f"| answer in | search | {' | '.join(MEASURES)} | {KINDS} | lead of the one list at 5 | at 10 |"
     yield "|---" * (5 + len(MEASURES)) + "|"
     for slice_ in SLICES:
@@ -108,9 +108,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="studies.mixed", description="Pages and messages in one list.")
     parser.add_argument("--examples", type=Path, default=EXAMPLES, help="the folder of handbook, chat and questions")
     parser.add_argument("--strategy", default="hybrid")
-    parser.add_argument("--every", type=int, default=1, help="ask only one question in so many")
+    parser.add_argument("--every", type=int, default=1, help="use only every so many-th question")
     parser.add_argument("--embedder", default="bge-small")
-    parser.add_argument("--cache", default="", help="a file that keeps vectors, so that nothing is embedded twice")
+    parser.add_argument("--cache", default="", help="a file that caches vectors")
     given = parser.parse_args(arguments)
     asked = load_questions(given.examples / "chat-questions.jsonl")[:: given.every]
     embedder = drivers.make_embedder(EmbedderConfig(name=given.embedder, cache=given.cache))

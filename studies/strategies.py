@@ -1,11 +1,10 @@
-"""`python -m studies.strategies --data FOLDER`: which way of finding finds best, and which fusion is the default?
+"""`python -m studies.strategies --data FOLDER`: which strategy retrieves best, and which fusion should be the default?
 
-Every set is added through the front door and asked by `engine.search`: a hundred hits by each strategy, with a lead
-over either leg of the hybrid, question by question. What a cross-encoder reads is slow, so the strategies that use it
-answer a sample of the questions, spread over all of them; their lead is over the legs on the same ones.
+Every set is added through the public API and searched by `engine.search`: a hundred hits by each strategy, with its
+lead over either leg of the hybrid, paired by question. A cross-encoder is slow, so the strategies that use one answer a
+sample of the questions, spread evenly; their lead is over the legs on the same questions.
 
-The last table holds the fusions against each other over all sets: none is worth being the default that is
-significantly below a leg anywhere.
+The last table compares the fusions over all sets: the default must not be significantly below a leg on any set.
 """
 
 import argparse
@@ -22,10 +21,10 @@ from studies.judged import SETS, JudgedSet
 from studies.measures import bootstrap
 from studies.sets import report_missing_set
 
-UNLIMITED_CHUNK = 1_000_000  # a chunk size that nothing reaches: a section is one chunk
+UNLIMITED_CHUNK = 1_000_000  # a chunk size that no text reaches: a section is one chunk
 DEPTH = 100
-SHALLOW = 10  # hits where only the first ten are ordered
-DEEP_MEASURES = (f"Recall@{DEPTH}", "MRR")  # what looks at all the hundred
+SHALLOW = 10  # hits of the strategies that order only the first ten
+DEEP_MEASURES = (f"Recall@{DEPTH}", "MRR")  # need all hundred hits
 SETTINGS = Settings(
     ingestion=IngestionConfig(chunk_size=UNLIMITED_CHUNK, chunk_overlap=0), search=SearchConfig(mode="exact", cache=0)
 )
@@ -34,7 +33,7 @@ LEGS = ("semantic", "lexical")
 
 @dataclass(frozen=True, slots=True)
 class SearchSystem:
-    """A way to find: a strategy, what its settings change, how many hits, and whether it asks only a sample."""
+    """A strategy with its search settings, the number of hits, and whether it answers only a sample."""
 
     name: str
     strategy: str
@@ -68,11 +67,11 @@ SYSTEMS = (
     SearchSystem("rerank", "rerank", k=SHALLOW, sampled=True),
     SearchSystem("self_reflective", "self_reflective", k=SHALLOW, sampled=True),
 )
-Values = dict[str, list[float]]  # of one system: each measure, question by question
+Values = dict[str, list[float]]  # of one system: each measure by question
 
 
 def sample_questions(data: JudgedSet, count: int | None) -> list[str]:
-    """The ids of so many questions, spread evenly over all; None: every one."""
+    """The ids of so many questions, spread evenly over the set; None: all."""
     ids = list(data.questions)
     if count is None or count >= len(ids):
         return ids
@@ -80,7 +79,7 @@ def sample_questions(data: JudgedSet, count: int | None) -> list[str]:
 
 
 def measure_system(engine: Engine, data: JudgedSet, system: SearchSystem, ids: Sequence[str]) -> Values:
-    """Every measure of every question; one that looks further than the system's hits is left out."""
+    """Each measure of each question, without measures that need more hits than the system has."""
     rankings = [
         data.name_hits(
             engine.search(data.questions[id_], k=system.k, strategy=system.strategy, settings=system.settings)
@@ -102,14 +101,14 @@ def measure_systems(
     max_questions: int | None,
     sample: int,
 ) -> Iterator[tuple[SearchSystem, Values, dict[str, Values]]]:
-    """Each system, its values, and those of the legs on the same questions."""
+    """Each system with its values, and those of the legs on the same questions."""
     ids = sample_questions(data, max_questions)
-    few = set(sample_questions(replace(data, questions={id_: data.questions[id_] for id_ in ids}), sample))
+    sampled = set(sample_questions(replace(data, questions={id_: data.questions[id_] for id_ in ids}), sample))
     with Engine.open(":memory:", embedder=embedder, settings=SETTINGS) as engine:
         engine.add_documents(data.documents)
         legs = {leg: measure_system(engine, data, SearchSystem(leg, leg), ids) for leg in LEGS}
         for system in systems:
-            kept = [id_ in few or not system.sampled for id_ in ids]
+            kept = [id_ in sampled or not system.sampled for id_ in ids]
             values = (
                 legs[system.strategy]
                 if system.strategy in legs
@@ -123,11 +122,11 @@ def make_rows(
     found: Iterator[tuple[SearchSystem, Values, dict[str, Values]]],
     leads: dict[str, dict[str, list[str]]],
 ) -> Iterator[str]:
-    """The lines of the table of a set; what the last table needs is put into `leads`."""
-    shown = " | ".join(f"{name} | over semantic | over lexical" for name in data.measures)
-    yield f"| {data.name} | questions | {shown} |"
+    """The rows of the table of a set; fills `leads` for the last table."""
+    header = " | ".join(f"{name} | over semantic | over lexical" for name in data.measures)
+    yield f"| {data.name} | questions | {header} |"
     yield "|---" * (2 + 3 * len(data.measures)) + "|"
-    foremost = next(iter(data.measures))
+    main = next(iter(data.measures))
     for system, values, legs in found:
         cells = []
         for name in data.measures:
@@ -139,20 +138,20 @@ def make_rows(
                 cells.append("" if system.strategy in LEGS else str(bootstrap(values[name], legs[leg][name])))
         if system in FUSIONS:
             leads.setdefault(system.name, {})[data.name] = _compare_with_legs(
-                values[foremost], [legs[leg][foremost] for leg in LEGS]
+                values[main], [legs[leg][main] for leg in LEGS]
             )
-        yield f"| {system.name} | {len(values[foremost])} | {' | '.join(cells)} |"
+        yield f"| {system.name} | {len(values[main])} | {' | '.join(cells)} |"
 
 
 def _compare_with_legs(values: Sequence[float], legs: Sequence[Sequence[float]]) -> list[str]:
-    """The lead over the better leg, and a word where the values are significantly below one."""
+    """The lead over the better leg, and "below" if the values are significantly below a leg."""
     better = max(legs, key=fmean)
     below = any(bootstrap(values, leg).high < 0 for leg in legs)
     return [f"{100 * (fmean(values) - fmean(better)):+.2f}", "below" if below else ""]
 
 
 def make_summary_rows(leads: Mapping[str, Mapping[str, Sequence[str]]]) -> Iterator[str]:
-    """The lines of the table over all sets: a fusion's lead over the better leg of each, marked where it is below."""
+    """The rows of the last table: each fusion's lead over the better leg of each set, and where it is below one."""
     sets = list(next(iter(leads.values()), {}))
     yield f"| lead over the better leg | {' | '.join(sets)} | mean | significantly below a leg |"
     yield "|---" * (3 + len(sets)) + "|"
@@ -169,14 +168,16 @@ def _select(values: Values, kept: Sequence[bool]) -> Values:
 
 @report_missing_set
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Prints a table a set, and one over all."""
-    parser = argparse.ArgumentParser(prog="studies.strategies", description="Every strategy and fusion.")
+    """Prints one table per set, and one over all sets."""
+    parser = argparse.ArgumentParser(prog="studies.strategies", description="All strategies and fusions compared.")
     parser.add_argument("--data", type=Path, required=True, help="the folder that holds the sets")
     parser.add_argument("--sets", default="scifact,xquad-en,xquad-de,cosqa,clapnq", help=f"of {', '.join(SETS)}")
     parser.add_argument("--embedder", default="bge-small")
-    parser.add_argument("--cache", default="", help="a file that keeps vectors, so that nothing is embedded twice")
-    parser.add_argument("--questions", type=int, default=None, help="of a set, at most (default all)")
-    parser.add_argument("--sample", type=int, default=200, help="of them for what a cross-encoder reads; 0: leave out")
+    parser.add_argument("--cache", default="", help="a file that caches vectors")
+    parser.add_argument("--questions", type=int, default=None, help="at most so many per set (default all)")
+    parser.add_argument(
+        "--sample", type=int, default=200, help="questions for strategies with a cross-encoder; 0: skip them"
+    )
     given = parser.parse_args(arguments)
     names = given.sets.split(",")
     for name in names:

@@ -1,8 +1,8 @@
-"""`python -m studies.support --data FOLDER`: are true sentences kept, and false ones taken out?
+"""`python -m studies.support --data FOLDER`: does verification keep true sentences and reject false ones?
 
-The answers of MTRAG's ClapNQ turns were written and mended by people over the passages that the set names. Each
-sentence of an answer that they called answerable is held against those passages, and then again with one thing in it
-made false. A sentence may say more than its passages do, and a change may leave it true, so neither share can be whole.
+The answers of MTRAG's ClapNQ turns were written and corrected by people, from passages that the set names. Each
+sentence of an answerable turn is verified against those passages, as it is and with one thing in it made false. A
+sentence may say more than its passages, and a change may leave it true, so neither share can be perfect.
 """
 
 import argparse
@@ -21,12 +21,12 @@ from studies.perturbations import PERTURBATIONS
 from studies.sets import MissingSet, read_jsonl
 
 SEED = 7
-MIN_WORDS = 5  # a sentence of fewer is a greeting
+MIN_WORDS = 5  # a shorter sentence is a greeting
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerSentence:
-    """A sentence of an answer, what was asked, and the passages that the answer rests on."""
+    """A sentence of an answer, its question, and the passages that support the answer."""
 
     sentence: str
     question: str
@@ -34,14 +34,14 @@ class AnswerSentence:
 
 
 def load_sentences(folder: Path) -> Iterator[AnswerSentence]:
-    """The sentences of the answers that the passages hold, in the order of the conversations."""
-    place = folder / "mtrag" / "clapnq"
-    if not (place / "conversations.jsonl").is_file():
-        raise MissingSet(f"there is no {place}; give the folder that holds the sets with --data")
-    grades = read_grades(place / "qrels.tsv")
+    """The sentences of the answerable turns, in the order of the conversations."""
+    set_folder = folder / "mtrag" / "clapnq"
+    if not (set_folder / "conversations.jsonl").is_file():
+        raise MissingSet(f"there is no {set_folder}; give the folder that holds the sets with --data")
+    grades = read_grades(set_folder / "qrels.tsv")
     gold = {name for each in grades.values() for name in each}
-    texts = {row["_id"]: row["text"] for row in read_jsonl(place / "corpus_pool.jsonl.gz") if row["_id"] in gold}
-    for talk in read_jsonl(place / "conversations.jsonl"):
+    texts = {row["_id"]: row["text"] for row in read_jsonl(set_folder / "corpus_pool.jsonl.gz") if row["_id"] in gold}
+    for talk in read_jsonl(set_folder / "conversations.jsonl"):
         for turn in talk["turns"]:
             known = tuple(texts[name] for name in grades.get(turn["task_id"], {}) if name in texts)
             if turn["answerability"][0] != "ANSWERABLE" or not known:
@@ -52,30 +52,30 @@ def load_sentences(folder: Path) -> Iterator[AnswerSentence]:
 
 
 def is_kept(sentence: str, given: AnswerSentence) -> bool:
-    """Whether a sentence that cites all the passages would be shown."""
-    shown = _make_passages(given.passages)
-    marks = "".join(f"[{each.number}]" for each in shown)
-    return not check_sentence(f"{sentence.rstrip('.')} {marks}.", shown, question=given.question).reason
+    """Whether verification keeps a sentence that cites all passages."""
+    passages = _make_passages(given.passages)
+    marks = "".join(f"[{each.number}]" for each in passages)
+    return not check_sentence(f"{sentence.rstrip('.')} {marks}.", passages, question=given.question).reason
 
 
 def measure_perturbations(
-    all_said: Sequence[AnswerSentence], *, seed: int = SEED
+    sentences: Sequence[AnswerSentence], *, seed: int = SEED
 ) -> tuple[float, dict[str, tuple[int, int]]]:
-    """The share of the sentences as they are that is kept; then how many of each lie there were and were kept.
+    """The share of original sentences that are kept, and for each perturbation how many were made and kept.
 
-    Lies are told only of sentences that are kept: what is taken out anyway proves nothing.
+    Only sentences that are kept are perturbed: one that is rejected anyway proves nothing.
     """
     rng = Random(seed)
-    told: Counter[str] = Counter()
+    made: Counter[str] = Counter()
     kept: Counter[str] = Counter()
-    true = [each for each in all_said if is_kept(each.sentence, each)]
+    true = [each for each in sentences if is_kept(each.sentence, each)]
     for each in true:
-        for name, lie in PERTURBATIONS.items():
-            false = lie(each.sentence, "\n".join(each.passages), rng)
+        for name, perturb in PERTURBATIONS.items():
+            false = perturb(each.sentence, "\n".join(each.passages), rng)
             if false and false != each.sentence:
-                told[name] += 1
+                made[name] += 1
                 kept[name] += is_kept(false, each)
-    return len(true) / len(all_said), {name: (told[name], kept[name]) for name in PERTURBATIONS}
+    return len(true) / len(sentences), {name: (made[name], kept[name]) for name in PERTURBATIONS}
 
 
 def _make_passages(texts: Sequence[str]) -> list[NumberedPassage]:
@@ -93,22 +93,26 @@ def _make_passages(texts: Sequence[str]) -> list[NumberedPassage]:
 
 
 def main() -> None:
-    """Prints the share of the true that is kept, and of each kind of lie."""
-    parser = argparse.ArgumentParser(prog="studies.support", description="What the check of answers lets pass.")
+    """Prints the share of true sentences that are kept, and of each perturbation."""
+    parser = argparse.ArgumentParser(
+        prog="studies.support", description="True and false sentences that verification keeps."
+    )
     parser.add_argument("--data", type=Path, required=True, help="the folder that holds the benchmark sets")
-    parser.add_argument("--show", type=int, default=0, metavar="N", help="also the first N that are taken out")
+    parser.add_argument(
+        "--show", type=int, default=0, metavar="N", help="also print the first N true sentences that are rejected"
+    )
     given = parser.parse_args()
     try:
         found = list(load_sentences(given.data))
     except MissingSet as error:
         parser.error(str(error))
-    share, lies = measure_perturbations(found)
-    print(f"{len(found)} sentences of people's answers, {100 * share:.1f} % kept")
-    print("| made false by | told | kept | % |\n|---|---|---|---|")
-    for name, (told, kept) in lies.items():
-        print(f"| {name.replace('_', ' ')} | {told} | {kept} | {100 * kept / max(told, 1):.1f} |")
-    told, kept = (sum(each[place] for each in lies.values()) for place in (0, 1))
-    print(f"| all | {told} | {kept} | {100 * kept / told:.1f} |")
+    share, results = measure_perturbations(found)
+    print(f"{len(found)} sentences of human answers, {100 * share:.1f} % kept")
+    print("| perturbation | made | kept | % |\n|---|---|---|---|")
+    for name, (made, kept) in results.items():
+        print(f"| {name.replace('_', ' ')} | {made} | {kept} | {100 * kept / max(made, 1):.1f} |")
+    made, kept = (sum(each[place] for each in results.values()) for place in (0, 1))
+    print(f"| all | {made} | {kept} | {100 * kept / made:.1f} |")
     for each in [each for each in found if not is_kept(each.sentence, each)][: given.show]:
         reason = check_sentence(each.sentence, _make_passages(each.passages), question=each.question).reason
         print(f"- {each.sentence} ({reason})")

@@ -1,4 +1,4 @@
-"""Long conversations with judged questions, as threads: LoCoMo's chats and QMSum's meetings."""
+"""Threads with judged questions: LoCoMo's chats and QMSum's meetings."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from typing import Any
 from clew import Document, Message
 from clew.core.thread import Thread
 from studies.conversations import load_meetings
-from studies.sets import Missing, read_jsonl
+from studies.sets import MissingSet, read_jsonl
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadQuestion:
-    """A question about the talk of a channel, and the messages that answer it."""
+    """A question about a channel, and the messages that answer it."""
 
     text: str
     channel: str
@@ -25,7 +25,7 @@ class ThreadQuestion:
 
 @dataclass(frozen=True, slots=True)
 class ThreadSet:
-    """Threads, how many words each message has, by channel, and questions."""
+    """Threads, questions, and the word count of each message by channel."""
 
     threads: Sequence[Thread]
     questions: Sequence[ThreadQuestion]
@@ -36,16 +36,16 @@ class ThreadSet:
         return [thread.document() for thread in self.threads]
 
 
-def load_locomo(folder: Path, *, max_chats: int | None = None) -> ThreadSet:
-    """Ten chats of two people: a chat is a channel, a session a thread; what a picture shows is part of the turn."""
+def load_locomo(folder: Path, *, max_talks: int | None = None) -> ThreadSet:
+    """Ten chats of two people: a chat is a channel, a session a thread; image captions are part of the turn."""
     place = folder / "locomo"
     threads: list[Thread] = []
-    for row in islice(read_jsonl(_check_exists(place / "conversations.jsonl.gz")), max_chats):
+    for row in islice(read_jsonl(_check_exists(place / "conversations.jsonl.gz")), max_talks):
         for session in row["sessions"]:
             at = datetime.strptime(" ".join(session["date_time"].split()), "%I:%M %p on %d %B, %Y")
-            said = [_make_message(turn, row["sample_id"], at) for turn in session["turns"]]
-            if said:
-                threads.append(Thread(said[0].id, row["sample_id"], tuple(said)))
+            messages = [_make_message(turn, row["sample_id"], at) for turn in session["turns"]]
+            if messages:
+                threads.append(Thread(messages[0].id, row["sample_id"], tuple(messages)))
     chats = {thread.channel for thread in threads}
     questions = [
         ThreadQuestion(
@@ -60,27 +60,27 @@ def load_locomo(folder: Path, *, max_chats: int | None = None) -> ThreadSet:
     return _make_set(threads, questions)
 
 
-def load_qmsum(folder: Path, *, max_meetings: int | None = None) -> ThreadSet:
-    """The meetings of val: each is a channel of one thread, and a question is answered by spans of turns."""
+def load_qmsum(folder: Path, *, max_talks: int | None = None) -> ThreadSet:
+    """The meetings of val: each is a channel with one thread, and questions are answered by spans of turns."""
     threads: list[Thread] = []
     questions: list[ThreadQuestion] = []
-    for meeting in load_meetings(folder, "val")[:max_meetings]:
+    for meeting in load_meetings(folder, "val")[:max_talks]:
         channel = meeting["meeting_id"]
-        said = [
+        messages = [
             Message(turn["content"], author=turn["speaker"], id=f"{channel}/{place}", channel=channel)
             for place, turn in enumerate(meeting["meeting_transcripts"])
         ]
-        threads.append(Thread(said[0].id, channel, tuple(said)))
-        for asked in meeting["specific_query_list"]:
-            spans = [range(int(low), int(high) + 1) for low, high in asked["relevant_text_span"]]
-            gold = frozenset(f"{channel}/{turn}" for span in spans for turn in span if turn < len(said))
-            questions.append(ThreadQuestion(asked["query"], channel, gold))
+        threads.append(Thread(messages[0].id, channel, tuple(messages)))
+        for query in meeting["specific_query_list"]:
+            spans = [range(int(low), int(high) + 1) for low, high in query["relevant_text_span"]]
+            gold = frozenset(f"{channel}/{turn}" for span in spans for turn in span if turn < len(messages))
+            questions.append(ThreadQuestion(query["query"], channel, gold))
     return _make_set(threads, questions)
 
 
 def _make_message(turn: Mapping[str, Any], chat: str, at: datetime) -> Message:
-    shown = turn.get("blip_caption")
-    text = f"{turn['text']}\n[image: {shown}]" if shown else turn["text"]
+    caption = turn.get("blip_caption")
+    text = f"{turn['text']}\n[image: {caption}]" if caption else turn["text"]
     return Message(text, author=turn["speaker"], at=at, id=f"{chat}/{turn['dia_id']}", channel=chat)
 
 
@@ -94,5 +94,5 @@ def _make_set(threads: Sequence[Thread], questions: Sequence[ThreadQuestion]) ->
 
 def _check_exists(path: Path) -> Path:
     if not path.is_file():
-        raise Missing(f"there is no {path}; give the folder that holds locomo with --data")
+        raise MissingSet(f"there is no {path}; give the folder that holds locomo with --data")
     return path

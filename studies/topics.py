@@ -1,12 +1,12 @@
-"""`python -m studies.topics --data FOLDER`: does a conversation that asks by its parts reach all of its topics?
+"""`python -m studies.topics --data FOLDER`: does splitting a conversation into queries cover all of its topics?
 
-FOLDER holds `qmsum` and `tiage`. Three questions, each on the part of the data that is asked for:
+FOLDER holds `qmsum` and `tiage`. Three experiments, chosen with --parts:
 
-1. Requests of two or three questions about one meeting, searched among its turns (each with its two neighbours on
-   either side): the share of the questions that have a gold turn among the first 5, 10 and 20.
-2. Conversations joined from five stretches of different meetings, searched among notes on all meetings: the share of
-   the stretches that have one of their notes among the first 5, 10 and 20.
-3. Where topics begin: in chats, by F1 and Pk (Beeferman, Berger and Lafferty, 1999), and in those conversations, by Pk.
+1. Requests of two or three questions about one meeting, searched in its turns (each with two neighbours on either
+   side): the share of the questions with a gold turn among the first 5, 10 and 20.
+2. Conversations joined from five stretches of different meetings, searched in notes on all meetings: the share of the
+   stretches with one of their notes among the first 5, 10 and 20.
+3. Topic segmentation: of dialogues by F1 and Pk (Beeferman, Berger and Lafferty, 1999), of those conversations by Pk.
 """
 
 import argparse
@@ -39,7 +39,7 @@ LEGS: Mapping[str, StrategyFactory] = {
     "semantic": strategies.semantic,
     "hybrid": strategies.hybrid,
 }
-NEIGHBOURS = 2  # turns on either side of one
+NEIGHBOURS = 2  # turns on either side of a turn
 UNLIMITED = 1_000_000
 SETTINGS = Settings(
     ingestion=IngestionConfig(chunk_size=UNLIMITED, chunk_overlap=0, summaries=False, language="en"),
@@ -49,7 +49,7 @@ SETTINGS = Settings(
 
 @dataclass(frozen=True, slots=True)
 class ConversationSystem:
-    """A way to ask: the tokens of a query (0: the whole at once), the order, and how topics are found, if they are."""
+    """A way to query: tokens per query (0: the whole at once), the order of results, and the topic segmentation."""
 
     name: str
     size: int
@@ -82,13 +82,13 @@ WINDOWS = (
 
 
 def compute_coverage(found: Sequence[str], gold: Sequence[frozenset[str]], k: int) -> float:
-    """The share of the topics of which something is among the first k."""
+    """The share of the topics with a relevant result among the first k."""
     first = set(found[:k])
     return fmean(bool(first & each) for each in gold)
 
 
 def pk(starts: Sequence[int], guessed: Sequence[int], count: int) -> float:
-    """How often two messages half a mean topic apart are wrongly put in one topic or in two."""
+    """Pk: how often two messages half a mean topic apart are wrongly put into one topic or into two."""
     reach = max(1, round(count / (len(starts) + 1) / 2))
     real, guess = (list(accumulate(int(place in set(each)) for place in range(count))) for each in (starts, guessed))
     pairs = [(real[i] == real[i + reach]) != (guess[i] == guess[i + reach]) for i in range(count - reach)]
@@ -96,7 +96,7 @@ def pk(starts: Sequence[int], guessed: Sequence[int], count: int) -> float:
 
 
 def f1(pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> float:
-    """The harmonic mean of precision and recall of exact starts, over all conversations together."""
+    """F1 of exact topic starts, over all conversations together."""
     right = sum(len(set(real) & set(guess)) for real, guess in pairs)
     total = sum(len(real) + len(guess) for real, guess in pairs)
     return 2 * right / total if total else 0.0
@@ -108,7 +108,7 @@ def f1(pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> float:
 def make_strategy_factory(
     system: ConversationSystem, leg: StrategyFactory, asked: ConversationQuery
 ) -> StrategyFactory:
-    """The strategy that a system is on a leg."""
+    """The factory of the strategy of a system on a leg."""
 
     def make(drivers: Drivers) -> Strategy:
         found: Mapping[str, SplitTopics] = {
@@ -138,8 +138,8 @@ def make_strategy_factory(
 def search_conversation(
     engine: Engine, system: ConversationSystem, leg: StrategyFactory, asked: ConversationQuery
 ) -> list[str]:
-    """The ids of the documents that a conversation finds."""
-    engine.strategies["asked"] = make_strategy_factory(system, leg, asked)
+    """The ids of the documents found for a conversation."""
+    engine.opened.finder.strategies["asked"] = make_strategy_factory(system, leg, asked)
     messages = asked.messages
     text = " ".join(message.text for message in messages) if asked.is_request else messages[-1].text
     history = () if asked.is_request else messages
@@ -148,16 +148,16 @@ def search_conversation(
 
 
 def make_rows(
-    shelves: Sequence[tuple[Mapping[str, str], Sequence[ConversationQuery]]],
+    collections: Sequence[tuple[Mapping[str, str], Sequence[ConversationQuery]]],
     systems: Sequence[ConversationSystem],
     embedder: Embedder,
 ) -> Iterator[str]:
-    """The lines of a table of coverage, a system a row; the lead at 10 is over the first system of the leg."""
+    """The rows of a table of coverage, one per system; the lead at 10 is over the first system of the leg."""
     values: dict[tuple[str, str], list[tuple[float, ...]]] = {}
-    for texts, many in shelves:
+    for texts, queries in collections:
         with Engine.open(":memory:", embedder=embedder, settings=SETTINGS) as engine:
             engine.add_documents([Document(id_, text, meta={"format": "text"}) for id_, text in texts.items()])
-            for asked in many:
+            for asked in queries:
                 for leg, system in ((leg, system) for leg in LEGS for system in systems):
                     ids = search_conversation(engine, system, LEGS[leg], asked)
                     values.setdefault((leg, system.name), []).append(
@@ -175,56 +175,62 @@ def make_rows(
 def make_boundary_rows(
     dialogues: Sequence[ConversationQuery], joined: Sequence[ConversationQuery], embedder: Embedder
 ) -> Iterator[str]:
-    """The lines of the table of boundaries."""
+    """The rows of the table of topic segmentation."""
     embed = partial(embedder.embed, role="query")
-    ways: Mapping[str, Callable[[Sequence[Message]], list[int]]] = {
+    methods: Mapping[str, Callable[[Sequence[Message]], list[int]]] = {
         "none": lambda _: [],
         "every message": lambda messages: list(range(1, len(messages))),
-        "no word of the two before": _find_unrelated_starts,
+        "no word of the two messages before": _find_unrelated_starts,
         "dips (TextTiling), by words": find_dips,
         "topics, by words": partial(find_topic_starts, embed=None, language="en"),
         "topics, by words and meaning": partial(
             find_topic_starts, embed=embed, unrelated_cosine=embedder.min_similarity, language="en"
         ),
     }
-    yield "| boundaries | chats: F1 | chats: Pk | joined: Pk |"
+    yield "| segmentation | dialogues: F1 | dialogues: Pk | joined: Pk |"
     yield "|---|---|---|---|"
-    for name, way in ways.items():
+    for name, segment in methods.items():
         first, second = (
-            [(each.starts, way(each.messages), len(each.messages)) for each in s] for s in (dialogues, joined)
+            [(each.starts, segment(each.messages), len(each.messages)) for each in s] for s in (dialogues, joined)
         )
-        shown = (f1([each[:2] for each in first]), *(fmean(pk(*each) for each in many) for many in (first, second)))
+        shown = (
+            f1([each[:2] for each in first]),
+            *(fmean(pk(*each) for each in queries) for queries in (first, second)),
+        )
         yield f"| {name} | {' | '.join(f'{value:.3f}' for value in shown)} |"
 
 
 def find_dips(messages: Sequence[Message], *, strictness: float = 1.5) -> list[int]:
-    """The deepest dips between what is said before and after, as in Hearst's TextTiling, 1997, with messages as units.
+    """The deepest dips of the similarity of adjacent blocks, as in Hearst's TextTiling, 1997, with messages as units.
 
-    A dip counts if its depth passes the mean by so many deviations. Reach and strictness are the best on train.
+    A dip counts if its depth exceeds the mean by so queries deviations. Reach and strictness are the best on train.
     """
-    said = [Counter(extract_terms(message.text, language="en")) for message in messages]
-    reach = max(2, round(len(said) ** 0.5))
-    likes = [
-        _cosine(sum(said[max(0, at - reach) : at], Counter()), sum(said[at : at + reach], Counter()))
-        for at in range(1, len(said))
+    terms = [Counter(extract_terms(message.text, language="en")) for message in messages]
+    reach = max(2, round(len(terms) ** 0.5))
+    similarities = [
+        _cosine(sum(terms[max(0, at - reach) : at], Counter()), sum(terms[at : at + reach], Counter()))
+        for at in range(1, len(terms))
     ]
-    depths = [_measure_climb(likes[: at + 1][::-1]) + _measure_climb(likes[at:]) for at in range(len(likes))]
-    least = fmean(depths) + strictness * pstdev(depths)
+    depths = [
+        _measure_climb(similarities[: at + 1][::-1]) + _measure_climb(similarities[at:])
+        for at in range(len(similarities))
+    ]
+    min_depth = fmean(depths) + strictness * pstdev(depths)
     kept: list[int] = []
     for at in sorted(range(len(depths)), key=lambda at: -depths[at]):
-        if depths[at] > least and all(abs(at - other) >= reach for other in kept):
+        if depths[at] > min_depth and all(abs(at - other) >= reach for other in kept):
             kept.append(at)
     return sorted(at + 1 for at in kept)
 
 
-def _measure_climb(likes: Sequence[float]) -> float:
-    """How far it goes up from the first until it goes down."""
-    top = likes[0]
-    for like in likes:
-        if like < top:
+def _measure_climb(similarities: Sequence[float]) -> float:
+    """How far the similarities rise from the first until they fall."""
+    top = similarities[0]
+    for similarity in similarities:
+        if similarity < top:
             break
-        top = like
-    return top - likes[0]
+        top = similarity
+    return top - similarities[0]
 
 
 def _cosine(one: Mapping[str, int], other: Mapping[str, int]) -> float:
@@ -233,8 +239,10 @@ def _cosine(one: Mapping[str, int], other: Mapping[str, int]) -> float:
 
 
 def _find_unrelated_starts(messages: Sequence[Message]) -> list[int]:
-    said = [set(extract_terms(message.text, language="en")) for message in messages]
-    return [place for place in range(1, len(said)) if not said[place] & set().union(*said[max(0, place - 2) : place])]
+    terms = [set(extract_terms(message.text, language="en")) for message in messages]
+    return [
+        place for place in range(1, len(terms)) if not terms[place] & set().union(*terms[max(0, place - 2) : place])
+    ]
 
 
 @report_missing_set
@@ -242,11 +250,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Prints the tables."""
     parser = argparse.ArgumentParser(prog="studies.topics", description="Conversations as queries.")
     parser.add_argument("--data", type=Path, required=True, help="the folder that holds qmsum and tiage")
-    parser.add_argument("--split", choices=("train", "val"), default="val", help="train is for choosing")
+    parser.add_argument("--split", choices=("train", "val"), default="val", help="train is for choosing parameters")
     parser.add_argument("--embedder", default="bge-small")
-    parser.add_argument("--cache", default="", help="a file that keeps vectors, so that nothing is embedded twice")
-    parser.add_argument("--windows", type=int, default=60, help="how many conversations are joined")
-    parser.add_argument("--meetings", type=int, default=None, help="how many meetings requests are about, at most")
+    parser.add_argument("--cache", default="", help="a file that caches vectors")
+    parser.add_argument("--windows", type=int, default=60, help="how queries conversations to join")
+    parser.add_argument("--meetings", type=int, default=None, help="requests about at most so queries meetings")
     parser.add_argument("--parts", nargs="+", choices=("1", "2", "3"), default=["3", "2", "1"])
     given = parser.parse_args(arguments)
     embedder = drivers.make_embedder(EmbedderConfig(name=given.embedder, cache=given.cache))
@@ -260,9 +268,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if meeting["meeting_id"] in asked
     ][: given.meetings]
     tables: Mapping[str, tuple[str, Callable[[], Iterator[str]]]] = {
-        "1": (f"{sum(len(many) for _, many in units)} requests", partial(make_rows, units, REQUESTS, embedder)),
+        "1": (f"{sum(len(queries) for _, queries in units)} requests", partial(make_rows, units, REQUESTS, embedder)),
         "2": (f"{len(joined)} joined conversations", partial(make_rows, [(notes, joined)], WINDOWS, embedder)),
-        "3": (f"{len(dialogues)} chats", partial(make_boundary_rows, dialogues, joined, embedder)),
+        "3": (f"{len(dialogues)} dialogues", partial(make_boundary_rows, dialogues, joined, embedder)),
     }
     for part in given.parts:
         title, table = tables[part]
@@ -272,9 +280,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _make_units(meeting: Mapping[str, Any]) -> dict[str, str]:
-    """Each turn with its neighbours, by its number."""
-    said = [f"{turn['speaker']}: {turn['content']}" for turn in meeting["meeting_transcripts"]]
-    return {str(at): " ".join(said[max(0, at - NEIGHBOURS) : at + NEIGHBOURS + 1]) for at in range(len(said))}
+    """Each turn with its neighbours, by turn number."""
+    terms = [f"{turn['speaker']}: {turn['content']}" for turn in meeting["meeting_transcripts"]]
+    return {str(at): " ".join(terms[max(0, at - NEIGHBOURS) : at + NEIGHBOURS + 1]) for at in range(len(terms))}
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""`python -m studies.window --data FOLDER`: does a window of threads hold more of the evidence than neighbours do?
+"""`python -m studies.window --data FOLDER`: do windows of threads hold more evidence than hits with neighbours?
 
 LoCoMo's ten long conversations, each a flat channel that is untangled into threads. A question is asked in its own
-channel just after the last message. Recall is the mean share of a question's evidence turns in the window. The other
-way fills the same tokens with the best messages of the same search and so many neighbours on each side.
+channel just after the last message. Recall is the mean share of a question's evidence turns in the window. The baseline
+fills the same token budget with the best messages of the same search and so many neighbours on each side.
 """
 
 import argparse
@@ -25,20 +25,20 @@ BUDGETS = (500, 1000, 2000)
 NEIGHBOURS = (0, 1, 2)
 JOINT = estimate_tokens("\n  ↪ ")
 SETTINGS = Settings(ingestion=IngestionConfig(summaries=False), search=SearchConfig(depth=50))
-WAYS = {
+VARIANTS = {
     "context_window": SETTINGS.scoring,
-    "hits without what they answer": replace(SETTINGS.scoring, chain_share=0.0),
-    "with chains up to a quarter of the budget": replace(SETTINGS.scoring, chain_share=0.25),
-    "with chains of any length": replace(SETTINGS.scoring, chain_share=1.0),
+    "hits without reply chains": replace(SETTINGS.scoring, chain_share=0.0),
+    "with reply chains up to a quarter of the budget": replace(SETTINGS.scoring, chain_share=0.25),
+    "with reply chains of any length": replace(SETTINGS.scoring, chain_share=1.0),
     "scored by the cosine alone": replace(SETTINGS.scoring, base="similarity"),
     "age without a floor": replace(SETTINGS.scoring, time_floor=0.0),
 }
-Shares = dict[str, dict[int, list[float]]]  # of the evidence in the window, by way and tokens
+Shares = dict[str, dict[int, list[float]]]  # of the evidence in the window, by variant and budget
 
 
 @dataclass(frozen=True, slots=True)
 class WindowQuestion:
-    """A question of a channel, and the messages that hold the evidence."""
+    """A question about a channel, and the messages that hold the evidence."""
 
     text: str
     channel: str
@@ -46,13 +46,13 @@ class WindowQuestion:
 
 
 def load_threads(folder: Path) -> list[Thread]:
-    """The sessions of every conversation; turns are a minute apart, since only the session has a time."""
+    """The sessions of every conversation; turns are a minute apart, as only sessions have a time."""
     made = []
     for row in read_jsonl(_find_file(folder, "conversations.jsonl.gz")):
         channel = row["sample_id"]
         for session in row["sessions"]:
             began = datetime.strptime(session["date_time"], "%I:%M %p on %d %B, %Y").replace(tzinfo=UTC)
-            said = [
+            messages_by_channel = [
                 Message(
                     turn["text"] + (f" [{turn['blip_caption']}]" if turn.get("blip_caption") else ""),
                     author=turn["speaker"],
@@ -62,7 +62,7 @@ def load_threads(folder: Path) -> list[Thread]:
                 )
                 for minute, turn in enumerate(session["turns"])
             ]
-            made.append(Thread(f"{channel}/{session['session']}", channel, tuple(said)))
+            made.append(Thread(f"{channel}/{session['session']}", channel, tuple(messages_by_channel)))
     return made
 
 
@@ -78,7 +78,7 @@ def load_questions(folder: Path) -> list[WindowQuestion]:
 
 
 class ChannelOrder:
-    """Every message in its order, for neighbours."""
+    """The messages of all channels in order, to find neighbours."""
 
     def __init__(self, given: Sequence[Thread]) -> None:
         self._sessions = [thread.messages for thread in given]
@@ -93,23 +93,23 @@ class ChannelOrder:
             self.ends[thread.channel] = max(last, self.ends.get(thread.channel, last))
 
     def fill_budget(self, ranking: Sequence[str], tokens: int, neighbours: int) -> set[str]:
-        """The messages of a ranking with so many neighbours each side, until the tokens are used up."""
+        """The messages of a ranking with so many neighbours on each side, as many as fit the budget."""
         taken: set[str] = set()
-        left = tokens
+        tokens_left = tokens
         for name in ranking:
             session, place = self._places[name]
             messages = self._sessions[session]
             around = messages[max(0, place - neighbours) : place + neighbours + 1]
             for message in sorted(around, key=lambda each: each.id != name):
                 cost = estimate_tokens(message.text) + JOINT
-                if message.id not in taken and cost <= left:
+                if message.id not in taken and cost <= tokens_left:
                     taken.add(message.id)
-                    left -= cost
+                    tokens_left -= cost
         return taken
 
 
 def make_rows(folder: Path, embedder: Embedder, *, sample: int | None = None) -> Iterator[str]:
-    """The lines of the table."""
+    """The rows of the table."""
     sessions, asked = load_threads(folder), load_questions(folder)
     asked = asked[:: max(1, len(asked) // sample)] if sample else asked
     channels = ChannelOrder(sessions)
@@ -125,27 +125,27 @@ def make_rows(folder: Path, embedder: Embedder, *, sample: int | None = None) ->
                     _record_share(
                         shares, f"±{n} neighbours", tokens, question, channels.fill_budget(ranking, tokens, n)
                     )
-        _measure_windows(engine, shares, asked, channels, WAYS)
+        _measure_windows(engine, shares, asked, channels, VARIANTS)
     with Engine.open(":memory:", embedder=embedder, settings=SETTINGS) as engine:
         engine.add_documents(thread.document() for thread in sessions)
         _measure_windows(engine, shares, asked, channels, {"a session is a thread, without replies": SETTINGS.scoring})
-    yield "| way | " + " | ".join(f"{tokens} tokens" for tokens in BUDGETS) + " |"
+    yield "| variant | " + " | ".join(f"{tokens} tokens" for tokens in BUDGETS) + " |"
     yield "|---" * (1 + len(BUDGETS)) + "|"
-    for way, by_tokens in shares.items():
-        yield f"| {way} | " + " | ".join(f"{100 * fmean(by_tokens[tokens]):.1f}" for tokens in BUDGETS) + " |"
+    for variant, by_tokens in shares.items():
+        yield f"| {variant} | " + " | ".join(f"{100 * fmean(by_tokens[tokens]):.1f}" for tokens in BUDGETS) + " |"
     for n in NEIGHBOURS:
         leads = [str(bootstrap(shares["context_window"][t], shares[f"±{n} neighbours"][t])) for t in BUDGETS]
-        yield f"| its lead over ±{n} | " + " | ".join(leads) + " |"
+        yield f"| lead of context_window over ±{n} | " + " | ".join(leads) + " |"
 
 
 def untangle_sessions(sessions: Sequence[Thread]) -> list[Thread]:
-    """The threads that a flat channel with these messages is untangled into."""
-    said: dict[str, list[Message]] = {}
+    """The threads that the messages of each channel are untangled into."""
+    messages_by_channel: dict[str, list[Message]] = {}
     for session in sessions:
-        said.setdefault(session.channel, []).extend(session.messages)
+        messages_by_channel.setdefault(session.channel, []).extend(session.messages)
     return [
         thread
-        for channel, messages in said.items()
+        for channel, messages in messages_by_channel.items()
         for thread in made_threads(channel, messages, config=SETTINGS.threads)
     ]
 
@@ -155,10 +155,10 @@ def _measure_windows(
     shares: Shares,
     asked: Sequence[WindowQuestion],
     channels: ChannelOrder,
-    ways: Mapping[str, ScoringConfig],
+    variants: Mapping[str, ScoringConfig],
 ) -> None:
     for question in asked:
-        for way, config in ways.items():
+        for variant, config in variants.items():
             for tokens in BUDGETS:
                 window = engine.window(
                     question.channel,
@@ -167,14 +167,14 @@ def _measure_windows(
                     now=channels.ends[question.channel],
                     settings=replace(SETTINGS, scoring=config),
                 )
-                _record_share(shares, way, tokens, question, {each.id for each in window.messages})
+                _record_share(shares, variant, tokens, question, {each.id for each in window.messages})
 
 
 def _record_share(
-    shares: dict[str, dict[int, list[float]]], way: str, tokens: int, question: WindowQuestion, held: set[str]
+    shares: dict[str, dict[int, list[float]]], variant: str, tokens: int, question: WindowQuestion, held: set[str]
 ) -> None:
     share = len(question.evidence & held) / len(question.evidence)
-    shares.setdefault(way, {}).setdefault(tokens, []).append(share)
+    shares.setdefault(variant, {}).setdefault(tokens, []).append(share)
 
 
 def _find_file(folder: Path, name: str) -> Path:
@@ -190,8 +190,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m studies.window", description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="the folder of LoCoMo")
     parser.add_argument("--embedder", default="wordllama")
-    parser.add_argument("--cache", default="", help="a file that keeps the vectors")
-    parser.add_argument("--sample", type=int, help="about so many questions, evenly taken")
+    parser.add_argument("--cache", default="", help="a file that caches vectors")
+    parser.add_argument("--sample", type=int, help="use about so many questions, spread evenly")
     given = parser.parse_args()
     embedder = drivers.make_embedder(EmbedderConfig(name=given.embedder, cache=given.cache))
     for row in make_rows(given.data, embedder, sample=given.sample):

@@ -1,25 +1,42 @@
-"""If it is shown, it runs: every Python block and every `$ clew` line of the README and the docs."""
+"""If it is shown, it runs: every Python block and every `$ clew` line of the README and the docs, and every table that
+repeats what the code says."""
 
+import ast
+import importlib.util
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from clew.core.settings import DEFAULTS
+from clew.surface.cli.errors import EXIT_CODES
+from clew.surface.verbs import VERBS
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PROSE = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "examples" / "README.md"]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
-def blocks(page: Path, kind: str) -> list[str]:
+def read_page(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def find_blocks(page: Path, kind: str) -> list[str]:
     return [body for name, body in FENCE.findall(page.read_text(encoding="utf-8")) if name == kind]
+
+
+def find_anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 @pytest.fixture
@@ -35,42 +52,106 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_python_blocks_run(page: Path, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("clew.engine.DEFAULT_EMBEDDER", "hashed")
-    for block in blocks(page, "python"):
+    for block in find_blocks(page, "python"):
         exec(compile(block, page.name, "exec"), {"__name__": "__docs__"})
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_blocks_import_public_names_only(page: Path) -> None:
+    for block in find_blocks(page, "python"):
+        for node in ast.walk(ast.parse(block)):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                assert not node.module.startswith("clew."), node.module
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_run(page: Path, workplace: Path) -> None:
-    for block in blocks(page, "console"):
+    for block in find_blocks(page, "console"):
         for line in block.splitlines():
             if line.startswith("$ clew "):
                 words = shlex.split(line[2:], comments=True)[1:]
                 done = subprocess.run(
-                    [sys.executable, "-m", "clew", *words], capture_output=True, text=True, env=os.environ, check=False
+                    [sys.executable, "-m", "clew", *words],
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    text=True,
+                    env=os.environ,
+                    check=False,
                 )
                 assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
 
 
-def test_every_setting_is_documented() -> None:
-    page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
-    names = [
-        f"{table.name}.{each.name}"
+def test_every_setting_is_documented_with_its_default() -> None:
+    shown = re.findall(r"^\| `(\w+\.\w+)` \| (.*?) ?\|", read_page("docs/settings.md"), re.MULTILINE)
+    expected = [
+        (f"{table.name}.{setting.name}", format_default(getattr(getattr(DEFAULTS, table.name), setting.name)))
         for table in fields(DEFAULTS)
-        if is_dataclass(getattr(DEFAULTS, table.name))
-        for each in fields(getattr(DEFAULTS, table.name))
+        for setting in fields(getattr(DEFAULTS, table.name))
     ]
-    assert [name for name in names if f"`{name}`" not in page] == []
-    shown = re.findall(r"^\| `(\w+\.\w+)` \|", page, re.MULTILINE)
-    assert sorted(shown) == sorted(names)
+    assert sorted(shown) == sorted(expected)
 
 
-def test_every_target_the_readme_names_is_there() -> None:
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    for target in re.findall(r"^\$ make (\w+)", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE):
-        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+def format_default(value: object) -> str:
+    if value is None or value == ():
+        return ""
+    return str(value).lower() if isinstance(value, bool) else f"{value:.9g}" if isinstance(value, float) else str(value)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_table_of_verbs_is_that_of_the_code() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (yes|) ?\| (yes|) ?\|", read_page("docs/cli.md"), re.MULTILINE)
+    assert rows == [
+        (verb, "yes" if "python" in surfaces else "", "yes" if "cli" in surfaces else "")
+        for verb, surfaces in VERBS.items()
+    ]
+
+
+def test_the_table_of_exit_codes_is_that_of_the_code() -> None:
+    rows = re.findall(r"^\| (\d+) \| (.+) \|$", read_page("docs/cli.md"), re.MULTILINE)
+    assert rows == [(str(code), meaning) for code, meaning in EXIT_CODES]
+
+
+def test_the_api_reference_is_current() -> None:
+    spec = importlib.util.spec_from_file_location("api_reference", ROOT / "scripts" / "api_reference.py")
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = script
+    spec.loader.exec_module(script)
+    assert read_page("docs/api.md") == script.render_page(), "docs/api.md is not current; run `make docs`"
+
+
+def test_the_readme_shows_every_folder_of_the_package() -> None:
+    layout = next(block for block in find_blocks(ROOT / "README.md", "text") if block.startswith("src/clew/"))
+    package = ROOT / "src" / "clew"
+    folders = {f"{path.parent.name}/" for path in package.glob("*/__init__.py")}
+    modules = {path.name for path in package.glob("[!_]*.py")}
+    assert set(re.findall(r"^  (\S+)", layout, re.MULTILINE)) == folders | modules
+    assert all((ROOT / folder).is_dir() for folder in re.findall(r"^(\w+)/ ", layout, re.MULTILINE))
+
+
+def test_every_make_target_that_is_named_exists() -> None:
+    makefile = read_page("Makefile")
+    for page in PROSE:
+        for target in re.findall(r"(?:`|\$ )make ([a-z]+)", page.read_text(encoding="utf-8")):
+            assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"{page.name}: make {target}"
+
+
+def test_every_study_and_benchmark_that_is_named_exists() -> None:
+    for page in PROSE:
+        text = page.read_text(encoding="utf-8")
+        for study in re.findall(r'make study\s+ARGS="(\w+)', text):
+            assert (ROOT / "studies" / study).exists() or (ROOT / "studies" / f"{study}.py").exists(), study
+
+
+@pytest.mark.parametrize("page", PROSE, ids=lambda page: f"{page.parent.name}/{page.name}")
 def test_every_link_leads_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
-        assert (page.parent / target).exists(), target
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    for target, anchor in re.findall(r"\]\(([^)#:\s]*)(?:#([^)\s]+))?\)", text):
+        file = page.parent / target if target else page
+        assert file.exists(), target
+        assert not anchor or anchor in find_anchors(file), f"{target}#{anchor}"
+
+
+def test_the_index_lists_every_page() -> None:
+    listed = set(re.findall(r"\]\((\w+\.md)\)", read_page("docs/index.md")))
+    assert listed == {page.name for page in (ROOT / "docs").glob("*.md")} - {"index.md"}

@@ -1,7 +1,7 @@
 """`python -m studies.untangling --data FOLDER [--train --out FILE]`: reply links in flat channels.
 
-FOLDER holds the logs of irc-disentanglement. Prints how well the shipped weights, or those of --weights, find what each
-message answers; with --train, trains new ones first and writes them to a file.
+FOLDER holds the logs of irc-disentanglement. Prints precision and recall of the reply links found with the shipped
+weights, or those of --weights; with --train, trains new weights first and writes them to a file.
 """
 
 import argparse
@@ -35,10 +35,10 @@ from studies.untangling.logs import (
 )
 
 ROUNDS, SEED = 4, 1
-# The same logs with less to go by: what only this kind of chat has is taken away.
+# The same logs with fewer cues: what only this kind of chat has is removed.
 VARIANTS: Mapping[str, Callable[[Log], Log]] = {
-    "names at the end, marked": move_names_to_end,
-    "thirty times as slow": partial(slow_down, factor=30),
+    "mentions at the end": move_names_to_end,
+    "thirty times slower": partial(slow_down, factor=30),
     "no times": remove_times,
     "nobody addressed": remove_addressing,
     "nobody addressed, no times": lambda log: remove_times(remove_addressing(log)),
@@ -47,7 +47,7 @@ VARIANTS: Mapping[str, Callable[[Log], Log]] = {
 
 
 def make_link_rows(given: Sequence[Log], net: ReplyNet) -> Iterator[str]:
-    """The table of reply links."""
+    """The rows of the table of reply links."""
     yield "| links | P | R | F |\n|---|---|---|---|"
     for name, linker in (
         ("previous message", link_to_previous),
@@ -55,7 +55,7 @@ def make_link_rows(given: Sequence[Log], net: ReplyNet) -> Iterator[str]:
         ("clew", make_net_linker(net)),
     ):
         yield _make_row(name, given, linker)
-    yield _make_row("clew, system lines left out", given, make_net_linker(net), system=False)
+    yield _make_row("clew, without system lines", given, make_net_linker(net), system=False)
     for name, change in VARIANTS.items():
         yield _make_row(f"clew, {name}", [change(log) for log in given], make_net_linker(net))
         if change is remove_addressing:
@@ -70,7 +70,7 @@ def _make_row(
 
 
 def make_cost_rows(given: Sequence[Log], net: ReplyNet) -> Iterator[str]:
-    """Milliseconds of processor time: a message of a whole log, and one new message after the last hundred."""
+    """CPU milliseconds per message of a whole log, and for one new message after the last hundred."""
     start = time.process_time()
     for log in given:
         untangle(log.messages, net=net)
@@ -80,11 +80,11 @@ def make_cost_rows(given: Sequence[Log], net: ReplyNet) -> Iterator[str]:
     for place in calls:
         untangle(log.messages[place : place + 1], before=log.messages[place - REACH : place], net=net)
     one = (time.process_time() - start) / len(calls)
-    yield f"{1000 * whole:.2f} ms a message, {1000 * one:.2f} ms for one new message after {REACH}"
+    yield f"{1000 * whole:.2f} ms per message, {1000 * one:.2f} ms for one new message after {REACH}"
 
 
 def make_retrieval_rows(given: Sequence[Log], net: ReplyNet) -> Iterator[str]:
-    """The table of thread retrieval."""
+    """The rows of the table of thread retrieval."""
     found = measure_thread_recall(
         given, {"flat BM25": None, "along the rule's links": link_by_rule, "along our links": make_net_linker(net)}
     )
@@ -94,7 +94,7 @@ def make_retrieval_rows(given: Sequence[Log], net: ReplyNet) -> Iterator[str]:
 
 
 def make_sample_rows(folder: Path, net: ReplyNet) -> Iterator[str]:
-    """The table of the sample chat: its flat stretches, then all of it with its threads hidden."""
+    """The rows of the table of the sample chat: its flat stretches, then all of it with its threads hidden."""
     yield "| the sample chat | links right | openings found | F of pairs |\n|---|---|---|---|"
     for part, hidden in (("flat stretches", False), ("threads hidden", True)):
         channels = load_team_chat(folder, hide_threads=hidden)
@@ -114,11 +114,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="studies.untangling", description="Reply links in flat channels.")
     parser.add_argument("--data", type=Path, required=True, help="the folder of irc-disentanglement")
     parser.add_argument("--train", action="store_true", help="train new weights first, which takes minutes")
-    parser.add_argument("--out", type=Path, help="where to write them")
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help="how often each log is seen")
-    parser.add_argument("--logs", type=int, help="how many logs are trained on, at most")
+    parser.add_argument("--out", type=Path, help="the file to write the weights to")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="how many times each log is used")
+    parser.add_argument("--logs", type=int, help="train on at most so many logs")
     parser.add_argument("--seed", type=int, default=SEED)
-    parser.add_argument("--weights", type=Path, help="other weights than those that are shipped")
+    parser.add_argument("--weights", type=Path, help="weights to use instead of the shipped ones")
     parser.add_argument("--sample", type=Path, help="the folder of the sample, which holds chat and chat-threads.jsonl")
     given = parser.parse_args(arguments)
     if given.train and not given.out:
@@ -127,12 +127,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given.train:
         begun = time.process_time()
 
-        def tell(number: int, loss: float, net: ReplyNet) -> None:
+        def print_round(number: int, loss: float, net: ReplyNet) -> None:
             f = score_links(dev, make_net_linker(net)).f
             print(f"round {number}: loss {loss:.4f}, dev F {f:.2f}, {time.process_time() - begun:.0f} s", flush=True)
 
         trained = train(
-            load_logs(given.data, "train")[: given.logs], rounds=given.rounds, seed=given.seed, on_round=tell
+            load_logs(given.data, "train")[: given.logs], rounds=given.rounds, seed=given.seed, on_round=print_round
         )
         given.out.write_text(format_net(trained), "utf-8")
     source = given.out if given.train else given.weights

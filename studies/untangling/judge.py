@@ -1,4 +1,4 @@
-"""Are the links right, do they carry over to another kind of chat, and do they find the rest of a conversation?"""
+"""Scores of reply links: precision and recall, conversations kept apart, and retrieval along the links."""
 
 import heapq
 from collections import Counter, defaultdict
@@ -19,11 +19,11 @@ from studies.untangling.logs import Log
 
 Links = Sequence[int | None]
 Linker = Callable[[Sequence[Message]], Links]
-MAX_DISTANCE = 15  # messages back that the rule looks for the author's own last
+MAX_DISTANCE = 15  # messages back in which the rule looks for the author's own last message
 
 
 def link_to_previous(messages: Sequence[Message]) -> Links:
-    """Each answers the one before; what the system says is passed over."""
+    """Each message answers the one before; system messages are skipped."""
     found: list[int | None] = []
     last: int | None = None
     for place, message in enumerate(messages):
@@ -33,7 +33,7 @@ def link_to_previous(messages: Sequence[Message]) -> Links:
 
 
 def link_by_rule(messages: Sequence[Message]) -> Links:
-    """The last message of whoever the first word names, else the author's own last if it is near, else none."""
+    """The last message of the person named by the first word, else the author's own last if it is near, else none."""
     found: list[int | None] = []
     last: dict[str, int] = {}
     for place, message in enumerate(messages):
@@ -49,7 +49,7 @@ def link_by_rule(messages: Sequence[Message]) -> Links:
 
 
 def make_net_linker(net: ReplyNet | None) -> Linker:
-    """What we ship, or another net."""
+    """A linker with the shipped net, or another."""
     return lambda messages: untangle(messages, net=net)
 
 
@@ -63,24 +63,24 @@ class LinkScores:
 
 
 def score_links(given: Sequence[Log], linker: Linker, *, include_system: bool = True) -> LinkScores:
-    """How well the links of the annotated messages are found; with or without what the system says."""
-    right = said = gold = 0
+    """The scores of the links of the annotated messages, with or without system messages."""
+    right = predicted = gold = 0
     for log in given:
         links = linker(log.messages)
         for place, answered in log.gold.items():
             if include_system or log.messages[place].role != "system":
                 link = links[place]
-                said += 1
+                predicted += 1
                 gold += len(answered)
                 right += (place if link is None else link) in answered
-    return LinkScores(100 * right / said, 100 * right / gold, 200 * right / (said + gold))
+    return LinkScores(100 * right / predicted, 100 * right / gold, 200 * right / (predicted + gold))
 
 
 # -- conversations
 
 
 def find_roots(links: Links) -> list[int]:
-    """For each message the first of its conversation."""
+    """For each message, the first message of its conversation."""
     found: list[int] = []
     for place, link in enumerate(links):
         found.append(place if link is None else found[link])
@@ -89,7 +89,7 @@ def find_roots(links: Links) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class ConversationScores:
-    """Of messages whose conversations are known: links that stay inside, openings found, and F of pairs together."""
+    """For messages with known conversations: links that stay inside, openings found, and F of pairs in one."""
 
     right: int
     messages: int
@@ -101,36 +101,36 @@ class ConversationScores:
 def score_conversations(
     channels: Sequence[tuple[Sequence[Message], Mapping[int, str]]], linker: Linker
 ) -> ConversationScores:
-    """How well conversations are kept apart; each channel comes with the conversations of some of its messages."""
-    right = opened = openings = count = together = said = gold = 0
+    """How well conversations are kept apart; each channel comes with the known conversations of its messages."""
+    right = opened = openings = count = together = predicted = gold = 0
     for messages, conversation in channels:
         links = linker(messages)
-        begun: set[str] = set()
+        started: set[str] = set()
         for place, name in sorted(conversation.items()):
             link = links[place]
-            first = name not in begun
-            begun.add(name)
+            first = name not in started
+            started.add(name)
             count, openings = count + 1, openings + first
             opened += first and link is None
             right += link is None if first else link is not None and conversation.get(link) == name
         of = find_roots(links)
         for one, other in combinations(sorted(conversation), 2):
             same, found = conversation[one] == conversation[other], of[one] == of[other]
-            together, said, gold = together + (same and found), said + found, gold + same
-    return ConversationScores(right, count, opened, openings, 2 * together / max(said + gold, 1))
+            together, predicted, gold = together + (same and found), predicted + found, gold + same
+    return ConversationScores(right, count, opened, openings, 2 * together / max(predicted + gold, 1))
 
 
 # -- the rest of a conversation, from the message that opens it
 
-MIN_MESSAGES = 5  # messages of a conversation that is asked for
+MIN_MESSAGES = 5  # of a conversation that is searched for
 
 
 def measure_thread_recall(
     given: Sequence[Log], linkers: Mapping[str, Linker | None], *, k: int = 10
 ) -> dict[str, float]:
-    """Recall at k of the other messages of a conversation, searched for by its first, among the messages of all logs.
+    """Recall@k of the other messages of a conversation, searched by its first message among those of all logs.
 
-    Flat is BM25; a linker puts first what its links lead to from the query, the fewest steps first, then BM25.
+    Without a linker it is BM25; with one, the messages reached by links from the query come first, nearest first.
     """
     texts = {
         f"{number}/{place}": log.messages[place].text
@@ -140,13 +140,15 @@ def measure_thread_recall(
     }
     search = _make_bm25(texts)
     found: dict[str, list[float]] = {name: [] for name in linkers}
-    led = {name: [linker(log.messages) for log in given] if linker else None for name, linker in linkers.items()}
+    links_by_name = {
+        name: [linker(log.messages) for log in given] if linker else None for name, linker in linkers.items()
+    }
     for number, log in enumerate(given):
         for opening, others in _list_conversations(log).items():
             query = f"{number}/{opening}"
             flat = [each for each in search(extract_terms(texts[query])) if each != query]
             relevant = [f"{number}/{place}" for place in others]
-            for name, links in led.items():
+            for name, links in links_by_name.items():
                 near = [f"{number}/{place}" for place in _follow_links(links[number], opening)] if links else []
                 ranking = dict.fromkeys([*(each for each in near if each in texts), *flat])
                 found[name].append(recall_at(k, [*ranking], relevant))
@@ -155,7 +157,7 @@ def measure_thread_recall(
 
 
 def _list_conversations(log: Log) -> dict[int, list[int]]:
-    """The rest of each conversation that opens within what is annotated, by the message that opens it."""
+    """The other messages of each conversation that opens in the annotated part, by its opening message."""
     root: dict[int, int] = {}
     grouped: defaultdict[int, list[int]] = defaultdict(list)
     for place, answered in log.gold.items():
@@ -175,22 +177,22 @@ def _list_conversations(log: Log) -> dict[int, list[int]]:
 
 
 def _follow_links(links: Links, start: int) -> list[int]:
-    """The messages that links lead to, in either direction, the fewest steps first."""
-    beside: defaultdict[int, list[int]] = defaultdict(list)
+    """The messages reached by links in either direction, nearest first."""
+    neighbours: defaultdict[int, list[int]] = defaultdict(list)
     for place, link in enumerate(links):
         if link is not None:
-            beside[place].append(link)
-            beside[link].append(place)
+            neighbours[place].append(link)
+            neighbours[link].append(place)
     order, seen = [start], {start}
     for place in order:
-        new = [each for each in sorted(beside[place]) if each not in seen]
+        new = [each for each in sorted(neighbours[place]) if each not in seen]
         seen.update(new)
         order += new
     return order[1:]
 
 
 def _make_bm25(texts: Mapping[str, str]) -> Callable[[Mapping[str, int]], list[str]]:
-    """A search that ranks the texts."""
+    """A BM25 search over the texts."""
     names = [*texts]
     postings: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
     lengths = np.zeros(len(names))

@@ -1,8 +1,8 @@
-"""Training: two small nets learn together which of the messages before is answered, or that none is.
+"""Training of the reply net: two small nets learn jointly which earlier message is answered, or none.
 
 The loss of a message is −log of the probability (softmax over all candidates and opening) of its gold answers. Adam
-with a rate that falls to zero; each round sees every log once, some of them without times, names or authors, or at
-another pace, so that the nets learn to do without.
+with a learning rate that decays to zero; each round uses every log once, some augmented: without times, names or
+authors, or at another pace, so that the nets do not depend on them.
 """
 
 import random
@@ -30,31 +30,31 @@ from studies.untangling.logs import (
 
 BATCH = 64
 BLOCK = 128
-GROUP = 12  # logs whose messages are shuffled together
-NEAR, SHARE = 30, 0.3  # candidates that are always trained on, and the share of those farther back
+GROUP = 12  # logs shuffled together
+NEAR, SHARE = 30, 0.3  # candidates always used, and the share sampled of those farther back
 SIZES = {"pair": (64, 32), "message": (32,)}
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingBatch:
-    """Evidence and the columns that are right: 0 for opening, else how far back."""
+    """Features and the right columns: 0 for opening, else how far back."""
 
     features: ReplyFeatures
     targets: NDArray[np.bool_]  # m × (1 + REACH)
 
 
 def make_examples(log: Log) -> TrainingBatch:
-    """The annotated messages of a log whose answers can be reached."""
+    """The training examples of a log: annotated messages with an answer within reach."""
     places = [at for at, message in enumerate(log.messages) if message.role != "system"]
     start = next(at for at, place in enumerate(places) if place >= log.first)
     places, start = places[max(0, start - REACH) :], min(start, REACH)
     order = {place: at for at, place in enumerate(places)}
-    said = [extract_cues(log.messages[place]) for place in places]
+    cues = [extract_cues(log.messages[place]) for place in places]
     parts: list[ReplyFeatures] = []
     right: list[NDArray[np.bool_]] = []
-    for begin in range(start, len(said), BLOCK):
+    for begin in range(start, len(cues), BLOCK):
         opening = max(0, begin - REACH)
-        part = extract_features(ChannelWindow.build(said[opening : begin + BLOCK], begin - opening))
+        part = extract_features(ChannelWindow.build(cues[opening : begin + BLOCK], begin - opening))
         golden = np.zeros((len(part.messages), 1 + REACH), bool)
         for row, at in enumerate(range(begin, begin + len(part.messages))):
             for answered in log.gold.get(places[at], ()):
@@ -72,30 +72,28 @@ def _concatenate(parts: Sequence[ReplyFeatures]) -> ReplyFeatures:
     )
 
 
-def augment(log: Log, chance: random.Random) -> list[Log]:
-    """The log as it is, or as a channel of another kind, or with less to go by."""
-    draw = chance.random()
-    if chance.random() < 0.2:
-        log = slow_down(log, 10 ** chance.uniform(0.3, 2))
-    if chance.random() < 0.25:
+def augment(log: Log, rng: random.Random) -> list[Log]:
+    """The log as it is, or like another kind of channel, or with fewer cues."""
+    draw = rng.random()
+    if rng.random() < 0.2:
+        log = slow_down(log, 10 ** rng.uniform(0.3, 2))
+    if rng.random() < 0.25:
         log = remove_addressing(log)
-    if chance.random() < 0.03:
+    if rng.random() < 0.03:
         log = remove_authors(log)
     if draw < 0.30:
-        return [make_bursts(log, chance)]
+        return [make_bursts(log, rng)]
     if draw < 0.40:
-        return split_into_channels(log, chance)
+        return split_into_channels(log, rng)
     return [remove_times(log) if draw < 0.50 else log]
 
 
-def make_batches(given: Sequence[Log], chance: random.Random, *, use_augmentation: bool) -> Iterator[TrainingBatch]:
+def make_batches(given: Sequence[Log], rng: random.Random, *, use_augmentation: bool) -> Iterator[TrainingBatch]:
     """Every message once, in shuffled batches."""
-    order = chance.sample(list(given), len(given))
+    order = rng.sample(list(given), len(given))
     for begin in range(0, len(order), GROUP):
         chosen = [
-            each
-            for log in order[begin : begin + GROUP]
-            for each in (augment(log, chance) if use_augmentation else [log])
+            each for log in order[begin : begin + GROUP] for each in (augment(log, rng) if use_augmentation else [log])
         ]
         group = [make_examples(each) for each in chosen]
         all_of, right = (
@@ -103,7 +101,7 @@ def make_batches(given: Sequence[Log], chance: random.Random, *, use_augmentatio
             np.concatenate([each.targets for each in group]),
         )
         rows = list(range(len(right)))
-        chance.shuffle(rows)
+        rng.shuffle(rows)
         for at in range(0, len(rows), BATCH):
             take = rows[at : at + BATCH]
             yield TrainingBatch(
@@ -112,11 +110,11 @@ def make_batches(given: Sequence[Log], chance: random.Random, *, use_augmentatio
 
 
 class AdamTrainer:
-    """Weights, their moments for Adam, and one step."""
+    """The weights, their Adam moments, and one step."""
 
     def __init__(self, seed: int) -> None:
         generator = np.random.default_rng(seed)
-        self.chance = np.random.default_rng(seed + 1)
+        self.rng = np.random.default_rng(seed + 1)
         self.nets: dict[str, list[Floats]] = {}
         for name, inputs in INPUTS.items():
             sizes = (len(inputs), *SIZES[name], 1)
@@ -131,7 +129,7 @@ class AdamTrainer:
         self.steps = 0
 
     def build_net(self, *, averaged: bool = False) -> ReplyNet:
-        """The net as it stands, or the running mean of its weights."""
+        """The current net, or the one of averaged weights."""
         flat = iter(self.average if averaged else self.flat)
         made: dict[str, Layers] = {
             name: tuple((next(flat), next(flat)) for _ in range(len(SIZES[name]) + 1)) for name in INPUTS
@@ -139,57 +137,57 @@ class AdamTrainer:
         return ReplyNet(**made)
 
     def step(self, batch: TrainingBatch, rate: float, decay: float = 0.01) -> float:
-        """The mean loss of the batch before the step."""
+        """Takes one step; returns the mean loss of the batch before it."""
         part, right = batch.features, batch.targets
         m, reach = part.valid.shape
-        # Of the far candidates that are wrong some stand for all: softmax over a sample, each counted 1 / its chance.
+        # Far wrong candidates are sampled: softmax over the sample, each weighted by 1 / its probability.
         far = (np.arange(reach) >= NEAR) & ~right[:, 1:]
-        rows, cols = np.nonzero(part.valid & (~far | (self.chance.random((m, reach)) < SHARE)))
+        rows, cols = np.nonzero(part.valid & (~far | (self.rng.random((m, reach)) < SHARE)))
         inputs = np.concatenate([part.pairs[rows, cols], part.messages[rows]], axis=1)
-        pair, pair_kept = _forward(inputs, self.nets["pair"])
-        opening, opening_kept = _forward(part.messages, self.nets["message"])
+        pair, pair_activations = _forward(inputs, self.nets["pair"])
+        opening, opening_activations = _forward(part.messages, self.nets["message"])
         scores = np.full((m, 1 + reach), -1e9, np.float32)
         scores[rows, cols + 1] = pair[:, 0] + np.where(far[rows, cols], np.float32(-np.log(SHARE)), 0)
         scores[:, :1] = opening
         scores -= scores.max(axis=1, keepdims=True)
-        odds = np.exp(scores)
-        odds /= odds.sum(axis=1, keepdims=True)
-        golden = np.where(right, odds, 0)
+        probabilities = np.exp(scores)
+        probabilities /= probabilities.sum(axis=1, keepdims=True)
+        golden = np.where(right, probabilities, 0)
         hit = np.maximum(golden.sum(axis=1, keepdims=True), 1e-9)
-        slope = ((odds - golden / hit) / m).astype(np.float32)
+        gradient = ((probabilities - golden / hit) / m).astype(np.float32)
         grads = [
-            *_backward(slope[rows, cols + 1][:, None], pair_kept, self.nets["pair"]),
-            *_backward(slope[:, :1], opening_kept, self.nets["message"]),
+            *_backward(gradient[rows, cols + 1][:, None], pair_activations, self.nets["pair"]),
+            *_backward(gradient[:, :1], opening_activations, self.nets["message"]),
         ]
         self.steps += 1
-        for weight, grad, first, second, slow in zip(
+        for weight, grad, first, second, average in zip(
             self.flat, grads, self.first, self.second, self.average, strict=True
         ):
             first += 0.1 * (grad - first)
             second += 0.001 * (grad * grad - second)
             a, b = 1 - 0.9**self.steps, 1 - 0.999**self.steps
             weight -= rate * ((first / a) / (np.sqrt(second / b) + 1e-8) + decay * weight)
-            slow += (1 - min(0.999, self.steps / (self.steps + 10))) * (weight - slow)
+            average += (1 - min(0.999, self.steps / (self.steps + 10))) * (weight - average)
         return float(-np.log(hit).mean())
 
 
 def _forward(rows: Floats, net: list[Floats]) -> tuple[Floats, list[Floats]]:
-    kept = [rows]
+    activations = [rows]
     for at in range(0, len(net), 2):
         rows = rows @ net[at] + net[at + 1]
         if at + 2 < len(net):
             rows = np.maximum(rows, 0)
-            kept.append(rows)
-    return rows, kept
+            activations.append(rows)
+    return rows, activations
 
 
-def _backward(slope: Floats, kept: list[Floats], net: list[Floats]) -> list[Floats]:
+def _backward(gradient: Floats, activations: list[Floats], net: list[Floats]) -> list[Floats]:
     grads: list[Floats] = []
     for at in range(len(net) - 2, -1, -2):
-        rows = kept[at // 2]
-        grads = [rows.T @ slope, slope.sum(axis=0), *grads]
+        rows = activations[at // 2]
+        grads = [rows.T @ gradient, gradient.sum(axis=0), *grads]
         if at:
-            slope = (slope @ net[at].T) * (rows > 0)
+            gradient = (gradient @ net[at].T) * (rows > 0)
     return grads
 
 
@@ -202,14 +200,14 @@ def train(
     rate: float = 2e-3,
     use_augmentation: bool = True,
 ) -> ReplyNet:
-    """The net after so many rounds; `tell` hears of each."""
-    chance = random.Random(seed)
+    """The net after so many rounds; `on_round` is called with the number, loss and net of each."""
+    rng = random.Random(seed)
     learner = AdamTrainer(seed)
     total = rounds * sum(-(-len(log.gold) // BATCH) for log in given)
     for number in range(rounds):
         losses = [
             learner.step(batch, rate * (1 + cos(pi * min(1, learner.steps / total))) / 2)
-            for batch in make_batches(given, chance, use_augmentation=use_augmentation)
+            for batch in make_batches(given, rng, use_augmentation=use_augmentation)
         ]
         on_round(number + 1, float(np.mean(losses)), learner.build_net(averaged=True))
     return learner.build_net(averaged=True)

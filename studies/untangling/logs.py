@@ -1,4 +1,4 @@
-"""Annotated logs: messages, gold reply links, and the same channel as it would look elsewhere."""
+"""Annotated chat logs: messages, gold reply links, and variants that look like other kinds of channels."""
 
 import gzip
 import json
@@ -18,13 +18,13 @@ _NOTICES = frozenset(
     {"channel_join", "channel_leave", "channel_topic", "message_deleted", "message_changed", "tombstone"}
 )
 _MENTION = re.compile(r"<@(\w+)>")
-_BURST, _PAUSE = (8, 60), (20, 60)  # messages of a burst, and left out between two
-_FIRST_DAY = datetime(2020, 1, 1, tzinfo=UTC)  # the logs tell hours and minutes only
+_BURST, _PAUSE = (8, 60), (20, 60)  # messages in a burst, and skipped between two
+_FIRST_DAY = datetime(2020, 1, 1, tzinfo=UTC)  # the logs have only hours and minutes
 
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """A channel: its messages and, for each that is annotated, what it answers (itself where it opens)."""
+    """A channel: its messages and, for each annotated one, what it answers (itself if it opens a conversation)."""
 
     name: str
     messages: tuple[Message, ...]
@@ -32,7 +32,7 @@ class Log:
 
     @property
     def first(self) -> int:
-        """The first annotated message; those before are context."""
+        """The first annotated message; earlier ones are context."""
         return min(self.gold)
 
 
@@ -40,7 +40,7 @@ def load_logs(folder: Path, part: str) -> list[Log]:
     """The logs of a part of the set."""
     path = folder / f"{part}.jsonl.gz"
     if not path.exists():
-        raise MissingSet(f"{path} is not there; --data takes the folder of irc-disentanglement, with {path.name}")
+        raise MissingSet(f"{path} does not exist; --data takes the folder of irc-disentanglement, with {path.name}")
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         return [_parse_log(json.loads(line)) for line in lines]
 
@@ -68,16 +68,16 @@ def _parse_messages(lines: list[dict[str, Any]]) -> Iterator[Message]:
         yield Message(line["text"], line.get("nick", ""), at, id=str(line["i"]), role=role)
 
 
-# -- the same channel elsewhere
+# -- variants of a channel
 
 
 def remove_times(log: Log) -> Log:
-    """Without times."""
+    """The log without times."""
     return replace(log, messages=tuple(replace(one, at=None) for one in log.messages))
 
 
 def remove_addressing(log: Log) -> Log:
-    """Nobody is addressed: the names that messages begin with are cut off where they are authors."""
+    """The log without addressing: an author's name at the beginning of a message is removed."""
     authors = {one.author.casefold() for one in log.messages}
 
     def cut(message: Message) -> Message:
@@ -90,25 +90,25 @@ def remove_addressing(log: Log) -> Log:
 
 
 def remove_authors(log: Log) -> Log:
-    """Without authors."""
+    """The log without authors."""
     return replace(log, messages=tuple(replace(one, author="") for one in log.messages))
 
 
 def move_names_to_end(log: Log) -> Log:
-    """Names that messages begin with stand at their end instead, marked as in a team's chat: "text @name"."""
+    """The log with an author's name at the beginning of a message moved to its end as a mention: "text @name"."""
     authors = {one.author.casefold() for one in log.messages}
 
-    def moved(message: Message) -> Message:
+    def move(message: Message) -> Message:
         call = _ADDRESS.match(message.text)
         if call and call[1].casefold() in authors and message.role != "system":
             return replace(message, text=f"{message.text[call.end() :]} <@{call[1]}>")
         return message
 
-    return replace(log, messages=tuple(map(moved, log.messages)))
+    return replace(log, messages=tuple(map(move, log.messages)))
 
 
 def slow_down(log: Log, factor: float) -> Log:
-    """The same at a slower pace, with seconds."""
+    """The log at a slower pace, with seconds."""
 
     def later(place: int, message: Message) -> Message:
         if message.at is None:
@@ -118,23 +118,23 @@ def slow_down(log: Log, factor: float) -> Log:
     return replace(log, messages=tuple(map(later, range(len(log.messages)), log.messages)))
 
 
-def make_bursts(log: Log, chance: random.Random) -> Log:
-    """The channel as of people who meet now and then: stretches with hours or days between, what lay there left out.
+def make_bursts(log: Log, rng: random.Random) -> Log:
+    """The log as bursts with hours or days between them; the messages between bursts are removed.
 
-    For a message whose answer was left out, itself and whatever was said since the pause are as good as each other:
-    only what lies before the pause is wrong.
+    For a message whose answer was removed, itself and all messages since the pause count as right: only those before
+    the pause are wrong.
     """
     kept: list[int] = []
-    begun: dict[int, int] = {}  # the first position of the burst that a message is in
+    burst_starts: dict[int, int] = {}  # the first position of the burst of a message
     shifts: list[timedelta] = []
     shift, place = timedelta(), 0
     while place < len(log.messages):
-        stretch = range(place, min(place + chance.randint(*_BURST), len(log.messages)))
-        begun |= dict.fromkeys(stretch, len(kept))
+        stretch = range(place, min(place + rng.randint(*_BURST), len(log.messages)))
+        burst_starts |= dict.fromkeys(stretch, len(kept))
         kept += stretch
         shifts += [shift] * len(stretch)
-        place = stretch.stop + chance.randint(*_PAUSE)
-        shift += timedelta(hours=10 ** chance.uniform(-0.3, 1.8))
+        place = stretch.stop + rng.randint(*_PAUSE)
+        shift += timedelta(hours=10 ** rng.uniform(-0.3, 1.8))
     now = {old: new for new, old in enumerate(kept)}
     messages = tuple(
         replace(message, at=message.at + shift if message.at else None)
@@ -143,17 +143,17 @@ def make_bursts(log: Log, chance: random.Random) -> Log:
     gold: dict[int, tuple[int, ...]] = {}
     for old, answered in log.gold.items():
         if old in now:
-            within = tuple(now[to] for to in answered if to in now and begun[to] == begun[old])
-            gold[now[old]] = within or tuple(range(begun[old], now[old] + 1))
+            within = tuple(now[to] for to in answered if to in now and burst_starts[to] == burst_starts[old])
+            gold[now[old]] = within or tuple(range(burst_starts[old], now[old] + 1))
     return replace(log, messages=messages, gold=gold)
 
 
-def split_into_channels(log: Log, chance: random.Random) -> list[Log]:
-    """What is annotated as many young channels, with nothing before; lost answers as in `bursts`."""
+def split_into_channels(log: Log, rng: random.Random) -> list[Log]:
+    """The annotated part as many new channels without history; removed answers as in `make_bursts`."""
     found: list[Log] = []
     place = log.first
     while place < len(log.messages):
-        end = min(place + chance.randint(*_BURST), len(log.messages))
+        end = min(place + rng.randint(*_BURST), len(log.messages))
         gold = {
             at - place: tuple(to - place for to in log.gold[at] if to >= place) or tuple(range(at - place + 1))
             for at in range(place, end)
@@ -165,13 +165,13 @@ def split_into_channels(log: Log, chance: random.Random) -> list[Log]:
     return found
 
 
-# -- a team's chat
+# -- the sample chat
 
 
 def load_team_chat(folder: Path, *, hide_threads: bool = False) -> list[tuple[tuple[Message, ...], dict[int, str]]]:
-    """The channels of the sample's Slack export, and the conversations of its flat stretches.
+    """The channels of the sample Slack export, each with the known conversations of its flat stretches.
 
-    Where threads are hidden, replies do not say what they answer, and the conversations of all threads are asked for.
+    With `hide_threads`, replies lose their reply_to, and the conversations of all threads are to be found.
     """
     if not (folder / "chat-threads.jsonl").exists():
         raise MissingSet(f"{folder} holds no chat-threads.jsonl; --sample takes the folder of the examples")
@@ -181,8 +181,8 @@ def load_team_chat(folder: Path, *, hide_threads: bool = False) -> list[tuple[tu
     found = []
     for channel in sorted(path for path in (folder / "chat").iterdir() if path.is_dir()):
         days = [row for day in sorted(channel.glob("*.json")) for row in _read_json(day)]
-        said = [row for row in days if row.get("user") in users and row.get("subtype") not in _NOTICES]
-        said.sort(key=lambda row: float(row["ts"]))
+        rows = [row for row in days if row.get("user") in users and row.get("subtype") not in _NOTICES]
+        rows.sort(key=lambda row: float(row["ts"]))
         messages = tuple(
             Message(
                 _MENTION.sub(lambda mention: f"@{users[mention[1]].split()[0]}", row["text"]),
@@ -193,11 +193,11 @@ def load_team_chat(folder: Path, *, hide_threads: bool = False) -> list[tuple[tu
                 if not hide_threads and row.get("thread_ts") not in (None, row["ts"])
                 else None,
             )
-            for row in said
+            for row in rows
         )
         of = {
             place: known.get((channel.name, row["ts"]), row.get("thread_ts") if hide_threads else None)
-            for place, row in enumerate(said)
+            for place, row in enumerate(rows)
         }
         found.append((messages, {place: name for place, name in of.items() if name}))
     return found

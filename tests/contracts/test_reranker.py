@@ -53,7 +53,9 @@ class Answers(BaseHTTPRequestHandler):
             self.reply(422, {"error": "Failed to deserialize: missing field `texts` at line 1 column 93"})
             return
         assert all(texts), "an empty text is refused"
-        scores = OverlapReranker().score(asked["query"], [text[:1600] for text in texts])  # what is longer is cut in silence
+        scores = OverlapReranker().score(
+            asked["query"], [text[:1600] for text in texts]
+        )  # what is longer is cut in silence
         results = sorted(
             ({"index": at, field: score} for at, score in enumerate(scores)), key=lambda each: -each[field]
         )

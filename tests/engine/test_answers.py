@@ -528,7 +528,10 @@ def test_a_model_without_support_says_why_nothing_is_left() -> None:
     assert [each.kept for each in answer.removed] == [False]
     with opened(ScriptedLLM("NOT FOUND")) as engine:
         answer = engine.ask("who rotates the signing keys?")
-    assert (answer.text, answer.reason) == ("This is not in the collection.", "the passages that were found do not answer the question")
+    assert (answer.text, answer.reason) == (
+        "This is not in the collection.",
+        "the passages that were found do not answer the question",
+    )
 
 
 def test_who_said_it_may_be_named() -> None:

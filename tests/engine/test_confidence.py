@@ -75,5 +75,5 @@ def test_nothing_in_the_collection_is_no_confidence() -> None:
 
 def test_what_has_no_sentence_to_cite_says_so() -> None:
     answer = asked(Document("keys", "Signing keys", title="Signing keys"), question="signing keys")
-    assert (answer.found, answer.reason) == (False, "what was found has no sentence of its own to cite")
+    assert (answer.found, answer.reason) == (False, "the passages found have no sentence to cite")
     assert answer.confidence > 0.5

@@ -251,5 +251,5 @@ def test_hits_of_one_score_in_any_order_give_the_same_context(chance: random.Ran
 
 @pytest.mark.parametrize("tokens", [0, -1, 2.5, float("nan")])
 def test_a_budget_is_a_whole_number(engine: Engine, tokens: Any) -> None:
-    with pytest.raises(SettingsError, match=f"tokens is {tokens}; it must be at least 1, and a whole number"):
+    with pytest.raises(SettingsError, match=f"tokens is {tokens}; it must be a whole number of at least 1"):
         engine.context("buoys", tokens=tokens)

@@ -414,13 +414,13 @@ def test_a_failure_is_never_nothing_found(chat: Chat, monkeypatch: pytest.Monkey
     def broken(*args: object, **options: object) -> list[Hit]:
         raise DriverFailed("Index file not found")
 
-    monkeypatch.setattr(chat.engine.opened.store, "nearest", broken)
+    monkeypatch.setattr(chat.engine.opened.store, "search_vectors", broken)
     with pytest.raises(DriverFailed, match="Index file not found"):
         chat.engine.window("ops", "something else", settings=settings())
 
 
 def test_what_cannot_be_asked(chat: Chat) -> None:
-    with pytest.raises(SettingsError, match="max_tokens is 0"):
+    with pytest.raises(SettingsError, match="tokens is 0"):
         chat.window(tokens=0)
     with pytest.raises(SettingsError, match="the query is empty"):
         chat.engine.window("ops", " ")
@@ -473,7 +473,7 @@ def test_a_context_of_threads_says_each_message_after_an_arrow(chat: Chat) -> No
 
 
 def test_a_profile_needs_enough_messages_of_a_known_person(chat: Chat) -> None:
-    with pytest.raises(NotFound, match="there is no message yet"):
+    with pytest.raises(NotFound, match="the collection has no messages yet"):
         chat.engine.profile("ada")
     for n in range(4):
         chat.say(f"sure thing, no worries {n}", 0.5)

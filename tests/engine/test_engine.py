@@ -255,10 +255,10 @@ def test_documents_of_a_program(engine: Engine) -> None:
     ("sections", "says"),
     [
         ((Section(0, 4), Section(5, 10)), "do not cover"),
-        ((Section(0, 4),), "up to 4"),
-        ((Section(0, 10, parent=3),), "parent is not there"),
-        ((Section(0, 10, parent=0),), "above itself"),
-        ((Section(0, 4, parent=1), Section(4, 10, parent=0)), "above itself"),
+        ((Section(0, 4),), "end at 4"),
+        ((Section(0, 10, parent=3),), "a parent that does not exist"),
+        ((Section(0, 10, parent=0),), "its own ancestor"),
+        ((Section(0, 4, parent=1), Section(4, 10, parent=0)), "its own ancestor"),
     ],
 )
 def test_sections_that_cannot_be_are_refused(engine: Engine, sections: tuple[Section, ...], says: str) -> None:
@@ -566,7 +566,8 @@ def test_an_empty_context_says_why(engine: Engine, pages: Path) -> None:
     assert engine.context("keys").reason == "the collection is empty"
     engine.add(pages)
     assert (
-        engine.context("keys", where=Filter(kinds=frozenset({"thread"}))).reason == "nothing in the collection matches the query"
+        engine.context("keys", where=Filter(kinds=frozenset({"thread"}))).reason
+        == "nothing in the collection matches the query"
     )
     assert "fits in 1 tokens" in engine.context("keys", tokens=1).reason
     assert engine.context("keys", tokens=1).text == ""

@@ -14,7 +14,17 @@ from clew.core.errors import DriverFailed
 from clew.core.settings import IngestionConfig, LLMConfig, RerankerConfig, Settings
 from clew.core.trace import Trace
 from clew.drivers.llm.model import ModelLLM
-from tests.drivers.llm.test_stream import DONE, END, Reply, Server, encode_event, make_event, make_error, make_stream, server
+from tests.drivers.llm.test_stream import (
+    DONE,
+    END,
+    Reply,
+    Server,
+    encode_event,
+    make_error,
+    make_event,
+    make_stream,
+    server,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,7 +54,13 @@ BROKEN = [
     Reply((make_event(FIRST), make_event("The vault is"))),
     Reply((make_event(FIRST), make_event("The vault is"), b"data: {not json\n\n", *END)),
     Reply((make_event(FIRST), make_event("The vault is")), then="hang"),
-    Reply((make_event(FIRST), make_event("The vault is"), encode_event({"error": {"message": "the disk is full", "code": 500}}))),
+    Reply(
+        (
+            make_event(FIRST),
+            make_event("The vault is"),
+            encode_event({"error": {"message": "the disk is full", "code": 500}}),
+        )
+    ),
 ]
 
 

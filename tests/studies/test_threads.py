@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from studies import locomo, mixed
-from studies.sets import Missing
+from studies.sets import MissingSet
 from studies.threads import load_locomo as chats
 from studies.threads import load_qmsum as meetings
 
@@ -57,7 +57,7 @@ def test_a_session_is_a_thread_and_a_picture_is_part_of_its_turn(folder: Path) -
         ("c1", frozenset({"c1/D1:2"})),
         ("c2", frozenset({"c2/D1:1"})),
     ]
-    assert len(chats(folder, max_chats=1).questions) == 1
+    assert len(chats(folder, max_talks=1).questions) == 1
 
 
 def test_a_meeting_is_a_thread_whose_spans_are_turns(folder: Path) -> None:
@@ -67,7 +67,7 @@ def test_a_meeting_is_a_thread_whose_spans_are_turns(folder: Path) -> None:
 
 
 def test_a_set_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(Missing, match=r"there is no .*conversations"):
+    with pytest.raises(MissingSet, match=r"there is no .*conversations"):
         chats(tmp_path)
 
 

@@ -165,7 +165,7 @@ def test_training_is_the_same_every_time_and_its_weights_are_judged(
     capsys.readouterr()
     main(["--data", str(data), "--weights", str(tmp_path / "one.json")])
     again = capsys.readouterr().out
-    for line in ("| rule | 72.0 | 72.0 | 72.0 |", "| clew, no times |", "ms a message", "| along our links |"):
+    for line in ("| rule | 72.0 | 72.0 | 72.0 |", "| clew, no times |", "ms per message", "| along our links |"):
         assert line in again
 
 

@@ -49,7 +49,7 @@ def test_the_table(folder: Path) -> None:
     table = list(make_rows(folder, HashedEmbedder()))
     window = next(row for row in table if row.startswith("| context_window |"))
     assert window == "| context_window | " + " | ".join(["100.0"] * len(BUDGETS)) + " |"
-    assert any(row.startswith("| its lead over ±0 |") for row in table)
+    assert any(row.startswith("| lead of context_window over ±0 |") for row in table)
 
 
 def test_a_set_that_is_not_there_says_so(tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ def answer_verbatim(
         if on_sentence is not None:
             on_sentence(f"\n{line}" if place else line)
     nothing = (
-        f"No answer found (confidence {found.confidence:.2f}, below answer.min_confidence {minimum:.2f})"
+        f"confidence {found.confidence:.2f} is below answer.min_confidence {minimum:.2f}"
         if found.confidence < minimum
         else "the passages found have no sentence to cite"
     )

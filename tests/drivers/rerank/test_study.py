@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from clew.drivers.rerank.overlap import OverlapReranker
-from studies.reranking import RankedSet, fit_platt, compute_ndcg, load_run, main, score_run
+from studies.reranking import RankedSet, compute_ndcg, fit_platt, load_run, main, score_run
 from studies.sets import MissingSet
 
 

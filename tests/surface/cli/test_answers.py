@@ -92,7 +92,7 @@ def test_settings_of_answers_change_them(clew: "Clew") -> None:
     assert len(many) > len(one.json["citations"]) == 1
     sure = clew("ask", QUESTION, "--json", CLEW_ANSWER__MIN_CONFIDENCE="1.0")
     assert not sure.json["found"]
-    assert "below answer.min_confidence 1.00" in sure.json["reason"]
+    assert "is below answer.min_confidence 1.00" in sure.json["reason"]
 
 
 def test_options_reach_the_search(clew: "Clew") -> None:

@@ -51,7 +51,7 @@ class HashedEmbedder:
         """One unit vector per text, in order."""
         if not texts:
             return np.zeros((0, self.dim), np.float32)
-        return normalize(np.stack([self._embed_text(text) for text in texts]), source=self.name)
+        return normalize(np.stack(list(map(self._embed_text, texts))), source=self.name)
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """The number of words and other characters of each text; of texts joined by spaces, the sum."""
@@ -60,7 +60,7 @@ class HashedEmbedder:
     def _embed_text(self, text: str) -> Matrix:
         folded = unicodedata.normalize("NFKC", text).casefold()
         words = Counter(_WORD.findall(folded)) or Counter([folded.strip()])
-        features = [self._hash_word(word) for word in words]
+        features = list(map(self._hash_word, words))
         frequencies = [1 + math.log(times) for times in words.values()]  # sublinear
         buckets = np.concatenate([at for at, _ in features])
         weights = np.concatenate([signed for _, signed in features])
@@ -75,7 +75,7 @@ class HashedEmbedder:
         if known is not None:
             return known
         padded = f"^{word}$"
-        features = [f"w{word}", *(f"t{padded[at : at + 3]}" for at in range(len(padded) - 2))]
+        features = [f"w{word}", *map("t{}{}{}".format, padded, padded[1:], padded[2:])]
         hashes = [xxhash.xxh3_64_intdigest(feature.encode("utf-8", "surrogatepass")) for feature in features]
         word_weight = min(len(word) or 1, FULL_WEIGHT_LENGTH)
         weights = np.array([1.0 if value & 1 else -1.0 for value in hashes]) * word_weight / FULL_WEIGHT_LENGTH

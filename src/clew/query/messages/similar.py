@@ -14,8 +14,15 @@ from clew.core.thread import extract_messages
 from clew.core.types import Document, Filter, Hit, Message
 from clew.core.window import ContextMessage, WindowThread
 from clew.query.context.rebuild import group_by_message
-from clew.query.messages.score import ScoringInputs, completeness, flow, score_message, sort_by_score, to_epoch_seconds
 from clew.query.rank.fuse import normalise_minmax
+from clew.query.rank.message_score import (
+    ScoringInputs,
+    completeness,
+    flow,
+    score_message,
+    sort_by_score,
+    to_epoch_seconds,
+)
 
 Search = Callable[[Filter], list[Hit]]
 Cosines = Callable[[Sequence[str]], Mapping[str, float]]  # the cosines of chunks with the prompt, by chunk id

@@ -3,8 +3,8 @@
 from clew.core.protocols import Step
 from clew.core.settings import ScoringConfig
 from clew.core.types import Hit, Query
-from clew.query.messages.score import channel_score, time_score
 from clew.query.rank.fuse import normalise_minmax
+from clew.query.rank.message_score import channel_score, time_score
 from clew.query.rank.thread_smoothing import is_message
 
 

@@ -47,8 +47,7 @@ def print_answer(answer: "Answer", printer: SentencePrinter) -> None:
     if answer.fault:
         render.print_line((f"clew: the answer is incomplete: {answer.fault}", "red"), err=True)
     if answer.reason:
-        prefixed = answer.found or answer.reason.startswith("No answer found")
-        reason = answer.reason if prefixed else f"No answer found: {answer.reason}"
+        reason = answer.reason if answer.found else f"No answer found: {answer.reason}"
         render.print_line((reason, "yellow"), err=True)
 
 

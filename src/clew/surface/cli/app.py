@@ -26,6 +26,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "chat": chat.chat,
     "explain": explain.explain,
     "why-not": explain.why_not,
+    "check": explain.check,
     "window": conversations.window,
     "profile": conversations.profile,
     "links": conversations.links,
@@ -60,7 +61,7 @@ config_app = typer.Typer()
 app.add_typer(config_app, name="config")
 citations_app = typer.Typer()
 citations_app.command("check")(explain.check)
-app.add_typer(citations_app, name="citations")
+app.add_typer(citations_app, name="citations", hidden=True)  # the former name of `check`
 
 
 def main() -> None:

@@ -54,7 +54,7 @@ EXIT_CODES = (
     (5, "driver not installed"),
     (6, "model, disk or database failed"),
     (7, "collection was filled with another embedder or by a newer Clew"),
-    (CITATIONS_INVALID, "citations no longer match their documents (citations check)"),
+    (CITATIONS_INVALID, "citations no longer match their documents (check)"),
     (INTERRUPTED, "interrupted"),
 )
 

@@ -7,7 +7,7 @@ from benchmarks.corpus import load_scifact
 from clew import Engine, Settings, drivers
 from clew.core.settings import EmbedderConfig, SearchConfig
 from clew.core.types import Context, Document, Hit, Query
-from clew.query.context.assemble import assemble
+from clew.query.context.assemble import build_context
 from clew.query.context.format import RENDERERS
 
 QUERIES = 200
@@ -18,17 +18,17 @@ HITS = 50
 def measure_context(setup: Setup) -> Sequence[Measurement]:
     """On abstracts of SciFact, with the query vector computed each time and with it cached."""
     corpus, queries = load_scifact(setup)
-    asked = [each.text for each in queries[:QUERIES]]
+    texts = [each.text for each in queries[:QUERIES]]
     settings = Settings(search=SearchConfig(cache=0))
     embedder = drivers.make_embedder(EmbedderConfig(name="wordllama"))
     with Engine.open(":memory:", embedder=embedder, settings=settings) as engine:
         engine.add_documents(Document(each.id, each.text) for each in corpus[:ABSTRACTS])
-        found = {text: engine.search(text, k=HITS) for text in asked}  # this also caches the query vectors
+        found = {text: engine.search(text, k=HITS) for text in texts}  # this also caches the query vectors
         times = time_interleaved(
-            lambda i: engine.search(asked[i], k=HITS),
-            lambda i: embedder.embed([asked[i]], role="query"),
-            lambda i: _make_context(engine, found[asked[i]]),
-            rounds=len(asked),
+            lambda i: engine.search(texts[i], k=HITS),
+            lambda i: embedder.embed([texts[i]], role="query"),
+            lambda i: _make_context(engine, found[texts[i]]),
+            rounds=len(texts),
         )
         search, embedding, building = map(p50, times)
         chunks = engine.status().chunks
@@ -42,7 +42,7 @@ def measure_context(setup: Setup) -> Sequence[Measurement]:
 
 
 def _make_context(engine: Engine, hits: Sequence[Hit]) -> Context:
-    return assemble(
+    return build_context(
         Query("-"),
         hits,
         {hit.document.id: hit.document for hit in hits},

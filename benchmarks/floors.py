@@ -149,8 +149,8 @@ class ServerFloor:
             connection.execute(statement)
         self._vector_sql = (
             f"WITH n AS MATERIALIZED (SELECT s.row, s.vector FROM signals s WHERE s.collection = {number}"
-            f" ORDER BY s.vector::{half} <-> %(asked)s::vector::{half} LIMIT {2 * k + HALF_SPARE}),"
-            f" m AS (SELECT n.row, n.vector <=> %(asked)s::vector AS distance FROM n ORDER BY distance LIMIT {k})"
+            f" ORDER BY s.vector::{half} <-> %(query)s::vector::{half} LIMIT {2 * k + HALF_SPARE}),"
+            f" m AS (SELECT n.row, n.vector <=> %(query)s::vector AS distance FROM n ORDER BY distance LIMIT {k})"
             f" SELECT m.distance, {CHUNK_COLUMNS} FROM m JOIN chunks c ON c.row = m.row"
             " JOIN documents d ON d.row = c.doc"
         )
@@ -214,7 +214,7 @@ class ServerFloor:
 
     def search_vectors(self, vector: Vector) -> Rows:
         """The rows of the k nearest chunks, with their distances."""
-        return self._fetch_rows(self._vector_sql, {"asked": binary.encode_vector(vector)})
+        return self._fetch_rows(self._vector_sql, {"query": binary.encode_vector(vector)})
 
     def search_terms(self, terms: Terms) -> Rows:
         """The rows of the k chunks of greatest BM25 score, with the score."""

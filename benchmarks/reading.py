@@ -11,8 +11,8 @@ from benchmarks.ingest import HANDBOOK
 from clew import Engine, drivers
 from clew.core.settings import EmbedderConfig, IngestionConfig
 from clew.index.chunk import make_chunker
-from clew.index.read import read
-from clew.index.read.text.markdown import markdown, parse_blocks
+from clew.index.read import read_file
+from clew.index.read.text.markdown import parse_markdown_blocks, read_markdown
 
 SIZE = 1_500_000  # characters of markdown
 SPREADSHEET = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
@@ -33,10 +33,10 @@ def measure_chunking(setup: Setup) -> Sequence[Measurement]:  # noqa: ARG001
 
     def ours(_: int) -> None:
         for number, text in enumerate(texts):
-            cut(markdown(f"{text}\n{number}", uri=str(number), name="page.md"))  # each text is new to all caches
+            cut(read_markdown(f"{text}\n{number}", uri=str(number), name="page.md"))  # each text is new to all caches
 
     def floor(_: int) -> None:
-        parse_blocks.cache_clear()
+        parse_markdown_blocks.cache_clear()
         for number, text in enumerate(texts):
             parser.parse(f"{text}\n{number}")
         embedder.count(texts)
@@ -63,7 +63,7 @@ def measure_pdf(setup: Setup) -> Sequence[Measurement]:
                 page.get_textpage().get_text_bounded()
             document.close()
 
-    ours, floor = time_interleaved(lambda _: [read(file, uri=file.name) for file in files], raw, rounds=9)
+    ours, floor = time_interleaved(lambda _: [read_file(file, uri=file.name) for file in files], raw, rounds=9)
     return [Measurement("PDF pages per second / raw pypdfium2 text", p50(floor) / p50(ours), "≥ 0.2")]
 
 

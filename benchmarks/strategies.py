@@ -129,12 +129,12 @@ def _time_searches(
     """The seconds of each search, and those of the calls inside it."""
     total, inside = [], []
     for at in range(-3, count):  # the first three warm up
-        asked: Any = (
+        query: Any = (
             [Message(text) for text in texts[at % 50 :][:CONVERSATION_MESSAGES]] if name == "chunked" else texts[at]
         )
         clock.take_seconds()
         began = perf_counter_ns()
-        engine.search(asked, k=10, strategy=f"timed {name}")
+        engine.search(query, k=10, strategy=f"timed {name}")
         took = (perf_counter_ns() - began) / 1e9
         if at >= 0:
             total.append(took)
@@ -172,13 +172,13 @@ def _measure_search_many(
             return Engine(opened), [each.text for each in some]
 
         def single(round_: int, strategy: str) -> None:
-            asked, texts = fresh(round_)
+            uncached, texts = fresh(round_)
             for text in texts:
-                asked.search(text, k=10, strategy=strategy)
+                uncached.search(text, k=10, strategy=strategy)
 
         def many(round_: int, strategy: str) -> None:
-            asked, texts = fresh(round_)
-            asked.search_many(texts, k=10, strategy=strategy)
+            uncached, texts = fresh(round_)
+            uncached.search_many(texts, k=10, strategy=strategy)
 
         def embedded(round_: int, at_once: int) -> None:
             _, texts = fresh(round_)
@@ -202,8 +202,10 @@ def _measure_search_many(
 def _open_engine(
     model: str, corpus: Sequence[CorpusText], strategies: dict[str, StrategyFactory] | None = None
 ) -> Engine:
-    asked = drivers.make_embedder(EmbedderConfig(name=model))
-    quick = drivers.make_embedder(EmbedderConfig(name=f"hashed:{asked.dim}"))
-    engine = Engine.open(":memory:", embedder=QueryEmbedder(asked, quick), settings=NO_CACHE, strategies=strategies)
+    query_model = drivers.make_embedder(EmbedderConfig(name=model))
+    quick = drivers.make_embedder(EmbedderConfig(name=f"hashed:{query_model.dim}"))
+    engine = Engine.open(
+        ":memory:", embedder=QueryEmbedder(query_model, quick), settings=NO_CACHE, strategies=strategies
+    )
     engine.add_documents(Document(each.id, each.text) for each in corpus)
     return engine

@@ -21,7 +21,7 @@ from clew import Engine, Message, Settings, drivers
 from clew.core.protocols import Reranker
 from clew.core.settings import EmbedderConfig, IngestionConfig, RerankerConfig
 from clew.core.types import EVERYTHING
-from clew.engine.answer import find_probe, look_at
+from clew.engine.answer import build_probe, find_probe_hits
 from clew.query.answer import Probe, extract_answer
 from clew.query.answer.confidence import ConfidenceSignals, compute_confidence, compute_signals
 from clew.query.answer.extract import READ_HITS
@@ -58,10 +58,10 @@ class AbstentionCase:
 # -- the measures
 
 
-def auc(asked: Sequence[AnswerOutcome]) -> float:
+def auc(outcomes: Sequence[AnswerOutcome]) -> float:
     """The probability that an answerable question has more confidence than an unanswerable one; ties count half."""
-    there = np.array([each.confidence for each in asked if each.is_answerable])
-    absent = np.array([each.confidence for each in asked if not each.is_answerable])
+    there = np.array([each.confidence for each in outcomes if each.is_answerable])
+    absent = np.array([each.confidence for each in outcomes if not each.is_answerable])
     if not len(there) or not len(absent):
         return 0.5
     more = (there[:, None] > absent[None, :]).mean() + 0.5 * (there[:, None] == absent[None, :]).mean()
@@ -69,7 +69,7 @@ def auc(asked: Sequence[AnswerOutcome]) -> float:
 
 
 def calibration_error(
-    asked: Sequence[AnswerOutcome],
+    outcomes: Sequence[AnswerOutcome],
     *,
     is_true: Callable[[AnswerOutcome], bool] = lambda each: each.is_answerable,
     bins: int = BINS,
@@ -78,22 +78,22 @@ def calibration_error(
 
     Naeini, Cooper and Hauskrecht, "Obtaining Well Calibrated Probabilities Using Bayesian Binning", 2015.
     """
-    places = np.minimum((np.array([each.confidence for each in asked]) * bins).astype(int), bins - 1)
+    places = np.minimum((np.array([each.confidence for each in outcomes]) * bins).astype(int), bins - 1)
     error = 0.0
     for place in range(bins):
-        in_bin = [each for each, own in zip(asked, places, strict=True) if own == place]
+        in_bin = [each for each, own in zip(outcomes, places, strict=True) if own == place]
         if in_bin:
             confidence = sum(each.confidence for each in in_bin) / len(in_bin)
             share = sum(is_true(each) for each in in_bin) / len(in_bin)
-            error += abs(confidence - share) * len(in_bin) / len(asked)
+            error += abs(confidence - share) * len(in_bin) / len(outcomes)
     return error
 
 
-def compute_coverage_and_risk(asked: Sequence[AnswerOutcome], min_confidence: float) -> tuple[float, float]:
+def compute_coverage_and_risk(outcomes: Sequence[AnswerOutcome], min_confidence: float) -> tuple[float, float]:
     """The share of questions answered from a minimum confidence on, and the share of wrong ones among the answers."""
-    given = [each for each in asked if each.confidence >= min_confidence]
+    given = [each for each in outcomes if each.confidence >= min_confidence]
     wrong = sum(not each.is_right for each in given)
-    return len(given) / len(asked), wrong / len(given) if given else 0.0
+    return len(given) / len(outcomes), wrong / len(given) if given else 0.0
 
 
 # -- the questions
@@ -120,7 +120,7 @@ class CachedReranker:
 
 
 def make_cases(engine: Engine, given: JudgedSet, *, max_questions: int) -> Iterator[AbstentionCase]:
-    """Questions spread over the set, each asked twice: of all documents, and of all but the relevant ones."""
+    """Questions spread over the set, each outcomes twice: of all documents, and of all but the relevant ones."""
     document_of: Mapping[str, str] = {name: document for (document, _), name in given.names.items()}
     names = sorted(given.questions)
     for name in names[:: max(len(names) // max_questions, 1)][:max_questions]:
@@ -135,8 +135,8 @@ def probe_collection(engine: Engine, question: str, history: Sequence[Message] =
     """The probe that `ask` makes before it answers, with more hits."""
     settings = Settings()
     query = build_query(question, DEPTH, EVERYTHING, history, settings)
-    hits = find_probe(engine.opened, query, settings, k=DEPTH)
-    return look_at(engine.opened, question, hits, settings)
+    hits = find_probe_hits(engine.opened, query, settings, k=DEPTH)
+    return build_probe(engine.opened, question, hits, settings)
 
 
 def answer_claims(engine: Engine, given: JudgedSet, reranker: Reranker, *, max_questions: int) -> list[AnswerOutcome]:
@@ -165,14 +165,14 @@ def compute_question_signals(question: str, look: Probe, reranker: Reranker) -> 
 
 
 def answer_turns(engine: Engine, folder: Path, reranker: Reranker, *, max_questions: int) -> list[AnswerOutcome]:
-    """The outcomes of all unanswerable turns and at most so many answerable ones, each asked with its history."""
-    said: dict[str, list[tuple[str, Probe]]] = {"ANSWERABLE": [], "UNANSWERABLE": []}
+    """The outcomes of all unanswerable turns and at most so many answerable ones, each outcomes with its history."""
+    turns_by_kind: dict[str, list[tuple[str, Probe]]] = {"ANSWERABLE": [], "UNANSWERABLE": []}
     for talk in read_jsonl(folder / "mtrag" / "clapnq" / "conversations.jsonl"):
         history: list[Message] = []
         for turn in talk["turns"]:
             kind = turn["answerability"][0]
-            if kind == "UNANSWERABLE" or (kind == "ANSWERABLE" and len(said[kind]) < max_questions):
-                said[kind].append((turn["user"], probe_collection(engine, turn["user"], tuple(history))))
+            if kind == "UNANSWERABLE" or (kind == "ANSWERABLE" and len(turns_by_kind[kind]) < max_questions):
+                turns_by_kind[kind].append((turn["user"], probe_collection(engine, turn["user"], tuple(history))))
             history += [Message(turn["user"]), Message(turn["agent"], role="assistant")]
     return [
         AnswerOutcome(
@@ -180,7 +180,7 @@ def answer_turns(engine: Engine, folder: Path, reranker: Reranker, *, max_questi
             kind == "ANSWERABLE",
             is_right=kind == "ANSWERABLE",
         )
-        for kind, some in said.items()
+        for kind, some in turns_by_kind.items()
         for question, look in some
     ]
 
@@ -197,14 +197,14 @@ def open_engine(given: JudgedSet, embedder: str, cache: str, *, one_chunk_each: 
     return engine
 
 
-def make_rows(asked: Sequence[AnswerOutcome]) -> Iterator[str]:
+def make_rows(outcomes: Sequence[AnswerOutcome]) -> Iterator[str]:
     """The rows of the table of risk against coverage."""
-    there, absent = ([each for each in asked if each.is_answerable is held] for held in (True, False))
+    there, absent = ([each for each in outcomes if each.is_answerable is held] for held in (True, False))
     yield "| minimum confidence | answered, answerable | answered, unanswerable | risk |"
     yield "|---|---|---|---|"
     for minimum in THRESHOLDS:
         shares = [100 * compute_coverage_and_risk(some, minimum)[0] for some in (there, absent)]
-        risk = 100 * compute_coverage_and_risk(asked, minimum)[1]
+        risk = 100 * compute_coverage_and_risk(outcomes, minimum)[1]
         yield f"| {minimum:.1f} | {shares[0]:.1f} | {shares[1]:.1f} | {risk:.1f} |"
 
 
@@ -228,21 +228,21 @@ def main() -> None:
         data = SETS["clapnq" if given.turns else given.set](given.data)
         with open_engine(data, given.embedder, given.cache) as engine:
             if given.turns:
-                asked = answer_turns(engine, given.data, CachedReranker(reranker), max_questions=given.questions)
+                outcomes = answer_turns(engine, given.data, CachedReranker(reranker), max_questions=given.questions)
             else:
-                asked = answer_claims(engine, data, CachedReranker(reranker), max_questions=given.questions)
+                outcomes = answer_claims(engine, data, CachedReranker(reranker), max_questions=given.questions)
     except MissingSet as error:
         parser.error(str(error))
-    counts = sum(each.is_answerable for each in asked), sum(not each.is_answerable for each in asked)
+    counts = sum(each.is_answerable for each in outcomes), sum(not each.is_answerable for each in outcomes)
     what = "turns of MTRAG" if given.turns else f"questions of {data.name}"
     print(f"{what}, {given.embedder}, {given.reranker}: {counts[0]} answerable, {counts[1]} unanswerable")
-    print(f"AUC {auc(asked):.3f}, calibration error {calibration_error(asked):.3f}", end="")
+    print(f"AUC {auc(outcomes):.3f}, calibration error {calibration_error(outcomes):.3f}", end="")
     print(
         ""
         if given.turns
-        else f" (of a right first citation {calibration_error(asked, is_true=lambda e: e.is_right):.3f})"
+        else f" (of a right first citation {calibration_error(outcomes, is_true=lambda e: e.is_right):.3f})"
     )
-    print("\n".join(make_rows(asked)))
+    print("\n".join(make_rows(outcomes)))
 
 
 if __name__ == "__main__":

@@ -74,10 +74,10 @@ def load_handbook(examples: Path) -> JudgedSet:
     with Engine.open(":memory:", embedder="hashed") as engine:
         engine.add(examples / "handbook")
         documents: Sequence[Document] = [engine.read(record.id) for record in engine.list()]
-    asked = load_quote_questions(examples / "questions.jsonl")
-    grades = {each.id: {_find_document_id(each.document, documents): 1.0} for each in asked}
+    questions = load_quote_questions(examples / "questions.jsonl")
+    grades = {each.id: {_find_document_id(each.document, documents): 1.0} for each in questions}
     names = {(document.id, 0): document.id for document in documents}
-    return JudgedSet("handbook", documents, names, {each.id: each.text for each in asked}, grades, USUAL_MEASURES)
+    return JudgedSet("handbook", documents, names, {each.id: each.text for each in questions}, grades, USUAL_MEASURES)
 
 
 def make_examples(
@@ -124,7 +124,7 @@ def make_rows(sets: Mapping[SetConfig, Sequence[Example]]) -> Iterator[str]:
     for source, some in sets.items():
         others = [rest for other, rest in sets.items() if other.family not in (source.family, HELD_OUT)]
         weights = fit_weights(others)
-        asked = [
+        outcomes = [
             AnswerOutcome(compute_confidence(each.signals, weights), each.is_answerable, is_right=each.is_answerable)
             for each in some
         ]
@@ -133,12 +133,13 @@ def make_rows(sets: Mapping[SetConfig, Sequence[Example]]) -> Iterator[str]:
             [AnswerOutcome(each.signals.margin, each.is_answerable, is_right=each.is_answerable) for each in some],
         )
         there, absent = (
-            100 * compute_coverage_and_risk([each for each in asked if each.is_answerable is held], MIN_CONFIDENCE)[0]
+            100
+            * compute_coverage_and_risk([each for each in outcomes if each.is_answerable is held], MIN_CONFIDENCE)[0]
             for held in (True, False)
         )
         yield (
-            f"| {source.name} ({source.embedder}) | {len(some) // 2} | {auc(asked):.3f} | {auc(alone[0]):.3f} "
-            f"| {auc(alone[1]):.3f} | {calibration_error(asked):.3f} | {there:.0f} | {absent:.0f} |"
+            f"| {source.name} ({source.embedder}) | {len(some) // 2} | {auc(outcomes):.3f} | {auc(alone[0]):.3f} "
+            f"| {auc(alone[1]):.3f} | {calibration_error(outcomes):.3f} | {there:.0f} | {absent:.0f} |"
         )
 
 

@@ -18,7 +18,7 @@ from clew import Document, Engine, Filter, Settings, drivers
 from clew.core.settings import ContextConfig, EmbedderConfig, IngestionConfig, SearchConfig
 from clew.core.text import estimate_tokens
 from clew.core.types import EVERYTHING, Hit, MergedChunk, Query
-from clew.query.context.assemble import assemble
+from clew.query.context.assemble import build_context
 from clew.query.context.format import RENDERERS, ContextFormatter
 from clew.query.context.merge import as_merged_chunk
 from studies.conversations import load_meetings
@@ -70,7 +70,7 @@ def make_builder(config: ContextConfig) -> ContextBuilder:
 
     def build(engine: Engine, hits: Sequence[Hit], tokens: int) -> dict[str, list[Span]]:
         store = engine.opened.store
-        context = assemble(
+        context = build_context(
             Query("-"),
             hits,
             {hit.document.id: hit.document for hit in hits},
@@ -94,26 +94,26 @@ def make_builder(config: ContextConfig) -> ContextBuilder:
 def load_span_questions(folder: Path) -> tuple[list[Document], list[ContextQuestion]]:
     """The texts and questions of Chroma's chunking evaluation, in one collection."""
     data = load_chunking_eval(folder / "chunking-eval")
-    asked = [ContextQuestion(each.text, EVERYTHING, each.corpus, each.gold) for each in data.questions]
-    return [Document(name, text) for name, text in data.corpora.items()], asked
+    questions = [ContextQuestion(each.text, EVERYTHING, each.corpus, each.gold) for each in data.questions]
+    return [Document(name, text) for name, text in data.corpora.items()], questions
 
 
 def load_turn_questions(folder: Path) -> tuple[list[Document], list[ContextQuestion]]:
     """The meetings of QMSum's val with the questions on each, and the turns that answer them."""
-    documents, asked = [], []
+    documents, questions = [], []
     for meeting in load_meetings(folder, "val"):
-        said = [f"{turn['speaker']}: {turn['content']}\n\n" for turn in meeting["meeting_transcripts"]]
-        marks = list(pairwise([0, *accumulate(map(len, said))]))
+        turn_texts = [f"{turn['speaker']}: {turn['content']}\n\n" for turn in meeting["meeting_transcripts"]]
+        marks = list(pairwise([0, *accumulate(map(len, turn_texts))]))
         id_ = meeting["meeting_id"]
-        documents.append(Document(id_, "".join(said), kind="thread"))
+        documents.append(Document(id_, "".join(turn_texts), kind="thread"))
         for each in meeting["specific_query_list"]:
             gold = chain.from_iterable(marks[int(low) : int(high) + 1] for low, high in each["relevant_text_span"])
-            asked.append(ContextQuestion(each["query"], Filter(documents=frozenset({id_})), id_, tuple(gold)))
-    return documents, asked
+            questions.append(ContextQuestion(each["query"], Filter(documents=frozenset({id_})), id_, tuple(gold)))
+    return documents, questions
 
 
 def measure_coverage(
-    engine: Engine, asked: Sequence[ContextQuestion], strategy: str
+    engine: Engine, questions: Sequence[ContextQuestion], strategy: str
 ) -> dict[tuple[str, int], list[float]]:
     """The share of its gold that the context of each question shows, by system and budget."""
     builders: Mapping[str, ContextBuilder] = {
@@ -121,7 +121,7 @@ def measure_coverage(
         **{name: make_builder(config) for name, config in SYSTEMS.items()},
     }
     values: dict[tuple[str, int], list[float]] = {(name, tokens): [] for name in builders for tokens in BUDGETS}
-    for each in asked:
+    for each in questions:
         hits = engine.search(each.text, k=RETRIEVED, strategy=strategy, where=each.where)
         for (name, tokens), kept in values.items():
             shown = builders[name](engine, hits, tokens).get(each.document, [])
@@ -157,8 +157,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         ("chunking-eval", load_span_questions, given.embedder),
         ("qmsum", load_turn_questions, ""),
     ):
-        documents, asked = read(given.data)
-        asked = [each for place, each in enumerate(asked) if place % 3 != CHOSEN_ON]
+        documents, questions = read(given.data)
+        questions = [each for place, each in enumerate(questions) if place % 3 != CHOSEN_ON]
         model = model or ("wordllama" if given.embedder == "bge-small" else given.embedder)
         embedder = drivers.make_embedder(EmbedderConfig(name=model, cache=given.cache))
         settings = Settings(
@@ -168,8 +168,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with Engine.open(":memory:", embedder=embedder, settings=settings) as engine:
             engine.add_documents(documents)
             chunks = engine.status().chunks
-            print(f"\n{name}: {len(asked)} questions, {chunks} chunks, {given.strategy}, {embedder.name}", flush=True)
-            for row in make_rows(measure_coverage(engine, asked, given.strategy)):
+            print(
+                f"\n{name}: {len(questions)} questions, {chunks} chunks, {given.strategy}, {embedder.name}", flush=True
+            )
+            for row in make_rows(measure_coverage(engine, questions, given.strategy)):
                 print(row, flush=True)
 
 

@@ -77,9 +77,9 @@ def draw_questions(given: Mapping[str, JudgedSet], count: int) -> list[FilteredQ
     for language in LANGUAGES:
         rng.shuffle(texts[language])
     share = count // 4
-    asked = [(text, language) for language in LANGUAGES for text in texts[language][:share]]
+    questions = [(text, language) for language in LANGUAGES for text in texts[language][:share]]
     pairs = zip(texts["en"][::-1], [*texts["de"][::-2], *texts["zh"][::-2]], strict=False)
-    asked += [(f"{one} {other}", "mixed") for one, other in list(pairs)[:share]]
+    questions += [(f"{one} {other}", "mixed") for one, other in list(pairs)[:share]]
     return [
         FilteredQuestion(
             text,
@@ -91,13 +91,13 @@ def draw_questions(given: Mapping[str, JudgedSet], count: int) -> list[FilteredQ
                 "2 %": Filter(meta={"bucket": at % BUCKETS}),
             },
         )
-        for at, (text, language) in enumerate(asked)
+        for at, (text, language) in enumerate(questions)
     ]
 
 
-def compare_stores(one: Engine, other: Engine, asked: Sequence[FilteredQuestion]) -> Iterator[StoreComparison]:
+def compare_stores(one: Engine, other: Engine, questions: Sequence[FilteredQuestion]) -> Iterator[StoreComparison]:
     """One comparison per question, filter and mode."""
-    for each in asked:
+    for each in questions:
         for mode, (strategy, how, _) in MODES.items():
             settings = replace(SETTINGS, search=replace(SETTINGS.search, mode=how))  # type: ignore[arg-type]
             for name, where in each.filters.items():

@@ -17,7 +17,7 @@ from pathlib import Path
 from clew.core.errors import SourceError
 from clew.core.text import tokenize_words
 from clew.core.types import Document
-from clew.index.read import read
+from clew.index.read import read_file
 
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _LINK = re.compile(r"!?\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\((?:[^()\s]|\([^()]*\))*(?:\s+\"[^\"]*\")?\)")
@@ -46,7 +46,7 @@ class FileResult:
 def measure_file(file: Path, root: Path) -> FileResult:
     """The result of one file; any error other than a SourceError counts as a crash."""
     try:
-        document = read(file, uri=file.relative_to(root).as_posix())
+        document = read_file(file, uri=file.relative_to(root).as_posix())
     except SourceError as error:
         return FileResult(file, reason=error.reason)
     except Exception as error:

@@ -62,7 +62,7 @@ def score_ranking(question: MixedQuestion, names: Sequence[str]) -> dict[str, fl
 
 
 def measure_searches(
-    examples: Path, asked: Sequence[MixedQuestion], embedder: Embedder, strategy: str
+    examples: Path, questions: Sequence[MixedQuestion], embedder: Embedder, strategy: str
 ) -> dict[tuple[str, str], Values]:
     """Every measure of every question, by search and slice."""
     values: dict[tuple[str, str], Values] = {}
@@ -77,7 +77,7 @@ def measure_searches(
         def get_name(hit: Hit) -> str:
             return str(hit.chunk.meta.get("message") or pages[hit.chunk.doc_id])
 
-        for question in asked:
+        for question in questions:
             for search, where in SEARCHES.items():
                 hits = engine.search(question.text, k=DEPTH, strategy=strategy, where=where)
                 for measure, value in score_ranking(question, [get_name(hit) for hit in hits]).items():
@@ -112,10 +112,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--embedder", default="bge-small")
     parser.add_argument("--cache", default="", help="a file that caches vectors")
     given = parser.parse_args(arguments)
-    asked = load_questions(given.examples / "chat-questions.jsonl")[:: given.every]
+    questions = load_questions(given.examples / "chat-questions.jsonl")[:: given.every]
     embedder = drivers.make_embedder(EmbedderConfig(name=given.embedder, cache=given.cache))
-    print(f"{len(asked)} questions, {embedder.name}, {given.strategy}", flush=True)
-    for row in make_rows(measure_searches(given.examples, asked, embedder, given.strategy)):
+    print(f"{len(questions)} questions, {embedder.name}, {given.strategy}", flush=True)
+    for row in make_rows(measure_searches(given.examples, questions, embedder, given.strategy)):
         print(row, flush=True)
 
 

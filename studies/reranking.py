@@ -162,7 +162,7 @@ def fit_platt(answers: Sequence[Sequence[float]], others: Sequence[Sequence[floa
 def load_claims(folder: Path, count: int) -> Iterator[tuple[str, list[str], list[str]]]:
     """Claims of SciFact's training half, each with its relevant abstracts and the best irrelevant ones by BM25."""
     texts = {line["_id"]: f"{line['title']} {line['text']}" for line in read_jsonl(folder / "corpus.jsonl.gz")}
-    asked = [(line["_id"], line["text"]) for line in read_jsonl(folder / "queries.train.jsonl")]
+    claims = [(line["_id"], line["text"]) for line in read_jsonl(folder / "queries.train.jsonl")]
     relevant: dict[str, list[str]] = {}
     for row in (folder / "qrels.train.tsv").read_text(encoding="utf-8").splitlines()[1:]:
         claim, abstract, _ = row.split("\t")
@@ -171,7 +171,7 @@ def load_claims(folder: Path, count: int) -> Iterator[tuple[str, list[str], list
     settings = Settings(ingestion=ingestion, search=SearchConfig(strategy="lexical"))
     with Engine.open(":memory:", embedder="hashed", settings=settings) as engine:
         engine.add_documents([Document(id_, text, (Section(0, len(text)),)) for id_, text in texts.items()])
-        for id_, text in asked[:: max(1, len(asked) // count)][:count]:
+        for id_, text in claims[:: max(1, len(claims) // count)][:count]:
             found = [hit.chunk.doc_id for hit in engine.search(text, k=BEST)]
             others = [each for each in found if each not in relevant[id_]][:NEGATIVES]
             yield text, [texts[each] for each in relevant[id_]], [texts[each] for each in others]

@@ -28,7 +28,7 @@ from clew.index.chunk.paragraphs import chunk_markdown
 from clew.query.search import strategies
 from clew.query.search.conversation import SplitTopics, chunked
 from clew.query.search.strategies import Drivers, StrategyFactory
-from clew.query.search.topics import find_topic_starts, split_topics
+from clew.query.search.topics import find_topic_starts, split_messages_by_topic
 from studies.conversations import ConversationQuery, join_stretches, load_dialogues, load_meetings, load_requests
 from studies.measures import bootstrap
 from studies.sets import report_missing_set
@@ -106,20 +106,20 @@ def f1(pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> float:
 
 
 def make_strategy_factory(
-    system: ConversationSystem, leg: StrategyFactory, asked: ConversationQuery
+    system: ConversationSystem, leg: StrategyFactory, query: ConversationQuery
 ) -> StrategyFactory:
     """The factory of the strategy of a system on a leg."""
 
     def make(drivers: Drivers) -> Strategy:
         found: Mapping[str, SplitTopics] = {
-            "words": partial(split_topics, embed=None, language="en"),
+            "words": partial(split_messages_by_topic, embed=None, language="en"),
             "meaning": partial(
-                split_topics,
+                split_messages_by_topic,
                 embed=drivers.embed_queries,
                 unrelated_cosine=drivers.embedder.min_similarity,
                 language="en",
             ),
-            "gold": lambda _: asked.topics,
+            "gold": lambda _: query.topics,
         }
         return chunked(
             leg(drivers),
@@ -136,13 +136,13 @@ def make_strategy_factory(
 
 
 def search_conversation(
-    engine: Engine, system: ConversationSystem, leg: StrategyFactory, asked: ConversationQuery
+    engine: Engine, system: ConversationSystem, leg: StrategyFactory, query: ConversationQuery
 ) -> list[str]:
     """The ids of the documents found for a conversation."""
-    engine.opened.finder.strategies["asked"] = make_strategy_factory(system, leg, asked)
-    messages = asked.messages
-    text = " ".join(message.text for message in messages) if asked.is_request else messages[-1].text
-    history = () if asked.is_request else messages
+    engine.opened.finder.strategies["asked"] = make_strategy_factory(system, leg, query)
+    messages = query.messages
+    text = " ".join(message.text for message in messages) if query.is_request else messages[-1].text
+    history = () if query.is_request else messages
     hits = engine.search(text, k=max(DEPTHS), strategy="asked", history=history, settings=SETTINGS)
     return [hit.chunk.doc_id for hit in hits]
 
@@ -157,11 +157,11 @@ def make_rows(
     for texts, queries in collections:
         with Engine.open(":memory:", embedder=embedder, settings=SETTINGS) as engine:
             engine.add_documents([Document(id_, text, meta={"format": "text"}) for id_, text in texts.items()])
-            for asked in queries:
+            for query in queries:
                 for leg, system in ((leg, system) for leg in LEGS for system in systems):
-                    ids = search_conversation(engine, system, LEGS[leg], asked)
+                    ids = search_conversation(engine, system, LEGS[leg], query)
                     values.setdefault((leg, system.name), []).append(
-                        tuple(compute_coverage(ids, asked.gold, depth) for depth in DEPTHS)
+                        tuple(compute_coverage(ids, query.gold, depth) for depth in DEPTHS)
                     )
     yield f"| leg | system | {' | '.join(f'coverage@{depth}' for depth in DEPTHS)} | lead at {DEPTHS[1]} |"
     yield "|---" * (3 + len(DEPTHS)) + "|"
@@ -261,11 +261,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     all_meetings = load_meetings(given.data, given.split)
     notes, joined = join_stretches(all_meetings, given.windows)
     dialogues = load_dialogues(given.data, "dev" if given.split == "val" else "train")
-    asked = load_requests(given.data, given.split)
+    requests = load_requests(given.data, given.split)
     units = [
-        (_make_units(meeting), asked[meeting["meeting_id"]])
+        (_make_units(meeting), requests[meeting["meeting_id"]])
         for meeting in all_meetings
-        if meeting["meeting_id"] in asked
+        if meeting["meeting_id"] in requests
     ][: given.meetings]
     tables: Mapping[str, tuple[str, Callable[[], Iterator[str]]]] = {
         "1": (f"{sum(len(queries) for _, queries in units)} requests", partial(make_rows, units, REQUESTS, embedder)),

@@ -110,13 +110,13 @@ class ChannelOrder:
 
 def make_rows(folder: Path, embedder: Embedder, *, sample: int | None = None) -> Iterator[str]:
     """The rows of the table."""
-    sessions, asked = load_threads(folder), load_questions(folder)
-    asked = asked[:: max(1, len(asked) // sample)] if sample else asked
+    sessions, questions = load_threads(folder), load_questions(folder)
+    questions = questions[:: max(1, len(questions) // sample)] if sample else questions
     channels = ChannelOrder(sessions)
     shares: Shares = {}
     with Engine.open(":memory:", embedder=embedder, settings=SETTINGS) as engine:
         engine.add_documents(thread.document() for thread in untangle_sessions(sessions))
-        for question in asked:
+        for question in questions:
             where = Filter(channels={question.channel}, kinds={THREAD_KIND})
             hits = engine.search(question.text, k=SETTINGS.search.depth, where=where)
             ranking = list(dict.fromkeys(str(hit.chunk.meta["message"]) for hit in hits))
@@ -125,10 +125,12 @@ def make_rows(folder: Path, embedder: Embedder, *, sample: int | None = None) ->
                     _record_share(
                         shares, f"±{n} neighbours", tokens, question, channels.fill_budget(ranking, tokens, n)
                     )
-        _measure_windows(engine, shares, asked, channels, VARIANTS)
+        _measure_windows(engine, shares, questions, channels, VARIANTS)
     with Engine.open(":memory:", embedder=embedder, settings=SETTINGS) as engine:
         engine.add_documents(thread.document() for thread in sessions)
-        _measure_windows(engine, shares, asked, channels, {"a session is a thread, without replies": SETTINGS.scoring})
+        _measure_windows(
+            engine, shares, questions, channels, {"a session is a thread, without replies": SETTINGS.scoring}
+        )
     yield "| variant | " + " | ".join(f"{tokens} tokens" for tokens in BUDGETS) + " |"
     yield "|---" * (1 + len(BUDGETS)) + "|"
     for variant, by_tokens in shares.items():
@@ -153,11 +155,11 @@ def untangle_sessions(sessions: Sequence[Thread]) -> list[Thread]:
 def _measure_windows(
     engine: Engine,
     shares: Shares,
-    asked: Sequence[WindowQuestion],
+    questions: Sequence[WindowQuestion],
     channels: ChannelOrder,
     variants: Mapping[str, ScoringConfig],
 ) -> None:
-    for question in asked:
+    for question in questions:
         for variant, config in variants.items():
             for tokens in BUDGETS:
                 window = engine.window(

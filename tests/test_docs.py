@@ -14,9 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.__main__ import BENCHMARKS
 from clew.core.settings import DEFAULTS
 from clew.surface.cli.errors import EXIT_CODES
 from clew.surface.verbs import VERBS
+from studies.__main__ import list_studies
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -139,8 +141,8 @@ def test_every_make_target_that_is_named_exists() -> None:
 def test_every_study_and_benchmark_that_is_named_exists() -> None:
     for page in PROSE:
         text = page.read_text(encoding="utf-8")
-        for study in re.findall(r'make study\s+ARGS="(\w+)', text):
-            assert (ROOT / "studies" / study).exists() or (ROOT / "studies" / f"{study}.py").exists(), study
+        assert set(re.findall(r'make study\s+ARGS="?(\w+)', text)) <= {*list_studies(), "NAME"}, page.name
+        assert set(re.findall(r'make bench\s+ARGS="?([\w-]+)', text)) <= {*BENCHMARKS, "NAME"}, page.name
 
 
 @pytest.mark.parametrize("page", PROSE, ids=lambda page: f"{page.parent.name}/{page.name}")

@@ -62,7 +62,7 @@ class _Stream(Generic[P, T]):
         engine = instance.sync
 
         def call(*args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:
-            return _iterate(lambda: self._function(engine, *args, **kwargs))
+            return _iterate_in_thread(lambda: self._function(engine, *args, **kwargs))
 
         return call
 
@@ -131,7 +131,7 @@ class Engine:
     window = _Verb(sync.Engine.window)
     channels = _Verb(sync.Engine.channels)
     profile = _Verb(sync.Engine.profile)
-    reply_prompt = _Verb(sync.Engine.reply_prompt)
+    style_prompt = _Verb(sync.Engine.style_prompt)
     links = _Verb(sync.Engine.links)
     export = _Verb(sync.Engine.export)
     restore = _Verb(sync.Engine.restore)
@@ -150,7 +150,7 @@ class Engine:
         await self.close()
 
 
-async def _iterate(start: Callable[[], Iterator[T]]) -> AsyncIterator[T]:
+async def _iterate_in_thread(start: Callable[[], Iterator[T]]) -> AsyncIterator[T]:
     """The items of an iterator that is advanced in a thread, so that the event loop never waits for it."""
     items = await asyncio.to_thread(start)
     done = object()

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from clew.index.thread.untangle import REACH, untangle
-from clew.index.thread.untangle.net import ReplyNet, format_net, load_default_net, parse_net
+from clew.index.thread.untangle import REACH, infer_reply_parents
+from clew.index.thread.untangle.net import ReplyNet, format_net_as_json, load_default_net, parse_net_weights
 from studies.sets import report_missing_set
 from studies.untangling.judge import (
     link_by_rule,
@@ -73,12 +73,12 @@ def make_cost_rows(given: Sequence[Log], net: ReplyNet) -> Iterator[str]:
     """CPU milliseconds per message of a whole log, and for one new message after the last hundred."""
     start = time.process_time()
     for log in given:
-        untangle(log.messages, net=net)
+        infer_reply_parents(log.messages, net=net)
     whole = (time.process_time() - start) / sum(len(log.messages) for log in given)
     log, calls = given[0], range(REACH, REACH + 50)
     start = time.process_time()
     for place in calls:
-        untangle(log.messages[place : place + 1], before=log.messages[place - REACH : place], net=net)
+        infer_reply_parents(log.messages[place : place + 1], before=log.messages[place - REACH : place], net=net)
     one = (time.process_time() - start) / len(calls)
     yield f"{1000 * whole:.2f} ms per message, {1000 * one:.2f} ms for one new message after {REACH}"
 
@@ -134,9 +134,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         trained = train(
             load_logs(given.data, "train")[: given.logs], rounds=given.rounds, seed=given.seed, on_round=print_round
         )
-        given.out.write_text(format_net(trained), "utf-8")
+        given.out.write_text(format_net_as_json(trained), "utf-8")
     source = given.out if given.train else given.weights
-    net = parse_net(json.loads(source.read_text("utf-8"))) if source else load_default_net()
+    net = parse_net_weights(json.loads(source.read_text("utf-8"))) if source else load_default_net()
     for part in ("dev", "test", "new-domains"):
         if part == "dev" or (given.data / f"{part}.jsonl.gz").exists():
             read = dev if part == "dev" else load_logs(given.data, part)

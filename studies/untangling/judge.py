@@ -12,7 +12,7 @@ import numpy as np
 from clew.core.text import extract_terms
 from clew.core.types import Message
 from clew.drivers.store.bm25 import idf, length_norm, saturate
-from clew.index.thread.untangle import untangle
+from clew.index.thread.untangle import infer_reply_parents
 from clew.index.thread.untangle.net import ReplyNet
 from studies.measures import recall_at
 from studies.untangling.logs import Log
@@ -50,7 +50,7 @@ def link_by_rule(messages: Sequence[Message]) -> Links:
 
 def make_net_linker(net: ReplyNet | None) -> Linker:
     """A linker with the shipped net, or another."""
-    return lambda messages: untangle(messages, net=net)
+    return lambda messages: infer_reply_parents(messages, net=net)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +152,8 @@ def measure_thread_recall(
                 near = [f"{number}/{place}" for place in _follow_links(links[number], opening)] if links else []
                 ranking = dict.fromkeys([*(each for each in near if each in texts), *flat])
                 found[name].append(recall_at(k, [*ranking], relevant))
-    asked = max(map(len, found.values()), default=0)
-    return {"queries": asked, **{name: fmean(values) if values else 0.0 for name, values in found.items()}}
+    query_count = max(map(len, found.values()), default=0)
+    return {"queries": query_count, **{name: fmean(values) if values else 0.0 for name, values in found.items()}}
 
 
 def _list_conversations(log: Log) -> dict[int, list[int]]:

@@ -14,8 +14,8 @@ from math import cos, pi
 import numpy as np
 from numpy.typing import NDArray
 
-from clew.index.thread.untangle.cues import extract_cues
-from clew.index.thread.untangle.features import ReplyFeatures, extract_features
+from clew.index.thread.untangle.cues import extract_message_cues
+from clew.index.thread.untangle.features import ReplyFeatures, extract_reply_features
 from clew.index.thread.untangle.matrices import REACH, ChannelWindow, Floats
 from clew.index.thread.untangle.net import INPUTS, Layers, ReplyNet
 from studies.untangling.logs import (
@@ -49,12 +49,12 @@ def make_examples(log: Log) -> TrainingBatch:
     start = next(at for at, place in enumerate(places) if place >= log.first)
     places, start = places[max(0, start - REACH) :], min(start, REACH)
     order = {place: at for at, place in enumerate(places)}
-    cues = [extract_cues(log.messages[place]) for place in places]
+    cues = [extract_message_cues(log.messages[place]) for place in places]
     parts: list[ReplyFeatures] = []
     right: list[NDArray[np.bool_]] = []
     for begin in range(start, len(cues), BLOCK):
         opening = max(0, begin - REACH)
-        part = extract_features(ChannelWindow.build(cues[opening : begin + BLOCK], begin - opening))
+        part = extract_reply_features(ChannelWindow.build(cues[opening : begin + BLOCK], begin - opening))
         golden = np.zeros((len(part.messages), 1 + REACH), bool)
         for row, at in enumerate(range(begin, begin + len(part.messages))):
             for answered in log.gold.get(places[at], ()):

@@ -176,8 +176,8 @@ def load_team_chat(folder: Path, *, hide_threads: bool = False) -> list[tuple[tu
     if not (folder / "chat-threads.jsonl").exists():
         raise MissingSet(f"{folder} holds no chat-threads.jsonl; --sample takes the folder of the examples")
     users = {row["id"]: row["profile"]["real_name"] for row in _read_json(folder / "chat/users.json")}
-    rows = map(json.loads, (folder / "chat-threads.jsonl").read_text("utf-8").splitlines())
-    known = {(row["channel"], row["ts"]): str(row["conversation"]) for row in rows}
+    annotations = map(json.loads, (folder / "chat-threads.jsonl").read_text("utf-8").splitlines())
+    known = {(row["channel"], row["ts"]): str(row["conversation"]) for row in annotations}
     found = []
     for channel in sorted(path for path in (folder / "chat").iterdir() if path.is_dir()):
         days = [row for day in sorted(channel.glob("*.json")) for row in _read_json(day)]

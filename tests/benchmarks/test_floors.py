@@ -1,4 +1,4 @@
-"""The floors of the two stores: they give what the stores give, or they would be no floors."""
+"""The floors of the two stores return the same results as the stores."""
 
 from collections import Counter
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The benchmark of moving a collection: what it prints, on a few chunks."""
+"""The benchmark of export and restore: what it prints, on a few chunks."""
 
 from pathlib import Path
 
@@ -9,6 +9,7 @@ from benchmarks import moving as bench
 from benchmarks.corpus import CorpusText
 
 
+@pytest.mark.slow
 def test_the_memory_of_moving_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [CorpusText(f"t{n}", f"The bell of deck {n} is rung at noon.") for n in range(60)]
     monkeypatch.setattr(bench, "SMALL_SIZE", 20)

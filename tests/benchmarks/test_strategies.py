@@ -1,4 +1,4 @@
-"""The clock of the benchmark of strategies: calls at the same time count once, and all that is called is timed."""
+"""The call clock of the strategies benchmark: concurrent calls count once, and every method is timed."""
 
 from collections.abc import Iterator
 from time import sleep

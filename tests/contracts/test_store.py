@@ -1136,6 +1136,7 @@ STEP = st.tuples(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(STEP, min_size=1, max_size=14))
 def test_any_order_of_changes_equals_a_fresh_start(make_store: MakeStore, steps: list[tuple[str, int, int]]) -> None:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from clew.core.time import EARLIEST, EPOCH, assume_utc, from_iso, parse_iso, to_iso, to_timestamp
+from clew.core.time import EARLIEST, EPOCH, assume_utc, from_iso, parse_iso_or_none, to_iso, to_timestamp
 
 NAIVE = datetime(2026, 1, 2, 3, 4, 5)
 ELSEWHERE = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone(timedelta(hours=2)))
@@ -26,6 +26,6 @@ def test_iso_comes_back_as_it_went(at: datetime | None) -> None:
 
 
 def test_iso_is_parsed_leniently() -> None:
-    assert parse_iso(" 2026-01-02 ") == datetime(2026, 1, 2, tzinfo=UTC)
-    assert parse_iso("2026-01-02T03:04:05+02:00") == ELSEWHERE
-    assert parse_iso("yesterday") is None
+    assert parse_iso_or_none(" 2026-01-02 ") == datetime(2026, 1, 2, tzinfo=UTC)
+    assert parse_iso_or_none("2026-01-02T03:04:05+02:00") == ELSEWHERE
+    assert parse_iso_or_none("yesterday") is None

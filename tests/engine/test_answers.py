@@ -417,6 +417,7 @@ def asked() -> list[tuple[Script, Answer]]:
     return found
 
 
+@pytest.mark.slow
 def test_no_false_quote_is_shown(asked: list[tuple[Script, Answer]]) -> None:
     told: Counter[str] = Counter()
     shown = []

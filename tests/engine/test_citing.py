@@ -86,7 +86,7 @@ def test_sessions_are_bounded_by_the_settings(config: SessionConfig, left: list[
     with Engine.open(":memory:", embedder="hashed", settings=Settings(session=config)) as engine:
         engine.sessions.set_document_index("one", ["a", "b"])
         engine.sessions.set_document_index("two", ["x"])
-        assert [engine.sessions.get_numbers(name) for name in ("one", "two")] == left
+        assert [engine.sessions.get_document_numbers(name) for name in ("one", "two")] == left
 
 
 def test_an_idle_session_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +94,7 @@ def test_an_idle_session_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
         engine.sessions.set_document_index("one", ["a"])
         later = engine.sessions._clock() + 6
         monkeypatch.setattr(engine.sessions, "_clock", lambda: later)
-        assert engine.sessions.get_numbers("one") == {}
+        assert engine.sessions.get_document_numbers("one") == {}
 
 
 def test_a_message_with_what_is_known_before_it(engine: Engine) -> None:

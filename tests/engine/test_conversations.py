@@ -238,11 +238,11 @@ def test_a_thread_keeps_what_alone_would_not_reach_the_mark(chat: Chat) -> None:
     window = chat.window(min_similarity=0.7)
     assert ids(window) == ["msg1", "msg2"]
     assert window.messages[0].score > 0.7
-    assert [(each.message.id, each.reason) for each in window.dropped] == [("msg3", "min_score")]
-    assert ids(chat.window(replace(EXACT, min_score=0.7))) == ["msg1", "msg2"]
+    assert [(each.message.id, each.reason) for each in window.dropped] == [("msg3", "min_similarity")]
+    assert ids(chat.window(replace(EXACT, min_similarity=0.7))) == ["msg1", "msg2"]
 
 
-def test_min_score_0_is_0_and_none_is_the_embedders_own(chat: Chat) -> None:
+def test_min_similarity_0_is_0_and_none_is_the_embedders_own(chat: Chat) -> None:
     chat.say("some", 0.3)
     chat.say("little", 0.05)
     chat.say("against", -0.2)
@@ -250,7 +250,7 @@ def test_min_score_0_is_0_and_none_is_the_embedders_own(chat: Chat) -> None:
     assert ids(chat.window(min_similarity=0.0)) == ["some", "little"]
     assert ids(chat.window(min_similarity=0.7)) == []
     assert chat.window(min_similarity=0.7).reason == "no message is similar enough"
-    with pytest.raises(SettingsError, match=r"scoring\.min_score is 7"):
+    with pytest.raises(SettingsError, match=r"scoring\.min_similarity is 7"):
         chat.window(min_similarity=7)
 
 
@@ -293,7 +293,7 @@ def test_one_hit_of_two_hundred_characters_is_fifty_tokens(chat: Chat) -> None:
     assert chat.window(tokens=50).total_tokens == 50
     assert chat.window(tokens=49).messages == ()
     assert chat.window(tokens=49).reason == "no message fits 49 tokens"
-    assert chat.window(replace(EXACT, max_tokens=49)).messages == ()
+    assert chat.window(replace(EXACT, tokens=49)).messages == ()
 
 
 def test_a_hit_that_is_too_large_is_passed_over(chat: Chat) -> None:
@@ -450,7 +450,7 @@ def test_similar_messages_are_of_the_channel_and_best_first(chat: Chat) -> None:
         {"time_decay": -1},
         {"time_floor": 1.5},
         {"chain_share": 2},
-        {"max_tokens": 0},
+        {"tokens": 0},
         {"style_messages": 0},
         {"thread_boost": float("nan")},
     ],
@@ -496,17 +496,17 @@ def test_a_reply_prompt_shows_the_two_best_threads(chat: Chat) -> None:
     chat.say("Thread 3 message", 0.4, ago=2)
     chat.say("Thread 4 message", 0.3, ago=2)
     given = settings(replace(EXACT, time_decay=0.0))
-    prompt = chat.engine.reply_prompt("ada", PROMPT, now=NOW, settings=given)
+    prompt = chat.engine.style_prompt("ada", PROMPT, now=NOW, settings=given)
     for words in ("Tone: ", "Vocabulary Level: ", "Message Length: short", "Common Phrases: "):
         assert words in prompt
     assert "Thread 1 first message\n  ↪ Thread 1 reply\n\nThread 2 message" in prompt
     assert "Thread 3" not in prompt
     three = settings(replace(EXACT, style_threads=3, time_decay=0.0))
-    assert "Thread 3" in chat.engine.reply_prompt("ada", PROMPT, now=NOW, settings=three)
+    assert "Thread 3" in chat.engine.style_prompt("ada", PROMPT, now=NOW, settings=three)
     with pytest.raises(SettingsError, match="the message is empty"):
-        chat.engine.reply_prompt("ada", "  ")
+        chat.engine.style_prompt("ada", "  ")
     with pytest.raises(NotFound, match="no message by 'bob'"):
-        chat.engine.reply_prompt("bob", PROMPT)
+        chat.engine.style_prompt("bob", PROMPT)
 
 
 def test_a_model_is_shown_how_a_person_writes_now() -> None:

@@ -3,6 +3,7 @@
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,6 +25,7 @@ def answers(engine: Engine) -> list[list[tuple[str, float]]]:
     ]
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(HISTORY)
 def test_any_history_equals_a_fresh_build(history: list[tuple[str, str | None]]) -> None:

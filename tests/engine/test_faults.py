@@ -238,6 +238,7 @@ def test_a_price_stops_an_agent_before_it_is_passed(server: Server, engine: Engi
     assert len(server.requests) * 16 * 0.001 <= 10.0
 
 
+@pytest.mark.slow
 def test_a_try_that_is_made_again_prints_nothing(server: Server) -> None:
     server.replies = [make_error(503, "busy", "0"), make_stream("well")]
     code = (

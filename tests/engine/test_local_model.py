@@ -55,6 +55,7 @@ def llm() -> LLM:
     return made
 
 
+@pytest.mark.slow
 def test_an_answer_the_same_in_pieces_and_as_many_tokens_as_may_be(llm: LLM) -> None:
     whole = llm.complete("Name three colours.", max_tokens=8)
     assert whole.strip()
@@ -82,6 +83,7 @@ def test_tokens_are_counted_as_the_model_does(llm: LLM) -> None:
     assert llm.count("Schlüssel 鍵 \ud800") > 3
 
 
+@pytest.mark.slow
 def test_a_prompt_that_is_too_long_loses_its_middle(llm: LLM, monkeypatch: pytest.MonkeyPatch) -> None:
     from clew.drivers.llm.local import runtime
 
@@ -143,6 +145,7 @@ def test_an_answer_is_streamed_and_checked(filled: Engine) -> None:
     assert all(text[each.document][each.start : each.end] == each.quote for each in answer.citations)
 
 
+@pytest.mark.slow
 def test_an_agent_calls_two_tools_one_after_another(filled: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """A question for a whole document: the route leads, the grammar holds the form, the model writes what is asked."""
     monkeypatch.setattr("clew.drivers.llm.local.transport.ANSWER_SHARE", 4)  # a call must come to its end
@@ -176,6 +179,7 @@ print(bool(next(pieces)))
 """
 
 
+@pytest.mark.slow
 def test_a_program_that_forks_and_leaves_in_the_middle_ends() -> None:
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", PROGRAM]
     done = subprocess.run(command, capture_output=True, text=True, timeout=250, check=False)

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from clew import Document, Engine, Settings
 from clew.core.errors import SettingsError
 from clew.core.settings import IngestionConfig, LLMConfig
-from clew.core.usage import Price, price_of
+from clew.core.usage import Price, look_up_price
 from clew.drivers import make_language_model
 from clew.surface.cli.app import app
 
@@ -124,11 +124,11 @@ def test_the_table_of_prices_says_what_a_job_costs(server: Server) -> None:
 
 def test_a_price_is_found_with_and_without_the_address() -> None:
     config = LLMConfig(prices=("openai:small 1 2", "m@http://far/v1 3 4.5", "m 5 6"))
-    assert price_of(config, "openai:small") == Price(1, 2)
-    assert price_of(config, "m@http://far/v1") == Price(3, 4.5)
-    assert price_of(config, "m@http://near/v1") == Price(5, 6)
-    assert price_of(config, "openai:large") == Price()
-    assert price_of(replace(config, output_price=9.0), "openai:small") == Price(0, 9)
+    assert look_up_price(config, "openai:small") == Price(1, 2)
+    assert look_up_price(config, "m@http://far/v1") == Price(3, 4.5)
+    assert look_up_price(config, "m@http://near/v1") == Price(5, 6)
+    assert look_up_price(config, "openai:large") == Price()
+    assert look_up_price(replace(config, output_price=9.0), "openai:small") == Price(0, 9)
 
 
 @pytest.mark.parametrize("line", ["m", "m 1", "m 1 2 3", "m one two", "m -1 2", "", "m 1,5 2"])

@@ -219,9 +219,9 @@ def test_a_process_that_is_killed_in_the_middle_leaves_a_sound_collection(tmp_pa
     code = (
         "import os, sys; from clew import Engine\n"
         "from clew.drivers.store.embedded import staged\n"
-        "swap = staged.swap_vectors\n"
+        "swap = staged.swap_staged_vectors\n"
         "def killed(db, collection_id): swap(db, collection_id); os._exit(9)\n"
-        "staged.swap_vectors = killed\n"
+        "staged.swap_staged_vectors = killed\n"
         "Engine.open(sys.argv[1]).reembed('hashed:64')"
     )
     assert subprocess.run([sys.executable, "-c", code, str(tmp_path / "a")], check=False).returncode == 9

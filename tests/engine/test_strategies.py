@@ -13,8 +13,8 @@ from clew.core.settings import ConversationConfig, IngestionConfig, RerankerConf
 from clew.core.types import Hit, Matrix
 from clew.drivers.embed.hashed import HashedEmbedder
 from clew.drivers.llm.scripted import ScriptedLLM
-from clew.query.search.boost import mix_scores
-from clew.query.search.judge import parse_grade, to_grade
+from clew.query.search.boost import mix_chunk_and_document_scores
+from clew.query.search.judge import parse_grade, probability_to_grade
 
 OVERLAP = RerankerConfig(name="overlap")
 BARE = Settings(ingestion=IngestionConfig(summaries=False))  # so that a model is asked for nothing else
@@ -92,9 +92,9 @@ def boosting(chunks: Mapping[str, float], summaries: Mapping[str, float | None])
 
 
 def test_the_score_is_the_shares_of_chunk_and_document() -> None:
-    assert mix_scores(0.80, 0.35, 0.3) == pytest.approx(0.665)
-    assert mix_scores(0.75, 0.90, 0.3) == pytest.approx(0.795)
-    assert mix_scores(0.60, 0.95, 0.3) == pytest.approx(0.705)
+    assert mix_chunk_and_document_scores(0.80, 0.35, 0.3) == pytest.approx(0.665)
+    assert mix_chunk_and_document_scores(0.75, 0.90, 0.3) == pytest.approx(0.795)
+    assert mix_chunk_and_document_scores(0.60, 0.95, 0.3) == pytest.approx(0.705)
 
 
 def scores(engine: Engine, **search: object) -> dict[str, float]:
@@ -204,7 +204,7 @@ def test_a_grade_is_read_from_what_a_model_says(answer: str, grade: int | None) 
 
 
 def test_a_chance_becomes_a_grade() -> None:
-    assert [to_grade(chance) for chance in (0.0, 0.19, 0.2, 0.5, 0.99, 1.0)] == [1, 1, 2, 3, 5, 5]
+    assert [probability_to_grade(chance) for chance in (0.0, 0.19, 0.2, 0.5, 0.99, 1.0)] == [1, 1, 2, 3, 5, 5]
 
 
 def reflecting(answers: Sequence[str]) -> tuple[ScriptedLLM, list[Hit], list[str]]:

@@ -15,7 +15,7 @@ from clew.core.why import WhyNot
 from clew.query.rank.dedupe import limit_per_document
 from clew.query.search.compose import pipe
 from clew.query.search.strategies import Drivers, StrategyFactory, hybrid
-from clew.query.why.fix import with_setting
+from clew.query.why.fix import replace_setting
 
 PLANTED = 200
 TOPICS = ("anchor", "beacon", "cable", "derrick", "engine", "fender", "galley", "hawser", "inlet", "jetty")
@@ -164,10 +164,11 @@ def mended(engine: Engine, loss: Loss, answer: WhyNot) -> bool:
     if answer.fix.setting == "context.tokens":
         assert isinstance(answer.fix.value, int)
         return asked(engine, replace(loss, tokens=answer.fix.value)).stage == "found"
-    settings = with_setting(loss.settings, answer.fix.setting, answer.fix.value)
+    settings = replace_setting(loss.settings, answer.fix.setting, answer.fix.value)
     return asked(engine, loss, settings=settings).stage == "found"
 
 
+@pytest.mark.slow
 def test_planted_losses_are_named_and_mended(engine: Engine, tmp_path: Path) -> None:
     right, back, wrong = 0, 0, list[str]()
     mendable = 0

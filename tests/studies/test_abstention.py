@@ -1,4 +1,4 @@
-"""The measures of the study of abstention: the test is the arithmetic."""
+"""The measures of the abstention study: their arithmetic."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The peers cut as they should, and the study runs on texts that are made up."""
+"""The peers split as they should, and the study runs on made-up texts."""
 
 import json
 from collections.abc import Sequence
@@ -17,18 +17,18 @@ PAGE = "\n\n".join(
 )
 
 
-def words(texts: Sequence[str]) -> list[int]:
+def count_words(texts: Sequence[str]) -> list[int]:
     return [len(text.split()) for text in texts]
 
 
-def pieces(text: str, spans: Sequence[tuple[int, int]]) -> list[str]:
+def cut_spans(text: str, spans: Sequence[tuple[int, int]]) -> list[str]:
     return [text[start:end] for start, end in spans]
 
 
 def test_fixed_windows_are_full_but_the_last() -> None:
-    found = pieces(PAGE, split_fixed(PAGE, 7, 0, words))[:-1]
-    assert all(count + piece.count(".") in (6, 7) for piece, count in zip(found, words(found), strict=True))
-    assert pieces("one two three four five", split_fixed("one two three four five", 3, 1, words)) == [
+    found = cut_spans(PAGE, split_fixed(PAGE, 7, 0, count_words))[:-1]
+    assert all(count + piece.count(".") in (6, 7) for piece, count in zip(found, count_words(found), strict=True))
+    assert cut_spans("one two three four five", split_fixed("one two three four five", 3, 1, count_words)) == [
         "one two three",
         "three four five",
     ]
@@ -36,20 +36,24 @@ def test_fixed_windows_are_full_but_the_last() -> None:
 
 def test_recursive_cuts_at_blank_lines_then_lines_then_spaces() -> None:
     text = "a b\n\nc d\n\ne f g h\ni j k"
-    assert pieces(text, split_recursively(text, 5, 0, words)) == ["a b\n\nc d", "e f g h", "i j k"]
-    assert pieces(text, split_recursively(text, 3, 0, words)) == ["a b", "c d", "e f g", "h", "i j k"]
-    assert pieces("a b. c d e. f g", split_at_stops("a b. c d e. f g", 4, 0, words)) == ["a b", ". c d e", ". f g"]
+    assert cut_spans(text, split_recursively(text, 5, 0, count_words)) == ["a b\n\nc d", "e f g h", "i j k"]
+    assert cut_spans(text, split_recursively(text, 3, 0, count_words)) == ["a b", "c d", "e f g", "h", "i j k"]
+    assert cut_spans("a b. c d e. f g", split_at_stops("a b. c d e. f g", 4, 0, count_words)) == [
+        "a b",
+        ". c d e",
+        ". f g",
+    ]
 
 
 def test_recursive_repeats_what_fits_the_overlap() -> None:
     text = "a b\n\nc d\n\ne f\n\ng h"
-    assert pieces(text, split_recursively(text, 4, 2, words)) == ["a b\n\nc d", "c d\n\ne f", "e f\n\ng h"]
+    assert cut_spans(text, split_recursively(text, 4, 2, count_words)) == ["a b\n\nc d", "c d\n\ne f", "e f\n\ng h"]
 
 
 def test_peers_are_set_to_a_mean_length() -> None:
     for splitter in (split_fixed, split_recursively, split_at_stops):
-        size = find_size(splitter, [PAGE], 40, 0, words)
-        mean = fmean(words(pieces(PAGE, splitter(PAGE, size, 0, words))))
+        size = find_size(splitter, [PAGE], 40, 0, count_words)
+        mean = fmean(count_words(cut_spans(PAGE, splitter(PAGE, size, 0, count_words))))
         assert mean == pytest.approx(40, rel=0.12)  # a short text has few means to choose from
 
 

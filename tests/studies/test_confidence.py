@@ -1,4 +1,4 @@
-"""The fit of the confidence: the test is the arithmetic, and that what is judged was never fitted."""
+"""The fit of the confidence: its arithmetic, and that held-out sets are never fitted."""
 
 from pathlib import Path
 
@@ -21,18 +21,22 @@ from studies.confidence import (
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def made(seed: int, many: int, *, standing: float = 3.0, reranker: float = 0.5, offset: float = -1.0) -> list[Example]:
-    """Examples that the weights make."""
+def draw_examples(
+    seed: int, count: int, *, standing: float = 3.0, reranker: float = 0.5, offset: float = -1.0
+) -> list[Example]:
+    """Random examples that follow these weights."""
     random = np.random.default_rng(seed)
     found = []
-    for one, other, draw in zip(random.normal(size=many), random.normal(size=many), random.random(many), strict=True):
+    for one, other, draw in zip(
+        random.normal(size=count), random.normal(size=count), random.random(count), strict=True
+    ):
         chance = 1 / (1 + np.exp(-(standing * one + reranker * other + offset)))
         found.append(Example(ConfidenceSignals(float(one), float(other)), bool(draw < chance)))
     return found
 
 
 def test_the_weights_that_made_the_examples_are_found() -> None:
-    found = fit_weights([made(0, 20_000)])
+    found = fit_weights([draw_examples(0, 20_000)])
     assert (found.margin, found.reranker, found.offset) == pytest.approx((3.0, 0.5, -1.0), abs=0.15)
     assert found.words == WEIGHTS.words
 
@@ -45,7 +49,7 @@ def test_every_set_weighs_the_same() -> None:
 
 
 def test_what_is_held_out_is_in_no_fit() -> None:
-    right, wrong = made(1, 400), made(2, 400, standing=-30.0, reranker=-5.0)
+    right, wrong = draw_examples(1, 400), draw_examples(2, 400, standing=-30.0, reranker=-5.0)
     first, second, last = SetConfig("one", "one"), SetConfig("two", "two"), SetConfig(HELD_OUT, HELD_OUT)
     with_it = [*make_rows({first: right, second: right, last: wrong})]
     without = [*make_rows({first: right, second: right, last: right})]
@@ -55,8 +59,8 @@ def test_what_is_held_out_is_in_no_fit() -> None:
 
 
 def test_a_family_is_left_out_together() -> None:
-    """A set in another language is no other set."""
-    right, wrong = made(1, 400), made(2, 400, standing=-30.0, reranker=-5.0)
+    """A set in another language is of the same family."""
+    right, wrong = draw_examples(1, 400), draw_examples(2, 400, standing=-30.0, reranker=-5.0)
     one, same, other = SetConfig("xquad-en", "xquad"), SetConfig("xquad-de", "xquad"), SetConfig("b", "b")
     table = [*make_rows({one: wrong, same: wrong, other: right})]
     assert float(table[-3].split("|")[3]) < 0.1

@@ -1,4 +1,4 @@
-"""The study of contexts runs on files that are made up."""
+"""The study of contextual retrieval runs on made-up files."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""The study of equivalence on sets that are made up, and its arithmetic."""
+"""The study of equivalence on made-up sets, and its arithmetic."""
 
 import gzip
 import json
@@ -27,12 +27,12 @@ WORDS = {"en": "buoy lamp tide rope", "de": "Boje Lampe Gezeit Seil", "zh": "浮
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     for language in LANGUAGES:
-        write(tmp_path / "xquad" / language, "corpus.jsonl", "queries.jsonl", "qrels.tsv", WORDS[language].split())
-    write(tmp_path / "scifact", "corpus.jsonl.gz", "queries.train.jsonl", "qrels.train.tsv", ["cell", "gene"])
+        write_set(tmp_path / "xquad" / language, "corpus.jsonl", "queries.jsonl", "qrels.tsv", WORDS[language].split())
+    write_set(tmp_path / "scifact", "corpus.jsonl.gz", "queries.train.jsonl", "qrels.train.tsv", ["cell", "gene"])
     return tmp_path
 
 
-def write(folder: Path, corpus: str, queries: str, qrels: str, words: list[str]) -> None:
+def write_set(folder: Path, corpus: str, queries: str, qrels: str, words: list[str]) -> None:
     folder.mkdir(parents=True)
     pages = "\n".join(json.dumps({"_id": f"d{n}", "title": "", "text": f"{w} {w}x."}) for n, w in enumerate(words))
     if corpus.endswith(".gz"):

@@ -1,4 +1,4 @@
-"""The study of contexts runs on the sample handbook."""
+"""The handbook study runs on the sample handbook."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The measures are the arithmetic."""
+"""The arithmetic of the measures."""
 
 from math import log2
 

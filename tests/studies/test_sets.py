@@ -1,4 +1,4 @@
-"""A set that is not there is said in a line, by every study that reads one."""
+"""Every study that reads a set reports a missing one in one line."""
 
 import subprocess
 import sys

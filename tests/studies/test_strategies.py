@@ -1,4 +1,4 @@
-"""The study of strategies and that of histories run on sets that are made up; their reading and sampling is checked."""
+"""The studies of strategies and of history run on made-up sets; loading and sampling are checked."""
 
 import gzip
 import json
@@ -22,7 +22,7 @@ GRADES = [("q1", "d1", 1), ("q2", "d2", 2), ("q2", "d3", 0), ("q3", "d1", 0)]
 TURNS = ["Where are lamps made?", "When are they lit?"]
 
 
-def lines_of(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
+def write_jsonl(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     text = "\n".join(map(json.dumps, rows))
     if path.suffix == ".gz":
@@ -31,7 +31,7 @@ def lines_of(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
         path.write_text(text, encoding="utf-8")
 
 
-def grades_of(path: Path, rows: Sequence[tuple[str, str, int]]) -> None:
+def write_grades(path: Path, rows: Sequence[tuple[str, str, int]]) -> None:
     path.write_text("\n".join(["query-id\tcorpus-id\tscore", *("\t".join(map(str, row)) for row in rows)]))
 
 
@@ -39,28 +39,28 @@ def grades_of(path: Path, rows: Sequence[tuple[str, str, int]]) -> None:
 def folder(tmp_path: Path) -> Path:
     pages = [{"_id": id_, "title": title, "text": text} for id_, (title, text) in PAGES.items()]
     questions = [{"_id": id_, "text": text} for id_, text in QUESTIONS.items()]
-    lines_of(tmp_path / "cosqa" / "corpus.jsonl.gz", pages)
-    lines_of(tmp_path / "cosqa" / "queries.dev.jsonl", questions)
-    grades_of(tmp_path / "cosqa" / "qrels.dev.tsv", GRADES)
+    write_jsonl(tmp_path / "cosqa" / "corpus.jsonl.gz", pages)
+    write_jsonl(tmp_path / "cosqa" / "queries.dev.jsonl", questions)
+    write_grades(tmp_path / "cosqa" / "qrels.dev.tsv", GRADES)
     place = tmp_path / "mtrag" / "clapnq"
     passages = [("1_0", "Lamps\nLamps are made of brass."), ("2_0", "Buoys drift."), ("1_9", "They are lit at dusk.")]
-    lines_of(place / "corpus_pool.jsonl.gz", [{"_id": id_, "title": "", "text": text} for id_, text in passages])
+    write_jsonl(place / "corpus_pool.jsonl.gz", [{"_id": id_, "title": "", "text": text} for id_, text in passages])
     said = {"conversation_id": "c", "turn": 2, "last_turn": TURNS[1], "rewrite": "When are lamps lit?"}
-    lines_of(place / "queries.jsonl", [{"_id": "c<::>2", "all_user_turns": TURNS, **said}])
+    write_jsonl(place / "queries.jsonl", [{"_id": "c<::>2", "all_user_turns": TURNS, **said}])
     turns = [{"turn": at + 1, "user": text, "agent": "In the lamp works."} for at, text in enumerate(TURNS)]
-    lines_of(place / "conversations.jsonl", [{"conversation_id": "c", "turns": turns}])
-    grades_of(place / "qrels.tsv", [("c<::>2", "1_9", 1)])
+    write_jsonl(place / "conversations.jsonl", [{"conversation_id": "c", "turns": turns}])
+    write_grades(place / "qrels.tsv", [("c<::>2", "1_9", 1)])
     return tmp_path
 
 
 def test_a_document_is_its_title_and_text_in_one_section(folder: Path) -> None:
     data = cosqa(folder)
-    assert [each.text for each in data.documents[:2]] == ["Buoys\nA buoy drifts with the tide.", *data_text("d2")]
+    assert [each.text for each in data.documents[:2]] == ["Buoys\nA buoy drifts with the tide.", *read_texts("d2")]
     assert all(len(each.sections) == 1 for each in data.documents)
     assert list(data.questions) == ["q1", "q2"]  # what nothing answers is not asked
 
 
-def data_text(id_: str) -> list[str]:
+def read_texts(id_: str) -> list[str]:
     return ["\n".join(PAGES[id_])]
 
 

@@ -1,4 +1,4 @@
-"""What the check of answers lets pass: the lies that are told, and how they are counted."""
+"""The study of verification: the perturbations, and how they are counted."""
 
 import json
 from pathlib import Path

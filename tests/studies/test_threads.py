@@ -1,4 +1,4 @@
-"""The studies of messages: sets as threads, the measures, and the tables, on talks small enough to count by hand."""
+"""The studies of messages: loading, measures and tables, on threads small enough to count by hand."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""The measures of topics and coverage are their arithmetic; the study itself runs on a few lines of made-up data."""
+"""The arithmetic of topic measures and coverage; the study itself runs on a few lines of made-up data."""
 
 import gzip
 import json
@@ -41,7 +41,7 @@ def test_topics_of_a_conversation_begin_where_they_stand() -> None:
     assert [message.text for message in asked.messages] == list("abcd")
 
 
-def meeting(name: str, *subjects: str) -> dict[str, Any]:
+def make_meeting(name: str, *subjects: str) -> dict[str, Any]:
     spans = [[[str(15 * at), str(15 * at + 14)]] for at in range(len(subjects))]
     return {
         "meeting_id": name,
@@ -60,7 +60,7 @@ def test_the_study_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     for folder in ("qmsum", "tiage"):
         (tmp_path / folder).mkdir()
     subjects = ("paris", "parsers", "soup", "chess", "ships", "moss", "jazz", "glass", "wool", "salt")
-    rows = [meeting(f"m{at}", *subjects[at : at + 2]) for at in range(0, 10, 2)]
+    rows = [make_meeting(f"m{at}", *subjects[at : at + 2]) for at in range(0, 10, 2)]
     with gzip.open(tmp_path / "qmsum" / "train.jsonl.gz", "wt", encoding="utf-8") as file:
         file.writelines(json.dumps(row) + "\n" for row in rows)
     turns = [

@@ -1,4 +1,4 @@
-"""The measures of untangling are their arithmetic; the study trains and judges on a few lines of made-up logs."""
+"""The arithmetic of the untangling measures; the study trains and scores on a few lines of made-up logs."""
 
 import gzip
 import json
@@ -34,7 +34,7 @@ LINES = (
 )
 
 
-def row(repeats: int = 1, first: int = 0) -> dict[str, Any]:
+def make_row(repeats: int = 1, first: int = 0) -> dict[str, Any]:
     """A log as the set keeps it: the lines again and again, annotated from `first` on."""
     messages: list[dict[str, Any]] = []
     links: list[list[int]] = []
@@ -48,7 +48,7 @@ def row(repeats: int = 1, first: int = 0) -> dict[str, Any]:
     return {"log": "made", "messages": messages, "links": links}
 
 
-def folder(where: Path, **parts: list[dict[str, Any]]) -> Path:
+def write_folder(where: Path, **parts: list[dict[str, Any]]) -> Path:
     for name, rows in parts.items():
         with gzip.open(where / f"{name}.jsonl.gz", "wt", encoding="utf-8") as file:
             file.writelines(json.dumps(each) + "\n" for each in rows)
@@ -57,11 +57,11 @@ def folder(where: Path, **parts: list[dict[str, Any]]) -> Path:
 
 @pytest.fixture
 def log(tmp_path: Path) -> Log:
-    return load_logs(folder(tmp_path, dev=[row()]), "dev")[0]
+    return load_logs(write_folder(tmp_path, dev=[make_row()]), "dev")[0]
 
 
 def test_logs_have_messages_times_and_gold(tmp_path: Path) -> None:
-    (long,) = load_logs(folder(tmp_path, dev=[row(20, first=70)]), "dev")
+    (long,) = load_logs(write_folder(tmp_path, dev=[make_row(20, first=70)]), "dev")
     assert long.first == 70
     assert long.gold[73] == (70,)
     assert [long.messages[2].role, long.messages[3].role] == ["system", "user"]
@@ -113,7 +113,7 @@ def test_links_lead_to_the_rest_of_a_conversation(tmp_path: Path) -> None:
         "messages": [{"i": i, "time": "10:00", "nick": nick, "text": text} for i, (nick, text) in enumerate(said)],
         "links": [[max(0, i - 1), i] for i in range(5)],
     }
-    given = load_logs(folder(tmp_path, dev=[rows]), "dev")
+    given = load_logs(write_folder(tmp_path, dev=[rows]), "dev")
     found = measure_thread_recall(given, {"flat": None, "rule": link_by_rule}, k=3)
     assert found == {"queries": 1, "flat": pytest.approx(1 / 4), "rule": pytest.approx(3 / 4)}
 
@@ -132,7 +132,7 @@ def test_channels_elsewhere(log: Log) -> None:
 
 
 def test_what_a_pause_hides_may_be_anything_since(tmp_path: Path) -> None:
-    (long,) = load_logs(folder(tmp_path, dev=[row(60)]), "dev")
+    (long,) = load_logs(write_folder(tmp_path, dev=[make_row(60)]), "dev")
     broken = made.make_bursts(long, random.Random(1))
     assert len(broken.messages) < len(long.messages)
     starts = [
@@ -154,7 +154,9 @@ def test_what_a_pause_hides_may_be_anything_since(tmp_path: Path) -> None:
 def test_training_is_the_same_every_time_and_its_weights_are_judged(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    data = folder(tmp_path, dev=[row(30, first=110)], train=[row(20, first=90), row(20, first=100)])
+    data = write_folder(
+        tmp_path, dev=[make_row(30, first=110)], train=[make_row(20, first=90), make_row(20, first=100)]
+    )
     for name in ("one.json", "two.json"):
         main(["--data", str(data), "--train", "--out", str(tmp_path / name), "--rounds", "2"])
     out = capsys.readouterr().out
@@ -170,7 +172,7 @@ def test_training_is_the_same_every_time_and_its_weights_are_judged(
 
 
 def test_learning_lowers_the_loss(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data = folder(tmp_path, dev=[row(20, first=110)], train=[row(30, first=90)] * 2)
+    data = write_folder(tmp_path, dev=[make_row(20, first=110)], train=[make_row(30, first=90)] * 2)
     main(["--data", str(data), "--train", "--out", str(tmp_path / "out.json"), "--rounds", "12"])
     losses = [float(line.split()[3].rstrip(",")) for line in capsys.readouterr().out.splitlines() if "loss" in line]
     assert losses[-1] < losses[0] / 2
@@ -178,7 +180,7 @@ def test_learning_lowers_the_loss(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 def test_the_sample_is_judged_with_the_shipped_weights(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sample = Path(__file__).parents[2] / "examples"
-    main(["--data", str(folder(tmp_path, dev=[row(30, first=110)])), "--sample", str(sample)])
+    main(["--data", str(write_folder(tmp_path, dev=[make_row(30, first=110)])), "--sample", str(sample)])
     table = capsys.readouterr().out.split("| the sample chat |")[1]
     shares = {line.split(" | ")[0]: line.split(" | ")[1] for line in table.splitlines() if line.count("/") == 2}
     right = {name: int(share.split("/")[0]) for name, share in shares.items()}

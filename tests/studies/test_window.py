@@ -1,4 +1,4 @@
-"""The study of windows on a set small enough to count by hand."""
+"""The window study on a set small enough to count by hand."""
 
 import gzip
 import json
@@ -13,11 +13,11 @@ from studies.window import BUDGETS, ChannelOrder, load_questions, load_threads, 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    def session(number: int, *texts: str) -> dict[str, object]:
+    def make_session(number: int, *texts: str) -> dict[str, object]:
         turns = [{"speaker": "ab"[n % 2], "dia_id": f"D{number}:{n + 1}", "text": text} for n, text in enumerate(texts)]
         return {"session": number, "date_time": f"1:56 pm on {number} May, 2023", "turns": turns}
 
-    sessions = [session(1, "the red boat", "where?", "in the harbour"), session(2, "lunch", "soup")]
+    sessions = [make_session(1, "the red boat", "where?", "in the harbour"), make_session(2, "lunch", "soup")]
     with gzip.open(tmp_path / "conversations.jsonl.gz", "wt", encoding="utf-8") as file:
         file.write(json.dumps({"sample_id": "c", "sessions": sessions}))
     asked = [

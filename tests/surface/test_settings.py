@@ -10,8 +10,8 @@ import pytest
 from clew.core.errors import SettingsError
 from clew.core.secret import HIDDEN, mask_secrets
 from clew.core.settings import DEFAULTS
-from clew.surface.settings.load import Invocation, describe_settings, list_keys, load_invocation
-from clew.surface.settings.types import InvalidValue, check_type, describe_type, parse_text
+from clew.surface.settings.load import Invocation, describe_settings, list_setting_keys, load_invocation
+from clew.surface.settings.types import InvalidValue, check_value_type, describe_type, parse_text_as_type
 
 
 def load_from(
@@ -58,12 +58,12 @@ def test_every_setting_can_be_given_in_the_file_and_in_the_environment(tmp_path:
         "conversation.order": "score",
         "conversation.dedup_strategy": "none",
         "conversation.mmr": 0.5,
-        "scoring.min_score": 0.5,
+        "scoring.min_similarity": 0.5,
         "agent.max_cost": 0.5,
         "agent.guided": True,
         "session.idle": 60.5,
     }
-    for key in list_keys().values():
+    for key in list_setting_keys().values():
         value = given.get(
             key.name, key.default if key.name == "context.render" else other.get(key.value_type, key.default)
         )
@@ -72,7 +72,7 @@ def test_every_setting_can_be_given_in_the_file_and_in_the_environment(tmp_path:
         assert at.origins[key.name] == "file"
         assert describe_settings(at)[key.name]["value"] not in (None, "")
         said = ",".join(value) if isinstance(value, list) else str(value)
-        by_environment = load_from(tmp_path, "", {key.variable: said})
+        by_environment = load_from(tmp_path, "", {key.environment_variable: said})
         assert by_environment.origins[key.name] == "environment"
         if key.name not in (
             "path",
@@ -244,7 +244,7 @@ def test_an_address_without_a_password_stays() -> None:
     ],
 )
 def test_text_is_parsed_as_its_kind(text: str, kind: Any, value: Any) -> None:
-    said = check_type(parse_text(text, kind), kind)
+    said = check_value_type(parse_text_as_type(text, kind), kind)
     assert said == value
     assert type(said) is type(value)
 
@@ -263,7 +263,7 @@ def test_text_is_parsed_as_its_kind(text: str, kind: Any, value: Any) -> None:
 )
 def test_nothing_is_guessed(value: Any, kind: Any) -> None:
     with pytest.raises(InvalidValue):
-        check_type(value, kind)
+        check_value_type(value, kind)
 
 
 def test_kinds_in_words() -> None:

@@ -112,7 +112,7 @@ def make_outputs() -> dict[str, object]:
         "explain": Explanation(Query("who?"), "hybrid", (HIT,), (RECORD,), TRACE),
         "context": convert.context_to_json(CONTEXT, trace=TRACE),
         "ask": convert.answer_to_json(ANSWER, trace=TRACE),
-        "citations check": convert.checks_to_json(
+        "citations check": convert.citation_checks_to_json(
             [("who?", [CitationCheck(CITATION, "moved", 40)]), ("what?", [CitationCheck(CITATION, "stands", 10)])]
         ),
         "why_not": WhyNot("who?", "a.md", "depth", "too deep", Fix("search.k", 9, 5)),

@@ -55,12 +55,12 @@ def check_citation(citation: Citation, text: str | None) -> CitationCheck:
     if hash_quote(text[citation.start : citation.end]) == citation.hash:
         return CitationCheck(citation, "stands", citation.start)
     if citation.quote and hash_quote(citation.quote) == citation.hash and citation.quote in text:
-        nearest = min(_find_all(citation.quote, text), key=lambda at: abs(at - citation.start))
+        nearest = min(_find_occurrences(citation.quote, text), key=lambda at: abs(at - citation.start))
         return CitationCheck(citation, "moved", nearest)
     return CitationCheck(citation, "changed")
 
 
-def _find_all(quote: str, text: str) -> list[int]:
+def _find_occurrences(quote: str, text: str) -> list[int]:
     found = [text.find(quote)]
     while (after := text.find(quote, found[-1] + 1)) >= 0:
         found.append(after)

@@ -15,7 +15,7 @@ CLOSE_SECONDS = 1.0  # that open connections have to close
 
 
 def run_coroutine(work: Coroutine[Any, Any, T]) -> T:
-    """What the coroutine returns or raises, run in a new EventLoopThread; an interrupt cancels it."""
+    """Runs a coroutine in a new EventLoopThread and returns its result; an interrupt cancels it."""
     with closing(EventLoopThread()) as loop:
         return loop.run(work)
 
@@ -32,7 +32,7 @@ class EventLoopThread:
         self._pid = os.getpid()
         self._ready = threading.Event()
         self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._serve, name="clew-event-loop", daemon=True)
+        self._thread = threading.Thread(target=self._run_loop, name="clew-event-loop", daemon=True)
         self._thread.start()
         self._ready.wait()
         if self._error is not None:
@@ -44,7 +44,7 @@ class EventLoopThread:
         return self._pid
 
     def run(self, work: Coroutine[Any, Any, T], *, is_cancelled: Callable[[], bool] = lambda: False) -> T:
-        """What the coroutine returns or raises; an interrupt cancels it, and so does `is_cancelled`."""
+        """Runs a coroutine in the loop and returns its result; an interrupt cancels it, and so does `is_cancelled`."""
         try:
             future = asyncio.run_coroutine_threadsafe(work, self._loop)
         except RuntimeError:  # the loop is closed: the program is ending
@@ -96,15 +96,15 @@ class EventLoopThread:
         if threading.current_thread() is not self._thread:  # a garbage collector may run in any thread
             self._thread.join(CLOSE_SECONDS)
 
-    def _serve(self) -> None:
+    def _run_loop(self) -> None:
         try:
-            asyncio.run(self._keep_open())
+            asyncio.run(self._hold_resource())
         except BaseException as error:
             self._error = error
         finally:
             self._ready.set()
 
-    async def _keep_open(self) -> None:
+    async def _hold_resource(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         async with self._resource:

@@ -41,9 +41,9 @@ class StoredDocument:
     def fingerprint(self) -> str:
         """A hash of 32 hexadecimal digits; equal for two documents that are stored identically, to the last bit."""
         hasher = xxhash.xxh3_128()
-        hasher.update(_to_json_line(_document_fields(self.document)))
+        hasher.update(_to_json_line(_list_document_fields(self.document)))
         for chunk, vector, terms in zip(self.chunks, self.vectors, self.terms, strict=True):
-            hasher.update(_to_json_line([*_chunk_fields(chunk), terms.length, len(terms.hashes)]))
+            hasher.update(_to_json_line([*_list_chunk_fields(chunk), terms.length, len(terms.hashes)]))
             for array, form in ((vector, "<f4"), (terms.hashes, "<i8"), (terms.counts, "<u2")):
                 hasher.update(np.ascontiguousarray(array, form).tobytes())
         if self.summary_vector is not None:
@@ -82,16 +82,16 @@ class StagedModel:
     was_used: bool
 
 
-def _document_fields(of: Document) -> list[Any]:
+def _list_document_fields(of: Document) -> list[Any]:
     head = [of.id, of.text, of.kind, of.title, of.uri, of.summary, of.hash, of.stamp, dict(of.meta)]
-    return [*head, [_section_fields(each) for each in of.sections]]
+    return [*head, [_list_section_fields(each) for each in of.sections]]
 
 
-def _section_fields(of: Section) -> list[Any]:
+def _list_section_fields(of: Section) -> list[Any]:
     return [of.start, of.end, of.label, of.parent, of.id, of.author, to_iso(of.at), of.page, of.guessed]
 
 
-def _chunk_fields(of: Chunk) -> Sequence[Any]:
+def _list_chunk_fields(of: Chunk) -> Sequence[Any]:
     span = [of.id, of.index, of.total, of.text, of.start, of.end]
     return [*span, of.headings, of.context, to_iso(of.at), dict(of.meta)]
 

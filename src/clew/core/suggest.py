@@ -15,7 +15,7 @@ def find_close_names(name: str, candidates: Iterable[str], *, max_names: int = 3
     return [folded[near] for near in get_close_matches(name.casefold(), folded, n=max_names, cutoff=cutoff)]
 
 
-def suggest_names(name: str, candidates: Iterable[str], *, max_names: int = 3, cutoff: float = 0.4) -> str:
+def format_suggestion(name: str, candidates: Iterable[str], *, max_names: int = 3, cutoff: float = 0.4) -> str:
     """The question `did you mean a, b?` with the nearest candidates; empty if none is near."""
     near = find_close_names(name, candidates, max_names=max_names, cutoff=cutoff)
     return f"did you mean {', '.join(near)}?" if near else ""

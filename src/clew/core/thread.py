@@ -79,7 +79,7 @@ def join_messages(
     return "".join(texts), tuple(sections)
 
 
-def first_chunk_id(message_id: str) -> str:
+def make_first_chunk_id(message_id: str) -> str:
     """The id of the first chunk of a message."""
     return f"{message_id}_chunk_0"
 

@@ -34,7 +34,7 @@ def from_iso(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text) if text else None
 
 
-def parse_iso(text: str) -> datetime | None:
+def parse_iso_or_none(text: str) -> datetime | None:
     """The time of an ISO 8601 text, UTC if it names no zone; None if it is not one."""
     try:
         return assume_utc(datetime.fromisoformat(text.strip()))

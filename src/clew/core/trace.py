@@ -86,7 +86,7 @@ def record(name: str = "trace", *, keep: bool = False) -> Iterator[Trace]:
 
 
 def note(key: str, value: Note) -> None:
-    """Adds a note to the current step; nothing where no trace is recorded."""
+    """Adds a note to the current step of the trace; does nothing where none is recorded."""
     current = _current.get()
     if current is not None:
         current.notes[key] = value

@@ -81,7 +81,7 @@ class Price:
     output: float = 0.0
 
 
-def price_of(config: LLMConfig, model: str) -> Price:
+def look_up_price(config: LLMConfig, model: str) -> Price:
     """The price of a language model: the one in the settings if set, else its line in the price table, else zero.
 
     A line may name the model with or without its address.

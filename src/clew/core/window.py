@@ -1,6 +1,6 @@
 """Context windows of conversations: messages with their scores, their threads, and the style of a person.
 
-These are the types of `Engine.context_window`, `find_similar_messages`, `profile`, `reply_prompt` and `links`.
+These are the types of `Engine.window`, `find_messages`, `profile`, `style_prompt` and `links`.
 """
 
 from collections.abc import Mapping
@@ -55,7 +55,7 @@ class WindowThread:
 
 @dataclass(frozen=True, slots=True)
 class DroppedMessage:
-    """A message that was found but is not in the window, and why: `budget` or `min_score`."""
+    """A message that was found but is not in the window, and why: `budget` or `min_similarity`."""
 
     message: ContextMessage
     reason: str

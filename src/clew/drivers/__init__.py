@@ -43,7 +43,7 @@ RERANKERS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 # All other names are those of pydantic-ai.
-LLMS: Final[Mapping[str, str]] = MappingProxyType({"local:": "clew.drivers.llm.local:make_llm"})
+LLMS: Final[Mapping[str, str]] = MappingProxyType({"local:": "clew.drivers.llm.local:make_local_llm"})
 
 
 def make_embedder(config: EmbedderConfig) -> Embedder:

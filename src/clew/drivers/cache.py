@@ -63,7 +63,7 @@ class CacheFile:
         try:
             with closing(sqlite3.connect(self.path, timeout=LOCK_TIMEOUT, isolation_level=None)) as db:
                 db.execute("PRAGMA synchronous = NORMAL")
-                self._prepare(db)
+                self._create_or_check_table(db)
                 yield db
         except sqlite3.Error as error:
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the extended code says more than is needed
@@ -75,7 +75,7 @@ class CacheFile:
                 problem = f"is damaged ({error}); delete the file, it will be created again"
             raise DriverFailed(f"{self.path}: the cache file {problem}") from error
 
-    def _prepare(self, db: sqlite3.Connection) -> None:
+    def _create_or_check_table(self, db: sqlite3.Connection) -> None:
         """Creates the table in a new file, and refuses a file that holds something else."""
         tables, version = _read_schema(db)
         if version > VERSION:

@@ -92,8 +92,8 @@ class PairTemplate:
         self._first_type, self._second_type = encoding.type_ids[first[0]], encoding.type_ids[second[0]]
         self.size = sum(map(len, self._ids))
 
-    def fill(self, first: Sequence[int], second: Sequence[int]) -> tuple[list[int], list[int]]:
-        """The token ids of the pair, and their types."""
+    def encode_pair(self, first: Sequence[int], second: Sequence[int]) -> tuple[list[int], list[int]]:
+        """The token ids of two tokenized texts with the special tokens around them, and the token types."""
         before, between, after = self._ids
         types_before, types_between, types_after = self._types
         ids = [*before, *first, *between, *second, *after]
@@ -102,7 +102,7 @@ class PairTemplate:
 
 
 def run_longest_first(function: Callable[[list[int]], T], windows: Sequence[list[int]]) -> list[T]:
-    """The function of each window, in order, on all cores; the longest start first, so that the cores end together."""
+    """Maps a function over the windows, in order, on all cores; the longest start first, so that all end together."""
     order = sorted(range(len(windows)), key=lambda at: -len(windows[at]))
     results = run_parallel([partial(function, windows[at]) for at in order], max_concurrent=count_cores())
     by_place = dict(zip(order, results, strict=True))

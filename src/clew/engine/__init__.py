@@ -20,8 +20,8 @@ from clew.engine import search as _search
 from clew.engine import sessions as _sessions
 from clew.engine import transfer as _transfer
 from clew.engine.opened import Extensions, Opened, make_finder
-from clew.engine.validate import check_callable, check_functions, check_implements
-from clew.index.read import check_readers
+from clew.engine.validate import check_callable, check_function_table, check_implements
+from clew.index.read import check_reader_suffixes
 from clew.query.context.format.renderers import RENDERERS, Render, Renderer
 from clew.query.context.session import Sessions
 from clew.query.search.strategies import STRATEGIES, StrategyFactory
@@ -65,7 +65,7 @@ class Engine:
         settings = settings or DEFAULTS
         if not collection or collection.startswith(".") or any(sign in collection for sign in '/\\\0:*?"<>|'):
             raise SettingsError(f"collection {collection!r} is not a plain name: no slashes, no leading dot")
-        extensions = _check_extensions(reranker, chunker, enrichers, readers, renderers, strategies)
+        extensions = _build_checked_extensions(reranker, chunker, enrichers, readers, renderers, strategies)
         if isinstance(reranker, str):
             settings = replace(settings, reranker=replace(settings.reranker, name=reranker))
         stored = drivers.read_stored_embedder_name(path, collection)
@@ -125,7 +125,7 @@ class Engine:
     window = _conversations.window
     channels = _conversations.channels
     profile = _conversations.profile
-    reply_prompt = _conversations.reply_prompt
+    style_prompt = _conversations.style_prompt
     links = _conversations.links
     # Moving
     export = _transfer.export
@@ -155,7 +155,7 @@ class Engine:
         self.close()
 
 
-def _check_extensions(
+def _build_checked_extensions(
     reranker: str | Reranker | None,
     chunker: Chunker | None,
     enrichers: Sequence[Enricher],
@@ -163,17 +163,17 @@ def _check_extensions(
     renderers: Mapping[str, Render] | None,
     strategies: Mapping[str, StrategyFactory] | None,
 ) -> Extensions:
-    """The user's own parts beside the built-in ones, each checked."""
+    """The Extensions: the user's own parts, each checked, together with the built-in ones."""
     if reranker is not None and not isinstance(reranker, str):
         check_implements(reranker, Reranker, "reranker")
     if chunker is not None:
         check_callable(chunker, "chunker", "chunker(document) -> list[Chunk]")
     for enricher in enrichers:
         check_callable(enricher, "enricher", "enricher(document, chunks) -> list[Chunk]")
-    check_functions(readers, "reader", "reader(data, uri) -> Document")
-    check_readers(readers or {})
-    check_functions(renderers, "renderer", "renderer(passages, sheet) -> str")
-    check_functions(strategies, "strategy", "factory(drivers) -> strategy")
+    check_function_table(readers, "reader", "reader(data, uri) -> Document")
+    check_reader_suffixes(readers or {})
+    check_function_table(renderers, "renderer", "renderer(passages, sheet) -> str")
+    check_function_table(strategies, "strategy", "factory(drivers) -> strategy")
     return Extensions(
         strategies={**STRATEGIES, **(strategies or {})},
         renderers={**RENDERERS, **{name: Renderer(write) for name, write in (renderers or {}).items()}},

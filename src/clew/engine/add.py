@@ -28,7 +28,7 @@ def add(
     `sync` also drops documents whose files have disappeared from the folders. The work stops before it costs more than
     `max_cost`.
     """
-    context = _ingest_context(engine.opened, settings)
+    context = _make_ingest_context(engine.opened, settings)
     return ingest.add_sources(context, sources, sync=sync, max_cost=max_cost, on_progress=on_progress)
 
 
@@ -41,7 +41,7 @@ def add_documents(
     on_progress: OnProgress | None = None,
 ) -> Report:
     """Adds documents made by a program; one without sections is parsed as Markdown."""
-    context = _ingest_context(engine.opened, settings)
+    context = _make_ingest_context(engine.opened, settings)
     return ingest.add_documents(context, documents, max_cost=max_cost, on_progress=on_progress)
 
 
@@ -51,17 +51,19 @@ def add_messages(engine: "Engine", messages: Iterable[Message], *, settings: Set
     A message already stored is skipped, an edited one replaces itself. The report lists them by id.
     """
     with engine.opened.message_lock:
-        return ingest.add_messages(_ingest_context(engine.opened, settings), messages)
+        return ingest.add_messages(_make_ingest_context(engine.opened, settings), messages)
 
 
 def plan(engine: "Engine", *sources: str | Path, sync: bool = False, settings: Settings | None = None) -> Plan:
     """What `add` would read, embed, ask a model and drop, and what it would cost; nothing is embedded or stored."""
-    return ingest.plan_sources(_ingest_context(engine.opened, settings), sources, sync=sync)
+    return ingest.plan_add_sources(_make_ingest_context(engine.opened, settings), sources, sync=sync)
 
 
 def backfill(engine: "Engine", *, max_cost: float | None = None, on_progress: OnProgress | None = None) -> Report:
     """Writes the missing document summaries."""
-    return ingest.fill_summaries(_ingest_context(engine.opened, None), max_cost=max_cost, on_progress=on_progress)
+    return ingest.backfill_summaries(
+        _make_ingest_context(engine.opened, None), max_cost=max_cost, on_progress=on_progress
+    )
 
 
 def drop(engine: "Engine", *documents: str) -> int:
@@ -77,10 +79,10 @@ def drop_messages(engine: "Engine", *ids: str, settings: Settings | None = None)
     again; a thread left empty is dropped.
     """
     with engine.opened.message_lock:
-        return ingest.drop_messages(_ingest_context(engine.opened, settings), ids)
+        return ingest.drop_messages(_make_ingest_context(engine.opened, settings), ids)
 
 
-def _ingest_context(opened: Opened, settings: Settings | None) -> IngestContext:
+def _make_ingest_context(opened: Opened, settings: Settings | None) -> IngestContext:
     given = opened.extensions
     return IngestContext(
         opened.store,

@@ -11,10 +11,10 @@ from clew.core.metered import MeteredLLM
 from clew.core.settings import Settings
 from clew.core.trace import Trace
 from clew.core.types import EVERYTHING, Context, Document, Filter, Hit, Message, Query
-from clew.core.usage import price_of
-from clew.engine.answer import answer_in_prose, answer_verbatim
+from clew.core.usage import look_up_price
+from clew.engine.answer import answer_verbatim, build_model_answer
 from clew.engine.opened import Opened
-from clew.engine.search import assemble_context, make_query
+from clew.engine.search import assemble_context, make_query_from_text_or_table
 from clew.query.agent import (
     AgentBudget,
     DocumentQuotes,
@@ -22,14 +22,14 @@ from clew.query.agent import (
     Toolbox,
     ToolResult,
     build_instructions,
+    choose_first_tools,
     extract_quotes,
-    plan_tools,
 )
 from clew.query.agent.lookup import get_display_name
 from clew.query.agent.steps import record_step
 from clew.query.answer import NumberedPassage, extract_answer, write_answer
 from clew.query.context.session import Sessions
-from clew.query.rewrite.route import Route, route
+from clew.query.rewrite.route import Route, route_question
 from clew.query.search.find import build_query
 
 if TYPE_CHECKING:
@@ -61,13 +61,13 @@ def agent(
     from clew.query.agent.loop import run_agent
 
     opened = engine.opened
-    settings = _with_strategy(opened, settings or opened.settings, strategy)
+    settings = _override_strategy(opened, settings or opened.settings, strategy)
     if opened.llm is None:
         raise SettingsError("an agent needs a language model; name one (llm.name, --llm), or use `ask`")
-    query = make_query(question, 1, where, history, settings)
+    query = make_query_from_text_or_table(question, 1, where, history, settings)
     guided = opened.llm.name.startswith("local:") if settings.agent.guided is None else settings.agent.guided
-    budget = AgentBudget(opened.llm, settings.agent, price_of(settings.llm, opened.llm.name))
-    chosen = route(question, history_length=0)
+    budget = AgentBudget(opened.llm, settings.agent, look_up_price(settings.llm, opened.llm.name))
+    chosen = route_question(question, history_length=0)
     sessions, name = (opened.sessions, session) if session else (Sessions(), NO_SESSION)
     toolbox = _make_toolbox(opened.with_llm(MeteredLLM(opened.llm, budget)), sessions, name, where, settings, chosen)
     with record_step("agent") as trace:
@@ -76,13 +76,15 @@ def agent(
             toolbox,
             as_agent_model(opened.llm),
             instructions=build_instructions(
-                chosen, is_requested=chosen.text != question, known_documents=_titles_by_number(opened, sessions, name)
+                chosen,
+                is_requested=chosen.text != question,
+                known_documents=_read_numbered_titles(opened, sessions, name),
             ),
             history=history,
             budget=budget,
             max_calls=settings.agent.max_calls,
             max_tokens=settings.answer.max_tokens,
-            first_tools=plan_tools(chosen) if guided else (),
+            first_tools=choose_first_tools(chosen) if guided else (),
             on_step=on_step,
         )
         trace.out = len(outcome.results)
@@ -94,8 +96,8 @@ def agent(
         }
         if outcome.reason:
             trace.notes["stopped"] = outcome.reason
-    numbers = sessions.get_numbers(name)
-    context = _join_results(query, outcome.results, numbers)
+    numbers = sessions.get_document_numbers(name)
+    context = _merge_tool_results(query, outcome.results, numbers)
     if outcome.failure is not None and not context.passages:
         raise outcome.failure
     if outcome.reason:
@@ -106,7 +108,7 @@ def agent(
     shown = [passage for result in reversed(outcome.results) for passage in result.citable]  # newest first
     made = write_answer([outcome.text], shown, question=question, on_sentence=on_sentence, numbers=numbers)
     reason = "" if made.citations else made.no_answer_reason if outcome.results else "the model called no tool"
-    return answer_in_prose(question, made, context, usage=budget.usage, reason=reason, numbers=numbers)
+    return build_model_answer(question, made, context, usage=budget.usage, reason=reason, numbers=numbers)
 
 
 def agent_stream(
@@ -149,7 +151,7 @@ def tools(
     return _make_toolbox(opened, sessions, name, where, settings, Route(settings.search.strategy, "", ""))
 
 
-def _with_strategy(opened: Opened, settings: Settings, strategy: str | None) -> Settings:
+def _override_strategy(opened: Opened, settings: Settings, strategy: str | None) -> Settings:
     if strategy is None:
         return settings
     if strategy not in opened.finder.strategies:
@@ -167,12 +169,12 @@ def _make_toolbox(
     )
 
     def search(query: str, limit: int, strategy: str, only: Filter) -> Context:
-        request = make_query(query, limit, only, (), shape)
+        request = make_query_from_text_or_table(query, limit, only, (), shape)
         hits = opened.finder.find(request, strategy, shape)
         return assemble_context(within_session, request, hits, session=session, settings=shape)
 
     def sentences(document: Document, query: str) -> Sequence[Span]:
-        return _best_sentences(opened, document, query, settings)
+        return _find_best_sentences(opened, document, query, settings)
 
     def read(document: Document, query: str) -> DocumentQuotes:
         return extract_quotes(
@@ -204,7 +206,7 @@ def _make_toolbox(
     )
 
 
-def _best_sentences(opened: Opened, document: Document, query: str, settings: Settings) -> Sequence[Span]:
+def _find_best_sentences(opened: Opened, document: Document, query: str, settings: Settings) -> Sequence[Span]:
     """The positions of the sentences of one document that answer best."""
     inside = Filter(documents=frozenset({document.id}))
     hits = opened.finder.find(build_query(query, settings.search.k, inside, (), settings), "hybrid", settings)
@@ -213,21 +215,21 @@ def _best_sentences(opened: Opened, document: Document, query: str, settings: Se
         query,
         hits,
         records,
-        opened.rerank_or_overlap(settings),
+        opened.get_reranker_or_overlap(settings),
         max_sentences=settings.answer.sentences,
         min_confidence=0.0,
     )
     return [(citation.start, citation.end) for citation in found.citations]
 
 
-def _titles_by_number(opened: Opened, sessions: Sessions, session: str) -> dict[int, str]:
+def _read_numbered_titles(opened: Opened, sessions: Sessions, session: str) -> dict[int, str]:
     """The titles of the documents numbered so far in a session."""
-    numbers = sessions.get_numbers(session)
+    numbers = sessions.get_document_numbers(session)
     records = opened.store.documents(Filter(documents=frozenset(numbers))) if numbers else ()
     return dict(sorted((numbers[record.id], get_display_name(record)) for record in records))
 
 
-def _join_results(query: Query, results: Sequence[ToolResult], numbers: dict[str, int]) -> Context:
+def _merge_tool_results(query: Query, results: Sequence[ToolResult], numbers: dict[str, int]) -> Context:
     """Everything the tools showed as one context, each passage once."""
     shown: dict[object, NumberedPassage] = {
         (each.record.id, each.pieces): each for result in results for each in result.citable

@@ -12,11 +12,11 @@ from clew.core.settings import Settings
 from clew.core.text import extract_terms
 from clew.core.types import EVERYTHING, Context, Filter, Hit, Message, Query
 from clew.core.usage import Usage, UsageMeter
-from clew.engine.conversations import reply_prompt
-from clew.engine.opened import Opened, check_count
-from clew.engine.search import assemble_context, make_query
+from clew.engine.conversations import style_prompt
+from clew.engine.opened import Opened, check_positive_count
+from clew.engine.search import assemble_context, make_query_from_text_or_table
 from clew.query.answer import NO_ANSWER, PROBE_HITS, Probe, extract_answer, number_passages, write_answer
-from clew.query.answer.write import SYSTEM, WrittenAnswer, build_prompt
+from clew.query.answer.write import SYSTEM, WrittenAnswer, build_answer_prompt
 
 if TYPE_CHECKING:
     from clew.engine import Engine
@@ -52,9 +52,9 @@ def ask(
     strategy = strategy or settings.search.strategy
     shape = replace(settings, context=replace(settings.context, render="numbered", wrap="xml", order="score"))
     if tokens is not None:
-        shape = replace(shape, context=replace(shape.context, tokens=check_count("tokens", tokens)))
-    query = make_query(question, settings.context.k if k is None else k, where, history, settings)
-    probe = find_probe(opened, query, settings) if opened.llm is None and strategy == PROBE else None
+        shape = replace(shape, context=replace(shape.context, tokens=check_positive_count("tokens", tokens)))
+    query = make_query_from_text_or_table(question, settings.context.k if k is None else k, where, history, settings)
+    probe = find_probe_hits(opened, query, settings) if opened.llm is None and strategy == PROBE else None
     found = opened.finder.find(query, strategy, shape) if probe is None else probe[: query.k]
     context = assemble_context(opened, query, found, session=session, settings=shape)
     hits = sorted((hit for passage in context.passages for hit in passage.chunks), key=lambda hit: -hit.score)
@@ -64,12 +64,12 @@ def ask(
             opened, question, hits, context, settings, numbers=numbers, on_sentence=on_sentence, probe=probe
         )
     with UsageMeter().measure() as meter:
-        manner = reply_prompt(engine, person, question, settings=settings) if person else ""
-        text = build_prompt(question, context.text, history=_render_history(history), style=manner)
+        manner = style_prompt(engine, person, question, settings=settings) if person else ""
+        text = build_answer_prompt(question, context.text, history=_render_history(history), style=manner)
         pieces = opened.llm.stream(text, system=SYSTEM, max_tokens=settings.answer.max_tokens)
         shown = number_passages(context, opened.store.document)
         made = write_answer(pieces, shown, question=question, on_sentence=on_sentence, numbers=numbers)
-    return answer_in_prose(question, made, context, usage=meter.usage, reason=made.no_answer_reason, numbers=numbers)
+    return build_model_answer(question, made, context, usage=meter.usage, reason=made.no_answer_reason, numbers=numbers)
 
 
 def ask_stream(
@@ -103,10 +103,10 @@ def ask_stream(
     )
 
 
-def answer_in_prose(
+def build_model_answer(
     question: str, made: WrittenAnswer, context: Context, *, usage: Usage, reason: str, numbers: Mapping[str, int]
 ) -> Answer:
-    """The checked sentences of a model as an Answer."""
+    """The Answer made of a model's checked sentences, with confidence 1 where one is cited."""
     return Answer(
         question=question,
         text=made.display_text,
@@ -117,7 +117,7 @@ def answer_in_prose(
         removed=made.removed,
         usage=usage,
         reason=reason,
-        numbers=_numbers_of(made.citations, numbers),
+        numbers=_select_cited_numbers(made.citations, numbers),
         fault=made.fault,
     )
 
@@ -135,14 +135,14 @@ def answer_verbatim(
 ) -> Answer:
     """The best sentences of the hits, verbatim; the text says so where confidence is below the threshold."""
     if probe is None and hits:
-        probe = find_probe(opened, replace(context.query, text=question), settings)
+        probe = find_probe_hits(opened, replace(context.query, text=question), settings)
     minimum = settings.answer.min_confidence
     found = extract_answer(
         question,
         hits,
         {record.id: record for record in context.documents},
-        opened.rerank_or_overlap(settings),
-        probe=look_at(opened, question, probe or (), settings) if hits else None,
+        opened.get_reranker_or_overlap(settings),
+        probe=build_probe(opened, question, probe or (), settings) if hits else None,
         max_sentences=settings.answer.sentences,
         min_confidence=minimum,
     )
@@ -166,25 +166,25 @@ def answer_verbatim(
         found=bool(found.citations),
         confidence=found.confidence,
         reason="" if lines else nothing if hits else context.reason,
-        numbers=_numbers_of(found.citations, numbers),
+        numbers=_select_cited_numbers(found.citations, numbers),
     )
 
 
-def find_probe(opened: Opened, query: Query, settings: Settings, *, k: int = PROBE_HITS) -> list[Hit]:
-    """The hits by meaning and words from which the confidence of an answer is computed, whatever the strategy."""
+def find_probe_hits(opened: Opened, query: Query, settings: Settings, *, k: int = PROBE_HITS) -> list[Hit]:
+    """The hits of a hybrid search from which an answer's confidence is computed, whatever strategy found the answer."""
     k = max(k, query.k)
     return opened.finder.find(replace(query, k=k, depth=max(query.depth, k)), PROBE, settings)
 
 
-def look_at(opened: Opened, question: str, probe: Sequence[Hit], settings: Settings) -> Probe:
-    """The signals of a probe for the confidence of an answer."""
+def build_probe(opened: Opened, question: str, probe: Sequence[Hit], settings: Settings) -> Probe:
+    """The Probe of these hits, with the query's terms and the embedder's floor: the input of an answer's confidence."""
     language = settings.ingestion.language
     return Probe(
         list(probe), extract_terms(question, language=language).keys(), opened.embedder.min_similarity, language
     )
 
 
-def _numbers_of(citations: Sequence[Citation], numbers: Mapping[str, int]) -> dict[str, int]:
+def _select_cited_numbers(citations: Sequence[Citation], numbers: Mapping[str, int]) -> dict[str, int]:
     return {each.document: numbers[each.document] for each in citations if each.document in numbers}
 
 

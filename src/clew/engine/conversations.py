@@ -9,12 +9,12 @@ import numpy as np
 
 from clew.core.errors import NotFound, SettingsError
 from clew.core.settings import Settings
-from clew.core.suggest import suggest_names
+from clew.core.suggest import format_suggestion
 from clew.core.thread import THREAD_KIND
 from clew.core.types import Filter, Hit
 from clew.core.window import ContextMessage, ContextWindow, Links, StyleProfile
-from clew.engine.opened import Opened, check_count, resolve_document
-from clew.engine.search import token_counter
+from clew.engine.opened import Opened, check_positive_count, resolve_document
+from clew.engine.search import get_token_counter
 from clew.query.context.rebuild import rebuild_messages
 from clew.query.messages import links as message_links
 from clew.query.messages import style
@@ -43,15 +43,15 @@ def window(
     cosine; without it every hit of the search counts. Ages are measured from `now`.
     """
     opened = engine.opened
-    settings = _with_min_similarity(settings or opened.settings, min_similarity)
-    budget = check_count("tokens", settings.scoring.max_tokens if tokens is None else tokens)
+    settings = _override_min_similarity(settings or opened.settings, min_similarity)
+    budget = check_positive_count("tokens", settings.scoring.tokens if tokens is None else tokens)
     if not channel:
         raise SettingsError("the channel is empty; name the one that the prompt is asked in")
     asked = WindowRequest(
         _resolve_channel(opened, channel), prompt, budget, include_related_channels, now or datetime.now(UTC)
     )
-    sources = _make_sources(opened, prompt, settings)
-    return build_window(asked, sources, settings=settings, count=token_counter(settings.context.tokenizer))
+    sources = _make_window_sources(opened, prompt, settings)
+    return build_window(asked, sources, settings=settings, count=get_token_counter(settings.context.tokenizer))
 
 
 def channels(engine: "Engine") -> list[str]:
@@ -63,11 +63,11 @@ def profile(engine: "Engine", person: str, *, settings: Settings | None = None) 
     """How a person writes: rated by the language model if there is one, else measured from their messages."""
     opened = engine.opened
     settings = settings or opened.settings
-    texts = _texts_by(opened, person)
+    texts = _read_messages_by_author(opened, person)
     return style.profile_style(person, texts, min_messages=settings.scoring.style_messages, llm=opened.llm)
 
 
-def reply_prompt(
+def style_prompt(
     engine: "Engine",
     person: str,
     message: str,
@@ -85,9 +85,9 @@ def reply_prompt(
         raise SettingsError("the message is empty; give the message to answer")
     manner = profile(engine, person, settings=settings)
     where = Filter(authors=frozenset({person}), kinds=frozenset({THREAD_KIND}))
-    found = _find_messages(opened, message, where, channel=None, now=now, settings=settings)
+    found = _score_similar_messages(opened, message, where, channel=None, now=now, settings=settings)
     threads = group_by_thread(found.messages, found.threads, max_threads=settings.scoring.style_threads)
-    return style.build_reply_prompt(manner, threads)
+    return style.build_style_prompt(manner, threads)
 
 
 def links(engine: "Engine", document: str) -> Links:
@@ -113,15 +113,15 @@ def find_messages(
 ) -> Sequence[ContextMessage]:
     """The k stored messages most similar to a text, best first, each whole and scored."""
     opened = engine.opened
-    k = check_count("k", k)
+    k = check_positive_count("k", k)
     channel = _resolve_channel(opened, channel) if channel else None
-    settings = _with_min_similarity(settings or opened.settings, min_similarity)
+    settings = _override_min_similarity(settings or opened.settings, min_similarity)
     where = Filter(channels=frozenset({channel} if channel else ()), kinds=frozenset({THREAD_KIND}))
-    return _find_messages(opened, query, where, channel=channel, now=now, settings=settings, k=k).messages[:k]
+    return _score_similar_messages(opened, query, where, channel=channel, now=now, settings=settings, k=k).messages[:k]
 
 
 def _resolve_channel(opened: Opened, name: str) -> str:
-    """A channel by its name, or written with its sign: #name."""
+    """The stored name of a channel that may be written with its sign: #name."""
     bare = name.removeprefix("#")
     return bare if bare and not _is_channel(opened, name) and _is_channel(opened, bare) else name
 
@@ -130,7 +130,7 @@ def _is_channel(opened: Opened, name: str) -> bool:
     return bool(opened.store.latest_chunks(name, 1))
 
 
-def _texts_by(opened: Opened, person: str) -> list[str]:
+def _read_messages_by_author(opened: Opened, person: str) -> list[str]:
     """The messages of a person, oldest first, each whole; NotFound with the nearest names if there are none."""
     texts = rebuild_messages(opened.store.scan(Filter(authors=frozenset({person}), kinds=frozenset({THREAD_KIND}))))
     if texts:
@@ -138,11 +138,11 @@ def _texts_by(opened: Opened, person: str) -> list[str]:
     authors = {
         str(chunk.meta.get("author", "")) for chunk in opened.store.scan(Filter(kinds=frozenset({THREAD_KIND})))
     } - {""}
-    hint = suggest_names(person, sorted(authors)) or f"authors: {', '.join(sorted(authors)[:3])}"
+    hint = format_suggestion(person, sorted(authors)) or f"authors: {', '.join(sorted(authors)[:3])}"
     raise NotFound(f"there is no message by {person!r}; {hint if authors else 'the collection has no messages yet'}")
 
 
-def _find_messages(
+def _score_similar_messages(
     opened: Opened,
     text: str,
     where: Filter,
@@ -152,7 +152,7 @@ def _find_messages(
     settings: Settings,
     k: int = 1,
 ) -> ScoredMessages:
-    sources = _make_sources(opened, text, settings, k=k)
+    sources = _make_window_sources(opened, text, settings, k=k)
     return score_messages(
         sources.search(where),
         read=sources.read,
@@ -164,8 +164,8 @@ def _find_messages(
     )
 
 
-def _make_sources(opened: Opened, text: str, settings: Settings, *, k: int = 1) -> WindowSources:
-    """What a window is built from; the text is embedded once for all its searches."""
+def _make_window_sources(opened: Opened, text: str, settings: Settings, *, k: int = 1) -> WindowSources:
+    """The search and reads from which a window is built; the text is embedded once for all searches."""
     query = build_query(text, max(settings.search.depth, k), Filter(), (), settings)
     vector = opened.embedder.embed([text], role="query")[0]
     # A less similar message may still belong to a thread with a similar one, so the search itself has no floor.
@@ -187,8 +187,8 @@ def _make_sources(opened: Opened, text: str, settings: Settings, *, k: int = 1) 
     )
 
 
-def _with_min_similarity(settings: Settings, value: float | None) -> Settings:
-    """The settings with the floor of one call; 0 is a floor too."""
+def _override_min_similarity(settings: Settings, value: float | None) -> Settings:
+    """The settings with the minimum similarity of this call in place of theirs; 0 is a minimum too."""
     if value is None:
         return settings
-    return replace(settings, scoring=replace(settings.scoring, min_score=value))
+    return replace(settings, scoring=replace(settings.scoring, min_similarity=value))

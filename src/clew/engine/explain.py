@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from clew.core.cite import Citation, CitationCheck
 from clew.core.errors import ClewError, NotFound, SourceError
 from clew.core.settings import Settings
-from clew.core.thread import first_chunk_id
+from clew.core.thread import make_first_chunk_id
 from clew.core.trace import record
 from clew.core.types import EVERYTHING, Chunk, Document, Explanation, Filter, Hit, Message
 from clew.core.why import WhyNot
-from clew.engine.opened import Opened, check_where, resolve_document
-from clew.engine.search import context, default_strategy, find_renderer, make_query, search
-from clew.index.read import read
-from clew.index.read.uri import to_uri
+from clew.engine.opened import Opened, check_filter, resolve_document
+from clew.engine.search import choose_default_strategy, context, find_renderer, make_query_from_text_or_table, search
+from clew.index.read import read_file
+from clew.index.read.uri import make_file_uri
 from clew.query import why
 from clew.query.context import cite
 from clew.query.search.tables import Table
@@ -54,8 +54,8 @@ def explain(
         )
     k = settings.search.k if k is None else k
     return Explanation(
-        query=make_query(query, k, where, history, settings, channel=channel, now=now),
-        strategy=strategy or default_strategy(query, settings),
+        query=make_query_from_text_or_table(query, k, where, history, settings, channel=channel, now=now),
+        strategy=strategy or choose_default_strategy(query, settings),
         hits=tuple(hits),
         documents=tuple({hit.document.id: hit.document for hit in hits}.values()),
         trace=trace,
@@ -102,7 +102,7 @@ def why_not(
         hits = [hit for hit in (step.output or ()) if isinstance(hit, Hit)] if step else []
         return Attempt(hits, trace, made, find_renderer(opened, tried.context.render).max_chars)
 
-    check_where(where)
+    check_filter(where)
     try:
         document, chunks = _find_target(opened, target)
     except NotFound as error:
@@ -121,7 +121,7 @@ def _find_target(opened: Opened, name: str) -> tuple[Document, list[Chunk]]:
     try:
         doc_id = resolve_document(opened, name)
     except NotFound:
-        found = store.chunks_by_id([name, first_chunk_id(name)])
+        found = store.chunks_by_id([name, make_first_chunk_id(name)])
         if not found:
             raise
         chunk = next(iter(found.values()))
@@ -137,7 +137,9 @@ def _explain_not_added(opened: Opened, question: str, target: str, missing: str)
     for path in (Path(target), opened.root / target):
         if path.is_file():
             try:
-                read(path, uri=to_uri(path, opened.root), max_bytes=opened.settings.ingestion.max_file_bytes)
+                read_file(
+                    path, uri=make_file_uri(path, opened.root), max_bytes=opened.settings.ingestion.max_file_bytes
+                )
             except SourceError as error:
                 return WhyNot(question, target, "parse", f"the file cannot be read: {error.reason}")
             except ClewError as error:

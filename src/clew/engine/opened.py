@@ -10,10 +10,10 @@ from clew import drivers
 from clew.core.errors import NotFound, SettingsError
 from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Reader, Reranker, Store
 from clew.core.settings import RerankerConfig, Settings
-from clew.core.suggest import suggest_names
+from clew.core.suggest import format_suggestion
 from clew.core.types import Filter
 from clew.index.chunk import make_query_splitter
-from clew.index.read.uri import resolve_ids
+from clew.index.read.uri import resolve_document_ids
 from clew.query.context.format.renderers import Renderer
 from clew.query.context.session import Sessions
 from clew.query.search.find import Finder
@@ -48,16 +48,16 @@ class Opened:
     message_lock: threading.Lock = field(default_factory=threading.Lock)  # two writers could end the same thread
 
     def with_store(self, store: Store, embedder: Embedder) -> "Opened":
-        """The same, over another store and embedder: what `reembed` leaves behind."""
+        """A copy over another store and embedder, as after `reembed`."""
         finder = make_finder(store, embedder, self.llm, self.settings, self.extensions)
         return replace(self, store=store, embedder=embedder, finder=finder)
 
     def with_llm(self, llm: LLM) -> "Opened":
-        """The same, with another language model: a metered one, for the run of an agent."""
+        """A copy with another language model: a metered one, for the run of an agent."""
         return replace(self, llm=llm, finder=self.finder.with_llm(llm))
 
-    def rerank_or_overlap(self, settings: Settings) -> Reranker:
-        """The reranker of the settings, or the term-overlap one that needs no model."""
+    def get_reranker_or_overlap(self, settings: Settings) -> Reranker:
+        """The reranker of the settings; where it is missing, the term-overlap one, which needs no model."""
         reranker = self.finder.get_reranker(settings.reranker) or drivers.make_reranker(RerankerConfig(name="overlap"))
         assert reranker is not None
         return reranker
@@ -81,25 +81,25 @@ def make_finder(
 
 def resolve_document(opened: Opened, name: str) -> str:
     """The id of the document that an id, an address or a path names, or NotFound with the nearest names."""
-    for candidate in resolve_ids(name, opened.root):
+    for candidate in resolve_document_ids(name, opened.root):
         if any(True for _ in opened.store.documents(Filter(documents=frozenset({candidate})))):
             return candidate
     ids = {record.uri or record.id: record.id for record in opened.store.documents()}
     if name in ids:
         return ids[name]
-    hint = suggest_names(name, ids) or "`clew list` shows the documents"
+    hint = format_suggestion(name, ids) or "`clew list` shows the documents"
     raise NotFound(f"there is no document {name!r}; {hint}")
 
 
-def check_where(where: Filter) -> Filter:
-    """The filter, or SettingsError for anything that is not one."""
+def check_filter(where: Filter) -> Filter:
+    """Returns the filter, or raises SettingsError if it is not a Filter."""
     if not isinstance(where, Filter):
         raise SettingsError(f"where is a {type(where).__name__}; give a Filter, such as Filter(kinds={{'page'}})")
     return where
 
 
-def check_count(name: str, value: int) -> int:
-    """The number, or SettingsError for anything that is not a whole number of at least 1."""
+def check_positive_count(name: str, value: int) -> int:
+    """Returns the number, or raises SettingsError unless it is a whole number of at least 1."""
     given: object = value  # callers without a type checker pass anything
     if isinstance(given, bool) or not isinstance(given, (int, float)) or given < 1 or given % 1:
         raise SettingsError(f"{name} is {value!r}; it must be a whole number of at least 1")

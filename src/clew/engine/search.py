@@ -20,12 +20,12 @@ from clew.core.types import (
     Query,
     StoreStats,
 )
-from clew.engine.opened import Opened, check_count, check_where, resolve_document
-from clew.query.context.assemble import assemble
+from clew.engine.opened import Opened, check_filter, check_positive_count, resolve_document
+from clew.query.context.assemble import build_context
 from clew.query.context.budget import Count
 from clew.query.context.cite import cite_passages
 from clew.query.context.format.renderers import Renderer, get_document_id
-from clew.query.search.conversation import read_messages
+from clew.query.search.conversation import read_messages_from_table
 from clew.query.search.find import build_query
 from clew.query.search.tables import Table
 
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 def list_documents(engine: "Engine", where: Filter = EVERYTHING) -> Iterator[DocumentRecord]:
     """The records of the stored documents, ordered by address."""
-    return engine.opened.store.documents(check_where(where))
+    return engine.opened.store.documents(check_filter(where))
 
 
 def read(engine: "Engine", document: str) -> Document:
@@ -65,10 +65,10 @@ def search(
     """
     opened = engine.opened
     settings = settings or opened.settings
-    request = make_query(
+    request = make_query_from_text_or_table(
         query, settings.search.k if k is None else k, where, history, settings, channel=channel, now=now
     )
-    return opened.finder.find(request, strategy or default_strategy(query, settings), settings)
+    return opened.finder.find(request, strategy or choose_default_strategy(query, settings), settings)
 
 
 def search_many(
@@ -83,7 +83,10 @@ def search_many(
     """The k best chunks for each of several queries: one embedding batch, parallel searches."""
     opened = engine.opened
     settings = settings or opened.settings
-    requests = [make_query(text, settings.search.k if k is None else k, where, (), settings) for text in queries]
+    requests = [
+        make_query_from_text_or_table(text, settings.search.k if k is None else k, where, (), settings)
+        for text in queries
+    ]
     return opened.finder.find_many(requests, strategy or settings.search.strategy, settings)
 
 
@@ -108,13 +111,13 @@ def context(
     """
     opened = engine.opened
     settings = settings or opened.settings
-    request = make_query(
+    request = make_query_from_text_or_table(
         query, settings.context.k if k is None else k, where, history, settings, channel=channel, now=now
     )
     if tokens is not None:
-        settings = replace(settings, context=replace(settings.context, tokens=check_count("tokens", tokens)))
+        settings = replace(settings, context=replace(settings.context, tokens=check_positive_count("tokens", tokens)))
     renderer = find_renderer(opened, render or settings.context.render)  # fail before the search
-    hits = opened.finder.find(request, strategy or default_strategy(query, settings), settings)
+    hits = opened.finder.find(request, strategy or choose_default_strategy(query, settings), settings)
     return assemble_context(opened, request, hits, renderer=renderer, session=session, settings=settings)
 
 
@@ -134,8 +137,8 @@ def assemble_context(
 ) -> Context:
     """The context of hits already found, with citations and the document numbers of the session."""
     records = {hit.document.id: hit.document for hit in hits}
-    with opened.sessions.lock_numbers(session) as numbers:
-        made = assemble(
+    with opened.sessions.lock_document_numbers(session) as numbers:
+        made = build_context(
             query,
             list(hits),
             records,
@@ -144,7 +147,7 @@ def assemble_context(
             tokens=settings.context.tokens,
             render=renderer or find_renderer(opened, settings.context.render),
             settings=settings,
-            count=token_counter(settings.context.tokenizer),
+            count=get_token_counter(settings.context.tokenizer),
             numbers=numbers.known,
         )
         made = replace(
@@ -157,7 +160,7 @@ def assemble_context(
     return made
 
 
-def make_query(
+def make_query_from_text_or_table(
     query: str | Table,
     k: int,
     where: Filter,
@@ -167,31 +170,31 @@ def make_query(
     channel: str | None = None,
     now: datetime | None = None,
 ) -> Query:
-    """The Query for a question, or for a conversation, which becomes its history."""
-    k, where = check_count("k", k), check_where(where)
+    """The Query for a question (text) or for a conversation (table), whose messages become its history."""
+    k, where = check_positive_count("k", k), check_filter(where)
     if isinstance(query, str):
         return build_query(query, k, where, history, settings, channel=channel, now=now)
-    made = build_query("-", k, where, read_messages(query), settings, channel=channel, now=now)
+    made = build_query("-", k, where, read_messages_from_table(query), settings, channel=channel, now=now)
     return replace(made, text="")
 
 
-def default_strategy(query: str | Table, settings: Settings) -> str:
+def choose_default_strategy(query: str | Table, settings: Settings) -> str:
     """The strategy used when none is named: the one of the settings, `chunked` for a conversation."""
     return settings.search.strategy if isinstance(query, str) else "chunked"
 
 
-def token_counter(tokenizer: str) -> Count:
+def get_token_counter(tokenizer: str) -> Count:
     """The function that counts prompt tokens: by a tokenizer file, or an estimate."""
     return drivers.make_token_counter(tokenizer) if tokenizer else estimate_tokens
 
 
 def find_renderer(opened: Opened, name: str) -> Renderer:
     """The renderer of this name, built in or the user's."""
-    return look_up(name, opened.extensions.renderers, "renderer")
+    return look_up_by_name(name, opened.extensions.renderers, "renderer")
 
 
-def look_up(name: str, table: Mapping[str, T], what: str) -> T:
-    """The entry of a table, or NotFound with the names there are."""
+def look_up_by_name(name: str, table: Mapping[str, T], what: str) -> T:
+    """The entry of a table by its name; raises NotFound with the known names."""
     if name not in table:
         raise NotFound(f"there is no {what} {name!r}; there are {', '.join(table)}")
     return table[name]

@@ -37,14 +37,14 @@ class ChatSession:
         self._engine = engine
         self._file = file
         if file is not None and file.is_file():
-            saved = _load(file)
+            saved = _load_session_file(file)
             engine.sessions.set_document_index(self.name, saved["documents"])
             self.messages = tuple(Message(turn["text"], role=turn["role"]) for turn in saved["turns"])
 
     @property
     def numbers(self) -> Mapping[str, int]:
         """The numbers of the documents that were shown, by document id."""
-        return self._engine.sessions.get_numbers(self.name)
+        return self._engine.sessions.get_document_numbers(self.name)
 
     def ask(
         self,
@@ -59,7 +59,7 @@ class ChatSession:
         settings: Settings | None = None,
     ) -> Answer:
         """The answer of `Engine.ask` to the next question of the conversation."""
-        return self._record(
+        return self._answer_and_save_turn(
             question,
             lambda: self._engine.ask(
                 question,
@@ -86,7 +86,7 @@ class ChatSession:
         settings: Settings | None = None,
     ) -> Answer:
         """The answer of `Engine.agent` to the next question of the conversation."""
-        return self._record(
+        return self._answer_and_save_turn(
             question,
             lambda: self._engine.agent(
                 question,
@@ -117,8 +117,8 @@ class ChatSession:
         except OSError as error:
             raise DriverFailed(f"the chat session cannot be saved to {self._file}: {error.strerror}") from error
 
-    def _record(self, question: str, answer_it: Callable[[], Answer]) -> Answer:
-        """Answers and saves. If the answer fails, the question is forgotten and the document numbers are kept."""
+    def _answer_and_save_turn(self, question: str, answer_it: Callable[[], Answer]) -> Answer:
+        """Answers a question, adds the turn to the conversation and saves it; a failed question is not added."""
         try:
             answer = answer_it()
             turn = (Message(question), Message(answer.text, role="assistant"))
@@ -143,7 +143,7 @@ def open_chat(engine: "Engine", name: str | None = None) -> ChatSession:
     return ChatSession(engine, name=name, file=folder / "sessions" / f"{name}.json")
 
 
-def _load(file: Path) -> dict[str, Any]:
+def _load_session_file(file: Path) -> dict[str, Any]:
     try:
         saved = json.loads(file.read_text(encoding="utf-8"))
         texts = [*saved["documents"], *(turn[key] for turn in saved["turns"] for key in ("role", "text"))]

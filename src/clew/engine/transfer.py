@@ -31,13 +31,13 @@ def export(engine: "Engine", path: str | Path, *, on_progress: OnProgress | None
 
     opened = engine.opened
     stats = opened.store.stats()
-    return bundle.write(
+    return bundle.write_bundle(
         Path(path),
         opened.store.stored_documents(),
         embedder=stats.embedder,
         dim=stats.dim,
         language=opened.settings.ingestion.language,
-        on_progress=_count_progress("exporting", stats.documents, "documents", on_progress),
+        on_progress=_make_progress_counter("exporting", stats.documents, "documents", on_progress),
     )
 
 
@@ -57,17 +57,17 @@ def restore(engine: "Engine", path: str | Path, *, on_progress: OnProgress | Non
             f"{file} has vectors of {manifest.embedder} ({manifest.dim} dimensions), this collection has vectors of "
             f"{stats.embedder} ({stats.dim}); restore into a new collection, or re-embed one of the two"
         )
-    bundle.check(file, _count_progress("checking", len(manifest.parts), "parts", on_progress))
+    bundle.verify_bundle(file, _make_progress_counter("checking", len(manifest.parts), "parts", on_progress))
     work = _Restore(opened.store, manifest)
-    tell = _count_progress("restoring", manifest.documents, "documents", on_progress)
+    report_done = _make_progress_counter("restoring", manifest.documents, "documents", on_progress)
     try:
-        for batch in bundle.read(file, manifest):
-            work.put_batch(batch)
-            if tell:
-                tell(work.done)
+        for batch in bundle.read_bundle(file, manifest):
+            work.store_batch(batch)
+            if report_done:
+                report_done(work.documents_done)
     finally:
         opened.store.flush()
-    return work.report(opened.settings.ingestion.language)
+    return work.build_report(opened.settings.ingestion.language)
 
 
 def reembed(
@@ -101,7 +101,7 @@ def reembed(
         raise SettingsError(f"the collection already has vectors of {before.embedder}; name another model")
     budget, done, stopped = CostBudget({model.name: Price(opened.settings.embedder.price)}, max_cost), 0, ""
 
-    def tell(count: int, total: int) -> None:
+    def report_embedded(count: int, total: int) -> None:
         nonlocal done
         done = count
         if on_progress:
@@ -111,7 +111,7 @@ def reembed(
 
     metered = MeteredEmbedder(model, budget)
     try:
-        opened.store.stage_vectors(metered, tell)
+        opened.store.stage_vectors(metered, report_embedded)
         engine.opened = opened.with_store(opened.store.switch_to_staged(metered), model)
     except CostLimit as limit:
         stopped = str(limit)
@@ -134,11 +134,11 @@ class _Restore:
         self._skipped = self._chunks = self._failures_in_a_row = 0
 
     @property
-    def done(self) -> int:
-        """How many documents have been handled."""
+    def documents_done(self) -> int:
+        """How many documents have been stored or skipped."""
         return len(self._added) + len(self._changed) + len(self._failed) + self._skipped
 
-    def put_batch(self, batch: "Sequence[StoredDocument]") -> None:
+    def store_batch(self, batch: "Sequence[StoredDocument]") -> None:
         """Stores a batch of documents, skipping those that are already there unchanged."""
         ids = frozenset(stored.document.id for stored in batch)
         records = {record.id: record for record in self._store.documents(Filter(documents=ids))}
@@ -167,7 +167,7 @@ class _Restore:
             self._chunks += len(stored.chunks)
             (self._changed if stored.document.id in records else self._added).append(name)
 
-    def report(self, language: str) -> Report:
+    def build_report(self, language: str) -> Report:
         """The report of the restore, with a note if the file was indexed for another language."""
         noted: tuple[SourceFailure, ...] = ()
         if language != self._manifest.language:
@@ -192,18 +192,20 @@ def read_export_embedder(path: str | Path) -> str:
     """The name of the embedder of an exported file, after its checksums have been verified."""
     from clew.drivers.store import bundle
 
-    return bundle.check(Path(path)).embedder
+    return bundle.verify_bundle(Path(path)).embedder
 
 
-def _count_progress(stage: str, total: int, unit: str, on_progress: OnProgress | None) -> Callable[[int], None] | None:
+def _make_progress_counter(
+    stage: str, total: int, unit: str, on_progress: OnProgress | None
+) -> Callable[[int], None] | None:
     """A function that reports how many of `total` are done, with rate and time left; None without a callback."""
     if on_progress is None:
         return None
     started = monotonic()
 
-    def tell(done: int) -> None:
+    def report_done(done: int) -> None:
         spent = monotonic() - started
         left = spent / done * max(total - done, 0) if done else None
         on_progress(Progress(stage, done, max(total, done), unit, done / spent if spent else 0.0, left))
 
-    return tell
+    return report_done

@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def check_implements(given: T, protocol: type[Any], what: str) -> T:
-    """The object, or SettingsError naming the members of the protocol that it lacks or that cannot be called."""
+    """Returns the object, or raises SettingsError naming the protocol members it lacks or that cannot be called."""
     members = {name: member for name, member in vars(protocol).items() if not name.startswith("_")}
     missing = [
         f"{name}()" if callable(member) else name
@@ -27,14 +27,14 @@ def check_implements(given: T, protocol: type[Any], what: str) -> T:
 
 
 def check_callable(given: T, what: str, call: str) -> T:
-    """The object, or SettingsError if it is not a function; `call` shows how it will be called."""
+    """Returns the object, or raises SettingsError if it is not a function; `call` shows how it will be called."""
     if not callable(given):
         raise SettingsError(f"the {what} is a {type(given).__name__}; give a function: {call}")
     return given
 
 
-def check_functions(given: Mapping[str, Callable[..., Any]] | None, what: str, call: str) -> None:
-    """SettingsError for an entry of a table that is not a function, or whose name is not a text."""
+def check_function_table(given: Mapping[str, Callable[..., Any]] | None, what: str, call: str) -> None:
+    """Raises SettingsError for an entry of a table that is not a function, or whose name is not a text."""
     for name, function in (given or {}).items():
         if not isinstance(name, str):
             raise SettingsError(f"a {what} is named {name!r}; its name must be a text")

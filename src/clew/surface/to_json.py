@@ -72,9 +72,9 @@ def hits_to_json(hits: Sequence[Hit]) -> list[Json]:
     return [
         {
             "rank": rank,
-            **_pick(hit, "score", "scores"),
-            "document": _pick(hit.document, "id", "title", "uri", "kind"),
-            "chunk": _pick(hit.chunk, "id", "text", "headings", "start", "end", "meta"),
+            **_pick_fields(hit, "score", "scores"),
+            "document": _pick_fields(hit.document, "id", "title", "uri", "kind"),
+            "chunk": _pick_fields(hit.chunk, "id", "text", "headings", "start", "end", "meta"),
         }
         for rank, hit in enumerate(hits, 1)
     ]
@@ -82,7 +82,9 @@ def hits_to_json(hits: Sequence[Hit]) -> list[Json]:
 
 def context_to_json(context: Context, *, trace: Trace) -> Json:
     """A context: its text, the passages in it and those left out."""
-    shown = _pick(context, "text", "tokens", "passages", "documents", "dropped", "reason", "citations", "numbers")
+    shown = _pick_fields(
+        context, "text", "tokens", "passages", "documents", "dropped", "reason", "citations", "numbers"
+    )
     return {"query": context.query.text, **shown, "trace": trace}
 
 
@@ -90,14 +92,16 @@ def answer_to_json(answer: Answer, *, trace: Trace) -> Json:
     """An answer; a citation's number is the one that stands in the text."""
     cited = enumerate(answer.citations)
     return {
-        **_pick(answer, "question", "text", "found", "confidence", "reason", "fault"),
-        "citations": [{"number": answer.citation_number(place), **_pick_all(citation)} for place, citation in cited],
-        **_pick(answer, "removed", "usage"),
+        **_pick_fields(answer, "question", "text", "found", "confidence", "reason", "fault"),
+        "citations": [
+            {"number": answer.citation_number(place), **_pick_all_fields(citation)} for place, citation in cited
+        ],
+        **_pick_fields(answer, "removed", "usage"),
         "trace": trace,
     }
 
 
-def checks_to_json(checks: Sequence[tuple[str, Sequence[CitationCheck]]]) -> Json:
+def citation_checks_to_json(checks: Sequence[tuple[str, Sequence[CitationCheck]]]) -> Json:
     """Past answers by question, each with the result of checking its citations."""
     return {
         "answers": [
@@ -110,7 +114,7 @@ def checks_to_json(checks: Sequence[tuple[str, Sequence[CitationCheck]]]) -> Jso
 def status_to_json(stats: StoreStats, *, invocation: Invocation) -> Json:
     """The counts of a collection and where it is."""
     place = {"path": mask_secrets(invocation.path), "collection": invocation.collection}
-    return {**place, **_pick(stats, "documents", "chunks", "embedder", "dim", "change", "index", "bytes")}
+    return {**place, **_pick_fields(stats, "documents", "chunks", "embedder", "dim", "change", "index", "bytes")}
 
 
 def settings_to_json(invocation: Invocation) -> Json:
@@ -119,17 +123,22 @@ def settings_to_json(invocation: Invocation) -> Json:
 
 
 def manifest_to_json(manifest: Manifest, *, file: Path, size: int) -> Json:
-    """An exported file of so many bytes."""
-    counts = _pick(manifest, "documents", "chunks", "embedder", "dim", "language")
+    """The manifest of an exported file, with its path and size in bytes."""
+    counts = _pick_fields(manifest, "documents", "chunks", "embedder", "dim", "language")
     return {"file": str(file), **counts, "parts": len(manifest.parts), "format": manifest.format, "bytes": size}
 
 
-def _explanation(explanation: Explanation) -> Json:
+def _explanation_to_json(explanation: Explanation) -> Json:
     hits = hits_to_json(explanation.hits)
-    return {"query": explanation.query.text, **_pick(explanation, "strategy"), "hits": hits, "trace": explanation.trace}
+    return {
+        "query": explanation.query.text,
+        **_pick_fields(explanation, "strategy"),
+        "hits": hits,
+        "trace": explanation.trace,
+    }
 
 
-def _passage(passage: MergedChunk) -> Json:
+def _passage_to_json(passage: MergedChunk) -> Json:
     return {
         "source": passage.source,
         "headings": passage.heading_path,
@@ -140,64 +149,64 @@ def _passage(passage: MergedChunk) -> Json:
     }
 
 
-def _message(message: ContextMessage) -> Json:
+def _message_to_json(message: ContextMessage) -> Json:
     return {
-        **_pick(message, "id", "thread"),
-        **_pick(message.message, "channel", "author", "at", "text"),
+        **_pick_fields(message, "id", "thread"),
+        **_pick_fields(message.message, "channel", "author", "at", "text"),
         "parent": message.parent.id if message.parent else None,
-        **_pick(message, "found", "score", "original_score", "similarity", "time_score", "channel_score"),
-        **_pick(message, "thread_score", "flow_score", "completeness_score"),
+        **_pick_fields(message, "found", "score", "original_score", "similarity", "time_score", "channel_score"),
+        **_pick_fields(message, "thread_score", "flow_score", "completeness_score"),
     }
 
 
-def _thread(thread: WindowThread) -> Json:
+def _thread_to_json(thread: WindowThread) -> Json:
     ids = [message.id for message in thread.messages]
-    return {**_pick(thread, "id", "title", "channel", "score", "whole"), "messages": ids}
+    return {**_pick_fields(thread, "id", "title", "channel", "score", "whole"), "messages": ids}
 
 
-def _pick(value: object, *names: str) -> Json:
+def _pick_fields(value: object, *names: str) -> Json:
     """The named fields of a value, in that order."""
     return {name: getattr(value, name) for name in names}
 
 
-def _pick_all(value: Any) -> Json:
-    return _pick(value, *(field.name for field in fields(value)))
+def _pick_all_fields(value: Any) -> Json:
+    return _pick_fields(value, *(field.name for field in fields(value)))
 
 
-def _fields(*names: str) -> Callable[[Any], Json]:
-    return lambda value: _pick(value, *names)
+def _make_field_picker(*names: str) -> Callable[[Any], Json]:
+    return lambda value: _pick_fields(value, *names)
 
 
 _SCHEMAS: Mapping[type, Callable[[Any], Json]] = {
-    Citation: _pick_all,
-    CitationCheck: lambda check: {**_pick_all(check.citation), "standing": check.standing, "now": check.start},
-    ContextMessage: _message,
-    ContextWindow: _fields("text", "total_tokens", "channels", "messages", "threads", "dropped", "reason"),
-    Document: _fields("id", "title", "uri", "kind", "summary", "meta", "text", "sections"),
-    DocumentRecord: _fields("id", "title", "uri", "kind", "chars", "chunks", "summary", "meta"),
-    DroppedPassage: lambda dropped: {**_passage(dropped.passage), **_pick(dropped, "reason", "tokens")},
-    Explanation: _explanation,
-    SourceFailure: _fields("source", "reason"),
-    Fix: _fields("setting", "value", "before"),
-    DroppedMessage: lambda dropped: {**_message(dropped.message), **_pick(dropped, "reason", "tokens")},
-    Links: _fields("cites", "cited_by"),
-    MergedChunk: _passage,
-    Plan: _fields(
+    Citation: _pick_all_fields,
+    CitationCheck: lambda check: {**_pick_all_fields(check.citation), "standing": check.standing, "now": check.start},
+    ContextMessage: _message_to_json,
+    ContextWindow: _make_field_picker("text", "total_tokens", "channels", "messages", "threads", "dropped", "reason"),
+    Document: _make_field_picker("id", "title", "uri", "kind", "summary", "meta", "text", "sections"),
+    DocumentRecord: _make_field_picker("id", "title", "uri", "kind", "chars", "chunks", "summary", "meta"),
+    DroppedPassage: lambda dropped: {**_passage_to_json(dropped.passage), **_pick_fields(dropped, "reason", "tokens")},
+    Explanation: _explanation_to_json,
+    SourceFailure: _make_field_picker("source", "reason"),
+    Fix: _make_field_picker("setting", "value", "before"),
+    DroppedMessage: lambda dropped: {**_message_to_json(dropped.message), **_pick_fields(dropped, "reason", "tokens")},
+    Links: _make_field_picker("cites", "cited_by"),
+    MergedChunk: _passage_to_json,
+    Plan: _make_field_picker(
         *("added", "changed", "unchanged", "dropped", "failed", "chunks", "reused", "embedded", "embedded_tokens"),
         *("calls", "input_tokens", "output_tokens", "cost"),
     ),
-    RemovedSentence: _fields("text", "reason", "kept"),
-    Report: _fields(
+    RemovedSentence: _make_field_picker("text", "reason", "kept"),
+    Report: _make_field_picker(
         *("added", "changed", "skipped", "failed", "chunks", "embedded", "reused", "seconds", "noted", "dropped"),
         *("cost", "stopped"),
     ),
-    Section: _fields("start", "end", "label", "parent", "id", "author", "at", "page"),
-    StyleProfile: _fields(
+    Section: _make_field_picker("start", "end", "label", "parent", "id", "author", "at", "page"),
+    StyleProfile: _make_field_picker(
         *("person", "tone", "vocabulary_level", "message_length", "common_phrases", "emoji", "habits", "messages"),
         *("confidence", "made_by"),
     ),
-    Trace: _fields("name", "ms", "out", "notes", "steps"),
-    Usage: _fields("calls", "input_tokens", "output_tokens", "cached"),
-    WhyNot: _fields("query", "target", "stage", "reason", "fix"),
-    WindowThread: _thread,
+    Trace: _make_field_picker("name", "ms", "out", "notes", "steps"),
+    Usage: _make_field_picker("calls", "input_tokens", "output_tokens", "cached"),
+    WhyNot: _make_field_picker("query", "target", "stage", "reason", "fix"),
+    WindowThread: _thread_to_json,
 }

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from clew.core.errors import DriverFailed
-from clew.drivers.llm.local.fit import OMISSION, TEMPLATE_TOKENS, TOKENS_PER_MESSAGE, fit_messages
-from clew.drivers.llm.tool_calls import MAX_ARGUMENT_CHARS, build_turn_schema, parse_turn, write_out_tools
+from clew.drivers.llm.local.fit import OMISSION, TEMPLATE_TOKENS, TOKENS_PER_MESSAGE, truncate_messages
+from clew.drivers.llm.tool_calls import MAX_ARGUMENT_CHARS, build_turn_schema, parse_turn, render_tools_as_text
 
 SEARCH = {
     "name": "search",
@@ -27,12 +27,12 @@ def words(text: str) -> int:
 
 def test_what_fits_is_left_alone() -> None:
     messages = [{"role": "user", "content": "one two three"}]
-    assert fit_messages(messages, words, max_tokens=3 + TOKENS_PER_MESSAGE + TEMPLATE_TOKENS) == messages
+    assert truncate_messages(messages, words, max_tokens=3 + TOKENS_PER_MESSAGE + TEMPLATE_TOKENS) == messages
 
 
 def test_the_longest_loses_its_middle_and_says_so() -> None:
     messages = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "a " * 500 + "b " * 500}]
-    system, user = fit_messages(messages, words, max_tokens=300)
+    system, user = truncate_messages(messages, words, max_tokens=300)
     assert system == messages[0]
     assert OMISSION in user["content"]
     assert user["content"].startswith("a a")
@@ -44,12 +44,12 @@ def test_the_longest_loses_its_middle_and_says_so() -> None:
 def test_what_cannot_be_made_to_fit_is_refused() -> None:
     messages = [{"role": "user", "content": "b " * 42} for _ in range(10)]
     with pytest.raises(DriverFailed, match="has 420 tokens and the model has room for 280"):
-        fit_messages(messages, words, max_tokens=280)
+        truncate_messages(messages, words, max_tokens=280)
 
 
 def test_several_lose_their_middle_where_one_is_not_enough() -> None:
     messages = [{"role": "system", "content": "a " * 400}, {"role": "user", "content": "b " * 420}]
-    made = fit_messages(messages, words, max_tokens=280)
+    made = truncate_messages(messages, words, max_tokens=280)
     assert all(OMISSION in message["content"] for message in made)
     assert sum(words(message["content"]) for message in made) <= 280 - TEMPLATE_TOKENS - 2 * TOKENS_PER_MESSAGE
     assert made[1]["content"].endswith("b ")
@@ -62,15 +62,15 @@ def test_tools_their_calls_and_results_are_told_in_words() -> None:
         {"role": "assistant", "content": None, "tool_calls": [CALL]},
         {"role": "tool", "tool_call_id": "c1", "content": "Dan."},
     ]
-    made = write_out_tools(messages, [SEARCH])
+    made = render_tools_as_text(messages, [SEARCH])
     assert [message["role"] for message in made] == ["system", "user", "assistant", "user"]
     assert made[0]["content"].startswith("Help.\n")
     assert '- search: Search the handbook. ["query", "limit"]' in made[0]["content"]
     assert made[1]["content"] == "Who?"
     assert json.loads(made[2]["content"]) == {"tool": "search", "arguments": {"query": "keys"}}
     assert made[3]["content"] == "Result of search:\nDan."
-    assert write_out_tools(messages[1:2], [SEARCH])[0]["role"] == "system"
-    assert write_out_tools(messages[:2], [])[0]["content"] == "Help."
+    assert render_tools_as_text(messages[1:2], [SEARCH])[0]["role"] == "system"
+    assert render_tools_as_text(messages[:2], [])[0]["content"] == "Help."
 
 
 def test_a_turn_is_a_call_or_where_it_may_be_an_answer() -> None:

@@ -87,6 +87,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.slow
 def test_a_program_that_forks_and_is_interrupted(server: Server) -> None:
     forks = 2 if hasattr(os, "fork") else 0
     server.replies = ["one", *["two"] * forks]

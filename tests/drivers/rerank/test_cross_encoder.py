@@ -51,7 +51,7 @@ def test_what_answers_is_far_from_what_does_not(minilm: CrossEncoder) -> None:
 
 
 def test_the_pair_is_framed_as_the_model_was_trained(minilm: CrossEncoder) -> None:
-    assert minilm._template.fill([1, 2], [3]) == ([101, 1, 2, 102, 3, 102], [0, 0, 0, 0, 1, 1])
+    assert minilm._template.encode_pair([1, 2], [3]) == ([101, 1, 2, 102, 3, 102], [0, 0, 0, 0, 1, 1])
     assert minilm._template.size == 3
 
 

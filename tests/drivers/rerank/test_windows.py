@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.drivers.rerank.windows import keep_both_ends, logistic, max_per_text, split_windows
+from clew.drivers.rerank.windows import keep_both_ends, logistic, max_score_per_text, split_windows
 
 
 @given(length=st.integers(0, 400), room=st.integers(1, 60), overlap=st.integers(0, 80))
@@ -34,8 +34,8 @@ def test_both_ends() -> None:
 
 
 def test_the_best_window_counts() -> None:
-    assert max_per_text([-3.0, -1.0, 2.0, 0.5], [1, 0, 1, 0], 2) == [0.5, 2.0]
-    assert max_per_text([], [], 0) == []
+    assert max_score_per_text([-3.0, -1.0, 2.0, 0.5], [1, 0, 1, 0], 2) == [0.5, 2.0]
+    assert max_score_per_text([], [], 0) == []
 
 
 def test_the_logistic() -> None:

@@ -10,13 +10,13 @@ import pytest
 from clew.core.errors import SourceError
 from clew.core.ids import make_document_id
 from clew.index.add.files import find_files
-from clew.index.read import SUFFIXES, read
+from clew.index.read import SUFFIXES, read_file
 
 
 def refused(path: Path, *, max_bytes: int = 1000) -> str:
     """The reason for which a file is refused."""
     with pytest.raises(SourceError) as caught:
-        read(path, uri="the/uri", max_bytes=max_bytes)
+        read_file(path, uri="the/uri", max_bytes=max_bytes)
     assert caught.value.source == "the/uri"
     return caught.value.reason
 
@@ -28,7 +28,7 @@ def file(tmp_path: Path) -> Path:
 
 def test_a_file_becomes_a_document(file: Path) -> None:
     file.write_text("# Vault\r\n\r\nKeys rotate.\rDaily.")
-    document = read(file, uri="handbook/vault.md")
+    document = read_file(file, uri="handbook/vault.md")
     assert document.id == make_document_id("handbook/vault.md")
     assert document.uri == "handbook/vault.md"
     assert document.title == "Vault"
@@ -39,7 +39,7 @@ def test_a_file_becomes_a_document(file: Path) -> None:
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
 def test_a_byte_order_mark_tells_the_encoding(file: Path, encoding: str) -> None:
     file.write_text("Schlüssel 鍵", encoding=encoding)
-    assert read(file, uri="a").text == "Schlüssel 鍵"
+    assert read_file(file, uri="a").text == "Schlüssel 鍵"
 
 
 def test_what_cannot_be_read_says_why(file: Path) -> None:
@@ -66,7 +66,7 @@ def test_a_file_over_the_limit_names_both_sizes(file: Path) -> None:
     reason = refused(file, max_bytes=2000)
     assert "2,001" in reason
     assert "2,000" in reason
-    assert read(file, uri="a", max_bytes=2001).text == "x" * 2001
+    assert read_file(file, uri="a", max_bytes=2001).text == "x" * 2001
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
@@ -86,7 +86,7 @@ def test_a_file_without_permission(file: Path) -> None:
 def test_an_unknown_suffix_is_read_if_it_is_text(tmp_path: Path) -> None:
     text = tmp_path / "NOTES"
     text.write_text("Just words.")
-    assert read(text, uri="a").meta["format"] == "text"
+    assert read_file(text, uri="a").meta["format"] == "text"
     binary = tmp_path / "image.xyz"
     binary.write_bytes(b"\x89PNG\0\xff")
     assert refused(binary).startswith("is not a format Clew reads")
@@ -95,7 +95,7 @@ def test_an_unknown_suffix_is_read_if_it_is_text(tmp_path: Path) -> None:
 def test_suffixes_do_not_care_for_case(tmp_path: Path) -> None:
     path = tmp_path / "README.MD"
     path.write_text("# Title")
-    assert read(path, uri="a").meta["format"] == "markdown"
+    assert read_file(path, uri="a").meta["format"] == "markdown"
     assert list(find_files([tmp_path])) == [path]
 
 

@@ -16,7 +16,7 @@ from clew.core.settings import DEFAULTS, IngestionConfig
 from clew.core.types import Chunk
 from clew.drivers.llm.scripted import ScriptedLLM
 from clew.index.add.ingest import IngestContext, add_documents, add_messages
-from clew.index.chunk.custom import name_component
+from clew.index.chunk.custom import get_component_name
 
 PAGE = Document("winches", "# Winches\n\nOil them in May.\n\nStore them in October.")
 CONTEXTUAL = Settings(ingestion=IngestionConfig(use_contextual_enrichment=True, summaries=False))
@@ -98,8 +98,8 @@ def test_the_name_of_a_component() -> None:
         def __call__(self, document: Document) -> list[Chunk]:
             return []
 
-    assert name_component(Named()) == "lines 2"
-    assert name_component(chunk_lines) == name_component(partial(chunk_lines)) == "chunk_lines"
+    assert get_component_name(Named()) == "lines 2"
+    assert get_component_name(chunk_lines) == get_component_name(partial(chunk_lines)) == "chunk_lines"
 
 
 @pytest.mark.parametrize(

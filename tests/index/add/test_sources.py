@@ -8,7 +8,7 @@ from clew.core.errors import SourceError
 from clew.core.settings import DEFAULTS
 from clew.core.types import Document
 from clew.index.add import sources
-from clew.index.add.sources import count_documents, discover, is_url, make_sources
+from clew.index.add.sources import count_expected_documents, discover_sources, is_url, make_sources
 from clew.index.chat import ChatExport, detect_export
 
 LINE = '{"text": "Oil the winches.", "author": "ann", "channel": "yard", "id": "m1", "at": "2026-03-02T09:00:00Z"}\n'
@@ -23,10 +23,10 @@ def folder(tmp_path: Path) -> Path:
 
 def test_addresses_files_and_missing_paths_are_told_apart(folder: Path) -> None:
     address = "https://example.com/a"
-    found = list(discover([address, folder, folder / "nowhere.md", address], readers={}))
+    found = list(discover_sources([address, folder, folder / "nowhere.md", address], readers={}))
     assert found[:3] == [address, folder / "page.md", folder / "talk.txt"]
     assert isinstance(found[3], SourceError)
-    assert count_documents(found) == len(found) == 4
+    assert count_expected_documents(found) == len(found) == 4
     assert is_url("HTTPS://example.com")
     assert not is_url(folder)
 
@@ -40,9 +40,9 @@ def test_an_export_is_recognised_once_and_has_no_count(folder: Path, monkeypatch
         return detect_export(path)
 
     monkeypatch.setattr(sources, "detect_export", detect)
-    found = list(discover([folder], readers={}))
+    found = list(discover_sources([folder], readers={}))
     assert [type(each).__name__ for each in found] == ["ChatExport", "PosixPath", "PosixPath"]
-    assert count_documents(found) is None
+    assert count_expected_documents(found) is None
     made = list(make_sources(found, root=folder, settings=DEFAULTS, readers={}, on_warning=lambda _: None))
     assert [source.uri for source in made if not isinstance(source, SourceError)] == ["yard/m1", "page.md", "talk.txt"]
     assert looked_at == ["chat.jsonl", "talk.txt"]
@@ -54,6 +54,6 @@ def test_a_file_with_a_custom_reader_is_not_taken_for_an_export(folder: Path) ->
     def read_lines(data: bytes, uri: str) -> Document:
         return Document("", data.decode(), uri=uri)
 
-    found = list(discover([folder], readers={".jsonl": read_lines}))
+    found = list(discover_sources([folder], readers={".jsonl": read_lines}))
     assert found[0] == folder / "chat.jsonl"
-    assert count_documents(found) == 3
+    assert count_expected_documents(found) == 3

@@ -14,7 +14,16 @@ from clew.core.errors import SourceError
 from clew.core.types import Message
 from clew.index.chat import ChatExport, detect_export
 from clew.index.chat.json_stream import JsonScanner
-from clew.index.chat.normalise import EDITED, EMPTY, NOTICES, REPEATED, UNDATED, UNREADABLE, UTC_ASSUMED, sort_messages
+from clew.index.chat.normalise import (
+    EDITED,
+    EMPTY,
+    NOTICES,
+    REPEATED,
+    UNDATED,
+    UNREADABLE,
+    UTC_ASSUMED,
+    sort_messages_by_time,
+)
 from clew.index.chat.zulip import DIRECT_SKIPPED
 
 
@@ -26,9 +35,9 @@ def open_export(path: Path, kind: str, *, direct: bool = False) -> ChatExport:
 
 
 def list_channels(whole: ChatExport) -> dict[str, list[Message]]:
-    once = {name: list(messages) for name, messages in whole.channels()}
+    once = {name: list(messages) for name, messages in whole.read_channels()}
     notes = dict(whole.notes)
-    assert once == {name: list(messages) for name, messages in whole.channels()}
+    assert once == {name: list(messages) for name, messages in whole.read_channels()}
     assert notes == whole.notes
     return once
 
@@ -328,7 +337,10 @@ def test_lines_of_messages(tmp_path: Path) -> None:
 def test_a_line_that_is_wrong_is_named_before_anything_is_given(tmp_path: Path, row: object, reason: str) -> None:
     path = write_lines(tmp_path / "a.jsonl", {"text": "fine", "author": "Ann", "channel": "a", "id": "1"}, row)
     assert reason in find_reason(path, "messages")
-    assert next(iter(open_export(write_lines(path, {"text": "fine", "channel": "a"}), "messages").channels()))[0] == "a"
+    assert (
+        next(iter(open_export(write_lines(path, {"text": "fine", "channel": "a"}), "messages").read_channels()))[0]
+        == "a"
+    )
 
 
 def test_lines_that_are_cut_short_or_something_else(tmp_path: Path) -> None:
@@ -345,14 +357,14 @@ def test_lines_that_are_cut_short_or_something_else(tmp_path: Path) -> None:
 def test_ten_thousand_messages_are_read_a_channel_at_a_time(tmp_path: Path) -> None:
     rows = ({"text": f"word {n}", "at": 1_700_000_000 - n, "id": n, "channel": f"c{n % 10}"} for n in range(10_000))
     whole = open_export(write_lines(tmp_path / "a.jsonl", *rows), "messages")
-    reading = whole.channels()
+    reading = whole.read_channels()
     name, messages = next(reading)
     assert name == "c0"
     first = next(iter(messages))
     assert (first.id, first.text) == ("9990", "word 9990")
     assert sum(1 for _ in messages) == 999
     assert sum(1 for _, each in reading for _ in each) == 9_000
-    for _, each in whole.channels():
+    for _, each in whole.read_channels():
         times = [message.at for message in each]
         assert times == sorted(times, key=str)
 
@@ -382,9 +394,9 @@ class Drip(io.StringIO):
 
 
 def walk(scanner: JsonScanner) -> Any:
-    if scanner.peek() == "{":
+    if scanner.peek_character() == "{":
         return {key: walk(scanner) for key in scanner.iter_keys()}
-    if scanner.peek() == "[":
+    if scanner.peek_character() == "[":
         return [walk(scanner) for _ in scanner.iter_items()]
     return scanner.read_value()
 
@@ -412,7 +424,7 @@ def test_messages_stand_by_time_and_then_by_number(rows: list[tuple[int | None, 
         Message("x", id=str(number), at=None if second is None else datetime.fromtimestamp(second, UTC))
         for second, number in rows
     ]
-    ordered = sort_messages(given_order)
+    ordered = sort_messages_by_time(given_order)
     assert sorted(map(id, ordered)) == sorted(map(id, given_order))
     dated = [(message.at, int(message.id)) for message in ordered if message.at]
     assert dated == sorted(dated)

@@ -14,7 +14,7 @@ from clew.core.errors import SourceError
 from clew.core.types import Message
 from clew.index.chat import ChatExport, detect_export
 from clew.index.chat.normalise import DELETED, EDITED, EMPTY, NOTICES, REPEATED, UNREADABLE
-from clew.index.chat.slack.text import WorkspaceNames, message_to_text, resolve_markup
+from clew.index.chat.slack.text import WorkspaceNames, message_to_text, resolve_slack_markup
 
 SAMPLE = Path(__file__).parents[3] / "examples" / "chat"
 USERS = [
@@ -56,7 +56,7 @@ def open_export(path: Path) -> ChatExport:
 
 
 def list_channels(path: Path) -> dict[str, list[Message]]:
-    return {name: list(messages) for name, messages in open_export(path).channels()}
+    return {name: list(messages) for name, messages in open_export(path).read_channels()}
 
 
 DAYS: dict[str, object] = {
@@ -91,9 +91,9 @@ def test_a_folder_becomes_messages_by_channel(tmp_path: Path) -> None:
 @pytest.mark.parametrize("around", ["", "Acme Slack export Jan 1 2024/"])
 def test_a_zip_gives_the_same_as_a_folder_and_so_does_a_second_reading(tmp_path: Path, around: str) -> None:
     whole = open_export(write_zip(tmp_path / "acme.zip", DAYS, around=around))
-    once = {name: list(messages) for name, messages in whole.channels()}
+    once = {name: list(messages) for name, messages in whole.read_channels()}
     assert once == list_channels(write_folder(tmp_path / "folder", DAYS))
-    assert once == {name: list(messages) for name, messages in whole.channels()}
+    assert once == {name: list(messages) for name, messages in whole.read_channels()}
 
 
 def test_edits_are_applied_and_deletions_and_notices_are_left_out(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_edits_are_applied_and_deletions_and_notices_are_left_out(tmp_path: Path
         ]
     }
     whole = open_export(write_folder(tmp_path, days))
-    ((_, messages),) = whole.channels()
+    ((_, messages),) = whole.read_channels()
     assert [each.text for each in messages] == ["final text", "last words", "also to all"]
     assert whole.notes == {NOTICES: 2, EDITED: 2, DELETED: 2, REPEATED: 1, EMPTY: 1, UNREADABLE: 1}
 
@@ -158,7 +158,7 @@ def test_programs_are_kept_by_their_names(tmp_path: Path) -> None:
     ],
 )
 def test_what_stands_in_brackets_is_spelled_out(text: str, expected: str) -> None:
-    assert resolve_markup(text, WorkspaceNames({"U1": "Ann"}, {"C2": "random"})) == expected
+    assert resolve_slack_markup(text, WorkspaceNames({"U1": "Ann"}, {"C2": "random"})) == expected
 
 
 def test_files_previews_and_blocks_are_named() -> None:
@@ -264,7 +264,7 @@ def test_a_zip_that_holds_no_chat_is_none(tmp_path: Path) -> None:
 @pytest.mark.skipif(not (SAMPLE / "channels.json").exists(), reason="the sample chat is not here")
 def test_the_sample_is_read_whole() -> None:
     whole = open_export(SAMPLE)
-    found = {name: list(messages) for name, messages in whole.channels()}
+    found = {name: list(messages) for name, messages in whole.read_channels()}
     ids = [each.id for messages in found.values() for each in messages]
     assert len(found) >= 4
     assert len(ids) >= 400

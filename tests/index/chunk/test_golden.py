@@ -14,9 +14,9 @@ import pytest
 from clew.core.types import Document
 from clew.index.chunk.paragraphs import estimate_token_counts
 from clew.index.chunk.structure import make_structure_chunker
-from clew.index.read.text.code import code
-from clew.index.read.text.markdown import markdown
-from clew.index.read.text.plain import plain
+from clew.index.read.text.code import read_code
+from clew.index.read.text.markdown import read_markdown
+from clew.index.read.text.plain import read_plain_text
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 REGENERATE = os.environ.get("CLEW_REGENERATE") == "1"
@@ -38,10 +38,12 @@ def chunks_of(document: Document) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize(("name", "reader"), [("handbook.md", markdown), ("notes.txt", plain), ("vault.py.txt", code)])
+@pytest.mark.parametrize(
+    ("name", "reader"), [("handbook.md", read_markdown), ("notes.txt", read_plain_text), ("vault.py.txt", read_code)]
+)
 def test_the_chunks_are_those_that_were_agreed(name: str, reader: Any) -> None:
     text = (GOLDEN / name).read_text(encoding="utf-8")
-    chunks = chunks_of(reader(text, uri=name, name=name.removesuffix(".txt") if reader is code else name))
+    chunks = chunks_of(reader(text, uri=name, name=name.removesuffix(".txt") if reader is read_code else name))
     expected = GOLDEN / f"{name}.json"
     if REGENERATE:
         expected.write_text(json.dumps(chunks, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 import clew
 from clew.core.protocols import Chunker
 from clew.core.types import Chunk, Document, Section
-from clew.index.chunk.blocks import find_blocks
+from clew.index.chunk.blocks import find_document_blocks
 from clew.index.chunk.paragraphs import estimate_token_counts, find_paragraph_spans, make_paragraph_chunker
 from clew.index.chunk.quality import count_characters, merge_small_chunks
 from clew.index.chunk.structure import make_structure_chunker
 from clew.index.chunk.windows import find_window_spans, make_window_chunker
-from clew.index.read.text.code import code
-from clew.index.read.text.markdown import markdown
-from clew.index.read.text.plain import plain
+from clew.index.read.text.code import read_code
+from clew.index.read.text.markdown import read_markdown
+from clew.index.read.text.plain import read_plain_text
 
 Count = Callable[[Sequence[str]], list[int]]
 
@@ -99,7 +99,7 @@ SIZES = st.tuples(st.integers(8, 120), st.integers(0, 40)).filter(lambda pair: p
 
 
 def page(text: str) -> Document:
-    return markdown(text, uri="page.md", name="page.md")
+    return read_markdown(text, uri="page.md", name="page.md")
 
 
 def check_chunks(document: Document, chunks: Sequence[Chunk], *, size: int, count: Count) -> None:
@@ -141,9 +141,9 @@ def test_paragraph_chunks_are_spans_that_hold_everything_and_fit(
     check_chunks(document, chunks, size=sizes[0], count=count)
 
 
-@given(text=st.text(max_size=400), sizes=SIZES, reader=st.sampled_from([markdown, plain, code]))
+@given(text=st.text(max_size=400), sizes=SIZES, reader=st.sampled_from([read_markdown, read_plain_text, read_code]))
 def test_any_text_in_any_format(text: str, sizes: tuple[int, int], reader: Callable[..., Document]) -> None:
-    document = reader(text, uri="a", name="a.py" if reader is code else "a.txt")
+    document = reader(text, uri="a", name="a.py" if reader is read_code else "a.txt")
     check_sections(document)
     for kind in (make_structure_chunker, make_window_chunker):
         chunks = kind(size=sizes[0], overlap=sizes[1], count=count_characters)(document)
@@ -162,6 +162,7 @@ def check_sections(document: Document) -> None:
         assert after.parent is None or 0 <= after.parent < position
 
 
+@pytest.mark.slow
 @given(text=MARKDOWN)
 @example("# A\n\n## B\n\ntext\n\n# C")
 @example("---\n\n---\ntext")
@@ -173,7 +174,7 @@ def test_sections_partition_and_blocks_cover(text: str) -> None:
 
 def check_blocks(document: Document) -> None:
     at = 0
-    for block in find_blocks(document):
+    for block in find_document_blocks(document):
         assert block.start < block.end
         assert not document.text[at : block.start].strip()
         assert document.text[block.start : block.end].strip() == document.text[block.start : block.end]
@@ -183,6 +184,7 @@ def check_blocks(document: Document) -> None:
     assert not document.text[at:].strip()
 
 
+@pytest.mark.slow
 @given(messages=st.lists(MARKDOWN, min_size=1, max_size=6), sizes=SIZES)
 @example(messages=["```\nnever closed", "next"], sizes=(20, 0))
 def test_no_chunk_is_in_two_messages(messages: list[str], sizes: tuple[int, int]) -> None:
@@ -238,7 +240,7 @@ def test_spans_move_on(text: str, sizes: tuple[int, int], count: Count) -> None:
 
 @pytest.mark.parametrize("path", sorted(Path(clew.__file__).parent.rglob("*.py"))[:40], ids=lambda path: path.name)
 def test_our_own_code(path: Path) -> None:
-    document = code(path.read_text(), uri="a.py", name="a.py")
+    document = read_code(path.read_text(), uri="a.py", name="a.py")
     check_sections(document)
     check_chunks(
         document,
@@ -261,7 +263,7 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("reader", [markdown, plain, code])
+@pytest.mark.parametrize("reader", [read_markdown, read_plain_text, read_code])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_no_shape_of_text_takes_for_ever(shape: str, reader: Callable[..., Document]) -> None:
     document = reader(SHAPES[shape], uri="a", name="a.js")

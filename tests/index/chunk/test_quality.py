@@ -10,18 +10,18 @@ from clew.core.settings import IngestionConfig
 from clew.core.thread import Thread
 from clew.core.types import Chunk
 from clew.index.chunk.blocks import PARAGRAPH
-from clew.index.chunk.build import assign_sections, build_chunks
+from clew.index.chunk.build import assign_spans_to_sections, build_chunks_from_spans
 from clew.index.chunk.quality import count_characters, drop_poor_chunks, merge_small_chunks
 from clew.index.chunk.structure import make_structure_chunker
-from clew.index.read.text.markdown import markdown
+from clew.index.read.text.markdown import read_markdown
 
 
 def document_of(*sizes: int) -> tuple[Document, list[Chunk]]:
     """A text of paragraphs of these sizes, and a chunk of each."""
-    document = markdown("\n\n".join("x" * size for size in sizes), uri="a", name="a.md")
+    document = read_markdown("\n\n".join("x" * size for size in sizes), uri="a", name="a.md")
     starts = [0, *accumulate(size + 2 for size in sizes)]
     spans = [(start, start + size) for start, size in zip(starts, sizes, strict=False)]
-    return document, build_chunks(document, assign_sections(document, spans), headings=True)
+    return document, build_chunks_from_spans(document, assign_spans_to_sections(document, spans), headings=True)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_case_2_13_merge_small(
 
 
 def test_what_stands_under_other_headings_is_not_merged() -> None:
-    document = markdown("# A\n\nfew\n\n# B\n\nwords", uri="a", name="a.md")
+    document = read_markdown("# A\n\nfew\n\n# B\n\nwords", uri="a", name="a.md")
     chunks = make_structure_chunker(size=100, overlap=0, count=count_characters)(document)
     assert merge_small_chunks(document, chunks) == chunks
     assert merge_small_chunks(document, []) == []
@@ -56,7 +56,7 @@ GOOD = "These are enough words to say something of use to a reader."
 
 
 def test_case_2_13_indexes_are_contiguous_after_filtering() -> None:
-    document = markdown(f"# A\n\n{GOOD}\n\n# B\n\nfew\n\n# C\n\n{GOOD}", uri="a", name="a.md")
+    document = read_markdown(f"# A\n\n{GOOD}\n\n# B\n\nfew\n\n# C\n\n{GOOD}", uri="a", name="a.md")
     chunks = make_structure_chunker(size=100, overlap=0, count=count_characters)(document)
     kept = drop_poor_chunks(chunks)
     assert [chunk.headings for chunk in kept] == [("A",), ("C",)]
@@ -79,14 +79,14 @@ def test_case_2_13_indexes_are_contiguous_after_filtering() -> None:
     ],
 )
 def test_case_2_14_defaults(text: str, is_kept: bool) -> None:
-    document = markdown(text, uri="a", name="a.md")
+    document = read_markdown(text, uri="a", name="a.md")
     chunks = make_structure_chunker(size=1000, overlap=0, count=count_characters)(document)
     assert len(chunks) == 1
     assert (drop_poor_chunks(chunks) == chunks) is is_kept
 
 
 def test_case_2_14_the_limits_can_be_set() -> None:
-    document = markdown("few words", uri="a", name="a.md")
+    document = read_markdown("few words", uri="a", name="a.md")
     chunks = make_structure_chunker(size=1000, overlap=0, count=count_characters)(document)
     assert drop_poor_chunks(chunks, min_chars=5, min_words=2) == chunks
     assert drop_poor_chunks(chunks, min_chars=5, min_words=3) == []
@@ -98,7 +98,7 @@ def test_case_2_14_scripts_without_spaces_have_words_too() -> None:
         "新しい倉庫の鍵は毎月の第一月曜日に安全担当者が交換し、その記録は台帳に残される。"
         "古い鍵はその日のうちに回収されて廃棄される。"
     )
-    document = markdown(text, uri="a", name="a.md")
+    document = read_markdown(text, uri="a", name="a.md")
     chunks = make_structure_chunker(size=1000, overlap=0, count=count_characters)(document)
     assert drop_poor_chunks(chunks) == chunks
 
@@ -140,7 +140,7 @@ def test_case_2_14_the_filter_is_off_by_default_and_drops_poor_chunks_when_on(en
 def test_case_2_13_the_filter_merges_small_chunks_up_to_the_chunk_size() -> None:
     def one_per_paragraph(document: Document) -> list[Chunk]:
         spans = [match.span() for match in PARAGRAPH.finditer(document.text)]
-        return build_chunks(document, assign_sections(document, spans), headings=True)
+        return build_chunks_from_spans(document, assign_spans_to_sections(document, spans), headings=True)
 
     page = Document("a", "\n\n".join([GOOD] * 12))
     for chunk_size, expected in ((256, 1), (64, 3), (8, 12)):

@@ -10,17 +10,17 @@ from clew.core.errors import SettingsError
 from clew.core.settings import IngestionConfig
 from clew.core.types import Chunk, Document, Section
 from clew.index.chunk import make_chunker
-from clew.index.chunk.blocks import find_blocks
+from clew.index.chunk.blocks import find_document_blocks
 from clew.index.chunk.quality import count_characters
 from clew.index.chunk.structure import make_structure_chunker
 from clew.index.read.formats import TextReader
-from clew.index.read.text.code import code
-from clew.index.read.text.markdown import markdown
-from clew.index.read.text.plain import plain
+from clew.index.read.text.code import read_code
+from clew.index.read.text.markdown import read_markdown
+from clew.index.read.text.plain import read_plain_text
 
 
 def page(text: str) -> Document:
-    return markdown(text, uri="page.md", name="page.md")
+    return read_markdown(text, uri="page.md", name="page.md")
 
 
 def chunks_of(text: str, *, size: int = 100, overlap: int = 0) -> list[Chunk]:
@@ -51,7 +51,7 @@ def test_case_2_12_order_under_a_heading_is_that_of_the_document(size: int) -> N
     assert joined.index("First") < joined.index("code()") < joined.index("Last")
 
 
-@pytest.mark.parametrize(("reader", "name"), [(markdown, "a.md"), (plain, "a.txt")])
+@pytest.mark.parametrize(("reader", "name"), [(read_markdown, "a.md"), (read_plain_text, "a.txt")])
 def test_case_2_15_markdown_and_text_go_through_structure(reader: TextReader, name: str) -> None:
     document = reader("Title\n=====\n\nFirst.\n\nOther\n=====\n\nSecond.\n", uri=name, name=name)
     chunks = make_chunker(IngestionConfig(chunk_size=100, chunk_overlap=0), count_characters)(document)
@@ -217,7 +217,9 @@ def test_definitions_are_chunks() -> None:
     text = (
         "import os\n\n\ndef one():\n    return 1\n\n\nclass Two:\n    x = 1\n\n    def three(self):\n        return 3\n"
     )
-    chunks = make_structure_chunker(size=200, overlap=20, count=count_characters)(code(text, uri="a.py", name="a.py"))
+    chunks = make_structure_chunker(size=200, overlap=20, count=count_characters)(
+        read_code(text, uri="a.py", name="a.py")
+    )
     assert [chunk.headings for chunk in chunks] == [
         (),
         ("def one",),
@@ -229,10 +231,10 @@ def test_definitions_are_chunks() -> None:
 
 def test_blocks_say_what_they_are() -> None:
     text = "# H\n\npara\n\n- a\n- b\n\n> quote\n\n| a |\n|---|\n| 1 |\n\n```\ncode\n```\n\n<div>\n</div>\n\n***\n\n[x]: http://y"
-    assert [block.kind for block in find_blocks(page(text))] == [
+    assert [block.kind for block in find_document_blocks(page(text))] == [
         *("heading", "paragraph", "list_item", "list_item", "quote", "table", "code", "html", "rule", "paragraph"),
     ]
-    assert [block.depth for block in find_blocks(page("- a\n- b\n  - c\n  - d\n\n  e\n- f\n\ng"))] == [
+    assert [block.depth for block in find_document_blocks(page("- a\n- b\n  - c\n  - d\n\n  e\n- f\n\ng"))] == [
         0,
         1,
         2,

@@ -7,7 +7,7 @@ import pytest
 from clew.core.errors import SettingsError
 from clew.index.chunk.quality import count_characters
 from clew.index.chunk.windows import find_window_spans, make_window_chunker
-from clew.index.read.text.markdown import markdown
+from clew.index.read.text.markdown import read_markdown
 
 
 def spans(text: str, *, size: int, overlap: int = 0) -> list[tuple[int, int]]:
@@ -71,7 +71,7 @@ def test_case_2_8_rebuilt_exactly() -> None:
 
 
 def test_case_2_8_numbered() -> None:
-    document = markdown("word " * 100, uri="a", name="a.md")
+    document = read_markdown("word " * 100, uri="a", name="a.md")
     chunks = make_window_chunker(size=50, overlap=10, count=count_characters)(document)
     assert [chunk.index for chunk in chunks] == list(range(len(chunks)))
     assert {chunk.total for chunk in chunks} == {len(chunks)}
@@ -88,6 +88,6 @@ def test_a_long_word_among_short_ones() -> None:
 
 
 def test_a_window_carries_the_headings_where_it_begins() -> None:
-    document = markdown("# A\n\none two\n\n# B\n\nthree four", uri="a", name="a.md")
+    document = read_markdown("# A\n\none two\n\n# B\n\nthree four", uri="a", name="a.md")
     chunks = make_window_chunker(size=12, overlap=0, count=count_characters)(document)
     assert [chunk.headings for chunk in chunks] == [("A",), ("A",), ("B",)]

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from clew.core.errors import SourceError
 from clew.core.types import Document
-from clew.index.read.blocks import ParsedSource, SourceBlock, assemble_text, build_document
-from clew.index.read.tables import split_table
-from clew.index.read.text.markdown import parse_blocks
+from clew.index.read.blocks import ParsedSource, SourceBlock, assemble_text_and_sections, build_document
+from clew.index.read.tables import split_large_table
+from clew.index.read.text.markdown import parse_markdown_blocks
 
 WORDS = st.text(st.sampled_from("ab1 #*-+>`~|=_:.)(<[]\\$\n\t你א"), min_size=1, max_size=40)
 KINDS = st.sampled_from(["heading", "paragraph", "list_item", "code", "quote", "caption", "note"])
@@ -28,16 +28,16 @@ BLOCKS = st.lists(
 
 
 def assemble(*blocks: SourceBlock) -> str:
-    return assemble_text(blocks)[0]
+    return assemble_text_and_sections(blocks)[0]
 
 
 def parse_kinds(text: str) -> list[str]:
-    return [part.kind for part in parse_blocks(text)]
+    return [part.kind for part in parse_markdown_blocks(text)]
 
 
 @given(BLOCKS)
 def test_sections_partition_the_text(blocks: list[SourceBlock]) -> None:
-    text, sections = assemble_text(blocks)
+    text, sections = assemble_text_and_sections(blocks)
     assert "".join(text[section.start : section.end] for section in sections) == text
     assert all(before.end == after.start for before, after in pairwise(sections))
     assert all(section.parent is None or section.parent < at for at, section in enumerate(sections))
@@ -45,8 +45,8 @@ def test_sections_partition_the_text(blocks: list[SourceBlock]) -> None:
 
 @given(BLOCKS)
 def test_only_headings_become_headings(blocks: list[SourceBlock]) -> None:
-    text, sections = assemble_text(blocks)
-    assert [part.start for part in parse_blocks(text) if part.level] == [s.start for s in sections if s.label]
+    text, sections = assemble_text_and_sections(blocks)
+    assert [part.start for part in parse_markdown_blocks(text) if part.level] == [s.start for s in sections if s.label]
 
 
 @given(WORDS)
@@ -92,7 +92,7 @@ def test_a_page_that_turns_inside_a_section_keeps_the_path() -> None:
         SourceBlock("paragraph", "a", page=1),
         SourceBlock("paragraph", "b", page=2),
     ]
-    text, sections = assemble_text(
+    text, sections = assemble_text_and_sections(
         [*blocks, SourceBlock("heading", "Rotation", 2, 2), SourceBlock("paragraph", "c", page=3)]
     )
     found = Document("d", text, sections)
@@ -112,12 +112,12 @@ def test_nothing_to_read_is_an_error() -> None:
 
 
 def test_a_small_table_is_one_block_and_its_pipes_are_escaped() -> None:
-    (only,) = split_table([["a", "b|c"], ["1\n2", ""], ["", ""]])
+    (only,) = split_large_table([["a", "b|c"], ["1\n2", ""], ["", ""]])
     assert only.text == "| a | b\\|c |\n| - | - |\n| 1 2 |"
 
 
 def test_a_long_table_is_cut_by_rows_under_its_header() -> None:
-    pieces = list(split_table([["name", "value"], *([f"n{n}", f"v{n}"] for n in range(200))]))
+    pieces = list(split_large_table([["name", "value"], *([f"n{n}", f"v{n}"] for n in range(200))]))
     assert len(pieces) > 3
     assert all(piece.text.startswith("| name | value |\n| - | - |\n") and len(piece.text) <= 720 for piece in pieces)
     assert sum(piece.text.count("\n") - 1 for piece in pieces) == 200
@@ -125,7 +125,7 @@ def test_a_long_table_is_cut_by_rows_under_its_header() -> None:
 
 
 def test_a_table_of_ten_thousand_columns_is_cut_by_columns_beside_the_first() -> None:
-    pieces = list(split_table([[f"{row}-{column}" for column in range(10_000)] for row in range(3)]))
+    pieces = list(split_large_table([[f"{row}-{column}" for column in range(10_000)] for row in range(3)]))
     assert all(piece.text.startswith("| 0-0 | ") and len(piece.text) < 2_000 for piece in pieces)
     cells = {cell.strip() for piece in pieces for cell in piece.text.replace("\n", "|").split("|")}
     assert {f"{row}-{column}" for row in range(3) for column in range(10_000)} <= cells
@@ -133,4 +133,4 @@ def test_a_table_of_ten_thousand_columns_is_cut_by_columns_beside_the_first() ->
 
 def test_a_table_costs_what_is_in_it_not_the_rectangle_around_it() -> None:
     rows = [["key"], *([str(n)] for n in range(20_000)), [str(n) for n in range(10_000)]]
-    assert sum(len(piece.text) for piece in split_table(rows)) < 2_000_000
+    assert sum(len(piece.text) for piece in split_large_table(rows)) < 2_000_000

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from clew.core.errors import DriverMissing, SourceError
-from clew.index.read import read
-from clew.index.read.guard import check_archive, check_xml, wrap_errors
-from clew.index.read.load import get_file_state, load_file
-from clew.index.read.office.docling import office
+from clew.index.read import read_file
+from clew.index.read.guard import check_archive_safety, check_xml_safety, wrap_library_errors
+from clew.index.read.load import get_file_state, load_file_bytes
+from clew.index.read.office.docling import read_office
 
 PARAGRAPH = "<w:p><w:r><w:t>Keys.</w:t></w:r></w:p>"
 
@@ -42,15 +42,17 @@ def make_docx(body: str) -> bytes:
 
 
 def test_the_least_document_is_read() -> None:
-    assert office(make_docx(PARAGRAPH), uri="a.docx", name="a.docx").text == "Keys."
+    assert read_office(make_docx(PARAGRAPH), uri="a.docx", name="a.docx").text == "Keys."
 
 
 def test_an_archive_that_is_a_bomb_is_refused() -> None:
     bomb = make_zip({"word/document.xml": b" " * 60_000_000})
     with pytest.raises(SourceError, match="200 times its size"):
-        office(bomb, uri="a.docx", name="a.docx")
+        read_office(bomb, uri="a.docx", name="a.docx")
     with pytest.raises(SourceError, match="entries"):
-        check_archive(make_zip({f"{n}.txt": "" for n in range(20_001)}), uri="a.docx", format_name="Word document")
+        check_archive_safety(
+            make_zip({f"{n}.txt": "" for n in range(20_001)}), uri="a.docx", format_name="Word document"
+        )
 
 
 def test_an_archive_that_lies_about_its_sizes_is_refused() -> None:
@@ -58,7 +60,7 @@ def test_an_archive_that_lies_about_its_sizes_is_refused() -> None:
     for place, before in ((data.index(b"PK\x01\x02"), 24), (data.index(b"PK\x03\x04"), 22)):
         data[place + before : place + before + 4] = (10).to_bytes(4, "little")
     with pytest.raises(SourceError, match="broken"):
-        office(bytes(data), uri="a.docx", name="a.docx")
+        read_office(bytes(data), uri="a.docx", name="a.docx")
 
 
 @pytest.mark.parametrize(
@@ -70,14 +72,14 @@ def test_an_archive_that_lies_about_its_sizes_is_refused() -> None:
 )
 def test_documents_that_are_nested_or_empty(body: str, reason: str) -> None:
     with pytest.raises(SourceError, match=reason):
-        office(make_docx(body), uri="a.docx", name="a.docx")
+        read_office(make_docx(body), uri="a.docx", name="a.docx")
 
 
 def test_entities_that_expand_are_refused() -> None:
     bomb = b'<!DOCTYPE a [<!ENTITY b "xx"><!ENTITY c "&b;&b;">]><a>&c;</a>'
     with pytest.raises(SourceError, match="entities"):
-        list(check_xml([bomb], uri="a.nxml"))
-    assert list(check_xml([b'<!DOCTYPE a SYSTEM "a.dtd"><a/>'], uri="a.nxml")) == [31]
+        list(check_xml_safety([bomb], uri="a.nxml"))
+    assert list(check_xml_safety([b'<!DOCTYPE a SYSTEM "a.dtd"><a/>'], uri="a.nxml")) == [31]
 
 
 @pytest.mark.parametrize(
@@ -92,17 +94,17 @@ def test_entities_that_expand_are_refused() -> None:
 )
 def test_what_is_no_word_document_says_so(data: bytes, reason: str) -> None:
     with pytest.raises(SourceError, match=reason):
-        office(data, uri="a.docx", name="a.docx")
+        read_office(data, uri="a.docx", name="a.docx")
 
 
 @pytest.mark.parametrize("name", ["a.doc", "a.xls", "a.ppt", "a.msg", "a.rtf"])
 def test_broken_files_of_an_older_office_end_no_more_than_their_own_process(name: str) -> None:
     with pytest.raises(SourceError, match=r"not a readable|no text"):
-        office(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\xff" * 2_000, uri=name, name=name)
+        read_office(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\xff" * 2_000, uri=name, name=name)
 
 
 def test_rich_text_is_read_in_a_process_of_its_own() -> None:
-    found = office(rb"{\rtf1\ansi Keys rotate weekly.\par}", uri="a.rtf", name="a.rtf")
+    found = read_office(rb"{\rtf1\ansi Keys rotate weekly.\par}", uri="a.rtf", name="a.rtf")
     assert found.text == "Keys rotate weekly."
 
 
@@ -110,20 +112,23 @@ def test_a_panic_is_a_source_error_and_an_interrupt_is_not() -> None:
     class PanicException(BaseException):
         pass
 
-    with pytest.raises(SourceError, match="index out of bounds"), wrap_errors("a.docx", format_name="Word document"):
+    with (
+        pytest.raises(SourceError, match="index out of bounds"),
+        wrap_library_errors("a.docx", format_name="Word document"),
+    ):
         raise PanicException("index out of bounds")
-    with pytest.raises(KeyboardInterrupt), wrap_errors("a.docx", format_name="Word document"):
+    with pytest.raises(KeyboardInterrupt), wrap_library_errors("a.docx", format_name="Word document"):
         raise KeyboardInterrupt
 
 
 def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("clew.index.read.office.converter.importlib.util.find_spec", lambda _name: None)
     with pytest.raises(DriverMissing, match=r"clew\[documents\]"):
-        office(b"= Vault", uri="a.adoc", name="a.adoc")
+        read_office(b"= Vault", uri="a.adoc", name="a.adoc")
 
 
 def test_docling_core_is_not_imported() -> None:
-    office(b"= Vault\n\nKeys.", uri="a.adoc", name="a.adoc")
+    read_office(b"= Vault\n\nKeys.", uri="a.adoc", name="a.adoc")
     assert "docling_core" not in sys.modules
 
 
@@ -144,16 +149,16 @@ def test_a_file_that_changes_while_it_is_read_is_to_be_added_again(
     path.write_text("# Keys")
 
     def load_slowly(path: Path, *, uri: str, max_bytes: int) -> bytes:
-        data = load_file(path, uri=uri, max_bytes=max_bytes)
+        data = load_file_bytes(path, uri=uri, max_bytes=max_bytes)
         path.write_text("# Keys and locks")
         return data
 
-    monkeypatch.setattr("clew.index.read.load_file", load_slowly)
+    monkeypatch.setattr("clew.index.read.load_file_bytes", load_slowly)
     with pytest.raises(SourceError, match="changed while it was read"):
-        read(path, uri="a.md")
+        read_file(path, uri="a.md")
 
 
 def test_every_rich_format_is_read_by_its_suffix(tmp_path: Path) -> None:
     for name, data in {"a.HTML": b"<p>Keys.</p>", "b.csv": b"Keys.", "c.docx": make_docx(PARAGRAPH)}.items():
         (tmp_path / name).write_bytes(data)
-        assert "Keys." in read(tmp_path / name, uri=name).text
+        assert "Keys." in read_file(tmp_path / name, uri=name).text

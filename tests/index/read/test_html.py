@@ -6,15 +6,15 @@ import pytest
 
 from clew.core.errors import DriverMissing, SourceError
 from clew.core.types import Document
-from clew.index.read.load import decode_any
-from clew.index.read.office.captions import captions
-from clew.index.read.office.delimited import delimited
-from clew.index.read.office.mail import mail
-from clew.index.read.web.html import html
+from clew.index.read.load import decode_with_fallbacks
+from clew.index.read.office.captions import read_captions
+from clew.index.read.office.delimited import read_delimited
+from clew.index.read.office.mail import read_mail
+from clew.index.read.web.html import read_html
 
 
 def read_page(page: str | bytes) -> Document:
-    return html(page if isinstance(page, bytes) else page.encode(), uri="a.html", name="a.html")
+    return read_html(page if isinstance(page, bytes) else page.encode(), uri="a.html", name="a.html")
 
 
 def test_chrome_is_left_out_and_the_structure_is_kept() -> None:
@@ -83,8 +83,8 @@ def test_the_encoding_is_told_by_mark_page_or_guess(page: bytes) -> None:
 
 
 def test_a_charset_of_the_server_goes_first_and_a_false_one_is_passed_over() -> None:
-    assert decode_any("привет".encode("koi8-r"), charset="koi8-r") == "привет"
-    assert decode_any("привет".encode(), charset="no-such") == "привет"
+    assert decode_with_fallbacks("привет".encode("koi8-r"), charset="koi8-r") == "привет"
+    assert decode_with_fallbacks("привет".encode(), charset="no-such") == "привет"
 
 
 def test_right_to_left_and_cjk_text_stays_in_order() -> None:
@@ -118,13 +118,13 @@ def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_table_in_text_is_cut_by_the_separator_it_has(separator: str) -> None:
     lines = [["name", "city"], ["Ada", '"Lon,don; or|not"'], ["Bob", "Rome"]]
     data = "\r\n".join(separator.join(line) for line in lines).encode("utf-8-sig")
-    found = delimited(data, uri="a.csv", name="people-list.csv")
+    found = read_delimited(data, uri="a.csv", name="people-list.csv")
     assert found.text == "| name | city |\n| - | - |\n| Ada | Lon,don; or\\|not |\n| Bob | Rome |"
     assert found.title == "People list"
 
 
 def test_ragged_rows_lose_no_cell() -> None:
-    found = delimited(b"a,b\n1,2,3\n4\n", uri="a.csv", name="a.csv")
+    found = read_delimited(b"a,b\n1,2,3\n4\n", uri="a.csv", name="a.csv")
     assert found.text == "| a | b |  |\n| - | - | - |\n| 1 | 2 | 3 |\n| 4 |"
 
 
@@ -143,15 +143,15 @@ NOTE nobody says this
 01:00:16.000 --> 01:00:18.000
 <v Bob>Who?
 """
-    found = captions(data, uri="a.vtt", name="a.vtt")
+    found = read_captions(data, uri="a.vtt", name="a.vtt")
     assert found.text == "[00:00:11] Ada: We are here & still here.\n\n[01:00:16] Bob: Who?"
 
 
 def test_subtitles_have_no_speakers() -> None:
     data = b"1\r\n00:00:01,000 --> 00:00:02,000\r\nHello\r\n\r\n2\r\n00:00:02,000 --> 00:00:03,000\r\nthere\r\n"
-    assert captions(data, uri="a.srt", name="a.srt").text == "[00:00:01] Hello there"
+    assert read_captions(data, uri="a.srt", name="a.srt").text == "[00:00:01] Hello there"
     with pytest.raises(SourceError, match="no cues"):
-        captions(b"hello", uri="a.srt", name="a.srt")
+        read_captions(b"hello", uri="a.srt", name="a.srt")
 
 
 def test_a_mail_says_who_wrote_what_to_whom() -> None:
@@ -162,7 +162,7 @@ def test_a_mail_says_who_wrote_what_to_whom() -> None:
         b"<p>Rotate <b>now</b>.</p>\r\n--x\r\nContent-Type: text/plain\r\n"
         b'Content-Disposition: attachment; filename="keys.txt"\r\n\r\nsecret\r\n--x--\r\n'
     )
-    found = mail(data, uri="a.eml", name="a.eml")
+    found = read_mail(data, uri="a.eml", name="a.eml")
     assert found.title == "Schlüssel"
     assert found.text.startswith("# Schlüssel\n\nFrom: Ada <ada@example.com>\nTo: Bob <bob@example.com>\nDate: ")
     assert found.text.endswith("\n\nRotate now.\n\nAttachments: keys.txt")
@@ -171,7 +171,7 @@ def test_a_mail_says_who_wrote_what_to_whom() -> None:
 
 
 def test_quoted_mail_is_a_quote_and_what_is_no_mail_an_error() -> None:
-    found = mail(b"Subject: Re\nFrom: a@b\n\nYes.\n\n> Shall we?\n> Now?\n", uri="a.eml", name="a.eml")
+    found = read_mail(b"Subject: Re\nFrom: a@b\n\nYes.\n\n> Shall we?\n> Now?\n", uri="a.eml", name="a.eml")
     assert found.text.endswith("Yes.\n\n> Shall we?\n> Now?")
     with pytest.raises(SourceError, match="not a readable mail"):
-        mail(b"hello there", uri="a.eml", name="a.eml")
+        read_mail(b"hello there", uri="a.eml", name="a.eml")

@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 import pytest
 
 from clew.core.types import Document
-from clew.index.read.text.markdown import markdown, parse_blocks
+from clew.index.read.text.markdown import parse_markdown_blocks, read_markdown
 
 
 def read_page(text: str, *, name: str = "getting-started_2.md") -> Document:
-    return markdown(text, uri="a", name=name)
+    return read_markdown(text, uri="a", name=name)
 
 
 def list_sections(document: Document) -> list[tuple[str, int | None]]:
@@ -159,12 +159,12 @@ def test_the_title(text: str, title: str) -> None:
 def test_a_text_is_parsed_once() -> None:
     text = "# A\n\nThis text is parsed by the reader and asked for again by the chunker."
     read_page(text)
-    before = parse_blocks.cache_info().hits
-    parse_blocks(text)
-    assert parse_blocks.cache_info().hits == before + 1
+    before = parse_markdown_blocks.cache_info().hits
+    parse_markdown_blocks(text)
+    assert parse_markdown_blocks.cache_info().hits == before + 1
 
 
 def test_nesting_that_is_too_deep_loses_nothing() -> None:
     for text in ("> " * 500 + "deep", "- " * 500 + "deep", "[" * 5000, "*" * 5000 + "x"):
-        parts = parse_blocks(text)
+        parts = parse_markdown_blocks(text)
         assert "".join("".join(text[p.start : p.end].split()) for p in parts) == "".join(text.split())

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from clew.index.read.blocks import assemble_text
+from clew.index.read.blocks import assemble_text_and_sections
 from clew.index.read.office import large_workbook
-from clew.index.read.office.docling import office, parse_docling, xml
+from clew.index.read.office.docling import parse_docling_document, read_office, read_xml
 
 WORD = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 SHEET = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
@@ -104,7 +104,7 @@ def test_a_word_document() -> None:
         f"<w:tr>{''.join(f'<w:tc>{make_paragraph(cell)}</w:tc>' for cell in cells)}</w:tr>"
         for cells in (("a", "b"), ("1", "2"))
     )
-    found = office(make_docx(f"{body}<w:tbl>{table}</w:tbl>"), uri="a.docx", name="a.docx")
+    found = read_office(make_docx(f"{body}<w:tbl>{table}</w:tbl>"), uri="a.docx", name="a.docx")
     assert found.text.replace("## Vault", "# Vault").replace("### Steps", "## Steps") == (
         "# Vault\n\nKeys rotate.\n\n## Steps\n\n| a | b |\n| - | - |\n| 1 | 2 |"
     )
@@ -114,7 +114,7 @@ def test_a_word_document() -> None:
 
 def test_a_workbook_names_its_sheets_and_repeats_headers() -> None:
     data = make_xlsx(make_row(1, "name", "value") + "".join(make_row(n, f"n{n}", f"v{n}") for n in range(2, 400)))
-    found = office(data, uri="a.xlsx", name="the-books.xlsx")
+    found = read_office(data, uri="a.xlsx", name="the-books.xlsx")
     assert found.title == "The books"
     assert [section.label for section in found.sections] == ["Ledger"]
     assert found.text.count("| name | value |") > 5
@@ -130,7 +130,7 @@ def test_a_vast_workbook_is_streamed_and_says_so(monkeypatch: pytest.MonkeyPatch
     )
     strings = f'<sst xmlns="{SHEET}"><si><r><t>is </t></r><r><t>open</t></r><rPh><t>no</t></rPh></si></sst>'
     styles = f'<styleSheet xmlns="{SHEET}"><cellXfs><xf numFmtId="0"/><xf numFmtId="14"/></cellXfs></styleSheet>'
-    found = office(make_xlsx(rows, sharedStrings=strings, styles=styles), uri="a.xlsx", name="a.xlsx")
+    found = read_office(make_xlsx(rows, sharedStrings=strings, styles=styles), uri="a.xlsx", name="a.xlsx")
     assert found.meta["extraction"] == "streamed"
     assert found.text == (
         "# Ledger\n\n| is open |  | when |\n| - | - | - |\n| TRUE | 2.5 | 2024-05-01 |\n|  |  | 12:00:00 |"
@@ -141,7 +141,7 @@ def test_a_sheet_is_vast_by_its_rectangle_and_empty_cells_do_not_count() -> None
     corner = '<row r="1"><c r="A1"><v>1</v></c></row><row r="900000"><c r="XFD900000"{}</row>'
     assert large_workbook.is_large_workbook(make_xlsx(corner.format("><v>1</v></c>")), uri="a.xlsx")
     assert not large_workbook.is_large_workbook(make_xlsx(corner.format(' s="1"/>')), uri="a.xlsx")
-    found = office(make_xlsx(corner.format("><v>corner</v></c>")), uri="a.xlsx", name="a.xlsx")
+    found = read_office(make_xlsx(corner.format("><v>corner</v></c>")), uri="a.xlsx", name="a.xlsx")
     assert "corner" in found.text
 
 
@@ -152,7 +152,7 @@ def test_a_workbook_of_ten_thousand_columns() -> None:
     rows = "".join(
         f'<row r="{r}">{"".join(c.format(p, r) for c, p in zip(cells, places, strict=True))}</row>' for r in (1, 2)
     )
-    found = office(make_xlsx(rows), uri="a.xlsx", name="a.xlsx")
+    found = read_office(make_xlsx(rows), uri="a.xlsx", name="a.xlsx")
     assert names[9_999] in found.text
     assert max(map(len, found.text.splitlines())) < 1_000
 
@@ -181,7 +181,7 @@ def test_slides_have_pages_notes_and_a_heading_each() -> None:
             {"label": "text", "text": "[author: Ada]: why?", "content_layer": "notes"},
         ],
     )
-    text, sections = assemble_text(parse_docling(found, slides=True).blocks)
+    text, sections = assemble_text_and_sections(parse_docling_document(found, slides=True).blocks)
     assert text == "# Keys\n\nNotes: say it slowly\n\n# Slide 2\n\nno title here\n\n\\[author: Ada]: why?"
     assert [section.page for section in sections] == [1, 2]
 
@@ -205,7 +205,10 @@ def test_lists_inline_runs_and_what_is_not_part_of_the_text() -> None:
             {"label": "text", "text": ", now"},
         ],
     )
-    assert assemble_text(parse_docling(found).blocks)[0] == "1. first\n2. second\n   - inner\n\nrun `vault`, now"
+    assert (
+        assemble_text_and_sections(parse_docling_document(found).blocks)[0]
+        == "1. first\n2. second\n   - inner\n\nrun `vault`, now"
+    )
 
 
 def test_tables_with_captions_rich_cells_and_charts() -> None:
@@ -241,18 +244,18 @@ def test_tables_with_captions_rich_cells_and_charts() -> None:
             }
         ],
     )
-    assert assemble_text(parse_docling(found).blocks)[0] == (
+    assert assemble_text_and_sections(parse_docling_document(found).blocks)[0] == (
         "Costs\n\n| a | b |\n| - | - |\n| 1 | two three |\n\nBar chart\n\n| x | y |\n| - | - |"
     )
 
 
 def test_asciidoc_and_articles() -> None:
-    found = office(b"= Vault\n\nKeys.\n\n== Steps\n\n* one\n", uri="a.adoc", name="a.adoc")
+    found = read_office(b"= Vault\n\nKeys.\n\n== Steps\n\n* one\n", uri="a.adoc", name="a.adoc")
     assert [section.label for section in found.sections] == ["Vault", "Steps"]
     article = (
         b"<article><front><article-meta><title-group><article-title>Keys</article-title></title-group>"
         b"</article-meta></front><body><sec><title>Intro</title><p>Words.</p></sec></body></article>"
     )
-    assert "Words." in xml(article, uri="a.xml", name="a.xml").text
-    other = xml(b"<project/>", uri="pom.xml", name="pom.xml")
+    assert "Words." in read_xml(article, uri="a.xml", name="a.xml").text
+    other = read_xml(b"<project/>", uri="pom.xml", name="pom.xml")
     assert (other.text, other.meta["format"]) == ("<project/>", "code")

@@ -13,8 +13,8 @@ from clew.core.settings import Settings, StoreConfig
 from clew.core.types import Document, Section
 from clew.drivers import open_store
 from clew.drivers.embed.hashed import HashedEmbedder
-from clew.index.add.ingest import IngestContext, add_sources, plan_sources
-from clew.index.read import check_readers, read
+from clew.index.add.ingest import IngestContext, add_sources, plan_add_sources
+from clew.index.read import check_reader_suffixes, read_file
 
 
 def read_foo(data: bytes, _uri: str) -> str:
@@ -49,7 +49,7 @@ def test_a_new_suffix_is_found_in_folders_and_its_text_is_parsed_as_markdown(
     (tmp_path / "winch-notes.FOO").write_bytes("== Winch\n\nGrease it, señor.".encode("latin-1"))
     (tmp_path / "unknown.bar").write_text("not read from a folder")
     context = make_context(foo=read_foo)
-    assert plan_sources(context, [tmp_path], sync=False).added == ("winch-notes.FOO",)
+    assert plan_add_sources(context, [tmp_path], sync=False).added == ("winch-notes.FOO",)
     assert add(context, tmp_path).added == ("winch-notes.FOO",)
     [record] = context.store.documents()
     document = context.store.document(record.id)
@@ -106,10 +106,10 @@ def test_what_a_reader_returns_is_checked(tmp_path: Path, made: object, reason: 
     path.write_text("x")
     reader: Any = lambda _data, _uri: made  # noqa: E731
     with pytest.raises(SourceError, match=reason):
-        read(path, uri="a.foo", readers={".foo": reader})
+        read_file(path, uri="a.foo", readers={".foo": reader})
 
 
 @pytest.mark.parametrize("suffix", ["foo", ".FOO", ".tar.gz", ".", ""])
 def test_a_key_that_no_suffix_can_equal_is_refused(suffix: str) -> None:
     with pytest.raises(SettingsError, match="with its dot, in lower case"):
-        check_readers({suffix: read_foo})
+        check_reader_suffixes({suffix: read_foo})

@@ -12,9 +12,9 @@ from clew.index.read.pdf.lines import (
     find_hyphen_joins,
     find_running_lines,
     match_running_lines,
-    parse_raw,
-    parse_structured,
-    remove_lines,
+    parse_raw_page,
+    parse_structured_page,
+    remove_edge_lines,
 )
 
 Line = tuple[int, str]  # size of the type, words
@@ -69,7 +69,7 @@ def make_pdf(
 
 
 def read_pdf(data: bytes) -> Document:
-    return pdf.pdf(data, uri="a.pdf", name="the-vault.pdf")
+    return pdf.read_pdf(data, uri="a.pdf", name="the-vault.pdf")
 
 
 def test_headings_and_pages_are_kept() -> None:
@@ -96,7 +96,7 @@ def test_the_name_is_the_title_where_the_file_gives_none_of_use() -> None:
 
 def test_a_page_whose_structure_lacks_words_is_read_raw(monkeypatch: pytest.MonkeyPatch) -> None:
     marked = pdf._StructuredPages({0: f"# {BODY[0]}\n\n{BODY[1]}", 1: "# The keys"})
-    monkeypatch.setattr(pdf, "_extract_structure", lambda _data, **_options: marked)
+    monkeypatch.setattr(pdf, "_extract_structured_pages", lambda _data, **_options: marked)
     found = read_pdf(make_pdf([[(10, line) for line in BODY], [(10, line) for line in BODY]]))
     assert found.meta["extraction"] == "mixed"
     assert found.meta["raw_pages"] == [2]
@@ -125,26 +125,26 @@ def test_lines_that_repeat_inside_pages_are_no_running_lines() -> None:
     kept = find_running_lines(texts)
     assert match_running_lines(texts[0], kept, 0) == []
     assert match_running_lines(texts[1], kept, 1) == ["head", "foot"]
-    assert remove_lines(texts[1], ["head", "foot"]) == "second bx\nsame words\nthird by"
-    assert remove_lines("# **head** text **12 foot**\n", ["12 foot", "head"]) == "text"
-    assert remove_lines("heading and afoot", ["head", "foot"]) == "heading and afoot"
+    assert remove_edge_lines(texts[1], ["head", "foot"]) == "second bx\nsame words\nthird by"
+    assert remove_edge_lines("# **head** text **12 foot**\n", ["12 foot", "head"]) == "text"
+    assert remove_edge_lines("heading and afoot", ["head", "foot"]) == "heading and afoot"
 
 
 def test_words_broken_at_line_ends_are_joined_as_they_are_written_elsewhere() -> None:
     texts = ["The well-known rotation. We rota-\r\nted the well-\r\nknown key of Ada-\r\nBob by uni\ufffeversal law."]
     breaks = find_hyphen_joins(texts)
     assert (
-        breaks.join_words(texts[0])
+        breaks.join_hyphenated_words(texts[0])
         == "The well-known rotation. We rotated the well-known key of Ada-Bob by universal law."
     )
-    assert breaks.join_words("# We rota- ted it - twice") == "# We rotated it - twice"
+    assert breaks.join_hyphenated_words("# We rota- ted it - twice") == "# We rotated it - twice"
 
 
 def test_the_forms_of_structured_text() -> None:
     markdown = (
         "# Title\ntext\nmore\n- one\n  - two\n1. three\n\n|a|b|\n|---|---|\n|1|2|\n```py\nx = 1\n```\n## • bullet"
     )
-    found = [(block.kind, block.text, block.level) for block in parse_structured(markdown, page=1)]
+    found = [(block.kind, block.text, block.level) for block in parse_structured_page(markdown, page=1)]
     assert found == [
         ("heading", "Title", 1),
         ("paragraph", "text\nmore", 0),
@@ -159,7 +159,12 @@ def test_the_forms_of_structured_text() -> None:
 
 def test_raw_text_is_cut_into_paragraphs_where_a_short_line_ends_a_sentence() -> None:
     text = f"{BODY[0]}\nShort end.\n{BODY[0]}\n• item\n• other"
-    assert [block.kind for block in parse_raw(text, page=1)] == ["paragraph", "paragraph", "list_item", "list_item"]
+    assert [block.kind for block in parse_raw_page(text, page=1)] == [
+        "paragraph",
+        "paragraph",
+        "list_item",
+        "list_item",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -178,12 +183,12 @@ def test_what_cannot_be_read_says_why(data: bytes, reason: str) -> None:
 
 
 def test_a_scan_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pdf, "has_ocr", lambda: False)
-    monkeypatch.setattr(ocr, "has_ocr", lambda: False)
+    monkeypatch.setattr(pdf, "is_ocr_installed", lambda: False)
+    monkeypatch.setattr(ocr, "is_ocr_installed", lambda: False)
     with pytest.raises(SourceError, match=r"scanned.*clew\[ocr\]"):
         read_pdf(make_pdf([[]], pictures=True))
     with pytest.raises(SourceError, match=r"clew\[ocr\]"):
-        ocr.image(b"\x89PNG", uri="a.png", name="a.png")
+        ocr.read_image(b"\x89PNG", uri="a.png", name="a.png")
     found = read_pdf(make_pdf([[], [(10, line) for line in BODY]], pictures=True))
     assert found.meta["unread_pages"] == [1]
     assert [section.page for section in found.sections] == [2]

@@ -5,8 +5,8 @@ import textwrap
 import pytest
 
 from clew.core.types import Document
-from clew.index.read.text.code import code
-from clew.index.read.text.plain import plain
+from clew.index.read.text.code import read_code
+from clew.index.read.text.plain import read_plain_text
 
 
 def list_sections(document: Document) -> list[tuple[str, int | None]]:
@@ -15,7 +15,7 @@ def list_sections(document: Document) -> list[tuple[str, int | None]]:
 
 def test_underlined_titles_are_sections() -> None:
     text = "=====\nGuide\n=====\n\nWords.\n\nSetup\n-----\n\nMore.\n\nDetail\n~~~~~~\n\nOdd.\n\nUse\n---\n\nEnd.\n"
-    document = plain(text, uri="a", name="guide.rst")
+    document = read_plain_text(text, uri="a", name="guide.rst")
     assert list_sections(document) == [("Guide", None), ("Setup", 0), ("Detail", 1), ("Use", 0)]
     assert document.title == "Guide"
     assert document.meta == {"format": "text"}
@@ -33,12 +33,12 @@ def test_underlined_titles_are_sections() -> None:
     ],
 )
 def test_what_is_no_title(text: str) -> None:
-    assert list_sections(plain(text, uri="a", name="a-file.txt")) == [("", None)]
-    assert plain(text, uri="a", name="a-file.txt").title == "A file"
+    assert list_sections(read_plain_text(text, uri="a", name="a-file.txt")) == [("", None)]
+    assert read_plain_text(text, uri="a", name="a-file.txt").title == "A file"
 
 
 def test_a_log_has_no_titles() -> None:
-    assert list_sections(plain("Start\n=====\n\nline\n", uri="a", name="a.log")) == [("", None)]
+    assert list_sections(read_plain_text("Start\n=====\n\nline\n", uri="a", name="a.log")) == [("", None)]
 
 
 PYTHON = '''\
@@ -81,7 +81,7 @@ if __name__ == "__main__":
 
 
 def test_python_definitions() -> None:
-    document = code(PYTHON, uri="a", name="vault.py")
+    document = read_code(PYTHON, uri="a", name="vault.py")
     assert list_sections(document) == [
         ("", None),
         ("async def rotate_signing_key", None),
@@ -101,11 +101,18 @@ def test_python_definitions() -> None:
 
 def test_python_that_does_not_parse_goes_by_lines() -> None:
     text = "import x\n\ndef one():\n    print 'old'\n\nclass Two:\n    pass\n"
-    assert list_sections(code(text, uri="a", name="a.py")) == [("", None), ("def one()", None), ("class Two", None)]
+    assert list_sections(read_code(text, uri="a", name="a.py")) == [
+        ("", None),
+        ("def one()", None),
+        ("class Two", None),
+    ]
 
 
 def test_old_escapes_raise_no_warning() -> None:
-    assert list_sections(code('x = "\\d"\n\ndef f(): ...\n', uri="a", name="a.py")) == [("", None), ("def f", None)]
+    assert list_sections(read_code('x = "\\d"\n\ndef f(): ...\n', uri="a", name="a.py")) == [
+        ("", None),
+        ("def f", None),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -146,7 +153,7 @@ def test_old_escapes_raise_no_warning() -> None:
     ],
 )
 def test_definitions_by_lines(name: str, text: str, labels: list[str]) -> None:
-    assert [label for label, _ in list_sections(code(text, uri="a", name=name))] == labels
+    assert [label for label, _ in list_sections(read_code(text, uri="a", name=name))] == labels
 
 
 def test_a_section_begins_with_its_definition() -> None:
@@ -157,5 +164,5 @@ def test_a_section_begins_with_its_definition() -> None:
         function hello() {
         }
         """)
-    document = code(text, uri="a", name="a.js")
+    document = read_code(text, uri="a", name="a.js")
     assert document.text[document.sections[1].start :].startswith("// Says hello.")

@@ -109,15 +109,15 @@ def test_private_addresses_are_refused_unless_allowed() -> None:
     ],
 )
 def test_addresses_inside_a_network_are_not_public(address: str) -> None:
-    assert not web.is_public(ipaddress.ip_address(address))
+    assert not web.is_public_address(ipaddress.ip_address(address))
     host = f"[{address}]" if ":" in address else address
     with pytest.raises(SourceError, match="private network"):
         web.fetch_url(f"http://{host}/")
 
 
 def test_addresses_of_the_internet_are_public() -> None:
-    assert web.is_public(ipaddress.ip_address("93.184.215.14"))
-    assert web.is_public(ipaddress.ip_address("2606:2800:21f:cb07:6820:80da:af6b:8b2c"))
+    assert web.is_public_address(ipaddress.ip_address("93.184.215.14"))
+    assert web.is_public_address(ipaddress.ip_address("2606:2800:21f:cb07:6820:80da:af6b:8b2c"))
 
 
 def test_the_address_that_was_checked_is_the_one_that_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,7 +167,7 @@ def test_redirects_are_followed_five_times_and_each_is_checked() -> None:
 
 def test_a_redirect_into_the_network_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with run_server(index=redirect_to("http://169.254.169.254/latest")) as url:
-        monkeypatch.setattr(web, "is_public", lambda address: str(address) == "127.0.0.1")
+        monkeypatch.setattr(web, "is_public_address", lambda address: str(address) == "127.0.0.1")
         with pytest.raises(SourceError, match=r"169\.254\.169\.254, inside a private network"):
             web.fetch_url(url)
 

@@ -12,11 +12,11 @@ import pytest
 
 from clew.core.errors import SettingsError
 from clew.core.types import Message
-from clew.index.thread.untangle import REACH, untangle
-from clew.index.thread.untangle.cues import extract_cues
-from clew.index.thread.untangle.features import MESSAGE_FEATURES, PAIR_FEATURES, extract_features
+from clew.index.thread.untangle import REACH, infer_reply_parents
+from clew.index.thread.untangle.cues import extract_message_cues
+from clew.index.thread.untangle.features import MESSAGE_FEATURES, PAIR_FEATURES, extract_reply_features
 from clew.index.thread.untangle.matrices import ChannelWindow
-from clew.index.thread.untangle.net import INPUTS, format_net, load_default_net, parse_net
+from clew.index.thread.untangle.net import INPUTS, format_net_as_json, load_default_net, parse_net_weights
 
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 
@@ -69,41 +69,41 @@ TEAM = chat(
 
 
 def test_two_topics_with_names_are_kept_apart() -> None:
-    links = untangle(IRC)
+    links = infer_reply_parents(IRC)
     assert conversations(links) == [0, 1] * 5
     assert links[2:5] == [0, 1, 2]  # who is addressed, and who then addresses
 
 
 def test_without_names_the_words_and_the_speakers_tell() -> None:
-    assert conversations(untangle(UNNAMED)) == [0, 1, 0, 0, 1, 0, 1]
+    assert conversations(infer_reply_parents(UNNAMED)) == [0, 1, 0, 0, 1, 0, 1]
 
 
 def test_names_are_marked_in_a_teams_chat_and_hours_pass() -> None:
-    assert conversations(untangle(TEAM)) == [0, 1, 0, 1, 0, 1]
+    assert conversations(infer_reply_parents(TEAM)) == [0, 1, 0, 1, 0, 1]
     slow = [replace(one, at=START + timedelta(minutes=25 * place)) for place, one in enumerate(TEAM)]
-    assert conversations(untangle(slow)) == [0, 1, 0, 1, 0, 1]
+    assert conversations(infer_reply_parents(slow)) == [0, 1, 0, 1, 0, 1]
 
 
 @pytest.mark.parametrize("messages", [IRC, TEAM], ids=["irc", "team"])
 def test_times_may_be_missing(messages: list[Message]) -> None:
     timeless = [replace(one, at=None) for one in messages]
-    assert conversations(untangle(timeless)) == conversations(untangle(messages))
+    assert conversations(infer_reply_parents(timeless)) == conversations(infer_reply_parents(messages))
     naive = [replace(one, at=one.at.replace(tzinfo=None) if one.at else None) for one in messages]
-    assert untangle(naive) == untangle(messages)
+    assert infer_reply_parents(naive) == infer_reply_parents(messages)
 
 
 def test_a_night_between_ends_the_conversation() -> None:
     """The same line answers a moment later, and opens the morning after."""
     late = Message("Has anyone seen the keys of the van?", "Tom Lee", id="late")
     day = [*TEAM, replace(late, at=START + timedelta(hours=23))]
-    assert untangle(day)[-1] is None
+    assert infer_reply_parents(day)[-1] is None
     answer = Message("@Anna yes, I have", "Tom Lee", START + timedelta(hours=23, minutes=2), id="a")
     asked = replace(late, author="Anna Weber", at=START + timedelta(hours=23))
-    assert untangle([*TEAM, asked, answer])[-2:] == [None, len(TEAM)]
+    assert infer_reply_parents([*TEAM, asked, answer])[-2:] == [None, len(TEAM)]
 
 
 def test_another_language_and_script_are_no_hindrance() -> None:
-    links = untangle(
+    links = infer_reply_parents(
         chat(
             ("jürgen", "Wie binde ich eine USB-Platte ein?"),
             ("小明", "有人知道怎么安装打印机驱动吗"),
@@ -117,53 +117,55 @@ def test_another_language_and_script_are_no_hindrance() -> None:
 
 def test_nobody_is_named_and_nobody_is_known() -> None:
     nameless = [Message(one.text) for one in UNNAMED]
-    assert untangle(nameless)[0] is None
-    assert all(link is None or link < place for place, link in enumerate(untangle(nameless)))
+    assert infer_reply_parents(nameless)[0] is None
+    assert all(link is None or link < place for place, link in enumerate(infer_reply_parents(nameless)))
 
 
 def test_explicit_replies_win() -> None:
     told = [*IRC[:8], replace(IRC[8], reply_to="m1"), IRC[9]]
-    assert untangle(IRC)[8] != 1
-    assert untangle(told)[8] == 1
-    assert untangle(told)[9] == untangle(IRC)[9]
+    assert infer_reply_parents(IRC)[8] != 1
+    assert infer_reply_parents(told)[8] == 1
+    assert infer_reply_parents(told)[9] == infer_reply_parents(IRC)[9]
 
 
 def test_an_explicit_reply_to_what_is_not_here_is_not_guessed() -> None:
-    assert untangle([*IRC[:8], replace(IRC[8], reply_to="elsewhere")])[8] is None
-    assert untangle([replace(IRC[0], reply_to="m2"), *IRC[1:]])[0] is None  # a reply stands after what it answers
-    assert untangle([replace(IRC[0], reply_to="m0")]) == [None]
+    assert infer_reply_parents([*IRC[:8], replace(IRC[8], reply_to="elsewhere")])[8] is None
+    assert (
+        infer_reply_parents([replace(IRC[0], reply_to="m2"), *IRC[1:]])[0] is None
+    )  # a reply stands after what it answers
+    assert infer_reply_parents([replace(IRC[0], reply_to="m0")]) == [None]
 
 
 def test_an_explicit_reply_may_reach_beyond_what_is_judged() -> None:
     many = chat(*[("bob", f"line {place}") for place in range(REACH + 50)])
     many[-1] = replace(many[-1], reply_to="m3")
-    assert untangle(many)[-1] == 3
-    assert untangle(many[-1:], before=many[:-1]) == [3]
+    assert infer_reply_parents(many)[-1] == 3
+    assert infer_reply_parents(many[-1:], before=many[:-1]) == [3]
 
 
 def test_a_quote_leads_to_what_it_quotes() -> None:
     messages = [*IRC, Message("> it does not show up\nSame here!", "zoe", START + timedelta(minutes=6), id="q")]
-    assert untangle(messages)[-1] == 0
-    assert untangle([*IRC, replace(messages[-1], text="Same here!")])[-1] != 0
-    assert untangle([*IRC, replace(messages[-1], text="> nobody ever said this\nreally")])[-1] != 0
+    assert infer_reply_parents(messages)[-1] == 0
+    assert infer_reply_parents([*IRC, replace(messages[-1], text="Same here!")])[-1] != 0
+    assert infer_reply_parents([*IRC, replace(messages[-1], text="> nobody ever said this\nreally")])[-1] != 0
 
 
 def test_what_the_system_says_stands_apart() -> None:
     joined = Message("zoe has joined", "", START, id="s", role="system")
-    links = untangle([*IRC[:3], joined, *IRC[3:]])
+    links = infer_reply_parents([*IRC[:3], joined, *IRC[3:]])
     assert links[3] is None
     assert 3 not in links
-    plain = untangle(IRC)
+    plain = infer_reply_parents(IRC)
     assert [link if link is None or link < 3 else link - 1 for link in links[:3] + links[4:]] == plain
 
 
 def test_channels_do_not_mix() -> None:
     other = [replace(one, id=f"o{one.id}", channel="other") for one in UNNAMED]
     mixed: list[Message] = [each for pair in zip(IRC[:7], other, strict=True) for each in pair]
-    links = untangle(mixed)
+    links = infer_reply_parents(mixed)
     for place, link in enumerate(links):
         assert link is None or mixed[link].channel == mixed[place].channel
-    assert links[::2] == [link if link is None else 2 * link for link in untangle(IRC[:7])]
+    assert links[::2] == [link if link is None else 2 * link for link in infer_reply_parents(IRC[:7])]
 
 
 def babble(count: int, seed: int = 3) -> list[Message]:
@@ -183,33 +185,33 @@ def babble(count: int, seed: int = 3) -> list[Message]:
 def test_live_answers_are_those_of_the_whole_channel(size: int) -> None:
     """Each decision sees the hundred messages before it, wherever the call begins."""
     messages = babble(420)
-    whole = untangle(messages)
+    whole = infer_reply_parents(messages)
     for start in range(0, len(messages), 7):
         first = max(0, start - REACH)
-        found = untangle(messages[start : start + size], before=messages[first:start])
+        found = infer_reply_parents(messages[start : start + size], before=messages[first:start])
         assert [None if link is None else link + first for link in found] == whole[start : start + size]
 
 
 def test_only_the_messages_in_reach_are_looked_at() -> None:
     messages = babble(300)
-    longer = untangle(messages[250:], before=messages[:250])
-    shorter = untangle(messages[250:], before=messages[150:250])
+    longer = infer_reply_parents(messages[250:], before=messages[:250])
+    shorter = infer_reply_parents(messages[250:], before=messages[150:250])
     assert longer == [None if link is None else link + 150 for link in shorter]
 
 
 def test_the_evidence_is_the_same_wherever_the_stretch_begins() -> None:
-    said = [extract_cues(message) for message in babble(260)]
-    whole = extract_features(ChannelWindow.build(said, 200))
-    later = extract_features(ChannelWindow.build(said[100:], 100))
+    said = [extract_message_cues(message) for message in babble(260)]
+    whole = extract_reply_features(ChannelWindow.build(said, 200))
+    later = extract_reply_features(ChannelWindow.build(said[100:], 100))
     np.testing.assert_allclose(whole.pairs, later.pairs, atol=1e-5)
     np.testing.assert_allclose(whole.messages, later.messages, atol=1e-5)
 
 
 def test_it_is_the_same_every_time() -> None:
-    assert untangle(IRC) == untangle(list(IRC))
-    assert untangle([]) == []
-    assert untangle([], before=IRC) == []
-    assert untangle([Message("")]) == [None]
+    assert infer_reply_parents(IRC) == infer_reply_parents(list(IRC))
+    assert infer_reply_parents([]) == []
+    assert infer_reply_parents([], before=IRC) == []
+    assert infer_reply_parents([Message("")]) == [None]
 
 
 def test_the_weights_fit_the_features_and_name_their_source() -> None:
@@ -220,11 +222,11 @@ def test_the_weights_fit_the_features_and_name_their_source() -> None:
     assert "CC BY 4.0" in kept["licence"]
     net = load_default_net()
     assert net.pair[0][0].shape[0] == len(PAIR_FEATURES) + len(MESSAGE_FEATURES)
-    assert json.loads(format_net(net))["pair"] == kept["pair"]  # what is written is what is read
+    assert json.loads(format_net_as_json(net))["pair"] == kept["pair"]  # what is written is what is read
 
 
 def test_weights_of_other_features_are_refused() -> None:
-    kept = json.loads(format_net(load_default_net()))
+    kept = json.loads(format_net_as_json(load_default_net()))
     kept["message"][0]["weights"]["colour"] = kept["message"][0]["weights"].pop("fill")
     with pytest.raises(SettingsError, match="colour, fill"):
-        parse_net(kept)
+        parse_net_weights(kept)

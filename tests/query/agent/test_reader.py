@@ -13,8 +13,8 @@ from clew.core.errors import DriverFailed, NotFound, SettingsError
 from clew.core.settings import AnswerConfig, IngestionConfig, LLMConfig, RerankerConfig, Settings
 from clew.core.types import DocumentRecord
 from clew.drivers.llm.scripted import ScriptedLLM
-from clew.query.agent.lookup import MAX_LISTED, find_by_title
-from clew.query.agent.reader import split_text
+from clew.query.agent.lookup import MAX_LISTED, find_document_by_title
+from clew.query.agent.reader import split_into_windows
 
 PLAIN = Settings(ingestion=IngestionConfig(summaries=False), reranker=RerankerConfig(name="overlap"))
 
@@ -54,7 +54,7 @@ KNOWN = make_records(
     ],
 )
 def test_by_title(title: str, found: str) -> None:
-    assert find_by_title(title, KNOWN).id == found
+    assert find_document_by_title(title, KNOWN).id == found
 
 
 SIGNS = make_records(
@@ -87,33 +87,33 @@ SIGNS = make_records(
 def test_titles_with_signs_accents_and_other_scripts(title: str, found: str) -> None:
     if not found:
         with pytest.raises(NotFound):
-            find_by_title(title, SIGNS)
+            find_document_by_title(title, SIGNS)
         return
-    assert find_by_title(title, SIGNS).title == found
+    assert find_document_by_title(title, SIGNS).title == found
 
 
 def test_a_file_name_finds_the_title_and_an_exact_one_is_preferred() -> None:
     pages = make_records(("Refund Policy", ""), ("Refund policy 2024", ""))
-    assert find_by_title("refund_policy.pdf", pages).id == "d0"
-    assert find_by_title("REFUND-POLICY", pages).id == "d0"
+    assert find_document_by_title("refund_policy.pdf", pages).id == "d0"
+    assert find_document_by_title("REFUND-POLICY", pages).id == "d0"
 
 
 @pytest.mark.parametrize("title", ["%", "100_ cotton", "100 cotton", "", " ", "Refund%", "policy"])
 def test_a_wildcard_is_a_sign_and_a_part_is_no_title(title: str) -> None:
     with pytest.raises(NotFound, match="there is no document"):
-        find_by_title(title, KNOWN)
+        find_document_by_title(title, KNOWN)
 
 
 def test_unknown_titles_get_those_there_are_the_nearest_first() -> None:
     many = make_records(*((f"Page {n}", "") for n in range(200)), ("Remote Work", ""))
     with pytest.raises(NotFound) as caught:
-        find_by_title("Remote Wrok", many)
+        find_document_by_title("Remote Wrok", many)
     lines = str(caught.value).splitlines()
     assert lines[1:3] == ["<titles>", "Remote Work"]
     assert len(lines) == MAX_LISTED + 4
     assert lines[-1] == f"and {len(many) - MAX_LISTED} more"
     with pytest.raises(NotFound, match=r"\(none\)"):
-        find_by_title("x", [])
+        find_document_by_title("x", [])
 
 
 def test_a_title_of_several_documents_asks_for_the_address() -> None:
@@ -121,8 +121,8 @@ def test_a_title_of_several_documents_asks_for_the_address() -> None:
     with pytest.raises(
         NotFound, match=r"2 documents are called 'Introduction'; give the address of one:\n<titles>\na/"
     ):
-        find_by_title("Introduction", same)
-    assert find_by_title("b/intro.md", same).id == "d1"
+        find_document_by_title("Introduction", same)
+    assert find_document_by_title("b/intro.md", same).id == "d1"
 
 
 # -- by number (9.7, 9.8)
@@ -178,7 +178,7 @@ def test_both_lookups_give_the_same_document_under_the_same_number() -> None:
             tools.retrieve_full_document("VAULT").text
             == "<document>\n[2] Vault\n\nKeys are rotated by Dan.\n</document>"
         )
-        assert tools.find_document(2)[1].id == "b"
+        assert tools.find_document_by_number(2)[1].id == "b"
         alone = engine.tools()
         assert "[1] Vault" in alone.retrieve_full_document("vault").text
         assert "Keys are rotated by Dan." in alone.read_document(1, "who rotates keys?").text
@@ -283,7 +283,7 @@ def test_a_quote_cannot_close_its_tag() -> None:
 
 @given(st.text(alphabet="ab. \n", max_size=400), st.integers(4, 50))
 def test_parts_cover_the_text_and_fit(text: str, window: int) -> None:
-    parts = split_text(text, window)
+    parts = split_into_windows(text, window)
     assert "".join(text[low:high] for low, high in parts) == text
     assert all(high - low <= window for low, high in parts)
 

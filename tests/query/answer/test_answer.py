@@ -11,7 +11,7 @@ from clew.core.errors import DriverFailed
 from clew.core.types import Chunk, DocumentRecord, Hit, MergedChunk
 from clew.query.answer.passages import NumberedPassage
 from clew.query.answer.verify import check_sentence
-from clew.query.answer.write import _split_reply, write_answer
+from clew.query.answer.write import _split_reply_sentences, write_answer
 
 VAULT = "Signing keys are rotated every 90 days by Dan. He never does it on a Friday.\nThe vault holds 1,200 secrets."
 LUNCH = "Soup is served at noon. It isn’t served on Sundays; “no spoon, no soup” says the cook."
@@ -128,7 +128,7 @@ def test_a_model_that_finds_nothing_says_nothing() -> None:
 
 @given(st.text(alphabet="ab .[]1,\n"))
 def test_splitting_loses_nothing(text: str) -> None:
-    parts = _split_reply(text)
+    parts = _split_reply_sentences(text)
     assert "".join(body + after for body, after in parts) == (text if parts else "")
 
 

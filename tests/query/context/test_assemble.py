@@ -13,7 +13,7 @@ from clew.core.errors import NotFound
 from clew.core.settings import ContextConfig, FormatterConfig, MergerConfig, Settings
 from clew.core.text import estimate_tokens
 from clew.core.types import Chunk, Context, Document, DocumentRecord, Hit, Query
-from clew.query.context.assemble import assemble
+from clew.query.context.assemble import build_context
 from clew.query.context.budget import BUDGET, CUT, DUPLICATE, GONE, REASONS
 from clew.query.context.format import RENDERERS
 from clew.query.context.neighbours import NEIGHBOUR, SECTION
@@ -51,7 +51,7 @@ def made(
 ) -> Context:
     config = {"grow": "none", **config}
     tree = Settings(merger=merger or MergerConfig(), context=ContextConfig(**config))
-    return assemble(
+    return build_context(
         Query("q"),
         hits,
         RECORDS,
@@ -104,7 +104,7 @@ def test_what_is_too_large_is_passed_over() -> None:
 
 def test_one_short_hit_in_its_budget() -> None:
     bare = Settings(formatter=FormatterConfig(include_source=False))
-    shown = assemble(
+    shown = build_context(
         Query("q"), [hit(0, 200)], RECORDS, read=read, chunks=no_chunks, tokens=60, render=RENDERERS["numbered"],
         settings=bare,
     )  # fmt: skip

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from clew.core.errors import SettingsError
 from clew.core.settings import MergerConfig
 from clew.core.types import Chunk, DocumentRecord, Hit
-from clew.query.context.merge import ChunkMerger, best_score, merge_hits
+from clew.query.context.merge import ChunkMerger, get_best_score, merge_hits
 
 TEXT = "".join(f"Sentence {number} says so. " for number in range(300))
 
@@ -62,7 +62,7 @@ def test_document_order_and_the_average() -> None:
     assert texts(found) == ["First.\n\nSecond.\n\nThird."]
     (merged,) = ChunkMerger().merge([row("x", 0.7), row("y", 0.9, index=1)])
     assert merged.avg_similarity == pytest.approx(0.8)
-    assert best_score(merged) == 0.9
+    assert get_best_score(merged) == 0.9
     (merged,) = ChunkMerger().merge(
         [row("five", 0.92, index=5), row("three", 0.88, index=3), row("seven", 0.85, index=7)]
     )

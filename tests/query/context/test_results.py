@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clew.query.context.results import has_position, to_hit
+from clew.query.context.results import has_position, result_to_hit
 
 
 def made(**more: Any) -> Any:
-    return to_hit({"text": "defghi", "source": "a.md", **more})
+    return result_to_hit({"text": "defghi", "source": "a.md", **more})
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ def test_numbers_stay_and_new_documents_take_the_next() -> None:
     sessions = Sessions()
     assert sessions.set_document_index("s", ["a", "b"]) == {"a": 1, "b": 2}
     assert sessions.set_document_index("s", ["c", "a"]) == {"c": 3, "a": 1}
-    assert sessions.get_numbers("s") == {"a": 1, "b": 2, "c": 3}
+    assert sessions.get_document_numbers("s") == {"a": 1, "b": 2, "c": 3}
     assert sessions.set_document_index("other", ["c"]) == {"c": 1}
 
 
@@ -44,7 +44,7 @@ def test_the_least_used_goes_first() -> None:
     sessions.set_document_index("b", ["x"])
     sessions.get_knowledge_source_id_by_index("a", 1)
     sessions.set_document_index("c", ["x"])
-    assert [sessions.get_numbers(name) for name in "abc"] == [{"x": 1}, {}, {"x": 1}]
+    assert [sessions.get_document_numbers(name) for name in "abc"] == [{"x": 1}, {}, {"x": 1}]
 
 
 def test_a_conversation_holds_so_many_numbers() -> None:

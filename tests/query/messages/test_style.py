@@ -9,13 +9,13 @@ from clew.core.types import Message
 from clew.core.window import ContextMessage, WindowThread
 from clew.drivers.llm.scripted import ScriptedLLM
 from clew.query.messages.style import (
-    build_reply_prompt,
-    find_phrases,
-    measure_habits,
+    build_style_prompt,
+    compute_sample_confidence,
+    find_repeated_phrases,
     measure_style,
-    parse_analysis,
+    measure_writing_habits,
+    parse_style_analysis,
     profile_style,
-    sample_confidence,
 )
 from clew.query.messages.window import render_threads
 
@@ -55,25 +55,25 @@ def test_length_is_that_of_the_middle_message(words: int, expected: str) -> None
 
 @pytest.mark.parametrize(("messages", "expected"), [(5, 0.25), (10, 0.5), (20, 1.0), (80, 1.0)])
 def test_confidence(messages: int, expected: float) -> None:
-    assert sample_confidence(messages) == expected
+    assert compute_sample_confidence(messages) == expected
     assert measure_style("ada", ["fine by me"] * messages).confidence == expected
 
 
 def test_habits_are_shares() -> None:
-    shown = measure_habits(["Why?", "well...", "stop!", "it's done", "Good."])
+    shown = measure_writing_habits(["Why?", "well...", "stop!", "it's done", "Good."])
     assert shown["asks"] == shown["trails off"] == shown["exclaims"] == shown["contracts"] == 0.2
     assert shown["begins in lower case"] == 0.6
 
 
 def test_a_phrase_that_holds_another_stands_for_it() -> None:
     lists = [["ship", "it", "on", "friday"], ["ship", "it", "on", "friday"], ["ship", "it", "now"]]
-    assert find_phrases(lists)[0] == "ship it on friday"
-    assert not any(phrase in "ship it on friday" for phrase in find_phrases(lists)[1:])
+    assert find_repeated_phrases(lists)[0] == "ship it on friday"
+    assert not any(phrase in "ship it on friday" for phrase in find_repeated_phrases(lists)[1:])
 
 
 def test_phrases_do_not_run_into_one_another() -> None:
     sentence = ["the", "expand", "step", "for", "survey", "ids", "is", "out"]
-    assert find_phrases([sentence, sentence]) == ("expand step for survey", "survey ids is out", "the expand")
+    assert find_repeated_phrases([sentence, sentence]) == ("expand step for survey", "survey ids is out", "the expand")
 
 
 def test_few_messages_are_refused() -> None:
@@ -100,13 +100,13 @@ def test_a_model_judges_and_is_shown_the_messages() -> None:
 
 
 def test_an_answer_in_a_fence_is_read() -> None:
-    assert parse_analysis(f"```json\n{json.dumps(GOOD)}\n```") == GOOD
+    assert parse_style_analysis(f"```json\n{json.dumps(GOOD)}\n```") == GOOD
 
 
 @pytest.mark.parametrize("answer", ["They sound dry.", "", "{", "{'tone': 'dry'}"])
 def test_an_analysis_that_is_not_json_is_refused(answer: str) -> None:
     with pytest.raises(DriverFailed, match="is not JSON"):
-        parse_analysis(answer)
+        parse_style_analysis(answer)
 
 
 @pytest.mark.parametrize(
@@ -122,9 +122,9 @@ def test_an_analysis_that_is_not_json_is_refused(answer: str) -> None:
 )
 def test_an_analysis_with_other_values_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(DriverFailed, match="has invalid values"):
-        parse_analysis(json.dumps({**GOOD, **wrong}))
+        parse_style_analysis(json.dumps({**GOOD, **wrong}))
     with pytest.raises(DriverFailed, match="has invalid values"):
-        parse_analysis("[]")
+        parse_style_analysis("[]")
 
 
 def shown(thread: str, *texts: str) -> WindowThread:
@@ -134,9 +134,9 @@ def shown(thread: str, *texts: str) -> WindowThread:
 
 def test_the_prompt_tells_the_style_and_shows_the_threads() -> None:
     threads = [shown("1", "Thread 1 first message", "Thread 1 reply"), shown("2", "Thread 2 message")]
-    prompt = build_reply_prompt(measure_style("ada", CHATTY), threads)
+    prompt = build_style_prompt(measure_style("ada", CHATTY), threads)
     for words in ("Tone: casual", "Vocabulary Level: simple", "Message Length: short", "no worries"):
         assert words in prompt
     assert "Thread 1 first message\n  ↪ Thread 1 reply\n\nThread 2 message" in prompt
     assert render_threads(threads) == "Thread 1 first message\n  ↪ Thread 1 reply\n\nThread 2 message"
-    assert "past threads" not in build_reply_prompt(measure_style("ada", CHATTY), [])
+    assert "past threads" not in build_style_prompt(measure_style("ada", CHATTY), [])

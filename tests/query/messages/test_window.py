@@ -15,7 +15,7 @@ from clew.core.text import estimate_tokens
 from clew.core.thread import Thread
 from clew.core.types import Chunk, Document, DocumentRecord, Filter, Hit, Message
 from clew.core.window import ContextWindow
-from clew.query.messages.similar import score_messages, sort_messages
+from clew.query.messages.similar import score_messages, sort_messages_by_score
 from clew.query.messages.window import WindowRequest, WindowSources, build_window
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -136,7 +136,7 @@ def test_hits_come_with_their_whole_chains_while_those_of_the_best_fit_together(
     ranked = [*(each for each in window.messages if each.found), *(each.message for each in window.dropped)]
     shown = set(ids(window))
     together: set[str] = set()
-    for hit in sort_messages(ranked, config):
+    for hit in sort_messages_by_score(ranked, config):
         together.update(chain_of(chat, hit.id))
         if estimate_tokens(text_of(chat, together)) > tokens:
             break
@@ -269,7 +269,7 @@ def test_a_message_found_by_its_words_is_as_near_as_its_nearest_part() -> None:
         cosines=lambda asked: {name: {"a_chunk_0": 0.2, "a_chunk_1": 0.8}[name] for name in asked},
         channel="ops",
         now=NOW,
-        config=replace(PLAIN, min_score=0.5),
+        config=replace(PLAIN, min_similarity=0.5),
         min_similarity=0.1,
     )
     assert [each.similarity for each in found.messages] == [0.8]

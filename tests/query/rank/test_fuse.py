@@ -7,16 +7,16 @@ import pytest
 from clew.core.errors import SettingsError
 from clew.core.types import Chunk, DocumentRecord, Hit
 from clew.query.rank.fuse import (
-    best,
     bm25_confidence,
-    confident,
+    comb_max,
+    confidence_weighted,
     convex,
     cosine_confidence,
     keep_scores,
     normalise_minmax,
     round_robin,
     rrf,
-    to_deal_counts,
+    weights_to_turn_counts,
 )
 
 
@@ -52,7 +52,8 @@ def test_rrf_k_and_weights_change_the_scores() -> None:
 
 
 @pytest.mark.parametrize(
-    "fuse", [rrf(), convex(), confident(confidences=(bm25_confidence, bm25_confidence)), best(), round_robin()]
+    "fuse",
+    [rrf(), convex(), confidence_weighted(confidences=(bm25_confidence, bm25_confidence)), comb_max(), round_robin()],
 )
 def test_nothing_fused_with_nothing_is_nothing(fuse) -> None:  # type: ignore[no-untyped-def]
     assert fuse([[], []]) == []
@@ -89,7 +90,7 @@ def test_every_score_that_led_there_is_kept() -> None:
 
 
 def test_best_keeps_the_greatest_score() -> None:
-    fused = best()([[hit("a", 0.70)], [hit("a", 0.82), hit("b", 0.75)]])
+    fused = comb_max()([[hit("a", 0.70)], [hit("a", 0.82), hit("b", 0.75)]])
     assert [(each.chunk.id, each.score) for each in fused] == [("a", 0.82), ("b", 0.75)]
 
 
@@ -117,7 +118,7 @@ def test_round_robin_never_loops_on_a_weight_of_nothing() -> None:
     [((0.5, 0.5), [1, 1]), ((0.7, 0.3), [2, 1]), ((0.2, 0.8), [1, 4]), ((1.0, 0.0), [1, 0]), ((0.0, 1.0), [0, 1])],
 )
 def test_shares_become_turns(shares: tuple[float, float], dealt: list[int]) -> None:
-    assert to_deal_counts(*shares) == dealt
+    assert weights_to_turn_counts(*shares) == dealt
 
 
 def test_contrast_is_how_far_the_first_stands_out() -> None:
@@ -150,14 +151,16 @@ def test_the_surer_ranking_counts_more() -> None:
     near = [hit("a", 0.90), hit("b", 0.89), hit("c", 0.88), hit("d", 0.80)]
     stands_out = [hit("d", 9.0), hit("c", 1.2), hit("b", 1.1), hit("a", 1.0)]
     alike = [hit("d", 9.0), hit("c", 8.2), hit("b", 8.1), hit("a", 8.0)]
-    assert ids(confident(confidences=SURE)([far, stands_out]))[0] == "d"
-    assert ids(confident(confidences=SURE)([near, alike]))[0] == "a"
+    assert ids(confidence_weighted(confidences=SURE)([far, stands_out]))[0] == "d"
+    assert ids(confidence_weighted(confidences=SURE)([near, alike]))[0] == "a"
     assert ids(convex(0.51, 0.49)([far, stands_out]))[0] == ids(convex(0.51, 0.49)([near, alike]))[0] == "a"
 
 
 def test_confident_by_hand() -> None:
     """Sure to 0.5 and to 0.75: shares of 4/13 and 9/13, squared."""
-    fused = confident(confidences=SURE)([[hit("a", 0.5), hit("b", 0.3), hit("c", 0.1)], [hit("b", 8), hit("c", 2)]])
+    fused = confidence_weighted(confidences=SURE)(
+        [[hit("a", 0.5), hit("b", 0.3), hit("c", 0.1)], [hit("b", 8), hit("c", 2)]]
+    )
     assert {each.chunk.id: each.score for each in fused} == pytest.approx({"b": 2 / 13 + 9 / 13, "a": 4 / 13, "c": 0})
     assert all(each.scores["confident"] == each.score for each in fused)
 
@@ -165,16 +168,16 @@ def test_confident_by_hand() -> None:
 def test_confident_of_no_sharpness_is_convex_and_weights_still_count() -> None:
     one, other = [hit("a", 0.5), hit("b", 0.3), hit("c", 0.1)], [hit("b", 8), hit("c", 2)]
     flat, plain = (
-        fuse([one, other]) for fuse in (confident(0.7, 0.3, confidences=SURE, sharpness=0), convex(0.7, 0.3))
+        fuse([one, other]) for fuse in (confidence_weighted(0.7, 0.3, confidences=SURE, sharpness=0), convex(0.7, 0.3))
     )
     assert [(each.chunk.id, each.score) for each in flat] == [(each.chunk.id, each.score) for each in plain]
-    assert ids(confident(1.0, 0.0, confidences=SURE)([one, other]))[0] == "a"
+    assert ids(confidence_weighted(1.0, 0.0, confidences=SURE)([one, other]))[0] == "a"
 
 
 def test_a_ranking_that_is_empty_leaves_the_other_as_it_is() -> None:
-    alone = confident(confidences=SURE)([[hit("a", 0.5), hit("b", 0.3)], []])
+    alone = confidence_weighted(confidences=SURE)([[hit("a", 0.5), hit("b", 0.3)], []])
     assert [(each.chunk.id, each.score) for each in alone] == [("a", 1), ("b", 0)]
-    assert ids(confident(0, 1, confidences=SURE)([[hit("a", 0.5)], []])) == ["a"]
+    assert ids(confidence_weighted(0, 1, confidences=SURE)([[hit("a", 0.5)], []])) == ["a"]
 
 
 def test_weights_must_match_the_rankings() -> None:
@@ -193,7 +196,7 @@ def test_a_chunk_that_a_ranking_repeats_counts_once() -> None:
         lambda: convex(-1)([[]]),
         lambda: round_robin(0.5, 1.5),  # type: ignore[arg-type]
         lambda: rrf(k=-1),
-        lambda: confident(confidences=SURE, sharpness=-1),
+        lambda: confidence_weighted(confidences=SURE, sharpness=-1),
     ],
 )
 def test_what_cannot_be_fused_by_is_refused(fuse: Callable[[], object]) -> None:

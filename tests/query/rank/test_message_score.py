@@ -13,11 +13,11 @@ from clew.core.settings import ScoringConfig
 from clew.query.rank.message_score import (
     ScoringInputs,
     channel_score,
-    completeness,
-    flow,
+    compute_chain_completeness,
+    compute_flow,
     product_score,
     score_message,
-    sort_by_score,
+    sort_by_score_then_time,
     thread_score,
     time_score,
     weighted_score,
@@ -72,15 +72,15 @@ def test_channel_and_thread_boosts() -> None:
 
 
 def test_a_conversation_is_as_active_as_its_nearest_other_hit() -> None:
-    assert flow(NOW, [], decay=0.2) == 0
-    assert flow(NOW, [ago(24 * 60), ago(60)], decay=0.2) == pytest.approx(0.818731, abs=1e-6)
-    assert flow(None, [NOW], decay=0.2) == 1
+    assert compute_flow(NOW, [], decay=0.2) == 0
+    assert compute_flow(NOW, [ago(24 * 60), ago(60)], decay=0.2) == pytest.approx(0.818731, abs=1e-6)
+    assert compute_flow(None, [NOW], decay=0.2) == 1
 
 
 def test_completeness_is_the_share_of_the_chain() -> None:
-    assert completeness(["4", "3", "2", "1"], {"4", "2"}) == 0.5
-    assert completeness(["1"], {"1"}) == 1
-    assert completeness([], set()) == 1
+    assert compute_chain_completeness(["4", "3", "2", "1"], {"4", "2"}) == 0.5
+    assert compute_chain_completeness(["1"], {"1"}) == 1
+    assert compute_chain_completeness([], set()) == 1
 
 
 # -- the whole
@@ -129,7 +129,9 @@ Item = tuple[str, float, datetime | None]
 
 
 def sort(items: list[Item], equality: float = 0.01) -> list[str]:
-    done = sort_by_score(items, equality=equality, score=lambda it: it[1], at=lambda it: it[2], name=lambda it: it[0])
+    done = sort_by_score_then_time(
+        items, equality=equality, score=lambda it: it[1], at=lambda it: it[2], name=lambda it: it[0]
+    )
     return [each[0] for each in done]
 
 

@@ -10,7 +10,7 @@ from clew import Document, Engine, Message, Settings, SettingsError
 from clew.core.settings import FlowConfig, SearchConfig, ThreadConfig
 from clew.core.thread import Thread
 from clew.core.types import Chunk, DocumentRecord, Hit, Query
-from clew.query.rank.thread_smoothing import share_scores, smooth_threads
+from clew.query.rank.thread_smoothing import add_neighbour_scores, smooth_threads
 
 BARE = Settings(threads=ThreadConfig(untangle=False, before=0), search=SearchConfig(cache=0))
 
@@ -26,7 +26,7 @@ def page(name: str, score: float) -> Hit:
 
 
 def gains(thread: Sequence[Hit], config: FlowConfig) -> dict[int, float]:
-    found = share_scores([(each, each.score) for each in thread], config)
+    found = add_neighbour_scores([(each, each.score) for each in thread], config)
     return {each.chunk.index: round(score, 6) for each, score in found}
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew.query.rewrite.route import route
+from clew.query.rewrite.route import route_question
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ from clew.query.rewrite.route import route
     ],
 )
 def test_by_the_kind_of_question(text: str, strategy: str) -> None:
-    found = route(text)
+    found = route_question(text)
     assert found.strategy == strategy
     assert found.reason
     assert found.text == text
@@ -57,7 +57,7 @@ def test_by_the_kind_of_question(text: str, strategy: str) -> None:
     ],
 )
 def test_by_the_words_of_the_question(text: str, strategy: str, rest: str) -> None:
-    found = route(text)
+    found = route_question(text)
     assert (found.strategy, found.text) == (strategy, rest)
 
 
@@ -72,9 +72,9 @@ def test_by_the_words_of_the_question(text: str, strategy: str, rest: str) -> No
     ],
 )
 def test_a_word_that_is_part_of_the_question_names_nothing(text: str) -> None:
-    assert route(text).text == text
+    assert route_question(text).text == text
 
 
 def test_a_long_conversation_is_cut() -> None:
-    assert route("and the other one over there now?", history_length=100).strategy != "chunked"
-    assert route("and the other one over there now?", history_length=101).strategy == "chunked"
+    assert route_question("and the other one over there now?", history_length=100).strategy != "chunked"
+    assert route_question("and the other one over there now?", history_length=101).strategy == "chunked"

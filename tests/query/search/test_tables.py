@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from clew.core.types import Message
-from clew.query.search.conversation import consolidate_messages_to_markdown, read_messages
+from clew.query.search.conversation import consolidate_messages_to_markdown, read_messages_from_table
 
 START = datetime(2025, 1, 15, 10, 30, tzinfo=UTC)
 
@@ -37,7 +37,7 @@ def row(timestamp: Any, author: str, message: str, **more: Any) -> dict[str, Any
 def test_no_rows_are_no_markdown() -> None:
     assert consolidate_messages_to_markdown([]) == ""
     assert consolidate_messages_to_markdown(Arrow()) == ""
-    assert read_messages([]) == ()
+    assert read_messages_from_table([]) == ()
 
 
 GIVEN = [row("2025-01-15 10:30", "uuid-123", "Hello world"), row("2025-01-15 10:35", "uuid-456", "Hi there")]
@@ -64,7 +64,7 @@ Hi there
         Arrow(*GIVEN),
         iter(GIVEN),
         [{"ts": each["timestamp"], "author_uuid": each["author"], "text": each["message"]} for each in GIVEN],
-        read_messages(GIVEN),
+        read_messages_from_table(GIVEN),
     ],
     ids=["rows", "newest first", "arrow", "iterator", "other names", "messages"],
 )
@@ -82,7 +82,8 @@ def test_lines_and_times_are_kept_as_they_are() -> None:
 def test_equal_times_go_by_their_ids(name: str) -> None:
     def order(*given: Any) -> list[str]:
         return [
-            each.id for each in read_messages([row("2025-01-15", "a", f"of {id_}", **{name: id_}) for id_ in given])
+            each.id
+            for each in read_messages_from_table([row("2025-01-15", "a", f"of {id_}", **{name: id_}) for id_ in given])
         ]
 
     assert order("002", "001") == ["001", "002"]
@@ -93,8 +94,8 @@ def test_equal_times_go_by_their_ids(name: str) -> None:
 def test_equal_times_without_ids_stay_as_given() -> None:
     texts = list("qwertyuiop")
     rows = [row("2025-01-15", "a", text) for text in texts]
-    assert [each.text for each in read_messages(rows)] == texts
-    assert [each.text for each in read_messages(read_messages(rows))] == texts
+    assert [each.text for each in read_messages_from_table(rows)] == texts
+    assert [each.text for each in read_messages_from_table(read_messages_from_table(rows))] == texts
 
 
 def test_a_row_without_a_time_stays_behind_the_one_before() -> None:
@@ -107,8 +108,8 @@ def test_a_row_without_a_time_stays_behind_the_one_before() -> None:
         row("", "a", "after early"),
     ]
     texts = ["first", "early", "after early", "late", "after late", "after that"]
-    assert [each.text for each in read_messages(rows)] == texts
-    assert [each.text for each in read_messages([row(None, "a", text) for text in "cab"])] == ["c", "a", "b"]
+    assert [each.text for each in read_messages_from_table(rows)] == texts
+    assert [each.text for each in read_messages_from_table([row(None, "a", text) for text in "cab"])] == ["c", "a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -128,18 +129,18 @@ def test_a_row_without_a_time_stays_behind_the_one_before() -> None:
     ],
 )
 def test_times_in_many_forms(given: Any) -> None:
-    assert read_messages([row(given, "a", "b")])[0].at == START
+    assert read_messages_from_table([row(given, "a", "b")])[0].at == START
 
 
 @pytest.mark.parametrize("given", [None, "", "soon", float("inf"), True, -1e30, [], "99999999"])
 def test_what_is_no_time_is_none(given: Any) -> None:
-    assert read_messages([row(given, "a", "b")])[0].at is None
+    assert read_messages_from_table([row(given, "a", "b")])[0].at is None
 
 
 def test_all_columns_reach_the_message() -> None:
     given = row("2025-01-15 10:30", "ada", "hi", id="7", role="assistant", channel="dev", other=1)
-    assert read_messages([given]) == (Message("hi", "ada", START, "7", "dev", None, "assistant"),)
-    assert read_messages([row(None, None, None)]) == (Message(""),)  # type: ignore[arg-type]
+    assert read_messages_from_table([given]) == (Message("hi", "ada", START, "7", "dev", None, "assistant"),)
+    assert read_messages_from_table([row(None, None, None)]) == (Message(""),)  # type: ignore[arg-type]
 
 
 def test_a_row_without_the_columns_names_them() -> None:
@@ -154,7 +155,7 @@ def test_a_row_without_the_columns_names_them() -> None:
     ids=["ints", "mapping", "message", "str", "bytes", "int", "none", "nested", "dataframe"],
 )
 def test_what_is_no_table_is_refused(table: Any) -> None:
-    for use in (consolidate_messages_to_markdown, read_messages):
+    for use in (consolidate_messages_to_markdown, read_messages_from_table):
         with pytest.raises(TypeError, match=r"give|must be"):
             use(table)
 
@@ -163,6 +164,6 @@ def test_pandas_is_refused_and_its_times_are_read() -> None:
     pandas = pytest.importorskip("pandas")
     for table in (pandas.DataFrame(GIVEN), pandas.DataFrame(GIVEN)["message"]):
         with pytest.raises(TypeError, match="to_dict"):
-            read_messages(table)
+            read_messages_from_table(table)
     rows = pandas.DataFrame({"ts": pandas.to_datetime(["2025-01-15 10:30", None]), "author": "a", "text": "b"})
-    assert [each.at for each in read_messages(rows.to_dict("records"))] == [START, None]
+    assert [each.at for each in read_messages_from_table(rows.to_dict("records"))] == [START, None]

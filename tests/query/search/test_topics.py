@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from clew.core.errors import SettingsError
 from clew.core.text import estimate_tokens
 from clew.core.types import Matrix, Message
-from clew.query.search.topics import find_topic_starts, split_topics
+from clew.query.search.topics import find_topic_starts, split_messages_by_topic
 
 PARIS = ("The Paris hotel is near the Louvre", "Is the Louvre open in Paris on Monday", "The Paris hotel has breakfast")
 CODE = (
@@ -29,7 +29,7 @@ def make_messages(*texts: str, author: str = "ada") -> list[Message]:
 def test_topics_begin_where_the_words_change() -> None:
     messages = make_messages(*PARIS * 3, *CODE * 3, *FOOD * 3)
     assert find_topic_starts(messages, None) == [9, 18]
-    assert [len(topic) for topic in split_topics(messages, None)] == [9, 9, 9]
+    assert [len(topic) for topic in split_messages_by_topic(messages, None)] == [9, 9, 9]
 
 
 def test_meaning_finds_what_words_do_not_show() -> None:
@@ -81,13 +81,13 @@ def test_a_long_pause_makes_a_cut_cheaper() -> None:
 @pytest.mark.parametrize("messages", [[], make_messages("alone"), make_messages("", " ", "\n"), make_messages("", "")])
 def test_nothing_to_cut(messages: list[Message]) -> None:
     assert find_topic_starts(messages, None) == []
-    assert [each for topic in split_topics(messages, None) for each in topic] == messages
+    assert [each for topic in split_messages_by_topic(messages, None) for each in topic] == messages
 
 
 @given(st.lists(st.sampled_from([*PARIS, *CODE, *FOOD, "", "ok"]), max_size=60), st.integers(1, 60))
 def test_segments_keep_every_message_and_the_limit(texts: list[str], limit: int) -> None:
     messages = make_messages(*texts)
-    topics = split_topics(messages, None, max_tokens=limit)
+    topics = split_messages_by_topic(messages, None, max_tokens=limit)
     assert [each for topic in topics for each in topic] == messages
     for topic in topics:
         assert (

@@ -9,7 +9,7 @@ from clew.core import errors
 from clew.core.errors import ClewError, DriverFailed, DriverMissing, NotFound, SettingsError, SourceError, StoreMismatch
 from clew.engine import Engine
 from clew.surface.cli.app import COMMANDS, app
-from clew.surface.cli.errors import CITATIONS_INVALID, CODE_BY_ERROR, EXIT_CODES, exit_code
+from clew.surface.cli.errors import CITATIONS_INVALID, CODE_BY_ERROR, EXIT_CODES, get_exit_code
 
 if TYPE_CHECKING:
     from tests.surface.cli.conftest import Clew
@@ -52,7 +52,7 @@ def test_an_error_is_one_line_and_a_code(
 
 def test_every_error_has_a_code_and_every_code_is_in_the_help(clew: "Clew") -> None:
     kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, ClewError)]
-    assert all(exit_code(kind.__new__(kind)) != 1 for kind in kinds if kind is not ClewError)
+    assert all(get_exit_code(kind.__new__(kind)) != 1 for kind in kinds if kind is not ClewError)
     lines = [line.strip() for line in clew("--help", COLUMNS="80").out.splitlines()]
     for number, meaning in EXIT_CODES:
         assert f"{number:<3}  {meaning}" in lines
@@ -63,7 +63,7 @@ def test_an_error_of_a_kind_of_ours_has_the_code_of_that_kind() -> None:
     class Lost(NotFound):
         pass
 
-    assert (exit_code(Lost("x")), exit_code(ValueError("x"))) == (3, 1)
+    assert (get_exit_code(Lost("x")), get_exit_code(ValueError("x"))) == (3, 1)
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,7 @@ def test_a_terminal_gets_colour_and_a_pipe_does_not(collection: Path) -> None:
     assert b"\x1b[1;33mkeys\x1b[0m" in shown
 
 
+@pytest.mark.slow
 def test_watch_keeps_a_folder_in_step(tmp_path: Path) -> None:
     folder = tmp_path / "pages"
     folder.mkdir()

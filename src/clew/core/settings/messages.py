@@ -26,7 +26,7 @@ class FlowConfig:
 class ScoringConfig:
     """Weights of a message's score besides its similarity. A boost of 1 has no effect.
 
-    `min_score` is a cosine, so that age never hides a message; None: the embedder's own floor.
+    `min_similarity` is a cosine, so that age never hides a message; None: the embedder's own floor.
     """
 
     base: Literal["search", "similarity"] = "search"  # the score before boosts: the search's own, or the cosine alone
@@ -44,8 +44,8 @@ class ScoringConfig:
     thread_weight: float = 0.05
     flow_weight: float = 0.0
     completeness_weight: float = 0.0
-    min_score: float | None = None
-    max_tokens: int = 4000  # of a window
+    min_similarity: float | None = None
+    tokens: int = 4000  # of a window
     related_channels: int = 3  # maximum number besides the requested channel
     chain_share: float = 0.05  # of the budget, for chains of replies that are guessed, not marked
     authors: bool = False  # whether the text of a window names the author of each message
@@ -57,10 +57,10 @@ class ScoringConfig:
         check_choice("scoring.scoring", self.scoring, ("product", "weighted_sum"))
         for field in fields(self):
             value = getattr(self, field.name)
-            minimum = 1 if field.name in ("max_tokens", "style_messages") else 0
-            if field.name != "min_score" and isinstance(value, int | float):
+            minimum = 1 if field.name in ("tokens", "style_messages") else 0
+            if field.name != "min_similarity" and isinstance(value, int | float):
                 check_min(f"scoring.{field.name}", value, minimum)
         for name in ("time_floor", "chain_share"):
             check_range(f"scoring.{name}", getattr(self, name), 0, 1)
-        if self.min_score is not None:
-            check_range("scoring.min_score", self.min_score, -1, 1)
+        if self.min_similarity is not None:
+            check_range("scoring.min_similarity", self.min_similarity, -1, 1)

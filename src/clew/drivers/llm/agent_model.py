@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from clew.core.protocols import LLM
 from clew.core.usage import Usage, UsageMeter, record_usage
-from clew.drivers.llm.tool_calls import write_out_tools
+from clew.drivers.llm.tool_calls import render_tools_as_text
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelResponse, ModelResponsePart
@@ -81,7 +81,7 @@ def _select_tools(info: "AgentInfo", choice: object) -> list[dict[str, Any]]:
 def _write_prompt(messages: "list[ModelMessage]", instructions: str, tools: list[dict[str, Any]]) -> tuple[str, str]:
     """The system prompt and the prompt; a single message is the prompt itself, several are a transcript."""
     first = [{"role": "system", "content": instructions}] if instructions else []
-    plain = write_out_tools([*first, *_to_openai_messages(messages)], tools)
+    plain = render_tools_as_text([*first, *_to_openai_messages(messages)], tools)
     system = "\n\n".join(message["content"] for message in plain if message["role"] == "system")
     turns = [message for message in plain if message["role"] != "system"]
     if len(turns) == 1:

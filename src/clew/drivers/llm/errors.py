@@ -35,7 +35,7 @@ class Scrubber:
         return KEY_PATTERN.sub("[key]", text)
 
 
-def retry_delay(error: Exception) -> bool | float:
+def decide_retry(error: Exception) -> bool | float:
     """The backoff hook of stamina: whether to retry, or after how many seconds."""
     if not isinstance(error, AttemptFailed) or not error.is_retryable or is_cancelled():
         return False
@@ -46,15 +46,15 @@ def iterate_attempts(max_attempts: int) -> Any:
     """The attempts of stamina's retry loop, for `for` and `async for`, with growing waits between them."""
     import stamina
 
-    return stamina.retry_context(on=retry_delay, attempts=max_attempts, timeout=None, wait_initial=0.5, wait_max=20.0)
+    return stamina.retry_context(on=decide_retry, attempts=max_attempts, timeout=None, wait_initial=0.5, wait_max=20.0)
 
 
-def explain_error(error: Exception, *, name: str, timeout: float, scrub: Scrubber) -> AttemptFailed:
-    """The AttemptFailed for an error of pydantic-ai, or of what it calls."""
+def to_attempt_failed(error: Exception, *, name: str, timeout: float, scrub: Scrubber) -> AttemptFailed:
+    """Converts an error of pydantic-ai, or of what it calls, to an AttemptFailed with advice and without secrets."""
     from pydantic_ai import exceptions as ai
 
     if isinstance(error, ai.ModelHTTPError):
-        return _explain_status(error, name=name, message=_shorten(scrub(_extract_message(error.body))))
+        return _explain_http_status(error, name=name, message=_shorten(scrub(_extract_message(error.body))))
     if isinstance(error, TimeoutError | ai.ModelTimeoutError | ai.ModelRequestTimeout):
         return AttemptFailed(
             f"{name} gave no answer within {timeout:g} s; try again later, or allow more time", is_retryable=True
@@ -78,7 +78,7 @@ def explain_error(error: Exception, *, name: str, timeout: float, scrub: Scrubbe
     return AttemptFailed(f"{name} could not be called ({reason}); retrying will not help", is_retryable=False)
 
 
-def _explain_status(error: "ModelHTTPError", *, name: str, message: str) -> AttemptFailed:
+def _explain_http_status(error: "ModelHTTPError", *, name: str, message: str) -> AttemptFailed:
     from pydantic_ai.exceptions import ModelQuotaExceededError
 
     status = error.status_code

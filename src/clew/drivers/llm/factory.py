@@ -34,7 +34,7 @@ def make_model(name: str, *, url: str = "", api_key: str = "") -> "Model":
         raise NotFound(f"there is no model {name!r}; {NAME_HINT}, or give the url of an OpenAI-compatible server")
     try:
         if url:
-            return _require_finish_reason(_make_compatible_model(url, name, api_key))
+            return _require_finish_reason(_make_openai_compatible_model(url, name, api_key))
         _check_provider(provider, name)
         return _require_finish_reason(
             pydantic_ai.models.infer_model(name, provider_factory=lambda kind: _make_provider(kind, api_key))
@@ -46,7 +46,7 @@ def make_model(name: str, *, url: str = "", api_key: str = "") -> "Model":
         more = f', then: pip install "{extra.group()}"' if extra else ""
         raise DriverMissing(f"{name} needs a package that is not installed; {INSTALL_HINT}{more}") from error
     except Exception as error:
-        raise _explain_failure(name, error) from None
+        raise _to_clew_error(name, error) from None
 
 
 def check_url(url: str) -> None:
@@ -62,7 +62,7 @@ def check_url(url: str) -> None:
         raise SettingsError(f"the url of the model at {host} must have no user, key or query; give a key as api_key")
 
 
-def _make_compatible_model(url: str, name: str, api_key: str) -> "Model":
+def _make_openai_compatible_model(url: str, name: str, api_key: str) -> "Model":
     from pydantic_ai.models.ollama import OllamaModel
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.profiles.openai import OpenAIModelProfile
@@ -113,7 +113,7 @@ def _make_provider(kind: str, api_key: str) -> "Provider[Any]":
     return provider
 
 
-def _explain_failure(name: str, error: Exception) -> ClewError:
+def _to_clew_error(name: str, error: Exception) -> ClewError:
     variables = list(dict.fromkeys(ENV_VARIABLE.findall(str(error))))
     if "Unknown model" in str(error) or not variables:
         return NotFound(f"there is no model {name!r}; {NAME_HINT}")

@@ -15,7 +15,7 @@ from clew.core.protocols import LLM
 from clew.core.text import estimate_tokens
 from clew.core.usage import Usage, record_usage
 from clew.drivers.llm.concurrency import ConcurrencyLimit
-from clew.drivers.llm.errors import IncompleteStream, Scrubber, explain_error, iterate_attempts
+from clew.drivers.llm.errors import IncompleteStream, Scrubber, iterate_attempts, to_attempt_failed
 from clew.drivers.llm.factory import make_model
 from clew.drivers.llm.request import CompletionRequest
 
@@ -138,8 +138,8 @@ class ModelLLM(LLM):
             limit=self._limit,
             timeout=self._timeout,
             max_attempts=self._max_attempts,
-            explain=self._explain,
-            on_usage=self._record,
+            explain=self._to_attempt_failed,
+            on_usage=self._record_usage,
         )
 
     def _stream(self, request: CompletionRequest) -> Iterator[str]:
@@ -173,10 +173,10 @@ class ModelLLM(LLM):
         try:
             response = self._get_loop().run(self._send(request), is_cancelled=is_cancelled)
         except Exception as error:
-            failure = self._explain(error)
+            failure = self._to_attempt_failed(error)
         else:
             text = response.text or ""
-            self._record_response(response.usage, request, text)
+            self._record_response_usage(response.usage, request, text)
             return text
         raise failure
 
@@ -194,10 +194,10 @@ class ModelLLM(LLM):
                 yield piece
             return
         except Exception as error:
-            failure = self._explain(error)
+            failure = self._to_attempt_failed(error)
         finally:
             if given or used:  # also where it broke off or the reader stopped: it is paid for
-                self._record_response(used[0] if used else None, request, "".join(given))
+                self._record_response_usage(used[0] if used else None, request, "".join(given))
         raise failure
 
     async def _send(self, request: CompletionRequest) -> "ModelResponse":
@@ -205,7 +205,9 @@ class ModelLLM(LLM):
 
         # A timeout of the whole request: a server that sends byte by byte never exceeds the client's own.
         async with self._limit, asyncio.timeout(self._timeout):
-            return await model_request(self._model, [_to_message(request)], model_settings=self._to_settings(request))
+            return await model_request(
+                self._model, [_to_model_request(request)], model_settings=self._make_model_settings(request)
+            )
 
     async def _send_streaming(
         self, request: CompletionRequest, used: "list[RequestUsage]"
@@ -217,18 +219,18 @@ class ModelLLM(LLM):
             self._limit,
             asyncio.timeout(self._timeout) as timeout,
             model_request_stream(
-                self._model, [_to_message(request)], model_settings=self._to_settings(request)
+                self._model, [_to_model_request(request)], model_settings=self._make_model_settings(request)
             ) as stream,
         ):
             async for event in stream:
-                if piece := _get_text(event):
+                if piece := _extract_event_text(event):
                     yield piece
                     timeout.reschedule(now() + self._timeout)
             if stream.state == "incomplete":
                 raise IncompleteStream  # a connection closed in the middle may look like the end
             used.append(stream.usage)
 
-    def _to_settings(self, request: CompletionRequest) -> "ModelSettings":
+    def _make_model_settings(self, request: CompletionRequest) -> "ModelSettings":
         from pydantic_ai.settings import ModelSettings
 
         settings = ModelSettings(max_tokens=request.max_tokens, temperature=request.temperature)
@@ -236,18 +238,18 @@ class ModelLLM(LLM):
             settings["max_retries"] = 0  # the client's own retries would multiply ours
         return settings
 
-    def _explain(self, error: Exception) -> AttemptFailed:
-        return explain_error(error, name=self._name, timeout=self._timeout, scrub=self._scrub)
+    def _to_attempt_failed(self, error: Exception) -> AttemptFailed:
+        return to_attempt_failed(error, name=self._name, timeout=self._timeout, scrub=self._scrub)
 
-    def _record_response(self, usage: "RequestUsage | None", request: CompletionRequest, answer: str) -> None:
+    def _record_response_usage(self, usage: "RequestUsage | None", request: CompletionRequest, answer: str) -> None:
         """Records the usage of an answer: as the provider reports it, else an estimate."""
         if usage is not None and (usage.input_tokens or usage.output_tokens):
             used = Usage(1, usage.input_tokens, usage.output_tokens)
         else:
             used = Usage(1, self.count(request.system + request.prompt), self.count(answer))
-        self._record(used)
+        self._record_usage(used)
 
-    def _record(self, used: Usage) -> None:
+    def _record_usage(self, used: Usage) -> None:
         record_usage(used)
         with self._lock:
             self._usage += used
@@ -264,14 +266,14 @@ class ModelLLM(LLM):
             return self._loop_thread
 
 
-def _to_message(request: CompletionRequest) -> "ModelRequest":
+def _to_model_request(request: CompletionRequest) -> "ModelRequest":
     from pydantic_ai.messages import ModelRequest, ModelRequestPart, SystemPromptPart, UserPromptPart
 
     parts: list[ModelRequestPart] = [SystemPromptPart(request.system)] if request.system else []
     return ModelRequest([*parts, UserPromptPart(request.prompt)])
 
 
-def _get_text(event: "ModelResponseStreamEvent") -> str:
+def _extract_event_text(event: "ModelResponseStreamEvent") -> str:
     """The text of a stream event, if any."""
     from pydantic_ai.messages import PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
 

@@ -48,7 +48,7 @@ class RetryingModel(WrapperModel):
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
         """The model's turn, retried while the provider fails."""
-        settings = self._without_client_retries(model_settings)
+        settings = self._disable_client_retries(model_settings)
         try:
             async for attempt in iterate_attempts(self._max_attempts):
                 with attempt:
@@ -68,7 +68,7 @@ class RetryingModel(WrapperModel):
         run_context: RunContext[Any] | None = None,
     ) -> AsyncGenerator[StreamedResponse]:
         """The model's turn as a stream, retried only until it begins."""
-        settings = self._without_client_retries(model_settings)
+        settings = self._disable_client_retries(model_settings)
         async with self._limit, AsyncExitStack() as stack:
             try:
                 async for attempt in iterate_attempts(self._max_attempts):
@@ -100,7 +100,7 @@ class RetryingModel(WrapperModel):
             failure = self._explain(error)
         raise failure
 
-    def _without_client_retries(self, given: ModelSettings | None) -> ModelSettings:
+    def _disable_client_retries(self, given: ModelSettings | None) -> ModelSettings:
         settings = ModelSettings(**given) if given else ModelSettings()
         if "max_retries" not in self.wrapped.unsupported_settings:
             settings["max_retries"] = 0  # the client's own retries would multiply ours

@@ -63,7 +63,7 @@ class ScriptedLLM:
     def complete(self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0) -> str:
         """The script's answer."""
         request = CompletionRequest(prompt, system, max_tokens, temperature)
-        return self._answer_request(request, self._next_line())
+        return self._answer_request(request, self._take_next_line())
 
     def complete_many(
         self,
@@ -77,7 +77,7 @@ class ScriptedLLM:
         """One answer or failure per prompt, in order."""
         requests = make_requests(prompts, system=system, max_tokens=max_tokens, temperature=temperature)
         # Lines are assigned before the threads race for them, so that the nth prompt gets the nth line.
-        answers = [partial(self._answer_request, request, self._next_line()) for request in requests]
+        answers = [partial(self._answer_request, request, self._take_next_line()) for request in requests]
         calls = [partial(complete_or_failure, answer) for answer in answers]
         return run_parallel(calls, max_concurrent=max_concurrent, abandon=True)
 
@@ -92,9 +92,9 @@ class ScriptedLLM:
         return len(text.split())
 
     def _stream(self, request: CompletionRequest) -> Iterator[str]:
-        yield from WORD.findall(self._answer_request(request, self._next_line()))
+        yield from WORD.findall(self._answer_request(request, self._take_next_line()))
 
-    def _next_line(self) -> ScriptLine | None:
+    def _take_next_line(self) -> ScriptLine | None:
         """The next line of the list, the fixed answer, or None where a function answers."""
         with self._lock:
             if self._answer_prompt is not None or self._fixed_answer is not None:

@@ -17,7 +17,7 @@ TOOL_INSTRUCTIONS = (
 )
 
 
-def write_out_tools(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> list[Message]:
+def render_tools_as_text(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> list[Message]:
     """The messages as plain text: tool calls and results written out, the tools described in the system message."""
     names: dict[str, str] = {}
     plain: list[Message] = []

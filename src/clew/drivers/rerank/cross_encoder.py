@@ -23,7 +23,7 @@ from clew.drivers.onnx import (
     read_max_tokens,
     run_longest_first,
 )
-from clew.drivers.rerank.windows import keep_both_ends, logistic, max_per_text, split_windows
+from clew.drivers.rerank.windows import keep_both_ends, logistic, max_score_per_text, split_windows
 
 OVERLAP = 64  # tokens that two windows of a long text share at least, so that no sentence is only ever seen cut
 
@@ -65,7 +65,7 @@ class CrossEncoder:
             for window in split_windows(len(ids), size - len(query_ids), OVERLAP)
         ]
         scores = run_longest_first(partial(self._score_window, query_ids), [ids for _, ids in pairs])
-        return max_per_text(scores, [owner for owner, _ in pairs], len(texts))
+        return max_score_per_text(scores, [owner for owner, _ in pairs], len(texts))
 
     def calibrate(self, score: float) -> float:
         """The probability that a text of this score answers; it grows with the score."""
@@ -73,7 +73,7 @@ class CrossEncoder:
 
     def _score_window(self, query: Sequence[int], window: Sequence[int]) -> float:
         """The logit of one pair."""
-        ids, types = self._template.fill(query, window)
+        ids, types = self._template.encode_pair(query, window)
         output = self._model.run(ids, types, output=self._model.outputs[0])
         if output.size != 1:
             raise DriverFailed(f"{self.name} gives {output.shape} for a pair and not one score; it is no reranker")

@@ -13,7 +13,7 @@ from clew.core.errors import DriverFailed, RequestRefused, SettingsError
 from clew.core.parallel import run_parallel
 from clew.core.settings import RerankerConfig
 from clew.drivers.http import JsonEndpoint
-from clew.drivers.rerank.windows import keep_both_ends, logistic, max_per_text, split_windows
+from clew.drivers.rerank.windows import keep_both_ends, logistic, max_score_per_text, split_windows
 from clew.drivers.tokenizer import replace_surrogates
 
 MAX_DOCUMENTS = 100  # in one request: Cohere bills them as one search
@@ -76,7 +76,7 @@ class HttpReranker:
         scores = self._score_pieces(query, [piece for _, piece in pieces])
         if any(not 0 <= score <= 1 for score in scores):
             self._gives_logits = True
-        return max_per_text(scores, [owner for owner, _ in pieces], len(texts))
+        return max_score_per_text(scores, [owner for owner, _ in pieces], len(texts))
 
     def calibrate(self, score: float) -> float:
         """The score itself if the server gives probabilities; its logistic once a score was outside 0 to 1."""

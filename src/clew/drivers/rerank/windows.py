@@ -27,7 +27,7 @@ def keep_both_ends(length: int, max_length: int) -> list[slice]:
     return [slice(0, max_length - max_length // 2), slice(length - max_length // 2, length)]
 
 
-def max_per_text(scores: Sequence[float], owners: Sequence[int], count: int) -> list[float]:
+def max_score_per_text(scores: Sequence[float], owners: Sequence[int], count: int) -> list[float]:
     """The greatest window score of each of the `count` texts; `owners` says which text each score belongs to."""
     best = [-math.inf] * count
     for owner, score in zip(owners, scores, strict=True):

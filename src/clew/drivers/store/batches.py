@@ -16,13 +16,13 @@ MAX_CHUNKS, MAX_CHARS = 2000, 8_000_000  # of a batch, unless a single document 
 class ChunkReader(Protocol):
     """Reads the chunks that the filter of a scan admits; each call is one transaction."""
 
-    def read_page(self, after: str | None, limit: int) -> list[Chunk]:
+    def read_chunk_page(self, after: str | None, limit: int) -> list[Chunk]:
         """The first `limit` chunks of the documents after one (None: of all), by document id and index."""
 
-    def read_ids(self, doc_id: str) -> list[str]:
+    def read_chunk_ids(self, doc_id: str) -> list[str]:
         """The ids of the chunks of a document, in order."""
 
-    def read_chunks(self, chunk_ids: Sequence[str]) -> dict[str, Chunk]:
+    def read_chunks_by_id(self, chunk_ids: Sequence[str]) -> dict[str, Chunk]:
         """The chunks with these ids that are still there, by id."""
 
 
@@ -41,7 +41,7 @@ def scan_chunks(reader: ChunkReader) -> Iterator[Chunk]:
     """Every chunk of a reader by document id and index; one that exists throughout comes exactly once."""
     after: str | None = None
     while True:
-        page = reader.read_page(after, MAX_CHUNKS)
+        page = reader.read_chunk_page(after, MAX_CHUNKS)
         is_last = len(page) < MAX_CHUNKS
         if not is_last and page[0].doc_id == page[-1].doc_id:
             after = page[0].doc_id
@@ -57,8 +57,8 @@ def scan_chunks(reader: ChunkReader) -> Iterator[Chunk]:
 
 def _scan_document(reader: ChunkReader, doc_id: str) -> Iterator[Chunk]:
     """The chunks of a document that alone exceeds a batch: its ids are read at once, the chunks in batches."""
-    ids = reader.read_ids(doc_id)
+    ids = reader.read_chunk_ids(doc_id)
     for start in range(0, len(ids), MAX_CHUNKS):
         batch = ids[start : start + MAX_CHUNKS]
-        chunks = reader.read_chunks(batch)
+        chunks = reader.read_chunks_by_id(batch)
         yield from (chunks[chunk_id] for chunk_id in batch if chunk_id in chunks)

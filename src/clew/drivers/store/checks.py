@@ -36,14 +36,14 @@ def check_vector(vector: Vector, dim: int) -> Vector:
     return checked
 
 
-def check_stored(stored: StoredDocument, dim: int) -> StoredDocument:
-    """The same document with checked vectors."""
+def check_stored_document(stored: StoredDocument, dim: int) -> StoredDocument:
+    """The stored document with checked vectors; DriverFailed unless they are unit vectors of this width."""
     summary = None if stored.summary_vector is None else check_vector(stored.summary_vector, dim)
     vectors = check_vectors(stored.vectors, stored.chunks, stored.terms, dim)
     return replace(stored, vectors=vectors, summary_vector=summary)
 
 
-def check_embedded(vectors: Matrix, count: int, embedder: Embedder) -> Matrix:
+def check_embeddings(vectors: Matrix, count: int, embedder: Embedder) -> Matrix:
     """The vectors that an embedder returned for `count` texts; DriverFailed unless each has a unit vector."""
     matrix = np.ascontiguousarray(vectors, np.float32)
     if len(matrix) != count:
@@ -62,7 +62,7 @@ def check_append(doc_id: str, sections: Sequence[Section], chars: int, text: str
         )
 
 
-def check_unchanged(doc_id: str, expected_text: str, stored_text: str) -> None:
+def check_text_unchanged(doc_id: str, expected_text: str, stored_text: str) -> None:
     """ConcurrentChange unless the stored text is the one that the caller expects to replace."""
     if expected_text != stored_text:
         raise ConcurrentChange(

@@ -45,7 +45,7 @@ def make_entries(
     return entries
 
 
-def make_stored_entries(stored: StoredDocument) -> list[Entry]:
+def make_entries_from_stored(stored: StoredDocument) -> list[Entry]:
     """The chunks of a document from another store as entries."""
     return make_entries(stored.document, stored.chunks, stored.vectors, stored.terms)
 

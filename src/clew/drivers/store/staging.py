@@ -40,12 +40,12 @@ class StagedVectors(Protocol):
         """How many rows need a vector from the model."""
 
     def list_missing(self, kind: Kind, after: int, limit: int) -> list[MissingVector]:
-        """The next rows after one that have none."""
+        """The next rows after one that have no staged vector."""
 
-    def write(self, kind: Kind, missing: Sequence[MissingVector], vectors: Matrix) -> None:
+    def write_vectors(self, kind: Kind, missing: Sequence[MissingVector], vectors: Matrix) -> None:
         """Stores the vectors of rows, except of those whose text has changed since."""
 
-    def copy_to_summaries(self) -> None:
+    def copy_chunk_vectors_to_summaries(self) -> None:
         """Stages the vector of a document's only chunk for its summary too, where the two share the one in use."""
 
 
@@ -55,8 +55,8 @@ class RunInTransaction(Protocol):
     def __call__(self, work: Callable[[StagedVectors], T]) -> T: ...
 
 
-def stage_missing(run: RunInTransaction, embedder: Embedder, on_progress: OnProgress | None = None) -> int:
-    """Embeds and stores what is missing; how many vectors were made."""
+def stage_missing_vectors(run: RunInTransaction, embedder: Embedder, on_progress: OnProgress | None = None) -> int:
+    """Embeds all rows that have no staged vector and stores the vectors; how many were made."""
     total, done = run(lambda staged: staged.count_missing()), 0
     for kind in KINDS:
         after: int | None = 0
@@ -65,7 +65,7 @@ def stage_missing(run: RunInTransaction, embedder: Embedder, on_progress: OnProg
             done += count
             if on_progress and count:
                 on_progress(done, max(total, done))
-    run(lambda staged: staged.copy_to_summaries())
+    run(lambda staged: staged.copy_chunk_vectors_to_summaries())
     return done
 
 
@@ -75,12 +75,12 @@ def _stage_batch(run: RunInTransaction, embedder: Embedder, kind: Kind, after: i
     if not missing:
         return 0, None
     embedded = embedder.embed([each.text for each in missing], role="passage")
-    vectors = checks.check_embedded(embedded, len(missing), embedder)
-    run(lambda staged: staged.write(kind, missing, vectors))
+    vectors = checks.check_embeddings(embedded, len(missing), embedder)
+    run(lambda staged: staged.write_vectors(kind, missing, vectors))
     return len(missing), missing[-1].row
 
 
-def parse_missing(columns: Sequence[Any]) -> MissingVector:
+def parse_missing_row(columns: Sequence[Any]) -> MissingVector:
     """A row and its text: a chunk's text, headings and context, or a summary."""
     row, *rest = columns
     if len(rest) == 1:
@@ -105,6 +105,6 @@ def model_switched_error(place: str, embedder: str, before: str) -> StoreMismatc
     return StoreMismatch(f"{place} was switched from {before} to {embedder} meanwhile; open it again")
 
 
-def to_blobs(vectors: Matrix) -> list[bytes]:
+def vectors_to_blobs(vectors: Matrix) -> list[bytes]:
     """The rows as bytes, as SQLite stores them."""
     return [row.tobytes() for row in np.ascontiguousarray(vectors, np.float32)]

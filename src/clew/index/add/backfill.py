@@ -9,10 +9,10 @@ from clew.core.report import OnProgress, Progress, Report, SourceFailure
 from clew.core.types import Document
 
 
-def fill_summaries(
+def generate_missing_summaries(
     *, store: Store, embedder: Embedder, summarise: Callable[[Document], str], on_progress: OnProgress | None = None
 ) -> Report:
-    """Which documents were given a summary, and which failed."""
+    """Writes and embeds a summary for every document that has none; the report says for which, and which failed."""
     started = monotonic()
     missing = [record for record in store.documents() if not record.summary and record.chunks]
     filled: list[str] = []

@@ -12,12 +12,12 @@ from clew.core.types import Document
 from clew.index.add.files import EXPORT_SUFFIXES
 from clew.index.add.prepare import Source
 from clew.index.chat import ChatExport
-from clew.index.thread.threads import build_threads, find_latest_time
+from clew.index.thread.threads import build_threads, find_latest_message_time
 
 log = logging.getLogger("clew")
 
 
-def may_be_export(path: Path) -> bool:
+def may_be_chat_export(path: Path) -> bool:
     """Whether a path can hold a chat export, so that its content is worth a look."""
     return path.suffix.lower() in EXPORT_SUFFIXES | {".txt", ""} or path.is_dir()
 
@@ -27,9 +27,9 @@ def make_thread_sources(
 ) -> Iterator[Source | SourceError]:
     """One Source per thread of an export, channel by channel; what was skipped or assumed is reported at the end."""
     try:
-        for channel, messages in export.channels():
+        for channel, messages in export.read_channels():
             exported = list(messages)
-            until, ids = find_latest_time(exported), frozenset(message.id for message in exported)
+            until, ids = find_latest_message_time(exported), frozenset(message.id for message in exported)
             for thread in build_threads(channel, exported, config=config):
                 document = thread.document()
                 read = partial(_return_document, document)

@@ -38,17 +38,21 @@ def find_files(paths: Iterable[Path], *, suffixes: Set[str] = SUFFIXES) -> Itera
         except (ValueError, RuntimeError):  # a NUL in the path; a link to itself
             yield SourceError(str(source), "is not a valid path")
             continue
-        if _is_inside(real, done, suffixes):
+        if _is_covered_by_roots(real, done, suffixes):
             continue
         if not is_folder:
             yield source
         elif real.suffix == ".clew":
             yield SourceError(str(source), "is a Clew collection, not a source")
-        elif is_export_folder(real):
+        elif is_chat_export_folder(real):
             yield source
         else:
             for found in _walk_folder(source, suffixes):
-                if isinstance(found, SourceError) or not done or not _is_inside(found.resolve(), done, suffixes):
+                if (
+                    isinstance(found, SourceError)
+                    or not done
+                    or not _is_covered_by_roots(found.resolve(), done, suffixes)
+                ):
                     yield found
         done.append(real)
 
@@ -65,20 +69,20 @@ def _walk_folder(folder: Path, suffixes: Set[str]) -> Iterator[Path | SourceErro
         elif entry.is_dir(follow_symlinks=False):
             if entry.name.endswith(".clew") or Path(entry.path, DATABASE_FILE).exists():
                 continue
-            if is_export_folder(Path(entry.path)):
+            if is_chat_export_folder(Path(entry.path)):
                 yield Path(entry.path)
             else:
                 open_folders.append(_list_entries(Path(entry.path)))
-        elif _is_readable(entry, suffixes):
-            yield from _check_file(entry)
+        elif _is_supported_file(entry, suffixes):
+            yield from _yield_regular_file(entry)
 
 
-def is_export_folder(folder: Path) -> bool:
+def is_chat_export_folder(folder: Path) -> bool:
     """Whether a folder as a whole is a chat export."""
     return any(Path(folder, marker).exists() for marker in EXPORT_MARKERS) and detect_export(folder) is not None
 
 
-def _is_readable(entry: "os.DirEntry[str]", suffixes: Set[str]) -> bool:
+def _is_supported_file(entry: "os.DirEntry[str]", suffixes: Set[str]) -> bool:
     """Whether a file has one of the suffixes, or is a chat export."""
     suffix = Path(entry.name).suffix.lower()
     if suffix in suffixes:
@@ -104,7 +108,7 @@ def _list_entries(folder: Path) -> Iterator["os.DirEntry[str] | SourceError"]:
     yield from ordered
 
 
-def _check_file(entry: "os.DirEntry[str]") -> Iterator[Path | SourceError]:
+def _yield_regular_file(entry: "os.DirEntry[str]") -> Iterator[Path | SourceError]:
     """The path of an entry; nothing for pipes, devices and links."""
     try:
         entry.name.encode()
@@ -117,7 +121,7 @@ def _check_file(entry: "os.DirEntry[str]") -> Iterator[Path | SourceError]:
         yield SourceError(entry.path, describe_os_error(error))
 
 
-def _is_inside(real: Path, roots: Sequence[Path], suffixes: Set[str]) -> bool:
+def _is_covered_by_roots(real: Path, roots: Sequence[Path], suffixes: Set[str]) -> bool:
     """Whether this file or folder is one of the roots, or is found when one of them is walked."""
     for root in roots:
         if real == root:

@@ -14,14 +14,20 @@ from clew.core.metered import MeteredEmbedder, MeteredLLM
 from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Reader, Store
 from clew.core.report import OnProgress, OnWarning, Plan, Report, SourceFailure
 from clew.core.settings import Settings
-from clew.core.thread import first_chunk_id
+from clew.core.thread import make_first_chunk_id
 from clew.core.types import Document, Message
-from clew.core.usage import CostBudget, Price, price_of
+from clew.core.usage import CostBudget, Price, look_up_price
 from clew.index.add import backfill, pipeline
-from clew.index.add.plan import EstimatingLLM, make_plan
+from clew.index.add.plan import EstimatingLLM, make_dry_run_plan
 from clew.index.add.prepare import Recipe, Source
 from clew.index.add.recipe import make_recipe, summarise_document
-from clew.index.add.sources import Location, count_documents, discover, find_vanished, make_sources
+from clew.index.add.sources import (
+    Location,
+    count_expected_documents,
+    discover_sources,
+    find_vanished_documents,
+    make_sources,
+)
 from clew.index.read.validate import validate_document
 from clew.index.thread import incremental
 
@@ -47,7 +53,7 @@ class IngestContext:
         """A budget with nothing spent, at the prices of the settings."""
         prices = {self.embedder.name: Price(self.settings.embedder.price)}
         if self.llm:
-            prices[self.llm.name] = price_of(self.settings.llm, self.llm.name)
+            prices[self.llm.name] = look_up_price(self.settings.llm, self.llm.name)
         return CostBudget(prices, limit)
 
     def make_recipe(self, *, embedder: Embedder, llm: LLM | None, on_warning: OnWarning) -> Recipe:
@@ -73,17 +79,17 @@ def add_sources(
 ) -> Report:
     """Adds files, folders, chat exports and web pages; `sync` also drops documents whose files have vanished."""
     notes: list[SourceFailure] = []
-    found = discover(locations, readers=context.readers)
+    found = discover_sources(locations, readers=context.readers)
     total = None
     if on_progress:  # a total needs a walk of all folders before the work begins
         found = iter(everything := list(found))
-        total = count_documents(everything)
+        total = count_expected_documents(everything)
     sources = make_sources(
         found, root=context.root, settings=context.settings, readers=context.readers, on_warning=notes.append
     )
-    report = _run(context, sources, total=total, max_cost=max_cost, on_progress=on_progress)
+    report = _run_pipeline_on_budget(context, sources, total=total, max_cost=max_cost, on_progress=on_progress)
     report = replace(report, noted=(*report.noted, *notes))
-    if sync and not report.stopped and (gone := find_vanished(context.store, locations, root=context.root)):
+    if sync and not report.stopped and (gone := find_vanished_documents(context.store, locations, root=context.root)):
         return replace(report, dropped=context.store.drop([record.id for record in gone]))
     return report
 
@@ -93,10 +99,10 @@ def add_documents(
 ) -> Report:
     """Adds documents that a program made."""
     sources = (Source(each.id, each.uri or each.id, partial(validate_document, each)) for each in documents)
-    return _run(context, sources, total=None, max_cost=max_cost, on_progress=on_progress)
+    return _run_pipeline_on_budget(context, sources, total=None, max_cost=max_cost, on_progress=on_progress)
 
 
-def _run(
+def _run_pipeline_on_budget(
     context: IngestContext,
     sources: Iterable[Source | SourceError],
     *,
@@ -131,40 +137,44 @@ def add_messages(context: IngestContext, messages: Iterable[Message]) -> Report:
 
 def drop_messages(context: IngestContext, ids: Sequence[str]) -> int:
     """Removes messages from their threads; returns how many. Removes none if one of the ids is not stored."""
-    stored = context.store.chunks_by_id([first_chunk_id(message_id) for message_id in ids])
+    stored = context.store.chunks_by_id([make_first_chunk_id(message_id) for message_id in ids])
     by_thread: dict[str, set[str]] = {}
     for message_id in ids:
-        chunk = stored.get(first_chunk_id(message_id))
+        chunk = stored.get(make_first_chunk_id(message_id))
         if chunk is None:
             raise NotFound(f"there is no message {message_id!r} in this collection; a hit has its id in chunk.meta")
         by_thread.setdefault(chunk.doc_id, set()).add(message_id)
-    recipe = context.make_recipe(embedder=context.embedder, llm=None, on_warning=_ignore)
+    recipe = context.make_recipe(embedder=context.embedder, llm=None, on_warning=_ignore_warning)
     return sum(
-        pipeline.remove_messages(doc_id, message_ids, store=context.store, recipe=recipe)
+        pipeline.remove_thread_messages(doc_id, message_ids, store=context.store, recipe=recipe)
         for doc_id, message_ids in by_thread.items()
     )
 
 
-def plan_sources(context: IngestContext, locations: Sequence[Location], *, sync: bool) -> Plan:
+def plan_add_sources(context: IngestContext, locations: Sequence[Location], *, sync: bool) -> Plan:
     """What `add_sources` would do and cost; no model is called and nothing is stored."""
     llm = EstimatingLLM(context.llm) if context.llm else None
-    found = discover(locations, readers=context.readers)
-    return make_plan(
-        make_sources(found, root=context.root, settings=context.settings, readers=context.readers, on_warning=_ignore),
+    found = discover_sources(locations, readers=context.readers)
+    return make_dry_run_plan(
+        make_sources(
+            found, root=context.root, settings=context.settings, readers=context.readers, on_warning=_ignore_warning
+        ),
         store=context.store,
-        recipe=context.make_recipe(embedder=context.embedder, llm=llm, on_warning=_ignore),
+        recipe=context.make_recipe(embedder=context.embedder, llm=llm, on_warning=_ignore_warning),
         llm=llm,
         budget=context.make_budget(),
-        vanished=[record.uri for record in find_vanished(context.store, locations, root=context.root)] if sync else (),
+        vanished=[record.uri for record in find_vanished_documents(context.store, locations, root=context.root)]
+        if sync
+        else (),
     )
 
 
-def fill_summaries(context: IngestContext, *, max_cost: float | None, on_progress: OnProgress | None) -> Report:
+def backfill_summaries(context: IngestContext, *, max_cost: float | None, on_progress: OnProgress | None) -> Report:
     """Writes the missing document summaries."""
     budget = context.make_budget(max_cost)
     notes: list[SourceFailure] = []
     llm = MeteredLLM(context.llm, budget) if context.llm else None
-    report = backfill.fill_summaries(
+    report = backfill.generate_missing_summaries(
         store=context.store,
         embedder=MeteredEmbedder(context.embedder, budget),
         summarise=partial(summarise_document, llm=llm, on_warning=notes.append),
@@ -174,5 +184,5 @@ def fill_summaries(context: IngestContext, *, max_cost: float | None, on_progres
     return replace(report, noted=tuple(notes), cost=budget.spent)
 
 
-def _ignore(_: SourceFailure) -> None:
-    """A warning that nobody asked for."""
+def _ignore_warning(_: SourceFailure) -> None:
+    """An `on_warning` callback that does nothing."""

@@ -18,8 +18,8 @@ from clew.core.report import OnProgress, Progress, Report, SourceFailure
 from clew.core.text import extract_terms
 from clew.core.thread import is_thread
 from clew.core.types import Chunk, Matrix, Vector
-from clew.index.add.prepare import Prepared, Recipe, Source, Unchanged, prepare_again, prepare_all
-from clew.index.thread.threads import explain_id_clash, find_deleted, remove_from_thread
+from clew.index.add.prepare import Prepared, Recipe, Source, Unchanged, prepare_source_again, prepare_sources
+from clew.index.thread.threads import explain_id_clash, find_deleted_messages, remove_messages_from_thread
 
 MAX_PREFETCH = 8  # documents prepared ahead of the embedder: few, since one may be large
 BATCH_CHUNKS = 64  # chunks embedded together: enough to sort by length, few enough to show progress
@@ -55,7 +55,7 @@ class _Run:
         self.on_progress(Progress("adding", done, self.total, "documents", rate, left, len(self.failed)))
 
     def make_report(self, stopped: str) -> Report:
-        """What was done."""
+        """The report of what was added, changed, skipped and failed, and why the run stopped early."""
         return Report(
             added=tuple(self.added),
             changed=tuple(self.changed),
@@ -77,14 +77,14 @@ def run_pipeline(
     total: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> Report:
-    """Adds the sources. One that fails is reported and the rest is added.
+    """Prepares, embeds and stores the sources in batches; one that fails is reported and the rest is added.
 
     Where the cost limit stops it, what was stored so far is kept and the report says so.
     """
     run = _Run(total, on_progress)
     stopped = ""
     try:
-        for result in prefetch(prepare_all(sources, store=store, recipe=recipe), max_ahead=MAX_PREFETCH):
+        for result in prefetch(prepare_sources(sources, store=store, recipe=recipe), max_ahead=MAX_PREFETCH):
             if isinstance(result, Prepared):
                 run.waiting.append(result)
             elif isinstance(result, Unchanged):
@@ -94,49 +94,53 @@ def run_pipeline(
             else:
                 run.failed.append(result)
             if sum(len(prepared.chunks) for prepared in run.waiting) >= BATCH_CHUNKS:
-                _store_batch(store, recipe, run)
+                _embed_and_store_batch(store, recipe, run)
             run.report_progress()
     except CostLimit as limit:
         stopped = str(limit)
     try:
-        _store_batch(store, recipe, run)
+        _embed_and_store_batch(store, recipe, run)
     except CostLimit as limit:
         stopped = str(limit)
     run.report_progress()
     return run.make_report(stopped)
 
 
-def _store_batch(store: Store, recipe: Recipe, run: _Run) -> None:
+def _embed_and_store_batch(store: Store, recipe: Recipe, run: _Run) -> None:
     """Embeds the waiting documents in one call and stores each; if the call fails, each is embedded by itself."""
     batch, run.waiting = run.waiting, []
     message_chunks = [chunk.id for prepared in batch if is_thread(prepared.document) for chunk in prepared.chunks]
     stored = dict(store.chunks_by_id(message_chunks)) if message_chunks else {}
     known = store.vectors(_find_unchanged_chunks(batch, stored))
     try:
-        batch_vectors = _embed_batch(batch, known, recipe.embedder)
+        batch_vectors = _embed_chunks_and_summaries(batch, known, recipe.embedder)
     except CountMismatch:
         raise
     except DriverFailed:
         batch_vectors = None
     for prepared in batch:
         if reason := _find_id_clash(prepared, stored):
-            run.failed.append(SourceFailure(prepared.name, reason))
+            run.failed.append(SourceFailure(prepared.uri_or_id, reason))
             continue
         try:
             for doc_id, ids in _find_moved_messages(prepared, stored).items():
                 deleted = _find_deleted_messages(doc_id, prepared.source, store)
-                remove_messages(doc_id, ids | deleted, store=store, recipe=recipe)
-            vectors = _embed_batch([prepared], known, recipe.embedder) if batch_vectors is None else batch_vectors
-            put = _put_with_retry(prepared, vectors, store, recipe)
+                remove_thread_messages(doc_id, ids | deleted, store=store, recipe=recipe)
+            vectors = (
+                _embed_chunks_and_summaries([prepared], known, recipe.embedder)
+                if batch_vectors is None
+                else batch_vectors
+            )
+            put = _store_document_with_retry(prepared, vectors, store, recipe)
         except DriverFailed as error:
-            run.failed.append(SourceFailure(prepared.name, str(error)))
+            run.failed.append(SourceFailure(prepared.uri_or_id, str(error)))
             run.consecutive_failures += 1
             if run.consecutive_failures >= MAX_CONSECUTIVE_FAILURES:
                 raise
             continue
         run.consecutive_failures = 0
         stored |= {chunk.id: chunk for chunk in put.chunks if is_thread(put.document)}
-        (run.changed if put.record else run.added).append(put.name)
+        (run.changed if put.record else run.added).append(put.uri_or_id)
         reused = sum(chunk.id in known for chunk in put.chunks)
         run.chunks += len(put.chunks)
         run.reused += reused
@@ -144,37 +148,39 @@ def _store_batch(store: Store, recipe: Recipe, run: _Run) -> None:
         run.report_progress()
 
 
-def _put_with_retry(prepared: Prepared, vectors: Mapping[str, Vector], store: Store, recipe: Recipe) -> Prepared:
-    """What was stored; a thread that others have changed since it was prepared is prepared again with their changes."""
+def _store_document_with_retry(
+    prepared: Prepared, vectors: Mapping[str, Vector], store: Store, recipe: Recipe
+) -> Prepared:
+    """Stores a document and returns it; a thread that others changed meanwhile is prepared again with their changes."""
     for _ in range(MAX_ATTEMPTS):
         try:
-            _put(prepared, vectors, store, recipe, instead_of=prepared.replaced_text)
+            _store_document(prepared, vectors, store, recipe, instead_of=prepared.replaced_text)
             return prepared
         except ConcurrentChange as error:
-            again = prepare_again(prepared.source, store=store, recipe=recipe) if prepared.source else prepared
+            again = prepare_source_again(prepared.source, store=store, recipe=recipe) if prepared.source else prepared
             if isinstance(again, Unchanged):  # another process has stored the same
                 return prepared
             if not isinstance(again, Prepared):
                 raise
             prepared, conflict = again, error
-            vectors = _embed_changed(prepared, store, recipe.embedder)
+            vectors = _embed_changed_chunks(prepared, store, recipe.embedder)
     raise conflict
 
 
-def remove_messages(doc_id: str, messages: Set[str], *, store: Store, recipe: Recipe) -> int:
+def remove_thread_messages(doc_id: str, messages: Set[str], *, store: Store, recipe: Recipe) -> int:
     """Removes messages from a thread and returns how many; those that were embedded with them are embedded again."""
     for _ in range(MAX_ATTEMPTS):
         document = store.document(doc_id)
         if messages.isdisjoint(section.id for section in document.sections):  # another process has removed them
             return 0
-        remaining = remove_from_thread(document, messages)
+        remaining = remove_messages_from_thread(document, messages)
         if remaining is None:
             store.drop([doc_id])
             return len(document.sections)
         prepared = Prepared(remaining, recipe.chunker(remaining), remaining.summary)
-        vectors = _embed_changed(prepared, store, recipe.embedder)
+        vectors = _embed_changed_chunks(prepared, store, recipe.embedder)
         try:
-            _put(prepared, vectors, store, recipe, instead_of=document.text)
+            _store_document(prepared, vectors, store, recipe, instead_of=document.text)
         except ConcurrentChange as error:
             conflict = error
             continue
@@ -196,7 +202,7 @@ def _find_deleted_messages(doc_id: str, source: Source | None, store: Store) -> 
     """The messages of a stored thread that the export should have and does not."""
     if source is None or source.exported_until is None:
         return set()
-    return find_deleted(store.document(doc_id), exported_ids=source.exported_ids, until=source.exported_until)
+    return find_deleted_messages(store.document(doc_id), exported_ids=source.exported_ids, until=source.exported_until)
 
 
 def _find_id_clash(prepared: Prepared, stored: Mapping[str, Chunk]) -> str:
@@ -226,13 +232,15 @@ def _find_unchanged_chunks(batch: Sequence[Prepared], stored: Mapping[str, Chunk
     return unchanged
 
 
-def _embed_changed(prepared: Prepared, store: Store, embedder: Embedder) -> Mapping[str, Vector]:
+def _embed_changed_chunks(prepared: Prepared, store: Store, embedder: Embedder) -> Mapping[str, Vector]:
     """The vectors of one document; stored ones that are still right are reused."""
     stored = store.chunks_by_id([chunk.id for chunk in prepared.chunks])
-    return _embed_batch([prepared], store.vectors(_find_unchanged_chunks([prepared], stored)), embedder)
+    return _embed_chunks_and_summaries([prepared], store.vectors(_find_unchanged_chunks([prepared], stored)), embedder)
 
 
-def _embed_batch(batch: Sequence[Prepared], known: Mapping[str, Vector], embedder: Embedder) -> Mapping[str, Vector]:
+def _embed_chunks_and_summaries(
+    batch: Sequence[Prepared], known: Mapping[str, Vector], embedder: Embedder
+) -> Mapping[str, Vector]:
     """The vectors of all chunks by id and of all summaries by text; those in `known` are not embedded again."""
     texts = {chunk.id: chunk.embed_text for prepared in batch for chunk in prepared.chunks if chunk.id not in known}
     texts |= {prepared.summary: prepared.summary for prepared in batch if prepared.summary and len(prepared.chunks) > 1}
@@ -246,7 +254,7 @@ def _embed_batch(batch: Sequence[Prepared], known: Mapping[str, Vector], embedde
     return {**known, **dict(zip(texts, vectors, strict=True))}
 
 
-def _put(
+def _store_document(
     prepared: Prepared, vectors: Mapping[str, Vector], store: Store, recipe: Recipe, *, instead_of: str | None
 ) -> None:
     """Stores a document with its chunks, and then its summary."""

@@ -7,7 +7,7 @@ from clew.core.protocols import LLM, LLMFailure, Store
 from clew.core.report import Plan, SourceFailure
 from clew.core.text import estimate_tokens
 from clew.core.usage import CostBudget, Usage
-from clew.index.add.prepare import Prepared, Recipe, Source, Unchanged, prepare_all
+from clew.index.add.prepare import Prepared, Recipe, Source, Unchanged, prepare_sources
 
 USUAL_ANSWER_TOKENS = 100  # of a context or a summary
 
@@ -49,7 +49,7 @@ class EstimatingLLM:
         return estimate_tokens(text)
 
 
-def make_plan(
+def make_dry_run_plan(
     sources: Iterable[Source | SourceError],
     *,
     store: Store,
@@ -63,14 +63,14 @@ def make_plan(
     changed: list[str] = []
     failed: list[SourceFailure] = []
     unchanged = chunks = reused = embedded = tokens = 0
-    for prepared in prepare_all(sources, store=store, recipe=recipe):
+    for prepared in prepare_sources(sources, store=store, recipe=recipe):
         if isinstance(prepared, Unchanged):
             unchanged += 1
         elif isinstance(prepared, SourceFailure):
             failed.append(prepared)
         else:
-            (changed if prepared.record else added).append(prepared.name)
-            texts = _find_new_texts(prepared, store)
+            (changed if prepared.record else added).append(prepared.uri_or_id)
+            texts = _find_texts_to_embed(prepared, store)
             chunks += len(prepared.chunks)
             embedded += len(texts)
             reused += len(prepared.chunks) - len(texts)
@@ -98,7 +98,7 @@ def make_plan(
     )
 
 
-def _find_new_texts(prepared: Prepared, store: Store) -> list[str]:
+def _find_texts_to_embed(prepared: Prepared, store: Store) -> list[str]:
     """The embed_text of the chunks that have no stored vector."""
     known = store.vectors([chunk.id for chunk in prepared.chunks]) if prepared.record else {}
     return [chunk.embed_text for chunk in prepared.chunks if chunk.id not in known]

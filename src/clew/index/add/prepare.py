@@ -15,7 +15,7 @@ from clew.core.protocols import Chunker, Embedder, Enricher, Store
 from clew.core.report import OnWarning, SourceFailure
 from clew.core.thread import THREAD_KIND, is_thread
 from clew.core.types import Chunk, Document, DocumentRecord, Filter
-from clew.index.thread.threads import merge_later_messages
+from clew.index.thread.threads import add_later_stored_messages
 
 LOOKUP_BATCH = 64  # sources whose records are fetched together
 
@@ -72,7 +72,7 @@ class Prepared:
     replaced_text: str | None = None
 
     @property
-    def name(self) -> str:
+    def uri_or_id(self) -> str:
         """Its uri, or its id if it has none."""
         return self.document.uri or self.document.id
 
@@ -80,8 +80,10 @@ class Prepared:
 PrepareResult = Prepared | Unchanged | SourceFailure
 
 
-def prepare_all(sources: Iterable[Source | SourceError], *, store: Store, recipe: Recipe) -> Iterator[PrepareResult]:
-    """One result per source, in order."""
+def prepare_sources(
+    sources: Iterable[Source | SourceError], *, store: Store, recipe: Recipe
+) -> Iterator[PrepareResult]:
+    """Prepares each source for storing (see `prepare_source`): one result per source, in order."""
     remaining = iter(sources)
     seen: set[int] = set()
     while batch := list(islice(remaining, LOOKUP_BATCH)):
@@ -91,26 +93,26 @@ def prepare_all(sources: Iterable[Source | SourceError], *, store: Store, recipe
             if isinstance(source, SourceError):
                 yield SourceFailure(source.source, source.reason)
             elif hash(source.id) in seen:
-                yield SourceFailure(source.uri, _explain_duplicate(source))
+                yield SourceFailure(source.uri, _explain_duplicate_id(source))
             else:
                 seen.add(hash(source.id))
-                yield prepare(source, records.get(source.id), store, recipe)
+                yield prepare_source(source, records.get(source.id), store, recipe)
 
 
-def _explain_duplicate(source: Source) -> str:
+def _explain_duplicate_id(source: Source) -> str:
     """Why the second of two sources with one id is refused."""
     if source.exported_until is not None:
         return "an export that was given before has this thread too; add the newer of the two by itself"
     return f"another with its id {source.id!r} was given before it"
 
 
-def prepare_again(source: Source, *, store: Store, recipe: Recipe) -> PrepareResult:
-    """The result of a source that was prepared before, now that its stored document has changed."""
-    return prepare(source, next(store.documents(Filter(documents=frozenset({source.id}))), None), store, recipe)
+def prepare_source_again(source: Source, *, store: Store, recipe: Recipe) -> PrepareResult:
+    """Prepares a source once more, now that its stored document has changed."""
+    return prepare_source(source, next(store.documents(Filter(documents=frozenset({source.id}))), None), store, recipe)
 
 
-def prepare(source: Source, record: DocumentRecord | None, store: Store, recipe: Recipe) -> PrepareResult:
-    """The result of one source; `record` is that of its stored document, if there is one."""
+def prepare_source(source: Source, record: DocumentRecord | None, store: Store, recipe: Recipe) -> PrepareResult:
+    """Reads, chunks, enriches and summarises one source unless it is unchanged; `record` is its stored record."""
     stamp = f"{source.stamp} {recipe.fingerprint}" if source.stamp else ""
     replaced_text = None if source.exported_until is None else ""
     is_complete = record is not None and not _lacks_summary(record, recipe)
@@ -125,7 +127,7 @@ def prepare(source: Source, record: DocumentRecord | None, store: Store, recipe:
             stored = store.document(record.id)
             replaced_text = stored.text
             if is_thread(stored):
-                document = merge_later_messages(document, stored, until=source.exported_until)
+                document = add_later_stored_messages(document, stored, until=source.exported_until)
                 hash_ = digest(recipe.fingerprint, fingerprint_document(document))
                 if record.hash == hash_:
                     return Unchanged(source.uri)

@@ -11,9 +11,9 @@ from clew.core.settings import Settings
 from clew.core.types import Chunk, Document
 from clew.index.add.prepare import Recipe
 from clew.index.chunk import make_chunker
-from clew.index.chunk.custom import name_component, wrap_enricher
-from clew.index.enrich.context import collect_contexts, make_heading_enricher, make_llm_enricher
-from clew.index.enrich.summary import extract_summary, generate_summary
+from clew.index.chunk.custom import get_component_name, make_validating_enricher
+from clew.index.enrich.context import collect_llm_contexts, make_heading_enricher, make_llm_enricher
+from clew.index.enrich.summary import generate_llm_summary, make_extractive_summary
 
 VERSION = "3"  # increased when the same file is read or chunked differently, so that the next `add` does it again
 
@@ -28,18 +28,19 @@ def make_recipe(
     chunker: Chunker | None = None,
     enrichers: Sequence[Enricher] = (),
 ) -> Recipe:
-    """The recipe of the settings; `llm` writes contexts and summaries, and its failures are reported as warnings.
+    """The recipe (chunker, enricher, summariser, fingerprint) of the settings; `llm` writes contexts and summaries.
 
-    `chunker` replaces the built-in chunker of pages, and `enrichers` run after the built-in one.
+    Failures of `llm` are reported as warnings. `chunker` replaces the built-in chunker of pages; `enrichers` run after
+    the built-in one.
     """
     config = settings.ingestion
     return Recipe(
         chunker=make_chunker(config, embedder.count, settings.threads, page_chunker=chunker),
         embedder=embedder,
         language=config.language,
-        fingerprint=_make_fingerprint(settings, embedder, llm, chunker, enrichers),
+        fingerprint=_make_recipe_fingerprint(settings, embedder, llm, chunker, enrichers),
         on_warning=on_warning,
-        enricher=_make_enricher(settings, llm, store, on_warning, enrichers),
+        enricher=_make_enricher_chain(settings, llm, store, on_warning, enrichers),
         summarise=partial(summarise_document, llm=llm, on_warning=on_warning) if config.summaries else None,
     )
 
@@ -47,15 +48,15 @@ def make_recipe(
 def summarise_document(document: Document, *, llm: LLM | None, on_warning: OnWarning) -> str:
     """The summary of a document, by the model where there is one; empty, with a warning, where the model failed."""
     if llm is None:
-        return extract_summary(document)
+        return make_extractive_summary(document)
     try:
-        return generate_summary(document, llm)
+        return generate_llm_summary(document, llm)
     except DriverFailed as error:
         on_warning(SourceFailure(document.uri or document.id, f"no summary: {error}"))
         return ""
 
 
-def _make_fingerprint(
+def _make_recipe_fingerprint(
     settings: Settings,
     embedder: Embedder,
     llm: LLM | None,
@@ -70,12 +71,12 @@ def _make_fingerprint(
     sizes = (config.chunk_size, config.chunk_overlap, config.use_semantic_chunking, config.language, settings.threads)
     context = (llm.name if llm else "placed") if config.use_contextual_enrichment else ""
     later = ["quality_filter"] if config.quality_filter else []
-    later += [f"chunker {name_component(chunker)}"] if chunker else []
-    later += [f"enricher {name_component(enricher)}" for enricher in enrichers]
+    later += [f"chunker {get_component_name(chunker)}"] if chunker else []
+    later += [f"enricher {get_component_name(enricher)}" for enricher in enrichers]
     return digest(VERSION, embedder.name, repr(sizes), context, *later)
 
 
-def _make_enricher(
+def _make_enricher_chain(
     settings: Settings, llm: LLM | None, store: Store, on_warning: OnWarning, custom: Sequence[Enricher]
 ) -> Enricher | None:
     """The built-in enricher, if it is on, and then the custom ones; None where there are none."""
@@ -84,7 +85,7 @@ def _make_enricher(
         steps.append(
             make_llm_enricher(
                 llm,
-                recall=partial(_recall_contexts, store),
+                recall=partial(_load_stored_contexts, store),
                 on_warning=on_warning,
                 max_concurrent=settings.ingestion.max_concurrent,
                 window=settings.llm.window,
@@ -93,7 +94,7 @@ def _make_enricher(
             if llm
             else make_heading_enricher()
         )
-    steps += [wrap_enricher(enricher) for enricher in custom]
+    steps += [make_validating_enricher(enricher) for enricher in custom]
 
     def enrich(document: Document, chunks: list[Chunk]) -> list[Chunk]:
         for step in steps:
@@ -103,9 +104,9 @@ def _make_enricher(
     return enrich if steps else None
 
 
-def _recall_contexts(store: Store, doc_id: str) -> dict[str, str]:
+def _load_stored_contexts(store: Store, doc_id: str) -> dict[str, str]:
     """The contexts that the stored chunks of a document have, empty for a new document."""
     try:
-        return collect_contexts(store.chunks(doc_id))
+        return collect_llm_contexts(store.chunks(doc_id))
     except NotFound:
         return {}

@@ -13,28 +13,28 @@ from clew.core.protocols import Reader, Store
 from clew.core.report import OnWarning
 from clew.core.settings import Settings
 from clew.core.types import DocumentRecord
-from clew.index.add.exports import make_thread_sources, may_be_export
+from clew.index.add.exports import make_thread_sources, may_be_chat_export
 from clew.index.add.files import find_files
 from clew.index.add.prepare import Source
 from clew.index.chat import ChatExport, detect_export
-from clew.index.read import SUFFIXES, name_reader, read
-from clew.index.read.load import make_stamp
-from clew.index.read.uri import to_uri
+from clew.index.read import SUFFIXES, get_reader_name, read_file
+from clew.index.read.load import make_file_stamp
+from clew.index.read.uri import make_file_uri
 from clew.index.read.web.fetch import read_url
 
 Location = str | Path  # a file, a folder or the address of a web page
 Found = str | Path | ChatExport | SourceError  # a web address, a file, a chat export, or why one cannot be read
 
 
-def discover(locations: Sequence[Location], *, readers: Mapping[str, Reader]) -> Iterator[Found]:
-    """What the locations hold, each once: web addresses first, then files and chat exports in order.
+def discover_sources(locations: Sequence[Location], *, readers: Mapping[str, Reader]) -> Iterator[Found]:
+    """The web addresses, files and chat exports at the locations, each once: web addresses first, the rest in order.
 
     `readers` are custom readers by suffix; their files are found too, and never taken for chat exports.
     """
     yield from dict.fromkeys(str(location) for location in locations if is_url(location))
     paths = [Path(location) for location in locations if not is_url(location)]
     for path in find_files(paths, suffixes=SUFFIXES.union(readers)):
-        if isinstance(path, SourceError) or not may_be_export(path) or _has_custom_reader(path, readers):
+        if isinstance(path, SourceError) or not may_be_chat_export(path) or _has_custom_reader(path, readers):
             yield path
             continue
         try:
@@ -43,7 +43,7 @@ def discover(locations: Sequence[Location], *, readers: Mapping[str, Reader]) ->
             yield error
 
 
-def count_documents(found: Sequence[Found]) -> int | None:
+def count_expected_documents(found: Sequence[Found]) -> int | None:
     """How many documents will be read; None if a chat export is among them, whose threads are not known yet."""
     return None if any(isinstance(each, ChatExport) for each in found) else len(found)
 
@@ -61,18 +61,18 @@ def make_sources(
         elif isinstance(each, str):
             yield Source(make_document_id(each), each, partial(read_url, each, allow_private=config.allow_private))
         else:
-            uri = to_uri(each, root)
-            read_file = partial(read, each, uri=uri, max_bytes=config.max_file_bytes, readers=readers)
-            yield Source(make_document_id(uri), uri, read_file, _make_stamp(each, readers))
+            uri = make_file_uri(each, root)
+            read_source = partial(read_file, each, uri=uri, max_bytes=config.max_file_bytes, readers=readers)
+            yield Source(make_document_id(uri), uri, read_source, _make_stamp_with_reader(each, readers))
 
 
-def find_vanished(store: Store, locations: Sequence[Location], *, root: Path) -> list[DocumentRecord]:
+def find_vanished_documents(store: Store, locations: Sequence[Location], *, root: Path) -> list[DocumentRecord]:
     """The documents whose files were below one of the folders and no longer exist.
 
     Only a document read from a file has a stamp: one that a program made is never taken for a deleted file.
     """
     paths = [Path(location) for location in locations if not is_url(location)]
-    folders = [f"{to_uri(path, root)}/".removeprefix("./") for path in paths if path.is_dir()]
+    folders = [f"{make_file_uri(path, root)}/".removeprefix("./") for path in paths if path.is_dir()]
     return [
         record
         for record in store.documents()
@@ -91,7 +91,7 @@ def _has_custom_reader(path: Path, readers: Mapping[str, Reader]) -> bool:
     return path.suffix.lower() in readers and path.is_file()
 
 
-def _make_stamp(path: Path, readers: Mapping[str, Reader]) -> str:
+def _make_stamp_with_reader(path: Path, readers: Mapping[str, Reader]) -> str:
     """The stamp of a file (its time and size), with the name of its reader if that is a custom one."""
     reader = readers.get(path.suffix.lower())
-    return make_stamp(path) if reader is None else f"{make_stamp(path)} {name_reader(reader)}"
+    return make_file_stamp(path) if reader is None else f"{make_file_stamp(path)} {get_reader_name(reader)}"

@@ -12,16 +12,16 @@ from pathlib import Path
 
 from clew.core.errors import SourceError
 from clew.core.types import Message
-from clew.index.chat.discord import discord, is_discord
-from clew.index.chat.jsonl import is_jsonl, jsonl
-from clew.index.chat.mbox import is_mbox, mbox
+from clew.index.chat.discord import is_discord_export, read_discord_export
+from clew.index.chat.jsonl import is_jsonl_export, read_jsonl_export
+from clew.index.chat.mbox import is_mbox, read_mbox
 from clew.index.chat.normalise import ExportNotes
-from clew.index.chat.slack.export import find_slack_root, slack
-from clew.index.chat.telegram import is_telegram, telegram
-from clew.index.chat.tree import ExportFile, ExportTree, open_tree, wrap_file
-from clew.index.chat.whatsapp.export import is_whatsapp, name_channel, whatsapp
-from clew.index.chat.zulip import find_zulip_root, zulip
-from clew.index.read.guard import wrap_errors
+from clew.index.chat.slack.export import find_slack_root, read_slack_export
+from clew.index.chat.telegram import is_telegram_export, read_telegram_export
+from clew.index.chat.tree import ExportFile, ExportTree, make_export_file, open_export_tree
+from clew.index.chat.whatsapp.export import derive_channel_name, is_whatsapp_export, read_whatsapp_export
+from clew.index.chat.zulip import find_zulip_root, read_zulip_export
+from clew.index.read.guard import wrap_library_errors
 from clew.index.read.load import describe_os_error
 
 Channels = Iterator[tuple[str, Iterable[Message]]]
@@ -42,14 +42,14 @@ class ChatExport:
     read: Callable[[ExportNotes], Channels]
     notes: ExportNotes = field(default_factory=ExportNotes, compare=False)
 
-    def channels(self) -> Channels:
+    def read_channels(self) -> Channels:
         """Each channel that has messages, with its messages; a SourceError if none has.
 
         Messages are sorted by time and then by id; one without a time stays after the one before it in the export.
         """
         self.notes.clear()
         found = False
-        with wrap_errors(str(self.path), format_name=f"{self.kind} export"):
+        with wrap_library_errors(str(self.path), format_name=f"{self.kind} export"):
             for name, messages in self.read(self.notes):
                 rest = iter(messages)
                 first = next(rest, None)
@@ -72,68 +72,68 @@ def detect_export(path: Path, *, include_direct: bool = False) -> ChatExport | N
     suffix = path.suffix.lower()
     try:
         if path.is_dir() or (suffix == ".zip" and path.is_file()):
-            with wrap_errors(str(path), format_name="chat export"), open_tree(path) as tree:
-                return _detect_in_tree(path, tree, direct=include_direct)
+            with wrap_library_errors(str(path), format_name="chat export"), open_export_tree(path) as tree:
+                return _detect_export_in_tree(path, tree, direct=include_direct)
         if not path.is_file():
             return None
-        file = wrap_file(path)
-        with wrap_errors(str(path), format_name="chat export"):
-            return _detect_in_file(path, file, suffix)
+        file = make_export_file(path)
+        with wrap_library_errors(str(path), format_name="chat export"):
+            return _detect_export_in_file(path, file, suffix)
     except OSError as error:
         raise SourceError(str(path), describe_os_error(error)) from error
 
 
-def _detect_in_file(path: Path, file: ExportFile, suffix: str) -> ChatExport | None:
-    if suffix == ".json" and is_discord(file):
-        return ChatExport("discord", path, partial(discord, [file]))
-    if suffix == ".json" and is_telegram(file):
-        return ChatExport("telegram", path, partial(telegram, file))
-    if suffix in (".jsonl", ".ndjson") and is_jsonl(file):
-        return ChatExport("messages", path, partial(jsonl, file))
-    if suffix == ".txt" and is_whatsapp(file):
-        return ChatExport("whatsapp", path, partial(_read_whatsapp, file, name_channel(file, place=path)))
+def _detect_export_in_file(path: Path, file: ExportFile, suffix: str) -> ChatExport | None:
+    if suffix == ".json" and is_discord_export(file):
+        return ChatExport("discord", path, partial(read_discord_export, [file]))
+    if suffix == ".json" and is_telegram_export(file):
+        return ChatExport("telegram", path, partial(read_telegram_export, file))
+    if suffix in (".jsonl", ".ndjson") and is_jsonl_export(file):
+        return ChatExport("messages", path, partial(read_jsonl_export, file))
+    if suffix == ".txt" and is_whatsapp_export(file):
+        return ChatExport("whatsapp", path, partial(_read_whatsapp_file, file, derive_channel_name(file, place=path)))
     if suffix in _MAILBOX_SUFFIXES and is_mbox(file):
-        return ChatExport("mbox", path, partial(mbox, file))
+        return ChatExport("mbox", path, partial(read_mbox, file))
     return None
 
 
-def _detect_in_tree(path: Path, tree: ExportTree, *, direct: bool) -> ChatExport | None:
-    for kind, root_of, read in (
-        ("slack", find_slack_root, slack),
-        ("zulip", find_zulip_root, partial(zulip, include_direct=direct)),
-        ("telegram", _find_telegram_root, _read_telegram),
+def _detect_export_in_tree(path: Path, tree: ExportTree, *, direct: bool) -> ChatExport | None:
+    for kind, find_root, read_channels in (
+        ("slack", find_slack_root, read_slack_export),
+        ("zulip", find_zulip_root, partial(read_zulip_export, include_direct=direct)),
+        ("telegram", _find_telegram_root, _read_telegram_tree),
         ("whatsapp", _find_whatsapp_root, partial(_read_whatsapp_tree, path)),
-        ("discord", _find_discord_root, _read_discord),
+        ("discord", _find_discord_root, _read_discord_tree),
     ):
-        if root_of(tree) is not None:
-            return ChatExport(kind, path, partial(_read_tree, path, root_of, read))
+        if find_root(tree) is not None:
+            return ChatExport(kind, path, partial(_read_export_tree, path, find_root, read_channels))
     return None
 
 
-def _read_tree(
+def _read_export_tree(
     path: Path,
-    root_of: Callable[[ExportTree], ExportTree | None],
-    read: Callable[[ExportTree, ExportNotes], Channels],
+    find_root: Callable[[ExportTree], ExportTree | None],
+    read_channels: Callable[[ExportTree, ExportNotes], Channels],
     notes: ExportNotes,
 ) -> Channels:
     """The channels of a folder or zip, which is open while they are read."""
-    with open_tree(path) as tree:
-        root = root_of(tree)
+    with open_export_tree(path) as tree:
+        root = find_root(tree)
         if root is None:
             raise SourceError(str(path), "changed while it was read; add it again")
-        yield from read(root, notes)
+        yield from read_channels(root, notes)
 
 
 def _find_telegram_root(tree: ExportTree) -> ExportTree | None:
-    found = (root for root in tree.find_roots() if "result.json" in root.list_files())
-    return next((root for root in found if is_telegram(root.list_files()["result.json"])), None)
+    found = (root for root in tree.find_possible_roots() if "result.json" in root.list_files())
+    return next((root for root in found if is_telegram_export(root.list_files()["result.json"])), None)
 
 
-def _read_telegram(root: ExportTree, notes: ExportNotes) -> Channels:
-    return telegram(root.list_files()["result.json"], notes)
+def _read_telegram_tree(root: ExportTree, notes: ExportNotes) -> Channels:
+    return read_telegram_export(root.list_files()["result.json"], notes)
 
 
-def _find_chat_text(root: ExportTree) -> ExportFile | None:
+def _find_whatsapp_text(root: ExportTree) -> ExportFile | None:
     """The WhatsApp text that a folder or zip holds beside its media.
 
     An iPhone names it _chat.txt, so it takes the name of its folder; another name counts only alone in a zip.
@@ -141,29 +141,29 @@ def _find_chat_text(root: ExportTree) -> ExportFile | None:
     texts = {name: file for name, file in root.list_files().items() if name.lower().endswith(".txt")}
     is_zip = root.uri.lower().endswith(".zip")
     file = texts.get("_chat.txt") or (next(iter(texts.values())) if is_zip and len(texts) == 1 else None)
-    return file if file is not None and is_whatsapp(file) else None
+    return file if file is not None and is_whatsapp_export(file) else None
 
 
 def _find_whatsapp_root(tree: ExportTree) -> ExportTree | None:
-    return next((root for root in tree.find_roots() if _find_chat_text(root) is not None), None)
+    return next((root for root in tree.find_possible_roots() if _find_whatsapp_text(root) is not None), None)
 
 
 def _read_whatsapp_tree(path: Path, root: ExportTree, notes: ExportNotes) -> Channels:
-    file = _find_chat_text(root)
-    return _read_whatsapp(file, name_channel(file, place=path), notes) if file is not None else iter(())
+    file = _find_whatsapp_text(root)
+    return _read_whatsapp_file(file, derive_channel_name(file, place=path), notes) if file is not None else iter(())
 
 
-def _read_whatsapp(file: ExportFile, channel: str, notes: ExportNotes) -> Channels:
-    return whatsapp(file, channel=channel, notes=notes)
+def _read_whatsapp_file(file: ExportFile, channel: str, notes: ExportNotes) -> Channels:
+    return read_whatsapp_export(file, channel=channel, notes=notes)
 
 
 def _find_discord_root(tree: ExportTree) -> ExportTree | None:
-    for root in tree.find_roots():
+    for root in tree.find_possible_roots():
         files = root.list_files()
-        if files and all(name.lower().endswith(".json") and is_discord(file) for name, file in files.items()):
+        if files and all(name.lower().endswith(".json") and is_discord_export(file) for name, file in files.items()):
             return root
     return None
 
 
-def _read_discord(root: ExportTree, notes: ExportNotes) -> Channels:
-    return discord(list(root.list_files().values()), notes)
+def _read_discord_tree(root: ExportTree, notes: ExportNotes) -> Channels:
+    return read_discord_export(list(root.list_files().values()), notes)

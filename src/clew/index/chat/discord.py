@@ -6,7 +6,7 @@ from typing import Any
 
 from clew.core.errors import MalformedFile
 from clew.core.types import Message
-from clew.index.chat.json_stream import open_scanner
+from clew.index.chat.json_stream import open_json_scanner
 from clew.index.chat.normalise import (
     EDITED,
     EMPTY,
@@ -15,16 +15,16 @@ from clew.index.chat.normalise import (
     UNDATED,
     UNREADABLE,
     ExportNotes,
-    as_object,
-    as_objects,
-    as_text,
-    clean_text,
+    as_object_list,
+    as_object_or_empty,
+    as_text_or_empty,
+    clean_message_text,
     disambiguate_names,
-    format_attachment,
-    join_lines,
+    format_attachment_placeholder,
+    join_nonempty_lines,
     parse_iso_time,
-    pick_name,
-    sort_messages,
+    pick_first_name,
+    sort_messages_by_time,
 )
 from clew.index.chat.tree import ExportFile
 
@@ -33,24 +33,26 @@ _USER_MENTION = re.compile(r"<@!?(\d+)>")
 _EMOJI = re.compile(r"<a?(:\w+:)\d+>")
 
 
-def is_discord(file: ExportFile) -> bool:
+def is_discord_export(file: ExportFile) -> bool:
     """Whether a file is an exported channel, detected from what comes before its messages."""
     try:
-        return "channel" in _read_head(file)
+        return "channel" in _read_export_header(file)
     except MalformedFile:
         return False
 
 
-def discord(files: Sequence[ExportFile], notes: ExportNotes) -> Iterator[tuple[str, list[Message]]]:
+def read_discord_export(files: Sequence[ExportFile], notes: ExportNotes) -> Iterator[tuple[str, list[Message]]]:
     """Each channel with its messages; a Discord thread is a channel of its own, named parent/thread."""
     of: dict[str, list[ExportFile]] = {}
     names: dict[str, str] = {}
     for file in files:
-        head = _read_head(file)
-        channel = as_object(head.get("channel"))
-        key = pick_name(channel.get("id"), channel.get("name")) or file.stem
-        name = pick_name(channel.get("name")) or file.stem
-        if "thread" in as_text(channel.get("type")).lower() and (above := pick_name(channel.get("category"))):
+        head = _read_export_header(file)
+        channel = as_object_or_empty(head.get("channel"))
+        key = pick_first_name(channel.get("id"), channel.get("name")) or file.stem
+        name = pick_first_name(channel.get("name")) or file.stem
+        if "thread" in as_text_or_empty(channel.get("type")).lower() and (
+            above := pick_first_name(channel.get("category"))
+        ):
             name = f"{above}/{name}"
         names[key] = name
         of.setdefault(key, []).append(file)
@@ -58,20 +60,20 @@ def discord(files: Sequence[ExportFile], notes: ExportNotes) -> Iterator[tuple[s
         found: dict[str, Message] = {}
         for file in of[key]:
             for message in _read_messages(file, channel=name, notes=notes):
-                notes.note(REPEATED, message.id in found)
+                notes.count_event(REPEATED, message.id in found)
                 found[message.id] = message
-        yield name, sort_messages(found.values())
+        yield name, sort_messages_by_time(found.values())
 
 
-def _read_head(file: ExportFile) -> dict[str, Any]:
+def _read_export_header(file: ExportFile) -> dict[str, Any]:
     """What comes before the messages of a file (guild and channel); empty if it is not an exported channel."""
     head: dict[str, Any] = {}
-    with open_scanner(file, lenient=True) as scanner:
-        if scanner.peek() != "{":
+    with open_json_scanner(file, lenient=True) as scanner:
+        if scanner.peek_character() != "{":
             return {}
         for key in scanner.iter_keys():
             if key == "messages":
-                return head if as_object(head.get("guild")) and as_object(head.get("channel")) else {}
+                return head if as_object_or_empty(head.get("guild")) and as_object_or_empty(head.get("channel")) else {}
             if not head and key != "guild":  # an exported channel begins with its guild; other JSON is not read further
                 return {}
             head[key] = scanner.read_value()
@@ -79,64 +81,70 @@ def _read_head(file: ExportFile) -> dict[str, Any]:
 
 
 def _read_messages(file: ExportFile, *, channel: str, notes: ExportNotes) -> Iterator[Message]:
-    with open_scanner(file) as scanner:
+    with open_json_scanner(file) as scanner:
         for key in scanner.iter_keys():
             if key == "messages":
                 for row in scanner.iter_objects():
-                    if row is None or not pick_name(row.get("id")):
-                        notes.note(UNREADABLE)
+                    if row is None or not pick_first_name(row.get("id")):
+                        notes.count_event(UNREADABLE)
                     elif str(row.get("type", "Default")) not in _MESSAGE_TYPES:
-                        notes.note(NOTICES)
+                        notes.count_event(NOTICES)
                     elif message := _parse_message(row, channel=channel, notes=notes):
                         yield message
                     else:
-                        notes.note(EMPTY)
+                        notes.count_event(EMPTY)
 
 
 def _parse_message(row: Mapping[str, Any], *, channel: str, notes: ExportNotes) -> Message | None:
     """The message of a row; None if it has no text."""
-    text = _make_text(row)
+    text = _compose_message_text(row)
     if not text:
         return None
-    author = as_object(row.get("author"))
+    author = as_object_or_empty(row.get("author"))
     at = parse_iso_time(row.get("timestamp"), notes)
-    notes.note(EDITED, bool(row.get("timestampEdited")))
-    notes.note(UNDATED, at is None)
+    notes.count_event(EDITED, bool(row.get("timestampEdited")))
+    notes.count_event(UNDATED, at is None)
     return Message(
         text,
-        author=pick_name(author.get("nickname"), author.get("name"), author.get("id")),
+        author=pick_first_name(author.get("nickname"), author.get("name"), author.get("id")),
         at=at,
-        id=pick_name(row.get("id")),
+        id=pick_first_name(row.get("id")),
         channel=channel,
-        reply_to=pick_name(as_object(row.get("reference")).get("messageId")) or None,
+        reply_to=pick_first_name(as_object_or_empty(row.get("reference")).get("messageId")) or None,
         role="bot" if author.get("isBot") is True else "user",
     )
 
 
-def _make_text(row: Mapping[str, Any]) -> str:
+def _compose_message_text(row: Mapping[str, Any]) -> str:
     people = {
-        pick_name(one.get("id")): pick_name(one.get("nickname"), one.get("name"))
-        for one in as_objects(row.get("mentions"))
+        pick_first_name(one.get("id")): pick_first_name(one.get("nickname"), one.get("name"))
+        for one in as_object_list(row.get("mentions"))
     }
-    content = _USER_MENTION.sub(lambda match: f"@{people.get(match[1]) or match[1]}", as_text(row.get("content")))
-    content = _EMOJI.sub(r"\1", content)
-    embeds = (_format_embed(embed, content) for embed in as_objects(row.get("embeds")))
-    files = (format_attachment("file", pick_name(file.get("fileName"))) for file in as_objects(row.get("attachments")))
-    stickers = (
-        format_attachment("sticker", pick_name(sticker.get("name"))) for sticker in as_objects(row.get("stickers"))
+    content = _USER_MENTION.sub(
+        lambda match: f"@{people.get(match[1]) or match[1]}", as_text_or_empty(row.get("content"))
     )
-    return clean_text(join_lines(content, *embeds, *files, *stickers))
+    content = _EMOJI.sub(r"\1", content)
+    embeds = (_format_embed(embed, content) for embed in as_object_list(row.get("embeds")))
+    files = (
+        format_attachment_placeholder("file", pick_first_name(file.get("fileName")))
+        for file in as_object_list(row.get("attachments"))
+    )
+    stickers = (
+        format_attachment_placeholder("sticker", pick_first_name(sticker.get("name")))
+        for sticker in as_object_list(row.get("stickers"))
+    )
+    return clean_message_text(join_nonempty_lines(content, *embeds, *files, *stickers))
 
 
 def _format_embed(embed: Mapping[str, Any], content: str) -> str:
     """The text of an embed; only the title if it previews a link in the message."""
-    title, address = pick_name(embed.get("title")), as_text(embed.get("url"))
+    title, address = pick_first_name(embed.get("title")), as_text_or_empty(embed.get("url"))
     if address and address in content:
-        return format_attachment("link", title) if title else ""
+        return format_attachment_placeholder("link", title) if title else ""
     fields = (
-        ": ".join(filter(None, (as_text(field.get(key)) for key in ("name", "value"))))
-        for field in as_objects(embed.get("fields"))
+        ": ".join(filter(None, (as_text_or_empty(field.get(key)) for key in ("name", "value"))))
+        for field in as_object_list(embed.get("fields"))
     )
-    return join_lines(
-        f"{title} ({address})" if title and address else title, as_text(embed.get("description")), *fields
+    return join_nonempty_lines(
+        f"{title} ({address})" if title and address else title, as_text_or_empty(embed.get("description")), *fields
     )

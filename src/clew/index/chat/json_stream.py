@@ -31,60 +31,60 @@ class JsonScanner:
         self._consumed = 0  # characters dropped from the buffer
         self._is_at_end = False
 
-    def peek(self) -> str:
+    def peek_character(self) -> str:
         """The first character of the next value; empty at the end."""
         while True:
             match = _WHITESPACE.match(self._text, self._at)
             self._at = match.end() if match else self._at
-            if self._at < len(self._text) or not self._read_more():
+            if self._at < len(self._text) or not self._fill_buffer():
                 return self._text[self._at : self._at + 1]
 
     def read_value(self) -> Any:
         """Reads and returns the next value, whole."""
-        self.peek()
+        self.peek_character()
         while True:
             try:
                 value, end = _DECODER.raw_decode(self._text, self._at)
             except json.JSONDecodeError as error:
-                if not self._read_more():
+                if not self._fill_buffer():
                     is_cut = error.msg.startswith("Unterminated") or error.pos >= len(self._text.rstrip())
-                    raise self._make_error(error.msg, is_cut=is_cut) from error
+                    raise self._make_syntax_error(error.msg, is_cut=is_cut) from error
                 continue
             except ValueError as error:  # a number of thousands of digits
-                raise self._make_error(str(error)) from error
+                raise self._make_syntax_error(str(error)) from error
             # A number may continue after the end of the buffer: 2 and 2.5e+7 begin alike.
-            if len(self._text) - end >= _NUMBER_TAIL or not isinstance(value, int | float) or not self._read_more():
+            if len(self._text) - end >= _NUMBER_TAIL or not isinstance(value, int | float) or not self._fill_buffer():
                 self._at = end
                 return value
 
     def iter_keys(self) -> Iterator[str]:
         """The keys of the next object; the value of each comes next."""
-        self._expect("{")
-        if self.peek() == "}":
+        self._expect_character("{")
+        if self.peek_character() == "}":
             self._at += 1
             return
         while True:
-            if self.peek() != '"':
-                raise self._make_error("a key was expected")
+            if self.peek_character() != '"':
+                raise self._make_syntax_error("a key was expected")
             key = self.read_value()
-            self._expect(":")
+            self._expect_character(":")
             here = self._get_position()
             yield key
-            self._skip_unread(here)
-            if not self._has_next("}"):
+            self._skip_value_if_unread(here)
+            if not self._has_next_element("}"):
                 return
 
     def iter_items(self) -> Iterator[None]:
         """Yields once for each value of the next array, before the value."""
-        self._expect("[")
-        if self.peek() == "]":
+        self._expect_character("[")
+        if self.peek_character() == "]":
             self._at += 1
             return
         while True:
             here = self._get_position()
             yield
-            self._skip_unread(here)
-            if not self._has_next("]"):
+            self._skip_value_if_unread(here)
+            if not self._has_next_element("]"):
                 return
 
     def iter_objects(self) -> Iterator[dict[str, Any] | None]:
@@ -93,10 +93,10 @@ class JsonScanner:
             value = self.read_value()
             yield value if isinstance(value, dict) else None
 
-    def _skip_unread(self, here: int) -> None:
+    def _skip_value_if_unread(self, here: int) -> None:
         if self._get_position() != here:
             return
-        opening = self.peek()
+        opening = self.peek_character()
         if opening not in ("{", "["):
             self.read_value()
         elif opening == "{":
@@ -106,28 +106,28 @@ class JsonScanner:
             for _ in self.iter_items():
                 pass
 
-    def _expect(self, mark: str) -> None:
-        if self.peek() != mark:
-            raise self._make_error(f"{mark} was expected")
+    def _expect_character(self, mark: str) -> None:
+        if self.peek_character() != mark:
+            raise self._make_syntax_error(f"{mark} was expected")
         self._at += 1
 
-    def _has_next(self, closing: str) -> bool:
-        mark = self.peek()
+    def _has_next_element(self, closing: str) -> bool:
+        mark = self.peek_character()
         if mark not in (",", closing):
-            raise self._make_error(f", or {closing} was expected")
+            raise self._make_syntax_error(f", or {closing} was expected")
         self._at += 1
         return mark == ","
 
     def _get_position(self) -> int:
-        self.peek()
+        self.peek_character()
         return self._consumed + self._at
 
-    def _read_more(self) -> bool:
+    def _fill_buffer(self) -> bool:
         """Whether more could be read; the buffer doubles, so that a long value is not parsed too often."""
         if self._is_at_end:
             return False
         if len(self._text) - self._at > MAX_VALUE_CHARS:
-            raise self._make_error(f"a value of more than {MAX_VALUE_CHARS:,} characters")
+            raise self._make_syntax_error(f"a value of more than {MAX_VALUE_CHARS:,} characters")
         read = self._stream.read(max(_READ_CHARS, len(self._text) - self._at))
         if not read:
             self._is_at_end = True
@@ -137,7 +137,7 @@ class JsonScanner:
         self._at = 0
         return True
 
-    def _make_error(self, reason: str, *, is_cut: bool = False) -> MalformedFile:
+    def _make_syntax_error(self, reason: str, *, is_cut: bool = False) -> MalformedFile:
         place = self._consumed + self._at
         if is_cut or (self._is_at_end and self._at >= len(self._text)):
             return MalformedFile(self._uri, f"is cut short: its JSON ends at character {place:,}; export it again")
@@ -145,13 +145,13 @@ class JsonScanner:
 
 
 @contextmanager
-def open_scanner(file: ExportFile, *, lenient: bool = False) -> Iterator[JsonScanner]:
+def open_json_scanner(file: ExportFile, *, lenient: bool = False) -> Iterator[JsonScanner]:
     """A scanner at the beginning of a stream; `lenient` ignores decoding errors, to detect what the stream is."""
     with file.open_text(lenient=lenient) as stream:
         yield JsonScanner(stream, uri=file.uri)
 
 
-def starts_with(file: ExportFile, opening: str) -> bool:
+def json_starts_with(file: ExportFile, opening: str) -> bool:
     """Whether the JSON of a stream begins with this character."""
-    with open_scanner(file, lenient=True) as scanner:
-        return scanner.peek() == opening
+    with open_json_scanner(file, lenient=True) as scanner:
+        return scanner.peek_character() == opening

@@ -16,12 +16,12 @@ from clew.index.chat.normalise import (
     EMPTY,
     REPEATED,
     ExportNotes,
-    as_text,
-    clean_text,
+    as_text_or_empty,
+    clean_message_text,
     parse_epoch_time,
     parse_iso_time,
-    pick_name,
-    sort_messages,
+    pick_first_name,
+    sort_messages_by_time,
 )
 from clew.index.chat.tree import ExportFile
 
@@ -30,7 +30,7 @@ NO_CHANNEL = "All messages must have channelId"
 MAX_LINE_BYTES = 10_000_000  # bytes
 
 
-def is_jsonl(file: ExportFile) -> bool:
+def is_jsonl_export(file: ExportFile) -> bool:
     """Whether the first object of a file has a text and an author, a time or a channel."""
     with file.open() as stream:
         for line in iter(lambda: stream.readline(MAX_LINE_BYTES), b""):
@@ -43,7 +43,7 @@ def is_jsonl(file: ExportFile) -> bool:
     return False
 
 
-def jsonl(file: ExportFile, notes: ExportNotes) -> Iterator[tuple[str, list[Message]]]:
+def read_jsonl_export(file: ExportFile, notes: ExportNotes) -> Iterator[tuple[str, list[Message]]]:
     """Each channel with its messages, in order of first appearance; of two messages with one id, the last counts."""
     places: dict[str, array[int]] = {}
     seen: dict[int, tuple[str, int]] = {}  # hash of an id: its channel, and its index in the places of that channel
@@ -56,11 +56,11 @@ def jsonl(file: ExportFile, notes: ExportNotes) -> Iterator[tuple[str, list[Mess
                 is_repeated = at >= 0 and _has_own_id(line)
                 if is_repeated and channel != message.channel:
                     hint = f"give each an id of its own, such as {message.channel}/{message.id}"
-                    raise _make_error(
+                    raise _make_line_error(
                         file, number, f"has the id {message.id}, which a message of #{channel} has too; {hint}"
                     )
-                notes.note(REPEATED, is_repeated)
-                notes.note(EMPTY, not message.text and not is_repeated)
+                notes.count_event(REPEATED, is_repeated)
+                notes.count_event(EMPTY, not message.text and not is_repeated)
                 if message.text and is_repeated:
                     places[channel][at : at + 2] = array("q", (start, number))
                 elif message.text:
@@ -69,10 +69,10 @@ def jsonl(file: ExportFile, notes: ExportNotes) -> Iterator[tuple[str, list[Mess
                     own.extend((start, number))
             start += len(line)
         for channel, starts in places.items():
-            yield channel, sort_messages(_read_channel(file, starts, notes))
+            yield channel, sort_messages_by_time(_read_channel_messages(file, starts, notes))
 
 
-def _read_channel(file: ExportFile, places: "array[int]", notes: ExportNotes) -> Iterator[Message]:
+def _read_channel_messages(file: ExportFile, places: "array[int]", notes: ExportNotes) -> Iterator[Message]:
     """The messages at the places; equal messages without an id of their own get their order appended to the id."""
     made: dict[str, int] = {}
     with file.open() as stream:
@@ -86,56 +86,58 @@ def _read_channel(file: ExportFile, places: "array[int]", notes: ExportNotes) ->
 
 def _has_own_id(line: bytes) -> bool:
     """Whether the line states an id."""
-    return bool(pick_name(json.loads(line.removeprefix(b"\xef\xbb\xbf")).get("id")))
+    return bool(pick_first_name(json.loads(line.removeprefix(b"\xef\xbb\xbf")).get("id")))
 
 
 def _parse_message(line: bytes, number: int, file: ExportFile, notes: ExportNotes) -> Message:
     """The message of a line, or a SourceError with the line number and what is wrong."""
-    row = _parse_line(line, number, file)
+    row = _parse_json_line(line, number, file)
     unknown = sorted(row.keys() - set(FIELDS))
     if unknown:
-        raise _make_error(
+        raise _make_line_error(
             file, number, f"has unknown fields ({', '.join(unknown[:5])}); a message has {', '.join(FIELDS)}"
         )
     if not isinstance(row.get("text"), str):
-        raise _make_error(file, number, "has no text")
+        raise _make_line_error(file, number, "has no text")
     for key in ("author", "channel", "role"):
         if not isinstance(row.get(key), str | None):
-            raise _make_error(file, number, f"has a {key} that is not a string")
+            raise _make_line_error(file, number, f"has a {key} that is not a string")
     for key in ("id", "reply_to"):
         if not isinstance(row.get(key), str | int | None) or isinstance(row.get(key), bool):
-            raise _make_error(file, number, f"has {key} as neither a string nor a number")
-    if not pick_name(row.get("channel")):
+            raise _make_line_error(file, number, f"has {key} as neither a string nor a number")
+    if not pick_first_name(row.get("channel")):
         raise SourceError(file.uri, f"{NO_CHANNEL}: line {number:,} has no channel")
     given = row.get("at")
     at = parse_iso_time(given, notes) or parse_epoch_time(given) if given not in (None, "") else None
     if at is None and given not in (None, ""):
-        raise _make_error(file, number, f"has a time that cannot be read ({str(given)[:40]}); give ISO 8601 or seconds")
+        raise _make_line_error(
+            file, number, f"has a time that cannot be read ({str(given)[:40]}); give ISO 8601 or seconds"
+        )
     return Message(
-        clean_text(row["text"]),
-        author=pick_name(row.get("author")),
+        clean_message_text(row["text"]),
+        author=pick_first_name(row.get("author")),
         at=at,
-        id=pick_name(row.get("id")),
-        channel=pick_name(row["channel"]),
-        reply_to=pick_name(row.get("reply_to")) or None,
-        role=as_text(row.get("role")) or "user",
+        id=pick_first_name(row.get("id")),
+        channel=pick_first_name(row["channel"]),
+        reply_to=pick_first_name(row.get("reply_to")) or None,
+        role=as_text_or_empty(row.get("role")) or "user",
     )
 
 
-def _parse_line(line: bytes, number: int, file: ExportFile) -> dict[str, Any]:
+def _parse_json_line(line: bytes, number: int, file: ExportFile) -> dict[str, Any]:
     if len(line) > MAX_LINE_BYTES:
-        raise _make_error(file, number, f"is longer than {MAX_LINE_BYTES:,} bytes")
+        raise _make_line_error(file, number, f"is longer than {MAX_LINE_BYTES:,} bytes")
     try:
         row = json.loads(line.removeprefix(b"\xef\xbb\xbf"))
     except UnicodeDecodeError as error:
-        raise _make_error(file, number, "is not UTF-8; save the file as UTF-8") from error
+        raise _make_line_error(file, number, "is not UTF-8; save the file as UTF-8") from error
     except (ValueError, RecursionError) as error:
         ended = "" if line.endswith(b"\n") else " and the file ends there: it may be cut short"
-        raise _make_error(file, number, f"is not valid JSON{ended}") from error
+        raise _make_line_error(file, number, f"is not valid JSON{ended}") from error
     if not isinstance(row, dict):
-        raise _make_error(file, number, "is not a JSON object")
+        raise _make_line_error(file, number, "is not a JSON object")
     return row
 
 
-def _make_error(file: ExportFile, number: int, what: str) -> SourceError:
+def _make_line_error(file: ExportFile, number: int, what: str) -> SourceError:
     return SourceError(file.uri, f"line {number:,} {what}")

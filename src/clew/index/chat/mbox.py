@@ -23,13 +23,13 @@ from clew.index.chat.normalise import (
     UNDATED,
     UNREADABLE,
     ExportNotes,
-    ensure_zone,
-    make_natural_key,
-    pick_name,
+    ensure_time_zone,
+    make_natural_sort_key,
+    pick_first_name,
 )
-from clew.index.chat.quotes import extract_body
+from clew.index.chat.quotes import extract_mail_body
 from clew.index.chat.tree import ExportFile
-from clew.index.read.guard import wrap_errors
+from clew.index.read.guard import wrap_library_errors
 
 MAX_MAIL_BYTES = 100_000_000  # of one mail with its attachments
 MAX_HEADER_BYTES = 1_000_000
@@ -60,21 +60,24 @@ def is_mbox(file: ExportFile) -> bool:
     return bool(_FROM_LINE.match(first.rstrip())) and bool(_HEADER_FIELD.match(second))
 
 
-def mbox(file: ExportFile, notes: ExportNotes) -> Iterator[tuple[str, Iterator[Message]]]:
+def read_mbox(file: ExportFile, notes: ExportNotes) -> Iterator[tuple[str, Iterator[Message]]]:
     """Each mailing list, or the mailbox itself, with its mails; ids are their Message-IDs."""
     channels: dict[str, list[_MailHeader]] = {}
     known: set[str] = set()
-    for channel, head in _scan_headers(file, notes):
+    for channel, head in _scan_mail_headers(file, notes):
         if head.id in known:
-            notes.note(REPEATED)
+            notes.count_event(REPEATED)
             continue
         known.add(head.id)
         channels.setdefault(channel or file.stem, []).append(head)
     for channel in sorted(channels):
-        yield channel, _read_mails(file, _sort_headers(channels[channel]), channel=channel, known=known, notes=notes)
+        yield (
+            channel,
+            _read_mails(file, _sort_headers_by_time(channels[channel]), channel=channel, known=known, notes=notes),
+        )
 
 
-def _scan_headers(file: ExportFile, notes: ExportNotes) -> Iterator[tuple[str, _MailHeader]]:
+def _scan_mail_headers(file: ExportFile, notes: ExportNotes) -> Iterator[tuple[str, _MailHeader]]:
     """The channel and header of each mail: it begins at a From line between a blank line and a header field."""
     with file.open() as stream:
         start = place = 0
@@ -85,7 +88,7 @@ def _scan_headers(file: ExportFile, notes: ExportNotes) -> Iterator[tuple[str, _
             if envelope and _HEADER_FIELD.match(line):
                 before = place - len(envelope)
                 if before > start:
-                    yield from _parse_header(bytes(head), start, before - start, notes)
+                    yield from _parse_mail_header(bytes(head), start, before - start, notes)
                 start, head, in_head = before, bytearray(envelope), True
             envelope = line if blank and _FROM_LINE.match(line) else b""
             if in_head and not envelope and len(head) < MAX_HEADER_BYTES:
@@ -94,30 +97,32 @@ def _scan_headers(file: ExportFile, notes: ExportNotes) -> Iterator[tuple[str, _
             in_head = in_head and not blank
             place += len(line)
         if place > start:
-            yield from _parse_header(bytes(head), start, place - start, notes)
+            yield from _parse_mail_header(bytes(head), start, place - start, notes)
 
 
-def _parse_header(data: bytes, start: int, size: int, notes: ExportNotes) -> Iterator[tuple[str, _MailHeader]]:
+def _parse_mail_header(data: bytes, start: int, size: int, notes: ExportNotes) -> Iterator[tuple[str, _MailHeader]]:
     envelope, _, rest = data.partition(b"\n")
     fields = email.message_from_bytes(rest, policy=email.policy.compat32)
     if not any(key in fields for key in ("From", "Subject", "Date", "Message-ID")):
-        notes.note(UNREADABLE)
+        notes.count_event(UNREADABLE)
         return
     if size > MAX_MAIL_BYTES:
-        notes.note(TOO_LARGE)
+        notes.count_event(TOO_LARGE)
         return
-    own = _MESSAGE_ID.search(_get_field(fields, "Message-ID"))
+    own = _MESSAGE_ID.search(_get_header_field(fields, "Message-ID"))
     answers = (
-        *_MESSAGE_ID.findall(_get_field(fields, "In-Reply-To")),
-        *reversed(_MESSAGE_ID.findall(_get_field(fields, "References"))),
+        *_MESSAGE_ID.findall(_get_header_field(fields, "In-Reply-To")),
+        *reversed(_MESSAGE_ID.findall(_get_header_field(fields, "References"))),
     )
-    listed = _LIST_ID.search(_get_field(fields, "List-Id"))
-    at = _parse_sent_time(_get_field(fields, "Date"), envelope, notes)
-    name = own[1] if own else digest("mail", *(_get_field(fields, key) for key in ("From", "Date", "Subject")))[:16]
+    listed = _LIST_ID.search(_get_header_field(fields, "List-Id"))
+    at = _parse_sent_time(_get_header_field(fields, "Date"), envelope, notes)
+    name = (
+        own[1] if own else digest("mail", *(_get_header_field(fields, key) for key in ("From", "Date", "Subject")))[:16]
+    )
     yield (listed[1] or listed[2] if listed else ""), _MailHeader(start, size, name, at, tuple(dict.fromkeys(answers)))
 
 
-def _get_field(fields: "email.message.Message[str, str]", key: str) -> str:
+def _get_header_field(fields: "email.message.Message[str, str]", key: str) -> str:
     return str(fields.get(key, "")).replace("\n", " ")
 
 
@@ -128,18 +133,18 @@ def _parse_sent_time(date: str, envelope: bytes, notes: ExportNotes) -> datetime
         try:
             if text:
                 found = datetime.strptime(text, form) if form else email.utils.parsedate_to_datetime(text)
-                return ensure_zone(found, notes).astimezone(UTC)
+                return ensure_time_zone(found, notes).astimezone(UTC)
         except (ValueError, OverflowError, TypeError):
             continue
-    notes.note(UNDATED)
+    notes.count_event(UNDATED)
     return None
 
 
-def _sort_headers(heads: list[_MailHeader]) -> list[_MailHeader]:
+def _sort_headers_by_time(heads: list[_MailHeader]) -> list[_MailHeader]:
     """Sorted by time, then by id; one without a time stays after the one before it in the file."""
     keyed, last = [], (EARLIEST, "")
     for head in heads:
-        last = (head.at, make_natural_key(head.id)) if head.at else last
+        last = (head.at, make_natural_sort_key(head.id)) if head.at else last
         keyed.append((last, head.at is None, head.start, head))
     return [head for *_, head in sorted(keyed, key=lambda each: each[:3])]
 
@@ -151,12 +156,12 @@ def _read_mails(
         for head in heads:
             stream.seek(head.start)
             try:
-                with wrap_errors(file.uri, format_name="mail"):
+                with wrap_library_errors(file.uri, format_name="mail"):
                     message = _parse_mail(stream.read(head.size), head, channel=channel, known=known, uri=file.uri)
             except SourceError:  # one broken mail among thousands is only counted
-                notes.note(UNREADABLE)
+                notes.count_event(UNREADABLE)
                 continue
-            notes.note(EMPTY, message is None)
+            notes.count_event(EMPTY, message is None)
             if message is not None:
                 yield message
 
@@ -164,16 +169,16 @@ def _read_mails(
 def _parse_mail(data: bytes, head: _MailHeader, *, channel: str, known: set[str], uri: str) -> Message | None:
     """The message of a mail; the first of a thread begins with the subject. None if it has no text."""
     mail = email.message_from_bytes(data.partition(b"\n")[2], policy=email.policy.default)
-    subject = pick_name(_decode_field(mail, "Subject"))
+    subject = pick_first_name(_decode_header_field(mail, "Subject"))
     answers = [answer for answer in head.answers if answer != head.id]
     is_reply = bool(answers) or _REPLY_SUBJECT.match(subject) is not None
-    text = extract_body(mail, uri=uri, is_reply=is_reply)
+    text = extract_mail_body(mail, uri=uri, is_reply=is_reply)
     if not text and (is_reply or not subject):
         return None
-    name, address = email.utils.parseaddr(_decode_field(mail, "From"))
+    name, address = email.utils.parseaddr(_decode_header_field(mail, "From"))
     return Message(
         text if is_reply or not subject else f"{subject}\n\n{text}".strip(),
-        author=pick_name(name, address),
+        author=pick_first_name(name, address),
         at=head.at,
         id=head.id,
         channel=channel,
@@ -181,7 +186,7 @@ def _parse_mail(data: bytes, head: _MailHeader, *, channel: str, known: set[str]
     )
 
 
-def _decode_field(mail: EmailMessage, key: str) -> str:
+def _decode_header_field(mail: EmailMessage, key: str) -> str:
     """A header field, decoded; empty if it cannot be."""
     try:
         return str(mail.get(key, ""))

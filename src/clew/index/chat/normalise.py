@@ -24,7 +24,7 @@ UNDATED = "messages without a readable timestamp"
 class ExportNotes(Counter[str]):
     """Counts of what was skipped or assumed while an export was read."""
 
-    def note(self, event: str, condition: object = True) -> None:
+    def count_event(self, event: str, condition: object = True) -> None:
         """Counts the event if the condition holds."""
         if condition:
             self[event] += 1
@@ -37,7 +37,7 @@ _DIGITS = re.compile(r"\d+")
 _MIN_MILLISECONDS = 100_000_000_000  # from here on a number counts milliseconds: as seconds it is after the year 5100
 
 
-def clean_text(text: str) -> str:
+def clean_message_text(text: str) -> str:
     """The text without control characters and lone surrogates, with newlines as line endings, stripped."""
     if text.isprintable():  # the usual case: one line without special characters
         return text.strip()
@@ -47,27 +47,27 @@ def clean_text(text: str) -> str:
     return _BLANK_LINES.sub("\n\n", text).strip()
 
 
-def pick_name(*values: object) -> str:
+def pick_first_name(*values: object) -> str:
     """The first value that is a non-empty text or a number, on one line; empty if none is."""
     for value in values:
-        if isinstance(value, str) and (name := " ".join(clean_text(value).split())):
+        if isinstance(value, str) and (name := " ".join(clean_message_text(value).split())):
             return name
         if isinstance(value, int) and not isinstance(value, bool):
             return str(value)
     return ""
 
 
-def as_text(value: object) -> str:
+def as_text_or_empty(value: object) -> str:
     """The value if it is a text, else an empty one: an export need not keep to its format."""
     return value if isinstance(value, str) else ""
 
 
-def as_object(value: object) -> Mapping[str, Any]:
+def as_object_or_empty(value: object) -> Mapping[str, Any]:
     """The value if it is a JSON object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
-def as_objects(value: object) -> list[Mapping[str, Any]]:
+def as_object_list(value: object) -> list[Mapping[str, Any]]:
     """The JSON objects of the value if it is a list, else none."""
     return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
 
@@ -86,26 +86,26 @@ def parse_epoch_time(value: object) -> datetime | None:
 def parse_iso_time(value: object, notes: ExportNotes) -> datetime | None:
     """The time of an ISO 8601 text; None if it is not one. Without a time zone it is taken as UTC and noted."""
     try:
-        moment = datetime.fromisoformat(as_text(value).strip())
-        return ensure_zone(moment, notes).astimezone(UTC)
+        moment = datetime.fromisoformat(as_text_or_empty(value).strip())
+        return ensure_time_zone(moment, notes).astimezone(UTC)
     except (ValueError, OverflowError):
         return None
 
 
-def ensure_zone(moment: datetime, notes: ExportNotes) -> datetime:
+def ensure_time_zone(moment: datetime, notes: ExportNotes) -> datetime:
     """The time with a time zone: UTC if it has none, and that is noted."""
     if moment.tzinfo is not None:
         return moment
-    notes.note(UTC_ASSUMED)
+    notes.count_event(UTC_ASSUMED)
     return assume_utc(moment)
 
 
-def make_natural_key(name: str) -> str:
+def make_natural_sort_key(name: str) -> str:
     """A sort key that puts 9 before 10."""
     return _DIGITS.sub(lambda digits: digits[0].zfill(20), name)
 
 
-def sort_messages(messages: Iterable[Message]) -> list[Message]:
+def sort_messages_by_time(messages: Iterable[Message]) -> list[Message]:
     """The messages sorted by time, then by id; one without a time stays after the one before it in the export."""
     keyed: list[tuple[tuple[float, str, int], Message]] = []
     moment, name, behind = -math.inf, "", 0
@@ -113,7 +113,7 @@ def sort_messages(messages: Iterable[Message]) -> list[Message]:
         if message.at is None:
             behind += 1
         else:
-            moment, name, behind = message.at.timestamp(), make_natural_key(message.id), 0
+            moment, name, behind = message.at.timestamp(), make_natural_sort_key(message.id), 0
         keyed.append(((moment, name, behind), message))
     keyed.sort(key=lambda pair: pair[0])
     return [message for _, message in keyed]
@@ -125,11 +125,11 @@ def disambiguate_names(names: Mapping[str, str]) -> dict[str, str]:
     return {key: f"{name} ({key})" if shared[name] > 1 else name for key, name in names.items()}
 
 
-def format_attachment(kind: str, name: str) -> str:
+def format_attachment_placeholder(kind: str, name: str) -> str:
     """The placeholder of an attachment in a text, such as [file: plan.pdf]."""
     return f"[{kind}: {name}]" if name else f"[{kind}]"
 
 
-def join_lines(*texts: str) -> str:
+def join_nonempty_lines(*texts: str) -> str:
     """The non-empty texts, one per line."""
     return "\n".join(text for text in map(str.strip, texts) if text)

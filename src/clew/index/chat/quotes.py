@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 from email.message import EmailMessage
 
-from clew.index.chat.normalise import clean_text, format_attachment, pick_name
-from clew.index.read.load import decode_any
+from clew.index.chat.normalise import clean_message_text, format_attachment_placeholder, pick_first_name
+from clew.index.read.load import decode_with_fallbacks
 from clew.index.read.web.html import parse_html
 
 _ESCAPED_FROM = re.compile(r"^>(>*From )", re.MULTILINE)
@@ -23,36 +23,38 @@ _FROM_FIELD = re.compile(r"(?:From|Von|De|Da|Van)\s?:\s.+")
 _SECOND_FIELD = re.compile(r"(?:Sent|Date|Gesendet|Datum|Envoyé|Enviado|Inviato|Verzonden|To|An)\s?:\s.+")
 
 
-def extract_body(mail: EmailMessage, *, uri: str, is_reply: bool) -> str:
+def extract_mail_body(mail: EmailMessage, *, uri: str, is_reply: bool) -> str:
     """The text of a mail (of a reply, without quotes), then the names of its attachments."""
     part = mail.get_body(preferencelist=("plain", "html"))
     raw = part.get_payload(decode=True) if part is not None else None
     text = ""
     if part is not None and isinstance(raw, bytes):
-        text = decode_any(raw, charset=part.get_content_charset() or "")
+        text = decode_with_fallbacks(raw, charset=part.get_content_charset() or "")
         if part.get_content_type() == "text/html":
             blocks = parse_html(text, uri=uri).blocks
-            text = "\n\n".join(_quote_lines(block.text) if block.kind == "quote" else block.text for block in blocks)
+            text = "\n\n".join(
+                _mark_lines_as_quoted(block.text) if block.kind == "quote" else block.text for block in blocks
+            )
         else:
             text = _ESCAPED_FROM.sub(r"\1", text.replace("\r\n", "\n"))
-    own = clean_text(strip_quotes(text) if is_reply else text)
-    return clean_text("\n".join([own, *_list_attachments(mail)]))
+    own = clean_message_text(strip_quoted_lines(text) if is_reply else text)
+    return clean_message_text("\n".join([own, *_list_attachments(mail)]))
 
 
 def _list_attachments(mail: EmailMessage) -> list[str]:
     """The placeholders of named attachments; one without a name is part of the text, or a footer."""
     try:
-        names = [pick_name(part.get_filename()) for part in mail.iter_attachments()]
+        names = [pick_first_name(part.get_filename()) for part in mail.iter_attachments()]
     except (AttributeError, KeyError, TypeError, ValueError):  # a multipart mail without parts
         return []
-    return [format_attachment("file", name) for name in names if name]
+    return [format_attachment_placeholder("file", name) for name in names if name]
 
 
-def _quote_lines(text: str) -> str:
+def _mark_lines_as_quoted(text: str) -> str:
     return "\n".join(f"> {line}" for line in text.split("\n"))
 
 
-def strip_quotes(text: str) -> str:
+def strip_quoted_lines(text: str) -> str:
     """The new lines of a reply: without quoted lines, their attribution ("Ann wrote:"), and the mail quoted below."""
     lines = text.split("\n")
     kept: list[str] = []

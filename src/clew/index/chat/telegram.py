@@ -5,7 +5,7 @@ from typing import Any
 
 from clew.core.errors import MalformedFile
 from clew.core.types import Message
-from clew.index.chat.json_stream import JsonScanner, open_scanner
+from clew.index.chat.json_stream import JsonScanner, open_json_scanner
 from clew.index.chat.normalise import (
     EDITED,
     EMPTY,
@@ -14,16 +14,16 @@ from clew.index.chat.normalise import (
     UNDATED,
     UNREADABLE,
     ExportNotes,
-    as_object,
-    as_objects,
-    as_text,
-    clean_text,
-    format_attachment,
-    join_lines,
+    as_object_list,
+    as_object_or_empty,
+    as_text_or_empty,
+    clean_message_text,
+    format_attachment_placeholder,
+    join_nonempty_lines,
     parse_epoch_time,
     parse_iso_time,
-    pick_name,
-    sort_messages,
+    pick_first_name,
+    sort_messages_by_time,
 )
 from clew.index.chat.tree import ExportFile
 
@@ -37,11 +37,11 @@ _ACCOUNT_KEYS = frozenset(
 _MEDIA = {"photo": "photo", "file": "file", "contact_information": "contact", "location_information": "location"}
 
 
-def is_telegram(file: ExportFile) -> bool:
+def is_telegram_export(file: ExportFile) -> bool:
     """Whether a file is the export of a chat or of an account, detected from its first keys."""
     try:
-        with open_scanner(file, lenient=True) as scanner:
-            return scanner.peek() == "{" and _has_telegram_shape(scanner)
+        with open_json_scanner(file, lenient=True) as scanner:
+            return scanner.peek_character() == "{" and _has_telegram_shape(scanner)
     except MalformedFile:
         return False
 
@@ -50,13 +50,13 @@ def _has_telegram_shape(scanner: JsonScanner) -> bool:
     kind = ""
     for key in scanner.iter_keys():
         if key in ("chats", "left_chats"):
-            return scanner.peek() == "{" and "list" in _read_first_keys(scanner)
+            return scanner.peek_character() == "{" and "list" in _read_first_keys(scanner)
         if key == "messages":
-            return kind in (*_PRIVATE_TYPES, *_GROUP_TYPES) and scanner.peek() == "["
+            return kind in (*_PRIVATE_TYPES, *_GROUP_TYPES) and scanner.peek_character() == "["
         if key not in _CHAT_KEYS | _ACCOUNT_KEYS:
             return False
         if key == "type":
-            kind = as_text(scanner.read_value())
+            kind = as_text_or_empty(scanner.read_value())
     return False
 
 
@@ -65,99 +65,109 @@ def _read_first_keys(scanner: JsonScanner) -> list[str]:
     keys = []
     for key in scanner.iter_keys():
         keys.append(key)
-        if scanner.peek() == "[":
+        if scanner.peek_character() == "[":
             break
     return keys
 
 
-def telegram(file: ExportFile, notes: ExportNotes) -> Iterator[tuple[str, list[Message]]]:
+def read_telegram_export(file: ExportFile, notes: ExportNotes) -> Iterator[tuple[str, list[Message]]]:
     """Each chat with its messages; ids are {chat id}/{message id}."""
-    with open_scanner(file) as scanner:
+    with open_json_scanner(file) as scanner:
         names: dict[str, str] = {}
-        yield from _read_chats(scanner, names, notes)
+        yield from _read_chat_lists(scanner, names, notes)
 
 
-def _read_chats(scanner: JsonScanner, names: dict[str, str], notes: ExportNotes) -> Iterator[tuple[str, list[Message]]]:
+def _read_chat_lists(
+    scanner: JsonScanner, names: dict[str, str], notes: ExportNotes
+) -> Iterator[tuple[str, list[Message]]]:
     """The chats of an object: itself, or those of the lists in it. The name of a chat comes before its messages."""
     head: dict[str, Any] = {}
     for key in scanner.iter_keys():
         if key == "messages":
-            chat = pick_name(head.get("id"), head.get("name")) or "chat"
-            name = pick_name(head.get("name")) or pick_name(head.get("type")).replace("_", " ") or chat
+            chat = pick_first_name(head.get("id"), head.get("name")) or "chat"
+            name = pick_first_name(head.get("name")) or pick_first_name(head.get("type")).replace("_", " ") or chat
             name = name if names.setdefault(name, chat) == chat else f"{name} ({chat})"
-            yield name, _read_chat(scanner, chat=chat, name=name, notes=notes)
+            yield name, _read_chat_messages(scanner, chat=chat, name=name, notes=notes)
         elif key in ("chats", "left_chats"):
             for inner in scanner.iter_keys():
                 if inner == "list":
                     for _ in scanner.iter_items():
-                        yield from _read_chats(scanner, names, notes)
+                        yield from _read_chat_lists(scanner, names, notes)
         elif key in ("id", "name", "type"):
             head[key] = scanner.read_value()
 
 
-def _read_chat(scanner: JsonScanner, *, chat: str, name: str, notes: ExportNotes) -> list[Message]:
+def _read_chat_messages(scanner: JsonScanner, *, chat: str, name: str, notes: ExportNotes) -> list[Message]:
     found: dict[str, Message] = {}
     for row in scanner.iter_objects():
-        if row is None or not pick_name(row.get("id")):
-            notes.note(UNREADABLE)
+        if row is None or not pick_first_name(row.get("id")):
+            notes.count_event(UNREADABLE)
         elif row.get("type", "message") != "message":
-            notes.note(NOTICES)
-        elif not (text := _make_text(row)):
-            notes.note(EMPTY)
+            notes.count_event(NOTICES)
+        elif not (text := _compose_message_text(row)):
+            notes.count_event(EMPTY)
         else:
             message = _parse_message(row, text, chat=chat, name=name, notes=notes)
-            notes.note(REPEATED, message.id in found)
+            notes.count_event(REPEATED, message.id in found)
             found[message.id] = message
-    return sort_messages(found.values())
+    return sort_messages_by_time(found.values())
 
 
 def _parse_message(row: Mapping[str, Any], text: str, *, chat: str, name: str, notes: ExportNotes) -> Message:
     at = parse_epoch_time(row["date_unixtime"]) if "date_unixtime" in row else parse_iso_time(row.get("date"), notes)
-    notes.note(UNDATED, at is None)
-    notes.note(EDITED, "edited" in row)
-    answered = pick_name(row.get("reply_to_message_id"))
-    elsewhere = pick_name(row.get("reply_to_peer_id"))  # "channel1234": a message of another chat
+    notes.count_event(UNDATED, at is None)
+    notes.count_event(EDITED, "edited" in row)
+    answered = pick_first_name(row.get("reply_to_message_id"))
+    elsewhere = pick_first_name(row.get("reply_to_peer_id"))  # "channel1234": a message of another chat
     return Message(
         text,
-        author=pick_name(row.get("from"), row.get("author"), row.get("from_id")) or name,
+        author=pick_first_name(row.get("from"), row.get("author"), row.get("from_id")) or name,
         at=at,
-        id=f"{chat}/{pick_name(row.get('id'))}",
+        id=f"{chat}/{pick_first_name(row.get('id'))}",
         channel=name,
         reply_to=f"{elsewhere.lstrip('abcdefghijklmnopqrstuvwxyz_') or chat}/{answered}" if answered else None,
         role="bot" if row.get("via_bot") and not row.get("from") else "user",
     )
 
 
-def _make_text(row: Mapping[str, Any]) -> str:
+def _compose_message_text(row: Mapping[str, Any]) -> str:
     """The text of a message, after its forwarding note and before its attachments."""
     text = _join_entities(row.get("text")) or _join_entities(row.get("text_entities"))
-    forwarded = pick_name(row.get("forwarded_from"), row.get("saved_from"))
-    media = [format_attachment(_name_media(row, key), _name_attachment(row, key)) for key in _MEDIA if row.get(key)]
-    poll = as_object(row.get("poll"))
-    options = "; ".join(pick_name(answer.get("text")) for answer in as_objects(poll.get("answers")))
+    forwarded = pick_first_name(row.get("forwarded_from"), row.get("saved_from"))
+    media = [
+        format_attachment_placeholder(_get_media_kind(row, key), _get_attachment_name(row, key))
+        for key in _MEDIA
+        if row.get(key)
+    ]
+    poll = as_object_or_empty(row.get("poll"))
+    options = "; ".join(pick_first_name(answer.get("text")) for answer in as_object_list(poll.get("answers")))
     question = f"[poll: {_join_entities(poll.get('question'))} ({options})]" if poll else ""
-    body = join_lines(text, *media, question)
-    return clean_text(f"[forwarded from {forwarded}] {body}" if forwarded and body else body)
+    body = join_nonempty_lines(text, *media, question)
+    return clean_message_text(f"[forwarded from {forwarded}] {body}" if forwarded and body else body)
 
 
-def _name_media(row: Mapping[str, Any], key: str) -> str:
-    return pick_name(row.get("media_type")).replace("_", " ") or "file" if key == "file" else _MEDIA[key]
+def _get_media_kind(row: Mapping[str, Any], key: str) -> str:
+    return pick_first_name(row.get("media_type")).replace("_", " ") or "file" if key == "file" else _MEDIA[key]
 
 
-def _name_attachment(row: Mapping[str, Any], key: str) -> str:
+def _get_attachment_name(row: Mapping[str, Any], key: str) -> str:
     if key == "file":
-        return pick_name(row.get("file_name"), row.get("sticker_emoji"), row.get("title")) or _get_file_name(
+        return pick_first_name(row.get("file_name"), row.get("sticker_emoji"), row.get("title")) or _get_file_name(
             row.get("file")
         )
     if key == "contact_information":
-        contact = as_object(row.get(key))
-        return pick_name(f"{as_text(contact.get('first_name'))} {as_text(contact.get('last_name'))}")
+        contact = as_object_or_empty(row.get(key))
+        return pick_first_name(
+            f"{as_text_or_empty(contact.get('first_name'))} {as_text_or_empty(contact.get('last_name'))}"
+        )
     return _get_file_name(row.get(key)) if key == "photo" else ""
 
 
 def _get_file_name(value: object) -> str:
     """The name of a stored file; empty if the export left the file out, which it says in parentheses."""
-    return "" if as_text(value).startswith("(") else pick_name(as_text(value).rpartition("/")[2])
+    return (
+        "" if as_text_or_empty(value).startswith("(") else pick_first_name(as_text_or_empty(value).rpartition("/")[2])
+    )
 
 
 def _join_entities(value: object) -> str:
@@ -168,9 +178,11 @@ def _join_entities(value: object) -> str:
         return ""
     texts = []
     for item in value:
-        entity = as_object(item)
+        entity = as_object_or_empty(item)
         text, address = (
-            (item, "") if isinstance(item, str) else (as_text(entity.get("text")), as_text(entity.get("href")))
+            (item, "")
+            if isinstance(item, str)
+            else (as_text_or_empty(entity.get("text")), as_text_or_empty(entity.get("href")))
         )
         texts.append(f"{text} ({address})" if address and address != text else text)
     return "".join(texts)

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import TextIO
 
 from clew.core.errors import MalformedFile, SourceError
-from clew.index.read.guard import LARGE_UNPACKED_BYTES, MAX_RATIO, PASSWORD_PROTECTED, shorten_error
+from clew.index.read.guard import LARGE_UNPACKED_BYTES, MAX_RATIO, PASSWORD_PROTECTED, shorten_error_message
 from clew.index.read.load import describe_os_error
 
 MAX_ENTRIES = 200_000  # a workspace of a few hundred channels has a file for every day of each
@@ -58,7 +58,7 @@ class ExportFile:
             raise SourceError(self.uri, describe_os_error(error)) from error
         except (zipfile.BadZipFile, zlib.error, EOFError) as error:
             raise SourceError(
-                self.uri, f"cannot be unpacked: its archive is broken ({shorten_error(error)})"
+                self.uri, f"cannot be unpacked: its archive is broken ({shorten_error_message(error)})"
             ) from error
 
 
@@ -71,14 +71,14 @@ class ExportTree:
     folders_of: Callable[[str], list[str]]  # of a folder, sorted
     root: str = ""
 
-    def subtree(self, folder: str) -> "ExportTree":
+    def get_subtree(self, folder: str) -> "ExportTree":
         """The same tree with one of its folders as the root."""
         return ExportTree(self.uri, self.files_of, self.folders_of, _join_path(self.root, folder))
 
-    def find_roots(self) -> "tuple[ExportTree, ...]":
+    def find_possible_roots(self) -> "tuple[ExportTree, ...]":
         """Where the export may begin: the tree, and its only folder if it holds nothing else, as in many zips."""
         names = self.list_folders()
-        return (self, self.subtree(names[0])) if len(names) == 1 and not self.list_files() else (self,)
+        return (self, self.get_subtree(names[0])) if len(names) == 1 and not self.list_files() else (self,)
 
     def list_files(self, folder: str = "") -> Mapping[str, ExportFile]:
         """The files directly in a folder, by name, without hidden ones."""
@@ -90,7 +90,7 @@ class ExportTree:
 
 
 @contextmanager
-def open_tree(path: Path) -> Iterator[ExportTree]:
+def open_export_tree(path: Path) -> Iterator[ExportTree]:
     """The tree of a folder or a zip, open within the `with` block."""
     uri = str(path)
     if path.is_dir():
@@ -101,9 +101,9 @@ def open_tree(path: Path) -> Iterator[ExportTree]:
     except OSError as error:
         raise SourceError(uri, describe_os_error(error)) from error
     except _ARCHIVE_ERRORS as error:
-        raise SourceError(uri, f"cannot be unpacked: its archive is broken ({shorten_error(error)})") from error
+        raise SourceError(uri, f"cannot be unpacked: its archive is broken ({shorten_error_message(error)})") from error
     with archive:
-        _check_archive(archive, path.stat().st_size, uri=uri)
+        _check_archive_safety(archive, path.stat().st_size, uri=uri)
         folders = _index_archive(archive, uri=uri)
         empty = _FolderEntries()
         yield ExportTree(
@@ -113,7 +113,7 @@ def open_tree(path: Path) -> Iterator[ExportTree]:
         )
 
 
-def wrap_file(path: Path) -> ExportFile:
+def make_export_file(path: Path) -> ExportFile:
     """An export that is a single file."""
 
     def open_regular() -> io.BufferedReader:
@@ -130,7 +130,7 @@ class _FolderEntries:
     folders: set[str] = field(default_factory=set)
 
 
-def _check_archive(archive: zipfile.ZipFile, packed: int, *, uri: str) -> None:
+def _check_archive_safety(archive: zipfile.ZipFile, packed: int, *, uri: str) -> None:
     """Raises a SourceError for a zip bomb, a password-protected archive, and one with paths outside itself."""
     entries = archive.infolist()
     if len(entries) > MAX_ENTRIES:
@@ -161,26 +161,26 @@ def _index_archive(archive: zipfile.ZipFile, *, uri: str) -> dict[str, _FolderEn
             entries[above].folders.add(name)
             entries.setdefault(_join_path(above, name), _FolderEntries())
         if not item.is_dir():
-            part = ExportFile(str(path), f"{uri}/{path}", lambda item=item: _open_entry(archive, item, uri=uri))  # type: ignore[misc]
+            part = ExportFile(str(path), f"{uri}/{path}", lambda item=item: _open_archive_entry(archive, item, uri=uri))  # type: ignore[misc]
             entries["/".join(folders)].files[path.name] = part
     return entries
 
 
-def _open_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, *, uri: str) -> io.BufferedReader:
+def _open_archive_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, *, uri: str) -> io.BufferedReader:
     if entry.file_size > MAX_FILE_BYTES:
         raise SourceError(f"{uri}/{entry.filename}", f"is too large: {entry.file_size:,} bytes in one file")
     return archive.open(entry)  # type: ignore[return-value]  # ZipExtFile reads and peeks alike
 
 
 def _list_files(folder: Path) -> dict[str, ExportFile]:
-    return {path.name: wrap_file(path) for path in _list_visible(folder) if path.is_file()}
+    return {path.name: make_export_file(path) for path in _list_visible_entries(folder) if path.is_file()}
 
 
 def _list_folders(folder: Path) -> list[str]:
-    return [path.name for path in _list_visible(folder) if path.is_dir()]
+    return [path.name for path in _list_visible_entries(folder) if path.is_dir()]
 
 
-def _list_visible(folder: Path) -> list[Path]:
+def _list_visible_entries(folder: Path) -> list[Path]:
     """The entries of a folder, sorted, without hidden ones and symbolic links."""
     try:
         return sorted(path for path in folder.iterdir() if not path.name.startswith(".") and not path.is_symlink())

@@ -14,7 +14,7 @@ from tempfile import TemporaryFile
 from typing import Any
 
 from clew.core.types import Message
-from clew.index.chat.json_stream import open_scanner, starts_with
+from clew.index.chat.json_stream import json_starts_with, open_json_scanner
 from clew.index.chat.normalise import (
     EDITED,
     EMPTY,
@@ -22,13 +22,13 @@ from clew.index.chat.normalise import (
     UNDATED,
     UNREADABLE,
     ExportNotes,
-    as_object,
-    as_text,
-    clean_text,
+    as_object_or_empty,
+    as_text_or_empty,
+    clean_message_text,
     disambiguate_names,
     parse_epoch_time,
-    pick_name,
-    sort_messages,
+    pick_first_name,
+    sort_messages_by_time,
 )
 from clew.index.chat.tree import ExportFile, ExportTree
 from clew.index.read.web.html import parse_html
@@ -56,46 +56,55 @@ class _Realm:
     direct: frozenset[int]
     persons: Mapping[int, int]  # recipient of type person: the user
 
-    def channel(self, row: Mapping[str, Any]) -> str:
+    def get_channel_name(self, row: Mapping[str, Any]) -> str:
         """The name of the stream or group that a message was sent to; between two people, both names."""
         recipient = row["recipient"]
         if recipient in self.persons:
             pair = {self.persons[recipient], row["sender"]}
-            return ", ".join(sorted(self.people.get(one) or pick_name(one) for one in pair))
+            return ", ".join(sorted(self.people.get(one) or pick_first_name(one) for one in pair))
         return self.channels.get(recipient) or f"recipient {recipient}"
 
 
 def find_zulip_root(tree: ExportTree) -> ExportTree | None:
     """The folder with realm.json and the messages; None if there is none."""
-    for root in tree.find_roots():
+    for root in tree.find_possible_roots():
         files = root.list_files()
-        if "realm.json" in files and any(map(_MESSAGE_FILE.fullmatch, files)) and starts_with(files["realm.json"], "{"):
+        if (
+            "realm.json" in files
+            and any(map(_MESSAGE_FILE.fullmatch, files))
+            and json_starts_with(files["realm.json"], "{")
+        ):
             return root
     return None
 
 
-def zulip(root: ExportTree, notes: ExportNotes, *, include_direct: bool) -> Iterator[tuple[str, list[Message]]]:
+def read_zulip_export(
+    root: ExportTree, notes: ExportNotes, *, include_direct: bool
+) -> Iterator[tuple[str, list[Message]]]:
     """Each stream with its messages; the first message of a topic begins with its name, the others reply to it."""
     files = root.list_files()
     realm = _read_realm(files["realm.json"])
     with TemporaryFile() as spool:
         places: dict[tuple[str, bool], array[int]] = {}  # by channel, and whether it is a stream
         for name in filter(_MESSAGE_FILE.fullmatch, files):
-            for row in _read_rows(files[name], notes):
+            for row in _read_message_rows(files[name], notes):
                 is_stream = row["recipient"] not in realm.direct
                 if not is_stream and not include_direct:
-                    notes.note(DIRECT_SKIPPED)
+                    notes.count_event(DIRECT_SKIPPED)
                     continue
-                places.setdefault((realm.channel(row), is_stream), array("q")).append(spool.tell())
+                places.setdefault((realm.get_channel_name(row), is_stream), array("q")).append(spool.tell())
                 spool.write(json.dumps(row).encode() + b"\n")
         for (channel, is_stream), starts in places.items():
             found: dict[int, dict[str, Any]] = {}
             for start in starts:
                 spool.seek(start)
                 row = json.loads(spool.readline())
-                notes.note(REPEATED, row["id"] in found)
+                notes.count_event(REPEATED, row["id"] in found)
                 found[row["id"]] = row
-            yield channel, _make_messages(found, realm, channel=channel, is_stream=is_stream, uri=root.uri, notes=notes)
+            yield (
+                channel,
+                _rows_to_messages(found, realm, channel=channel, is_stream=is_stream, uri=root.uri, notes=notes),
+            )
 
 
 def _read_realm(file: ExportFile) -> _Realm:
@@ -104,20 +113,20 @@ def _read_realm(file: ExportFile) -> _Realm:
     streams: dict[int, str] = {}
     recipients: dict[int, tuple[int, int]] = {}
     members: dict[int, set[int]] = {}
-    with open_scanner(file) as scanner:
+    with open_json_scanner(file) as scanner:
         for key in scanner.iter_keys():
-            if key not in (*_TABLES, *_USER_TABLES) or scanner.peek() != "[":
+            if key not in (*_TABLES, *_USER_TABLES) or scanner.peek_character() != "[":
                 continue
             for row in scanner.iter_objects():
-                each = as_object(row)
+                each = as_object_or_empty(row)
                 number = each.get("id")
                 if not isinstance(number, int):
                     continue
                 if key in _USER_TABLES:
-                    people[number] = pick_name(each.get("full_name"), each.get("email"), number)
+                    people[number] = pick_first_name(each.get("full_name"), each.get("email"), number)
                     bots |= {number} if each.get("is_bot") is True else set()
                 elif key == "zerver_stream":
-                    streams[number] = pick_name(each.get("name"), number)
+                    streams[number] = pick_first_name(each.get("name"), number)
                 elif key == "zerver_recipient":
                     recipients[number] = (each.get("type", 0), each.get("type_id", 0))
                 elif isinstance(each.get("recipient"), int) and isinstance(each.get("user_profile"), int):
@@ -134,20 +143,20 @@ def _read_realm(file: ExportFile) -> _Realm:
     return _Realm(people, frozenset(bots), channels, direct, persons)
 
 
-def _read_rows(file: ExportFile, notes: ExportNotes) -> Iterator[dict[str, Any]]:
+def _read_message_rows(file: ExportFile, notes: ExportNotes) -> Iterator[dict[str, Any]]:
     """The messages of a file, reduced to the fields in use."""
-    with open_scanner(file) as scanner:
+    with open_json_scanner(file) as scanner:
         for key in scanner.iter_keys():
-            if key != "zerver_message" or scanner.peek() != "[":
+            if key != "zerver_message" or scanner.peek_character() != "[":
                 continue
             for row in scanner.iter_objects():
                 if row is None or not isinstance(row.get("id"), int) or not isinstance(row.get("recipient"), int):
-                    notes.note(UNREADABLE)
+                    notes.count_event(UNREADABLE)
                     continue
                 yield {field: row.get(field) for field in _KEPT_FIELDS}
 
 
-def _make_messages(
+def _rows_to_messages(
     found: Mapping[int, Mapping[str, Any]],
     realm: _Realm,
     *,
@@ -159,22 +168,22 @@ def _make_messages(
     topics: dict[str, int] = {}
     messages = []
     for number, row in sorted(found.items()):
-        text = clean_zulip_markup(as_text(row["content"])) or _extract_html_text(
-            as_text(row["rendered_content"]), uri=uri
+        text = clean_zulip_markup(as_text_or_empty(row["content"])) or _extract_html_text(
+            as_text_or_empty(row["rendered_content"]), uri=uri
         )
         if not text:
-            notes.note(EMPTY)
+            notes.count_event(EMPTY)
             continue
         at = parse_epoch_time(row["date_sent"] if row["date_sent"] is not None else row["pub_date"])
-        notes.note(UNDATED, at is None)
-        notes.note(EDITED, row["last_edit_time"] is not None)
-        topic = pick_name(as_text(row["subject"])) if is_stream else ""
+        notes.count_event(UNDATED, at is None)
+        notes.count_event(EDITED, row["last_edit_time"] is not None)
+        topic = pick_first_name(as_text_or_empty(row["subject"])) if is_stream else ""
         first = topics.setdefault(topic.lower(), number) if is_stream else number
         sender = row["sender"]
         messages.append(
             Message(
                 f"{topic}\n\n{text}" if topic and first == number else text,
-                author=realm.people.get(sender) or pick_name(sender),
+                author=realm.people.get(sender) or pick_first_name(sender),
                 at=at,
                 id=str(number),
                 channel=channel,
@@ -182,7 +191,7 @@ def _make_messages(
                 role="bot" if sender in realm.bots else "user",
             )
         )
-    return sort_messages(messages)
+    return sort_messages_by_time(messages)
 
 
 def clean_zulip_markup(content: str) -> str:
@@ -190,9 +199,9 @@ def clean_zulip_markup(content: str) -> str:
     text = _MENTION.sub(r"@\1", unescape(content))
     text = _STREAM_LINK.sub(r"#\1", text)
     text = _UPLOAD.sub(lambda match: f"[file: {match[1] or match[2].rpartition('/')[2]}]", text)
-    return clean_text(_LINK.sub(r"\1 (\2)", text))
+    return clean_message_text(_LINK.sub(r"\1 (\2)", text))
 
 
 def _extract_html_text(html: str, *, uri: str) -> str:
     """The text of a message that is stored only as HTML."""
-    return clean_text("\n\n".join(block.text for block in parse_html(html, uri=uri).blocks)) if html else ""
+    return clean_message_text("\n\n".join(block.text for block in parse_html(html, uri=uri).blocks)) if html else ""

@@ -8,10 +8,10 @@ from clew.core.settings import ConversationConfig, IngestionConfig, ThreadConfig
 from clew.core.thread import is_thread
 from clew.core.types import Chunk, Document
 from clew.index.chunk.atoms import TokenCounter
-from clew.index.chunk.custom import wrap_chunker
+from clew.index.chunk.custom import make_validating_chunker
 from clew.index.chunk.messages import make_message_chunker
 from clew.index.chunk.paragraphs import chunk_markdown
-from clew.index.chunk.quality import filter_chunks
+from clew.index.chunk.quality import merge_and_drop_chunks
 from clew.index.chunk.structure import make_structure_chunker
 from clew.index.chunk.windows import make_window_chunker
 
@@ -30,7 +30,7 @@ def make_chunker(
     """
     make = make_structure_chunker if config.use_semantic_chunking else make_window_chunker
     built_in = make(size=config.chunk_size, overlap=config.chunk_overlap, count=count)
-    chunk_page = wrap_chunker(page_chunker) if page_chunker else built_in
+    chunk_page = make_validating_chunker(page_chunker) if page_chunker else built_in
     chunk_thread = make_message_chunker(config, threads or ThreadConfig(), count)
 
     def chunk(document: Document) -> list[Chunk]:
@@ -38,7 +38,7 @@ def make_chunker(
             return chunk_thread(document)
         chunks = chunk_page(document)
         if config.quality_filter:
-            return filter_chunks(document, chunks, max_size=config.chunk_size, count=count)
+            return merge_and_drop_chunks(document, chunks, max_size=config.chunk_size, count=count)
         return chunks
 
     return chunk

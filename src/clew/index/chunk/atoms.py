@@ -55,7 +55,7 @@ def count_tokens(texts: Sequence[str], count: TokenCounter) -> list[int]:
     return [max(n, -(-len(text) // MAX_CHARS_PER_TOKEN)) for n, text in zip(count(texts), texts, strict=True)]
 
 
-def split_blocks(
+def split_blocks_into_atoms(
     text: str, groups: Sequence[Sequence[ChunkBlock]], *, size: int, count: TokenCounter
 ) -> tuple[list[Atom], list[int]]:
     """The atoms of groups of neighbouring blocks, and the tokens of each with the white space after it.
@@ -66,7 +66,7 @@ def split_blocks(
         atom
         for blocks in groups
         for before, block in zip((None, *blocks), blocks, strict=False)
-        for atom in _split_block(text, before, block)
+        for atom in _split_block_into_atoms(text, before, block)
     ]
     return split_oversized_atoms(text, found, size=size, count=count)
 
@@ -75,26 +75,32 @@ def split_oversized_atoms(
     text: str, given: Sequence[Atom], *, size: int, count: TokenCounter
 ) -> tuple[list[Atom], list[int]]:
     """The atoms with those larger than the size split, and the tokens of each."""
-    atoms, counts = list(given), count_tokens(_slice_with_space(text, given, range(len(given))), count)
+    atoms, counts = list(given), count_tokens(_slice_atoms_with_space(text, given, range(len(given))), count)
     while True:
-        max_sizes = _compute_max_sizes(atoms, counts, size)
+        max_sizes = _compute_max_atom_sizes(atoms, counts, size)
         over = [i for i, max_size in enumerate(max_sizes) if counts[i] > max_size]
         alone = dict(zip(over, count_tokens([text[atoms[i].start : atoms[i].end] for i in over], count), strict=True))
         for i in over:
             if alone[i] <= max_sizes[i]:  # it is too large only with the white space after it
                 counts[i] = max_sizes[i]
-        pieces = {i: _split_finer(text, atoms[i], alone[i], max_sizes[i]) for i in over if alone[i] > max_sizes[i]}
+        pieces = {
+            i: _split_at_coarsest_boundary(text, atoms[i], alone[i], max_sizes[i])
+            for i in over
+            if alone[i] > max_sizes[i]
+        }
         if all(len(split) == 1 for split in pieces.values()):
             return atoms, counts
         split_counts = [[counts[i]] if i not in pieces else [-1] * len(pieces[i]) for i in range(len(atoms))]
         atoms = [piece for i, atom in enumerate(atoms) for piece in pieces.get(i, [atom])]
         counts = [tokens for group in split_counts for tokens in group]
         uncounted = [i for i, tokens in enumerate(counts) if tokens < 0]
-        for i, tokens in zip(uncounted, count_tokens(_slice_with_space(text, atoms, uncounted), count), strict=True):
+        for i, tokens in zip(
+            uncounted, count_tokens(_slice_atoms_with_space(text, atoms, uncounted), count), strict=True
+        ):
             counts[i] = tokens
 
 
-def _slice_with_space(text: str, atoms: Sequence[Atom], positions: Sequence[int]) -> list[str]:
+def _slice_atoms_with_space(text: str, atoms: Sequence[Atom], positions: Sequence[int]) -> list[str]:
     """The text of some of the atoms, each with the white space up to the next atom of its group."""
     last = len(atoms) - 1
     return [
@@ -103,7 +109,7 @@ def _slice_with_space(text: str, atoms: Sequence[Atom], positions: Sequence[int]
     ]
 
 
-def _compute_max_sizes(atoms: Sequence[Atom], counts: Sequence[int], size: int) -> list[int]:
+def _compute_max_atom_sizes(atoms: Sequence[Atom], counts: Sequence[int], size: int) -> list[int]:
     """The maximum size of each atom: text after a heading leaves room for it, so that the two stay together."""
     max_sizes = []
     headings = 0
@@ -115,7 +121,7 @@ def _compute_max_sizes(atoms: Sequence[Atom], counts: Sequence[int], size: int) 
     return max_sizes
 
 
-def _split_block(text: str, before: ChunkBlock | None, block: ChunkBlock) -> Iterator[Atom]:
+def _split_block_into_atoms(text: str, before: ChunkBlock | None, block: ChunkBlock) -> Iterator[Atom]:
     """The atoms of a block; `before` is the block in front of it in its group."""
     level = min(block.depth, MAX_DEPTH)
     if before is None:
@@ -127,20 +133,20 @@ def _split_block(text: str, before: ChunkBlock | None, block: ChunkBlock) -> Ite
     if block.kind in ("heading", "table", "code", "rule"):
         yield Atom(block.start, block.end, block.kind, level)
         return
-    for low, high in _split_lines(text, block):
+    for low, high in _split_line_paragraphs(text, block):
         for start, end in _split_sentences(text, low, high):
             yield Atom(start, end, block.kind, level, repeatable=True)
             level = SENTENCE
-        level = KEEP_WITH_PREVIOUS if _is_title(text, high - low, high) else min(block.depth + 1, MAX_DEPTH)
+        level = KEEP_WITH_PREVIOUS if _is_title_line(text, high - low, high) else min(block.depth + 1, MAX_DEPTH)
 
 
-def _split_lines(text: str, block: ChunkBlock) -> list[tuple[int, int]]:
+def _split_line_paragraphs(text: str, block: ChunkBlock) -> list[tuple[int, int]]:
     """The lines of a block where each line is a paragraph, else the block as it is."""
     lines = [match.span() for match in _LINE.finditer(text, block.start, block.end)]
     return lines if any(end - start > _MAX_WRAPPED_LINE for start, end in lines) else [(block.start, block.end)]
 
 
-def _is_title(text: str, length: int, end: int) -> bool:
+def _is_title_line(text: str, length: int, end: int) -> bool:
     """Whether the line that ends there is a title: short, no full stop, right before a line that is a paragraph."""
     following = _LINE.search(text, end)
     return (
@@ -157,9 +163,9 @@ def _split_sentences(text: str, start: int, end: int) -> list[tuple[int, int]]:
     return [(start + low, start + high) for low, high in split_sentences(text[start:end])]
 
 
-def _split_finer(text: str, atom: Atom, tokens: int, max_size: int) -> list[Atom]:
+def _split_at_coarsest_boundary(text: str, atom: Atom, tokens: int, max_size: int) -> list[Atom]:
     """The atom split at the coarsest kind of boundary that it has; itself if it is one character."""
-    if atom.kind == "table" and not atom.table_header and len(rows := _split_rows(text, atom)) > 1:
+    if atom.kind == "table" and not atom.table_header and len(rows := _split_table_rows(text, atom)) > 1:
         return rows
     if atom.kind == "paragraph" and len(spans := _split_sentences(text, atom.start, atom.end)) > 1:
         return _make_atoms(text, atom, spans, SENTENCE)
@@ -169,11 +175,11 @@ def _split_finer(text: str, atom: Atom, tokens: int, max_size: int) -> list[Atom
             starts = [atom.start, *(end for _, end in gaps)]
             spans = list(zip(starts, [*(start for start, _ in gaps), atom.end], strict=True))
             length = (atom.end - atom.start) * max_size // (tokens * _PIECES_PER_CHUNK)
-            return _make_atoms(text, atom, _join_spans(spans, length) if level == WORD else spans, level)
-    return _make_atoms(text, atom, _split_characters(text, atom, -(-tokens // max(max_size, 1))), CHARACTER)
+            return _make_atoms(text, atom, _join_short_spans(spans, length) if level == WORD else spans, level)
+    return _make_atoms(text, atom, _split_word(text, atom, -(-tokens // max(max_size, 1))), CHARACTER)
 
 
-def _join_spans(spans: Sequence[tuple[int, int]], length: int) -> list[tuple[int, int]]:
+def _join_short_spans(spans: Sequence[tuple[int, int]], length: int) -> list[tuple[int, int]]:
     """Neighbouring words joined up to a length: counting each by itself would take long and gain little."""
     joined = [spans[0]]
     for start, end in spans[1:]:
@@ -186,12 +192,12 @@ def _join_spans(spans: Sequence[tuple[int, int]], length: int) -> list[tuple[int
 
 def _make_atoms(text: str, atom: Atom, spans: Sequence[tuple[int, int]], level: int) -> list[Atom]:
     """One atom per span that is not white space; all but the first get the break level."""
-    inside = [trimmed for start, end in spans if (trimmed := trim(text, start, end))]
+    inside = [trimmed for start, end in spans if (trimmed := trim_span(text, start, end))]
     first, *rest = [atom._replace(start=start, end=end, repeatable=False) for start, end in inside]
     return [first, *(piece._replace(break_level=level) for piece in rest)]
 
 
-def trim(text: str, start: int, end: int) -> tuple[int, int] | None:
+def trim_span(text: str, start: int, end: int) -> tuple[int, int] | None:
     """The span without the white space at its ends, or None if there is nothing else."""
     inside = text[start:end]
     if not inside or inside.isspace():
@@ -199,7 +205,7 @@ def trim(text: str, start: int, end: int) -> tuple[int, int] | None:
     return start + len(inside) - len(inside.lstrip()), start + len(inside.rstrip())
 
 
-def _split_rows(text: str, atom: Atom) -> list[Atom]:
+def _split_table_rows(text: str, atom: Atom) -> list[Atom]:
     """The rows of a table: the header stays with the line below it, and every row carries it."""
     lines = text[atom.start : atom.end].split("\n")
     header = lines[0].strip()
@@ -212,7 +218,7 @@ def _split_rows(text: str, atom: Atom) -> list[Atom]:
     return [rows[0], *(row._replace(break_level=KEEP_WITH_PREVIOUS) for row in rows[1:2]), *rows[2:]]
 
 
-def _split_characters(text: str, atom: Atom, parts: int) -> list[tuple[int, int]]:
+def _split_word(text: str, atom: Atom, parts: int) -> list[tuple[int, int]]:
     """A word in so many parts of about the same length; a combining mark stays with its letter."""
     length = atom.end - atom.start
     step = max(1, length // max(parts, 2))

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from clew.core.ids import make_chunk_ids
 from clew.core.types import Chunk, Document
-from clew.index.chunk.blocks import ChunkBlock, get_sections
+from clew.index.chunk.blocks import ChunkBlock, get_sections_or_whole
 
 _MAX_HEADING_CHARS = 200  # a longer heading is a paragraph that a stray line of === underlines
 
@@ -21,11 +21,11 @@ class ChunkSpan(NamedTuple):
     context: str = ""
 
 
-def build_chunks(
+def build_chunks_from_spans(
     document: Document, spans: Sequence[ChunkSpan], blocks: Sequence[ChunkBlock] = (), *, headings: bool
 ) -> list[Chunk]:
     """One chunk per span, numbered in order; meta["content"] marks a chunk that is mostly a table or code."""
-    sections = get_sections(document)
+    sections = get_sections_or_whole(document)
     paths: dict[int, tuple[str, ...]] = {}
     starts = [block.start for block in blocks]
     chunks: list[Chunk] = []
@@ -39,7 +39,7 @@ def build_chunks(
             meta["page"] = section.page
         if section.author:
             meta["author"] = section.author
-        if content := _classify_content(span, blocks, starts):
+        if content := _classify_table_or_code(span, blocks, starts):
             meta["content"] = content
         chunks.append(
             Chunk(
@@ -56,10 +56,10 @@ def build_chunks(
                 meta=meta,
             )
         )
-    return number_chunks(chunks)
+    return assign_chunk_indexes_and_ids(chunks)
 
 
-def number_chunks(chunks: Sequence[Chunk]) -> list[Chunk]:
+def assign_chunk_indexes_and_ids(chunks: Sequence[Chunk]) -> list[Chunk]:
     """The chunks of one document with indexes from 0 on, their total, and ids made from what is embedded of them."""
     ids = make_chunk_ids(chunks[0].doc_id, [chunk.embed_text for chunk in chunks]) if chunks else []
     return [
@@ -68,13 +68,13 @@ def number_chunks(chunks: Sequence[Chunk]) -> list[Chunk]:
     ]
 
 
-def assign_sections(document: Document, spans: Sequence[tuple[int, int]]) -> list[ChunkSpan]:
+def assign_spans_to_sections(document: Document, spans: Sequence[tuple[int, int]]) -> list[ChunkSpan]:
     """The spans, each with the position of the section that it begins in."""
-    ends = [section.end for section in get_sections(document)]
+    ends = [section.end for section in get_sections_or_whole(document)]
     return [ChunkSpan(start, end, bisect_right(ends, start)) for start, end in spans]
 
 
-def _classify_content(span: ChunkSpan, blocks: Sequence[ChunkBlock], starts: Sequence[int]) -> str:
+def _classify_table_or_code(span: ChunkSpan, blocks: Sequence[ChunkBlock], starts: Sequence[int]) -> str:
     """`table` or `code` where more than half of a span is that, else empty."""
     first = max(bisect_right(starts, span.start) - 1, 0)
     sizes = {"table": 0, "code": 0}

@@ -6,28 +6,30 @@ from functools import partial
 from clew.core.errors import ClewError, SettingsError, SourceError
 from clew.core.protocols import Chunker, Enricher
 from clew.core.types import Chunk, Document
-from clew.index.chunk.build import number_chunks
+from clew.index.chunk.build import assign_chunk_indexes_and_ids
 
 
-def wrap_chunker(chunker: Chunker) -> Chunker:
+def make_validating_chunker(chunker: Chunker) -> Chunker:
     """The same chunker with its chunks validated."""
 
     def chunk(document: Document) -> list[Chunk]:
-        return _run(partial(chunker, document), document, f"chunker {name_component(chunker)}")
+        return _run_and_validate(partial(chunker, document), document, f"chunker {get_component_name(chunker)}")
 
     return chunk
 
 
-def wrap_enricher(enricher: Enricher) -> Enricher:
+def make_validating_enricher(enricher: Enricher) -> Enricher:
     """The same enricher with its chunks validated."""
 
     def enrich(document: Document, chunks: list[Chunk]) -> list[Chunk]:
-        return _run(partial(enricher, document, chunks), document, f"enricher {name_component(enricher)}")
+        return _run_and_validate(
+            partial(enricher, document, chunks), document, f"enricher {get_component_name(enricher)}"
+        )
 
     return enrich
 
 
-def name_component(component: Chunker | Enricher) -> str:
+def get_component_name(component: Chunker | Enricher) -> str:
     """The name that a chunker or enricher has in the recipe's fingerprint: another name re-chunks what is stored.
 
     This is its `name` attribute where it has one, which can hold a version, else its qualified name.
@@ -35,7 +37,7 @@ def name_component(component: Chunker | Enricher) -> str:
     if isinstance(name := getattr(component, "name", None), str) and name:
         return name
     if isinstance(component, partial):
-        return name_component(component.func)
+        return get_component_name(component.func)
     return str(getattr(component, "__qualname__", type(component).__qualname__))
 
 
@@ -47,13 +49,13 @@ def validate_chunks(document: Document, chunks: Sequence[Chunk], *, made_by: str
     """
     before = 0
     for position, chunk in enumerate(chunks):
-        if problem := _find_problem(document, chunk, before):
+        if problem := _find_chunk_problem(document, chunk, before):
             raise SettingsError(f"{made_by}: chunk {position} of {document.uri or document.id} {problem}")
         before = chunk.start
-    return number_chunks(chunks)
+    return assign_chunk_indexes_and_ids(chunks)
 
 
-def _run(make: Callable[[], list[Chunk]], document: Document, made_by: str) -> list[Chunk]:
+def _run_and_validate(make: Callable[[], list[Chunk]], document: Document, made_by: str) -> list[Chunk]:
     try:
         chunks = make()
     except ClewError:
@@ -66,7 +68,7 @@ def _run(make: Callable[[], list[Chunk]], document: Document, made_by: str) -> l
     return validate_chunks(document, chunks, made_by=made_by)
 
 
-def _find_problem(document: Document, chunk: object, before: int) -> str:
+def _find_chunk_problem(document: Document, chunk: object, before: int) -> str:
     """What is wrong with a chunk, given where the one before it starts; empty where nothing is."""
     if not isinstance(chunk, Chunk):
         return f"is a {type(chunk).__name__}; it must be a Chunk"

@@ -50,7 +50,7 @@ def chunk_messages(
                     end=section.start + end,
                     context=context,
                     at=section.at,
-                    meta=_build_meta(document, section, number, len(spans)),
+                    meta=_build_chunk_meta(document, section, number, len(spans)),
                 )
             )
     return [replace(chunk, total=len(made)) for chunk in made]
@@ -90,7 +90,7 @@ def _shorten_message(document: Document, position: int, max_chars: int) -> str:
     return text if len(text) <= max_chars else f"{text[: max_chars - 1].rstrip()}…"
 
 
-def _build_meta(document: Document, section: Section, number: int, total: int) -> dict[str, object]:
+def _build_chunk_meta(document: Document, section: Section, number: int, total: int) -> dict[str, object]:
     meta: dict[str, object] = {"message": section.id, "channel": document.meta.get("channel", "")}
     if section.author:
         meta["author"] = section.author

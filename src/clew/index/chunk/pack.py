@@ -14,7 +14,9 @@ Fits = Callable[[int, int, int], bool]  # (low, high, limit): whether atoms low.
 _SAMPLE_SIZE = 64  # spans that are counted to decide whether the others must be
 
 
-def check_sizes(*, size: int, overlap: int, names: tuple[str, str] = ("chunk_size", "chunk_overlap")) -> None:
+def check_size_and_overlap(
+    *, size: int, overlap: int, names: tuple[str, str] = ("chunk_size", "chunk_overlap")
+) -> None:
     """Raises a SettingsError for sizes with which chunking could not advance."""
     if size < 1:
         raise SettingsError(f"{names[0]} is {size}; it must be at least 1")
@@ -22,13 +24,13 @@ def check_sizes(*, size: int, overlap: int, names: tuple[str, str] = ("chunk_siz
         raise SettingsError(f"{names[1]} is {overlap}; it must be at least 0 and less than {names[0]}, which is {size}")
 
 
-def make_sum_check(counts: Sequence[int]) -> Fits:
+def make_token_sum_check(counts: Sequence[int]) -> Fits:
     """A size check that adds up the tokens of atoms: right for most tokenizers, and verified afterwards for all."""
     sums = [0, *accumulate(counts)]
     return lambda low, high, limit: sums[high] - sums[low] <= limit
 
 
-def make_exact_check(text: str, atoms: Sequence[Atom], counts: Sequence[int], count: TokenCounter) -> Fits:
+def make_exact_token_check(text: str, atoms: Sequence[Atom], counts: Sequence[int], count: TokenCounter) -> Fits:
     """A size check that counts the joined text where the sum exceeds the limit by no more than rounding explains."""
     sums = [0, *accumulate(counts)]
 

@@ -10,8 +10,14 @@ from clew.core.text import estimate_tokens
 from clew.core.types import Chunk, Document
 from clew.index.chunk.atoms import SEPARATE, Atom, TokenCounter, split_oversized_atoms
 from clew.index.chunk.blocks import PARAGRAPH
-from clew.index.chunk.build import assign_sections, build_chunks
-from clew.index.chunk.pack import Span, check_sizes, make_exact_check, pack_atoms, split_oversized_spans
+from clew.index.chunk.build import assign_spans_to_sections, build_chunks_from_spans
+from clew.index.chunk.pack import (
+    Span,
+    check_size_and_overlap,
+    make_exact_token_check,
+    pack_atoms,
+    split_oversized_spans,
+)
 
 MAX_TOKENS = 1800  # under the limit of 2048 that models of the time had
 OVERLAP_TOKENS = 150
@@ -42,7 +48,7 @@ def make_paragraph_chunker(
 
     def chunk(document: Document) -> list[Chunk]:
         spans = find_paragraph_spans(document.text, max_tokens=max_tokens, overlap_tokens=overlap, count=count)
-        return build_chunks(document, assign_sections(document, spans), headings=True)
+        return build_chunks_from_spans(document, assign_spans_to_sections(document, spans), headings=True)
 
     return chunk
 
@@ -67,12 +73,12 @@ def find_paragraph_spans(
     ]
     found[:1] = [atom._replace(break_level=SEPARATE) for atom in found[:1]]
     atoms, counts = split_oversized_atoms(text, found, size=max_tokens, count=count)
-    ranges = pack_atoms(atoms, make_exact_check(text, atoms, counts, count), size=max_tokens, overlap=overlap)
+    ranges = pack_atoms(atoms, make_exact_token_check(text, atoms, counts, count), size=max_tokens, overlap=overlap)
     spans = [(atoms[low].start, atoms[high - 1].end) for low, high in ranges]
     return split_oversized_spans(text, spans, [atom.start for atom in atoms], size=max_tokens, count=count)
 
 
 def _resolve_overlap(max_tokens: int, overlap_tokens: int | None) -> int:
     overlap = min(OVERLAP_TOKENS, max_tokens // 4) if overlap_tokens is None else overlap_tokens
-    check_sizes(size=max_tokens, overlap=overlap, names=("max_tokens", "overlap_tokens"))
+    check_size_and_overlap(size=max_tokens, overlap=overlap, names=("max_tokens", "overlap_tokens"))
     return overlap

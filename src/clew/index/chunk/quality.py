@@ -6,8 +6,8 @@ from dataclasses import replace
 from clew.core.text import tokenize_words
 from clew.core.types import Chunk, Document
 from clew.index.chunk.atoms import TokenCounter
-from clew.index.chunk.build import number_chunks
-from clew.index.read.text.markdown import parse_blocks
+from clew.index.chunk.build import assign_chunk_indexes_and_ids
+from clew.index.read.text.markdown import parse_markdown_blocks
 
 
 def count_characters(texts: Sequence[str]) -> list[int]:
@@ -15,7 +15,9 @@ def count_characters(texts: Sequence[str]) -> list[int]:
     return [len(text) for text in texts]
 
 
-def filter_chunks(document: Document, chunks: Sequence[Chunk], *, max_size: int, count: TokenCounter) -> list[Chunk]:
+def merge_and_drop_chunks(
+    document: Document, chunks: Sequence[Chunk], *, max_size: int, count: TokenCounter
+) -> list[Chunk]:
     """The chunks with small ones merged up to `max_size` by `count`, and then the poor ones dropped."""
     return drop_poor_chunks(merge_small_chunks(document, chunks, max_size=max_size, count=count))
 
@@ -42,18 +44,18 @@ def merge_small_chunks(
                 merged[-1] = replace(before, text=text, end=chunk.end, meta=meta)
                 continue
         merged.append(chunk)
-    return number_chunks(merged)
+    return assign_chunk_indexes_and_ids(merged)
 
 
 def drop_poor_chunks(
     chunks: Sequence[Chunk], *, min_chars: int = 50, min_alphanumeric: float = 0.3, min_words: int = 5
 ) -> list[Chunk]:
     """The chunks with enough text besides their headings; code and tables of two lines or more always stay."""
-    return number_chunks(
+    return assign_chunk_indexes_and_ids(
         [
             chunk
             for chunk in chunks
-            if _has_content(chunk, min_chars=min_chars, min_alphanumeric=min_alphanumeric, min_words=min_words)
+            if _has_enough_text(chunk, min_chars=min_chars, min_alphanumeric=min_alphanumeric, min_words=min_words)
         ]
     )
 
@@ -69,10 +71,10 @@ def _is_mergeable(document: Document, before: Chunk, after: Chunk, min_chars: in
     )
 
 
-def _has_content(chunk: Chunk, *, min_chars: int, min_alphanumeric: float, min_words: int) -> bool:
+def _has_enough_text(chunk: Chunk, *, min_chars: int, min_alphanumeric: float, min_words: int) -> bool:
     if chunk.meta.get("content") in ("code", "table") and "\n" in chunk.text:
         return True
-    blocks = parse_blocks(chunk.text)
+    blocks = parse_markdown_blocks(chunk.text)
     if any(block.kind in ("code", "table") and "\n" in chunk.text[block.start : block.end] for block in blocks):
         return True
     body = "\n\n".join(chunk.text[block.start : block.end] for block in blocks if block.kind != "heading")

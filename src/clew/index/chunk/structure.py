@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from clew.core.protocols import Chunker
 from clew.core.types import Chunk, Document
-from clew.index.chunk.atoms import Atom, TokenCounter, count_tokens, split_blocks
-from clew.index.chunk.blocks import ChunkBlock, find_blocks, get_sections
-from clew.index.chunk.build import ChunkSpan, build_chunks
-from clew.index.chunk.pack import check_sizes, make_sum_check, pack_atoms, split_oversized_spans
+from clew.index.chunk.atoms import Atom, TokenCounter, count_tokens, split_blocks_into_atoms
+from clew.index.chunk.blocks import ChunkBlock, find_document_blocks, get_sections_or_whole
+from clew.index.chunk.build import ChunkSpan, build_chunks_from_spans
+from clew.index.chunk.pack import check_size_and_overlap, make_token_sum_check, pack_atoms, split_oversized_spans
 
 _MAX_CHARS_TO_COUNT = 6  # per token of the size; a longer section is counted by its atoms right away
 
@@ -32,22 +32,22 @@ def make_structure_chunker(*, size: int, overlap: int, count: TokenCounter, head
 
     With `headings` off, chunks do not carry the headings above them; the text is the same.
     """
-    check_sizes(size=size, overlap=overlap)
+    check_size_and_overlap(size=size, overlap=overlap)
 
     def chunk(document: Document) -> list[Chunk]:
-        found = find_blocks(document)
-        groups = list(_group_by_section(document, found))
+        found = find_document_blocks(document)
+        groups = list(_group_blocks_by_section(document, found))
         text = document.text
-        fitting, larger = _partition_by_size(text, groups, size=size, count=count)
+        fitting, larger = _partition_groups_by_size(text, groups, size=size, count=count)
         spans = [ChunkSpan(group.blocks[0].start, group.blocks[-1].end, group.section) for group in fitting]
         if larger:
-            spans += _split_groups(text, larger, size=size, overlap=overlap, count=count)
-        return build_chunks(document, sorted(spans), found, headings=headings)
+            spans += _split_large_groups(text, larger, size=size, overlap=overlap, count=count)
+        return build_chunks_from_spans(document, sorted(spans), found, headings=headings)
 
     return chunk
 
 
-def _partition_by_size(
+def _partition_groups_by_size(
     text: str, groups: Sequence[_SectionGroup], *, size: int, count: TokenCounter
 ) -> tuple[list[_SectionGroup], list[_SectionGroup]]:
     """The groups that fit into one chunk, and those that do not or are too long to be worth counting."""
@@ -57,9 +57,9 @@ def _partition_by_size(
     return [group for group in groups if group.section in sections], [g for g in groups if g.section not in sections]
 
 
-def _group_by_section(document: Document, found: Sequence[ChunkBlock]) -> Iterator[_SectionGroup]:
+def _group_blocks_by_section(document: Document, found: Sequence[ChunkBlock]) -> Iterator[_SectionGroup]:
     """The blocks by section; a section that is only a heading joins the one that follows."""
-    sections = get_sections(document)
+    sections = get_sections_or_whole(document)
     bare: list[ChunkBlock] = []
     for section, members in groupby(found, key=lambda block: block.section):
         inside = list(members)
@@ -71,15 +71,17 @@ def _group_by_section(document: Document, found: Sequence[ChunkBlock]) -> Iterat
         yield _SectionGroup(bare, bare[-1].section)
 
 
-def _split_groups(
+def _split_large_groups(
     text: str, groups: Sequence[_SectionGroup], *, size: int, overlap: int, count: TokenCounter
 ) -> Iterator[ChunkSpan]:
     """The spans of groups that are larger than a chunk."""
-    parts, counts = split_blocks(text, [group.blocks for group in groups], size=size, count=count)
-    ranges = pack_atoms(parts, make_sum_check(counts), size=size, overlap=overlap)
+    parts, counts = split_blocks_into_atoms(text, [group.blocks for group in groups], size=size, count=count)
+    ranges = pack_atoms(parts, make_token_sum_check(counts), size=size, overlap=overlap)
     spans = [(parts[low].start, parts[high - 1].end) for low, high in ranges]
     sums = [sum(counts[low:high]) for low, high in ranges]
-    heads = {atom.start: atom.table_header for before, atom in pairwise(parts) if _is_later_row(before, atom, size)}
+    heads = {
+        atom.start: atom.table_header for before, atom in pairwise(parts) if _is_later_table_row(before, atom, size)
+    }
     starts = [group.blocks[0].start for group in groups]
     for start, end in split_oversized_spans(
         text, spans, [atom.start for atom in parts], size=size, count=count, sums=sums
@@ -88,6 +90,6 @@ def _split_groups(
         yield ChunkSpan(start, end, section, heads.get(start, ""))
 
 
-def _is_later_row(before: Atom, atom: Atom, size: int) -> bool:
+def _is_later_table_row(before: Atom, atom: Atom, size: int) -> bool:
     """Whether the atom is a later row of a table: a chunk that starts with it needs the table's header as context."""
     return bool(atom.table_header) and atom.table_header == before.table_header and len(atom.table_header) <= 2 * size

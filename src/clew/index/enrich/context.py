@@ -17,7 +17,7 @@ from clew.core.protocols import LLM, Enricher, LLMFailure
 from clew.core.report import OnWarning, SourceFailure
 from clew.core.text import split_sentences
 from clew.core.types import Chunk, Document, Section
-from clew.index.chunk.build import number_chunks
+from clew.index.chunk.build import assign_chunk_indexes_and_ids
 from clew.index.enrich.scope import find_enclosing_definitions, find_first_definition
 
 RecallContexts = Callable[[str], Mapping[str, str]]  # the stored contexts of a document by their keys
@@ -44,10 +44,10 @@ def make_heading_enricher() -> Enricher:
     """An enricher that needs no model: the context is the title, the headings and the opening of the section."""
 
     def enrich(document: Document, chunks: list[Chunk]) -> list[Chunk]:
-        leads = _find_leads(document, chunks)
-        return number_chunks(
+        leads = _find_section_openings(document, chunks)
+        return assign_chunk_indexes_and_ids(
             [
-                replace(chunk, context=_describe_position(document, chunk, lead))
+                replace(chunk, context=_format_heading_context(document, chunk, lead))
                 for chunk, lead in zip(chunks, leads, strict=True)
             ]
         )
@@ -75,7 +75,8 @@ def make_llm_enricher(
         known = recall(document.id)
         missing = [position for position, key in enumerate(keys) if key not in known]
         answers = llm.complete_many(
-            [_build_prompt(document, chunks[position], window) for position in missing], max_concurrent=max_concurrent
+            [_build_context_prompt(document, chunks[position], window) for position in missing],
+            max_concurrent=max_concurrent,
         )
         contexts = {position: known[key] for position, key in enumerate(keys) if key in known}
         failed = set()
@@ -84,7 +85,7 @@ def make_llm_enricher(
                 reason = answer.reason if isinstance(answer, LLMFailure) else "the model gave an empty answer"
                 on_warning(SourceFailure(f"{document.uri or document.id}, chunk {position}", f"no context: {reason}"))
                 failed.add(position)
-            written = _make_fallback(document) if position in failed else str(answer).strip()
+            written = _make_fallback_context(document) if position in failed else str(answer).strip()
             contexts[position] = "\n".join(part for part in (written, chunks[position].context) if part)
         enriched = []
         for position, chunk in enumerate(chunks):
@@ -93,12 +94,12 @@ def make_llm_enricher(
             if meta and keep_copy:
                 meta[CONTEXT_COPY] = context
             enriched.append(replace(chunk, context=context, meta={**chunk.meta, **meta}))
-        return number_chunks(enriched)
+        return assign_chunk_indexes_and_ids(enriched)
 
     return enrich
 
 
-def collect_contexts(chunks: Sequence[Chunk]) -> dict[str, str]:
+def collect_llm_contexts(chunks: Sequence[Chunk]) -> dict[str, str]:
     """The contexts that a model wrote for stored chunks, by their keys."""
     return {
         chunk.meta[CONTEXT_KEY]: chunk.meta.get(CONTEXT_COPY, chunk.context)
@@ -116,7 +117,7 @@ def _make_context_keys(document: Document, chunks: Sequence[Chunk], model: str) 
     ]
 
 
-def _build_prompt(document: Document, chunk: Chunk, window: int) -> str:
+def _build_context_prompt(document: Document, chunk: Chunk, window: int) -> str:
     """The prompt for one chunk.
 
     The document comes first, the same for all its chunks, so that a provider's prompt cache applies; one larger than
@@ -131,18 +132,18 @@ def _build_prompt(document: Document, chunk: Chunk, window: int) -> str:
     return "".join((before, text, between, chunk.text, after))
 
 
-def _make_fallback(document: Document) -> str:
+def _make_fallback_context(document: Document) -> str:
     return f"This chunk is from the document '{document.title or document.id}' ({document.uri or document.id})."
 
 
-def _describe_position(document: Document, chunk: Chunk, lead: str) -> str:
+def _format_heading_context(document: Document, chunk: Chunk, lead: str) -> str:
     """The title and path of a chunk, the lead, and the context that it already has, one per line."""
-    names = (_find_title(document), *_find_scope(document, chunk))
+    names = (_find_document_title(document), *_find_heading_path(document, chunk))
     path = " > ".join(dict.fromkeys(name for name in names if name))
     return "\n".join(part for part in (path, lead, chunk.context) if part)
 
 
-def _find_title(document: Document) -> str:
+def _find_document_title(document: Document) -> str:
     """The title of the document; without one, its first heading, or the first definition of its code."""
     if document.title:
         return document.title
@@ -150,7 +151,7 @@ def _find_title(document: Document) -> str:
     return label or (find_first_definition(document.text) if _is_code(document) else "")
 
 
-def _find_scope(document: Document, chunk: Chunk) -> tuple[str, ...]:
+def _find_heading_path(document: Document, chunk: Chunk) -> tuple[str, ...]:
     """The headings above a chunk; in code also the enclosing definitions that no heading names."""
     if not _is_code(document):
         return chunk.headings
@@ -162,7 +163,7 @@ def _is_code(document: Document) -> bool:
     return document.meta.get("format") == "code"
 
 
-def _find_leads(document: Document, chunks: Sequence[Chunk]) -> list[str]:
+def _find_section_openings(document: Document, chunks: Sequence[Chunk]) -> list[str]:
     """For each chunk the opening of its section; empty where the chunk begins the section or contains the opening."""
     ends = [section.end for section in document.sections]
     leads = []
@@ -172,11 +173,11 @@ def _find_leads(document: Document, chunks: Sequence[Chunk]) -> list[str]:
         opening = document.text[section.start : min(section.end, section.start + 4 * MAX_LEAD_CHARS)]
         body = opening.lstrip()
         is_first = chunk.start <= section.start + len(opening) - len(body)
-        leads.append("" if is_first else _extract_opening(body, chunk))
+        leads.append("" if is_first else _extract_first_sentences(body, chunk))
     return leads
 
 
-def _extract_opening(text: str, chunk: Chunk) -> str:
+def _extract_first_sentences(text: str, chunk: Chunk) -> str:
     """The first two sentences after a heading; empty where the chunk contains them."""
     body = text.split("\n", 1)[-1] if text.startswith("#") else text
     spans = split_sentences(body)

@@ -6,7 +6,7 @@ nearest lines that are indented less. Only those lines matter: an edit elsewhere
 
 import re
 
-from clew.index.read.text.code import code
+from clew.index.read.text.code import read_code
 
 _MAX_LABEL_CHARS = 120  # characters of a definition's line
 _WORD = re.compile(r"[^\W\d]")
@@ -25,7 +25,7 @@ _SHARED_NAMES = re.compile(
 def find_enclosing_definitions(text: str, start: int) -> tuple[str, ...]:
     """The first lines of the definitions that enclose a position in code, from the outermost to the nearest."""
     line_start = text.rfind("\n", 0, start) + 1
-    margin = _find_indent(text, line_start)
+    margin = _find_code_indent(text, line_start)
     found: list[str] = []
     end = line_start - 1
     while margin > 0 and end > 0:
@@ -38,7 +38,7 @@ def find_enclosing_definitions(text: str, start: int) -> tuple[str, ...]:
         if _CONTINUATION.match(words) or _ACCESS_LABEL.match(words) or words.endswith((";", ",")):
             continue
         margin = _count_indent(line)
-        if _WORD.search(words) and not _CONTROL.match(words) and not _is_statement(words):
+        if _WORD.search(words) and not _CONTROL.match(words) and not _is_continued_statement(words):
             found.append(words.rstrip("{:( \t")[:_MAX_LABEL_CHARS])
     return tuple(reversed(found))
 
@@ -48,16 +48,16 @@ def find_first_definition(text: str) -> str:
 
     Declarations, imports and packages are skipped: other files have them too.
     """
-    labels = (section.label for section in code(text, uri="", name="").sections)
+    labels = (section.label for section in read_code(text, uri="", name="").sections)
     return next((label for label in labels if label and not _SHARED_NAMES.match(label)), "")
 
 
-def _is_statement(words: str) -> bool:
+def _is_continued_statement(words: str) -> bool:
     """Whether a line starts a call or an assignment that continues below, and so defines nothing."""
     return words.endswith("=") or (" " not in words.partition("(")[0] and not words.endswith(("{", ":")))
 
 
-def _find_indent(text: str, start: int) -> int:
+def _find_code_indent(text: str, start: int) -> int:
     """The indentation of the first line of code from a position on; a comment belongs to what follows it."""
     first = -1
     while start < len(text):

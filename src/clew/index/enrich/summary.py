@@ -19,17 +19,17 @@ Document:
 Summary:"""
 
 
-def extract_summary(document: Document) -> str:
+def make_extractive_summary(document: Document) -> str:
     """An extractive summary: the title and the most central sentences of the document, in their order."""
     text = document.text[:MAX_CHARS]
-    spans = [(start, end) for start, end in split_sentences(text) if _is_informative(text[start:end])]
-    central = sorted(_pick_central(text, spans))
+    spans = [(start, end) for start, end in split_sentences(text) if _is_informative_sentence(text[start:end])]
+    central = sorted(_pick_central_sentences(text, spans))
     body = " ".join(" ".join(text[start:end].split()) for start, end in central)
     name = document.title or document.uri or document.id
     return f"{name}: {body}" if body else f"Document: {name}"
 
 
-def generate_summary(document: Document, llm: LLM) -> str:
+def generate_llm_summary(document: Document, llm: LLM) -> str:
     """The summary that a model writes; `Document: name` if it is empty. A failure raises DriverFailed."""
     text = document.text if len(document.text) <= MAX_CHARS else document.text[:MAX_CHARS] + TRUNCATED
     before, after = PROMPT.split("{text}")  # not format(): the text may hold braces
@@ -37,14 +37,14 @@ def generate_summary(document: Document, llm: LLM) -> str:
     return answer or f"Document: {document.title or document.uri or document.id}"
 
 
-def _is_informative(sentence: str) -> bool:
+def _is_informative_sentence(sentence: str) -> bool:
     """Whether a sentence makes sense by itself: not a heading, a row of a table, a fence or a single word."""
     return 30 <= len(sentence) <= MAX_SENTENCE_CHARS and not sentence.lstrip().startswith(
         ("#", "|", "```", ">", "- [", "<")
     )
 
 
-def _pick_central(text: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def _pick_central_sentences(text: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """The spans with the highest mean frequency of their terms in the document, smoothed so that short ones do not win.
 
     The first sentence counts a little more, since documents tend to open with what they are about.

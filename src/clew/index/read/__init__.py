@@ -13,18 +13,18 @@ from clew.core.errors import SettingsError, SourceError
 from clew.core.ids import make_document_id
 from clew.core.protocols import Reader
 from clew.core.types import Document
-from clew.index.read.formats import READERS, read_plain
-from clew.index.read.guard import wrap_errors
-from clew.index.read.load import get_file_state, is_text, load_file
-from clew.index.read.outline import title_from_name
-from clew.index.read.pdf.ocr import IMAGE_SUFFIXES, has_ocr
+from clew.index.read.formats import READERS, read_plain_bytes
+from clew.index.read.guard import wrap_library_errors
+from clew.index.read.load import get_file_state, is_decodable_text, load_file_bytes
+from clew.index.read.outline import make_title_from_file_name
+from clew.index.read.pdf.ocr import IMAGE_SUFFIXES, is_ocr_installed
 from clew.index.read.validate import validate_document
 
 # What is read from a folder: images only where OCR is installed. A file that is named by itself is always tried.
-SUFFIXES = frozenset(READERS) - (frozenset() if has_ocr() else frozenset(IMAGE_SUFFIXES))
+SUFFIXES = frozenset(READERS) - (frozenset() if is_ocr_installed() else frozenset(IMAGE_SUFFIXES))
 
 
-def read(
+def read_file(
     path: Path, *, uri: str, max_bytes: int = 100_000_000, readers: Mapping[str, Reader] | None = None
 ) -> Document:
     """The Document of a file, or a SourceError that says why it cannot be read.
@@ -32,20 +32,20 @@ def read(
     `readers` go before Clew's own; a suffix that neither knows is read as plain text if it is text.
     """
     before = get_file_state(path)
-    data = load_file(path, uri=uri, max_bytes=max_bytes)
+    data = load_file_bytes(path, uri=uri, max_bytes=max_bytes)
     if get_file_state(path) != before:
         raise SourceError(uri, "changed while it was read; add it again")
     suffix = path.suffix.lower()
     if readers and suffix in readers:
-        return _read_with(readers[suffix], data, uri=uri, name=path.name)
+        return _read_with_custom_reader(readers[suffix], data, uri=uri, name=path.name)
     reader = READERS.get(suffix)
-    if reader is None and not is_text(data):
+    if reader is None and not is_decodable_text(data):
         formats = ", ".join(sorted(SUFFIXES.union(readers or ())))
         raise SourceError(uri, f"is not a format Clew reads; it reads plain text and {formats}")
-    return (reader or read_plain)(data, uri=uri, name=path.name)
+    return (reader or read_plain_bytes)(data, uri=uri, name=path.name)
 
 
-def check_readers(readers: Mapping[str, Reader]) -> None:
+def check_reader_suffixes(readers: Mapping[str, Reader]) -> None:
     """Raises a SettingsError for a key that no suffix can equal: a suffix is lower-case and begins with a dot."""
     for suffix in readers:
         if suffix != Path(f"name{suffix}").suffix.lower() or len(suffix) < 2:
@@ -54,18 +54,18 @@ def check_readers(readers: Mapping[str, Reader]) -> None:
             )
 
 
-def name_reader(reader: Reader) -> str:
+def get_reader_name(reader: Reader) -> str:
     """The name of a reader for the stamp of its files, so that they are read again when another reader takes over."""
     named = reader if hasattr(reader, "__qualname__") else type(reader)
     return f"{named.__module__}.{named.__qualname__}"
 
 
-def _read_with(reader: Reader, data: bytes, *, uri: str, name: str) -> Document:
+def _read_with_custom_reader(reader: Reader, data: bytes, *, uri: str, name: str) -> Document:
     """The Document of a program's own reader; Clew sets its id and uri, and title and sections if it has none."""
-    with wrap_errors(uri, format_name=f"{Path(name).suffix} file"):
+    with wrap_library_errors(uri, format_name=f"{Path(name).suffix} file"):
         made = reader(data, uri)
     if not isinstance(made, Document | str):
         raise SourceError(uri, f"was read as {type(made).__name__}; a reader must return a Document or a text")
     document = Document("", made) if isinstance(made, str) else made
     document = validate_document(replace(document, id=make_document_id(uri), uri=uri))
-    return document if document.title else replace(document, title=title_from_name(name))
+    return document if document.title else replace(document, title=make_title_from_file_name(name))

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from clew.core.errors import SourceError
 from clew.core.ids import make_document_id
 from clew.core.types import Document, Section
-from clew.index.read.outline import title_from_name
+from clew.index.read.outline import make_title_from_file_name
 
 BlockKind = Literal["heading", "paragraph", "list_item", "table", "code", "quote", "caption", "note", "formula"]
 MAX_HEADING_LEVEL = 6
@@ -53,7 +53,7 @@ class ParsedSource:
 
 def build_document(page: ParsedSource, *, uri: str, name: str, source_format: str) -> Document:
     """The Document of a parsed source, or a SourceError if it has no text."""
-    text, sections = assemble_text(page.blocks)
+    text, sections = assemble_text_and_sections(page.blocks)
     if not text.strip():
         raise SourceError(uri, "has no text that can be read: it is empty, or holds nothing but pictures")
     title = page.title or next((b.text for b in page.blocks if b.kind == "heading" and b.level == 1 and b.text), "")
@@ -61,13 +61,13 @@ def build_document(page: ParsedSource, *, uri: str, name: str, source_format: st
         id=make_document_id(uri),
         text=text,
         sections=sections,
-        title=collapse_whitespace(title) or title_from_name(name),
+        title=collapse_whitespace(title) or make_title_from_file_name(name),
         uri=uri,
         meta={"format": "markdown", "source_format": source_format, **page.meta},
     )
 
 
-def assemble_text(blocks: Iterable[SourceBlock]) -> tuple[str, tuple[Section, ...]]:
+def assemble_text_and_sections(blocks: Iterable[SourceBlock]) -> tuple[str, tuple[Section, ...]]:
     """The markdown text of the blocks, and the sections that partition it.
 
     A heading opens a section under the nearest heading above it of a lower level. Where the page changes inside a
@@ -113,7 +113,7 @@ def collapse_whitespace(text: str) -> str:
     return " ".join((text if text.isprintable() else text.translate(_CONTROL_CHARACTERS)).split())
 
 
-def escape_markdown(text: str) -> str:
+def escape_paragraph(text: str) -> str:
     """The lines of a paragraph, escaped so that none is parsed as markdown structure; blank lines are dropped."""
     lines = (line.strip() for line in text.translate(_CONTROL_CHARACTERS).splitlines())
     return "\n".join(_escape_line(line) for line in lines if line)
@@ -135,18 +135,18 @@ def _render_block(block: SourceBlock, widths: list[int]) -> str:
         case "table":
             return block.text
         case "code":
-            return _render_code(block.text, block.marker)
+            return _render_code_block(block.text, block.marker)
         case "quote":
-            return "\n".join(f"> {line}" for line in escape_markdown(block.text).splitlines())
+            return "\n".join(f"> {line}" for line in escape_paragraph(block.text).splitlines())
         case "list_item":
             return _render_list_item(block, widths)
         case "formula":
             return f"$${collapse_whitespace(block.text)}$$" if block.text.strip() else ""
         case _:
-            return escape_markdown(block.text)
+            return escape_paragraph(block.text)
 
 
-def _render_code(text: str, language: str) -> str:
+def _render_code_block(text: str, language: str) -> str:
     if not text.strip():
         return ""
     longest = max((len(found) for found in _BACKTICK_RUNS.findall(text)), default=2)
@@ -161,7 +161,7 @@ def _render_list_item(block: SourceBlock, widths: list[int]) -> str:
     if not _ITEM_NUMBER.fullmatch(marker):  # markdown has no a) and no 1.2: such a marker is kept as text
         text = f"{marker} {text}" if any(map(str.isalnum, marker)) else text
         marker = "-"
-    lines = escape_markdown(text).splitlines()
+    lines = escape_paragraph(text).splitlines()
     if not lines:
         return ""
     level = min(block.level, len(widths))

@@ -5,16 +5,16 @@ from typing import Protocol
 from clew.core.errors import SourceError
 from clew.core.types import Document
 from clew.index.read.load import decode_text
-from clew.index.read.office.captions import captions
-from clew.index.read.office.delimited import delimited
-from clew.index.read.office.docling import FORMAT_NAMES, office, xml
-from clew.index.read.office.mail import mail
-from clew.index.read.pdf.document import pdf
-from clew.index.read.pdf.ocr import IMAGE_SUFFIXES, image
-from clew.index.read.text.code import LANGUAGES, code
-from clew.index.read.text.markdown import markdown
-from clew.index.read.text.plain import plain
-from clew.index.read.web.html import html
+from clew.index.read.office.captions import read_captions
+from clew.index.read.office.delimited import read_delimited
+from clew.index.read.office.docling import FORMAT_NAMES, read_office, read_xml
+from clew.index.read.office.mail import read_mail
+from clew.index.read.pdf.document import read_pdf
+from clew.index.read.pdf.ocr import IMAGE_SUFFIXES, read_image
+from clew.index.read.text.code import LANGUAGES, read_code
+from clew.index.read.text.markdown import read_markdown
+from clew.index.read.text.plain import read_plain_text
+from clew.index.read.web.html import read_html
 
 
 class TextReader(Protocol):
@@ -29,8 +29,8 @@ class FileReader(Protocol):
     def __call__(self, data: bytes, *, uri: str, name: str) -> Document: ...
 
 
-def _decode_first(reader: TextReader) -> FileReader:
-    """The reader of text as a reader of bytes."""
+def _make_bytes_reader(reader: TextReader) -> FileReader:
+    """A reader of bytes that decodes them and passes the text to a reader of text."""
 
     def read_text(data: bytes, *, uri: str, name: str) -> Document:
         text = decode_text(data, uri=uri)
@@ -41,17 +41,17 @@ def _decode_first(reader: TextReader) -> FileReader:
     return read_text
 
 
-read_plain = _decode_first(plain)
+read_plain_bytes = _make_bytes_reader(read_plain_text)
 READERS: dict[str, FileReader] = {
-    **dict.fromkeys((".md", ".markdown", ".mdown", ".mkd", ".mdx"), _decode_first(markdown)),
-    **dict.fromkeys((".txt", ".text", ".log", ".rst"), read_plain),
-    **dict.fromkeys(LANGUAGES, _decode_first(code)),
-    **dict.fromkeys((".html", ".htm", ".xhtml"), html),
-    **dict.fromkeys((".csv", ".tsv"), delimited),
-    **dict.fromkeys((".vtt", ".srt"), captions),
-    **dict.fromkeys(IMAGE_SUFFIXES, image),
-    **dict.fromkeys(FORMAT_NAMES, office),
-    ".eml": mail,
-    ".pdf": pdf,
-    ".xml": xml,
+    **dict.fromkeys((".md", ".markdown", ".mdown", ".mkd", ".mdx"), _make_bytes_reader(read_markdown)),
+    **dict.fromkeys((".txt", ".text", ".log", ".rst"), read_plain_bytes),
+    **dict.fromkeys(LANGUAGES, _make_bytes_reader(read_code)),
+    **dict.fromkeys((".html", ".htm", ".xhtml"), read_html),
+    **dict.fromkeys((".csv", ".tsv"), read_delimited),
+    **dict.fromkeys((".vtt", ".srt"), read_captions),
+    **dict.fromkeys(IMAGE_SUFFIXES, read_image),
+    **dict.fromkeys(FORMAT_NAMES, read_office),
+    ".eml": read_mail,
+    ".pdf": read_pdf,
+    ".xml": read_xml,
 }

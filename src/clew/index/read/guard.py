@@ -28,7 +28,7 @@ PASSWORD_PROTECTED = "is password-protected; save a copy without a password and 
 
 
 @contextmanager
-def wrap_errors(uri: str, *, format_name: str) -> Iterator[None]:
+def wrap_library_errors(uri: str, *, format_name: str) -> Iterator[None]:
     """Raises every error of a library as a SourceError, including a Rust panic, which is a BaseException."""
     try:
         yield
@@ -43,16 +43,16 @@ def wrap_errors(uri: str, *, format_name: str) -> Iterator[None]:
     except BaseException as error:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
-        raise SourceError(uri, f"is not a readable {format_name}: {shorten_error(error)}") from error
+        raise SourceError(uri, f"is not a readable {format_name}: {shorten_error_message(error)}") from error
 
 
-def shorten_error(error: BaseException) -> str:
+def shorten_error_message(error: BaseException) -> str:
     """The first line of an error of a library, at most 160 characters."""
     line = next(iter(str(error).strip().splitlines()), "") or type(error).__name__
     return line if len(line) <= 160 else f"{line[:157]}…"
 
 
-def check_archive(data: bytes, *, uri: str, format_name: str) -> None:
+def check_archive_safety(data: bytes, *, uri: str, format_name: str) -> None:
     """Raises a SourceError for an archive that is a zip bomb, password-protected or broken.
 
     Entries are unpacked as they are checked, because the sizes stated in an archive need not be true.
@@ -73,36 +73,36 @@ def check_archive(data: bytes, *, uri: str, format_name: str) -> None:
                 )
             if any(entry.flag_bits & 0x1 for entry in entries):
                 raise SourceError(uri, PASSWORD_PROTECTED)
-            _check_total(sum(entry.file_size for entry in entries), len(data), uri=uri)
-            _check_entries(archive, entries, len(data), uri=uri)
+            _check_unpacked_size(sum(entry.file_size for entry in entries), len(data), uri=uri)
+            _check_unpacked_entries(archive, entries, len(data), uri=uri)
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, ValueError) as error:
         raise SourceError(
-            uri, f"is not a readable {format_name}: its archive is broken ({shorten_error(error)})"
+            uri, f"is not a readable {format_name}: its archive is broken ({shorten_error_message(error)})"
         ) from error
 
 
-def _check_total(unpacked: int, packed: int, *, uri: str) -> None:
+def _check_unpacked_size(unpacked: int, packed: int, *, uri: str) -> None:
     if unpacked > MAX_UNPACKED_BYTES:
         raise SourceError(uri, f"is refused: it unpacks to more than {MAX_UNPACKED_BYTES // 1_000_000:,} MB")
     if unpacked > LARGE_UNPACKED_BYTES and unpacked > MAX_RATIO * packed:
         raise SourceError(uri, f"is refused: it unpacks to more than {MAX_RATIO} times its size, as no document does")
 
 
-def _check_entries(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], packed: int, *, uri: str) -> None:
+def _check_unpacked_entries(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], packed: int, *, uri: str) -> None:
     total = parsed = 0
     for entry in entries:
         is_xml = entry.filename.lower().endswith(_XML_SUFFIXES)
         with archive.open(entry) as file:
             chunks = iter(lambda file=file: file.read(_READ_BYTES), b"")  # type: ignore[misc]
-            for size in check_xml(chunks, uri=uri) if is_xml else map(len, chunks):
+            for size in check_xml_safety(chunks, uri=uri) if is_xml else map(len, chunks):
                 total += size
                 parsed += size if is_xml else 0
-                _check_total(total, packed, uri=uri)
+                _check_unpacked_size(total, packed, uri=uri)
                 if parsed > MAX_XML_BYTES:
                     raise SourceError(uri, f"is too large: it holds more than {MAX_XML_BYTES // 1_000_000} MB of XML")
 
 
-def check_xml(chunks: Iterable[bytes], *, uri: str) -> Iterator[int]:
+def check_xml_safety(chunks: Iterable[bytes], *, uri: str) -> Iterator[int]:
     """Yields the size of each chunk; a SourceError where the XML is nested too deeply or declares dangerous entities.
 
     XML that is not well-formed is left to the reader: parsing stops here, and the rest is only counted.

@@ -22,7 +22,7 @@ _BYTE_ORDER_MARKS = (
 )
 
 
-def load_file(path: Path, *, uri: str, max_bytes: int) -> bytes:
+def load_file_bytes(path: Path, *, uri: str, max_bytes: int) -> bytes:
     """The bytes of a regular file that is neither empty nor over the limit, which is checked before reading."""
     try:
         status = path.stat()
@@ -47,7 +47,7 @@ def load_file(path: Path, *, uri: str, max_bytes: int) -> bytes:
 
 def decode_text(data: bytes, *, uri: str) -> str:
     """The text with line endings made newlines; the encoding is UTF-8 or that of the byte order mark."""
-    encoding = _find_mark(data) or "utf-8"
+    encoding = _detect_bom_encoding(data) or "utf-8"
     if encoding.startswith("utf-8") and b"\0" in data:
         raise SourceError(uri, f"is not text: it has a NUL byte at offset {data.index(0)}")
     try:
@@ -57,7 +57,7 @@ def decode_text(data: bytes, *, uri: str) -> str:
     return _NEWLINE.sub("\n", text) if "\r" in text else text
 
 
-def is_text(data: bytes) -> bool:
+def is_decodable_text(data: bytes) -> bool:
     """Whether the bytes are text in UTF-8 or in the encoding of their byte order mark."""
     try:
         decode_text(data, uri="")
@@ -66,10 +66,10 @@ def is_text(data: bytes) -> bool:
     return True
 
 
-def decode_any(data: bytes, *, charset: str = "") -> str:
+def decode_with_fallbacks(data: bytes, *, charset: str = "") -> str:
     """The text in the first of these that fits: byte order mark, `charset`, HTML or XML declaration, UTF-8, CP-1252."""
     declared = _META_CHARSET.search(data[:4096]) or _XML_CHARSET.search(data[:200])
-    for encoding in (_find_mark(data), charset, declared[1].decode() if declared else "", "utf-8"):
+    for encoding in (_detect_bom_encoding(data), charset, declared[1].decode() if declared else "", "utf-8"):
         try:
             known = codecs.lookup(encoding).name if encoding else ""
             if known:
@@ -88,7 +88,7 @@ def get_file_state(path: Path) -> tuple[int, ...]:
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def make_stamp(path: Path) -> str:
+def make_file_stamp(path: Path) -> str:
     """The stamp of a file that is kept with its document: equal as long as the file is not written to, never empty.
 
     A file modified in the last two seconds could change again within one tick of its clock, so its stamp is unique.
@@ -116,7 +116,7 @@ def describe_size_limit(size: int, limit: int) -> str:
     return f"is too large: {size:,} bytes, and the limit is {limit:,} (ingestion.max_file_bytes)"
 
 
-def _find_mark(data: bytes) -> str:
+def _detect_bom_encoding(data: bytes) -> str:
     """The encoding that a byte order mark names; empty without one."""
     return next((name for mark, name in _BYTE_ORDER_MARKS if data.startswith(mark)), "")
 

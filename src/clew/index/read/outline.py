@@ -19,7 +19,9 @@ class Heading(NamedTuple):
     label: str
 
 
-def build_sections(text: str, headings: Sequence[Heading], *, at: datetime | None = None) -> tuple[Section, ...]:
+def build_sections_from_headings(
+    text: str, headings: Sequence[Heading], *, at: datetime | None = None
+) -> tuple[Section, ...]:
     """One section from each heading to the next; together they partition the text, in order.
 
     Text before the first heading is a section without a label; mere white space there belongs to the first section.
@@ -42,7 +44,7 @@ def build_sections(text: str, headings: Sequence[Heading], *, at: datetime | Non
     return tuple(sections)
 
 
-def title_from_name(name: str) -> str:
+def make_title_from_file_name(name: str) -> str:
     """A title from a file name: `getting-started_2.md` becomes "Getting started 2"."""
     stem = PurePath(name).stem
     words = _SEPARATORS.sub(" ", stem).strip()

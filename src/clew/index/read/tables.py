@@ -9,7 +9,7 @@ MAX_TABLE_CHARS = 700  # about a chunk of the default size
 Row = Sequence[str]
 
 
-def split_table(
+def split_large_table(
     rows: Iterable[Row], *, header_rows: int = 1, page: int | None = None, max_chars: int = MAX_TABLE_CHARS
 ) -> Iterator[SourceBlock]:
     """The table as one block, or a large one as several: split by rows, the header repeated in each.
@@ -25,13 +25,13 @@ def split_table(
         return
     head += [""] * (width - len(head))
     if sum(map(len, head)) + 3 * width <= max_chars:
-        yield from _split_rows(head, body, page=page, piece=max_chars)
+        yield from _split_table_by_rows(head, body, page=page, piece=max_chars)
         return
-    for columns, part in _split_columns(head, body, piece=max_chars // 3):
-        yield from _split_rows(columns, part, page=page, piece=max_chars)
+    for columns, part in _split_table_by_columns(head, body, piece=max_chars // 3):
+        yield from _split_table_by_rows(columns, part, page=page, piece=max_chars)
 
 
-def format_row(cells: Iterable[str]) -> str:
+def format_table_row(cells: Iterable[str]) -> str:
     """One row of a pipe table."""
     return "| " + " | ".join(cells) + " |"
 
@@ -51,28 +51,28 @@ def _merge_header_rows(rows: Sequence[Row]) -> list[str]:
     return [" ".join(dict.fromkeys(filter(None, column))) for column in columns]
 
 
-def _split_rows(head: Row, body: Sequence[Row], *, page: int | None, piece: int) -> Iterator[SourceBlock]:
+def _split_table_by_rows(head: Row, body: Sequence[Row], *, page: int | None, piece: int) -> Iterator[SourceBlock]:
     named = max((at for at, cell in enumerate(head, 1) if cell), default=0)
-    top = len(format_row(head[:named])) + 4 * named
+    top = len(format_table_row(head[:named])) + 4 * named
     rows: list[Row] = []
     size = top
     for row in body:
         line = 3 * len(row) + sum(map(len, row)) + 2
         if rows and size + line > piece:
-            yield _make_table(head, named, rows, page)
+            yield _render_pipe_table(head, named, rows, page)
             rows, size = [], top
         rows.append(row)
         size += line
-    yield _make_table(head, named, rows, page)
+    yield _render_pipe_table(head, named, rows, page)
 
 
-def _make_table(head: Row, named: int, rows: Sequence[Row], page: int | None) -> SourceBlock:
+def _render_pipe_table(head: Row, named: int, rows: Sequence[Row], page: int | None) -> SourceBlock:
     """One pipe table, as wide as its header has names or its rows have cells."""
     top = head[: max([named, 1, *map(len, rows)])]
-    return SourceBlock("table", "\n".join(map(format_row, [top, ["-"] * len(top), *rows])), page=page)
+    return SourceBlock("table", "\n".join(map(format_table_row, [top, ["-"] * len(top), *rows])), page=page)
 
 
-def _split_columns(head: Row, body: Sequence[Row], *, piece: int) -> Iterator[tuple[Row, list[Row]]]:
+def _split_table_by_columns(head: Row, body: Sequence[Row], *, piece: int) -> Iterator[tuple[Row, list[Row]]]:
     """Groups of adjacent columns, each with the first column; rows that are empty in a group are dropped."""
     spans: list[tuple[int, int]] = []
     start = at = 1

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from clew.core.errors import SourceError
 from clew.core.types import Document, Section
-from clew.index.read.outline import Heading, build_sections
+from clew.index.read.outline import Heading, build_sections_from_headings
 from clew.index.read.text.front_matter import to_json_meta
-from clew.index.read.text.markdown import parse_blocks
+from clew.index.read.text.markdown import parse_markdown_blocks
 
 
 def validate_document(document: Document) -> Document:
@@ -19,10 +19,12 @@ def validate_document(document: Document) -> Document:
         raise SourceError(name, "is empty")
     document = replace(document, meta=to_json_meta(document.meta))
     if not document.sections:
-        headings = [Heading(part.start, part.level, part.label) for part in parse_blocks(document.text) if part.level]
+        headings = [
+            Heading(part.start, part.level, part.label) for part in parse_markdown_blocks(document.text) if part.level
+        ]
         title = document.title or next((heading.label for heading in headings if heading.level == 1), "")
         meta = {"format": "markdown", **document.meta}
-        return replace(document, sections=build_sections(document.text, headings), title=title, meta=meta)
+        return replace(document, sections=build_sections_from_headings(document.text, headings), title=title, meta=meta)
     at = 0
     for position, section in enumerate(document.sections):
         if section.start != at or section.end < section.start:
@@ -32,12 +34,12 @@ def validate_document(document: Document) -> Document:
         at = section.end
     if at != len(document.text):
         raise SourceError(name, f"has sections that end at {at}, but a text of {len(document.text)} characters")
-    if (cycle := _find_cycle(document.sections)) is not None:
+    if (cycle := _find_section_cycle(document.sections)) is not None:
         raise SourceError(name, f"has a section that is its own ancestor: see section {cycle}")
     return document
 
 
-def _find_cycle(sections: Sequence[Section]) -> int | None:
+def _find_section_cycle(sections: Sequence[Section]) -> int | None:
     """The position of a section that is among its own ancestors, or None."""
     acyclic: set[int] = set()  # sections whose chain of parents is known to end
     for start in range(len(sections)):

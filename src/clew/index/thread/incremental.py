@@ -16,10 +16,16 @@ from clew.core.protocols import Embedder, Store
 from clew.core.report import Report, SourceFailure
 from clew.core.settings import Settings, ThreadConfig
 from clew.core.text import extract_terms
-from clew.core.thread import Thread, extract_messages, first_chunk_id, get_message_text, join_messages
+from clew.core.thread import Thread, extract_messages, get_message_text, join_messages, make_first_chunk_id
 from clew.core.types import Chunk, Document, Filter, Message, Vector
 from clew.index.chunk.messages import chunk_messages
-from clew.index.thread.threads import check_messages, explain_id_clash, link_replies, rewrite_thread, sort_as_sent
+from clew.index.thread.threads import (
+    check_messages,
+    explain_id_clash,
+    find_reply_parents,
+    replace_thread_messages,
+    sort_messages_as_sent,
+)
 
 RECENT_CHUNKS = 100  # the latest chunks of a channel, among which parents are looked for
 BATCH_TEXTS = 100  # texts embedded together
@@ -38,33 +44,33 @@ class _ThreadUpdate:
 
 
 def add_messages(messages: Iterable[Message], *, store: Store, embedder: Embedder, settings: Settings) -> Report:
-    """Which messages were added, which were edited, and which failed; the others are stored already."""
+    """Adds new and edited messages to their threads; the report says which were added, edited or failed."""
     started = monotonic()
     everything = list(messages)
     check_messages(everything)
     latest = {(message.channel, message.id): message for message in everything}  # the last of two versions
     given, unencodable = _split_encodable([message for message in latest.values() if message.text.strip()])
-    stored = store.chunks_by_id([first_chunk_id(message.id) for message in given])
+    stored = store.chunks_by_id([make_first_chunk_id(message.id) for message in given])
     given, clashing = _split_id_clashes(given, stored)
     refused = [*unencodable, *clashing]
-    added = [message for message in given if first_chunk_id(message.id) not in stored]
+    added = [message for message in given if make_first_chunk_id(message.id) not in stored]
     changed = [message for message in given if _is_edited(message, stored, store)]
     writer = _ThreadWriter(store, embedder, settings)
-    updates = _plan_updates(added, changed, stored, store, settings.threads)
-    vectors, failed = writer.embed(updates)
+    updates = _plan_thread_updates(added, changed, stored, store, settings.threads)
+    vectors, failed = writer.embed_new_texts(updates)
     newly_failed = failed
     while newly_failed:  # the messages after a failed one must be embedded without it as context
         added = [message for message in added if message.id not in newly_failed]
         changed = [message for message in changed if message.id not in newly_failed]
-        updates = _plan_updates(added, changed, stored, store, settings.threads)
-        more, newly_failed = writer.embed(updates, known=vectors)
+        updates = _plan_thread_updates(added, changed, stored, store, settings.threads)
+        more, newly_failed = writer.embed_new_texts(updates, known=vectors)
         vectors, failed = {**vectors, **more}, {**failed, **newly_failed}
     return Report(
         added=tuple(message.id for message in added),
         changed=tuple(message.id for message in changed),
         skipped=len(latest) - len(added) - len(changed) - len(failed) - len(refused),
         failed=(*refused, *(SourceFailure(message_id, reason) for message_id, reason in failed.items())),
-        chunks=sum(writer.write(update, vectors) for update in updates),
+        chunks=sum(writer.write_update(update, vectors) for update in updates),
         embedded=len(vectors),
         seconds=monotonic() - started,
     )
@@ -101,7 +107,7 @@ def _split_id_clashes(
     return unique, failures
 
 
-def _plan_updates(
+def _plan_thread_updates(
     added: Sequence[Message],
     changed: Sequence[Message],
     stored: Mapping[str, Chunk],
@@ -120,12 +126,12 @@ def _plan_updates(
         return update
 
     for message in changed:
-        update = by_message.get(message.id) or open_thread(stored[first_chunk_id(message.id)].doc_id)
+        update = by_message.get(message.id) or open_thread(stored[make_first_chunk_id(message.id)].doc_id)
         update.edited[message.id] = message
     for channel in dict.fromkeys(message.channel for message in added):
-        new = sort_as_sent(message for message in added if message.channel == channel)
-        before = _load_recent(channel, new, store)
-        parents = link_replies(new, config=config, before=[message for message, _ in before])
+        new = sort_messages_as_sent(message for message in added if message.channel == channel)
+        before = _load_recent_messages(channel, new, store)
+        parents = find_reply_parents(new, config=config, before=[message for message, _ in before])
         doc_ids = {message.id: doc_id for message, doc_id in before}
         for message, parent in zip(new, parents, strict=True):
             if parent is None:
@@ -141,21 +147,21 @@ def _plan_updates(
     return updates
 
 
-def _load_recent(channel: str, new: Sequence[Message], store: Store) -> list[tuple[Message, str]]:
+def _load_recent_messages(channel: str, new: Sequence[Message], store: Store) -> list[tuple[Message, str]]:
     """The latest messages of a channel and the stated parents, sorted as they were sent, with their document ids.
 
     The store returns them in the order of writing: an edited one last, those of an export thread by thread.
     """
-    parent_ids = [first_chunk_id(message.reply_to) for message in new if message.reply_to]
+    parent_ids = [make_first_chunk_id(message.reply_to) for message in new if message.reply_to]
     parents = store.chunks_by_id(parent_ids) if parent_ids else {}
     doc_ids: dict[str, str] = {}
     found: list[Message] = []
     for chunk in (*parents.values(), *store.latest_chunks(channel, RECENT_CHUNKS)):
-        message = _to_message(chunk)
-        if message.channel == channel and chunk.id == first_chunk_id(message.id) and message.id not in doc_ids:
+        message = _chunk_to_message(chunk)
+        if message.channel == channel and chunk.id == make_first_chunk_id(message.id) and message.id not in doc_ids:
             doc_ids[message.id] = chunk.doc_id
             found.append(message)
-    return [(message, doc_ids[message.id]) for message in sort_as_sent(found)]
+    return [(message, doc_ids[message.id]) for message in sort_messages_as_sent(found)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,14 +172,14 @@ class _ThreadWriter:
     embedder: Embedder
     settings: Settings
 
-    def embed(
+    def embed_new_texts(
         self, updates: Sequence[_ThreadUpdate], *, known: Mapping[str, Vector] | None = None
     ) -> tuple[dict[str, Vector], dict[str, str]]:
         """The vectors of new texts that are not in `known`, by text, and the reasons of failures, by message id."""
         texts: dict[str, str] = {}  # the message id of each text
         for update in updates:
-            chunks = self._chunk_messages(*self._build_document(update))
-            same = self._find_unchanged(update, chunks)
+            chunks = self._chunk_messages(*self._build_updated_thread(update))
+            same = self._find_unchanged_chunks(update, chunks)
             texts.update((chunk.embed_text, str(chunk.meta["message"])) for chunk in chunks if chunk.id not in same)
         vectors: dict[str, Vector] = {}
         failed: dict[str, str] = {}
@@ -190,7 +196,7 @@ class _ThreadWriter:
                         failed[texts[text]] = str(error)
         return vectors, failed
 
-    def write(self, update: _ThreadUpdate, vectors: Mapping[str, Vector]) -> int:
+    def write_update(self, update: _ThreadUpdate, vectors: Mapping[str, Vector]) -> int:
         """Writes the update and returns how many chunks; a thread that others changed meanwhile is loaded again."""
         known = dict(vectors)
         for _ in range(MAX_ATTEMPTS):
@@ -198,27 +204,27 @@ class _ThreadWriter:
                 return self._write_once(update, known)
             except ConcurrentChange as error:
                 conflict = error
-                self._reload(update)
+                self._reload_thread(update)
                 if not update.messages and not update.edited:
                     return 0
-                more, failed = self.embed([update], known=known)
+                more, failed = self.embed_new_texts([update], known=known)
                 if failed:
                     raise DriverFailed(next(iter(failed.values()))) from error
                 known |= more
         raise conflict
 
-    def _reload(self, update: _ThreadUpdate) -> None:
+    def _reload_thread(self, update: _ThreadUpdate) -> None:
         """Loads the thread again; messages that others have added are no longer new, deleted ones no longer edited."""
-        update.document = self.store.document(self._build_document(update)[0].id)
+        update.document = self.store.document(self._build_updated_thread(update)[0].id)
         there = {section.id for section in update.document.sections}
         update.messages = [message for message in update.messages if message.id not in there]
         update.edited = {name: message for name, message in update.edited.items() if name in there}
 
     def _write_once(self, update: _ThreadUpdate, vectors: Mapping[str, Vector]) -> int:
         """Puts the thread if it is new or was edited, else appends to it; returns how many chunks were written."""
-        document, positions = self._build_document(update)
+        document, positions = self._build_updated_thread(update)
         chunks = self._chunk_messages(document, positions)
-        known = self.store.vectors(list(self._find_unchanged(update, chunks)))
+        known = self.store.vectors(list(self._find_unchanged_chunks(update, chunks)))
         rows = [known[chunk.id] if chunk.id in known else vectors[chunk.embed_text] for chunk in chunks]
         matrix = np.stack(rows) if rows else np.empty((0, self.embedder.dim), np.float32)
         terms = [extract_terms(chunk.embed_text, language=self.settings.ingestion.language) for chunk in chunks]
@@ -232,12 +238,12 @@ class _ThreadWriter:
             self.store.append(document.id, document.text[len(old.text) :], sections, later, matrix, terms)
         return len(chunks)
 
-    def _find_unchanged(self, update: _ThreadUpdate, chunks: Sequence[Chunk]) -> set[str]:
+    def _find_unchanged_chunks(self, update: _ThreadUpdate, chunks: Sequence[Chunk]) -> set[str]:
         """The ids of chunks whose stored vector is still right after an edit: their embed_text is the same."""
         stored = self.store.chunks_by_id([chunk.id for chunk in chunks]) if update.edited else {}
         return {c.id for c in chunks if c.id in stored and stored[c.id].embed_text == c.embed_text}
 
-    def _build_document(self, update: _ThreadUpdate) -> tuple[Document, range]:
+    def _build_updated_thread(self, update: _ThreadUpdate) -> tuple[Document, range]:
         """The thread with what is new in it, and the positions of the messages that must be written."""
         old = update.document
         if old is None:
@@ -245,7 +251,7 @@ class _ThreadWriter:
             document = Thread(first.id, update.channel, tuple(update.messages), guessed=update.guessed).document()
             return document, range(len(document.sections))
         now = (
-            rewrite_thread(old, [_apply_edit(message, update) for message in extract_messages(old)])
+            replace_thread_messages(old, [_apply_edit(message, update) for message in extract_messages(old)])
             if update.edited
             else old
         )
@@ -267,7 +273,7 @@ def _apply_edit(message: Message, update: _ThreadUpdate) -> Message:
     return replace(edit, author=edit.author or message.author, at=edit.at or message.at, reply_to=message.reply_to)
 
 
-def _to_message(chunk: Chunk) -> Message:
+def _chunk_to_message(chunk: Chunk) -> Message:
     """The message that a first chunk belongs to."""
     meta = chunk.meta
     return Message(
@@ -282,7 +288,7 @@ def _to_message(chunk: Chunk) -> Message:
 
 def _is_edited(message: Message, stored: Mapping[str, Chunk], store: Store) -> bool:
     """Whether a message is stored with another text."""
-    chunk = stored.get(first_chunk_id(message.id))
+    chunk = stored.get(make_first_chunk_id(message.id))
     if chunk is None:
         return False
     if chunk.meta.get("total_chunks", 1) == 1:

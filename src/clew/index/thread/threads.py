@@ -21,13 +21,13 @@ from clew.core.thread import (
 )
 from clew.core.time import EARLIEST, assume_utc, to_timestamp
 from clew.core.types import Document, Message
-from clew.index.thread.untangle import untangle
+from clew.index.thread.untangle import infer_reply_parents
 
 
-def link_replies(
+def find_reply_parents(
     messages: Sequence[Message], *, config: ThreadConfig, before: Sequence[Message] = ()
 ) -> list[Message | None]:
-    """For each message its parent, the message that it replies to, or None where it starts a thread.
+    """The parent (stated or inferred) that each message replies to, or None where it starts a thread.
 
     A stated `reply_to` wins. Where its parent is missing, the first reply starts a thread that the other replies to the
     same parent join. An inferred parent is never later than its reply, nor earlier by more than `gap_hours`.
@@ -35,7 +35,7 @@ def link_replies(
     everything = [*before, *messages]
     positions = {message.id: position for position, message in enumerate(everything)}
     stand_ins: dict[str, Message] = {}  # for a missing parent: the first message that replies to it
-    guesses = untangle(messages, before=before) if config.untangle else [None] * len(messages)
+    guesses = infer_reply_parents(messages, before=before) if config.untangle else [None] * len(messages)
     parents: list[Message | None] = []
     for own, (message, guess) in enumerate(zip(messages, guesses, strict=True), len(before)):
         stated = positions.get(message.reply_to) if message.reply_to else None
@@ -44,7 +44,7 @@ def link_replies(
         elif message.reply_to and stated is None:
             parents.append(stand_ins.get(message.reply_to))
             stand_ins.setdefault(message.reply_to, message)
-        elif message.reply_to or guess is None or _exceeds_gap(everything[guess], message, config.gap_hours):
+        elif message.reply_to or guess is None or _exceeds_time_gap(everything[guess], message, config.gap_hours):
             parents.append(None)
         else:
             parents.append(everything[guess])
@@ -58,7 +58,7 @@ def build_threads(channel: str, messages: Sequence[Message], *, config: ThreadCo
     grouped: dict[str, list[Message]] = {}
     guessed: dict[str, set[str]] = {}
     messages = _move_replies_after_parents(messages)
-    for message, parent in zip(messages, link_replies(messages, config=config), strict=True):
+    for message, parent in zip(messages, find_reply_parents(messages, config=config), strict=True):
         root = roots.get(parent.id, parent.id) if parent else message.id
         roots[message.id] = root
         reply_to = parent.id if parent else None
@@ -70,7 +70,7 @@ def build_threads(channel: str, messages: Sequence[Message], *, config: ThreadCo
     ]
 
 
-def remove_from_thread(document: Document, ids: Set[str]) -> Document | None:
+def remove_messages_from_thread(document: Document, ids: Set[str]) -> Document | None:
     """A thread without some of its messages, None if none is left; their replies become replies to their parents."""
     messages = extract_messages(document)
     parents = {message.id: message.reply_to for message in messages}
@@ -81,15 +81,15 @@ def remove_from_thread(document: Document, ids: Set[str]) -> Document | None:
             while parent is not None and parent in ids:
                 parent = parents[parent]
             remaining.append(replace(message, reply_to=parent))
-    return rewrite_thread(document, remaining) if remaining else None
+    return replace_thread_messages(document, remaining) if remaining else None
 
 
-def find_latest_time(messages: Iterable[Message]) -> datetime:
+def find_latest_message_time(messages: Iterable[Message]) -> datetime:
     """The time of the latest message; EARLIEST if none has a time."""
     return max((assume_utc(message.at) for message in messages if message.at), default=EARLIEST)
 
 
-def merge_later_messages(document: Document, stored: Document, *, until: datetime) -> Document:
+def add_later_stored_messages(document: Document, stored: Document, *, until: datetime) -> Document:
     """An exported thread plus the stored messages that are later than the whole export, or have no time."""
     exported = {section.id for section in document.sections}
     later = [
@@ -98,13 +98,13 @@ def merge_later_messages(document: Document, stored: Document, *, until: datetim
         if message.id not in exported and (message.at is None or assume_utc(message.at) > until)
     ]
     return (
-        rewrite_thread(document, [*extract_messages(document), *later], guessed=find_guessed_replies(stored))
+        replace_thread_messages(document, [*extract_messages(document), *later], guessed=find_guessed_replies(stored))
         if later
         else document
     )
 
 
-def find_deleted(stored: Document, *, exported_ids: Set[str], until: datetime) -> set[str]:
+def find_deleted_messages(stored: Document, *, exported_ids: Set[str], until: datetime) -> set[str]:
     """The messages of a stored thread that were deleted: the export reaches past their time, but does not have them."""
     return {
         message.id
@@ -113,7 +113,9 @@ def find_deleted(stored: Document, *, exported_ids: Set[str], until: datetime) -
     }
 
 
-def rewrite_thread(document: Document, messages: Sequence[Message], *, guessed: Set[str] = frozenset()) -> Document:
+def replace_thread_messages(
+    document: Document, messages: Sequence[Message], *, guessed: Set[str] = frozenset()
+) -> Document:
     """A thread's document with these messages instead; a generated title is generated again."""
     channel = str(document.meta.get("channel", ""))
     text, sections = join_messages(messages, guessed=guessed | find_guessed_replies(document))
@@ -126,7 +128,7 @@ def rewrite_thread(document: Document, messages: Sequence[Message], *, guessed: 
     return replace(document, text=text, sections=sections, title=title, hash="")
 
 
-def sort_as_sent(messages: Iterable[Message]) -> list[Message]:
+def sort_messages_as_sent(messages: Iterable[Message]) -> list[Message]:
     """The messages sorted by time (stable), each after its parent; one without a time stays after the one before it."""
     keyed: list[tuple[float, Message]] = []
     moment = -math.inf
@@ -158,7 +160,7 @@ def explain_id_clash(message: str, *, home: str, channel: str) -> str:
     return f"a message of #{home} has the same id as {message} of #{channel}; {hint}"
 
 
-def _exceeds_gap(earlier: Message, later: Message, hours: float) -> bool:
+def _exceeds_time_gap(earlier: Message, later: Message, hours: float) -> bool:
     """Whether two messages are out of order, or further apart than so many hours."""
     if earlier.at is None or later.at is None:
         return False

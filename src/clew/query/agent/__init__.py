@@ -2,7 +2,7 @@
 
 from clew.core.errors import LimitReached
 from clew.query.agent.limits import AgentBudget
-from clew.query.agent.prompt import build_instructions, plan_tools
+from clew.query.agent.prompt import build_instructions, choose_first_tools
 from clew.query.agent.reader import DocumentQuotes, extract_quotes
 from clew.query.agent.tools import ToolBackend, Toolbox, ToolResult
 
@@ -14,6 +14,6 @@ __all__ = [
     "ToolResult",
     "Toolbox",
     "build_instructions",
+    "choose_first_tools",
     "extract_quotes",
-    "plan_tools",
 ]

@@ -17,22 +17,28 @@ _PUNCTUATION = " .,;:!?\"'“”‘’«»"
 _FILE_ENDING = re.compile(r"\.[a-z]\w{0,4}$", re.IGNORECASE)
 
 
-def find_by_title(title: str, records: Iterable[DocumentRecord]) -> DocumentRecord:
+def find_document_by_title(title: str, records: Iterable[DocumentRecord]) -> DocumentRecord:
     """The document with that title, address or file name; NotFound lists the known titles, the closest first."""
     known = list(records)
-    for matches in (_matches_exactly, _matches_file_name, _matches_any_case, _matches_words, _matches_letters):
+    for matches in (
+        _matches_exactly,
+        _matches_file_name,
+        _matches_ignoring_case,
+        _matches_ignoring_punctuation,
+        _matches_letters_only,
+    ):
         found = [record for record in known if matches(title, record)]
         if len(found) == 1:
             return found[0]
         if found:
-            places = list_names([record.uri or record.id for record in found])
+            places = format_title_list([record.uri or record.id for record in found])
             raise NotFound(
                 f"{len(found)} documents are called {to_one_line(title)!r}; give the address of one:\n{places}"
             )
     names = [get_display_name(record) for record in known]
     near = find_close_names(title, names, max_names=5, cutoff=0.5)
     names.sort(key=lambda name: near.index(name) if name in near else len(near))
-    raise NotFound(f"there is no document {to_one_line(title)!r}; there are:\n{list_names(names)}")
+    raise NotFound(f"there is no document {to_one_line(title)!r}; there are:\n{format_title_list(names)}")
 
 
 def get_display_name(record: DocumentRecord) -> str:
@@ -40,8 +46,8 @@ def get_display_name(record: DocumentRecord) -> str:
     return record.title or record.uri or record.id
 
 
-def list_names(names: Sequence[str]) -> str:
-    """Names marked as data, one per line, and how many more there are."""
+def format_title_list(names: Sequence[str]) -> str:
+    """The titles one per line in a `<titles>` tag that marks them as data; beyond a limit, how many more there are."""
     more = f"\nand {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
     lines = "\n".join(map(to_one_line, names[:MAX_LISTED])) or "(none)"
     return f"<titles>\n{escape_tag(lines, 'titles')}\n</titles>{more}"
@@ -55,32 +61,35 @@ def _matches_file_name(title: str, record: DocumentRecord) -> bool:
     return bool(record.uri) and title == PurePosixPath(record.uri).name
 
 
-def _matches_any_case(title: str, record: DocumentRecord) -> bool:
-    return bool(record.title) and _normalize(title) == _normalize(record.title)
+def _matches_ignoring_case(title: str, record: DocumentRecord) -> bool:
+    return bool(record.title) and _normalize_name(title) == _normalize_name(record.title)
 
 
-def _matches_words(title: str, record: DocumentRecord) -> bool:
+def _matches_ignoring_punctuation(title: str, record: DocumentRecord) -> bool:
     """Whether the words are the same, ignoring punctuation and the file ending."""
-    wanted = _split_words(title)
-    return bool(wanted) and wanted in map(_split_words, (record.title, record.uri, PurePosixPath(record.uri).name))
+    wanted = _split_name_words(title)
+    return bool(wanted) and wanted in map(_split_name_words, (record.title, record.uri, PurePosixPath(record.uri).name))
 
 
-def _matches_letters(title: str, record: DocumentRecord) -> bool:
+def _matches_letters_only(title: str, record: DocumentRecord) -> bool:
     """Whether the letters are the same, ignoring accents, articles and spaces."""
-    wanted = _join_letters(_FILLER.sub("", _normalize(title)))
-    return bool(wanted) and wanted in (_join_letters(record.title), _join_letters(PurePosixPath(record.uri).name))
+    wanted = _strip_accents_and_spaces(_FILLER.sub("", _normalize_name(title)))
+    return bool(wanted) and wanted in (
+        _strip_accents_and_spaces(record.title),
+        _strip_accents_and_spaces(PurePosixPath(record.uri).name),
+    )
 
 
-def _normalize(name: str) -> str:
+def _normalize_name(name: str) -> str:
     """A name with normalized Unicode, case and whitespace."""
     return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
 
 
-def _split_words(name: str) -> tuple[str, ...]:
+def _split_name_words(name: str) -> tuple[str, ...]:
     """The words of a name without its file ending."""
-    return tuple(_WORD.findall(_normalize(_FILE_ENDING.sub("", name.strip().strip(_PUNCTUATION)))))
+    return tuple(_WORD.findall(_normalize_name(_FILE_ENDING.sub("", name.strip().strip(_PUNCTUATION)))))
 
 
-def _join_letters(name: str) -> str:
-    decomposed = unicodedata.normalize("NFD", "".join(_split_words(name)))
+def _strip_accents_and_spaces(name: str) -> str:
+    decomposed = unicodedata.normalize("NFD", "".join(_split_name_words(name)))
     return unicodedata.normalize("NFC", "".join(char for char in decomposed if not unicodedata.combining(char)))

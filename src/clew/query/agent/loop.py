@@ -61,8 +61,8 @@ class BudgetedModel(WrapperModel):
         model_settings: ModelSettings | None,
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
-        """The model's turn."""
-        text = "".join(map(_read_text, messages))
+        """One turn of the model, charged to the budget; requires the first tools, forbids tools once none are left."""
+        text = "".join(map(_collect_message_text, messages))
         settings = ModelSettings(**model_settings) if model_settings else ModelSettings()
         if self._first_tools:
             settings["tool_choice"] = [self._first_tools.pop(0)]
@@ -101,9 +101,9 @@ def run_agent(
         instructions=instructions,
         tools=[
             Tool(
-                _make_tool(method, budget, results, on_step),
+                _wrap_tool_for_model(method, budget, results, on_step),
                 takes_ctx=False,
-                prepare=_narrow_arguments(results) if first_tools else None,
+                prepare=_make_schema_narrower(results) if first_tools else None,
             )
             for method in methods
         ],
@@ -130,10 +130,10 @@ def run_agent(
     return AgentOutcome("", reason, tuple(results))
 
 
-def _narrow_arguments(
+def _make_schema_narrower(
     results: list[ToolResult],
 ) -> Callable[[RunContext[None], ToolDefinition], Awaitable[ToolDefinition]]:
-    """Narrows the schema of a tool for small models: `title` to the titles shown so far, `limit` to its range."""
+    """A callback that narrows a tool's JSON schema: `title` to the titles shown so far, `limit` to its range."""
 
     async def prepare(_: RunContext[None], tool: ToolDefinition) -> ToolDefinition:
         titles = list(dict.fromkeys(get_display_name(each.record) for result in results for each in result.citable))
@@ -147,7 +147,7 @@ def _narrow_arguments(
     return prepare
 
 
-def _make_tool(
+def _wrap_tool_for_model(
     method: Callable[P, ToolResult],
     budget: AgentBudget,
     results: list[ToolResult],
@@ -173,13 +173,13 @@ def _make_tool(
     def call(trace: Trace, *args: P.args, **kwargs: P.kwargs) -> ToolResult:
         bound = signature(method).bind(*args, **kwargs)
         bound.apply_defaults()
-        trace.notes.update({key: _to_note(value) for key, value in bound.arguments.items()})
+        trace.notes.update({key: _to_trace_note(value) for key, value in bound.arguments.items()})
         try:
             budget.count_tool_call()
             result = method(*args, **kwargs)
         except Exception as error:  # whatever happens in a tool, the model sees it and may go on
             message = str(error) if isinstance(error, ClewError) else f"{type(error).__name__}: {error}"
-            trace.notes["error"] = _to_note(" ".join(message.split()))
+            trace.notes["error"] = _to_trace_note(" ".join(message.split()))
             trace.out = 0
             raise ToolFailed(f"Error: {message}") from error
         trace.out = result.count
@@ -189,7 +189,7 @@ def _make_tool(
     return tool
 
 
-def _to_note(value: object) -> str | int:
+def _to_trace_note(value: object) -> str | int:
     return value if isinstance(value, int) else str(value)[:MAX_NOTE_CHARS]
 
 
@@ -202,7 +202,7 @@ def _to_model_messages(history: Sequence[Message]) -> list[ModelMessage]:
     ]
 
 
-def _read_text(message: ModelMessage) -> str:
-    """All text of a message that a model reads."""
+def _collect_message_text(message: ModelMessage) -> str:
+    """All text of a message that the model reads, to estimate its tokens."""
     texts = [str(getattr(part, "content", "") or getattr(part, "args", "") or "") for part in message.parts]
     return "".join([*texts, getattr(message, "instructions", None) or ""])

@@ -8,7 +8,7 @@ from clew.core.errors import DriverFailed, NotFound
 from clew.core.protocols import LLM
 from clew.core.trace import step
 from clew.core.types import Document
-from clew.query.answer.passages import Span, compile_quote
+from clew.query.answer.passages import Span, compile_quote_pattern
 from clew.query.context.format.escape import escape_tag, to_one_line
 
 QUOTE_TAG = "CONTENT"
@@ -44,7 +44,7 @@ class DocumentQuotes:
         return "\n".join(f"<{QUOTE_TAG}>{escape_tag(text, QUOTE_TAG)}</{QUOTE_TAG}>" for text in texts)
 
 
-def require_text(document: Document) -> str:
+def require_document_text(document: Document) -> str:
     """The text of a document; NotFound where it has none."""
     if not document.text.strip():
         raise NotFound(NO_TEXT)
@@ -66,11 +66,11 @@ def extract_quotes(
     A document longer than `window` characters is read in parts. A quote that is not in the document is left out; where
     none is left, the best sentences are used instead.
     """
-    require_text(document)
+    require_document_text(document)
     if llm is None:
         return DocumentQuotes(document, tuple(sorted(find_sentences(document, query))))
-    parts = split_text(document.text, window)
-    prompts = [_build_prompt(document.text[low:high], query) for low, high in parts]
+    parts = split_into_windows(document.text, window)
+    prompts = [_build_quote_prompt(document.text[low:high], query) for low, high in parts]
     with step("read") as trace:
         replies = llm.complete_many(prompts, system=SYSTEM, max_tokens=max_tokens, max_concurrent=max_concurrent)
         found: set[Span] = set()
@@ -95,11 +95,11 @@ def extract_quotes(
         notes.append(f"quotes that are not in the document, left out: {invalid}")
     if not found and empty < len(parts) - failed:
         found.update(find_sentences(document, query))
-    return DocumentQuotes(document, _drop_nested(sorted(found)), tuple(notes))
+    return DocumentQuotes(document, _drop_nested_spans(sorted(found)), tuple(notes))
 
 
-def split_text(text: str, window: int) -> list[Span]:
-    """Spans of at most `window` characters, cut after a paragraph, else a line, else a sentence, else a word."""
+def split_into_windows(text: str, window: int) -> list[Span]:
+    """The text as spans of at most `window` characters, cut after a paragraph, line, sentence or word."""
     cuts = [0]
     while len(text) - cuts[-1] > window:
         start = cuts[-1]
@@ -111,18 +111,18 @@ def split_text(text: str, window: int) -> list[Span]:
     return list(zip(cuts, [*cuts[1:], len(text)], strict=True))
 
 
-def _build_prompt(text: str, query: str) -> str:
+def _build_quote_prompt(text: str, query: str) -> str:
     return f"<document>\n{escape_tag(text, 'document')}\n</document>\n\nQuestion: {query}\nQuotes:"
 
 
 def _locate_quote(quote: str, text: str, low: int, high: int) -> Span | None:
     """The position of a quote within a part of the text."""
-    pattern = compile_quote(quote)
+    pattern = compile_quote_pattern(quote)
     found = pattern.search(text, low, high) if pattern else None
     return found.span() if found else None
 
 
-def _drop_nested(spans: Sequence[Span]) -> tuple[Span, ...]:
+def _drop_nested_spans(spans: Sequence[Span]) -> tuple[Span, ...]:
     """Sorted spans without those inside another."""
     kept: list[Span] = []
     for span in spans:

@@ -12,8 +12,8 @@ from clew.core.errors import NotFound, SettingsError
 from clew.core.thread import THREAD_KIND
 from clew.core.trace import Trace
 from clew.core.types import Chunk, Context, Document, DocumentRecord, Filter, Hit, MergedChunk
-from clew.query.agent.lookup import find_by_title, get_display_name
-from clew.query.agent.reader import QUOTE_TAG, DocumentQuotes, require_text
+from clew.query.agent.lookup import find_document_by_title, get_display_name
+from clew.query.agent.reader import QUOTE_TAG, DocumentQuotes, require_document_text
 from clew.query.agent.steps import record_step
 from clew.query.answer.passages import NumberedPassage, Span, number_passages
 from clew.query.context.format import wrap_context
@@ -63,19 +63,19 @@ class Toolbox:
 
     def search_knowledge_base(self, query: str, limit: int = 5) -> ToolResult:
         """Search documents and conversations for a plain, factual question. The default: fast and reliable."""
-        return self._search(query, limit, self._backend.default_strategy)
+        return self._search_to_tool_result(query, limit, self._backend.default_strategy)
 
     def search_with_multi_query(self, query: str, limit: int = 5) -> ToolResult:
         """Search with several wordings at once, for a broad question or one that may mean several things."""
-        return self._search(query, limit, "multi_query")
+        return self._search_to_tool_result(query, limit, "multi_query")
 
     def search_with_reranking(self, query: str, limit: int = 5) -> ToolResult:
         """Search with the greatest precision, for legal, medical or financial questions."""
-        return self._search(query, limit, "rerank")
+        return self._search_to_tool_result(query, limit, "rerank")
 
     def search_with_self_reflection(self, query: str, limit: int = 5) -> ToolResult:
         """Search, grade what was found, and search again if it is wanting: for complex research questions."""
-        return self._search(query, limit, "self_reflective")
+        return self._search_to_tool_result(query, limit, "self_reflective")
 
     def search_conversations(self, query: str, channel: str | None = None) -> ToolResult:
         """Search messages alone, of one channel if it is named: who said what, when."""
@@ -84,35 +84,37 @@ class Toolbox:
             return ToolResult("Nothing found: conversations are not among what may be searched here.", 0)
         name = self._find_channel(channel) if channel else None
         only = replace(where, kinds={THREAD_KIND}, channels={name} if name else where.channels)
-        return self._search(query, CONVERSATION_HITS, self._backend.default_strategy, only, with_speakers=True)
+        return self._search_to_tool_result(
+            query, CONVERSATION_HITS, self._backend.default_strategy, only, with_speakers=True
+        )
 
     def retrieve_full_document(self, title: str) -> ToolResult:
         """Get a whole document by its title or file name, when parts of it do not tell enough."""
-        record = find_by_title(title, self._backend.list_documents(self._backend.where))
+        record = find_document_by_title(title, self._backend.list_documents(self._backend.where))
         document = self._backend.load_document(record.id)
-        text = require_text(document)
-        number = self._assign_number(record)
+        text = require_document_text(document)
+        number = self._assign_document_number(record)
         end = min(len(text), self._backend.window)
         rest = f"\nThese are the first {end} of {len(text)} characters; read_document({number}, …) reads them all."
         head = f"[{number}] {to_one_line(get_display_name(record))}"
         shown = wrap_context(f"{head}\n\n{text[:end]}", DOCUMENT_TAG, "xml") + (rest if end < len(text) else "")
-        return ToolResult(shown, 1, (self._make_citable(record, number, [(0, end)]),))
+        return ToolResult(shown, 1, (self._make_citable_passage(record, number, [(0, end)]),))
 
     def read_document(self, documentIndex: int, query: str) -> ToolResult:  # noqa: N803 (the documented name)
         """Read a document, by the number it is shown with, for what it says on a question: quotes, word for word.
 
         Call it for EVERY new question about a document.
         """
-        record, document = self.find_document(documentIndex)
+        record, document = self.find_document_by_number(documentIndex)
         found = self._backend.extract_quotes(document, query)
         notes = "".join(f"\n({to_one_line(note)})" for note in found.notes)
         if not found.quotes:
             return ToolResult(f"Document {documentIndex} says nothing on this.{notes}", 0)
         head = f"[{documentIndex}] {escape_tag(found.document_name, QUOTE_TAG)}"
-        citable = self._make_citable(record, documentIndex, found.quotes)
+        citable = self._make_citable_passage(record, documentIndex, found.quotes)
         return ToolResult(f"{head}\n{found.relevant_content}{notes}", len(found.quotes), (citable,))
 
-    def find_document(self, number: int) -> tuple[DocumentRecord, Document]:
+    def find_document_by_number(self, number: int) -> tuple[DocumentRecord, Document]:
         """The document with that number in the session, within the filter; NotFound where there is none or no text."""
         missing = NotFound(f"Document {number} not found")
         doc_id = self._backend.sessions.get_knowledge_source_id_by_index(self._backend.session, number)
@@ -123,7 +125,7 @@ class Toolbox:
         if record is None:  # dropped since it was shown, or outside the filter
             raise missing
         document = self._backend.load_document(doc_id)
-        require_text(document)
+        require_document_text(document)
         return record, document
 
     def _find_channel(self, name: str) -> str:
@@ -134,7 +136,7 @@ class Toolbox:
                 return candidate
         raise NotFound(f"there is no channel {to_one_line(name)!r}; leave it out to search all of them")
 
-    def _search(
+    def _search_to_tool_result(
         self, query: str, limit: int, strategy: str, where: Filter | None = None, *, with_speakers: bool = False
     ) -> ToolResult:
         if not 1 <= limit <= MAX_HITS:
@@ -142,7 +144,7 @@ class Toolbox:
         with record_step("find") as trace:
             context = self._backend.search(query, limit, strategy, where or self._backend.where)
             trace.set_output(context.passages)
-        reflection = _format_reflection(trace)
+        reflection = _format_reflection_grades(trace)
         if not context.passages:
             return ToolResult(f"{reflection}Nothing found: {context.reason or 'nothing matches'}.", 0, context=context)
         citable = tuple(
@@ -150,17 +152,19 @@ class Toolbox:
             for passage in number_passages(context, self._backend.load_document)
             if passage.record.id in context.numbers
         )
-        text = wrap_context(_format_with_speakers(context), SEARCH_TAG, "xml") if with_speakers else context.text
+        text = (
+            wrap_context(_format_passages_with_speakers(context), SEARCH_TAG, "xml") if with_speakers else context.text
+        )
         count = sum(len(passage.chunks) for passage in context.passages)
         return ToolResult(reflection + text, count, citable, context)
 
-    def _assign_number(self, record: DocumentRecord) -> int:
+    def _assign_document_number(self, record: DocumentRecord) -> int:
         numbers = self._backend.sessions.set_document_index(self._backend.session, [record.id])
         if record.id not in numbers:
             raise SettingsError("this conversation has too many documents already; begin another (session.documents)")
         return numbers[record.id]
 
-    def _make_citable(self, record: DocumentRecord, number: int, spans: Sequence[Span]) -> NumberedPassage:
+    def _make_citable_passage(self, record: DocumentRecord, number: int, spans: Sequence[Span]) -> NumberedPassage:
         """Spans of a document as a passage that can be cited."""
         text = self._backend.load_document(record.id).text
         hits = tuple(Hit(chunk, record, 1.0) for chunk in self._backend.load_chunks(record.id))
@@ -174,7 +178,7 @@ class Toolbox:
         return NumberedPassage(number, passage, record, tuple((low, text[low:high]) for low, high in spans))
 
 
-def _format_reflection(trace: Trace) -> str:
+def _format_reflection_grades(trace: Trace) -> str:
     """The grades of a self-reflective search; empty for any other."""
     rounds = [step for step in _walk_steps(trace) if step.name == "reflect"]
     lines = [
@@ -190,7 +194,7 @@ def _walk_steps(trace: Trace) -> Iterable[Trace]:
         yield from _walk_steps(step)
 
 
-def _format_with_speakers(context: Context) -> str:
+def _format_passages_with_speakers(context: Context) -> str:
     """The passages under the numbers of their documents, each chunk preceded by its author and time."""
     parts: list[str] = []
     for passage in context.passages:

@@ -13,13 +13,13 @@ from typing import Final
 
 from clew.core.languages import FUNCTION_WORDS
 from clew.core.text import extract_terms, split_sentences, tokenize_words
-from clew.query.answer.units import split_words
+from clew.query.answer.units import split_word_list
 
 MIN_SHARED = 0.6  # share of a clause's terms that a clause of the text must have to be compared with it
 MIN_TERMS = 2  # a shorter clause is joined to the one before
 CONTRADICTED = "it contradicts the cited passage"
 NEGATIONS = frozenset(
-    split_words(
+    split_word_list(
         "not no never none nobody nothing nowhere neither nor without cannot cant wont dont doesnt didnt isnt arent "
         "wasnt werent couldnt wouldnt shouldnt hasnt havent hadnt unable impossible forbidden prohibited banned lacks "
         "lacked lacking fails refuses refused hardly rarely seldom except excluding "
@@ -66,7 +66,7 @@ for _one, _other in _OPPOSITE_PAIRS:
     for _these, _those in ((_one, _other), (_other, _one)):
         for _word in _these.split():
             _OPPOSITES[_word] = _OPPOSITES.get(_word, frozenset()) | frozenset(_those.split())
-_PRONOUNS = frozenset(split_words("he she it they him her them his hers its their this that these those er sie es"))
+_PRONOUNS = frozenset(split_word_list("he she it they him her them his hers its their this that these those er sie es"))
 _CLAUSE_BREAK = re.compile(
     r"[,;:()—–]\s|\s-\s|"
     r"\b(?:but|although|though|while|whereas|because|which|who|where|when|and|so that|since|however)\b",
@@ -86,12 +86,12 @@ class Clause:
     is_negated: bool
     may_be_negated: bool = False
 
-    def contradicts(self, other: "Clause") -> bool:
-        """Whether only one of the two is negated, as far as that is certain."""
+    def differs_in_negation(self, other: "Clause") -> bool:
+        """Whether exactly one of the two clauses is negated, as far as that is certain."""
         return self.is_negated != other.is_negated and not self.may_be_negated and not other.may_be_negated
 
 
-def find_contradiction(sentence: str, texts: Sequence[str]) -> str:
+def explain_contradiction(sentence: str, texts: Sequence[str]) -> str:
     """Why the texts contradict a sentence; empty where they do not."""
     known = [each for text in texts for each in split_clauses(text)]
     whole = [text[low:high] for text in texts for low, high in split_sentences(text)]
@@ -99,16 +99,16 @@ def find_contradiction(sentence: str, texts: Sequence[str]) -> str:
         wanted = clause.terms - NEGATIONS - FUNCTION_WORDS["en"]  # a clause may be too short to tell its language
         if len(wanted) < MIN_TERMS:
             continue
-        near = _find_nearest(wanted, known)
-        if near and all(map(clause.contradicts, near)):
+        near = _find_nearest_clauses(wanted, known)
+        if near and all(map(clause.differs_in_negation, near)):
             return CONTRADICTED
         if (
             not near
             and clause.is_negated
-            and not any(wanted & _cached_terms(each) and has_negation(each) for each in whole)
+            and not any(wanted & _extract_terms_cached(each) and has_negation(each) for each in whole)
         ):
             return CONTRADICTED
-    return _find_opposite(sentence, whole)
+    return _explain_opposite_word(sentence, whole)
 
 
 def omits_negation(text: str, low: int, high: int) -> bool:
@@ -139,23 +139,23 @@ def split_clauses(text: str) -> tuple[Clause, ...]:
         joins: list[str] = []
         marks = ["", *_CLAUSE_BREAK.findall(text[low:high])]
         for mark, part in zip(marks, _CLAUSE_BREAK.split(text[low:high]), strict=True):
-            if parts and len(_cached_terms(part)) < MIN_TERMS:
+            if parts and len(_extract_terms_cached(part)) < MIN_TERMS:
                 parts[-1] += f" {part}"
             else:
                 parts.append(part)
                 joins.append(mark.strip().casefold())
         in_scope = False  # whether a negation may reach on
         for join, part in zip(joins, parts, strict=True):
-            own, is_negated = _cached_terms(part), has_negation(part)
+            own, is_negated = _extract_terms_cached(part), has_negation(part)
             resolved = own | before if _PRONOUNS.intersection(tokenize_words(part)) else own
             in_scope = in_scope and join == "and"
             found.append(Clause(own, resolved, is_negated, may_be_negated=in_scope and not is_negated))
             in_scope = in_scope or is_negated
-        before = _cached_terms(text[low:high])
+        before = _extract_terms_cached(text[low:high])
     return tuple(found)
 
 
-def _find_nearest(wanted: Set[str], known: Sequence[Clause]) -> list[Clause]:
+def _find_nearest_clauses(wanted: Set[str], known: Sequence[Clause]) -> list[Clause]:
     """The clauses that share the most terms, own words before resolved pronouns; none where they share too few."""
     shares = [
         ((len(wanted & each.resolved_terms), len(wanted & each.terms)), each) for each in known if wanted & each.terms
@@ -164,22 +164,24 @@ def _find_nearest(wanted: Set[str], known: Sequence[Clause]) -> list[Clause]:
     return [each for share, each in shares if share == most] if most[0] >= MIN_SHARED * len(wanted) else []
 
 
-def _find_opposite(sentence: str, whole: Sequence[str]) -> str:
+def _explain_opposite_word(sentence: str, whole: Sequence[str]) -> str:
     """Why the most similar sentences have the opposite of a word instead of the word; empty where they do not."""
     own = tokenize_words(sentence)
     for word in own:
         others = _OPPOSITES.get(word, frozenset()).difference(own)
         if not others:
             continue
-        wanted = _cached_terms(sentence) - _cached_terms(word)
-        best = max((len(wanted & _cached_terms(each)) for each in whole), default=0)
-        near = [each for each in whole if best and len(wanted & _cached_terms(each)) == best]
-        has = any(word in tokenize_words(each) or _cached_terms(word) & _cached_terms(each) for each in near)
+        wanted = _extract_terms_cached(sentence) - _extract_terms_cached(word)
+        best = max((len(wanted & _extract_terms_cached(each)) for each in whole), default=0)
+        near = [each for each in whole if best and len(wanted & _extract_terms_cached(each)) == best]
+        has = any(
+            word in tokenize_words(each) or _extract_terms_cached(word) & _extract_terms_cached(each) for each in near
+        )
         if not has and any(others.intersection(tokenize_words(each)) for each in near):
             return f"the cited passage says the opposite of “{word}”"
     return ""
 
 
 @lru_cache(maxsize=4096)
-def _cached_terms(text: str) -> Set[str]:
+def _extract_terms_cached(text: str) -> Set[str]:
     return extract_terms(text).keys()

@@ -48,10 +48,10 @@ def extract_answer(
     probe = probe or Probe(hits, extract_terms(question).keys())
     signals = compute_signals(probe, map(reranker.calibrate, chunk_scores))
     confidence = compute_confidence(signals)
-    spans = [(hit.chunk, low, high) for hit in subset for low, high in _split_chunk(hit.chunk)]
+    spans = [(hit.chunk, low, high) for hit in subset for low, high in _split_citable_sentences(hit.chunk)]
     if confidence < min_confidence or not spans:
         return ExtractedAnswer((), confidence, signals)
-    scores = reranker.score(question, [_format_sentence(*span) for span in spans])
+    scores = reranker.score(question, [_prepend_headings_to_sentence(*span) for span in spans])
     probabilities = [reranker.calibrate(score) for score in scores]
     order = sorted(range(len(spans)), key=lambda place: (-scores[place], place))
     best = [place for place in order if probabilities[place] >= probabilities[order[0]] / 2]
@@ -65,7 +65,7 @@ def extract_answer(
     return ExtractedAnswer(tuple(citations.values()), confidence, signals)
 
 
-def _split_chunk(chunk: Chunk) -> list[tuple[int, int]]:
+def _split_citable_sentences(chunk: Chunk) -> list[tuple[int, int]]:
     return [
         (low, high)
         for low, high in split_sentences(chunk.text)
@@ -73,5 +73,5 @@ def _split_chunk(chunk: Chunk) -> list[tuple[int, int]]:
     ]
 
 
-def _format_sentence(chunk: Chunk, low: int, high: int) -> str:
+def _prepend_headings_to_sentence(chunk: Chunk, low: int, high: int) -> str:
     return prepend_headings(chunk.headings, chunk.text[low:high])

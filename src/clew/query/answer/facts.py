@@ -20,7 +20,7 @@ from clew.query.answer.units import (
     UNITS,
     VALUES,
     WEEKDAYS,
-    split_words,
+    split_word_list,
 )
 
 Key = tuple[str | int | None, ...]
@@ -49,7 +49,7 @@ _NAME = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _SENTENCE_START = re.compile(r"(?:^|[.!?:…]|[“\"„«‘>#*•|-]|\n)[\s“\"„«‘>#*•|(-]*$")
 _MEASURES = frozenset(word for word in UNITS if len(word) > 3)
 _COMMON = frozenset[str]().union(*(FUNCTION_WORDS[code] for code in ("en", "de", "fr", "es")))
-_NOT_NAMES = frozenset(split_words("ad bc bce ce am pm ii iii iv vi vii viii ix st dr mr mrs ms"))
+_NOT_NAMES = frozenset(split_word_list("ad bc bce ce am pm ii iii iv vi vii viii ix st dr mr mrs ms"))
 _SINGULAR = re.compile(
     r"\s+(?:(?:never|always|also|often|then)\s+)?(?:is|was|has|does|[a-z]{2,}[^su\W]s)\b"
 )  # what follows a singular noun
@@ -73,8 +73,8 @@ class Fact:
     counted: str = ""  # the noun after a number without a unit
 
     @property
-    def quantity(self) -> tuple[Key, str]:
-        """The value in its base unit: 14 days equal two weeks."""
+    def value_in_base_unit(self) -> tuple[Key, str]:
+        """The value converted to its base unit, and that unit: 14 days equal two weeks."""
         unit, times = BASE_UNITS.get(self.unit, (self.unit, 1))
         return tuple(part * times if isinstance(part, int) else part for part in self.key), unit
 
@@ -89,7 +89,7 @@ class Fact:
         bound = not self.bound or self.bound == other.bound
         if bool(self.unit) != bool(other.unit):
             return bound and self.key == other.key and not (self.counted or other.counted)
-        return bound and self.quantity == other.quantity
+        return bound and self.value_in_base_unit == other.value_in_base_unit
 
     def is_same_as(self, other: "Fact") -> bool:
         """Whether the other is the same fact; names are if they share a word."""
@@ -100,7 +100,7 @@ class Fact:
 
 @lru_cache(maxsize=2048)  # every sentence of an answer is checked against the same few passages
 def find_facts(text: str) -> tuple[Fact, ...]:
-    """The facts of a text in order; the first word of a sentence is not taken for a name."""
+    """The numbers, dates, codes and names of a text in order; the first word of a sentence is not taken for a name."""
     found: list[Fact] = []
     for find in (_find_dates, _find_codes, _find_numbers, _find_number_words, _find_names):
         found += [fact for fact in find(text) if all(fact.end <= one.start or one.end <= fact.start for one in found)]
@@ -125,7 +125,7 @@ def find_opening_name(text: str, low: int = 0, high: int | None = None) -> Fact 
     is_common = word in known or len(word) < 2 or word.endswith(_ENDINGS)
     if is_common and (word in known or word[-1] != "s" or not _SINGULAR.match(text, found.end())):
         return None
-    return _make_name(found)
+    return _make_name_fact(found)
 
 
 def _find_dates(text: str) -> list[Fact]:
@@ -153,7 +153,7 @@ def _find_numbers(text: str) -> list[Fact]:
         end, value = match.end(), _parse_number(match["digits"])
         if isinstance(value, float) and (scale := _SCALE.match(text, end)):
             end, value = scale.end(), value * SCALES[scale[1].casefold()]
-        unit = UNITS.get(match["sign"] or "", "") or _find_unit(text, end) or _find_range_unit(text, end)
+        unit = UNITS.get(match["sign"] or "", "") or _find_unit_after(text, end) or _find_range_unit(text, end)
         if (hour := _parse_time(match["digits"], meridiem := _CLOCK.match(text, end))) is not None:
             end, value, unit = meridiem.end() if meridiem else end, hour, "clock"
         is_year = isinstance(value, float) and not unit and 1000 <= value < 2100 and match["digits"].isdecimal()
@@ -161,7 +161,9 @@ def _find_numbers(text: str) -> list[Fact]:
         kind = "year" if is_year else "number"
         more = "" if unit else _find_counted_noun(text, end)
         found.append(
-            Fact(kind, (key,), text[match.start() : end], match.start(), end, unit, _find_bound(text, match), more)
+            Fact(
+                kind, (key,), text[match.start() : end], match.start(), end, unit, _find_bound_before(text, match), more
+            )
         )
     return found
 
@@ -201,8 +203,8 @@ def _find_number_words(text: str) -> list[Fact]:
                 match[0],
                 match.start(),
                 match.end(),
-                _find_unit(text, match.end()),
-                _find_bound(text, match),
+                _find_unit_after(text, match.end()),
+                _find_bound_before(text, match),
             )
         )
     for match in _ORDINAL.finditer(text):
@@ -223,7 +225,7 @@ def _sum_number_words(parts: list[str]) -> int:
     return total + part_of
 
 
-def _find_unit(text: str, at: int) -> str:
+def _find_unit_after(text: str, at: int) -> str:
     """The unit after a number, with at most one word between ("90 calendar days"); empty for counted nouns."""
     match = _UNIT.match(text, at)
     if match is None:
@@ -240,7 +242,7 @@ def _find_unit(text: str, at: int) -> str:
 def _find_range_unit(text: str, at: int) -> str:
     """The unit of the first number of a range, which is written after the second."""
     match = _RANGE.match(text, at)
-    return _find_unit(text, match.end()) if match else ""
+    return _find_unit_after(text, match.end()) if match else ""
 
 
 def _find_counted_noun(text: str, at: int) -> str:
@@ -249,7 +251,7 @@ def _find_counted_noun(text: str, at: int) -> str:
     return "" if match is None or match[1] in _COMMON or match[1] == "per" else match[1]
 
 
-def _find_bound(text: str, match: re.Match[str]) -> str:
+def _find_bound_before(text: str, match: re.Match[str]) -> str:
     found = _BOUND.search(text[max(0, match.start() - 20) : match.start()])
     return (found.lastgroup or "") if found else ""
 
@@ -267,7 +269,7 @@ def _find_names(text: str) -> list[Fact]:
         elif is_german or len(word) < 2 or word in _COMMON | _NOT_NAMES or _starts_sentence(text, match.start()):
             continue  # German capitalises every noun
         else:
-            one = _make_name(match)
+            one = _make_name_fact(match)
             if (
                 found and found[-1].kind == "name" and text[found[-1].end : one.start] == " "
             ):  # "Ada Lovelace" is one name
@@ -286,6 +288,6 @@ def _starts_sentence(text: str, at: int) -> bool:
     )
 
 
-def _make_name(match: re.Match[str]) -> Fact:
+def _make_name_fact(match: re.Match[str]) -> Fact:
     bare = re.sub(r"['’]s?$", "", match[0])
     return Fact("name", (min(extract_terms(bare), default=bare.casefold()),), bare, match.start(), match.end())

@@ -40,14 +40,14 @@ class NumberedPassage:
         parts = []
         for start, text in self.pieces:
             at = 0
-            for begin, author in self._find_authors(start, start + len(text)):
+            for begin, author in self._find_message_authors(start, start + len(text)):
                 parts += [text[at : begin - start], f"\n{author}: "]
                 at = begin - start
             parts += [text[at:], "\n"]
         return "".join(parts).strip()
 
     @property
-    def titles(self) -> str:
+    def title_and_headings(self) -> str:
         """The titles of the document and the headings, which a sentence may use too."""
         headings = dict.fromkeys(heading for hit in self.passage.chunks for heading in hit.chunk.headings)
         return " ".join([self.record.title, *headings])
@@ -57,11 +57,13 @@ class NumberedPassage:
 
         An ellipsis may omit the rest of a sentence or whole sentences, but no negation.
         """
-        patterns = [pattern for pattern in (compile_quote(quote), compile_elided_quote(quote)) if pattern]
+        patterns = [
+            pattern for pattern in (compile_quote_pattern(quote), compile_elided_quote_pattern(quote)) if pattern
+        ]
         for pattern in patterns:
             for start, text in self.pieces:
                 found = pattern.search(text)
-                if found and all(_can_omit(text, *found.span(gap)) for gap in range(1, len(found.groups()) + 1)):
+                if found and all(_can_quote_omit(text, *found.span(gap)) for gap in range(1, len(found.groups()) + 1)):
                     return start + found.start(), start + found.end()
         return None
 
@@ -70,7 +72,7 @@ class NumberedPassage:
         at, text = next((at, text) for at, text in self.pieces if at <= span[0] < at + len(text))
         return omits_negation(text, span[0] - at, span[1] - at)
 
-    def find_support(self, claim: str, *, max_sentences: int = 2) -> list[Span]:
+    def find_supporting_sentences(self, claim: str, *, max_sentences: int = 2) -> list[Span]:
         """The sentences that together have most terms of a claim, the best first; each further one must add enough."""
         wanted = set(extract_terms(claim))
         min_added = max(2.0, 0.3 * len(wanted))
@@ -90,39 +92,39 @@ class NumberedPassage:
         """The text of a span of the document, as far as the passage has it."""
         return next(text[span[0] - at : span[1] - at] for at, text in self.pieces if at <= span[0] < at + len(text))
 
-    def cite(self, span: Span) -> Citation:
+    def cite_span(self, span: Span) -> Citation:
         """The citation of a span of the passage."""
-        return make_citation(self._find_chunk(span), self.record, span[0], self.read_span(span))
+        return make_citation(self._find_chunk_of_span(span), self.record, span[0], self.read_span(span))
 
-    def _find_authors(self, low: int, high: int) -> list[tuple[int, str]]:
+    def _find_message_authors(self, low: int, high: int) -> list[tuple[int, str]]:
         """The start and author of each message between two positions."""
         chunks = [hit.chunk for hit in self.passage.chunks]
         found = {max(low, each.start): str(each.meta.get("author") or "") for each in chunks if each.start < high}
         return sorted((at, author) for at, author in found.items() if author and low <= at)
 
-    def _find_chunk(self, span: Span) -> Chunk:
+    def _find_chunk_of_span(self, span: Span) -> Chunk:
         chunks = [hit.chunk for hit in self.passage.chunks]
         return next((chunk for chunk in chunks if chunk.start <= span[0] < chunk.end), chunks[0])
 
 
 def number_passages(context: Context, read: Read) -> list[NumberedPassage]:
-    """The passages of a context with their numbers, their text read again from the store."""
+    """The passages of a context numbered from 1, their text read again from the store."""
     records = {record.id: record for record in context.documents}
     found: list[NumberedPassage] = []
     for number, passage in enumerate(context.passages, 1):
         doc_id = passage.chunks[0].chunk.doc_id
         text = read(doc_id).text
-        pieces = tuple((start, text[start:end]) for start, end in _get_spans(passage))
+        pieces = tuple((start, text[start:end]) for start, end in _get_passage_spans(passage))
         found.append(NumberedPassage(number, passage, records[doc_id], pieces))
     return found
 
 
-def _get_spans(passage: MergedChunk) -> Sequence[Span]:
+def _get_passage_spans(passage: MergedChunk) -> Sequence[Span]:
     return passage.spans or [(hit.chunk.start, hit.chunk.end) for hit in passage.chunks]
 
 
 @lru_cache(maxsize=256)  # a quote is searched in every passage
-def compile_quote(quote: str) -> "re.Pattern[str] | None":
+def compile_quote_pattern(quote: str) -> "re.Pattern[str] | None":
     """A pattern for the whole words of a quote in order, ignoring white space and variants of signs.
 
     None for a quote without words.
@@ -132,21 +134,21 @@ def compile_quote(quote: str) -> "re.Pattern[str] | None":
         return None
     before = r"(?<!\w)" if words[0][0].isalnum() else ""
     after = r"(?!\w)" if words[-1][-1].isalnum() else ""
-    return re.compile(before + r"\s+".join("".join(map(_match_sign, word)) for word in words) + after)
+    return re.compile(before + r"\s+".join("".join(map(_to_sign_pattern, word)) for word in words) + after)
 
 
 @lru_cache(maxsize=256)
-def compile_elided_quote(quote: str) -> "re.Pattern[str] | None":
+def compile_elided_quote_pattern(quote: str) -> "re.Pattern[str] | None":
     """A pattern for the parts of a quote with ellipses, with a group for each omitted text.
 
     None for a quote without an ellipsis.
     """
-    parts = [pattern.pattern for part in _ELLIPSIS.split(quote) if (pattern := compile_quote(part))]
+    parts = [pattern.pattern for part in _ELLIPSIS.split(quote) if (pattern := compile_quote_pattern(part))]
     has_ellipsis = _ELLIPSIS.search(quote)
     return None if not has_ellipsis or not parts else re.compile(rf"(.{{0,{MAX_GAP}}}?)".join(parts), re.DOTALL)
 
 
-def _can_omit(text: str, low: int, high: int) -> bool:
+def _can_quote_omit(text: str, low: int, high: int) -> bool:
     """Whether a quote may omit a span: within one sentence, or whole sentences, and no negation."""
     if has_negation(text[low:high]):
         return False
@@ -156,7 +158,7 @@ def _can_omit(text: str, low: int, high: int) -> bool:
     return before == after or (not text[low : before[1]].strip(_STOPS) and after[0] == high)
 
 
-def _match_sign(character: str) -> str:
+def _to_sign_pattern(character: str) -> str:
     for signs in _EQUIVALENT_SIGNS:
         if character in signs:
             return f"[{re.escape(signs)}]"

@@ -42,17 +42,17 @@ class Tokenized:
     places: Mapping[str, Sequence[int]]
     facts: tuple[Fact, ...]
 
-    def word_at(self, at: int) -> int:
+    def word_index_at(self, at: int) -> int:
         """The index of the word at a character position."""
         return max(0, bisect_right(self.starts, at) - 1)
 
-    def distance(self, one: int, other: int) -> float:
+    def word_distance(self, one: int, other: int) -> float:
         """The distance between two words, in words."""
         return abs(one - other) + SENTENCE_GAP * abs(self.sentence_of[one] - self.sentence_of[other])
 
 
 @lru_cache(maxsize=512)  # every sentence of an answer is checked against the same few passages
-def tokenize(text: str) -> Tokenized:
+def tokenize_with_facts(text: str) -> Tokenized:
     """The words, stems and facts of a text."""
     spans = split_sentences(text)
     found = list(_WORD.finditer(text))
@@ -72,73 +72,79 @@ def tokenize(text: str) -> Tokenized:
     )
 
 
-def find_misplaced(
+def explain_misplaced_fact(
     sentence: str, texts: Sequence[str], stated_facts: Sequence[Fact], *, question_facts: Collection[Fact] = ()
 ) -> str:
     """Why a fact of a sentence is about something else in the texts; empty where none is.
 
     Facts of the question (`question_facts`) need not be in the texts, unless another fact fits better there.
     """
-    claim = tokenize(sentence)
-    known = [tokenize(text) for text in texts]
+    claim = tokenize_with_facts(sentence)
+    known = [tokenize_with_facts(text) for text in texts]
     for fact in stated_facts:
         if fact.kind not in PLACED_KINDS:
             continue
-        weights = _weigh_words(fact, claim)
-        mine = max((_score_place(weights, at, text) for text in known for at in _find_places(fact, text)), default=0.0)
+        weights = _weigh_words_by_nearness(fact, claim)
+        mine = max(
+            (_score_fact_place(weights, at, text) for text in known for at in _find_fact_places(fact, text)),
+            default=0.0,
+        )
         if fact in question_facts:
             mine = max(mine, QUESTION_SHARE * sum(map(abs, weights.values())))
         others = [
-            (_score_place(weights, text.word_at(each.start), text), each.text)
+            (_score_fact_place(weights, text.word_index_at(each.start), text), each.text)
             for text in known
             for each in text.facts
-            if _are_rivals(fact, each) and not _is_stated(each, claim)
+            if _are_confusable_facts(fact, each) and not _is_fact_stated(each, claim)
         ]
         best, other = max(others, default=(0.0, ""))
         if best > (NAME_MARGIN if fact.kind == "name" else MARGIN) * mine:
             return f"the cited passage has {other} where it says {fact.text}"
-    return _find_swapped(sentence, texts, stated_facts)
+    return _explain_swapped_facts(sentence, texts, stated_facts)
 
 
-def _find_swapped(sentence: str, texts: Sequence[str], stated_facts: Sequence[Fact]) -> str:
+def _explain_swapped_facts(sentence: str, texts: Sequence[str], stated_facts: Sequence[Fact]) -> str:
     """Why two facts of a sentence are swapped; empty where no two are."""
-    claim = tokenize(sentence)
-    known = [tokenize(text) for text in texts]
+    claim = tokenize_with_facts(sentence)
+    known = [tokenize_with_facts(text) for text in texts]
     for one, other in combinations(sorted(stated_facts, key=lambda fact: fact.start), 2):
         if (
             one.kind not in PLACED_KINDS
-            or not _are_rivals(one, other)
+            or not _are_confusable_facts(one, other)
             or _LISTED.fullmatch(sentence, one.end, other.start)
         ):
             continue
-        if any(_is_reversed(sentence, one, other, text) for text in texts):
+        if any(_has_reversed_facts(sentence, one, other, text) for text in texts):
             return f"it swaps {one.text} and {other.text}"
-        mine, theirs = _weigh_words(one, claim, other), _weigh_words(other, claim, one)
-        straight = max((_score_pair(mine, theirs, one, other, claim, text) for text in known), default=0.0)
-        crossed = max((_score_pair(theirs, mine, one, other, claim, text) for text in known), default=0.0)
+        mine, theirs = _weigh_words_by_nearness(one, claim, other), _weigh_words_by_nearness(other, claim, one)
+        straight = max((_score_fact_pair(mine, theirs, one, other, claim, text) for text in known), default=0.0)
+        crossed = max((_score_fact_pair(theirs, mine, one, other, claim, text) for text in known), default=0.0)
         if crossed > SWAP_MARGIN * straight:
             return f"it swaps {one.text} and {other.text}"
     return ""
 
 
-def _score_pair(
+def _score_fact_pair(
     mine: Mapping[str, float], theirs: Mapping[str, float], one: Fact, other: Fact, claim: Tokenized, text: Tokenized
 ) -> float:
     """How well the words around two facts match those around their occurrences in a text."""
     best = 0.0
-    for here in _find_places(one, text):
-        for there in _find_places(other, text):
+    for here in _find_fact_places(one, text):
+        for there in _find_fact_places(other, text):
             # Where one text is active and the other passive, the order is reversed.
             sides = [
                 1.0 if text.passive[text.sentence_of[place]] != any(claim.passive) else OTHER_SIDE
                 for place in (here, there)
             ]
             if here != there:
-                best = max(best, _score_place(mine, here, text, sides[0]) + _score_place(theirs, there, text, sides[1]))
+                best = max(
+                    best,
+                    _score_fact_place(mine, here, text, sides[0]) + _score_fact_place(theirs, there, text, sides[1]),
+                )
     return best
 
 
-def _is_reversed(sentence: str, one: Fact, other: Fact, text: str) -> bool:
+def _has_reversed_facts(sentence: str, one: Fact, other: Fact, text: str) -> bool:
     """Whether a sentence of a text has the same words with the two facts in reverse order."""
     own = sorted(word.casefold() for word in _WORD.findall(sentence))
     for low, high in split_sentences(text):
@@ -148,49 +154,50 @@ def _is_reversed(sentence: str, one: Fact, other: Fact, text: str) -> bool:
     return False
 
 
-def _find_places(fact: Fact, text: Tokenized) -> list[int]:
+def _find_fact_places(fact: Fact, text: Tokenized) -> list[int]:
     """The positions of a fact in a text."""
     if fact.kind == "name":
         return [place for stem in fact.key for place in text.places.get(str(stem), ())]
-    return [text.word_at(each.start) for each in text.facts if fact.agrees_with(each)]
+    return [text.word_index_at(each.start) for each in text.facts if fact.agrees_with(each)]
 
 
-def _are_rivals(fact: Fact, other: Fact) -> bool:
+def _are_confusable_facts(fact: Fact, other: Fact) -> bool:
     """Whether two facts could be confused."""
     alike = fact.unit == other.unit or fact.key == other.key  # 5 days may be confused with 6 days, and with 5 weeks
     return fact.kind == other.kind and alike and not fact.is_same_as(other) and not other.agrees_with(fact)
 
 
-def _is_stated(fact: Fact, claim: Tokenized) -> bool:
+def _is_fact_stated(fact: Fact, claim: Tokenized) -> bool:
     """Whether a sentence states a fact, as a fact or as a word."""
     if fact.kind == "name":
         return any(stem in claim.places for stem in fact.key)
     return any(each.is_same_as(fact) for each in claim.facts)
 
 
-def _weigh_words(fact: Fact, claim: Tokenized, *besides: Fact) -> dict[str, float]:
+def _weigh_words_by_nearness(fact: Fact, claim: Tokenized, *besides: Fact) -> dict[str, float]:
     """The weight of each word of a sentence for one of its facts, negative before it; without the fact's own words."""
-    here = claim.word_at(fact.start)
+    here = claim.word_index_at(fact.start)
     own = {
         place
         for each in (fact, *besides)
-        for place in range(claim.word_at(each.start), claim.word_at(each.end - 1) + 1)
+        for place in range(claim.word_index_at(each.start), claim.word_index_at(each.end - 1) + 1)
     }
     found: dict[str, float] = {}
     for place, word_stems in enumerate(claim.stems):
-        weight = math.exp(-claim.distance(here, place) / SENTENCE_DECAY)
+        weight = math.exp(-claim.word_distance(here, place) / SENTENCE_DECAY)
         for stem in word_stems:
             if place not in own and weight > abs(found.get(stem, 0.0)):
                 found[stem] = weight if place > here else -weight
     return found
 
 
-def _score_place(weights: Mapping[str, float], at: int, text: Tokenized, other_side: float = 1.0) -> float:
+def _score_fact_place(weights: Mapping[str, float], at: int, text: Tokenized, other_side: float = 1.0) -> float:
     """How near the weighted words are to a position of a text."""
     return sum(
         abs(weight)
         * max(
-            math.exp(-text.distance(at, place) / TEXT_DECAY) * (1.0 if (place > at) == (weight > 0) else other_side)
+            math.exp(-text.word_distance(at, place) / TEXT_DECAY)
+            * (1.0 if (place > at) == (weight > 0) else other_side)
             for place in text.places[stem]
         )
         for stem, weight in weights.items()

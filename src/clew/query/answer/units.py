@@ -4,18 +4,18 @@ from types import MappingProxyType
 from typing import Final
 
 
-def split_words(text: str) -> list[str]:
-    """The words of a table row."""
+def split_word_list(text: str) -> list[str]:
+    """The words of a text separated by white space."""
     return text.split()
 
 
-def _parse_rows(rows: str) -> dict[str, str]:
+def _map_to_first_word(rows: str) -> dict[str, str]:
     """Each word of a row mapped to the first word of the row."""
     return {word: row.split()[0] for row in rows.strip().splitlines() for word in row.split()}
 
 
 UNITS: Final = MappingProxyType(
-    _parse_rows(
+    _map_to_first_word(
         """
         percent % pct prozent
         points point pp
@@ -74,7 +74,7 @@ VALUES: Final = MappingProxyType(
     {
         word: value
         for value, word in enumerate(
-            split_words(
+            split_word_list(
                 "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
                 "seventeen eighteen nineteen"
             )
@@ -83,7 +83,7 @@ VALUES: Final = MappingProxyType(
     | {
         word: 10 * value
         for value, word in enumerate(
-            split_words("twenty thirty forty fifty sixty seventy eighty ninety"),
+            split_word_list("twenty thirty forty fifty sixty seventy eighty ninety"),
             2,
         )
     }
@@ -97,7 +97,7 @@ ORDINALS: Final = MappingProxyType(
     {
         word: value
         for value, word in enumerate(
-            split_words("third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth"),
+            split_word_list("third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth"),
             3,
         )
     }
@@ -126,7 +126,7 @@ MONTHS: Final = MappingProxyType(
     }
 )
 WEEKDAYS: Final = MappingProxyType(
-    _parse_rows(
+    _map_to_first_word(
         """
         monday mondays montag montags
         tuesday tuesdays dienstag dienstags
@@ -152,7 +152,7 @@ BASE_UNITS: Final = MappingProxyType(
 # Words that may begin a sentence, are no names, and are in no list of function words: first connectives, then
 # imperatives.
 OPENERS: Final = frozenset(
-    split_words(
+    split_word_list(
         "however therefore thus moreover furthermore also yes no overall instead today please note everyone everybody "
         "someone anyone nobody people staff finally besides meanwhile otherwise indeed perhaps maybe later together "
         "although though because since while whereas unlike despite according when where if as once until both either "

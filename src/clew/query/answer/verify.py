@@ -14,10 +14,10 @@ from functools import lru_cache
 from clew.core.cite import Citation
 from clew.core.languages import MEANINGFUL_FUNCTION_WORDS
 from clew.core.text import extract_terms
-from clew.query.answer.contradiction import CONTRADICTED, NEGATIONS, find_contradiction, has_negation
+from clew.query.answer.contradiction import CONTRADICTED, NEGATIONS, explain_contradiction, has_negation
 from clew.query.answer.facts import Fact, find_facts, find_sentence_facts
 from clew.query.answer.passages import NumberedPassage, Span
-from clew.query.answer.placement import find_misplaced, tokenize
+from clew.query.answer.placement import explain_misplaced_fact, tokenize_with_facts
 from clew.query.answer.units import UNITS
 
 MIN_SUPPORT = 0.6  # share of a sentence's terms that the cited passages must have
@@ -61,22 +61,29 @@ class CheckedSentence:
 
 def check_sentence(sentence: str, passages: Sequence[NumberedPassage], *, question: str = "") -> CheckedSentence:
     """The sentence with its verified citations; without any, the reason why it must not be shown."""
-    named = [number for mark in _MARKS.findall(sentence) for number in _parse_numbers(mark)]
+    named = [number for mark in _MARKS.findall(sentence) for number in _parse_citation_numbers(mark)]
     body = _MARKS.sub("", sentence)
     known = [each for each in passages if each.number in named]
     unknown = sorted({number for number in named if number not in {each.number for each in passages}})
     missing = f"it cites [{', '.join(map(str, unknown))}], which was not shown" if unknown else ""
-    reason = _find_fault(body, known, question) if known else "it cites no passage that was shown"
+    reason = _explain_unsupported(body, known, question) if known else "it cites no passage that was shown"
     if not reason:
         return CheckedSentence(body, _cite_support(body, known, question), corrected=missing)
-    other = next((each for each in passages if not _find_fault(body, [each], question) and _is_close(body, each)), None)
+    other = next(
+        (
+            each
+            for each in passages
+            if not _explain_unsupported(body, [each], question) and _has_nearly_all_terms(body, each)
+        ),
+        None,
+    )
     if other is not None:
         corrected = missing or f"{reason}; it is supported by [{other.number}]" if named else ""
         return CheckedSentence(body, _cite_support(body, [other], question), corrected=corrected)
     return CheckedSentence(body, reason=reason if known else missing or reason)
 
 
-def _parse_numbers(mark: str) -> list[int]:
+def _parse_citation_numbers(mark: str) -> list[int]:
     """The passage numbers in a citation mark; of a range that is too long, its ends."""
     found: list[int] = []
     for first, last in _NUMBERS.findall(mark.partition("†")[0]):
@@ -85,36 +92,36 @@ def _parse_numbers(mark: str) -> list[int]:
     return found
 
 
-def _find_fault(body: str, cited: Sequence[NumberedPassage], question: str) -> str:
+def _explain_unsupported(body: str, cited: Sequence[NumberedPassage], question: str) -> str:
     """Why the passages together do not support a sentence; empty where they do."""
     quotes = _find_quotes(body)
     for quote in quotes:
         found = [(each, span) for each in cited if (span := each.find_quote(quote))]
-        if not found and not _is_from_question(quote, question):
+        if not found and not _is_word_of_question(quote, question):
             return f"“{quote}” is not supported by the cited passage"
         if found and all(each.omits_negation(span) for each, span in found):
             return f"“{quote}” leaves out a negation"
     texts = [each.text_with_authors for each in cited]
-    titles = " ".join(each.titles for each in cited)
+    titles = " ".join(each.title_and_headings for each in cited)
     stated = [fact for fact in find_sentence_facts(body) if not any(fact.text in quote for quote in quotes)]
     asked = [fact for fact in stated if _has_fact(fact, question, as_is=True) or _has_fact(fact, titles, as_is=True)]
     for fact in stated:
         if fact not in asked and not any(_has_fact(fact, text) for text in texts):
             return f"{fact.text} is not supported by the cited passage"
-    present = _cached_terms("\n".join([*texts, titles]))
+    present = _extract_terms_cached("\n".join([*texts, titles]))
     repeated = extract_terms(question).keys() - present  # the question's own words may be repeated
-    if not _covers_enough(_content_terms(body) - repeated - _fact_terms(stated), present):
+    if not _covers_enough_terms(_extract_content_terms(body) - repeated - _extract_fact_terms(stated), present):
         return "it is not supported by the cited passage"
-    if quotes and _content_terms(body) <= extract_terms(" ".join(quotes)).keys():
+    if quotes and _extract_content_terms(body) <= extract_terms(" ".join(quotes)).keys():
         return CONTRADICTED if has_negation(_remove_quotes(body, quotes)) else ""
-    return find_contradiction(body, texts) or find_misplaced(body, texts, stated, question_facts=asked)
+    return explain_contradiction(body, texts) or explain_misplaced_fact(body, texts, stated, question_facts=asked)
 
 
-def _is_close(body: str, passage: NumberedPassage) -> bool:
+def _has_nearly_all_terms(body: str, passage: NumberedPassage) -> bool:
     """Whether two sentences of a passage, with its titles and the quotes, have nearly all terms of a sentence."""
-    support = map(passage.read_span, passage.find_support(body))
-    present = extract_terms(" ".join([*support, passage.titles, *_find_quotes(body)])).keys()
-    wanted = _content_terms(body)
+    support = map(passage.read_span, passage.find_supporting_sentences(body))
+    present = extract_terms(" ".join([*support, passage.title_and_headings, *_find_quotes(body)])).keys()
+    wanted = _extract_content_terms(body)
     return len(wanted & present) >= CORRECTION_SHARE * len(wanted)
 
 
@@ -125,20 +132,20 @@ def _remove_quotes(body: str, quotes: Sequence[str]) -> str:
     return body
 
 
-def _content_terms(body: str) -> Set[str]:
+def _extract_content_terms(body: str) -> Set[str]:
     """The content terms of a sentence, without negations, function words and words that introduce a quote."""
     reporting = _REPORTING_TERMS - extract_terms(" ".join(_find_quotes(body))).keys()
     return extract_terms(body).keys() - NEGATIONS - MEANINGFUL_FUNCTION_WORDS - reporting
 
 
-def _fact_terms(stated: Sequence[Fact]) -> Set[str]:
+def _extract_fact_terms(stated: Sequence[Fact]) -> Set[str]:
     """The terms of numbers, dates and units, which a passage may write differently."""
     units = {each.unit for each in stated if each.unit}
     words = [word for word, unit in UNITS.items() if unit in units]
     return extract_terms(" ".join([*words, *(each.text for each in stated if each.kind != "name")])).keys()
 
 
-def _covers_enough(wanted: Set[str], present: Set[str]) -> bool:
+def _covers_enough_terms(wanted: Set[str], present: Set[str]) -> bool:
     """Whether enough of a sentence's terms are present that the others may be paraphrases."""
     missing = len(wanted - present)
     if len(wanted) <= SHORT_TERMS:
@@ -149,7 +156,7 @@ def _covers_enough(wanted: Set[str], present: Set[str]) -> bool:
 def _has_fact(fact: Fact, text: str, *, as_is: bool = False) -> bool:
     """Whether a text has a fact anywhere; `as_is`: with the same unit or counted noun."""
     if fact.kind == "name":
-        return all(stem in tokenize(text).places for stem in fact.key)
+        return all(stem in tokenize_with_facts(text).places for stem in fact.key)
     found = (each for each in find_facts(text) if not as_is or (each.unit, each.counted) == (fact.unit, fact.counted))
     return any(fact.agrees_with(each) for each in found) or (fact.kind == "code" and fact.text in text)
 
@@ -160,18 +167,22 @@ def _cite_support(body: str, cited: Sequence[NumberedPassage], question: str) ->
     for quote in _find_quotes(body):
         spans += [(each, span) for each in cited if (span := each.find_quote(quote))][:1]
     if not spans:
-        alone = [each for each in cited if not _find_fault(body, [each], question)]
-        spans = [(each, span) for each in alone for span in each.find_support(body)]
+        alone = [each for each in cited if not _explain_unsupported(body, [each], question)]
+        spans = [(each, span) for each in alone for span in each.find_supporting_sentences(body)]
     if not spans:
         wanted = extract_terms(body).keys()
-        shares = [(len(wanted & _cached_terms(each.text)), each) for each in cited]
+        shares = [(len(wanted & _extract_terms_cached(each.text)), each) for each in cited]
         most = max(share for share, _ in shares)
-        spans = [(each, each.find_support(body, max_sentences=1)[0]) for share, each in shares if 2 * share >= most]
-    return tuple(dict.fromkeys(each.cite(span) for each, span in spans))
+        spans = [
+            (each, each.find_supporting_sentences(body, max_sentences=1)[0])
+            for share, each in shares
+            if 2 * share >= most
+        ]
+    return tuple(dict.fromkeys(each.cite_span(span) for each, span in spans))
 
 
 @lru_cache(maxsize=1024)  # every sentence of an answer is checked against the same few passages
-def _cached_terms(text: str) -> Set[str]:
+def _extract_terms_cached(text: str) -> Set[str]:
     return extract_terms(text).keys()
 
 
@@ -186,6 +197,6 @@ def _find_quotes(body: str) -> list[str]:
     return [quote for quote in found if any(map(str.isalnum, quote))]
 
 
-def _is_from_question(quote: str, question: str) -> bool:
+def _is_word_of_question(quote: str, question: str) -> bool:
     """Whether a quote is a single word of the question."""
     return len(quote.split()) == 1 and quote.strip(".,;:!?").casefold() in question.casefold()

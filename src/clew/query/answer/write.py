@@ -53,7 +53,7 @@ class WrittenAnswer:
         return "the passages that were found do not answer the question"
 
 
-def build_prompt(question: str, context: str, *, history: str = "", style: str = "") -> str:
+def build_answer_prompt(question: str, context: str, *, history: str = "", style: str = "") -> str:
     """The prompt for a model: the passages, the conversation so far, the style, the question."""
     conversation = f"\n\nThe conversation so far:\n{history}" if history else ""
     manner = f"\n\n{style}" if style else ""
@@ -127,28 +127,28 @@ def _iter_sentences(stream: ModelStream) -> Iterator[tuple[str, str]]:
     waiting = ""
     for piece in stream:
         waiting += piece
-        whole = _split_reply(waiting)
+        whole = _split_reply_sentences(waiting)
         for sentence, after in whole[:-1]:
             yield sentence, after
             waiting = waiting[len(sentence) + len(after) :]
     if stream.failure is None or _COMPLETE.search(waiting):  # it may have failed right after a complete sentence
-        yield from _split_reply(waiting)
+        yield from _split_reply_sentences(waiting)
     else:
         stream.rest = waiting
 
 
-def _ends_in_ellipsis(text: str) -> bool:
+def _ends_in_quoted_ellipsis(text: str) -> bool:
     """Whether a text ends with an ellipsis inside a quote, which does not end a sentence."""
     inside = text.count("“") > text.count("”") or text.count("«") > text.count("»") or text.count('"') % 2 == 1
     return inside and text.rstrip(" ]").endswith(("…", "..."))
 
 
-def _split_reply(text: str) -> list[tuple[str, str]]:
+def _split_reply_sentences(text: str) -> list[tuple[str, str]]:
     """The text as sentences with their citation marks, and the white space after each; nothing is lost."""
     starts = [low for low, _ in split_sentences(text)]
     cuts: list[int] = []
     for low in starts:
-        if cuts and _ends_in_ellipsis(text[cuts[-1] : low]):
+        if cuts and _ends_in_quoted_ellipsis(text[cuts[-1] : low]):
             continue
         marks = _MARKS.match(text, low)
         begin = marks.end() if marks and cuts else low

@@ -13,12 +13,12 @@ from clew.core.types import Context, Document, DocumentRecord, DroppedPassage, H
 from clew.query.context.budget import DUPLICATE, GONE, Candidate, Count, TokenBudget, expand_nothing
 from clew.query.context.format import Renderer, RenderInput, wrap_context
 from clew.query.context.merge import as_merged_chunk, merge_hits
-from clew.query.context.neighbours import ReadChunks, add_neighbours, cache_chunks, complete_sections
+from clew.query.context.neighbours import ReadChunks, add_neighbours, cache_chunk_reads, complete_sections
 
 NO_NUMBERS: Mapping[str, int] = {}
 
 
-def assemble(
+def build_context(
     query: Query,
     hits: Sequence[Hit],
     records: Mapping[str, DocumentRecord],
@@ -31,13 +31,13 @@ def assemble(
     count: Count = estimate_tokens,
     numbers: Mapping[str, int] = NO_NUMBERS,
 ) -> Context:
-    """The Context of the hits; an empty one has a reason.
+    """The Context of the hits: expanded, merged, fitted to the token budget, rendered; an empty one has a reason.
 
     The order of the search is kept; only hits of equal score are sorted by position. `numbers` are the numbers that
     documents already have.
     """
     config = settings.context
-    ranked, unusable = _filter_hits(hits, records)
+    ranked, unusable = _separate_unusable_hits(hits, records)
     ranks = {hit.chunk.id: rank for rank, hit in enumerate(ranked)}
     render_input = RenderInput(records, numbers, settings.formatter)
 
@@ -56,7 +56,7 @@ def assemble(
         text = render.write(passages, render_input)
         return text if config.wrap == "none" else wrap_context(text, config.tag, config.wrap)
 
-    read_chunks = cache_chunks(chunks)
+    read_chunks = cache_chunk_reads(chunks)
     with step("budget") as trace:
         budget = TokenBudget(tokens, join=join_hits, write=write_passages, count=count, max_chars=render.max_chars)
         candidates: Sequence[Candidate] = ranked
@@ -66,7 +66,7 @@ def assemble(
                 candidates = add_neighbours(ranked, read_chunks, worth=config.neighbour_worth, doc_ids=doc_ids)
         is_section = config.grow == "section"
         expand = complete_sections(read_chunks, share=config.section_share) if is_section else expand_nothing
-        fitted = budget.fit(candidates, cut=config.cut, expand=expand)
+        fitted = budget.fit_candidates(candidates, cut=config.cut, expand=expand)
         trace.out = len(fitted.passages)
     doc_ids_used = dict.fromkeys(hit.chunk.doc_id for passage in fitted.passages for hit in passage.chunks)
     reason = f"no hit fits in {tokens} tokens" if ranked else "nothing in the collection matches the query"
@@ -77,15 +77,17 @@ def assemble(
         tokens=fitted.tokens,
         documents=tuple(records[doc_id] for doc_id in doc_ids_used),
         dropped=tuple(
-            DroppedPassage(as_merged_chunk(hit, _get_source(hit, records)), reason, count(hit.chunk.text))
+            DroppedPassage(as_merged_chunk(hit, _get_source_name(hit, records)), reason, count(hit.chunk.text))
             for hit, reason in (*unusable, *fitted.dropped)
         ),
         reason="" if fitted.passages else reason,
     )
 
 
-def _filter_hits(hits: Sequence[Hit], records: Mapping[str, DocumentRecord]) -> tuple[list[Hit], list[tuple[Hit, str]]]:
-    """The hits in order, each chunk once; and with their reasons the duplicates and those whose document is gone.
+def _separate_unusable_hits(
+    hits: Sequence[Hit], records: Mapping[str, DocumentRecord]
+) -> tuple[list[Hit], list[tuple[Hit, str]]]:
+    """The usable hits in order; and, with reasons, the unusable: duplicates and those whose document is gone.
 
     Hits of equal score are sorted by document and position, so that the result does not depend on their order.
     """
@@ -129,6 +131,6 @@ def _position_key(hit: Hit) -> tuple[str, int, int, str]:
     return hit.chunk.doc_id, hit.chunk.start, hit.chunk.end, hit.chunk.id
 
 
-def _get_source(hit: Hit, records: Mapping[str, DocumentRecord]) -> str:
+def _get_source_name(hit: Hit, records: Mapping[str, DocumentRecord]) -> str:
     record = records.get(hit.chunk.doc_id)
     return (record.uri or record.title or record.id) if record else hit.chunk.doc_id

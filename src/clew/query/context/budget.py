@@ -42,7 +42,7 @@ class FittedContext:
 
 
 def expand_nothing(_: Sequence[Hit]) -> Iterable[Hit]:
-    """No expansions."""
+    """The expansion that adds no hits."""
     return ()
 
 
@@ -56,7 +56,7 @@ class TokenBudget:
         self._count = count
         self._max_chars = max_chars
 
-    def fit(
+    def fit_candidates(
         self, candidates: Sequence[Candidate], *, cut: bool = False, expand: Expand = expand_nothing
     ) -> FittedContext:
         """The candidates that fit, in order, and then the expansions of those hits while there is room.
@@ -64,8 +64,8 @@ class TokenBudget:
         Only hits of the search are reported as dropped, and only they are cut.
         """
         queue = iter(candidates)
-        opening, expanded = self._take_opening(queue)
-        kept, at = self._fit_prefix(opening)
+        opening, expanded = self._take_first_candidates(queue)
+        kept, at = self._fit_longest_prefix(opening)
         dropped: list[tuple[Hit, str]] = []
         for candidate in chain(opening[at:], queue):
             found = isinstance(candidate, Hit) and candidate.chunk.id not in expanded
@@ -83,7 +83,7 @@ class TokenBudget:
             kept = self._try_adding(kept, hit) or kept
         return replace(kept, dropped=tuple(dropped))
 
-    def _take_opening(self, queue: Iterator[Candidate]) -> tuple[list[Hit], set[str]]:
+    def _take_first_candidates(self, queue: Iterator[Candidate]) -> tuple[list[Hit], set[str]]:
         """The first candidates, up to the point where they cannot all fit, and the ids of the expansions among them."""
         opening: list[Hit] = []
         expanded: set[str] = set()
@@ -95,19 +95,19 @@ class TokenBudget:
             opening.append(hit)
             if hit is not candidate:
                 expanded.add(hit.chunk.id)
-            cost += self._min_cost(hit, ())
+            cost += self._estimate_min_tokens(hit, ())
             if cost > self._tokens:
                 break
         return opening, expanded
 
-    def _fit_prefix(self, hits: Sequence[Hit]) -> tuple[FittedContext, int]:
+    def _fit_longest_prefix(self, hits: Sequence[Hit]) -> tuple[FittedContext, int]:
         """The longest prefix of the hits that fits, by bisection, and its length."""
-        costs = list(accumulate(self._min_cost(hit, ()) for hit in hits))
+        costs = list(accumulate(self._estimate_min_tokens(hit, ()) for hit in hits))
         low, high = 0, bisect_right(costs, self._tokens)
         best = FittedContext()
         middle = high  # mostly all that may fit do
         while low < high:
-            tried = self._measure(hits[:middle])
+            tried = self._render_and_count(hits[:middle])
             if tried.tokens <= self._tokens:
                 best, low = tried, middle
             else:
@@ -121,18 +121,18 @@ class TokenBudget:
     def _try_adding(self, kept: FittedContext, hit: Hit) -> FittedContext | None:
         """The selection with one more hit, or None if that does not fit."""
         near = kept.hits if hit.chunk.doc_id in kept.documents else ()
-        if kept.tokens + self._min_cost(hit, near) > self._tokens:
+        if kept.tokens + self._estimate_min_tokens(hit, near) > self._tokens:
             return None
-        tried = self._measure([*kept.hits, hit])
+        tried = self._render_and_count([*kept.hits, hit])
         return tried if tried.tokens <= self._tokens else None
 
-    def _measure(self, hits: Sequence[Hit]) -> FittedContext:
+    def _render_and_count(self, hits: Sequence[Hit]) -> FittedContext:
         passages = self._join(hits)
         text = self._write(passages)
         documents = frozenset(hit.chunk.doc_id for hit in hits)
         return FittedContext(tuple(hits), tuple(passages), text, self._count(text), documents=documents)
 
-    def _min_cost(self, hit: Hit, kept: Sequence[Hit]) -> int:
+    def _estimate_min_tokens(self, hit: Hit, kept: Sequence[Hit]) -> int:
         """A cheap lower bound of the tokens that a hit adds to the text.
 
         Not counted: text that kept hits show, text that the renderer cuts off, and headings that a longer entry loses.

@@ -45,15 +45,15 @@ def make_citation(chunk: Chunk, record: DocumentRecord, start: int, quote: str) 
 
 
 def check_citations(citations: Iterable[Citation], read: Read) -> Iterator[CitationCheck]:
-    """The status of each citation; consecutive citations of one document read it once."""
+    """Whether each quote still stands in its document, moved, changed or is gone; reads a document once in a row."""
     last: tuple[str, str | None] = ("", None)
     for citation in citations:
         if last[0] != citation.document:
-            last = (citation.document, _read_text(citation.document, read))
+            last = (citation.document, _read_document_text(citation.document, read))
         yield check_citation(citation, last[1])
 
 
-def _read_text(doc_id: str, read: Read) -> str | None:
+def _read_document_text(doc_id: str, read: Read) -> str | None:
     try:
         return read(doc_id).text
     except NotFound:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from clew.core.settings import MergerConfig
 from clew.core.types import Chunk, DocumentRecord, Hit, MergedChunk
-from clew.query.context.results import HEADING_SEPARATOR, Result, has_position, to_hit
+from clew.query.context.results import HEADING_SEPARATOR, Result, has_position, result_to_hit
 
 ReadText = Callable[[str], str]  # the text of a document by id; empty where it is not known
 BLANK = "\n\n"  # between two parts of a passage
@@ -23,7 +23,7 @@ class ChunkMerger:
 
     def merge(self, results: Iterable[Result]) -> list[MergedChunk]:
         """The passages of the results, the one with the best average first."""
-        return sorted(merge_hits(list(map(to_hit, results)), self.config), key=_average_key)
+        return sorted(merge_hits(list(map(result_to_hit, results)), self.config), key=_average_key)
 
     def to_result_list(self, merged: Iterable[MergedChunk]) -> list[dict[str, Any]]:
         """One result row per passage, in the shape that `merge` takes."""
@@ -37,14 +37,14 @@ class ChunkMerger:
                     "headings": list(each.heading_path),
                     "content_length": each.content_length,
                     "merged_count": len(each.chunks),
-                    "best_similarity": best_score(each),
+                    "best_similarity": get_best_score(each),
                 },
             }
             for each in merged
         ]
 
 
-def best_score(merged: MergedChunk) -> float:
+def get_best_score(merged: MergedChunk) -> float:
     """The score of the best hit of a passage."""
     return max(hit.score for hit in merged.chunks)
 
@@ -70,7 +70,7 @@ class _MergePart(NamedTuple):
         return self.hits[0].chunk
 
 
-def _no_text(_: str) -> str:
+def _read_no_text(_: str) -> str:
     return ""
 
 
@@ -79,7 +79,7 @@ def merge_hits(
     config: MergerConfig,
     *,
     records: Mapping[str, DocumentRecord] | None = None,
-    text: ReadText = _no_text,
+    text: ReadText = _read_no_text,
 ) -> list[MergedChunk]:
     """The passages of the hits, document by document; `text` reads the gap between two parts that nearly touch."""
     documents: dict[str, dict[str, Hit]] = {}
@@ -96,7 +96,7 @@ def merge_hits(
             found.append(as_merged_chunk(next(iter(documents[id_].values())), source))
             continue
         groups: dict[tuple[str, ...], list[_MergePart]] = {}
-        for part in _drop_overlaps(documents[id_].values()):
+        for part in _trim_overlaps(documents[id_].values()):
             groups.setdefault(part.chunk.headings, []).append(part)
         for parts in groups.values():
             found += _pack_parts(parts, config, source, text)
@@ -119,7 +119,7 @@ def as_merged_chunk(hit: Hit, source: str) -> MergedChunk:
     )
 
 
-def _drop_overlaps(hits: Iterable[Hit]) -> list[_MergePart]:
+def _trim_overlaps(hits: Iterable[Hit]) -> list[_MergePart]:
     """The hits of a document in its order without overlaps: each starts where the last ends, or joins it if inside."""
     parts: list[_MergePart] = []
     last = -1  # the index of the part that reaches furthest
@@ -145,7 +145,7 @@ def _pack_parts(
     open_parts: list[_MergePart] = []
     separators: list[_Separator] = []
     size = 0
-    for part in parts if config.preserve_order else _sort_best_first(parts, text):
+    for part in parts if config.preserve_order else _sort_runs_best_first(parts, text):
         separator = _choose_separator(open_parts[-1], part, config, text) if open_parts else None
         if separator is None or size + len(separator.text) + len(part.text) > config.max_merged_size:
             if open_parts:
@@ -165,7 +165,7 @@ def _choose_separator(before: _MergePart, after: _MergePart, config: MergerConfi
     """The separator between two parts; None where they may not be joined."""
     if not (before.is_placed and after.is_placed):
         return None if config.require_adjacent and not _is_next_chunk(before, after) else _Separator(BLANK)
-    if (between := _read_gap(before, after, text)) is not None:
+    if (between := _read_whitespace_gap(before, after, text)) is not None:
         return _Separator(between, is_verbatim=True)
     if _is_next_chunk(before, after) and not text(after.chunk.doc_id):
         return _Separator(BLANK)  # the document is not available, but the chunks are consecutive
@@ -174,7 +174,7 @@ def _choose_separator(before: _MergePart, after: _MergePart, config: MergerConfi
     return _Separator(f"{BLANK}{config.gap_mark}{BLANK}" if config.gap_mark else BLANK)
 
 
-def _read_gap(before: _MergePart, after: _MergePart, text: ReadText) -> str | None:
+def _read_whitespace_gap(before: _MergePart, after: _MergePart, text: ReadText) -> str | None:
     """The white space of the document between two parts; None where there is more, or it is not known."""
     if before.end == after.start:
         return ""
@@ -191,11 +191,16 @@ def _is_next_chunk(before: _MergePart, after: _MergePart) -> bool:
     return 0 <= max(hit.chunk.index for hit in before.hits) == after.chunk.index - 1
 
 
-def _sort_best_first(parts: Sequence[_MergePart], text: ReadText) -> Iterator[_MergePart]:
-    """The parts in runs of adjacent ones, the run with the best hit first."""
+def _sort_runs_best_first(parts: Sequence[_MergePart], text: ReadText) -> Iterator[_MergePart]:
+    """The parts grouped into runs of adjacent ones, the run with the best hit first."""
     runs: list[list[_MergePart]] = []
     for part in parts:
-        if runs and runs[-1][-1].is_placed and part.is_placed and _read_gap(runs[-1][-1], part, text) is not None:
+        if (
+            runs
+            and runs[-1][-1].is_placed
+            and part.is_placed
+            and _read_whitespace_gap(runs[-1][-1], part, text) is not None
+        ):
             runs[-1].append(part)
         else:
             runs.append([part])
@@ -244,4 +249,4 @@ def _preference_key(hit: Hit) -> tuple[float, int, tuple[str, ...], str]:
 def _average_key(merged: MergedChunk) -> tuple[float, float, str, tuple[str, ...], tuple[int, ...], str]:
     first = merged.chunks[0].chunk
     place = (first.start, first.index)
-    return -merged.avg_similarity, -best_score(merged), merged.source, merged.heading_path, place, merged.text
+    return -merged.avg_similarity, -get_best_score(merged), merged.source, merged.heading_path, place, merged.text

@@ -18,8 +18,8 @@ ReadChunks = Callable[[str], Sequence[Chunk]]  # the chunks of a document in ord
 NEIGHBOUR, SECTION = "neighbour", "section"  # the score names of expansions
 
 
-def cache_chunks(chunks: ReadChunks) -> ReadChunks:
-    """A reader that reads each document once, and gives no chunks of a document that no longer exists."""
+def cache_chunk_reads(chunks: ReadChunks) -> ReadChunks:
+    """Caches a chunk reader by document; a document that no longer exists has no chunks."""
 
     @cache
     def read_chunks(doc_id: str) -> Sequence[Chunk]:
@@ -70,7 +70,7 @@ def complete_sections(chunks: ReadChunks, *, share: float) -> Expand:
         for hit in hits:
             if hit.chunk.total < 2:
                 continue
-            members = _find_section(chunks(hit.chunk.doc_id), hit.chunk)
+            members = _find_section_chunks(chunks(hit.chunk.doc_id), hit.chunk)
             found = sum(len(each.text) for each in members if each.id in taken)
             if found >= share * sum(len(each.text) for each in members):
                 for each in members:
@@ -89,7 +89,7 @@ def _read_neighbour(hit: Hit, index: int, chunks: ReadChunks) -> Hit | None:
     return Hit(siblings[index], hit.document, hit.score, {NEIGHBOUR: hit.score})
 
 
-def _find_section(chunks: Sequence[Chunk], chunk: Chunk) -> list[Chunk]:
+def _find_section_chunks(chunks: Sequence[Chunk], chunk: Chunk) -> list[Chunk]:
     """The consecutive chunks around one that are under its headings."""
     for _, run in groupby(chunks, key=lambda each: each.headings):
         members = list(run)

@@ -16,7 +16,7 @@ def group_by_message(hits: Iterable[Hit]) -> dict[str, list[Hit]]:
     return {name: sorted(parts, key=lambda hit: (-hit.score, hit.chunk.id)) for name, parts in messages.items()}
 
 
-def rebuild_text(chunks: Iterable[Chunk]) -> str:
+def rebuild_message_text(chunks: Iterable[Chunk]) -> str:
     """The text of a message from its chunks in any order; overlaps appear once, missing chunks are skipped."""
     text, reach = "", -1
     for chunk in sorted(chunks, key=_chunk_key):
@@ -37,7 +37,7 @@ def rebuild_messages(chunks: Iterable[Chunk]) -> list[str]:
         if name := chunk.meta.get("message"):
             parts.setdefault(str(name), []).append(chunk)
     in_order = sorted(parts, key=lambda name: (to_timestamp(parts[name][0].at) or 0.0, name))
-    return [rebuild_text(parts[name]) for name in in_order]
+    return [rebuild_message_text(parts[name]) for name in in_order]
 
 
 def _chunk_key(chunk: Chunk) -> tuple[int, int, str]:

@@ -15,7 +15,7 @@ START_KEYS = ("start", "char_start", "start_char", "start_index", "start_offset"
 END_KEYS = ("end", "char_end", "end_char", "end_index", "end_offset")
 
 
-def to_hit(result: Result) -> Hit:
+def result_to_hit(result: Result) -> Hit:
     """A result as a Hit; a row has `text, source, heading_path, similarity, metadata`.
 
     With a `start` in the metadata or the row, the hit has a position in the source, unless there is an `end` that does
@@ -30,9 +30,9 @@ def to_hit(result: Result) -> Hit:
     meta: Row = result.get("metadata") or {}
     text, source = result["text"], str(result.get("source") or meta.get("source") or "")
     fields = {**result, **meta}
-    index = _find_int(fields, ("chunk_index", "line_number"), -1)
-    start = _find_int(fields, START_KEYS, -1)
-    end = _find_int(fields, END_KEYS, start + len(text))
+    index = _find_first_int(fields, ("chunk_index", "line_number"), -1)
+    start = _find_first_int(fields, START_KEYS, -1)
+    end = _find_first_int(fields, END_KEYS, start + len(text))
     if end - start != len(text) or start < 0:
         start = end = 0
     headings = parse_headings(result)
@@ -66,7 +66,7 @@ def has_position(chunk: Chunk) -> bool:
     return chunk.end - chunk.start == len(chunk.text)
 
 
-def _find_int(fields: Row, names: Sequence[str], default: int) -> int:
+def _find_first_int(fields: Row, names: Sequence[str], default: int) -> int:
     """The first whole number under one of the names."""
     return next((value for name in names if (value := _parse_int(fields.get(name), default)) != default), default)
 

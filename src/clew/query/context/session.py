@@ -64,7 +64,7 @@ class Sessions:
     def get_knowledge_source_id_by_index(self, session: str, number: int) -> str | None:
         """The document with that number in the session, or None; there is none for 0 and below."""
         with self._lock:
-            self._expire()
+            self._expire_idle_sessions()
             known = self._sessions.get(session)
             if known is None:
                 return None
@@ -73,7 +73,7 @@ class Sessions:
             return known.ids[number - 1] if 1 <= number <= len(known.ids) else None
 
     @contextmanager
-    def lock_numbers(self, session: str | None) -> "Iterator[DocumentNumbers]":
+    def lock_document_numbers(self, session: str | None) -> "Iterator[DocumentNumbers]":
         """The numbers of a session, locked for one answer so that no other assigns numbers meanwhile.
 
         Without a session they start at 1 and nothing is stored.
@@ -82,22 +82,24 @@ class Sessions:
             yield DocumentNumbers({}, lambda ids: {doc_id: number for number, doc_id in enumerate(ids, 1)})
             return
         with self._answer_lock:
-            yield DocumentNumbers(self.get_numbers(session), lambda ids: self.set_document_index(session, list(ids)))
+            yield DocumentNumbers(
+                self.get_document_numbers(session), lambda ids: self.set_document_index(session, list(ids))
+            )
 
-    def get_numbers(self, session: str) -> dict[str, int]:
+    def get_document_numbers(self, session: str) -> dict[str, int]:
         """All numbers of a session by document id; empty for an unknown session."""
         with self._lock:
-            self._expire()
+            self._expire_idle_sessions()
             known = self._sessions.get(session)
             return {doc_id: number for number, doc_id in enumerate(known.ids, 1)} if known else {}
 
     def __len__(self) -> int:
         with self._lock:
-            self._expire()
+            self._expire_idle_sessions()
             return len(self._sessions)
 
     def _open_session(self, session: str) -> _Session:
-        self._expire()
+        self._expire_idle_sessions()
         known = self._sessions.setdefault(session, _Session(self._clock()))
         known.used = self._clock()
         self._sessions.move_to_end(session)
@@ -105,7 +107,7 @@ class Sessions:
             self._sessions.popitem(last=False)
         return known
 
-    def _expire(self) -> None:
+    def _expire_idle_sessions(self) -> None:
         """Drops the sessions that have been idle for too long; the least recently used come first."""
         while self._sessions:
             session = next(iter(self._sessions))

@@ -21,10 +21,10 @@ def find_links(document: Document, *, records: Iterable[DocumentRecord], scan: S
     cites: dict[str, DocumentRecord] = {}
     for link in extract_links(document.text):
         cites.update((record.id, record) for record in named.get(link.name, ()) if is_link_to(link, record.uri))
-    return Links(tuple(cites.values()), tuple(_find_citing_threads(document, known, scan, read)))
+    return Links(tuple(cites.values()), tuple(_find_linking_threads(document, known, scan, read)))
 
 
-def _find_citing_threads(
+def _find_linking_threads(
     document: Document, known: Iterable[DocumentRecord], scan: Scan, read: Read
 ) -> Iterable[DocumentRecord]:
     own = parse_link(document.uri)

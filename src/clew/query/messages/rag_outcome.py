@@ -9,7 +9,7 @@ from clew.core.outcome import Failure, RagContext, RagErrorReason, RagOutcome, R
 from clew.core.types import DocumentRecord, Hit, Message
 from clew.query.context.format.renderers import RenderInput, describe_post, related_posts
 from clew.query.context.merge import as_merged_chunk
-from clew.query.search.conversation import read_messages
+from clew.query.search.conversation import read_messages_from_table
 from clew.query.search.tables import Table
 
 log = logging.getLogger("clew")
@@ -23,7 +23,7 @@ def query_rag_for_context(table: Table, *, search: Search, records: Records) -> 
     The similarity of a post is the cosine where the search has it, whatever the hits were ranked by.
     """
     try:
-        messages = read_messages(table)
+        messages = read_messages_from_table(table)
         if not any(message.text.strip() for message in messages):
             log.info("No messages to ask with")
             return Failure(RagErrorReason.NO_HITS)
@@ -35,13 +35,13 @@ def query_rag_for_context(table: Table, *, search: Search, records: Records) -> 
             return Failure(RagErrorReason.NO_HITS)
         found.sort(key=lambda hit: -hit.score)  # stable: equal ones stay in the order of the search
         text = related_posts([as_merged_chunk(hit, hit.chunk.doc_id) for hit in found], RenderInput(known))
-        return Success(RagContext(text, tuple(_to_record(hit, known[hit.chunk.doc_id]) for hit in found)))
+        return Success(RagContext(text, tuple(_to_rag_record(hit, known[hit.chunk.doc_id]) for hit in found)))
     except Exception as error:
         log.exception("RAG query failed: %s", error)
         return Failure(RagErrorReason.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
 
 
-def _to_record(hit: Hit, record: DocumentRecord) -> RagRecord:
+def _to_rag_record(hit: Hit, record: DocumentRecord) -> RagRecord:
     post = describe_post(hit.chunk, record)
     meta = {**record.meta, **hit.chunk.meta}
     return {

@@ -17,10 +17,10 @@ from clew.query.context.rebuild import group_by_message
 from clew.query.rank.fuse import normalise_minmax
 from clew.query.rank.message_score import (
     ScoringInputs,
-    completeness,
-    flow,
+    compute_chain_completeness,
+    compute_flow,
     score_message,
-    sort_by_score,
+    sort_by_score_then_time,
     to_epoch_seconds,
 )
 
@@ -36,7 +36,7 @@ class OpenThread(NamedTuple):
     messages: list[Message]
     places: dict[str, int]
 
-    def chain_of(self, place: int) -> list[int]:
+    def get_reply_chain(self, place: int) -> list[int]:
         """The positions of the messages that one replies to, directly or not, the nearest first."""
         chain: list[int] = []
         at = self.document.sections[place].parent
@@ -71,35 +71,39 @@ def score_messages(
 ) -> ScoredMessages:
     """The messages of the hits with their scores.
 
-    A message is kept when its cosine reaches `min_score`, or when it is in a thread with one that does. Where no
-    `min_score` is set, the embedder's `min_similarity` holds, and lexical hits need none.
+    A message is kept when its cosine reaches `min_similarity`, or when it is in a thread with one that does. Where no
+    `min_similarity` is set, the embedder's `min_similarity` holds, and lexical hits need none.
     """
     found = group_by_message(hits)
-    threads = _open_threads((parts[0].chunk.doc_id for parts in found.values()), read)
+    threads = _read_threads((parts[0].chunk.doc_id for parts in found.values()), read)
     best = [
         parts[0]
         for name, parts in found.items()
         if (thread := threads.get(parts[0].chunk.doc_id)) is not None and name in thread.places
     ]
     cosine_of = _find_best_cosines(best, found, cosines)
-    cosine = [max(0.0, cosine_of[_message_id(hit)]) for hit in best]  # a negative score would grow by a factor below 1
+    cosine = [
+        max(0.0, cosine_of[_get_message_id(hit)]) for hit in best
+    ]  # a negative score would grow by a factor below 1
     bases = normalise_minmax([hit.score for hit in best]) if config.base == "search" else cosine
-    near = {name for hit in best if _is_similar(hit, cosine_of[name := _message_id(hit)], config, min_similarity)}
-    near_threads = {hit.chunk.doc_id for hit in best if _message_id(hit) in near}
-    kept = {_message_id(hit): hit.chunk.doc_id for hit in best if hit.chunk.doc_id in near_threads}
+    near = {
+        name for hit in best if _is_similar_enough(hit, cosine_of[name := _get_message_id(hit)], config, min_similarity)
+    }
+    near_threads = {hit.chunk.doc_id for hit in best if _get_message_id(hit) in near}
+    kept = {_get_message_id(hit): hit.chunk.doc_id for hit in best if hit.chunk.doc_id in near_threads}
 
     def score_hit(hit: Hit, base: float) -> ContextMessage:
-        name, thread = _message_id(hit), threads[hit.chunk.doc_id]
+        name, thread = _get_message_id(hit), threads[hit.chunk.doc_id]
         message, places = thread.messages[thread.places[name]], thread.places
         others = [thread.messages[places[other]].at for other in kept if other != name and other in places]
-        chain = [name, *(thread.messages[place].id for place in thread.chain_of(thread.places[name]))]
+        chain = [name, *(thread.messages[place].id for place in thread.get_reply_chain(thread.places[name]))]
         inputs = ScoringInputs(
             base,
             message.at,
             message.channel,
             member=len(thread.messages) > 1,
-            flow=flow(message.at, others, decay=config.time_decay),
-            completeness=completeness(chain, kept),
+            flow=compute_flow(message.at, others, decay=config.time_decay),
+            completeness=compute_chain_completeness(chain, kept),
         )
         scores = score_message(inputs, now=now, channel=channel, config=config)
         return replace(
@@ -115,7 +119,7 @@ def score_messages(
             completeness_score=scores.completeness,
         )
 
-    ranked = sort_messages([score_hit(hit, base) for hit, base in zip(best, bases, strict=True)], config)
+    ranked = sort_messages_by_score([score_hit(hit, base) for hit, base in zip(best, bases, strict=True)], config)
     return ScoredMessages(
         [each for each in ranked if each.id in kept],
         [each for each in ranked if each.id not in kept],
@@ -133,9 +137,9 @@ def as_context_message(thread: OpenThread, place: int) -> ContextMessage:
     )
 
 
-def sort_messages(messages: Iterable[ContextMessage], config: ScoringConfig) -> list[ContextMessage]:
+def sort_messages_by_score(messages: Iterable[ContextMessage], config: ScoringConfig) -> list[ContextMessage]:
     """The messages best first, those of nearly equal score newest first."""
-    return sort_by_score(
+    return sort_by_score_then_time(
         messages,
         equality=config.score_equality,
         score=lambda each: each.score,
@@ -172,7 +176,7 @@ def group_by_thread(
     return threads
 
 
-def _open_threads(ids: Iterable[str], read: Read) -> dict[str, OpenThread]:
+def _read_threads(ids: Iterable[str], read: Read) -> dict[str, OpenThread]:
     threads: dict[str, OpenThread] = {}
     for id_ in dict.fromkeys(ids):
         try:
@@ -186,7 +190,7 @@ def _open_threads(ids: Iterable[str], read: Read) -> dict[str, OpenThread]:
 
 def _find_best_cosines(best: Sequence[Hit], found: Mapping[str, list[Hit]], cosines: Cosines) -> dict[str, float]:
     """The greatest cosine of each message's chunks, by message id; computed only where the search gave none."""
-    names = [_message_id(hit) for hit in best]
+    names = [_get_message_id(hit) for hit in best]
     known = {
         part.chunk.id: part.scores["semantic"] for name in names for part in found[name] if "semantic" in part.scores
     }
@@ -196,11 +200,11 @@ def _find_best_cosines(best: Sequence[Hit], found: Mapping[str, list[Hit]], cosi
     return {name: max((known[p.chunk.id] for p in found[name] if p.chunk.id in known), default=0.0) for name in names}
 
 
-def _is_similar(hit: Hit, cosine: float, config: ScoringConfig, min_similarity: float) -> bool:
-    if config.min_score is not None:
-        return cosine >= config.min_score
+def _is_similar_enough(hit: Hit, cosine: float, config: ScoringConfig, min_similarity: float) -> bool:
+    if config.min_similarity is not None:
+        return cosine >= config.min_similarity
     return cosine >= min_similarity or "lexical" in hit.scores
 
 
-def _message_id(hit: Hit) -> str:
+def _get_message_id(hit: Hit) -> str:
     return str(hit.chunk.meta["message"])

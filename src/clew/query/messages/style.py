@@ -55,7 +55,7 @@ def profile_style(person: str, texts: Sequence[str], *, min_messages: int = 5, l
     counted = measure_style(person, own)
     if llm is None:
         return counted
-    judged = parse_analysis(llm.complete(_build_prompt(person, own), max_tokens=300))
+    judged = parse_style_analysis(llm.complete(_build_analysis_prompt(person, own), max_tokens=300))
     return StyleProfile(
         person,
         tone=judged["tone"],
@@ -71,30 +71,30 @@ def profile_style(person: str, texts: Sequence[str], *, min_messages: int = 5, l
 
 
 def measure_style(person: str, texts: Sequence[str]) -> StyleProfile:
-    """The style as measured by counting."""
+    """The style profile measured by counting, without a model: tone, vocabulary, length, phrases, habits."""
     word_lists = [tokenize_words(text) for text in texts]
     letters = [word for said in word_lists for word in said if word.isalpha()]
     emoji = Counter(sign for text in texts for sign in _EMOJI.findall(text))
-    habits = measure_habits(texts)
+    habits = measure_writing_habits(texts)
     return StyleProfile(
         person,
         tone=_describe_tone(word_lists, habits),
         vocabulary_level=_rate_vocabulary(letters),
         message_length=_rate_length([len(said) for said in word_lists]),
-        common_phrases=find_phrases(word_lists),
+        common_phrases=find_repeated_phrases(word_lists),
         messages=len(texts),
-        confidence=sample_confidence(len(texts)),
+        confidence=compute_sample_confidence(len(texts)),
         emoji=tuple(sign for sign, _ in emoji.most_common(3)),
         habits=habits,
     )
 
 
-def sample_confidence(messages: int) -> float:
-    """min(1, n / 20)."""
+def compute_sample_confidence(messages: int) -> float:
+    """The confidence of a style profile by its number of messages: min(1, n / 20)."""
     return min(1.0, messages / FULL_CONFIDENCE)
 
 
-def measure_habits(texts: Sequence[str]) -> dict[str, float]:
+def measure_writing_habits(texts: Sequence[str]) -> dict[str, float]:
     """The share of the texts with each writing habit."""
     shares = {
         "exclaims": ["!" in text for text in texts],
@@ -108,7 +108,7 @@ def measure_habits(texts: Sequence[str]) -> dict[str, float]:
     return {name: round(fmean(found), 3) for name, found in shares.items()}
 
 
-def find_phrases(word_lists: Sequence[Sequence[str]], *, max_phrases: int = _MAX_PHRASES) -> tuple[str, ...]:
+def find_repeated_phrases(word_lists: Sequence[Sequence[str]], *, max_phrases: int = _MAX_PHRASES) -> tuple[str, ...]:
     """The phrases of two to four words that occur in several messages and are not function words only.
 
     Of phrases that contain or overlap one another, as the parts of a longer sentence do, only the first is kept: the
@@ -124,17 +124,17 @@ def find_phrases(word_lists: Sequence[Sequence[str]], *, max_phrases: int = _MAX
     )
     kept: list[tuple[str, ...]] = []
     for run in again:
-        if len(kept) < max_phrases and not any(_overlaps(run, other) for other in kept):
+        if len(kept) < max_phrases and not any(_phrases_overlap(run, other) for other in kept):
             kept.append(run)
     return tuple(" ".join(run) for run in kept)
 
 
-def _overlaps(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+def _phrases_overlap(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
     """Whether two adjacent words of one phrase are adjacent in the other."""
     return not set(pairwise(one)).isdisjoint(pairwise(other))
 
 
-def parse_analysis(answer: str) -> dict[str, Any]:
+def parse_style_analysis(answer: str) -> dict[str, Any]:
     """The model's analysis of a style; raises DriverFailed for anything but the requested JSON object and values."""
     body = re.sub(r"\A\s*```(?:json)?\s*\n(.*)\n```\s*\Z", r"\1", answer, flags=re.DOTALL)
     try:
@@ -155,7 +155,7 @@ def parse_analysis(answer: str) -> dict[str, Any]:
     return dict(found)
 
 
-def build_reply_prompt(style: StyleProfile, threads: Sequence[WindowThread]) -> str:
+def build_style_prompt(style: StyleProfile, threads: Sequence[WindowThread]) -> str:
     """The system prompt that makes a model write like a person, with their past threads as examples."""
     lines = [
         f"You answer as {style.person} would, in their own way of writing.",
@@ -176,7 +176,7 @@ def build_reply_prompt(style: StyleProfile, threads: Sequence[WindowThread]) -> 
     return "\n".join(lines)
 
 
-def _build_prompt(person: str, texts: Sequence[str]) -> str:
+def _build_analysis_prompt(person: str, texts: Sequence[str]) -> str:
     """The analysis prompt, its placeholders filled in one pass so that braces in a message stay as they are."""
     shown = "\n".join(f"- {' '.join(text.split())[:EXCERPT]}" for text in texts[-MAX_SHOWN:])
     values = {"count": str(min(len(texts), MAX_SHOWN)), "person": person, "messages": shown}

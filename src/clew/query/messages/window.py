@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from clew.core.settings import ScoringConfig, Settings
-from clew.core.suggest import suggest_names
+from clew.core.suggest import format_suggestion
 from clew.core.thread import THREAD_KIND
 from clew.core.trace import step
 from clew.core.types import Filter, Hit, Message
@@ -29,7 +29,9 @@ from clew.query.messages.similar import (
     score_messages,
 )
 
-MIN_SCORE = "min_score"  # the reason of a message that is not similar enough, nor in a thread with one that is
+MIN_SIMILARITY = (
+    "min_similarity"  # the reason of a message that is not similar enough, nor in a thread with one that is
+)
 THREAD_SEPARATOR = "\n\n"
 _SLACK = 3  # tokens that a message may take less within the text than by itself with its separator
 _MENTION = re.compile(r"(?<![\w&#])#([\w-]+)")
@@ -61,11 +63,11 @@ class WindowSources:
 def build_window(request: WindowRequest, sources: WindowSources, *, settings: Settings, count: Count) -> ContextWindow:
     """The window for a prompt in a channel: the messages that fit the budget, and the dropped ones with reasons."""
     config = settings.scoring
-    hits = sources.search(_in_channels({request.channel}))
+    hits = sources.search(_make_channel_filter({request.channel}))
     channels = {request.channel}
     if request.include_related and config.related_channels:
         channels |= set(find_related_channels(request, hits, sources, max_channels=config.related_channels))
-        hits = sources.search(_in_channels(channels)) if len(channels) > 1 else hits
+        hits = sources.search(_make_channel_filter(channels)) if len(channels) > 1 else hits
     with step("score") as trace:
         found = score_messages(
             hits,
@@ -81,12 +83,12 @@ def build_window(request: WindowRequest, sources: WindowSources, *, settings: Se
         selection = _Selection(found, request.max_tokens, count, config)
         selection.take_hits()
         selection.complete_threads()
-        threads = selection.threads()
+        threads = selection.list_threads()
         trace.set_output(threads)
     text = render_threads(threads, authors=config.authors)
     reasons = [(each, BUDGET) for each in found.messages if not selection.is_taken(each)]
-    reasons += [(each, MIN_SCORE) for each in found.below]
-    dropped = [DroppedMessage(each, reason, selection.count_tokens(each.message)) for each, reason in reasons]
+    reasons += [(each, MIN_SIMILARITY) for each in found.below]
+    dropped = [DroppedMessage(each, reason, selection.count_message_tokens(each.message)) for each, reason in reasons]
     messages = tuple(each for thread in threads for each in thread.messages)
     return ContextWindow(
         messages=messages,
@@ -95,7 +97,7 @@ def build_window(request: WindowRequest, sources: WindowSources, *, settings: Se
         text=text,
         threads=tuple(threads),
         dropped=tuple(dropped),
-        reason="" if messages else _explain_empty(request, sources, dropped),
+        reason="" if messages else _explain_empty_window(request, sources, dropped),
     )
 
 
@@ -112,18 +114,18 @@ def find_related_channels(
             chosen.append(name)
     if len(chosen) < max_channels:
         others = set(sources.list_channels()) - {request.channel, *chosen}
-        found = sources.search(_in_channels(others)) if others else []
+        found = sources.search(_make_channel_filter(others)) if others else []
         chosen += dict.fromkeys(str(hit.chunk.meta["channel"]) for hit in found)
     return chosen[:max_channels]
 
 
 def render_threads(threads: Iterable[WindowThread], *, authors: bool = False) -> str:
     """The threads as text: an arrow before each reply, a blank line between threads."""
-    texts = (REPLY.join(_format_line(each.message, authors) for each in thread.messages) for thread in threads)
+    texts = (REPLY.join(_format_message(each.message, authors) for each in thread.messages) for thread in threads)
     return THREAD_SEPARATOR.join(texts)
 
 
-def _format_line(message: Message, authors: bool) -> str:
+def _format_message(message: Message, authors: bool) -> str:
     text = THREAD_LINES.escape(message.text.strip())
     return f"{to_one_line(message.author)}: {text}" if authors and message.author else text
 
@@ -165,17 +167,17 @@ class _Selection:
             hits = [place for place in taken if thread.messages[place].id in self._hits]
             rest = [place for place in range(len(thread.messages)) if place not in taken]
             if not self._take_if_fits(thread, rest):
-                ancestors = {place for hit in hits for place in thread.chain_of(hit)}
+                ancestors = {place for hit in hits for place in thread.get_reply_chain(hit)}
                 near = {place: min(abs(place - hit) for hit in hits) for place in rest}
                 for place in sorted(rest, key=lambda place: (place not in ancestors, near[place], place)):
                     self._take_with_chain(thread, place)
 
-    def threads(self) -> list[WindowThread]:
+    def list_threads(self) -> list[WindowThread]:
         """The selected messages by thread, the thread of the best hit first."""
-        return self._threads(self._taken)
+        return self._group_by_thread(self._taken)
 
-    def _threads(self, chosen: dict[str, set[int]]) -> list[WindowThread]:
-        taken = [each for each in self._found.messages if self._place_of(each) in chosen.get(each.thread, ())]
+    def _group_by_thread(self, chosen: dict[str, set[int]]) -> list[WindowThread]:
+        taken = [each for each in self._found.messages if self._get_place(each) in chosen.get(each.thread, ())]
         for name, places in chosen.items():
             thread = self._found.threads[name]
             beside = (place for place in places if thread.messages[place].id not in self._hits)
@@ -184,10 +186,10 @@ class _Selection:
         taken = [each if each.parent and each.parent.id in here else replace(each, parent=None) for each in taken]
         return group_by_thread(taken, self._found.threads)
 
-    def count_tokens(self, message: Message) -> int:
+    def count_message_tokens(self, message: Message) -> int:
         """The tokens of a message as it is rendered."""
         if message.id not in self._token_counts:
-            self._token_counts[message.id] = self._count(_format_line(message, self._authors))
+            self._token_counts[message.id] = self._count(_format_message(message, self._authors))
         return self._token_counts[message.id]
 
     def _take_if_fits(self, thread: OpenThread, places: Sequence[int]) -> bool:
@@ -196,15 +198,17 @@ class _Selection:
         new = [place for place in places if place not in taken]
         if not new:
             return True
-        cost = sum(self.count_tokens(thread.messages[place]) + self._separator_tokens for place in new)
+        cost = sum(self.count_message_tokens(thread.messages[place]) + self._separator_tokens for place in new)
         if not self._taken:
             cost -= self._separator_tokens  # the first message has no separator before it
         grown = {**self._taken, thread.document.id: taken | set(new)}
         if cost > self._remaining and not self._is_exact:  # the sum over messages is a few tokens above the text's
-            self._remaining, self._is_exact = self._budget - self._count_text(self._taken), True
+            self._remaining, self._is_exact = self._budget - self._count_rendered_tokens(self._taken), True
         if cost <= self._remaining:
             self._remaining, self._is_exact = self._remaining - cost, False
-        elif cost - self._remaining <= _SLACK * len(new) and (used := self._count_text(grown)) <= self._budget:
+        elif (
+            cost - self._remaining <= _SLACK * len(new) and (used := self._count_rendered_tokens(grown)) <= self._budget
+        ):
             self._remaining, self._is_exact = self._budget - used, True
         else:
             return False
@@ -213,17 +217,17 @@ class _Selection:
 
     def _take_with_chain(self, thread: OpenThread, place: int) -> None:
         """Takes a message with its whole chain, else with as much of it, nearest first, as fits; at last alone."""
-        if not self._take_if_fits(thread, self._chain_places(thread, place)):
-            chain = self._chain_places(thread, place, max_explicit=1)
+        if not self._take_if_fits(thread, self._find_chain_places(thread, place)):
+            chain = self._find_chain_places(thread, place, max_explicit=1)
             while chain and not self._take_if_fits(thread, chain):
                 chain.pop()
 
-    def _count_text(self, taken: dict[str, set[int]]) -> int:
+    def _count_rendered_tokens(self, taken: dict[str, set[int]]) -> int:
         """The tokens of the rendered text of the taken messages."""
-        text = render_threads(self._threads(taken), authors=self._authors)
+        text = render_threads(self._group_by_thread(taken), authors=self._authors)
         return self._count(text) if text else 0
 
-    def _chain_places(self, thread: OpenThread, place: int, *, max_explicit: int | None = None) -> list[int]:
+    def _find_chain_places(self, thread: OpenThread, place: int, *, max_explicit: int | None = None) -> list[int]:
         """The place of a hit and of the messages in its reply chain; for a message that is no hit, its own place.
 
         Explicit replies count whatever their size, up to `max_explicit` of them; all others up to the chain's share.
@@ -231,10 +235,10 @@ class _Selection:
         if thread.messages[place].id not in self._hits:
             return [place]
         chain, room, sure = [place], self._chain_budget, True
-        for each in thread.chain_of(place):
+        for each in thread.get_reply_chain(place):
             sure = sure and not thread.document.sections[chain[-1]].guessed
             sure = sure and (max_explicit is None or len(chain) <= max_explicit)
-            room -= self.count_tokens(thread.messages[each]) + self._separator_tokens
+            room -= self.count_message_tokens(thread.messages[each]) + self._separator_tokens
             if room < 0 and not sure:
                 break
             chain.append(each)
@@ -242,17 +246,17 @@ class _Selection:
 
     def is_taken(self, each: ContextMessage) -> bool:
         """Whether a message was selected."""
-        return self._place_of(each) in self._taken.get(each.thread, ())
+        return self._get_place(each) in self._taken.get(each.thread, ())
 
-    def _place_of(self, each: ContextMessage) -> int:
+    def _get_place(self, each: ContextMessage) -> int:
         return self._found.threads[each.thread].places[each.id]
 
 
-def _in_channels(channels: Iterable[str]) -> Filter:
+def _make_channel_filter(channels: Iterable[str]) -> Filter:
     return Filter(channels=frozenset(channels), kinds=frozenset({THREAD_KIND}))
 
 
-def _explain_empty(request: WindowRequest, sources: WindowSources, dropped: Sequence[DroppedMessage]) -> str:
+def _explain_empty_window(request: WindowRequest, sources: WindowSources, dropped: Sequence[DroppedMessage]) -> str:
     if any(each.reason == BUDGET for each in dropped):
         return f"no message fits {request.max_tokens} tokens"
     if dropped:
@@ -260,6 +264,6 @@ def _explain_empty(request: WindowRequest, sources: WindowSources, dropped: Sequ
     if not sources.has_channel(request.channel):
         known = ", ".join(sources.list_channels()[:3])
         others = f"there are {known}" if known else "there is no message in any yet"
-        hint = suggest_names(request.channel, sources.list_channels(), cutoff=0.5) or others
+        hint = format_suggestion(request.channel, sources.list_channels(), cutoff=0.5) or others
         return f"there is no message in the channel {request.channel!r}; {hint}"
     return "no message matches"

@@ -13,7 +13,7 @@ from clew.core.protocols import Fuse, Strategy
 from clew.core.thread import THREAD_KIND
 from clew.core.types import Hit, Query
 from clew.query.rank.dedupe import dedupe_chunks
-from clew.query.rank.thread_smoothing import is_message
+from clew.query.rank.thread_smoothing import is_message_chunk
 
 PAGE = "page"
 
@@ -39,10 +39,10 @@ def fuse_by_kind(pages: Fuse, messages: Fuse) -> Fuse:
 
     def fuse(rankings: Sequence[list[Hit]]) -> list[Hit]:
         fused = pages(rankings)
-        page_hits = [hit for hit in fused if not is_message(hit.chunk)]
+        page_hits = [hit for hit in fused if not is_message_chunk(hit.chunk)]
         if len(page_hits) == len(fused):
             return fused
-        message_hits = [hit for hit in messages(rankings) if is_message(hit.chunk)]
+        message_hits = [hit for hit in messages(rankings) if is_message_chunk(hit.chunk)]
         return sorted([*page_hits, *message_hits], key=lambda hit: (-hit.score, hit.chunk.id))
 
     return fuse

@@ -38,7 +38,7 @@ def convex(*weights: float, normalise: Normalise = normalise_minmax, score_name:
 
     def fuse(rankings: Sequence[list[Hit]]) -> list[Hit]:
         totals: dict[str, float] = {}
-        for hits, weight in zip(rankings, _check_weights(weights, rankings), strict=True):
+        for hits, weight in zip(rankings, _resolve_weights(weights, rankings), strict=True):
             unique = dedupe_chunks(hits)
             for hit, score in zip(unique, normalise([hit.score for hit in unique]), strict=True):
                 totals[hit.chunk.id] = totals.get(hit.chunk.id, 0.0) + weight * score
@@ -47,7 +47,7 @@ def convex(*weights: float, normalise: Normalise = normalise_minmax, score_name:
     return fuse
 
 
-def confident(
+def confidence_weighted(
     *weights: float, confidences: Sequence[Confidence], sharpness: float = 2.0, score_name: str = "confident"
 ) -> Fuse:
     """As `convex`, with weights per query: each ranking's weight is multiplied by its confidence.
@@ -60,7 +60,7 @@ def confident(
         raise SettingsError(f"sharpness is {sharpness}; it must be at least 0")
 
     def fuse(rankings: Sequence[list[Hit]]) -> list[Hit]:
-        fixed = _check_weights(weights, rankings)
+        fixed = _resolve_weights(weights, rankings)
         trusted = [
             weight * confidence(hits) ** sharpness
             for weight, confidence, hits in zip(fixed, confidences, rankings, strict=True)
@@ -103,7 +103,7 @@ def rrf(*weights: float, k: int = 60, score_name: str = "rrf") -> Fuse:
 
     def fuse(rankings: Sequence[list[Hit]]) -> list[Hit]:
         totals: dict[str, float] = {}
-        for hits, weight in zip(rankings, _check_weights(weights, rankings), strict=True):
+        for hits, weight in zip(rankings, _resolve_weights(weights, rankings), strict=True):
             for rank, hit in enumerate(dedupe_chunks(hits), 1):
                 totals[hit.chunk.id] = totals.get(hit.chunk.id, 0.0) + weight / (k + rank)
         return _rank_by_total(rankings, totals, score_name)
@@ -111,8 +111,8 @@ def rrf(*weights: float, k: int = 60, score_name: str = "rrf") -> Fuse:
     return fuse
 
 
-def best(*, score_name: str = "best") -> Fuse:
-    """The greatest score of each chunk in any ranking, for rankings that share a scale."""
+def comb_max(*, score_name: str = "best") -> Fuse:
+    """CombMAX: the greatest score of each chunk in any ranking, for rankings that share a scale."""
 
     def fuse(rankings: Sequence[list[Hit]]) -> list[Hit]:
         totals: dict[str, float] = {}
@@ -133,7 +133,7 @@ def round_robin(*weights: int, score_name: str = "round_robin") -> Fuse:
         raise SettingsError(f"the weights of round_robin are {weights}; they must be whole numbers")
 
     def fuse(rankings: Sequence[list[Hit]]) -> list[Hit]:
-        counts = map(int, _check_weights(weights, rankings))
+        counts = map(int, _resolve_weights(weights, rankings))
         turns = [(iter(hits), count) for hits, count in zip(rankings, counts, strict=True)]
         dealt: dict[str, None] = {}
         progress = True
@@ -149,14 +149,14 @@ def round_robin(*weights: int, score_name: str = "round_robin") -> Fuse:
     return fuse
 
 
-def to_deal_counts(*weights: float) -> list[int]:
+def weights_to_turn_counts(*weights: float) -> list[int]:
     """Weights as the number of hits that each ranking deals per turn: 1 for the least positive weight, 0 for 0."""
     smallest = min((weight for weight in weights if weight > 0), default=1.0)
     return [round(weight / smallest) for weight in weights]
 
 
-def _check_weights(weights: Sequence[float], rankings: Sequence[list[Hit]]) -> Sequence[float]:
-    """One weight per ranking: those given, or 1 each."""
+def _resolve_weights(weights: Sequence[float], rankings: Sequence[list[Hit]]) -> Sequence[float]:
+    """One weight per ranking: those given, checked, or 1 each."""
     if not weights:
         return [1] * len(rankings)
     if len(weights) != len(rankings):

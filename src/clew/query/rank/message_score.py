@@ -12,7 +12,7 @@ from math import exp
 from typing import TypeVar
 
 from clew.core.settings import ScoringConfig
-from clew.core.time import EPOCH, assume_utc, parse_iso
+from clew.core.time import EPOCH, assume_utc, parse_iso_or_none
 
 T = TypeVar("T")
 Time = datetime | str | None
@@ -25,7 +25,7 @@ def hours_between(one: Time, other: Time) -> float | None:
 
 
 def time_score(at: Time, now: Time, *, decay: float, floor: float = 0.0) -> float:
-    """exp(−decay · hours), never below the floor; 1 without a time.
+    """The recency of a message: exp(−decay · hours), never below the floor; 1 without a time.
 
     A time in the future counts by its distance, like one in the past, so it gains nothing.
     """
@@ -48,7 +48,7 @@ def thread_score(member: bool, *, boost: float) -> float:
     return boost_factor(float(member), boost)
 
 
-def flow(at: Time, others: Iterable[Time], *, decay: float) -> float:
+def compute_flow(at: Time, others: Iterable[Time], *, decay: float) -> float:
     """How active the conversation around a message is, from 0 to 1: exp(−decay · hours) to the nearest other hit.
 
     The others are the hits of the same thread; 0 without any.
@@ -56,7 +56,7 @@ def flow(at: Time, others: Iterable[Time], *, decay: float) -> float:
     return max((time_score(at, other, decay=decay) for other in others), default=0.0)
 
 
-def completeness(chain: Sequence[str], found: Collection[str]) -> float:
+def compute_chain_completeness(chain: Sequence[str], found: Collection[str]) -> float:
     """The share of a message's reply chain that was found too; 1 where the chain is empty."""
     return sum(each in found for each in chain) / len(chain) if chain else 1.0
 
@@ -92,7 +92,7 @@ def score_message(inputs: ScoringInputs, *, now: Time, channel: str | None, conf
 
 
 def product_score(inputs: ScoringInputs, *, now: Time, channel: str | None, config: ScoringConfig) -> MessageScores:
-    """base · time · channel · thread · flow · completeness; the last two are 1 by default."""
+    """The score as a product: base · time · channel · thread · flow · completeness; the last two are 1 by default."""
     time = time_score(inputs.at, now, decay=config.time_decay, floor=config.time_floor)
     place = channel_score(inputs.channel, channel, boost=config.channel_boost)
     thread = thread_score(inputs.member, boost=config.thread_boost)
@@ -102,7 +102,7 @@ def product_score(inputs: ScoringInputs, *, now: Time, channel: str | None, conf
 
 
 def weighted_score(inputs: ScoringInputs, *, now: Time, channel: str | None, config: ScoringConfig) -> MessageScores:
-    """The sum of base, time, channel, thread, flow and completeness, each from 0 to 1 and weighted."""
+    """The score as a weighted sum of base, time, channel, thread, flow and completeness, each from 0 to 1."""
     time = time_score(inputs.at, now, decay=config.time_decay, floor=config.time_floor)
     place, thread = float(channel is not None and inputs.channel == channel), float(inputs.member)
     total = (
@@ -116,7 +116,7 @@ def weighted_score(inputs: ScoringInputs, *, now: Time, channel: str | None, con
     return MessageScores(total, time, place, thread, inputs.flow, inputs.completeness)
 
 
-def sort_by_score(
+def sort_by_score_then_time(
     items: Iterable[T],
     *,
     equality: float,
@@ -148,5 +148,5 @@ def to_epoch_seconds(at: Time) -> float:
 def _parse_time(at: Time) -> datetime | None:
     """The time with its zone (UTC where it has none); None without a time or where it cannot be parsed."""
     if isinstance(at, str):
-        return parse_iso(at)
+        return parse_iso_or_none(at)
     return at and assume_utc(at)

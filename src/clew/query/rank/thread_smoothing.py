@@ -16,7 +16,7 @@ from clew.query.rank.fuse import normalise_minmax
 FLOW = "flow"  # the name of the score
 
 
-def is_message(chunk: Chunk) -> bool:
+def is_message_chunk(chunk: Chunk) -> bool:
     """Whether a chunk is a message or a part of one."""
     return "message" in chunk.meta
 
@@ -25,24 +25,24 @@ def smooth_threads(config: FlowConfig) -> Step:
     """A step that adds to the score of each message shares of the scores of its neighbours in the thread."""
 
     def flow(_: Query, hits: list[Hit]) -> list[Hit]:
-        messages = [hit for hit in hits if is_message(hit.chunk)]
+        messages = [hit for hit in hits if is_message_chunk(hit.chunk)]
         if len(messages) < 2 or not config.reach or not (config.after or config.before):
             return hits
         low, high = min(hit.score for hit in messages), max(hit.score for hit in messages)
         threads: dict[str, list[tuple[Hit, float]]] = {}
         for hit, score in zip(messages, normalise_minmax([hit.score for hit in messages]), strict=True):
             threads.setdefault(hit.chunk.doc_id, []).append((hit, score))
-        gained = [pair for thread in threads.values() for pair in share_scores(thread, config)]
+        gained = [pair for thread in threads.values() for pair in add_neighbour_scores(thread, config)]
         top = max(score for _, score in gained)
         smoothed = [hit.with_score(low + (high - low) * score / top, FLOW) for hit, score in gained]
-        pages = [hit for hit in hits if not is_message(hit.chunk)]
+        pages = [hit for hit in hits if not is_message_chunk(hit.chunk)]
         return sorted([*pages, *smoothed], key=lambda hit: (-hit.score, hit.chunk.id))
 
     return flow
 
 
-def share_scores(thread: Sequence[tuple[Hit, float]], config: FlowConfig) -> Iterator[tuple[Hit, float]]:
-    """Each hit of a thread with its score plus its gain from the others.
+def add_neighbour_scores(thread: Sequence[tuple[Hit, float]], config: FlowConfig) -> Iterator[tuple[Hit, float]]:
+    """Each hit of a thread with its score plus shares of the scores of the hits near it in the thread.
 
     score(i) + Σ share · (1 - (d - 1) / reach) · score(j) over the hits at a distance d of up to `reach`, where the
     share is `after` for those that follow and `before` for those that precede. A reply is at distance 1 from the

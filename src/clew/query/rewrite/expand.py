@@ -63,7 +63,7 @@ class ContextualExpander:
 
     def expand(self, input: str, history: Sequence[HistoryItem]) -> str:  # noqa: A002 - the documented name
         """The best keywords of the history, in their order, and then the input; the input alone if there are none."""
-        return " ".join([*self._rank_keywords(input, self._collect_turns(input, history)), input])
+        return " ".join([*self._select_keywords(input, self._collect_recent_turns(input, history)), input])
 
     def expand_with_topics(
         self,
@@ -74,14 +74,14 @@ class ContextualExpander:
         """The topics that the extractor finds in each message, followed by the input; without one, as `expand`."""
         if topic_extractor is None:
             return self.expand(input, history)
-        turns = self._collect_turns(input, history)
+        turns = self._collect_recent_turns(input, history)
         topics = (topic for turn in turns for _, text in turn for topic in topic_extractor(text))
         return " ".join([*_select_new_words(topics, extract_stems(input))[: self.max_keywords], input])
 
-    def _collect_turns(self, query: str, history: Sequence[HistoryItem]) -> list[list[tuple[bool, str]]]:
+    def _collect_recent_turns(self, query: str, history: Sequence[HistoryItem]) -> list[list[tuple[bool, str]]]:
         """The last turns, oldest first, each a list of (whether the user spoke, text)."""
         turns: list[list[tuple[bool, str]]] = []
-        for role, text in map(_read_message, history):
+        for role, text in map(_read_role_and_text, history):
             if role == "user" or (role == "assistant" and self.include_assistant and not turns):
                 turns.append([])
             if role == "user" or (role == "assistant" and self.include_assistant):
@@ -90,7 +90,7 @@ class ContextualExpander:
             turns.pop()
         return turns[len(turns) - min(self.max_context_turns, len(turns)) :]
 
-    def _rank_keywords(self, query: str, turns: Sequence[Sequence[tuple[bool, str]]]) -> list[str]:
+    def _select_keywords(self, query: str, turns: Sequence[Sequence[tuple[bool, str]]]) -> list[str]:
         """The best words of the turns that are not in the question, in their order."""
         own: dict[frozenset[str], float] = defaultdict(float)
         echo: dict[frozenset[str], float] = defaultdict(float)
@@ -127,7 +127,7 @@ def _select_new_words(
     return kept
 
 
-def _read_message(message: HistoryItem) -> tuple[str, str]:
+def _read_role_and_text(message: HistoryItem) -> tuple[str, str]:
     """The role and the text of a message: the raw content, where context was injected into it."""
     if isinstance(message, Message):
         return message.role, message.text

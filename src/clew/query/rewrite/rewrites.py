@@ -58,7 +58,7 @@ def rewrite_with_transformer(transformer: QueryTransformer, *, max_turns: int = 
 
 
 def build_expander(config: HistoryConfig) -> ContextualExpander:
-    """The expander of the settings."""
+    """A ContextualExpander with the settings of the history."""
     return ContextualExpander(
         max_context_turns=config.max_context_turns,
         include_assistant=config.include_assistant,

@@ -83,8 +83,8 @@ class Route:
     text: str
 
 
-def route(text: str, *, history_length: int = 0, single_below: int = 100) -> Route:
-    """The route of a question; `history_length` is the number of messages before it."""
+def route_question(text: str, *, history_length: int = 0, single_below: int = 100) -> Route:
+    """The route of a question: strategy, kind and reason; `history_length` is the number of messages before it."""
     for pattern, name in _REQUESTS:
         if found := pattern.search(text):
             rest = " ".join((text[: found.start()] + " " + text[found.end() :]).split()).strip(" ,:;")

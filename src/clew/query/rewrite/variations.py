@@ -57,7 +57,7 @@ def expand_query_variations(
         return [query]
     with step("variations") as trace:
         try:
-            found = _ask_model(query, llm, n) if llm is not None else _vary_by_rule(query, feedback, n)
+            found = _ask_for_variations(query, llm, n) if llm is not None else _vary_by_rule(query, feedback, n)
         except DriverFailed as failure:
             trace.notes["failed"] = str(failure)
             found = []
@@ -69,12 +69,12 @@ def expand_query_variations(
 def split_question(query: str) -> list[str]:
     """The parts of a compound question: its questions, the sides it compares or the items it lists; else itself."""
     parts = [part for start, end in split_sentences(query) for part in _JOIN.split(query[start:end])]
-    questions = [_trim(part) for part in parts if extract_content_words(part)]
+    questions = [_trim_punctuation(part) for part in parts if extract_content_words(part)]
     if len(questions) > 1:
         first, *others = questions
         topic = condense_query(first)
         return [first, *(_prepend_topic(topic, each) if is_ambiguous_query(each) else each for each in others)]
-    whole = questions[0] if questions else _trim(query)
+    whole = questions[0] if questions else _trim_punctuation(query)
     sides = next((found for side in _COMPARISONS if (found := side.search(whole))), None)
     if sides:
         return _distribute_shared_words([sides["one"], sides["two"]])
@@ -83,14 +83,14 @@ def split_question(query: str) -> list[str]:
     return [whole]
 
 
-def _ask_model(query: str, llm: LLM, n: int) -> list[str]:
-    """The queries in the model's answer, one per line."""
+def _ask_for_variations(query: str, llm: LLM, n: int) -> list[str]:
+    """Variations of the query written by the model."""
     answer = llm.complete(_PROMPT.format(n=n, query=query), system=_SYSTEM, max_tokens=100 + 50 * n)
     return parse_query_lines(strip_thinking(answer), max_words=_MAX_WORDS)
 
 
 def _vary_by_rule(query: str, feedback: Sequence[str], n: int) -> list[str]:
-    """The parts, the question with the terms of the feedback (for which room is kept among n), its content words."""
+    """Variations without a model: the question's parts, the question with feedback terms, its content words."""
     terms = select_expansion_terms(query, feedback)
     expanded = [" ".join([query, *terms])] if terms else []
     parts = split_question(query)
@@ -116,5 +116,5 @@ def _prepend_topic(topic: str, part: str) -> str:
     return " ".join([*(word for word in topic.split() if not extract_stems(word) <= extract_stems(part)), part])
 
 
-def _trim(text: str) -> str:
+def _trim_punctuation(text: str) -> str:
     return text.strip().rstrip("?!.,;: ")

@@ -12,7 +12,7 @@ from clew.query.search.retrieve import embed_query
 CHUNKS_PER_DOCUMENT = 2  # chunks that a relevant document adds, whatever their rank among all
 
 
-def mix_scores(chunk: float, document: float, weight: float) -> float:
+def mix_chunk_and_document_scores(chunk: float, document: float, weight: float) -> float:
     """The weighted mean of the similarities of chunk and document: chunk · (1 - w) + document · w."""
     return chunk * (1 - weight) + document * weight
 
@@ -53,24 +53,26 @@ def document_boost(
                         *store.search_vectors(vector, CHUNKS_PER_DOCUMENT, inside, mode=mode, breadth=nprobe),
                     ]
                 inner.set_output(hits)
-            boosted = _score_hits(hits, near, _find_summarised(store, hits), weight)
+            boosted = _add_document_scores(hits, near, _find_summarised_documents(store, hits), weight)
             trace.set_output(boosted)
             return boosted
 
     return search
 
 
-def _find_summarised(store: Store, hits: list[Hit]) -> frozenset[str]:
+def _find_summarised_documents(store: Store, hits: list[Hit]) -> frozenset[str]:
     """The ids of those documents of the hits that have a summary."""
     ids = frozenset(hit.chunk.doc_id for hit in hits)
     return frozenset(record.id for record in store.documents(Filter(documents=ids)) if record.summary) if ids else ids
 
 
-def _score_hits(hits: list[Hit], near: Mapping[str, float], summarised: frozenset[str], weight: float) -> list[Hit]:
+def _add_document_scores(
+    hits: list[Hit], near: Mapping[str, float], summarised: frozenset[str], weight: float
+) -> list[Hit]:
     scored: dict[str, Hit] = {}
     for hit in hits:
         chunk, document = hit.chunk, near.get(hit.chunk.doc_id, 0.0)
-        score = mix_scores(hit.score, document, weight) if chunk.doc_id in summarised else hit.score
+        score = mix_chunk_and_document_scores(hit.score, document, weight) if chunk.doc_id in summarised else hit.score
         scores = {"semantic": hit.score, "document": document, "document_boost": score}
         scored[chunk.id] = replace(hit, score=score, scores=scores)
     return sorted(scored.values(), key=lambda hit: (-hit.score, hit.chunk.id))

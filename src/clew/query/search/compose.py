@@ -7,7 +7,7 @@ from clew.core.parallel import run_parallel
 from clew.core.protocols import Fuse, Judge, Rewrite, Step, Strategy
 from clew.core.trace import step
 from clew.core.types import Hit, Matrix, Query
-from clew.query.rank.fuse import best, convex
+from clew.query.rank.fuse import comb_max, convex
 
 Embed = Callable[[Sequence[str]], Matrix]
 
@@ -54,7 +54,7 @@ def fan_out(rewrite: Rewrite, strategy: Strategy, *, by: Fuse | None = None, emb
 
     With `embed`, all the queries are embedded in one batch.
     """
-    combine = by or best()
+    combine = by or comb_max()
 
     def search(query: Query) -> list[Hit]:
         with step("fanned") as trace:

@@ -20,7 +20,7 @@ from clew.core.types import Hit, Message, Query
 from clew.query.rank.dedupe import dedupe_chunks, limit_per_document, log_deduplication
 from clew.query.rank.diversify import FetchVectors, drop_near_duplicates, mmr, order_by_coverage
 from clew.query.search.compose import Embed, embed_queries, run_step
-from clew.query.search.tables import Row, Table, read_rows
+from clew.query.search.tables import Row, Table, read_rows_by_time
 
 SplitText = Callable[[str], list[str]]  # the storage chunker
 SplitTopics = Callable[[Sequence[Message]], Sequence[Sequence[Message]]]
@@ -32,18 +32,18 @@ _LABELS = re.compile(r"^## Message \d+\n\*\*Author:\*\*[^\n]*\n\*\*Timestamp:\*\
 log = logging.getLogger("clew")
 
 
-def read_messages(table: Table) -> tuple[Message, ...]:
+def read_messages_from_table(table: Table) -> tuple[Message, ...]:
     """The messages of an Arrow table, of rows or of messages, ordered by time, then id.
 
     A row has a timestamp (or ts), an author (or author_uuid) and a message (or text), and may have an id (msg_id,
     message_id), a role and a channel. A row without a readable time stays behind the row it was given after.
     """
-    return tuple(row.message for row in read_rows(table))
+    return tuple(row.message for row in read_rows_by_time(table))
 
 
 def consolidate_messages_to_markdown(table: Table) -> str:
     """The conversation as markdown: each message under its number, author and timestamp, oldest first."""
-    return _format_markdown(read_rows(table))
+    return _format_markdown(read_rows_by_time(table))
 
 
 def chunked(
@@ -64,19 +64,19 @@ def chunked(
     cannot fill it. `labels` keeps the number, author and timestamp of each message in the queries.
     """
     dedupe = _build_dedupe(config, fetch_vectors)
-    order_hits = _build_order(config, fetch_vectors)
+    order_hits = _build_hit_order(config, fetch_vectors)
     planner = _Planner(config, split_text, split_topics, labels)
 
     def search(query: Query) -> list[Hit]:
         with step("chunked") as trace:
-            plan = planner.plan(query)
+            plan = planner.plan_query_texts(query)
             texts = plan.texts
             trace.notes.update(messages=plan.messages, topics=len(plan.topics), chunks=len(texts))
             log.info("Chunked conversation into %d chunks", len(texts))
             rankings = _search_parts(_build_queries(query, texts, embed), strategy, dedupe, config)
             collected = [hit for hits in rankings for hit in hits]
             log.info("Collected %d total results from %d chunks", len(collected), len(texts))
-            kept = _apply(dedupe, query, dedupe_chunks(collected))
+            kept = _apply_dedupe(dedupe, query, dedupe_chunks(collected))
             documents = len({hit.chunk.doc_id for hit in kept})
             log_deduplication(len(collected), len(kept), documents, config.dedup_max_per_doc)
             hits = order_hits(query, kept, list(_rank_per_topic(rankings, plan.topics)))
@@ -110,9 +110,9 @@ class _Planner:
     split_topics: SplitTopics | None
     labels: bool
 
-    def plan(self, query: Query) -> _Plan:
+    def plan_query_texts(self, query: Query) -> _Plan:
         """One text for a short conversation, else the parts of each topic, the question, and the whole if it is set."""
-        history = read_messages(query.history)
+        history = read_messages_from_table(query.history)
         messages = history or tuple(
             Message(query.text[start:end], author="user") for start, end in split_sentences(query.text)
         )
@@ -121,26 +121,28 @@ class _Planner:
         if not any(spoken):
             return _Plan(len(messages), tuple((text,) for text in question))
         is_chat = bool(history)
-        text = self._clean(_format_markdown(read_rows(history))).strip() if is_chat else query.text
+        text = (
+            self._strip_message_labels(_format_markdown(read_rows_by_time(history))).strip() if is_chat else query.text
+        )
         whole = "\n\n".join([text, *question]).strip()
         if len(messages) <= self.config.single_below:
             return _Plan(len(messages), ((whole,),))
-        parts = self._split(messages, is_chat=is_chat)
+        parts = self._split_by_topic(messages, is_chat=is_chat)
         parts += [(text,) for text in (*question, *([whole] if self.config.global_query else []))]
         return _Plan(len(messages), tuple(filter(None, parts)))
 
-    def _split(self, messages: Sequence[Message], *, is_chat: bool) -> list[tuple[str, ...]]:
+    def _split_by_topic(self, messages: Sequence[Message], *, is_chat: bool) -> list[tuple[str, ...]]:
         """The parts of each topic; without topics, each part is one."""
         if self.split_topics is None:
-            return [(text,) for text in self._split_messages(messages, is_chat=is_chat)]
-        return [tuple(self._split_messages(topic, is_chat=is_chat)) for topic in self.split_topics(messages)]
+            return [(text,) for text in self._split_into_texts(messages, is_chat=is_chat)]
+        return [tuple(self._split_into_texts(topic, is_chat=is_chat)) for topic in self.split_topics(messages)]
 
-    def _split_messages(self, messages: Sequence[Message], *, is_chat: bool) -> Iterator[str]:
-        text = _format_markdown(read_rows(messages)) if is_chat else "\n\n".join(each.text for each in messages)
-        pieces = (self._clean(piece) if is_chat else piece for piece in self.split_text(text))
+    def _split_into_texts(self, messages: Sequence[Message], *, is_chat: bool) -> Iterator[str]:
+        text = _format_markdown(read_rows_by_time(messages)) if is_chat else "\n\n".join(each.text for each in messages)
+        pieces = (self._strip_message_labels(piece) if is_chat else piece for piece in self.split_text(text))
         return (piece.strip() for piece in pieces if piece.strip())
 
-    def _clean(self, markdown: str) -> str:
+    def _strip_message_labels(self, markdown: str) -> str:
         return markdown if self.labels else _LABELS.sub("", markdown)
 
 
@@ -173,13 +175,13 @@ def _search_deep_enough(strategy: Strategy, dedupe: Step | None, query: Query, w
     k, depth, before = max(query.k, wanted), query.depth, 0
     while True:
         found = dedupe_chunks(strategy(replace(query, k=k, depth=max(depth, k))))
-        kept = _apply(dedupe, query, found)
+        kept = _apply_dedupe(dedupe, query, found)
         if len(kept) >= wanted or len(found) < max(k, before + 1) or k >= DEEPEN**2 * max(query.k, wanted):
             return kept
         k, depth, before = DEEPEN * k, DEEPEN * depth, len(found)
 
 
-def _apply(dedupe: Step | None, query: Query, hits: list[Hit]) -> list[Hit]:
+def _apply_dedupe(dedupe: Step | None, query: Query, hits: list[Hit]) -> list[Hit]:
     return hits if dedupe is None else run_step(dedupe, query, hits)
 
 
@@ -194,7 +196,7 @@ def _build_dedupe(config: ConversationConfig, fetch_vectors: FetchVectors | None
     return drop_near_duplicates(fetch_vectors, threshold=config.dedup_threshold)
 
 
-def _build_order(config: ConversationConfig, fetch_vectors: FetchVectors | None) -> OrderHits:
+def _build_hit_order(config: ConversationConfig, fetch_vectors: FetchVectors | None) -> OrderHits:
     """The function that orders the hits, given the ranking of each topic."""
     if config.mmr is None:
         by_coverage = config.order == "coverage"

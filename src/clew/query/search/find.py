@@ -63,7 +63,7 @@ class Finder:
 
         Results are cached until the collection changes, unless a strategy of the user's own takes part.
         """
-        key = self._cache_key(query, name, settings)
+        key = self._make_cache_key(query, name, settings)
         with step("search") as trace:
             trace.notes["strategy"] = name
             hits = self._results.get(key) if key else None
@@ -109,7 +109,7 @@ class Finder:
             self.strategies,
         )
 
-    def _cache_key(self, query: Query, name: str, settings: Settings) -> str:
+    def _make_cache_key(self, query: Query, name: str, settings: Settings) -> str:
         """The key of the result; empty where it is not cached: a strategy of one's own may depend on anything."""
         builtin = STRATEGIES.items() <= self.strategies.items() and name in STRATEGIES
         if not builtin or settings.search.cache <= 0:

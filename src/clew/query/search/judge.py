@@ -61,13 +61,13 @@ def make_reranker_judge(reranker: Reranker, refine: Refine) -> Judge:
 
     def judge(query: Query, hits: list[Hit]) -> Verdict:
         scores = reranker.score(query.text, [hit.chunk.embed_text for hit in hits[:MAX_GRADED_HITS]])
-        grade = to_grade(max(map(reranker.calibrate, scores), default=0.0))
+        grade = probability_to_grade(max(map(reranker.calibrate, scores), default=0.0))
         return Verdict(grade) if grade >= MIN_GRADE else Verdict(grade, lambda: refine(query, hits))
 
     return judge
 
 
-def to_grade(chance: float) -> int:
+def probability_to_grade(chance: float) -> int:
     """A chance from 0 to 1 as a grade from 1 to 5, in equal steps."""
     return min(5, 1 + int(5 * max(0.0, chance)))
 

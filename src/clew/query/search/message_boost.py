@@ -5,7 +5,7 @@ from clew.core.settings import ScoringConfig
 from clew.core.types import Hit, Query
 from clew.query.rank.fuse import normalise_minmax
 from clew.query.rank.message_score import channel_score, time_score
-from clew.query.rank.thread_smoothing import is_message
+from clew.query.rank.thread_smoothing import is_message_chunk
 
 
 def boost_messages(config: ScoringConfig) -> Step:
@@ -19,8 +19,8 @@ def boost_messages(config: ScoringConfig) -> Step:
         scores = [hit.score for hit in hits]
         low, span = min(scores, default=0.0), max(scores, default=0.0) - min(scores, default=0.0)
         boosted = [
-            hit.with_score(low + span * share * _weigh(hit, query, config), "message_boost")
-            if is_message(hit.chunk)
+            hit.with_score(low + span * share * _compute_boost_factor(hit, query, config), "message_boost")
+            if is_message_chunk(hit.chunk)
             else hit
             for hit, share in zip(hits, normalise_minmax(scores), strict=True)
         ]
@@ -29,8 +29,8 @@ def boost_messages(config: ScoringConfig) -> Step:
     return message_boost
 
 
-def _weigh(hit: Hit, query: Query, config: ScoringConfig) -> float:
-    """The factor of a message: its time score if the query has a `now`, times the boost of its channel."""
+def _compute_boost_factor(hit: Hit, query: Query, config: ScoringConfig) -> float:
+    """The factor for a message's score: its recency if the query has a `now`, times the boost of its channel."""
     recency = 1.0
     if query.now is not None:
         recency = time_score(hit.chunk.at, query.now, decay=config.time_decay, floor=config.time_floor)

@@ -16,10 +16,18 @@ from clew.core.settings import DEFAULTS, Settings
 from clew.core.trace import step
 from clew.core.types import Hit, Matrix, Query
 from clew.query.rank.balance_kinds import fuse_by_kind, search_each_kind
-from clew.query.rank.fuse import bm25_confidence, confident, convex, cosine_confidence, round_robin, rrf, to_deal_counts
+from clew.query.rank.fuse import (
+    bm25_confidence,
+    confidence_weighted,
+    convex,
+    cosine_confidence,
+    round_robin,
+    rrf,
+    weights_to_turn_counts,
+)
 from clew.query.rank.thread_smoothing import smooth_threads
 from clew.query.rewrite.rewrites import rewrite_with_transformer, rewrite_with_variations
-from clew.query.rewrite.route import route
+from clew.query.rewrite.route import route_question
 from clew.query.rewrite.transformer import QueryTransformer, TransformerConfig
 from clew.query.rewrite.variations import expand_query_variations
 from clew.query.search import boost, conversation, retrieve
@@ -27,7 +35,7 @@ from clew.query.search.compose import fan_out, fuse, pipe, reflect
 from clew.query.search.conversation import SplitText
 from clew.query.search.judge import make_model_judge, make_reranker_judge
 from clew.query.search.rerank import rerank as rerank_step
-from clew.query.search.topics import split_topics
+from clew.query.search.topics import split_messages_by_topic
 
 log = logging.getLogger("clew")
 
@@ -36,7 +44,7 @@ def _no_reranker() -> None:
     return None
 
 
-def _keep_whole(text: str) -> list[str]:
+def _keep_text_whole(text: str) -> list[str]:
     return [text]
 
 
@@ -49,7 +57,7 @@ class Drivers:
     settings: Settings = DEFAULTS
     reranker: Callable[[], Reranker | None] = _no_reranker
     llm: LLM | None = None
-    split_text: SplitText = _keep_whole  # the storage chunker, for texts as long as documents
+    split_text: SplitText = _keep_text_whole  # the storage chunker, for texts as long as documents
     strategies: "Mapping[str, StrategyFactory]" = field(default_factory=lambda: STRATEGIES)
 
     def embed_queries(self, texts: Sequence[str]) -> Matrix:
@@ -75,25 +83,25 @@ StrategyFactory = Callable[[Drivers], Strategy]
 
 
 def semantic(drivers: Drivers) -> Strategy:
-    """By meaning: vector search."""
+    """Strategy: search by meaning (vectors)."""
     return pipe(overfetch(_build_semantic(drivers), drivers), smooth_threads(drivers.settings.flow))
 
 
 def lexical(drivers: Drivers) -> Strategy:
-    """By words: BM25."""
+    """Strategy: search by words (BM25)."""
     return pipe(overfetch(_build_lexical(drivers), drivers), smooth_threads(drivers.settings.flow))
 
 
 def hybrid(drivers: Drivers) -> Strategy:
-    """By meaning and by words, fused."""
+    """Strategy: search by meaning and by words, the two rankings fused."""
     legs = [_build_semantic(drivers), _build_lexical(drivers)]
     if drivers.settings.flow.each_kind:
         legs = [search_each_kind(leg) for leg in legs]
-    return pipe(fuse(*legs, by=build_fusion(drivers)), smooth_threads(drivers.settings.flow))
+    return pipe(fuse(*legs, by=build_hybrid_fusion(drivers)), smooth_threads(drivers.settings.flow))
 
 
 def document_boost(drivers: Drivers) -> Strategy:
-    """By the chunk and by the summary of its document."""
+    """Strategy: vector search in which a chunk gains from the similarity of its document's summary."""
     search = drivers.settings.search
     return boost.document_boost(
         drivers.store,
@@ -106,31 +114,31 @@ def document_boost(drivers: Drivers) -> Strategy:
 
 
 def multi_query(drivers: Drivers) -> Strategy:
-    """The question and its variations, or the query transformer's queries, fused by reciprocal rank.
+    """Strategy: searches the question and its variations (or the transformer's queries), fused by reciprocal rank.
 
     Ranks, because the scores of hybrid searches are relative to their own query: taking the best of them gained
     nothing over the question alone where adding up reciprocal ranks did (MTRAG, recall@5 .280 against .305).
     """
     base = drivers.build_strategy("hybrid")
     by = rrf(k=drivers.settings.search.rrf_k, score_name="multi_query")
-    return fan_out(_build_rewrite(drivers, base), base, by=by, embed=drivers.embed_queries)
+    return fan_out(_build_query_rewrite(drivers, base), base, by=by, embed=drivers.embed_queries)
 
 
 def rerank(drivers: Drivers) -> Strategy:
-    """The best of a hybrid search in the order of a model that reads question and text together."""
+    """Strategy: a hybrid search whose best hits are reordered by a reranker (cross-encoder)."""
     candidates = drivers.settings.search.candidates
     return pipe(drivers.build_strategy("hybrid"), rerank_step(drivers.reranker(), candidates=candidates))
 
 
 def self_reflective(drivers: Drivers) -> Strategy:
-    """A hybrid search, repeated with a better query while the judge finds the hits insufficient."""
+    """Strategy: a hybrid search, repeated with a better query while the judge finds the hits insufficient."""
     return reflect(drivers.build_strategy("hybrid"), _build_judge(drivers), rounds=drivers.settings.search.rounds)
 
 
 def chunked(drivers: Drivers) -> Strategy:
-    """A whole conversation: each of its topics is a query of its own, and each has its best document found."""
+    """Strategy for a whole conversation: each of its topics is a query of its own, and finds its best document."""
     config = drivers.settings.conversation
-    by_words = partial(split_topics, embed=None)  # as good as with meaning, and nothing is embedded for it
+    by_words = partial(split_messages_by_topic, embed=None)  # as good as with meaning, and nothing is embedded for it
     return conversation.chunked(
         drivers.build_strategy("hybrid"),
         config,
@@ -142,11 +150,11 @@ def chunked(drivers: Drivers) -> Strategy:
 
 
 def auto(drivers: Drivers) -> Strategy:
-    """The strategy that the question calls for: the one it names, or the one for its kind."""
+    """Strategy that routes the question to another: the one it names, or the one for its kind."""
 
     def search(query: Query) -> list[Hit]:
         single_below = drivers.settings.conversation.single_below
-        chosen = route(query.text, history_length=len(query.history), single_below=single_below)
+        chosen = route_question(query.text, history_length=len(query.history), single_below=single_below)
         with step("auto") as trace:
             trace.notes["strategy"] = chosen.strategy
             trace.notes["reason"] = chosen.reason
@@ -168,7 +176,7 @@ STRATEGIES: Mapping[str, StrategyFactory] = {
 }
 
 
-def build_fusion(drivers: Drivers) -> Fuse:
+def build_hybrid_fusion(drivers: Drivers) -> Fuse:
     """The fusion of a semantic and a lexical ranking by the settings, with one weight for pages, one for messages."""
     settings = drivers.settings
     pages, messages = settings.search.semantic_weight, settings.flow.semantic_weight
@@ -181,15 +189,15 @@ def build_weighted_fusion(weight: float, drivers: Drivers) -> Fuse:
     if search.fusion == "rrf":
         return rrf(weight, 1 - weight, k=search.rrf_k, score_name="hybrid")
     if search.fusion == "round_robin":
-        return round_robin(*to_deal_counts(weight, 1 - weight), score_name="hybrid")
+        return round_robin(*weights_to_turn_counts(weight, 1 - weight), score_name="hybrid")
     if search.fusion == "confident":
         confidences = (cosine_confidence(drivers.embedder.min_similarity), bm25_confidence)
-        return confident(weight, 1 - weight, confidences=confidences, score_name="hybrid")
+        return confidence_weighted(weight, 1 - weight, confidences=confidences, score_name="hybrid")
     return convex(weight, 1 - weight, score_name="hybrid")
 
 
 def overfetch(strategy: Strategy, drivers: Drivers) -> Strategy:
-    """A single ranking, which fetches max(k · overfetch, 15) chunks instead of the depth that fusion needs."""
+    """Sets the depth of a single-ranking strategy to max(k · overfetch, 15), instead of the depth that fusion needs."""
 
     def search(query: Query) -> list[Hit]:
         return strategy(replace(query, depth=max(query.k * drivers.settings.search.overfetch, 15)))
@@ -212,7 +220,7 @@ def _build_lexical(drivers: Drivers) -> Strategy:
     return retrieve.lexical(drivers.store, language=drivers.settings.ingestion.language)
 
 
-def _build_rewrite(drivers: Drivers, feedback: Strategy) -> Rewrite:
+def _build_query_rewrite(drivers: Drivers, feedback: Strategy) -> Rewrite:
     """The queries of multi_query: by the query transformer if it is enabled and there is a model, else variations."""
     config = drivers.settings.query_transformer
     if drivers.llm is None or not config.enabled:

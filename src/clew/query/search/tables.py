@@ -40,7 +40,7 @@ class Row:
     id: str
 
 
-def read_rows(table: Table) -> list[Row]:
+def read_rows_by_time(table: Table) -> list[Row]:
     """The rows of a table ordered by time, then id; ties, and rows without either, keep their order.
 
     A row without a time stays behind the one it was given after.
@@ -53,7 +53,7 @@ def read_rows(table: Table) -> list[Row]:
             runs.append([row])
     positions = count()
     first, *timed = runs
-    timed.sort(key=lambda run: (_to_timestamp(run[0].message.at), _natural_key(run[0].id), next(positions)))
+    timed.sort(key=lambda run: (_time_key(run[0].message.at), _natural_id_key(run[0].id), next(positions)))
     return [row for run in (first, *timed) for row in run]
 
 
@@ -86,7 +86,7 @@ def _read_row(item: Any) -> Row:
     message = Message(
         text=_to_text(_first_value(item, TEXT_COLUMNS)),
         author=_to_text(_first_value(item, AUTHOR_COLUMNS)),
-        at=parse_time(time_value),
+        at=parse_time_value(time_value),
         id=id_,
         channel=_to_text(item.get("channel")),
         role=_to_text(item.get("role")) or "user",
@@ -94,7 +94,7 @@ def _read_row(item: Any) -> Row:
     return Row(message, _to_text(time_value), id_)
 
 
-def parse_time(value: Any) -> datetime | None:
+def parse_time_value(value: Any) -> datetime | None:
     """The value as a time, in UTC where it has no zone; None if it is not a time.
 
     Numbers are seconds since 1970, or thousandths, millionths or billionths of them if they are large.
@@ -108,13 +108,13 @@ def parse_time(value: Any) -> datetime | None:
     if isinstance(value, date) and not isinstance(value, datetime):
         value = datetime.combine(value, time())
     if isinstance(value, int | float) and not isinstance(value, bool):
-        value = _from_epoch(float(value))
+        value = _parse_epoch(float(value))
     if not isinstance(value, datetime) or value != value:  # pandas' NaT is a datetime that is not equal to itself
         return None
     return assume_utc(value)
 
 
-def _from_epoch(seconds: float) -> datetime | None:
+def _parse_epoch(seconds: float) -> datetime | None:
     for unit in (1, 1e3, 1e6, 1e9):
         if abs(seconds) / unit < 1e11:  # before the year 5138
             with suppress(ValueError, OverflowError, OSError):  # and after the year 0
@@ -123,11 +123,11 @@ def _from_epoch(seconds: float) -> datetime | None:
     return None
 
 
-def _to_timestamp(at: datetime | None) -> float:
+def _time_key(at: datetime | None) -> float:
     return -math.inf if at is None else to_timestamp(at)
 
 
-def _natural_key(id_: str) -> tuple[int, int, str]:
+def _natural_id_key(id_: str) -> tuple[int, int, str]:
     """A sort key: 9 before 10, numbers before other ids, a missing id first."""
     return (0, int(id_), id_) if id_.isdecimal() else (1 if id_ else -1, 0, id_)
 

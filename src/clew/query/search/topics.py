@@ -42,7 +42,7 @@ class _PrefixSums:
     tokens: Floats
     common: float  # the similarity that any two messages have
 
-    def cohesion(self, low: int, end: int) -> Floats:
+    def compute_cohesions(self, low: int, end: int) -> Floats:
         """The cohesion of each segment from `low` or later up to `end`: the length of the sum of its rows."""
         sums = self.sums[end] - self.sums[low:end]
         squares = np.einsum("ij,ij->i", sums, sums) + self.unique[end] - self.unique[low:end]
@@ -102,7 +102,7 @@ def find_topic_starts(
     return _find_best_cuts(prefix_sums, _compute_cut_costs(messages, granularity, weights), max_tokens)
 
 
-def split_topics(
+def split_messages_by_topic(
     messages: Sequence[Message],
     embed: Embed | None,
     *,
@@ -183,7 +183,7 @@ def _find_best_cuts(prefix_sums: _PrefixSums, costs: Floats, max_tokens: int | N
         low = max(low, end - MAX_TOPIC_MESSAGES)
         while max_tokens is not None and low < end - 1 and tokens[end] - tokens[low] > max_tokens:
             low += 1
-        totals = best[low:end] + prefix_sums.cohesion(low, end) - costs[low:end]
+        totals = best[low:end] + prefix_sums.compute_cohesions(low, end) - costs[low:end]
         previous[end] = low + int(np.argmax(totals))
         best[end] = totals[previous[end] - low]
     starts = []

@@ -13,7 +13,7 @@ from clew.core.time import to_timestamp
 from clew.core.trace import Trace
 from clew.core.types import EVERYTHING, Chunk, Context, Document, Filter, Hit
 from clew.core.why import Fix, Stage, WhyNot
-from clew.query.why.fix import COUNTS, drop_conditions, find_fix
+from clew.query.why.fix import COUNTS, drop_each_condition, find_smallest_fix
 
 SEARCH = "search"  # the step around a strategy, which keeps its first k hits
 # Built-in rankings of which several run side by side: what one of them lacks may still come from another.
@@ -49,13 +49,13 @@ class Attempt:
     context: Context | None = None
     max_chars: int | None = None  # characters of a passage that are rendered (None: all)
 
-    def has_any(self, wanted: Set[str]) -> bool:
+    def has_any_chunk(self, wanted: Set[str]) -> bool:
         """Whether any of the wanted chunks is in the result."""
         if self.context is None:
             return any(hit.chunk.id in wanted for hit in self.hits)
-        return self.find_passage(wanted) is not None
+        return self.find_passage_number(wanted) is not None
 
-    def find_passage(self, wanted: Set[str]) -> int | None:
+    def find_passage_number(self, wanted: Set[str]) -> int | None:
         """The number of the passage that shows one of the wanted chunks."""
         for number, passage in enumerate(self.context.passages if self.context else (), 1):
             shown = passage.text[: self.max_chars]
@@ -67,7 +67,7 @@ class Attempt:
 
     def list_steps(self) -> list[Trace]:
         """The steps in the order in which they ended."""
-        return list(_walk(self.trace))
+        return list(_walk_steps(self.trace))
 
 
 Run = Callable[[Settings, Filter], Attempt]
@@ -83,24 +83,24 @@ def why_not(
     settings: Settings,
     where: Filter = EVERYTHING,
 ) -> WhyNot:
-    """What became of the chunks of a target that is in the collection."""
+    """Which stage lost a target that is in the collection, and the smallest setting change that brings it back."""
     if not chunks:
         return WhyNot(query, target, "parse", "it is in the collection, but no text could be read from it")
-    wanted = frozenset(chunk.id for chunk in chunks if admits(where, document, chunk))
+    wanted = frozenset(chunk.id for chunk in chunks if filter_admits_chunk(where, document, chunk))
     if not wanted:
-        reason, fix = _explain_filter(document, chunks, run, settings, where)
+        reason, fix = _explain_filter_exclusion(document, chunks, run, settings, where)
         return WhyNot(query, target, "filter", reason, fix)
     first = run(settings, where)
-    if first.has_any(wanted):
-        return WhyNot(query, target, "found", _describe_place(first, wanted))
-    stage, reason = _find_stage(first, wanted, run, settings, where)
+    if first.has_any_chunk(wanted):
+        return WhyNot(query, target, "found", _describe_found_place(first, wanted))
+    stage, reason = _find_losing_stage(first, wanted, run, settings, where)
     k = "search.k" if first.context is None else "context.k"
-    fix = find_fix(stage, settings, lambda tried: run(tried, where).has_any(wanted), k=k)
+    fix = find_smallest_fix(stage, settings, lambda tried: run(tried, where).has_any_chunk(wanted), k=k)
     return WhyNot(query, target, stage, reason, fix)
 
 
-def admits(where: Filter, document: Document, chunk: Chunk) -> bool:
-    """Whether a filter lets a chunk be found."""
+def filter_admits_chunk(where: Filter, document: Document, chunk: Chunk) -> bool:
+    """Whether a chunk of a document passes a filter."""
     at, since, until = to_timestamp(chunk.at), to_timestamp(where.since), to_timestamp(where.until)
     if (since is not None or until is not None) and at is None:
         return False
@@ -109,77 +109,81 @@ def admits(where: Filter, document: Document, chunk: Chunk) -> bool:
     return all(not group.isdisjoint(collect_facets(document, chunk)) for group in collect_required_facets(where))
 
 
-def _explain_filter(
+def _explain_filter_exclusion(
     document: Document, chunks: Sequence[Chunk], run: Run, settings: Settings, where: Filter
 ) -> tuple[str, Fix | None]:
     """Which conditions exclude the target, and the one without which it is found."""
     wider = [
         (name, without)
-        for name, without in drop_conditions(where)
-        if any(admits(without, document, chunk) for chunk in chunks)
+        for name, without in drop_each_condition(where)
+        if any(filter_admits_chunk(without, document, chunk) for chunk in chunks)
     ]
     reason = f"the filter does not admit it ({', '.join(name for name, _ in wider) or 'several conditions together'})"
     wanted = frozenset(chunk.id for chunk in chunks)
-    name = next((name for name, without in wider if run(settings, without).has_any(wanted)), "")
+    name = next((name for name, without in wider if run(settings, without).has_any_chunk(wanted)), "")
     return reason, Fix(f"where.{name}", "anything", getattr(where, name)) if name else None
 
 
-def _describe_place(attempt: Attempt, wanted: Set[str]) -> str:
+def _describe_found_place(attempt: Attempt, wanted: Set[str]) -> str:
     if attempt.context is None:
         rank = next(rank for rank, hit in enumerate(attempt.hits, 1) if hit.chunk.id in wanted)
         return f"it is hit {rank} of {len(attempt.hits)}"
-    return f"it is in passage {attempt.find_passage(wanted)} of {len(attempt.context.passages)}"
+    return f"it is in passage {attempt.find_passage_number(wanted)} of {len(attempt.context.passages)}"
 
 
-def _find_stage(attempt: Attempt, wanted: Set[str], run: Run, settings: Settings, where: Filter) -> tuple[Stage, str]:
-    """The stage that lost the wanted chunks, and how."""
+def _find_losing_stage(
+    attempt: Attempt, wanted: Set[str], run: Run, settings: Settings, where: Filter
+) -> tuple[Stage, str]:
+    """The stage of the read path that lost the wanted chunks, and the reason in words."""
     if attempt.context is not None and any(hit.chunk.id in wanted for hit in attempt.hits):
-        return _explain_context(attempt.context, wanted)
+        return _explain_context_drop(attempt.context, wanted)
     if not any(step.output is not None and step.name != SEARCH for step in attempt.list_steps()):
         return "step", f"the strategy returned {len(attempt.hits)} hits without it, and records no steps to look into"
-    ranks = {id(step): rank for step in attempt.list_steps() if (rank := _rank_in(step, wanted))}
+    ranks = {id(step): rank for step in attempt.list_steps() if (rank := _find_best_rank(step, wanted))}
     if not ranks:
-        return _explain_unseen(wanted, run, settings, where)
+        return _explain_unranked(wanted, run, settings, where)
     having = [step for step in attempt.list_steps() if id(step) in ranks]
-    last = min(having, key=lambda step: len(_steps_after(attempt.trace, step) or ()))
-    loser = next((step for step in _steps_after(attempt.trace, last) or () if step.output is not None), attempt.trace)
+    last = min(having, key=lambda step: len(_find_later_steps(attempt.trace, step) or ()))
+    loser = next(
+        (step for step in _find_later_steps(attempt.trace, last) or () if step.output is not None), attempt.trace
+    )
     best: dict[str, int] = {}
     for step in having:
         best[step.name] = min(ranks[id(step)], best.get(step.name, ranks[id(step)]))
     known = f"its ranks: {', '.join(f'{name} {rank}' for name, rank in best.items())}"
     if loser.name != SEARCH:
-        loser = _find_inner(loser)
-        stage, how = REMOVED_BY.get(loser.name, ("step", f"{_format_name(loser)} removed it"))
+        loser = _find_innermost_step(loser)
+        stage, how = REMOVED_BY.get(loser.name, ("step", f"{_format_step_name(loser)} removed it"))
         return stage, f"{how} ({known})"
     k = settings.search.k if attempt.context is None else settings.context.k
     if ranks[id(last)] <= k or len(attempt.hits) < k:  # the cut to k did not lose it
-        return "step", f"the strategy removed it after {_format_name(last)} ({known})"
-    blamed = _find_demotion(attempt.trace, having, ranks, k)
-    stage = _name_demotion(blamed, wanted, k)
-    how = f"{_format_name(blamed)} ranked it too low, and" if blamed is not None and stage == "step" else ""
+        return "step", f"the strategy removed it after {_format_step_name(last)} ({known})"
+    blamed = _find_demoting_step(attempt.trace, having, ranks, k)
+    stage = _name_demoting_stage(blamed, wanted, k)
+    how = f"{_format_step_name(blamed)} ranked it too low, and" if blamed is not None and stage == "step" else ""
     return stage, f"{how} only the first {k} hits were kept ({known})".strip()
 
 
-def _find_demotion(trace: Trace, having: Sequence[Trace], ranks: Mapping[int, int], k: int) -> Trace | None:
+def _find_demoting_step(trace: Trace, having: Sequence[Trace], ranks: Mapping[int, int], k: int) -> Trace | None:
     """The step that moved the target out of the first k; None where no step had it among them."""
     high = [step for step in having if ranks[id(step)] <= k]
     if not high:
         return None
-    last = min(high, key=lambda step: len(_steps_after(trace, step) or ()))
-    return next((step for step in _steps_after(trace, last) or () if id(step) in ranks), None)
+    last = min(high, key=lambda step: len(_find_later_steps(trace, step) or ()))
+    return next((step for step in _find_later_steps(trace, last) or () if id(step) in ranks), None)
 
 
-def _name_demotion(step: Trace | None, wanted: Set[str], k: int) -> Stage:
+def _name_demoting_stage(step: Trace | None, wanted: Set[str], k: int) -> Stage:
     """The stage of the step that ranked the target below k."""
     if step is None:
         return "depth"
     if step.name not in REORDERED_BY:
         return RANKED_BY.get(step.name, "step")
-    by_score = sorted(_hits_of(step), key=lambda hit: (-hit.score, hit.chunk.id))
+    by_score = sorted(_iterate_step_hits(step), key=lambda hit: (-hit.score, hit.chunk.id))
     return "diversity" if any(hit.chunk.id in wanted for hit in by_score[:k]) else "depth"
 
 
-def _explain_context(context: Context, wanted: Set[str]) -> tuple[Stage, str]:
+def _explain_context_drop(context: Context, wanted: Set[str]) -> tuple[Stage, str]:
     for dropped in context.dropped:
         if any(hit.chunk.id in wanted for hit in dropped.passage.chunks):
             stage: Stage = "budget" if dropped.reason == "budget" else "merge"
@@ -187,83 +191,84 @@ def _explain_context(context: Context, wanted: Set[str]) -> tuple[Stage, str]:
     return "merge", "it was found and merged into a passage of which this part is not rendered"
 
 
-def _explain_unseen(wanted: Set[str], run: Run, settings: Settings, where: Filter) -> tuple[Stage, str]:
+def _explain_unranked(wanted: Set[str], run: Run, settings: Settings, where: Filter) -> tuple[Stage, str]:
     """Why no ranking had the target: its similarity is below the minimum, or it ranks below the search depth."""
-    if cosine := _best_cosine(run(_without_threshold(settings), where), wanted):
+    if cosine := _format_best_cosine(run(_remove_similarity_threshold(settings), where), wanted):
         return "threshold", f"its similarity of {cosine} is below the minimum"
     deep = replace(
         settings,
         search=replace(settings.search, k=MAX_DEPTH, depth=MAX_DEPTH),
         context=replace(settings.context, k=MAX_DEPTH),
     )
-    if any(_rank_in(step, wanted) for step in run(deep, where).list_steps()):
+    if any(_find_best_rank(step, wanted) for step in run(deep, where).list_steps()):
         return "depth", "no ranking searched deep enough to reach it"
-    if cosine := _best_cosine(run(_without_threshold(deep), where), wanted):
+    if cosine := _format_best_cosine(run(_remove_similarity_threshold(deep), where), wanted):
         reason = f"its similarity of {cosine} is below the minimum, and it ranks below the search depth"
         return "threshold", reason
     return "depth", f"no ranking has it among its first {MAX_DEPTH:,}; lexical search needs a shared word"
 
 
-def _without_threshold(settings: Settings) -> Settings:
+def _remove_similarity_threshold(settings: Settings) -> Settings:
     return replace(settings, search=replace(settings.search, min_similarity=ANY_SIMILARITY))
 
 
-def _best_cosine(attempt: Attempt, wanted: Set[str]) -> str:
+def _format_best_cosine(attempt: Attempt, wanted: Set[str]) -> str:
     """The greatest cosine of the wanted chunks to three places; empty where no semantic ranking had one."""
     scores = [
         hit.scores["semantic"]
         for step in attempt.list_steps()
-        for hit in _hits_of(step)
+        for hit in _iterate_step_hits(step)
         if hit.chunk.id in wanted and "semantic" in hit.scores
     ]
     return f"{max(scores):.3f}" if scores else ""
 
 
-def _walk(trace: Trace) -> Iterator[Trace]:
+def _walk_steps(trace: Trace) -> Iterator[Trace]:
     for step in trace.steps:
-        yield from _walk(step)
+        yield from _walk_steps(step)
     yield trace
 
 
-def _steps_after(trace: Trace, node: Trace) -> list[Trace] | None:
+def _find_later_steps(trace: Trace, node: Trace) -> list[Trace] | None:
     """The steps that take a step's hits, directly or not, in order; None where the step is not in the trace."""
     if trace is node:
         return []
     for place, step in enumerate(trace.steps):
-        inner = _steps_after(step, node)
+        inner = _find_later_steps(step, node)
         if inner is not None:
-            return [*inner, *(later for later in trace.steps[place + 1 :] if _takes_hits(later, step)), trace]
+            return [*inner, *(later for later in trace.steps[place + 1 :] if _continues_hits_of(later, step)), trace]
     return None
 
 
-def _takes_hits(later: Trace, earlier: Trace) -> bool:
+def _continues_hits_of(later: Trace, earlier: Trace) -> bool:
     """Whether a step continues with the hits of one before it, and is not a built-in ranking beside it.
 
     A user's step may be called like a ranking; then some of its hits still carry the scores of the earlier step.
     """
     if later.name not in RANKINGS:
         return True
-    scores = {hit.chunk.id: hit.scores for hit in _hits_of(earlier)}
+    scores = {hit.chunk.id: hit.scores for hit in _iterate_step_hits(earlier)}
     return later.name != earlier.name and any(
-        scores.get(hit.chunk.id) and scores[hit.chunk.id].items() <= hit.scores.items() for hit in _hits_of(later)
+        scores.get(hit.chunk.id) and scores[hit.chunk.id].items() <= hit.scores.items()
+        for hit in _iterate_step_hits(later)
     )
 
 
-def _find_inner(step: Trace) -> Trace:
+def _find_innermost_step(step: Trace) -> Trace:
     """The innermost step that a step consists of, as `by_document` inside the step that `pipe` records for it."""
     inner = [each for each in step.steps if each.output is not None and each.name not in RANKINGS]
-    return _find_inner(inner[0]) if inner and step.name not in REMOVED_BY else step
+    return _find_innermost_step(inner[0]) if inner and step.name not in REMOVED_BY else step
 
 
-def _format_name(step: Trace) -> str:
+def _format_step_name(step: Trace) -> str:
     """A step's name in a sentence; one without a name of its own is recorded as `step N`."""
     return step.name if step.name.startswith("step ") else f"step {step.name!r}"
 
 
-def _hits_of(step: Trace) -> Iterator[Hit]:
+def _iterate_step_hits(step: Trace) -> Iterator[Hit]:
     return (hit for hit in step.output or () if isinstance(hit, Hit))
 
 
-def _rank_in(step: Trace, wanted: Set[str]) -> int | None:
+def _find_best_rank(step: Trace, wanted: Set[str]) -> int | None:
     """The rank of the best of the wanted chunks in the results of a step."""
-    return next((rank for rank, hit in enumerate(_hits_of(step), 1) if hit.chunk.id in wanted), None)
+    return next((rank for rank, hit in enumerate(_iterate_step_hits(step), 1) if hit.chunk.id in wanted), None)

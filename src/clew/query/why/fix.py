@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from clew.core.errors import SettingsError
@@ -23,14 +24,14 @@ class Knob:
     values: tuple[Any, ...]
     up: bool | None = None  # only values above (True) or below (False) the current one
 
-    def values_beyond(self, now: Any) -> Sequence[Any]:
-        """The values to try from the current one on."""
+    def list_values_beyond(self, now: Any) -> Sequence[Any]:
+        """The values to try, without the current one and those on the wrong side of it."""
         if self.up is None or now is None:
             return [value for value in self.values if value != now]
         return [value for value in self.values if (value > now if self.up else value < now)]
 
 
-def _increase(*settings: str) -> tuple[Knob, ...]:
+def _make_increase_knobs(*settings: str) -> tuple[Knob, ...]:
     return tuple(Knob(setting, COUNTS, up=True) for setting in settings)
 
 
@@ -39,19 +40,23 @@ _WEIGHTS = (
     Knob("search.semantic_weight", tuple(1 - n / 20 for n in range(21)), up=False),
     Knob("search.fusion", ("convex", "rrf", "round_robin")),
 )
-_DEPTHS = _increase("search.depth", "search.candidates", "conversation.chunks_per_query")
+_DEPTHS = _make_increase_knobs("search.depth", "search.candidates", "conversation.chunks_per_query")
 KNOBS: dict[Stage, tuple[Knob, ...]] = {
     "threshold": (Knob("search.min_similarity", COSINES, up=False),),
-    "depth": (*_increase("k"), *_DEPTHS, Knob("search.mode", ("exact",))),
-    "fusion": (*_increase("k"), *_WEIGHTS, *_DEPTHS),
-    "rerank": (*_increase("k"), Knob("search.strategy", ("hybrid",))),
-    "step": (*_increase("k"), *_DEPTHS),
+    "depth": (*_make_increase_knobs("k"), *_DEPTHS, Knob("search.mode", ("exact",))),
+    "fusion": (*_make_increase_knobs("k"), *_WEIGHTS, *_DEPTHS),
+    "rerank": (*_make_increase_knobs("k"), Knob("search.strategy", ("hybrid",))),
+    "step": (*_make_increase_knobs("k"), *_DEPTHS),
     "dedup": (
-        *_increase("conversation.dedup_max_per_doc"),
+        *_make_increase_knobs("conversation.dedup_max_per_doc"),
         Knob("conversation.dedup_threshold", tuple(n / 100 for n in range(50, 101)), up=True),
         Knob("conversation.dedup_strategy", ("document", "none")),
     ),
-    "diversity": (*_increase("k"), Knob("conversation.mmr", (1.0, None)), Knob("conversation.order", ("score",))),
+    "diversity": (
+        *_make_increase_knobs("k"),
+        Knob("conversation.mmr", (1.0, None)),
+        Knob("conversation.order", ("score",)),
+    ),
     "merge": (
         Knob("merger.max_merged_size", tuple(int(100_000 / 1.1**n) for n in range(100)), up=False),
         Knob("merger.require_adjacent", (True,)),
@@ -64,19 +69,19 @@ KNOBS: dict[Stage, tuple[Knob, ...]] = {
 }
 
 
-def find_fix(stage: Stage, settings: Settings, is_found: IsFound, *, k: str) -> Fix | None:
+def find_smallest_fix(stage: Stage, settings: Settings, is_found: IsFound, *, k: str) -> Fix | None:
     """The first knob of the stage that brings the target back, at its smallest change; `k` names the setting of k."""
     for knob in KNOBS.get(stage, ()):
         name = k if knob.setting == "k" else knob.setting
         now = get_setting(settings, name)
-        values = knob.values_beyond(now)
-        value = _find_smallest(values, lambda value, name=name: _works_with(settings, name, value, is_found))  # type: ignore[misc]
+        values = knob.list_values_beyond(now)
+        value = _find_smallest_working_value(values, partial(_is_found_with, settings, name, is_found=is_found))
         if value is not None:
             return Fix(name, value[0], now)
     return None
 
 
-def drop_conditions(where: Filter) -> Iterator[tuple[str, Filter]]:
+def drop_each_condition(where: Filter) -> Iterator[tuple[str, Filter]]:
     """Yields each condition of a filter by name, with the filter that lacks it."""
     blank = Filter()
     for name in ("documents", "kinds", "channels", "authors", "since", "until", "meta"):
@@ -90,36 +95,36 @@ def get_setting(settings: Settings, name: str) -> Any:
     return getattr(getattr(settings, group), field)
 
 
-def with_setting(settings: Settings, name: str, value: Any) -> Settings:
+def replace_setting(settings: Settings, name: str, value: Any) -> Settings:
     """The settings with another value at a dotted name."""
     group, _, field = name.partition(".")
     return replace(settings, **{group: replace(getattr(settings, group), **{field: value})})
 
 
-def _works_with(settings: Settings, name: str, value: Any, is_found: IsFound) -> bool:
+def _is_found_with(settings: Settings, name: str, value: Any, is_found: IsFound) -> bool:
     try:
-        return is_found(with_setting(settings, name, value))
+        return is_found(replace_setting(settings, name, value))
     except SettingsError:  # the value conflicts with another setting
         return False
 
 
-def _find_smallest(values: Sequence[Any], works: Callable[[Any], bool]) -> tuple[Any] | None:
+def _find_smallest_working_value(values: Sequence[Any], works: Callable[[Any], bool]) -> tuple[Any] | None:
     """Finds the smallest change that works, in a tuple (it may be None itself); None where the greatest does not.
 
     A greater change is assumed to work where a smaller one does. Between two whole numbers all are tried.
     """
     if not values or not works(values[-1]):
         return None
-    at = _bisect(len(values) - 1, lambda place: works(values[place]))
+    at = _bisect_first_working(len(values) - 1, lambda place: works(values[place]))
     value = values[at]
     if at and type(value) is int and type(values[at - 1]) is int:
         low, high = sorted((values[at - 1], value))
         if value > values[at - 1]:
-            value = low + 1 + _bisect(high - low - 1, lambda more: works(low + 1 + more))
+            value = low + 1 + _bisect_first_working(high - low - 1, lambda more: works(low + 1 + more))
     return (value,)
 
 
-def _bisect(last: int, works: Callable[[int], bool]) -> int:
+def _bisect_first_working(last: int, works: Callable[[int], bool]) -> int:
     """The first number from which on all work, by bisection; the last is known to."""
     low, high = 0, last
     while low < high:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from clew.core.suggest import suggest_names
+from clew.core.suggest import format_suggestion
 from clew.core.types import EVERYTHING, Filter, StoreStats
 
 
@@ -12,7 +12,7 @@ def explain_no_hits(stats: StoreStats, where: Filter, list_channels: Callable[[]
         return "the collection is empty; `clew add` fills it"
     known = list_channels() if where.channels else ()
     if unknown := sorted((where.channels or frozenset()) - set(known)):
-        hint = suggest_names(unknown[0], known) or (f"there are {', '.join(known[:3])}" if known else "")
+        hint = format_suggestion(unknown[0], known) or (f"there are {', '.join(known[:3])}" if known else "")
         return f"there is no channel {unknown[0]!r}{'; ' if hint else ''}{hint}"
     if where != EVERYTHING:
         return "nothing matches within the filters; remove one of them to search more"

@@ -23,7 +23,7 @@ class SentencePrinter:
         text = sentence.translate(render.CONTROL_CHARACTERS) if sys.stdout.isatty() else sentence
         print(text, end="", flush=True)
 
-    def finish(self, answer: "Answer") -> None:
+    def finish_answer(self, answer: "Answer") -> None:
         """Ends the last line; if no sentence was printed, prints the whole answer."""
         if not self._last:
             render.print_text(answer.text)
@@ -31,9 +31,9 @@ class SentencePrinter:
             print()
 
 
-def print_answer(answer: "Answer", printer: SentencePrinter) -> None:
-    """Prints what follows the sentences of an answer: its sources, then corrections and faults."""
-    printer.finish(answer)
+def print_answer_sources(answer: "Answer", printer: SentencePrinter) -> None:
+    """Ends the printed sentences and prints the sources, then removed sentences, corrections, fault and reason."""
+    printer.finish_answer(answer)
     numbered = ((answer.citation_number(place), citation) for place, citation in enumerate(answer.citations))
     lines = dict.fromkeys(f"[{number}] {format_source(citation)}" for number, citation in numbered)
     if lines:

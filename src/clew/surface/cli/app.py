@@ -11,7 +11,7 @@ import typer
 from clew.surface.cli import options as o
 from clew.surface.cli.commands import answers, chat, conversations, documents, explain, questions, transfer
 from clew.surface.cli.errors import EXIT_CODES, USAGE_ERROR, ClewGroup
-from clew.surface.cli.option_groups import expand_groups
+from clew.surface.cli.option_groups import expand_option_groups
 from clew.surface.cli.program import ProgramOptions, log_to_stderr, resolve_invocation
 
 COMMANDS: dict[str, Callable[..., None]] = {
@@ -56,7 +56,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 for name, command in COMMANDS.items():
-    app.command(name)(expand_groups(command))
+    app.command(name)(expand_option_groups(command))
 config_app = typer.Typer()
 app.add_typer(config_app, name="config")
 citations_app = typer.Typer()
@@ -78,7 +78,7 @@ def _print_version(wanted: bool) -> None:
 
 
 @app.callback(invoke_without_command=True)
-def program(
+def set_program_options(
     ctx: typer.Context,
     *,
     path: o.CollectionPath = None,
@@ -91,7 +91,7 @@ def program(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Stores the program's own options for the command."""
+    """Stores the program's own options (--path, --config, …) for the command; without a command, prints the help."""
     if ctx.invoked_subcommand is None:
         print(ctx.get_help())
         raise typer.Exit(USAGE_ERROR)

@@ -63,7 +63,7 @@ ClickException: type[Any] = next(base for base in typer.BadParameter.__mro__ if 
 _JSON = "clew.json"  # the key in ctx.meta for whether --json was given
 
 
-def exit_code(error: BaseException) -> int:
+def get_exit_code(error: BaseException) -> int:
     """The exit code of an error."""
     return next((CODE_BY_ERROR[kind] for kind in type(error).__mro__ if kind in CODE_BY_ERROR), 1)
 
@@ -126,7 +126,7 @@ class ClewGroup(TyperGroup):
         except KeyboardInterrupt:
             message, name, code = "interrupted; everything finished until now is saved", "Interrupted", INTERRUPTED
         except ClewError as error:
-            message, name, code = str(error), type(error).__name__, exit_code(error)
+            message, name, code = str(error), type(error).__name__, get_exit_code(error)
             _print_traceback_if_verbose(error)
         except Exception as error:
             name, code = type(error).__name__, 1

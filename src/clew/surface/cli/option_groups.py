@@ -33,7 +33,7 @@ class SearchOptions:
     until: o.Until = None
     meta: o.Metas = None
 
-    def overrides(self) -> dict[str, Any]:
+    def to_setting_overrides(self) -> dict[str, Any]:
         """The options that are settings, by dotted name; None is one that was not given."""
         return {
             "search.mode": self.mode,
@@ -50,9 +50,9 @@ class SearchOptions:
             kinds=frozenset(self.kind or ()),
             channels=frozenset(_resolve_channels(self.channel, engine) if self.channel else ()),
             authors=frozenset(self.author or ()),
-            since=o.parse_time("--since", self.since),
-            until=o.parse_time("--until", self.until),
-            meta=_parse_meta(self.meta or ()),
+            since=o.parse_time_option("--since", self.since),
+            until=o.parse_time_option("--until", self.until),
+            meta=_parse_meta_pairs(self.meta or ()),
         )
 
 
@@ -67,7 +67,7 @@ class IngestOptions:
     no_summaries: o.NoSummaries = False
     sync: o.Sync = False
 
-    def overrides(self) -> dict[str, Any]:
+    def to_setting_overrides(self) -> dict[str, Any]:
         """The options that are settings, by dotted name; None is one that was not given."""
         return {
             "ingestion.chunk_size": self.chunk_size,
@@ -78,7 +78,7 @@ class IngestOptions:
         }
 
 
-def expand_groups(command: Command) -> Command:
+def expand_option_groups(command: Command) -> Command:
     """The command with each parameter that is an option group replaced by the options of the group.
 
     Typer makes one option of each parameter in a function's signature and has no notion of a group. So the wrapper
@@ -115,7 +115,7 @@ def _resolve_channels(names: Sequence[str], engine: "Engine") -> list[str]:
     return [name if name in known or name.removeprefix("#") not in known else name.removeprefix("#") for name in names]
 
 
-def _parse_meta(texts: Sequence[str]) -> dict[str, list[str]]:
+def _parse_meta_pairs(texts: Sequence[str]) -> dict[str, list[str]]:
     """The values by key; a key that is given twice matches either value."""
     pairs: dict[str, list[str]] = {}
     for text in texts:

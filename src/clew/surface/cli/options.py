@@ -67,20 +67,22 @@ MinSimilarity = Annotated[
 Tokens = Annotated[int | None, typer.Option("--tokens", metavar="N", help="Token budget of the context.")]
 
 
-def _filter_option(name: str, metavar: str, text: str) -> Any:
+def _make_filter_option(name: str, metavar: str, text: str) -> Any:
     return typer.Option(name, metavar=metavar, help=text, rich_help_panel="Filters")
 
 
-Kinds = Annotated[list[str] | None, _filter_option("--kind", "KIND", "Only this kind: page, thread, … (repeatable).")]
-Documents = Annotated[list[str] | None, _filter_option("--document", "DOC", "Only this id or URI (repeatable).")]
-Channels = Annotated[list[str] | None, _filter_option("--channel", "NAME", "Only this channel (repeatable).")]
-Authors = Annotated[list[str] | None, _filter_option("--author", "NAME", "Only this author (repeatable).")]
-Since = Annotated[str | None, _filter_option("--since", "DATE", "Only from this date or time on (UTC).")]
-Until = Annotated[str | None, _filter_option("--until", "DATE", "Only before this date or time (UTC).")]
-Metas = Annotated[list[str] | None, _filter_option("--meta", "KEY=VALUE", "Only with this metadata (repeatable).")]
+Kinds = Annotated[
+    list[str] | None, _make_filter_option("--kind", "KIND", "Only this kind: page, thread, … (repeatable).")
+]
+Documents = Annotated[list[str] | None, _make_filter_option("--document", "DOC", "Only this id or URI (repeatable).")]
+Channels = Annotated[list[str] | None, _make_filter_option("--channel", "NAME", "Only this channel (repeatable).")]
+Authors = Annotated[list[str] | None, _make_filter_option("--author", "NAME", "Only this author (repeatable).")]
+Since = Annotated[str | None, _make_filter_option("--since", "DATE", "Only from this date or time on (UTC).")]
+Until = Annotated[str | None, _make_filter_option("--until", "DATE", "Only before this date or time (UTC).")]
+Metas = Annotated[list[str] | None, _make_filter_option("--meta", "KEY=VALUE", "Only with this metadata (repeatable).")]
 
 
-def parse_time(option: str, text: str | None) -> datetime | None:
+def parse_time_option(option: str, text: str | None) -> datetime | None:
     """The date or time of an option; None if it was not given."""
     if text is None:
         return None

@@ -28,7 +28,7 @@ class ProgramOptions:
 
 
 def resolve_invocation(ctx: typer.Context, overrides: Mapping[str, Any] | None = None) -> "Invocation":
-    """The collection and the settings; `overrides` are the command's options by dotted setting name."""
+    """The collection and settings of a command line; `overrides` are the command's options by dotted setting name."""
     from clew.surface.settings.load import load_invocation
 
     options: ProgramOptions = ctx.obj
@@ -54,7 +54,7 @@ def open_engine(
 
 
 @contextmanager
-def open_for_plan(ctx: typer.Context, overrides: Mapping[str, Any]) -> Iterator["Engine"]:
+def open_engine_for_plan(ctx: typer.Context, overrides: Mapping[str, Any]) -> Iterator["Engine"]:
     """The engine over the collection, or over an empty one in memory if it does not exist: nothing is created."""
     from clew.core.errors import NotFound
     from clew.engine import MEMORY, Engine

@@ -14,7 +14,7 @@ LINE_INTERVAL = 5.0  # seconds between two lines of one stage
 def report_progress() -> Iterator[OnProgress]:
     """A callback that shows progress on stderr until the block ends."""
     if sys.stderr.isatty():
-        with _show_bars() as on_progress:
+        with _show_progress_bars() as on_progress:
             yield on_progress
     else:
         yield make_line_reporter(lambda line: print(line, file=sys.stderr, flush=True))
@@ -67,7 +67,7 @@ def format_duration(seconds: float) -> str:
 
 
 @contextmanager
-def _show_bars() -> Iterator[OnProgress]:
+def _show_progress_bars() -> Iterator[OnProgress]:
     from rich.console import Console
     from rich.progress import BarColumn, TaskID, TextColumn
     from rich.progress import Progress as Bars

@@ -156,7 +156,7 @@ def make_snippet(text: str, query_terms: frozenset[str], *, width: int) -> list[
     width = max(20, width)
     room = 2 * width - 10
     if len(flat) > room:
-        places = [match.start() for match in _WORD.finditer(flat) if _matches(match[0], query_terms)] or [0]
+        places = [match.start() for match in _WORD.finditer(flat) if _matches_query(match[0], query_terms)] or [0]
         first = max(places, key=lambda at: (sum(at <= other < at + room - 40 for other in places), -at))
         begin = max(0, min(first - 30, len(flat) - room))
         begin = flat.find(" ", begin) + 1 if begin else 0
@@ -169,7 +169,7 @@ def highlight_terms(line: str, query_terms: frozenset[str]) -> list[StyledText]:
     parts: list[StyledText] = []
     at = 0
     for match in _WORD.finditer(line):
-        if _matches(match[0], query_terms):
+        if _matches_query(match[0], query_terms):
             parts += [(line[at : match.start()], ""), (match[0], "bold yellow")]
             at = match.end()
     return [*parts, (line[at:], "")]
@@ -180,5 +180,5 @@ def _format_score(score: float) -> str:
     return f"{score:.3f}" if abs(score) >= 0.01 or score == 0 else f"{score:.3g}"
 
 
-def _matches(word: str, query_terms: frozenset[str]) -> bool:
+def _matches_query(word: str, query_terms: frozenset[str]) -> bool:
     return not query_terms.isdisjoint(extract_terms(word))

@@ -13,7 +13,7 @@ from clew.core.errors import SettingsError
 from clew.core.secret import HIDDEN, mask_secrets
 from clew.core.settings import Settings
 from clew.core.suggest import find_close_names
-from clew.surface.settings.types import InvalidValue, check_type, describe_type, parse_text
+from clew.surface.settings.types import InvalidValue, check_value_type, describe_type, parse_text_as_type
 
 FILE = "clew.toml"
 # Aliases for the variables that are set most often; the full name wins.
@@ -37,7 +37,7 @@ class SettingKey:
     secret: bool = False
 
     @property
-    def variable(self) -> str:
+    def environment_variable(self) -> str:
         """The environment variable of the setting."""
         return "CLEW_" + self.name.upper().replace(".", "__")
 
@@ -74,20 +74,20 @@ def load_invocation(
     Without a `file`, the nearest `clew.toml` in the folder (default: the working directory) and above it is read.
     `overrides` are the flags by dotted name (`search.k`, `path`); None is a flag that was not given.
     """
-    known = list_keys()
+    known = list_setting_keys()
     found = file or find_settings_file(folder or Path.cwd())
-    given = dict(_read_file(found, known)) if found else {}
+    given = dict(_read_settings_file(found, known)) if found else {}
     given.update(_read_environment(environ, known))
     for name, value in overrides.items():
         if value is not None:
             place = "from the command line"
-            given[name] = _SetValue(_check_value(known[name], value, place), "flag", place)
+            given[name] = _SetValue(_check_setting_value(known[name], value, place), "flag", place)
     values = {name: given[name].value if name in given else key.default for name, key in known.items()}
     origins = {name: given[name].origin if name in given else "default" for name in known}
     try:
         if not values["path"]:
             raise SettingsError("path is empty; it must be the collection's folder")
-        settings: Settings = _build_tree(Settings, values)
+        settings: Settings = _build_settings(Settings, values)
     except SettingsError as error:  # the message begins with the setting; add where it was set
         culprit = given.get(str(error).split(" ")[0])
         raise SettingsError(f"{error} (set {culprit.place})" if culprit else str(error)) from None
@@ -96,17 +96,21 @@ def load_invocation(
 
 def describe_settings(invocation: Invocation) -> dict[str, dict[str, Any]]:
     """Every setting by its dotted name with its value and origin, secrets masked."""
-    values = {"path": invocation.path, "collection": invocation.collection, **dict(_flatten(invocation.settings))}
+    values = {
+        "path": invocation.path,
+        "collection": invocation.collection,
+        **dict(_flatten_settings(invocation.settings)),
+    }
     return {
-        key.name: {"value": _mask_value(key, values[key.name]), "from": invocation.origins[key.name]}
-        for key in list_keys().values()
+        key.name: {"value": _mask_setting_value(key, values[key.name]), "from": invocation.origins[key.name]}
+        for key in list_setting_keys().values()
     }
 
 
-def list_keys() -> dict[str, SettingKey]:
-    """Every setting by its dotted name."""
+def list_setting_keys() -> dict[str, SettingKey]:
+    """The key of every setting (type, default, secret) by its dotted name."""
     place = (SettingKey("path", str, ".clew"), SettingKey("collection", str, "default"))
-    return {key.name: key for key in (*place, *_walk_keys(Settings))}
+    return {key.name: key for key in (*place, *_walk_setting_keys(Settings))}
 
 
 def find_settings_file(folder: Path) -> Path | None:
@@ -115,22 +119,22 @@ def find_settings_file(folder: Path) -> Path | None:
     return next((place for place in places if place.is_file()), None)
 
 
-def _walk_keys(tree: Any, prefix: str = "") -> Iterator[SettingKey]:
+def _walk_setting_keys(tree: Any, prefix: str = "") -> Iterator[SettingKey]:
     types = get_type_hints(tree)
     for item in fields(tree):
         name = f"{prefix}{item.name}"
         if is_dataclass(types[item.name]):
-            yield from _walk_keys(types[item.name], f"{name}.")
+            yield from _walk_setting_keys(types[item.name], f"{name}.")
         else:
             default = item.default_factory() if item.default_factory is not MISSING else item.default
             yield SettingKey(name, types[item.name], default, secret=not item.repr)
 
 
-def _build_tree(tree: Any, values: Mapping[str, Any], prefix: str = "") -> Any:
+def _build_settings(tree: Any, values: Mapping[str, Any], prefix: str = "") -> Any:
     types = get_type_hints(tree)
     return tree(
         **{
-            item.name: _build_tree(types[item.name], values, f"{prefix}{item.name}.")
+            item.name: _build_settings(types[item.name], values, f"{prefix}{item.name}.")
             if is_dataclass(types[item.name])
             else values[f"{prefix}{item.name}"]
             for item in fields(tree)
@@ -138,32 +142,32 @@ def _build_tree(tree: Any, values: Mapping[str, Any], prefix: str = "") -> Any:
     )
 
 
-def _flatten(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _flatten_settings(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
     for item in fields(tree):
         value = getattr(tree, item.name)
         if is_dataclass(value):
-            yield from _flatten(value, f"{prefix}{item.name}.")
+            yield from _flatten_settings(value, f"{prefix}{item.name}.")
         else:
             yield f"{prefix}{item.name}", value
 
 
-def _read_file(file: Path, known: Mapping[str, SettingKey]) -> Iterator[tuple[str, _SetValue]]:
+def _read_settings_file(file: Path, known: Mapping[str, SettingKey]) -> Iterator[tuple[str, _SetValue]]:
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise SettingsError(f"the settings file {file} cannot be read: {reason}") from error
     except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{_relative_name(file)} is not valid TOML: {error}") from error
-    place = f"in {_relative_name(file)}"
-    for name, value in _walk_table(table, known, place):
-        value = _check_value(known[name], value, place)
+        raise SettingsError(f"{_to_relative_path(file)} is not valid TOML: {error}") from error
+    place = f"in {_to_relative_path(file)}"
+    for name, value in _flatten_toml_table(table, known, place):
+        value = _check_setting_value(known[name], value, place)
         if name in _PATH_SETTINGS and value and "://" not in value:
             value = str(file.parent / Path(value).expanduser())
         yield name, _SetValue(value, "file", place)
 
 
-def _walk_table(
+def _flatten_toml_table(
     table: Mapping[str, Any], known: Mapping[str, SettingKey], place: str, prefix: str = ""
 ) -> Iterator[tuple[str, Any]]:
     """The values of a TOML table by dotted name; an unknown name is an error."""
@@ -172,34 +176,36 @@ def _walk_table(
         if any(other.startswith(f"{name}.") for other in known):
             if not isinstance(value, Mapping):
                 raise SettingsError(f"{name} {place} is a table of settings: write [{name}] on a line of its own")
-            yield from _walk_table(value, known, place, f"{name}.")
+            yield from _flatten_toml_table(value, known, place, f"{name}.")
         elif name in known:
             yield name, value
         else:
-            raise SettingsError(f"{name} {place} is not a setting; {_suggest(name, list(known))}")
+            raise SettingsError(f"{name} {place} is not a setting; {_suggest_setting(name, list(known))}")
 
 
 def _read_environment(environ: Mapping[str, str], known: Mapping[str, SettingKey]) -> Iterator[tuple[str, _SetValue]]:
-    names = {**{key.variable: key.name for key in known.values()}, **SHORT_VARIABLES}
+    names = {**{key.environment_variable: key.name for key in known.values()}, **SHORT_VARIABLES}
     for variable in sorted(environ.keys() & names.keys(), key=lambda name: (name not in SHORT_VARIABLES, name)):
         key = known[names[variable]]
-        value = _check_value(key, parse_text(environ[variable], key.value_type), f"from {variable}")
+        value = _check_setting_value(key, parse_text_as_type(environ[variable], key.value_type), f"from {variable}")
         yield key.name, _SetValue(value, "environment", f"by {variable}")
     for variable in sorted(name for name in environ if name.startswith("CLEW_") and name not in names):
         # Other programs may use CLEW_ variables: only one that is clearly meant as a setting is an error.
         if "__" in variable or find_close_names(variable, names, max_names=1, cutoff=0.9):
-            raise SettingsError(f"{variable} in the environment is not a setting; {_suggest(variable, list(names))}")
+            raise SettingsError(
+                f"{variable} in the environment is not a setting; {_suggest_setting(variable, list(names))}"
+            )
 
 
-def _check_value(key: SettingKey, value: Any, place: str) -> Any:
+def _check_setting_value(key: SettingKey, value: Any, place: str) -> Any:
     try:
-        return check_type(value, key.value_type)
+        return check_value_type(value, key.value_type)
     except InvalidValue:
         value = HIDDEN if key.secret else value
         raise SettingsError(f"{key.name} {place} is {value!r}; it must be {describe_type(key.value_type)}") from None
 
 
-def _suggest(name: str, known: list[str]) -> str:
+def _suggest_setting(name: str, known: list[str]) -> str:
     """A hint for an unknown name: the nearest setting, by its whole name or else by its last part."""
     last = {other.rsplit(".", 1)[-1]: other for other in reversed(known)}
     tables = {other.rpartition(".")[0] for other in known}
@@ -211,13 +217,13 @@ def _suggest(name: str, known: list[str]) -> str:
     return f"the settings are {', '.join(known)}"
 
 
-def _mask_value(key: SettingKey, value: Any) -> Any:
+def _mask_setting_value(key: SettingKey, value: Any) -> Any:
     if key.secret:
         return HIDDEN if value else value
     return mask_secrets(value) if isinstance(value, str) else value
 
 
-def _relative_name(file: Path) -> str:
+def _to_relative_path(file: Path) -> str:
     """The path of the file relative to the working directory if it is below it, otherwise in full."""
     here = Path.cwd()
     full = file.absolute()

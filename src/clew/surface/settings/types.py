@@ -13,7 +13,7 @@ class InvalidValue(Exception):
     """A value of the wrong type."""
 
 
-def check_type(value: Any, value_type: Any) -> Any:
+def check_value_type(value: Any, value_type: Any) -> Any:
     """The value if it has the type, without conversions: 5 is a valid float, but "5" and true are not valid numbers."""
     if get_origin(value_type) is Literal:
         if not any(value == choice and type(value) is type(choice) for choice in get_args(value_type)):
@@ -22,14 +22,14 @@ def check_type(value: Any, value_type: Any) -> Any:
     if get_origin(value_type) in (Union, UnionType):
         for member in get_args(value_type):
             try:
-                return check_type(value, member)
+                return check_value_type(value, member)
             except InvalidValue:
                 continue
         raise InvalidValue
     if get_origin(value_type) is tuple:
         if not isinstance(value, (list, tuple)):
             raise InvalidValue
-        return tuple(check_type(member, get_args(value_type)[0]) for member in value)
+        return tuple(check_value_type(member, get_args(value_type)[0]) for member in value)
     if value_type is float and type(value) is int:
         return float(value)
     if type(value) is not value_type or (value_type is float and not math.isfinite(value)):
@@ -37,15 +37,15 @@ def check_type(value: Any, value_type: Any) -> Any:
     return value
 
 
-def parse_text(text: str, value_type: Any) -> Any:
-    """The text converted to the type, or unchanged if it cannot be, so that `check_type` rejects it."""
+def parse_text_as_type(text: str, value_type: Any) -> Any:
+    """The text converted to the type, or unchanged if it cannot be, so that `check_value_type` rejects it."""
     if get_origin(value_type) in (Union, UnionType):
         if NoneType in get_args(value_type) and text.strip().lower() in ("", "none"):
             return None
-        parsed = [parse_text(text, member) for member in get_args(value_type) if member is not NoneType]
+        parsed = [parse_text_as_type(text, member) for member in get_args(value_type) if member is not NoneType]
         return next((value for value in parsed if not isinstance(value, str)), text)
     if get_origin(value_type) is tuple:
-        return [parse_text(part.strip(), get_args(value_type)[0]) for part in text.split(",") if part.strip()]
+        return [parse_text_as_type(part.strip(), get_args(value_type)[0]) for part in text.split(",") if part.strip()]
     if value_type is bool:
         return {**dict.fromkeys(_TRUE, True), **dict.fromkeys(_FALSE, False)}.get(text.strip().lower(), text)
     if value_type in (int, float):

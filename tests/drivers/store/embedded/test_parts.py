@@ -45,24 +45,26 @@ def test_terms_are_packed_in_the_order_of_their_numbers() -> None:
 def test_word_counts_count(chunks: list[list[int]], data: st.DataObject) -> None:
     known, plain = frequencies.EMPTY, Counter[int]()
     for chunk in chunks:
-        known = frequencies.update(known, np.array(chunk, np.int64))
+        known = frequencies.update_document_frequencies(known, np.array(chunk, np.int64))
         plain.update(chunk)
     gone = data.draw(st.lists(st.sampled_from(chunks), unique_by=id)) if chunks else []
-    known = frequencies.update(known, np.empty(0, np.int64), [np.array(chunk, np.int64) for chunk in gone])
+    known = frequencies.update_document_frequencies(
+        known, np.empty(0, np.int64), [np.array(chunk, np.int64) for chunk in gone]
+    )
     for chunk in gone:
         plain.subtract(chunk)
     asked = np.arange(-6, 6, dtype=np.int64)
-    assert frequencies.look_up(known, asked).tolist() == [plain[word] for word in asked.tolist()]
+    assert frequencies.get_document_frequencies(known, asked).tolist() == [plain[word] for word in asked.tolist()]
 
 
 def test_word_counts_settle_and_survive_a_file(tmp_path: Path) -> None:
     known = frequencies.EMPTY
     for start in range(0, 20_000, 5_000):
-        known = frequencies.update(known, np.arange(start, start + 5_500, dtype=np.int64))
-    frequencies.save(tmp_path / "counts.npy", known)
-    for each in (known, frequencies.load(tmp_path / "counts.npy")):
+        known = frequencies.update_document_frequencies(known, np.arange(start, start + 5_500, dtype=np.int64))
+    frequencies.save_document_frequencies(tmp_path / "counts.npy", known)
+    for each in (known, frequencies.load_document_frequencies(tmp_path / "counts.npy")):
         asked = np.array([0, 4_999, 5_000, 5_499, 5_500, 20_499, 20_500], np.int64)
-        assert frequencies.look_up(each, asked).tolist() == [
+        assert frequencies.get_document_frequencies(each, asked).tolist() == [
             1,
             1,
             2,
@@ -82,7 +84,7 @@ def test_postings_find_what_was_added_however_it_came(monkeypatch: pytest.Monkey
         times = rng.integers(1, 5, len(chunk)).astype(np.float32)
         older = known
         shown = [column.tolist() for pair in postings.find_postings(older, np.arange(20)) for column in pair]
-        known = postings.extend(known, chunk, np.full(len(chunk), slot, np.int32), times)
+        known = postings.extend_postings(known, chunk, np.full(len(chunk), slot, np.int32), times)
         assert shown == [column.tolist() for pair in postings.find_postings(older, np.arange(20)) for column in pair]
         for word, many in zip(chunk.tolist(), times.tolist(), strict=True):
             plain.setdefault(word, {})[slot] = many

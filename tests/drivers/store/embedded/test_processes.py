@@ -196,6 +196,7 @@ def test_too_many_chunks_for_memory_are_refused_in_words(folder: Path) -> None:
     second.close()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="needs SIGKILL")
 def test_a_killed_writer_leaves_a_whole_collection(folder: Path, index: str) -> None:
     drawn = random.Random(7)
@@ -219,6 +220,7 @@ def test_a_killed_writer_leaves_a_whole_collection(folder: Path, index: str) -> 
         store.close()
 
 
+@pytest.mark.slow
 def test_many_writers_at_once_lose_nothing(folder: Path) -> None:
     others = [Other(folder, "exact") for _ in range(2)]
     for version in range(10):

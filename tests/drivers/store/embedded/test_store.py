@@ -197,7 +197,7 @@ def test_an_index_that_cannot_be_made_raises(folder: Path, monkeypatch: pytest.M
     def broken(*_: object) -> None:
         raise BrokenIndex("no")
 
-    monkeypatch.setattr(shard.ShardIndex, "_query", broken)
+    monkeypatch.setattr(shard.ShardIndex, "_query_shard", broken)
     store = open_store(folder)
     with pytest.raises(DriverFailed, match="index failed twice"):
         store.search_vectors(rows(1, 1)[0], 3)

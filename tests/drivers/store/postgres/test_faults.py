@@ -66,13 +66,14 @@ def read_texts(store: PostgresStore) -> dict[str, str]:
         assert matched == {chunk.id for chunk in chunks} == {hit.chunk.id for hit in near if hit.chunk.doc_id == name}
     facts = store.stats()
     assert (facts.documents, facts.chunks) == (len(texts), len(near))
-    ((words, postings),) = store._pool.fetch(
+    ((words, postings),) = store._pool.fetch_rows(
         "SELECT (SELECT coalesce(sum(cardinality(words)), 0) FROM chunks), (SELECT count(*) FROM postings)"
     )
     assert words == postings
     return texts
 
 
+@pytest.mark.slow
 def test_a_server_that_is_killed_in_the_middle_of_a_put_loses_nothing(
     postgres_to_kill: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -148,14 +148,14 @@ def test_a_forgotten_filter_shows_nothing_of_another_collection(postgres: str, o
         store.summarise(name, "short", row(1))
     with psycopg.connect(postgres) as everything:
         both = counts(everything)
-    seen = one._pool.read(counts)
+    seen = one._pool.run_read(counts)
     assert all(2 * seen[table] == both[table] > 0 for table in TABLES if table != "postings")
     assert 0 < seen["postings"] < both["postings"]
-    assert one._pool.fetch("SELECT name FROM collections") == [("one",)]
-    assert one._pool.fetch("SELECT id FROM documents") == [("log",)]
-    assert one._pool.fetch("DELETE FROM documents WHERE id = 'map' RETURNING id") == []
+    assert one._pool.fetch_rows("SELECT name FROM collections") == [("one",)]
+    assert one._pool.fetch_rows("SELECT id FROM documents") == [("log",)]
+    assert one._pool.fetch_rows("DELETE FROM documents WHERE id = 'map' RETURNING id") == []
     with pytest.raises(DriverFailed, match="row-level security"):
-        one._pool.fetch("INSERT INTO pieces SELECT doc, 9, %s, '', '' FROM pieces RETURNING n", (two._number,))
+        one._pool.fetch_rows("INSERT INTO pieces SELECT doc, 9, %s, '', '' FROM pieces RETURNING n", (two._number,))
     assert two.document("map").id == "map"
 
 
@@ -210,7 +210,7 @@ def test_no_superuser_is_needed(
     assert store.stats().documents == 4
     assert read_stored_embedder_name(url, "one") == "m"
     owner = open_store("two", url=url)  # the owner of the tables is no exception
-    assert owner._pool.fetch("SELECT id FROM documents") == []
+    assert owner._pool.fetch_rows("SELECT id FROM documents") == []
 
 
 def test_the_embedder_of_a_collection_is_known(
@@ -359,7 +359,7 @@ def test_the_graph_is_used(postgres: str, open_store: Open, role: str) -> None:
         sql = vector_search.build_graph_sql(search, 50, 12)
         return str(connection.execute(f"EXPLAIN {sql}", (asked, "m", asked)).fetchall())
 
-    assert f"signals_graph_{store._number}" in store._pool.read(plan)
+    assert f"signals_graph_{store._number}" in store._pool.run_read(plan)
 
 
 def test_a_search_in_the_graph_is_one_statement(open_store: Open, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -387,7 +387,7 @@ def test_what_is_read_after_searches_and_changes_is_planned_for_what_it_is_given
 
     def said() -> list[str]:
         sql = "SELECT current_setting('plan_cache_mode') || ' ' || current_setting('enable_sort')"
-        return [store._pool.read(lambda connection: str(connection.execute(sql).fetchall()[0][0]))]
+        return [store._pool.run_read(lambda connection: str(connection.execute(sql).fetchall()[0][0]))]
 
     for change in (
         lambda: put(store, "map"),
@@ -533,7 +533,7 @@ def test_searches_at_once_have_a_connection_each(open_store: Open) -> None:
         return connection.info.backend_pid
 
     with ThreadPoolExecutor(8) as threads:
-        seen.update(threads.map(lambda _: store._pool.read(pid), range(8)))
+        seen.update(threads.map(lambda _: store._pool.run_read(pid), range(8)))
         found = list(threads.map(lambda seed: store.search_vectors(row(seed % 8), 5), range(64)))
     assert len(seen) == 8
     assert found == [expected[seed % 8] for seed in range(64)]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 NO_TIMEOUT = 1e9  # seconds; a local model only waits for its own work
 
 
-def make_llm(config: LLMConfig) -> LLM:
+def make_local_llm(config: LLMConfig) -> LLM:
     """The model of that name; its weights are located now, and loaded at the first call."""
     from clew.drivers.llm.local.runtime import load_runtime
 

@@ -12,8 +12,8 @@ TEMPLATE_TOKENS = 40  # that the chat template adds to the conversation
 TOKENS_PER_MESSAGE = 8  # … and to each message
 
 
-def fit_messages(messages: Sequence[Message], count: Callable[[str], int], *, max_tokens: int) -> list[Message]:
-    """The messages within `max_tokens`, or DriverFailed where cutting is not enough."""
+def truncate_messages(messages: Sequence[Message], count: Callable[[str], int], *, max_tokens: int) -> list[Message]:
+    """The messages within `max_tokens`: the longest lose their middle; DriverFailed if that is not enough."""
     fitted = list(messages)
     sizes = [count(message["content"]) for message in fitted]
     total = sum(sizes)

@@ -68,14 +68,14 @@ class Runtime:
         finally:
             connection.close()
 
-    def stop(self) -> None:
+    def stop_answer(self) -> None:
         """Ends the current answer: a thread that is inside the model at exit would crash the program."""
         self._stopping.set()
         if self._lock.acquire(timeout=STOP_SECONDS):
             self._lock.release()
 
-    def keep_loaded(self) -> None:
-        """Never destroys the model: after a fork its threads do not exist here and cannot be joined."""
+    def prevent_unload(self) -> None:
+        """Leaks a reference, so that a forked child never destroys the model: it lacks the threads to join."""
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._server))
 
 
@@ -92,23 +92,23 @@ def load_runtime(path: Path) -> Runtime:
         return _loaded[key]
 
 
-def _stop_all() -> None:
+def _stop_all_answers() -> None:
     for (_, pid), runtime in _loaded.items():
         if pid == os.getpid():
-            runtime.stop()
+            runtime.stop_answer()
 
 
 def _detach_after_fork() -> None:
     global _loading
     _loading = threading.Lock()
     for runtime in _loaded.values():
-        runtime.keep_loaded()
+        runtime.prevent_unload()
     libc = ctypes.CDLL(None)
     if _loaded and hasattr(libc, "on_exit"):
         # At exit llama.cpp joins a thread that only the parent has: leave without running its destructors.
         libc.on_exit(libc._exit, None)
 
 
-atexit.register(_stop_all)
+atexit.register(_stop_all_answers)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_detach_after_fork)

@@ -17,9 +17,9 @@ from pydantic_ai.profiles.openai import OpenAIModelProfile
 from pydantic_ai.providers.openai import OpenAIProvider
 
 from clew.core.errors import ClewError, DriverFailed
-from clew.drivers.llm.local.fit import fit_messages
+from clew.drivers.llm.local.fit import truncate_messages
 from clew.drivers.llm.local.runtime import Runtime
-from clew.drivers.llm.tool_calls import build_turn_schema, parse_turn, write_out_tools
+from clew.drivers.llm.tool_calls import build_turn_schema, parse_turn, render_tools_as_text
 
 Event = dict[str, Any]
 DEFAULT_MAX_TOKENS = 512  # of an answer, where the request sets no limit
@@ -49,7 +49,7 @@ class InProcessTransport(httpx2.AsyncBaseTransport):
             events = _stream_events(runtime, body)
             if options.get("stream") and not with_tools:
                 return _respond_with_stream(events)
-            completion = await _collect_events(events, with_tools=with_tools)
+            completion = await _collect_completion(events, with_tools=with_tools)
         except ClewError as error:
             return httpx2.Response(400, json={"error": {"message": str(error)}})
         if not options.get("stream"):
@@ -87,8 +87,8 @@ def _prepare_request(options: dict[str, Any], runtime: Runtime) -> tuple[dict[st
         tools = [tool for tool in tools if tool["name"] == choice["function"]["name"]]
     requested = options.get("max_completion_tokens") or options.get("max_tokens") or DEFAULT_MAX_TOKENS
     max_tokens = min(requested, runtime.context // ANSWER_SHARE)
-    plain = write_out_tools(options["messages"], tools)
-    messages = fit_messages(plain, runtime.count, max_tokens=runtime.context - max_tokens)
+    plain = render_tools_as_text(options["messages"], tools)
+    messages = truncate_messages(plain, runtime.count, max_tokens=runtime.context - max_tokens)
     forwarded = {key: options[key] for key in FORWARDED_OPTIONS if key in options}
     body = {**forwarded, "messages": messages, "max_tokens": max_tokens}
     if tools:
@@ -130,7 +130,7 @@ async def _stream_events(runtime: Runtime, body: dict[str, Any]) -> AsyncIterato
         closed.set()
 
 
-async def _collect_events(events: AsyncIterator[Event], *, with_tools: bool) -> Event:
+async def _collect_completion(events: AsyncIterator[Event], *, with_tools: bool) -> Event:
     """One completion from all its events."""
     text, finish, last = "", "stop", Event()
     async for last in events:

@@ -32,7 +32,7 @@ except ImportError as error:
     ) from error
 
 
-def write(
+def write_bundle(
     path: Path,
     documents: Iterable[StoredDocument],
     *,
@@ -54,8 +54,8 @@ def write(
                     for number, batch in enumerate(_split_batches(documents), 1):
                         batch_chunks = sum(len(stored.chunks) for stored in batch)
                         for name, rows, data in (
-                            (f"documents-{number:05}.parquet", len(batch), tables.write_documents(batch)),
-                            (f"chunks-{number:05}.parquet", batch_chunks, tables.write_chunks(batch, dim)),
+                            (f"documents-{number:05}.parquet", len(batch), tables.documents_to_parquet(batch)),
+                            (f"chunks-{number:05}.parquet", batch_chunks, tables.chunks_to_parquet(batch, dim)),
                         ):
                             archive.writestr(zipfile.ZipInfo(name), data)
                             parts.append(BundlePart(name, rows, hashlib.sha256(data).hexdigest()))
@@ -87,7 +87,7 @@ def read_manifest(path: Path) -> Manifest:
     raise StoreMismatch(f"{path} was made by a newer Clew (format {version}, this one reads {FORMAT}); update Clew")
 
 
-def check(path: Path, on_progress: OnProgress | None = None) -> Manifest:
+def verify_bundle(path: Path, on_progress: OnProgress | None = None) -> Manifest:
     """The manifest of an export after checking the hash of every part; SourceError names a damaged one."""
     manifest = read_manifest(path)
     with _open_archive(path) as archive:
@@ -107,12 +107,12 @@ def check(path: Path, on_progress: OnProgress | None = None) -> Manifest:
     return manifest
 
 
-def read(path: Path, manifest: Manifest) -> Iterator[list[StoredDocument]]:
+def read_bundle(path: Path, manifest: Manifest) -> Iterator[list[StoredDocument]]:
     """The documents of a checked export, one pair of parts at a time."""
     names = [part.name for part in manifest.parts]
     with _open_archive(path) as archive:
         for documents, chunks in zip(names[::2], names[1::2], strict=True):
-            yield tables.read_stored(archive.read(documents), archive.read(chunks), manifest.dim)
+            yield tables.parse_stored_documents(archive.read(documents), archive.read(chunks), manifest.dim)
 
 
 def _split_batches(documents: Iterable[StoredDocument]) -> Iterator[Sequence[StoredDocument]]:

@@ -40,14 +40,14 @@ _CHUNKS = pa.schema(
 )
 
 
-def write_documents(batch: Sequence[StoredDocument]) -> bytes:
-    """A part with the documents without their chunks; meta is JSON, times are ISO 8601."""
-    return _to_parquet(pa.Table.from_pylist([_document_row(stored) for stored in batch], schema=_DOCUMENTS))
+def documents_to_parquet(batch: Sequence[StoredDocument]) -> bytes:
+    """A Parquet part with the documents without their chunks; meta is JSON, times are ISO 8601."""
+    return _to_parquet(pa.Table.from_pylist([_document_to_row(stored) for stored in batch], schema=_DOCUMENTS))
 
 
-def write_chunks(batch: Sequence[StoredDocument], dim: int) -> bytes:
-    """A part with their chunks, vectors and terms: hashes of words with their counts, and the number of words."""
-    rows = [_chunk_row(*pair) for stored in batch for pair in zip(stored.chunks, stored.terms, strict=True)]
+def chunks_to_parquet(batch: Sequence[StoredDocument], dim: int) -> bytes:
+    """A Parquet part with chunks, vectors and terms: hashes of words with their counts, and the number of words."""
+    rows = [_chunk_to_row(*pair) for stored in batch for pair in zip(stored.chunks, stored.terms, strict=True)]
     terms = [packed for stored in batch for packed in stored.terms]
     vectors = np.concatenate([np.empty((0, dim), np.float32), *(stored.vectors for stored in batch)])
     ends = pa.array([0, *accumulate(len(packed.hashes) for packed in terms)], pa.int32())
@@ -61,8 +61,8 @@ def write_chunks(batch: Sequence[StoredDocument], dim: int) -> bytes:
     return _to_parquet(table)
 
 
-def read_stored(documents: bytes, chunks: bytes, dim: int) -> list[StoredDocument]:
-    """The documents of a pair of parts."""
+def parse_stored_documents(documents: bytes, chunks: bytes, dim: int) -> list[StoredDocument]:
+    """The documents of a pair of Parquet parts."""
     table = pq.read_table(pa.BufferReader(chunks))
     rows = table.select(_CHUNKS.names).to_pylist()
     vectors = _flatten(table, "vector").reshape(len(rows), dim)
@@ -90,7 +90,7 @@ def read_stored(documents: bytes, chunks: bytes, dim: int) -> list[StoredDocumen
     return batch
 
 
-def _document_row(stored: StoredDocument) -> dict[str, Any]:
+def _document_to_row(stored: StoredDocument) -> dict[str, Any]:
     document = stored.document
     names = ("start", "end", "parent", "label", "id", "author", "page", "guessed")
     sections = [
@@ -111,7 +111,7 @@ def _parse_document(row: dict[str, Any]) -> Document:
     return Document(**texts, sections=sections, meta=json.loads(row["meta"]))
 
 
-def _chunk_row(chunk: Chunk, terms: PackedTerms) -> dict[str, Any]:
+def _chunk_to_row(chunk: Chunk, terms: PackedTerms) -> dict[str, Any]:
     return {
         "id": chunk.id,
         "document": chunk.doc_id,

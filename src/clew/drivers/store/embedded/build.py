@@ -26,19 +26,19 @@ def is_rebuild_due(checkpoint: Checkpoint | None, state: CollectionState) -> boo
     """Whether a new shard would be searched much faster than the one of a checkpoint (None: there is no shard)."""
     if checkpoint is None:
         return state.chunks > MIN_ROWS
-    drift = max(1.0, state.average) / checkpoint.average
+    drift = max(1.0, state.average_chunk_length) / checkpoint.average
     unindexed = checkpoint.unindexed + state.last_row - checkpoint.row
     is_scattered = unindexed > max(MIN_ROWS, state.chunks // UNINDEXED_SHARE)
     return state.chunks > MIN_ROWS and (is_scattered or not 1 / MAX_DRIFT < drift < MAX_DRIFT)
 
 
-def new_shard_path(home: Path) -> Path:
+def make_shard_path(home: Path) -> Path:
     """The path of a folder for a new shard."""
     return home / f"shard-{uuid.uuid4().hex[:12]}"
 
 
-def build_in_subprocess(collection: Path, target: Path, database: Database) -> bool:
-    """Whether a child process has built a new shard with its graph in a folder; a failure is logged."""
+def build_shard_in_subprocess(collection: Path, target: Path, database: Database) -> bool:
+    """Builds a new shard with its graph in a child process; whether it succeeded. A failure is logged."""
     command = [sys.executable, "-m", __name__, str(collection), str(target), database.embedder, str(database.dim)]
     try:
         subprocess.run(command, check=True, capture_output=True, text=True, stdin=subprocess.DEVNULL)
@@ -54,17 +54,17 @@ def build_shard(collection: Path, target: Path, *, embedder: str, dim: int) -> N
     database = Database(collection, embedder=embedder, dim=dim)
     try:
         state = database.read_state()
-        index = ShardIndex(target, database, new_checkpoint(state, dim))
-        index.follow(state)
+        index = ShardIndex(target, database, make_empty_checkpoint(state, dim))
+        index.catch_up(state)
         index.build_graph()
-        index.close()
+        index.save_and_close()
     finally:
         database.close()
 
 
-def new_checkpoint(state: CollectionState, dim: int) -> Checkpoint:
-    """The checkpoint of an empty shard that is about to follow a collection."""
-    return Checkpoint(state.collection_id, dim, max(1.0, state.average), change=state.change)
+def make_empty_checkpoint(state: CollectionState, dim: int) -> Checkpoint:
+    """The checkpoint of an empty shard of a collection."""
+    return Checkpoint(state.collection_id, dim, max(1.0, state.average_chunk_length), change=state.change)
 
 
 if __name__ == "__main__":

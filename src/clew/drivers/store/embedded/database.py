@@ -28,7 +28,7 @@ class CollectionState:
     data_version: int  # changes when another connection writes anything, even where the change number stays
 
     @property
-    def average(self) -> float:
+    def average_chunk_length(self) -> float:
         """The mean number of terms of a chunk."""
         return self.length / self.chunks if self.chunks else 0.0
 
@@ -49,7 +49,7 @@ class Reader:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._lock.release()
         if error:
-            schema.translate_error(self._place, error)
+            schema.raise_if_sqlite_error(self._place, error)
 
 
 class Database:
@@ -73,10 +73,10 @@ class Database:
     def read_state(self) -> CollectionState:
         """The state now; StoreMismatch if it was switched to another model since it was opened."""
         with self.reader as db:
-            return self.check_model(db)
+            return self.check_model_unchanged(db)
 
-    def check_model(self, db: sqlite3.Connection) -> CollectionState:
-        """The same inside a transaction."""
+    def check_model_unchanged(self, db: sqlite3.Connection) -> CollectionState:
+        """The state inside a transaction; StoreMismatch if it was switched to another model since it was opened."""
         state = _read_state(db)
         if state.collection_id != self.collection_id:
             (embedder,) = db.execute("SELECT embedder FROM meta").fetchone()
@@ -84,23 +84,23 @@ class Database:
         return state
 
     @contextmanager
-    def snapshot(self) -> Iterator[sqlite3.Connection]:
+    def read_transaction(self) -> Iterator[sqlite3.Connection]:
         """A read transaction: several reads that see the same state, of the model with which this was opened."""
         with self.reader as db:
             db.execute("BEGIN")
             try:
-                self.check_model(db)
+                self.check_model_unchanged(db)
                 yield db
             finally:
                 db.execute("COMMIT")
 
     @contextmanager
-    def change(self) -> Iterator[sqlite3.Connection]:
+    def write_transaction(self) -> Iterator[sqlite3.Connection]:
         """A write transaction: committed as a whole, or rolled back where anything raises."""
         with self.reader as db:
             db.execute("BEGIN IMMEDIATE")
             try:
-                self.check_model(db)
+                self.check_model_unchanged(db)
                 yield db
                 db.execute("COMMIT")
             except BaseException:
@@ -108,8 +108,8 @@ class Database:
                     db.execute("ROLLBACK")
                 raise
 
-    def reopen(self, *, embedder: str, dim: int, collection_id: str) -> Self:
-        """The same connection after a switch to another model; this one raises StoreMismatch from then on."""
+    def reopen_for_model(self, *, embedder: str, dim: int, collection_id: str) -> Self:
+        """A copy of this on the same connection, for another model; this one raises StoreMismatch from then on."""
         other = copy(self)
         other.embedder, other.dim, other.collection_id = embedder, dim, collection_id
         return other
@@ -131,7 +131,7 @@ def read_stored_embedder_name(folder: Path) -> str | None:
     if not file.exists():
         return None
     with schema.translate_errors(str(file)):
-        db = schema.open_read_only(file)
+        db = schema.open_read_only_connection(file)
         try:
             if not db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'meta'").fetchone()[0]:
                 return None

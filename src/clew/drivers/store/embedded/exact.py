@@ -55,18 +55,18 @@ class ExactIndex:
         self._lock = threading.RLock()
         self._reset()
 
-    def follow(self, state: CollectionState) -> None:
-        """Takes in every change up to a state."""
+    def catch_up(self, state: CollectionState) -> None:
+        """Applies every change of the database up to a state."""
         with self._lock:
             if self._change >= state.change:
                 return
-            if not self._catch_up(state) or len(self._removed) > max(1024, self._columns.used // 4):
+            if not self._apply_changes(state) or len(self._removed) > max(1024, self._columns.used // 4):
                 self._reset()
-                self._catch_up(state)
+                self._apply_changes(state)
 
     def search_vectors(self, query: VectorQuery) -> RowScores:
         """The k rows of greatest cosine; always exact."""
-        view = self._view(query.where)
+        view = self._take_view(query.where)
         vectors, slots = view.columns.vectors[: view.columns.used], view.admitted
         if slots is None:
             scores = vectors @ query.vector
@@ -83,7 +83,7 @@ class ExactIndex:
 
     def search_terms(self, query: TermQuery, state: CollectionState) -> RowScores:
         """The k rows of greatest BM25 score, with the collection's counts as of a state."""
-        view = self._view(query.where)
+        view = self._take_view(query.where)
         used, slots = view.columns.used, view.admitted
         found = postings.find_postings(view.postings, query.terms.hashes)
         having, counts = (np.concatenate(column) for column in zip(*found, strict=True))
@@ -91,7 +91,7 @@ class ExactIndex:
             times * bm25.idf(state.chunks, len(each) - _count_removed(each, view.removed))
             for times, (each, _) in zip(query.terms.counts.tolist(), found, strict=True)
         ]
-        norms = bm25.length_norm(view.columns.lengths[:used], state.average)
+        norms = bm25.length_norm(view.columns.lengths[:used], state.average_chunk_length)
         weight_of_posting = np.repeat(weights, [len(each) for each, _ in found])
         sums = np.bincount(having, weight_of_posting * bm25.saturate(counts, norms[having]), minlength=used)
         scores = sums.astype(np.float64, copy=False)
@@ -104,11 +104,11 @@ class ExactIndex:
         top = matching[order.select_candidates(scores[matching], query.k, 10.0**-order.LEXICAL_DIGITS)]
         return _top_k(view, top, scores[top].round(order.LEXICAL_DIGITS), query.k)
 
-    def _view(self, where: Filter) -> View:
+    def _take_view(self, where: Filter) -> View:
         groups, since, until = collect_required_facets(where), to_timestamp(where.since), to_timestamp(where.until)
         with self._lock:
             columns, removed, known, ids = self._columns, self._removed, self._postings, self._ids
-            found = [self._find_slots(group) for group in groups]
+            found = [self._find_slots_by_facet(group) for group in groups]
         if not groups and since is None and until is None:
             return View(columns, ids, known, removed, None)
         admitted = np.ones(columns.used, bool)
@@ -124,7 +124,7 @@ class ExactIndex:
         admitted[removed] = False
         return View(columns, ids, known, removed, np.flatnonzero(admitted))
 
-    def _find_slots(self, group: frozenset[str]) -> NDArray[np.int32]:
+    def _find_slots_by_facet(self, group: frozenset[str]) -> NDArray[np.int32]:
         """The slots of the chunks that have a facet of the group."""
         found = [self._facets[facet] for facet in group if facet in self._facets]
         return np.concatenate([np.empty(0, np.int32), *(np.array(slots, np.int32) for slots in found)])
@@ -140,15 +140,15 @@ class ExactIndex:
         self._postings = postings.EMPTY
         self._removed = np.empty(0, np.intp)
 
-    def _catch_up(self, state: CollectionState) -> bool:
-        """Follows to a state; False if this is so far behind that tombstones it needs have been pruned."""
+    def _apply_changes(self, state: CollectionState) -> bool:
+        """Adds and removes chunks up to a state; False if tombstones that this would need have been pruned."""
         tombstones = signals.read_tombstones(self._database, self._change, state) if self._columns.used else []
         if tombstones is None:
             return False
-        batches = signals.read_batches(self._database, self._row, state)
-        new = [(self._add(batch.signals, state.chunks), batch.signals) for batch in batches]
+        batches = signals.read_rows_in_batches(self._database, self._row, state)
+        new = [(self._add_chunks(batch.signals, state.chunks), batch.signals) for batch in batches]
         if new:
-            self._postings = postings.extend(
+            self._postings = postings.extend_postings(
                 self._postings,
                 np.concatenate([batch.terms for _, batch in new]),
                 np.concatenate([np.repeat(slots, batch.sizes) for slots, batch in new]),
@@ -162,11 +162,11 @@ class ExactIndex:
         self._change, self._row = state.change, state.last_row
         return True
 
-    def _add(self, batch: Signals, expected: int) -> NDArray[np.int32]:
-        """Adds all of a batch but its terms; its slots."""
+    def _add_chunks(self, batch: Signals, expected: int) -> NDArray[np.int32]:
+        """Adds the chunks of a batch without their terms, and returns their slots."""
         old, first = self._columns, self._columns.used
         used = first + len(batch.ids)
-        columns = old if used <= len(old.rows) else _grow(old, max(used, expected))
+        columns = old if used <= len(old.rows) else _grow_columns(old, max(used, expected))
         columns.vectors[first:used] = batch.vectors
         columns.rows[first:used] = batch.rows
         columns.seconds[first:used] = batch.seconds
@@ -189,7 +189,7 @@ def _top_k(view: View, slots: NDArray[np.intp], scores: Floats, k: int) -> RowSc
     return order.top_k(view.columns.rows[slots].tolist(), ids, scores, k)
 
 
-def _grow(old: ChunkColumns, min_size: int) -> ChunkColumns:
+def _grow_columns(old: ChunkColumns, min_size: int) -> ChunkColumns:
     room = min_size + max(256, min_size // 2)
     vectors = np.empty((room, old.vectors.shape[1]), np.float32)
     rows, at, lengths = np.empty(room, np.int64), np.empty(room, np.float64), np.empty(room, np.float64)

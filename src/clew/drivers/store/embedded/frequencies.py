@@ -32,7 +32,9 @@ _NO_COUNTS = CountTable(np.empty(0, np.int64), np.empty(0, np.int64))
 EMPTY = DocumentFrequencies(_NO_COUNTS, _NO_COUNTS)
 
 
-def update(frequencies: DocumentFrequencies, added: Hashes, removed: Sequence[Hashes] = ()) -> DocumentFrequencies:
+def update_document_frequencies(
+    frequencies: DocumentFrequencies, added: Hashes, removed: Sequence[Hashes] = ()
+) -> DocumentFrequencies:
     """The frequencies after chunks with some words were added and chunks with others removed."""
     lost = np.concatenate([_NO_COUNTS.words, *removed])
     more = CountTable(added, np.ones(len(added), np.int64)), CountTable(lost, np.full(len(lost), -1, np.int64))
@@ -42,26 +44,26 @@ def update(frequencies: DocumentFrequencies, added: Hashes, removed: Sequence[Ha
     return DocumentFrequencies(_sum_tables(frequencies.merged, recent), _NO_COUNTS)
 
 
-def look_up(frequencies: DocumentFrequencies, words: Hashes) -> NDArray[np.int64]:
+def get_document_frequencies(frequencies: DocumentFrequencies, words: Hashes) -> NDArray[np.int64]:
     """How many chunks have each of the words."""
-    return _look_up(frequencies.merged, words) + _look_up(frequencies.recent, words)
+    return _look_up_counts(frequencies.merged, words) + _look_up_counts(frequencies.recent, words)
 
 
-def save(file: Path, frequencies: DocumentFrequencies) -> None:
+def save_document_frequencies(file: Path, frequencies: DocumentFrequencies) -> None:
     """Writes the frequencies to a file."""
     table = _sum_tables(frequencies.merged, frequencies.recent)
     with file.open("wb") as target:
         np.save(target, np.stack([table.words, table.numbers]), allow_pickle=False)
 
 
-def load(file: Path) -> DocumentFrequencies:
+def load_document_frequencies(file: Path) -> DocumentFrequencies:
     """The frequencies in a file; ValueError, EOFError or OSError if they cannot be read."""
     with file.open("rb") as source:
         words, numbers = np.load(source, allow_pickle=False)
     return DocumentFrequencies(CountTable(words, numbers), _NO_COUNTS)
 
 
-def _look_up(table: CountTable, words: Hashes) -> NDArray[np.int64]:
+def _look_up_counts(table: CountTable, words: Hashes) -> NDArray[np.int64]:
     if not len(table.words):
         return np.zeros(len(words), np.int64)
     at = np.minimum(table.words.searchsorted(words), len(table.words) - 1)

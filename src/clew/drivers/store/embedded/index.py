@@ -40,8 +40,8 @@ class Index(Protocol):
     name: str
     rereads: bool  # whether a search reads the database again, where rows may have been removed meanwhile
 
-    def follow(self, state: CollectionState) -> None:
-        """Takes in every change up to a state."""
+    def catch_up(self, state: CollectionState) -> None:
+        """Applies every change of the database up to a state."""
 
     def search_vectors(self, query: VectorQuery) -> RowScores:
         """The best rows by cosine."""

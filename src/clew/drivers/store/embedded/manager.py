@@ -40,14 +40,14 @@ class IndexManager:
         self._shard: ShardIndex | None = None
         self._building: Path | None = None  # the folder of a shard that is not finished
 
-    def ready_index(self, state: CollectionState) -> Index:
-        """An index that has followed the database at least to a state."""
+    def get_caught_up_index(self, state: CollectionState) -> Index:
+        """The index to search, in memory or on disk, caught up with the database at least to a state."""
         with self._lock:
-            if not self._folder or not self._is_large(state):
+            if not self._folder or not self._needs_shard(state):
                 if self._lock_file:
-                    self._release()
-            elif self._acquire():
-                return self._ready_shard(state)
+                    self._close_shard_and_unlock()
+            elif self._acquire_lock():
+                return self._get_caught_up_shard(state)
             elif state.chunks > self._config.exact_limit:
                 raise DriverFailed(
                     f"{self._folder}: another process has the index of these {state.chunks} chunks open, and they are "
@@ -55,10 +55,10 @@ class IndexManager:
                     "process, serve the collection with `clew serve`, or keep it in PostgreSQL"
                 )
             index = self._exact = self._exact or ExactIndex(self._database)
-        index.follow(state)
+        index.catch_up(state)
         return index
 
-    def discard(self, index: Index, error: Exception) -> None:
+    def discard_broken_shard(self, index: Index, error: Exception) -> None:
         """Deletes a shard that broke, unless it has been replaced already; the next search builds another."""
         with self._lock:
             shard = self._shard
@@ -66,53 +66,53 @@ class IndexManager:
                 return
             self._shard = None
             log.warning("%s: the index broke and is rebuilt: %s", shard.folder, error)
-            shard.abandon()
-            _delete(shard.folder)
+            shard.close_without_saving()
+            _delete_path(shard.folder)
 
-    def name(self, state: CollectionState) -> str:
-        """The name of the index that serves now."""
+    def get_index_name(self, state: CollectionState) -> str:
+        """The name of the index that searches now, in memory or on disk."""
         with self._lock:
-            is_shard = self._is_large(state) and (self._shard is not None or self._acquire())
+            is_shard = self._needs_shard(state) and (self._shard is not None or self._acquire_lock())
             return ShardIndex.name if is_shard else ExactIndex.name
 
     def flush(self, state: CollectionState) -> None:
         """Returns when the index is safe on disk, with a new graph if one is due. Searches continue meanwhile."""
         with self._flush_lock:
             with self._lock:
-                if not self._folder or not self._is_large(state) or not self._acquire():
+                if not self._folder or not self._needs_shard(state) or not self._acquire_lock():
                     return
                 home, current = self._folder / HOME, self._shard.checkpoint if self._shard else None
-                self._building = build.new_shard_path(home)
-            on_disk = [checkpoint for _, checkpoint in _list_usable(home, state, self._database.dim)]
-            newest = current or max(on_disk, key=_freshness, default=None)
+                self._building = build.make_shard_path(home)
+            on_disk = [checkpoint for _, checkpoint in _list_usable_shards(home, state, self._database.dim)]
+            newest = current or max(on_disk, key=_freshness_key, default=None)
             is_due = build.is_rebuild_due(newest, state)
-            is_built = is_due and build.build_in_subprocess(self._folder, self._building, self._database)
+            is_built = is_due and build.build_shard_in_subprocess(self._folder, self._building, self._database)
             with self._lock:
                 self._building = None
                 if is_built and self._shard:
-                    self._shard.abandon()
+                    self._shard.close_without_saving()
                     self._shard = None
-                index = self.ready_index(self._database.read_state())
+                index = self.get_caught_up_index(self._database.read_state())
                 if isinstance(index, ShardIndex):
                     try:
                         index.save()
                     except BrokenIndex as error:
-                        self.discard(index, error)
+                        self.discard_broken_shard(index, error)
 
     def close(self) -> None:
         """Closes the index and releases its lock."""
         with self._lock:
-            self._release()
+            self._close_shard_and_unlock()
             self._exact = None
 
-    def _ready_shard(self, state: CollectionState) -> ShardIndex:
+    def _get_caught_up_shard(self, state: CollectionState) -> ShardIndex:
         self._exact = None
         if self._shard:
             try:
-                self._shard.follow(state)
+                self._shard.catch_up(state)
                 return self._shard
             except BrokenIndex as error:
-                self.discard(self._shard, error)
+                self.discard_broken_shard(self._shard, error)
         try:
             self._shard = self._open_shard()
         except (BrokenIndex, OSError) as error:
@@ -125,43 +125,43 @@ class IndexManager:
         assert self._folder
         home, state = self._folder / HOME, self._database.read_state()  # under our lock no shard is ahead of it
         home.mkdir(exist_ok=True)
-        usable = _list_usable(home, state, self._database.dim)
-        newest = max(usable, key=lambda each: _freshness(each[1]), default=None)
+        usable = _list_usable_shards(home, state, self._database.dim)
+        newest = max(usable, key=lambda each: _freshness_key(each[1]), default=None)
         for other in home.iterdir():
             if other != self._building and (newest is None or other != newest[0]):
-                _delete(other)
+                _delete_path(other)
         if newest:
             try:
                 index = ShardIndex(newest[0], self._database, newest[1])
-                if self._is_complete(index, state):
+                if self._has_all_chunks(index, state):
                     return index
-                index.close()
+                index.save_and_close()
                 log.warning("%s: the index does not match the collection and is rebuilt", home)
             except BrokenIndex as error:
                 log.warning("%s: the index cannot be read and is rebuilt: %s", home, error)
-            _delete(newest[0])
-        checkpoint = build.new_checkpoint(state, self._database.dim)
-        index = ShardIndex(build.new_shard_path(home), self._database, checkpoint)
-        index.follow(state)
+            _delete_path(newest[0])
+        checkpoint = build.make_empty_checkpoint(state, self._database.dim)
+        index = ShardIndex(build.make_shard_path(home), self._database, checkpoint)
+        index.catch_up(state)
         index.save()
         return index
 
-    def _is_complete(self, index: ShardIndex, state: CollectionState) -> bool:
-        """Whether a shard has as many chunks as the database, once it has followed."""
+    def _has_all_chunks(self, index: ShardIndex, state: CollectionState) -> bool:
+        """Whether a shard has as many chunks as the database, once it has caught up."""
         for _ in range(CHECK_ATTEMPTS):
-            index.follow(state)
-            count, now = index.count(), self._database.read_state()
+            index.catch_up(state)
+            count, now = index.count_chunks(), self._database.read_state()
             if now.change == state.change:
                 return count == state.chunks
             state = now
         return True  # the database changed all the time; nothing speaks against the shard
 
-    def _is_large(self, state: CollectionState) -> bool:
+    def _needs_shard(self, state: CollectionState) -> bool:
         """Whether a collection needs the shard; one that shrinks keeps it for a while, so as not to alternate."""
         return state.chunks > (self._config.exact_below // 2 if self._shard else self._config.exact_below)
 
-    def _acquire(self) -> bool:
-        """Whether this process holds the lock of the index on disk; takes it if it is free."""
+    def _acquire_lock(self) -> bool:
+        """Takes the lock of the index on disk if it is free; whether this process holds it."""
         if self._lock_file is None and self._folder:
             try:
                 self._lock_file = try_lock(self._folder / LOCK)
@@ -169,13 +169,13 @@ class IndexManager:
                 log.debug("%s: the index cannot be locked: %s", self._folder, error)
         return self._lock_file is not None
 
-    def _release(self) -> None:
+    def _close_shard_and_unlock(self) -> None:
         """Closes the shard and releases its lock."""
         shard, lock_file = self._shard, self._lock_file
         self._shard = self._lock_file = None
         try:
             if shard:
-                shard.close()
+                shard.save_and_close()
         except BrokenIndex as error:
             log.warning("%s: the index could not be saved and will be rebuilt: %s", self._folder, error)
         finally:
@@ -183,8 +183,8 @@ class IndexManager:
                 lock_file.close()
 
 
-def _list_usable(home: Path, state: CollectionState, dim: int) -> list[tuple[Path, Checkpoint]]:
-    """The shards on disk that are of this collection and can follow it from their checkpoint."""
+def _list_usable_shards(home: Path, state: CollectionState, dim: int) -> list[tuple[Path, Checkpoint]]:
+    """The shards on disk that are of this collection and can catch up with it from their checkpoint."""
     read = [(folder, read_checkpoint(folder)) for folder in home.iterdir()] if home.is_dir() else []
     return [
         (folder, checkpoint)
@@ -196,11 +196,11 @@ def _list_usable(home: Path, state: CollectionState, dim: int) -> list[tuple[Pat
     ]
 
 
-def _freshness(checkpoint: Checkpoint) -> tuple[int, int]:
+def _freshness_key(checkpoint: Checkpoint) -> tuple[int, int]:
     return -checkpoint.unindexed, checkpoint.change
 
 
-def _delete(path: Path) -> None:
+def _delete_path(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:

@@ -27,7 +27,7 @@ class Postings:
 EMPTY = Postings(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), 0, 0)
 
 
-def extend(postings: Postings, words: Hashes, slots: Slots, counts: NDArray[np.float32]) -> Postings:
+def extend_postings(postings: Postings, words: Hashes, slots: Slots, counts: NDArray[np.float32]) -> Postings:
     """The postings with more entries.
 
     Spare room behind the used entries is filled in place, so that adding one chunk does not copy all; an older value
@@ -35,13 +35,13 @@ def extend(postings: Postings, words: Hashes, slots: Slots, counts: NDArray[np.f
     """
     used = postings.used + len(words)
     if used - postings.sorted_size > max(MAX_UNSORTED, postings.sorted_size // SORTED_SHARE):
-        return _sort(
+        return _sort_postings(
             np.concatenate([postings.words[: postings.used], words]),
             np.concatenate([postings.slots[: postings.used], slots]),
             np.concatenate([postings.counts[: postings.used], counts]),
         )
     if used > len(postings.words):
-        postings = _grow(postings, used)
+        postings = _grow_postings(postings, used)
     new = ((postings.words, words), (postings.slots, slots), (postings.counts, counts))
     for column, more in new:
         column[postings.used : used] = more
@@ -66,12 +66,12 @@ def find_postings(postings: Postings, words: Hashes) -> list[tuple[Slots, NDArra
     ]
 
 
-def _sort(words: Hashes, slots: Slots, counts: NDArray[np.float32]) -> Postings:
+def _sort_postings(words: Hashes, slots: Slots, counts: NDArray[np.float32]) -> Postings:
     order = np.argsort(words, kind="stable")
     return Postings(words[order], slots[order], counts[order], len(words), len(words))
 
 
-def _grow(postings: Postings, used: int) -> Postings:
+def _grow_postings(postings: Postings, used: int) -> Postings:
     room = used + max(1024, used // 8)
     words, slots, counts = np.empty(room, np.int64), np.empty(room, np.int32), np.empty(room, np.float32)
     for new, old in ((words, postings.words), (slots, postings.slots), (counts, postings.counts)):

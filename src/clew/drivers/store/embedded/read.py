@@ -14,7 +14,7 @@ from clew.drivers.store import codec
 from clew.drivers.store.checks import not_found_error
 from clew.drivers.store.embedded import schema
 from clew.drivers.store.embedded.database import Database
-from clew.drivers.store.embedded.signals import placeholders
+from clew.drivers.store.embedded.signals import make_placeholders
 
 _CHUNKS = f"SELECT {codec.CHUNK_COLUMNS} FROM chunks c JOIN documents d ON d.row = c.doc"
 
@@ -34,12 +34,12 @@ class FilteredChunks:
 
     def __init__(self, database: Database, where: Filter) -> None:
         self._database = database
-        self._conditions, self._params = _to_sql(where)
+        self._conditions, self._params = _filter_to_sql(where)
         # CROSS JOIN keeps this order of loops, in which the indexes give the order of the result without sorting.
         signals = " CROSS JOIN signals s ON s.row = c.row" if "s." in self._conditions else ""
         self._source = f"FROM documents d CROSS JOIN chunks c ON c.doc = d.row{signals} WHERE"
 
-    def read_page(self, after: str | None, limit: int) -> list[Chunk]:
+    def read_chunk_page(self, after: str | None, limit: int) -> list[Chunk]:
         """The first `limit` chunks of the documents after one (None: of all), by document id and index."""
         start, params = ("d.id > ?", [after]) if after is not None else ("true", [])
         with self._database.reader as db:
@@ -49,13 +49,13 @@ class FilteredChunks:
             ).fetchall()
         return [codec.parse_chunk(columns) for columns in read]
 
-    def read_ids(self, doc_id: str) -> list[str]:
+    def read_chunk_ids(self, doc_id: str) -> list[str]:
         """The ids of the chunks of a document, in order."""
         sql = f"SELECT c.id {self._source} d.id = ?{self._conditions} ORDER BY c.idx"
         with self._database.reader as db:
             return [chunk_id for (chunk_id,) in db.execute(sql, (doc_id, *self._params))]
 
-    def read_chunks(self, chunk_ids: Sequence[str]) -> dict[str, Chunk]:
+    def read_chunks_by_id(self, chunk_ids: Sequence[str]) -> dict[str, Chunk]:
         """The chunks with these ids that are still there, by id."""
         signals = " JOIN signals s ON s.row = c.row" if "s." in self._conditions else ""
         sql = f"{_CHUNKS}{signals} WHERE c.id IN (SELECT value FROM json_each(?)){self._conditions}"
@@ -88,14 +88,14 @@ def list_records(db: sqlite3.Connection, where: Filter) -> Iterator[DocumentReco
     return (codec.parse_record(columns[1:]) for columns in read if has_facets(columns[0], groups))
 
 
-def read_summaries(db: sqlite3.Connection, change: int, dim: int) -> Summaries:
+def read_summary_vectors(db: sqlite3.Connection, change: int, dim: int) -> Summaries:
     """The vectors of all summaries, read at or after a change."""
     read = db.execute("SELECT id, facets, vector FROM documents WHERE vector IS NOT NULL").fetchall()
     vectors = np.frombuffer(b"".join(each[2] for each in read), np.float32).reshape(len(read), dim)
     return Summaries(change, [each[0] for each in read], [each[1] for each in read], vectors)
 
 
-def read_chunks(db: sqlite3.Connection, doc_id: str) -> list[Chunk]:
+def read_document_chunks(db: sqlite3.Connection, doc_id: str) -> list[Chunk]:
     """The chunks of a document in order, or NotFound."""
     read = db.execute(
         f"SELECT {codec.CHUNK_COLUMNS} FROM documents d LEFT JOIN chunks c ON c.doc = d.row"
@@ -134,14 +134,14 @@ def read_hits(db: sqlite3.Connection, rows: Sequence[int]) -> dict[int, Hit]:
     """The chunks in these rows that still exist, with their documents' records; the scores are left at 0."""
     read = db.execute(
         f"SELECT {codec.HIT_COLUMNS}, c.row FROM chunks c JOIN documents d ON d.row = c.doc"
-        f" WHERE c.row IN ({placeholders(rows)})",
+        f" WHERE c.row IN ({make_placeholders(rows)})",
         rows,
     ).fetchall()
     hits = codec.parse_hits((columns[:-1], 0.0) for columns in read)
     return {columns[-1]: hit for columns, hit in zip(read, hits, strict=True)}
 
 
-def read_vectors(db: sqlite3.Connection, chunk_ids: Sequence[str]) -> dict[str, Vector]:
+def read_vectors_by_chunk_id(db: sqlite3.Connection, chunk_ids: Sequence[str]) -> dict[str, Vector]:
     """The vectors of those of the chunks that exist."""
     read = db.execute(
         "SELECT c.id, s.vector FROM chunks c JOIN signals s ON s.row = c.row"
@@ -159,7 +159,7 @@ def has_facets(facets: str, groups: Sequence[frozenset[str]]) -> bool:
     return all(not group.isdisjoint(present) for group in groups)
 
 
-def _to_sql(where: Filter) -> tuple[str, list[object]]:
+def _filter_to_sql(where: Filter) -> tuple[str, list[object]]:
     """A filter as conditions on a document `d` and a signal `s`, and their parameters."""
     sql, params = "", list[object]()
     if where.documents != EVERYTHING.documents:

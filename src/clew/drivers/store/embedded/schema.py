@@ -78,13 +78,13 @@ class translate_errors:  # noqa: N801
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error:
-            translate_error(self._place, error)
+            raise_if_sqlite_error(self._place, error)
 
 
-def translate_error(place: str, error: BaseException) -> None:
+def raise_if_sqlite_error(place: str, error: BaseException) -> None:
     """Raises DriverFailed with advice for an error of SQLite; returns for any other."""
     if isinstance(error, (sqlite3.Error, UnicodeEncodeError)):
-        raise DriverFailed(f"{place}: {_advise(error)} ({error})") from error
+        raise DriverFailed(f"{place}: {_advise_on_error(error)} ({error})") from error
 
 
 def connect(folder: Path | None) -> sqlite3.Connection:
@@ -98,14 +98,14 @@ def connect(folder: Path | None) -> sqlite3.Connection:
     except OSError as error:
         raise DriverFailed(f"{folder}: the collection cannot be created ({error}); give another folder") from error
     if (folder / FILE).exists() and not is_writable(folder):
-        return open_read_only(folder / FILE)
+        return open_read_only_connection(folder / FILE)
     with translate_errors(str(folder / FILE)):
         connection = sqlite3.connect(
             folder / FILE, timeout=WRITE_TIMEOUT, check_same_thread=False, isolation_level=None
         )
         try:
             connection.execute("PRAGMA page_size = 8192")  # a row with a vector of 384 and its terms takes 2.5 kB
-            _use_wal(connection)
+            _enable_wal(connection)
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute("PRAGMA wal_autocheckpoint = 4000")  # pages: each time waits for the disk
@@ -122,7 +122,7 @@ def is_writable(folder: Path) -> bool:
     return os.access(folder, os.W_OK)
 
 
-def open_read_only(file: Path) -> sqlite3.Connection:
+def open_read_only_connection(file: Path) -> sqlite3.Connection:
     """A connection that only reads; immutable where no log can be written beside the file."""
     immutable = "" if is_writable(file.parent) else "&immutable=1"
     with translate_errors(str(file)):
@@ -160,7 +160,7 @@ def _create_or_migrate(connection: sqlite3.Connection, place: str, meta: tuple[s
             connection.execute("INSERT INTO meta VALUES(1, ?, ?, 0, 0, 0, 0, 0, 0, ?)", meta)
             version = 1
         if version not in range(1, VERSION + 1):
-            raise StoreMismatch(_describe_version(place, version))
+            raise StoreMismatch(_describe_version_error(place, version))
         for older in range(version, VERSION):
             for statement in UPGRADES[older].split(";\n"):
                 connection.execute(statement)
@@ -176,13 +176,13 @@ def _read_version(connection: sqlite3.Connection) -> int:
     return version
 
 
-def _describe_version(place: str, version: int) -> str:
+def _describe_version_error(place: str, version: int) -> str:
     if version > VERSION:
         return f"{place} was written by a newer Clew (format {version}, this one reads {VERSION}); update Clew"
     return f"{place} is a database, but not a collection of Clew (format {VERSION}); give another folder"
 
 
-def _use_wal(connection: sqlite3.Connection) -> None:
+def _enable_wal(connection: sqlite3.Connection) -> None:
     """Turns the write-ahead log on; SQLite does not wait for this lock, so we retry."""
     deadline = time.monotonic() + WRITE_TIMEOUT
     while True:
@@ -195,7 +195,7 @@ def _use_wal(connection: sqlite3.Connection) -> None:
             time.sleep(0.01)
 
 
-def _advise(error: Exception) -> str:
+def _advise_on_error(error: Exception) -> str:
     text = str(error).lower()
     if isinstance(error, UnicodeEncodeError):
         return 'a text holds half of a character pair, which cannot be stored; decode it with errors="replace"'

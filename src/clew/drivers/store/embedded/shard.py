@@ -55,7 +55,9 @@ class ShardIndex:
         with _translate_errors():
             place = folder / "shard"
             is_new = not checkpoint.counts
-            self._frequencies = frequencies.EMPTY if is_new else frequencies.load(folder / checkpoint.counts)
+            self._frequencies = (
+                frequencies.EMPTY if is_new else frequencies.load_document_frequencies(folder / checkpoint.counts)
+            )
             if not is_new:
                 self._shard = edge.EdgeShard.load(str(place))
             else:
@@ -64,23 +66,23 @@ class ShardIndex:
                 for name, kind in (("facets", edge.KeywordIndexParams()), ("at", edge.FloatIndexParams())):
                     self._shard.update(edge.UpdateOperation.create_field_index(name, kind))
 
-    def follow(self, state: CollectionState) -> None:
-        """Takes in every change up to a state. Idempotent, so it can be repeated after a crash."""
+    def catch_up(self, state: CollectionState) -> None:
+        """Applies every change of the database up to a state. Idempotent, so it can be repeated after a crash."""
         with self._lock, _translate_errors():
             if self.checkpoint.change >= state.change and self.checkpoint.row >= state.last_row:
                 return
             tombstones = signals.read_tombstones(self._database, self.checkpoint.change, state)
             if tombstones is None:
-                raise BrokenIndex("it is too far behind to follow")
-            self._remove(tombstones)
-            self._advance(len(tombstones), change=max(self.checkpoint.change, state.change))
-            for batch in signals.read_batches(self._database, self.checkpoint.row, state):
+                raise BrokenIndex("it is too far behind to catch up")
+            self._remove_rows(tombstones)
+            self._advance_checkpoint(len(tombstones), change=max(self.checkpoint.change, state.change))
+            for batch in signals.read_rows_in_batches(self._database, self.checkpoint.row, state):
                 if batch.signals.ids:
                     points = _make_points(batch.signals, self.checkpoint.average)
                     self._shard.update(edge.UpdateOperation.upsert_points(points))
                 added = np.concatenate([batch.signals.terms, *batch.removed_terms])
-                self._frequencies = frequencies.update(self._frequencies, added)
-                self._advance(len(batch.signals.ids), row=batch.last_row)
+                self._frequencies = frequencies.update_document_frequencies(self._frequencies, added)
+                self._advance_checkpoint(len(batch.signals.ids), row=batch.last_row)
 
     def search_vectors(self, query: VectorQuery) -> RowScores:
         """The k rows of greatest cosine that the shard finds."""
@@ -88,12 +90,12 @@ class ShardIndex:
         while True:
             breadth = max(query.breadth or BREADTH, limit)
             params = edge.SearchParams(hnsw_ef=breadth, exact=query.exact, acorn=FILTERED)
-            points = self._query(nearest, limit, query.where, params)
+            points = self._query_shard(nearest, limit, query.where, params)
             is_tied = len(points) == limit and points[query.k - 1].score - points[-1].score <= order.SLACK
             if not is_tied or limit >= MAX_CANDIDATES:
                 break
             limit *= 4
-        rows, ids, vectors = signals.read_vectors(self._database, [int(point.id) for point in points])
+        rows, ids, vectors = signals.read_vectors_by_row(self._database, [int(point.id) for point in points])
         return order.top_k(rows, ids, order.cosines(vectors, query.vector), query.k)
 
     def search_terms(self, query: TermQuery, state: CollectionState) -> RowScores:
@@ -104,19 +106,19 @@ class ShardIndex:
         candidate could have, no other chunk is missing.
         """
         hashes, k = query.terms.hashes, query.k
-        having = frequencies.look_up(self._frequencies, hashes).tolist()
+        having = frequencies.get_document_frequencies(self._frequencies, hashes).tolist()
         weights = [
             times * bm25.idf(state.chunks, count)
             for times, count in zip(query.terms.counts.tolist(), having, strict=True)
         ]
-        nearest = edge.Query.Nearest(_make_sparse(hashes, weights), using=TERMS)
-        growth = max(1.0, state.average / self.checkpoint.average) * 1.0001
+        nearest = edge.Query.Nearest(_make_sparse_vector(hashes, weights), using=TERMS)
+        growth = max(1.0, state.average_chunk_length / self.checkpoint.average) * 1.0001
         is_precise = growth < SMALL_GROWTH and len(weights) > 1  # with one word, many are equal
         limit = k + SPARE if is_precise else max(2 * k, k + 50)
         while True:
-            points = self._query(nearest, limit, query.where, None)
-            read = signals.read_terms(self._database, [int(point.id) for point in points])
-            scores = _score_bm25(read, hashes, np.array(weights), state.average)
+            points = self._query_shard(nearest, limit, query.where, None)
+            read = signals.read_terms_by_row(self._database, [int(point.id) for point in points])
+            scores = _score_rows_by_bm25(read, hashes, np.array(weights), state.average_chunk_length)
             is_complete = len(scores) >= k and np.partition(scores, -k)[-k] > points[-1].score * growth
             if is_complete or len(points) < limit or limit >= MAX_CANDIDATES:
                 break
@@ -124,7 +126,7 @@ class ShardIndex:
         best = order.top_k(read.rows, read.ids, scores, k)
         return [(row, score) for row, score in best if score]
 
-    def count(self) -> int:
+    def count_chunks(self) -> int:
         """How many chunks are in the shard."""
         with _translate_errors():
             return self._shard.count(edge.CountRequest(exact=True))
@@ -137,23 +139,23 @@ class ShardIndex:
             self._saved = replace(self._saved, change=-1)
 
     def save(self) -> None:
-        """Returns when all that was followed is safe on disk."""
+        """Saves the shard and its checkpoint; returns when both are safe on disk."""
         with self._lock, _translate_errors():
             if self.checkpoint != self._saved:
                 self._shard.flush()
                 old, name = self.checkpoint.counts, f"counts-{self.checkpoint.row}-{self.checkpoint.change}.npy"
-                frequencies.save(self.folder / name, self._frequencies)
+                frequencies.save_document_frequencies(self.folder / name, self._frequencies)
                 self.checkpoint = self._saved = replace(self.checkpoint, counts=name)
                 write_checkpoint(self.folder, self.checkpoint)
                 if old and old != name:
                     (self.folder / old).unlink(missing_ok=True)
 
-    def abandon(self) -> None:
+    def close_without_saving(self) -> None:
         """Closes the shard without saving."""
         with self._lock, suppress(Exception):
             self._shard.close()
 
-    def close(self) -> None:
+    def save_and_close(self) -> None:
         """Saves and closes the shard."""
         with self._lock:
             try:
@@ -162,15 +164,15 @@ class ShardIndex:
                 with _translate_errors():
                     self._shard.close()
 
-    def _remove(self, tombstones: list[Tombstone]) -> None:
-        """Deletes rows; those that were added and removed since it last followed were never in it."""
+    def _remove_rows(self, tombstones: list[Tombstone]) -> None:
+        """Deletes rows; those that were added and removed since it last caught up were never in it."""
         rows: list[int | UUID | str] = [row for row, _ in tombstones]
         for start in range(0, len(rows), DELETE_BATCH):
             self._shard.update(edge.UpdateOperation.delete_points(rows[start : start + DELETE_BATCH]))
         removed = [terms for row, terms in tombstones if row <= self.checkpoint.row]
-        self._frequencies = frequencies.update(self._frequencies, np.empty(0, np.int64), removed)
+        self._frequencies = frequencies.update_document_frequencies(self._frequencies, np.empty(0, np.int64), removed)
 
-    def _advance(self, rows: int, *, row: int | None = None, change: int | None = None) -> None:
+    def _advance_checkpoint(self, rows: int, *, row: int | None = None, change: int | None = None) -> None:
         """Moves the checkpoint after so many rows were added or removed, and saves it now and then."""
         now = self.checkpoint
         self.checkpoint = replace(
@@ -182,7 +184,7 @@ class ShardIndex:
         if self.checkpoint.unindexed - self._saved.unindexed > SAVE_EVERY:
             self.save()
 
-    def _query(
+    def _query_shard(
         self, query: edge.Query, limit: int, where: Filter, params: edge.SearchParams | None
     ) -> list[edge.ScoredPoint]:
         groups = collect_required_facets(where)
@@ -242,7 +244,7 @@ def _make_filter(groups: list[frozenset[str]], where: Filter) -> edge.Filter | N
     return edge.Filter(must=list(must)) if must else None
 
 
-def _make_sparse(hashes: Hashes, weights: list[float]) -> edge.SparseVector:
+def _make_sparse_vector(hashes: Hashes, weights: list[float]) -> edge.SparseVector:
     """The weights of words by the low half of their hashes; two words that share it add their weights."""
     low = (hashes & LOW_BITS).tolist()
     merged = dict(zip(low, weights, strict=True))
@@ -253,7 +255,7 @@ def _make_sparse(hashes: Hashes, weights: list[float]) -> edge.SparseVector:
     return edge.SparseVector(list(merged), list(merged.values()))
 
 
-def _score_bm25(read: RowTerms, words: Hashes, weights: Floats, average: float) -> Floats:
+def _score_rows_by_bm25(read: RowTerms, words: Hashes, weights: Floats, average: float) -> Floats:
     """The BM25 score of each row, for sorted words and their weights."""
     places = np.minimum(words.searchsorted(read.terms), len(words) - 1)
     at = np.flatnonzero(words[places] == read.terms)

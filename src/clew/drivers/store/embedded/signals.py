@@ -54,11 +54,11 @@ class SignalBatch:
     last_row: int
 
 
-def read_batches(database: Database, row: int, upto: CollectionState) -> Iterator[SignalBatch]:
-    """All rows after one that existed at a state, in batches."""
+def read_rows_in_batches(database: Database, row: int, upto: CollectionState) -> Iterator[SignalBatch]:
+    """The signals (vector, terms, facets, time) of all rows after one that existed at a state, in batches."""
     columns = "row, id, facets, seconds, length, terms, counts, vector"
     while row < upto.last_row:
-        with database.snapshot() as db:
+        with database.read_transaction() as db:
             read = db.execute(
                 f"SELECT {columns} FROM signals WHERE row > ? AND row <= ? ORDER BY row LIMIT {BATCH}",
                 (row, upto.last_row),
@@ -77,22 +77,22 @@ def read_tombstones(database: Database, change: int, upto: CollectionState) -> l
     with database.reader as db:
         read = db.execute("SELECT row, terms FROM gone WHERE change > ? AND change <= ?", (change, upto.change))
         tombstones = [(row, np.frombuffer(terms, np.int64)) for row, terms in read]
-        pruned = database.check_model(db).pruned  # read last: it only grows, so up to it nothing was missed
+        pruned = database.check_model_unchanged(db).pruned  # read last: it only grows, so up to it nothing was missed
     return None if pruned > change else tombstones
 
 
-def read_vectors(database: Database, rows: Sequence[int]) -> tuple[list[int], list[str], Matrix]:
+def read_vectors_by_row(database: Database, rows: Sequence[int]) -> tuple[list[int], list[str], Matrix]:
     """Those of the rows that still exist, the ids of their chunks, and their vectors; none after a switch of model."""
     sql = "SELECT row, id, vector FROM signals WHERE (SELECT birth FROM meta) = ? AND row IN"
     with database.reader as db:
-        read = db.execute(f"{sql} ({placeholders(rows)})", (database.collection_id, *rows)).fetchall()
+        read = db.execute(f"{sql} ({make_placeholders(rows)})", (database.collection_id, *rows)).fetchall()
     matrix = np.frombuffer(b"".join([each[2] for each in read]), np.float32).reshape(len(read), database.dim)
     return [each[0] for each in read], [each[1] for each in read], matrix
 
 
-def read_terms(database: Database, rows: Sequence[int]) -> RowTerms:
+def read_terms_by_row(database: Database, rows: Sequence[int]) -> RowTerms:
     """The terms of those of the rows that still exist."""
-    sql = f"SELECT row, id, length, terms, counts FROM signals WHERE row IN ({placeholders(rows)})"
+    sql = f"SELECT row, id, length, terms, counts FROM signals WHERE row IN ({make_placeholders(rows)})"
     with database.reader as db:
         read = db.execute(sql, rows).fetchall()
     return RowTerms(
@@ -105,7 +105,7 @@ def read_terms(database: Database, rows: Sequence[int]) -> RowTerms:
     )
 
 
-def placeholders(values: Sequence[object]) -> str:
+def make_placeholders(values: Sequence[object]) -> str:
     """As many question marks as values: faster than a JSON list, which SQLite would have to parse and sort."""
     return ",".join("?" * len(values))
 

@@ -16,9 +16,9 @@ from clew.drivers.store.staging import (
     OnProgress,
     StagedVectors,
     check_staged_model,
-    parse_missing,
-    stage_missing,
-    to_blobs,
+    parse_missing_row,
+    stage_missing_vectors,
+    vectors_to_blobs,
 )
 
 # A document of one chunk may have that chunk's vector for its summary too.
@@ -54,10 +54,10 @@ class SqliteStagedVectors:
         )
 
     def list_missing(self, kind: Kind, after: int, limit: int) -> list[MissingVector]:
-        """The next rows after one that have none."""
-        return [parse_missing(columns) for columns in self._db.execute(_MISSING[kind], (after, limit))]
+        """The next rows after one that have no staged vector."""
+        return [parse_missing_row(columns) for columns in self._db.execute(_MISSING[kind], (after, limit))]
 
-    def write(self, kind: Kind, missing: Sequence[MissingVector], vectors: Matrix) -> None:
+    def write_vectors(self, kind: Kind, missing: Sequence[MissingVector], vectors: Matrix) -> None:
         """Stores the vectors of rows, except of those whose text has changed since."""
         rows = json.dumps([each.row for each in missing])
         now = {row: tuple(columns) for row, *columns in self._db.execute(_TEXTS[kind], (rows,))}
@@ -65,12 +65,12 @@ class SqliteStagedVectors:
             f"INSERT OR REPLACE INTO {_TABLE[kind]} VALUES(?, ?)",
             [
                 (each.row, vector)
-                for each, vector in zip(missing, to_blobs(vectors), strict=True)
+                for each, vector in zip(missing, vectors_to_blobs(vectors), strict=True)
                 if now.get(each.row) == each.columns
             ],
         )
 
-    def copy_to_summaries(self) -> None:
+    def copy_chunk_vectors_to_summaries(self) -> None:
         """Stages the vector of a document's only chunk for its summary too, where the two share the one in use."""
         self._db.execute(
             f"INSERT OR REPLACE INTO summary_shadows SELECT d.row, s.vector FROM {_SHARED}"
@@ -86,36 +86,36 @@ def read_staged_model(db: sqlite3.Connection) -> StagedModel | None:
 
 def stage_vectors(database: Database, embedder: Embedder, on_progress: OnProgress | None) -> int:
     """Makes the staged vectors of a model that are missing, one transaction per batch; how many were made."""
-    with database.change() as db:
+    with database.write_transaction() as db:
         if not read_staged_model(db):
             db.execute("INSERT INTO shadow VALUES(1, ?, ?, 0)", (embedder.name, embedder.dim))
 
     def run(work: Callable[[StagedVectors], T]) -> T:
-        with database.change() as db:  # another process may discard them between two batches
+        with database.write_transaction() as db:  # another process may discard them between two batches
             check_staged_model(database.place, read_staged_model(db), embedder)
             return work(SqliteStagedVectors(db))
 
-    return stage_missing(run, embedder, on_progress)
+    return stage_missing_vectors(run, embedder, on_progress)
 
 
-def switch_model(database: Database, embedder: Embedder) -> Database:
+def switch_to_staged_model(database: Database, embedder: Embedder) -> Database:
     """The database under the model of the staged vectors; what is still missing is made first, in one transaction."""
     collection_id = uuid.uuid4().hex
-    with database.change() as db:
+    with database.write_transaction() as db:
         check_staged_model(database.place, read_staged_model(db), embedder)
-        stage_missing(lambda work: work(SqliteStagedVectors(db)), embedder)
-        swap_vectors(db, collection_id)
-    return database.reopen(embedder=embedder.name, dim=embedder.dim, collection_id=collection_id)
+        stage_missing_vectors(lambda work: work(SqliteStagedVectors(db)), embedder)
+        swap_staged_vectors(db, collection_id)
+    return database.reopen_for_model(embedder=embedder.name, dim=embedder.dim, collection_id=collection_id)
 
 
-def discard(db: sqlite3.Connection) -> bool:
+def discard_staged_vectors(db: sqlite3.Connection) -> bool:
     """Deletes the staged vectors; whether there were any."""
     for table in _TABLE.values():
         db.execute(f"DELETE FROM {table}")
     return db.execute("DELETE FROM shadow").rowcount > 0
 
 
-def swap_vectors(db: sqlite3.Connection, collection_id: str) -> None:
+def swap_staged_vectors(db: sqlite3.Connection, collection_id: str) -> None:
     """Exchanges the vectors in use with the staged ones.
 
     The collection gets a new id, so that no old index is taken for one of the new vectors. The fingerprints of chunks

@@ -31,8 +31,8 @@ from clew.drivers.store.embedded import read, staged, write
 from clew.drivers.store.embedded.database import CollectionState, Database, read_stored_embedder_name
 from clew.drivers.store.embedded.index import BrokenIndex, TermQuery, VectorQuery
 from clew.drivers.store.embedded.manager import IndexManager
-from clew.drivers.store.embedded.stored import read_stored
-from clew.drivers.store.entries import make_entries, make_stored_entries
+from clew.drivers.store.embedded.stored import read_stored_documents
+from clew.drivers.store.entries import make_entries, make_entries_from_stored
 from clew.drivers.store.term_ids import pack_terms
 
 __all__ = ["EmbeddedStore", "read_stored_embedder_name"]
@@ -54,9 +54,9 @@ class EmbeddedStore:
     ) -> None:
         self._folder = folder
         self._config = config
-        self._use(Database(folder, embedder=embedder, dim=dim))
+        self._use_database(Database(folder, embedder=embedder, dim=dim))
 
-    def _use(self, database: Database) -> None:
+    def _use_database(self, database: Database) -> None:
         self._database = database
         self._indexes = IndexManager(database, self._folder, self._config)
         self._cache_lock = threading.Lock()
@@ -77,10 +77,10 @@ class EmbeddedStore:
         entries = make_entries(
             document, chunks, checks.check_vectors(vectors, chunks, terms, self._database.dim), terms
         )
-        with self._database.change() as db:
+        with self._database.write_transaction() as db:
             if expected_text is not None:
-                checks.check_unchanged(document.id, expected_text, write.read_text(db, document.id))
-            write.put(db, document, entries)
+                checks.check_text_unchanged(document.id, expected_text, write.read_document_text(db, document.id))
+            write.put_document(db, document, entries)
 
     def append(
         self,
@@ -93,22 +93,22 @@ class EmbeddedStore:
     ) -> None:
         """Extends a document at its end, atomically, at a cost that does not grow with the document."""
         matrix = checks.check_vectors(vectors, chunks, terms, self._database.dim)
-        with self._database.change() as db:
-            appended = write.read_appended(db, doc_id, text, sections)
-            write.append(db, appended, make_entries(appended, chunks, matrix, terms))
+        with self._database.write_transaction() as db:
+            appended = write.prepare_append(db, doc_id, text, sections)
+            write.append_to_document(db, appended, make_entries(appended, chunks, matrix, terms))
 
     def summarise(self, doc_id: str, summary: str, vector: Vector) -> None:
         """Sets a document's summary and the summary's vector."""
         checked = checks.check_vector(vector, self._database.dim)
-        with self._database.change() as db:
+        with self._database.write_transaction() as db:
             write.set_summary(db, doc_id, summary, checked)
 
     def put_stored(self, stored: StoredDocument) -> None:
         """Replaces a document by one from another store, atomically."""
-        stored = checks.check_stored(stored, self._database.dim)
-        document, entries = stored.document, make_stored_entries(stored)
-        with self._database.change() as db:
-            write.put(db, document, entries)
+        stored = checks.check_stored_document(stored, self._database.dim)
+        document, entries = stored.document, make_entries_from_stored(stored)
+        with self._database.write_transaction() as db:
+            write.put_document(db, document, entries)
             if stored.summary_vector is None:
                 write.clear_summary_vector(db, document.id)
             else:
@@ -116,7 +116,7 @@ class EmbeddedStore:
 
     def stored_documents(self, doc_ids: Sequence[str] | None = None) -> Iterator[StoredDocument]:
         """Every document, or those named, with everything stored of it, in batches, in the order they were added."""
-        return read_stored(self._database, doc_ids)
+        return read_stored_documents(self._database, doc_ids)
 
     def staged_model(self) -> StagedModel | None:
         """The model of the staged vectors, if there are any."""
@@ -133,25 +133,25 @@ class EmbeddedStore:
         Other openers get StoreMismatch until they open it again. The next search or flush builds the new index.
         """
         other = copy(self)
-        other._use(staged.switch_model(self._database, embedder))
+        other._use_database(staged.switch_to_staged_model(self._database, embedder))
         self._indexes.close()
         return other
 
     def discard_staged(self) -> bool:
         """Deletes the staged vectors; whether there were any."""
-        with self._database.change() as db:
-            return staged.discard(db)
+        with self._database.write_transaction() as db:
+            return staged.discard_staged_vectors(db)
 
     def set_stamp(self, doc_id: str, stamp: str) -> None:
         """Sets the stamp of a document whose file was touched but not changed; the change number stays."""
-        with self._database.change() as db:
+        with self._database.write_transaction() as db:
             db.execute("UPDATE documents SET stamp = ? WHERE id = ?", (stamp, doc_id))
         self._cached_hits = {}
 
     def drop(self, doc_ids: Sequence[str]) -> int:
         """Removes documents with everything that belongs to them; how many existed."""
-        with self._database.change() as db:
-            return write.drop(db, doc_ids)
+        with self._database.write_transaction() as db:
+            return write.drop_documents(db, doc_ids)
 
     def document(self, doc_id: str) -> Document:
         """The document with its text, or NotFound."""
@@ -166,7 +166,7 @@ class EmbeddedStore:
     def chunks(self, doc_id: str) -> list[Chunk]:
         """The chunks of a document in order, or NotFound."""
         with self._database.reader as db:
-            return read.read_chunks(db, doc_id)
+            return read.read_document_chunks(db, doc_id)
 
     def chunks_by_id(self, chunk_ids: Sequence[str]) -> dict[str, Chunk]:
         """Those of the chunks that exist, by id."""
@@ -189,28 +189,28 @@ class EmbeddedStore:
 
     def vectors(self, chunk_ids: Sequence[str]) -> dict[str, Vector]:
         """The vectors of those of the chunks that exist."""
-        with self._database.snapshot() as db:
-            return read.read_vectors(db, chunk_ids)
+        with self._database.read_transaction() as db:
+            return read.read_vectors_by_chunk_id(db, chunk_ids)
 
     def search_vectors(
         self, vector: Vector, k: int, where: Filter = EVERYTHING, *, mode: Mode = "ann", breadth: int | None = None
     ) -> list[Hit]:
         """The k chunks of greatest cosine, best first, equal ones by id; the score is the cosine."""
         checked = checks.check_vector(vector, self._database.dim)
-        return self._search(VectorQuery(checked, k, where, mode == "exact", breadth))
+        return self._search_index(VectorQuery(checked, k, where, mode == "exact", breadth))
 
     def search_terms(self, terms: Terms, k: int, where: Filter = EVERYTHING) -> list[Hit]:
         """The k chunks of greatest BM25 score among those with any of the terms, best first, equal ones by id."""
         packed = pack_terms(terms)
-        return self._search(TermQuery(packed, k, where)) if len(packed.hashes) else []
+        return self._search_index(TermQuery(packed, k, where)) if len(packed.hashes) else []
 
     def search_documents(self, vector: Vector, k: int, where: Filter = EVERYTHING) -> list[tuple[str, float]]:
         """The k documents whose summaries are nearest, with the cosine."""
         checked = checks.check_vector(vector, self._database.dim)
         change, known = self._database.read_state().change, self._summaries
         if known.change != change:
-            with self._database.snapshot() as db:
-                known = self._summaries = read.read_summaries(db, change, self._database.dim)
+            with self._database.read_transaction() as db:
+                known = self._summaries = read.read_summary_vectors(db, change, self._database.dim)
         groups = collect_required_document_facets(where)
         slots = [slot for slot, facets in enumerate(known.facets) if read.has_facets(facets, groups)]
         if k < 1 or not slots:
@@ -223,7 +223,7 @@ class EmbeddedStore:
     def stats(self) -> StoreStats:
         """Counts, the embedder, and a number that grows with every change."""
         state, database = self._database.read_state(), self._database
-        size, index = _disk_usage(self._folder) if self._folder else 0, self._indexes.name(state)
+        size, index = _measure_disk_usage(self._folder) if self._folder else 0, self._indexes.get_index_name(state)
         return StoreStats(state.documents, state.chunks, database.embedder, database.dim, state.change, index, size)
 
     def change_number(self) -> int:
@@ -233,7 +233,7 @@ class EmbeddedStore:
     def flush(self) -> None:
         """Returns when all that was put is safe on disk and the index is in its best shape."""
         self._indexes.flush(self._database.read_state())
-        with self._database.change() as db:
+        with self._database.write_transaction() as db:
             write.prune_tombstones(db)  # after the index has followed
         self._database.flush()
 
@@ -242,14 +242,14 @@ class EmbeddedStore:
         self._indexes.close()
         self._database.close()
 
-    def _search(self, query: VectorQuery | TermQuery) -> list[Hit]:
-        """The hits of an index that has followed the database to its present state."""
+    def _search_index(self, query: VectorQuery | TermQuery) -> list[Hit]:
+        """The hits of an index that has caught up with the database; a broken index is rebuilt once."""
         hits, broke = list[Hit](), False
         for _ in range(MAX_ATTEMPTS):
             state = self._database.read_state()
             if query.k < 1 or not state.chunks:
                 return []
-            index = self._indexes.ready_index(state)
+            index = self._indexes.get_caught_up_index(state)
             try:
                 if isinstance(query, VectorQuery):
                     found = index.search_vectors(query)
@@ -260,7 +260,7 @@ class EmbeddedStore:
                     reason = f"{self._folder}: the index failed twice ({error}); try again, check the disk"
                     raise DriverFailed(reason) from error
                 broke = True
-                self._indexes.discard(index, error)
+                self._indexes.discard_broken_shard(index, error)
                 continue
             loaded = self._load_hits(state, [row for row, _ in found])
             hits = [Hit(loaded[row].chunk, loaded[row].document, score) for row, score in found if row in loaded]
@@ -287,7 +287,7 @@ class EmbeddedStore:
         return loaded
 
 
-def _disk_usage(folder: Path) -> int:
+def _measure_disk_usage(folder: Path) -> int:
     """How many bytes of the disk a folder takes; a shard's files are mostly holes, which take none."""
     stats = [file.stat() for file in folder.rglob("*") if file.is_file()]
     return sum(getattr(stat, "st_blocks", (stat.st_size + 511) // 512) * 512 for stat in stats)

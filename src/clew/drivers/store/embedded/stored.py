@@ -16,20 +16,20 @@ from clew.drivers.store.batches import DOCUMENT_PAGE, take_batch
 from clew.drivers.store.embedded.database import Database
 
 
-def read_stored(database: Database, doc_ids: Sequence[str] | None) -> Iterator[StoredDocument]:
+def read_stored_documents(database: Database, doc_ids: Sequence[str] | None) -> Iterator[StoredDocument]:
     """All documents, or those named, in the order they were added; one batch is in memory at a time."""
     after = 0
     while True:
-        with database.snapshot() as db:
-            rows = _next_rows(db, after, doc_ids)
-            batch = _read_batch(db, rows, database.dim)
+        with database.read_transaction() as db:
+            rows = _read_next_rows(db, after, doc_ids)
+            batch = _read_document_batch(db, rows, database.dim)
         if not rows:
             return
         after = rows[-1]
         yield from batch
 
 
-def _next_rows(db: sqlite3.Connection, after: int, doc_ids: Sequence[str] | None) -> list[int]:
+def _read_next_rows(db: sqlite3.Connection, after: int, doc_ids: Sequence[str] | None) -> list[int]:
     """The rows of the documents of the next batch; none if there are no more."""
     condition = "" if doc_ids is None else " AND id IN (SELECT value FROM json_each(?))"
     params = () if doc_ids is None else (json.dumps(list(doc_ids)),)
@@ -37,7 +37,7 @@ def _next_rows(db: sqlite3.Connection, after: int, doc_ids: Sequence[str] | None
     return take_batch(db.execute(sql, (after, *params)))
 
 
-def _read_batch(db: sqlite3.Connection, rows: Sequence[int], dim: int) -> list[StoredDocument]:
+def _read_document_batch(db: sqlite3.Connection, rows: Sequence[int], dim: int) -> list[StoredDocument]:
     """The documents in these rows, in order."""
     params = (json.dumps(list(rows)),)
     documents = db.execute(

@@ -11,12 +11,12 @@ from clew.drivers.store import codec
 from clew.drivers.store.checks import check_append, not_found_error
 from clew.drivers.store.entries import Entry, facets_to_json
 
-MAX_TOMBSTONES = 20_000  # of removed rows, so that an index can follow instead of being rebuilt
+MAX_TOMBSTONES = 20_000  # of removed rows, so that an index can catch up instead of being rebuilt
 
 
-def put(db: sqlite3.Connection, document: Document, entries: Sequence[Entry]) -> None:
+def put_document(db: sqlite3.Connection, document: Document, entries: Sequence[Entry]) -> None:
     """Replaces a document and its chunks; a chunk whose fingerprint has not changed keeps its row."""
-    doc, is_new, old = _put_record(db, document, len(entries))
+    doc, is_new, old = _write_document_row(db, document, len(entries))
     sections = codec.sections_to_json(document.sections)
     db.execute("INSERT INTO pieces VALUES(?, 0, ?, ?)", (doc, document.text, sections))
     kept = {entry.chunk.id for entry in entries if old.get(entry.chunk.id, (0, None))[1] == entry.fingerprint}
@@ -27,13 +27,13 @@ def put(db: sqlite3.Connection, document: Document, entries: Sequence[Entry]) ->
     db.executemany(
         "UPDATE chunks SET idx = ?, start = ?, stop = ?, headings = ?, context = ?, at = ?, meta = ?, text = ?"
         " WHERE row = ?",
-        [(*_to_columns(chunk), chunk.text, old[chunk.id][0]) for chunk in moved],
+        [(*_chunk_to_columns(chunk), chunk.text, old[chunk.id][0]) for chunk in moved],
     )
     _insert_chunks(db, doc, added)
     _update_counts(db, documents=int(is_new), added=added, removed=len(removed), removed_length=removed_length)
 
 
-def read_text(db: sqlite3.Connection, doc_id: str) -> str:
+def read_document_text(db: sqlite3.Connection, doc_id: str) -> str:
     """The stored text of a document; empty if there is no document."""
     read = db.execute(
         "SELECT p.text FROM pieces p JOIN documents d ON d.row = p.doc WHERE d.id = ? ORDER BY p.n", (doc_id,)
@@ -41,8 +41,8 @@ def read_text(db: sqlite3.Connection, doc_id: str) -> str:
     return "".join(text for (text,) in read)
 
 
-def read_appended(db: sqlite3.Connection, doc_id: str, text: str, sections: Sequence[Section]) -> Document:
-    """What is to be appended to a document, as a document of its kind and meta; NotFound or ConcurrentChange if not."""
+def prepare_append(db: sqlite3.Connection, doc_id: str, text: str, sections: Sequence[Section]) -> Document:
+    """Checks that an append fits the document, and returns what is appended as a Document of its kind and meta."""
     found = db.execute("SELECT kind, meta, chars FROM documents WHERE id = ?", (doc_id,)).fetchone()
     if not found:
         raise not_found_error(doc_id)
@@ -51,7 +51,7 @@ def read_appended(db: sqlite3.Connection, doc_id: str, text: str, sections: Sequ
     return Document(doc_id, text, tuple(sections), kind=kind, meta=json.loads(meta))
 
 
-def append(db: sqlite3.Connection, appended: Document, entries: Sequence[Entry]) -> None:
+def append_to_document(db: sqlite3.Connection, appended: Document, entries: Sequence[Entry]) -> None:
     """Extends the document of that id by text, sections and chunks."""
     doc, pieces = db.execute("SELECT row, pieces FROM documents WHERE id = ?", (appended.id,)).fetchone()
     sections = codec.sections_to_json(appended.sections)
@@ -77,7 +77,7 @@ def clear_summary_vector(db: sqlite3.Connection, doc_id: str) -> None:
     db.execute("UPDATE documents SET vector = NULL WHERE id = ?", (doc_id,))
 
 
-def drop(db: sqlite3.Connection, doc_ids: Iterable[str]) -> int:
+def drop_documents(db: sqlite3.Connection, doc_ids: Iterable[str]) -> int:
     """Removes documents with everything that belongs to them; how many existed."""
     docs = []
     for doc_id in dict.fromkeys(doc_ids):
@@ -99,10 +99,10 @@ def prune_tombstones(db: sqlite3.Connection) -> None:
         db.execute("UPDATE meta SET pruned = ?", oldest)
 
 
-def _put_record(
+def _write_document_row(
     db: sqlite3.Connection, document: Document, chunks: int
 ) -> tuple[int, bool, dict[str, tuple[int, int]]]:
-    """Writes a document's row; the row, whether it is new, and the row and fingerprint of each chunk it had."""
+    """Upserts a document's row; the row, whether it is new, and the row and fingerprint of each chunk it had."""
     found = db.execute("SELECT row, summary, vector FROM documents WHERE id = ?", (document.id,)).fetchone()
     vector = found[2] if found and document.summary and found[1] == document.summary else None
     columns = (
@@ -145,7 +145,7 @@ def _insert_chunks(db: sqlite3.Connection, doc: int, entries: Sequence[Entry]) -
         db.executemany(
             "INSERT INTO chunks(row, id, doc, idx, start, stop, headings, context, at, meta, print, text)"
             " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [(row, e.chunk.id, doc, *_to_columns(e.chunk), e.fingerprint, e.chunk.text) for row, e in numbered],
+            [(row, e.chunk.id, doc, *_chunk_to_columns(e.chunk), e.fingerprint, e.chunk.text) for row, e in numbered],
         )
     except sqlite3.IntegrityError as error:
         raise DriverFailed(
@@ -185,7 +185,7 @@ def _update_counts(
     )
 
 
-def _to_columns(chunk: Chunk) -> tuple[int, int, int, str, str, str | None, str]:
+def _chunk_to_columns(chunk: Chunk) -> tuple[int, int, int, str, str, str | None, str]:
     """The columns of a chunk that a reader is shown, without its text."""
     return (
         chunk.index,

@@ -53,7 +53,7 @@ def encode_ints(numbers: NDArray[np.integer] | Sequence[int]) -> BinaryParam:
 def encode_floats(values: Sequence[float | None]) -> BinaryParam:
     """A float8[]."""
     parts = [_NULL if each is None else struct.pack(">id", 8, each) for each in values]
-    return BinaryParam(_array_header(FLOAT, len(values), nulls=None in values) + b"".join(parts))
+    return BinaryParam(_make_array_header(FLOAT, len(values), nulls=None in values) + b"".join(parts))
 
 
 def encode_texts(values: Sequence[str | None]) -> BinaryParam:
@@ -67,7 +67,7 @@ def encode_texts(values: Sequence[str | None]) -> BinaryParam:
             raise DataError("a text cannot hold a NUL character")
         data = each.encode()
         parts += (len(data).to_bytes(4), data)
-    return BinaryParam(_array_header(TEXT, len(values), nulls=None in values) + b"".join(parts))
+    return BinaryParam(_make_array_header(TEXT, len(values), nulls=None in values) + b"".join(parts))
 
 
 def encode_vector(vector: Vector) -> BinaryParam:
@@ -77,7 +77,7 @@ def encode_vector(vector: Vector) -> BinaryParam:
 
 def encode_vectors(vectors: Matrix, oid: int) -> BinaryParam:
     """A vector[]; `oid` is that of the type vector in this database."""
-    return BinaryParam(_array_header(oid, len(vectors)) + _vector_rows(vectors).tobytes())
+    return BinaryParam(_make_array_header(oid, len(vectors)) + _make_vector_rows(vectors).tobytes())
 
 
 def decode_vector(data: bytes) -> Vector:
@@ -100,15 +100,15 @@ def hash_facet(facet: str) -> int:
 def _encode_array(numbers: NDArray[np.integer] | Sequence[int], form: np.dtype[np.void], oid: int) -> BinaryParam:
     rows = np.empty(len(numbers), form)
     rows["size"], rows["body"] = form.itemsize - 4, numbers
-    return BinaryParam(_array_header(oid, len(numbers)) + rows.tobytes())
+    return BinaryParam(_make_array_header(oid, len(numbers)) + rows.tobytes())
 
 
-def _array_header(oid: int, count: int, *, nulls: bool = False) -> bytes:
+def _make_array_header(oid: int, count: int, *, nulls: bool = False) -> bytes:
     """The header of an array of one dimension that begins at 1; an empty one has no dimension."""
     return struct.pack(">5i", 1, nulls, oid, count, 1) if count else struct.pack(">3i", 0, 0, oid)
 
 
-def _vector_rows(vectors: Matrix) -> NDArray[np.void]:
+def _make_vector_rows(vectors: Matrix) -> NDArray[np.void]:
     body = np.dtype([("dim", ">i2"), ("unused", ">i2"), ("values", ">f4", (vectors.shape[1],))])
     rows = np.zeros(len(vectors), [("size", ">i4"), ("body", body)])
     rows["size"], rows["body"]["dim"], rows["body"]["values"] = body.itemsize, vectors.shape[1], vectors

@@ -84,8 +84,8 @@ def insert_document(
     if len(entries) > BATCH:
         return False
     params = {
-        **record_params(document, len(entries)),
-        **_entry_params(collection, entries),
+        **make_document_params(document, len(entries)),
+        **_make_entry_params(collection, entries),
         "id": document.id,
         "embedder": collection.embedder,
         "text": document.text,
@@ -98,11 +98,11 @@ def insert_document(
 def insert_chunks(connection: Connection, collection: OpenCollection, doc: int, entries: Sequence[Entry]) -> None:
     """Inserts chunks of an existing document."""
     for start in range(0, len(entries), BATCH):
-        params = {**_entry_params(collection, entries[start : start + BATCH]), "doc": Int8(doc)}
+        params = {**_make_entry_params(collection, entries[start : start + BATCH]), "doc": Int8(doc)}
         connection.execute(_INSERT_CHUNKS, params, prepare=True)
 
 
-def record_params(document: Document, chunks: int) -> dict[str, Any]:
+def make_document_params(document: Document, chunks: int) -> dict[str, Any]:
     """The columns of a document as parameters."""
     return {
         "uri": document.uri,
@@ -118,7 +118,7 @@ def record_params(document: Document, chunks: int) -> dict[str, Any]:
     }
 
 
-def chunk_params(chunks: Sequence[Chunk]) -> dict[str, Any]:
+def make_chunk_params(chunks: Sequence[Chunk]) -> dict[str, Any]:
     """What a reader is shown of chunks as parameters, one per column."""
     channels = [chunk.meta.get("channel") for chunk in chunks]
     return {
@@ -134,7 +134,7 @@ def chunk_params(chunks: Sequence[Chunk]) -> dict[str, Any]:
     }
 
 
-def _entry_params(collection: OpenCollection, entries: Sequence[Entry]) -> Mapping[str, Any]:
+def _make_entry_params(collection: OpenCollection, entries: Sequence[Entry]) -> Mapping[str, Any]:
     """Everything that is written of new chunks as parameters, one per column."""
     facets = [_hash_facets(each.facets) for each in entries]
     terms = [np.frombuffer(each.terms, np.int64) for each in entries]
@@ -151,7 +151,7 @@ def _entry_params(collection: OpenCollection, entries: Sequence[Entry]) -> Mappi
     width = len(entries[0].vector) // 4 if entries else 0
     vectors = np.frombuffer(b"".join(each.vector for each in entries), np.float32).reshape(len(entries), width)
     return {
-        **chunk_params([each.chunk for each in entries]),
+        **make_chunk_params([each.chunk for each in entries]),
         "number": Int8(collection.number),  # always int8: a statement is prepared for the types of its parameters
         "count": Int8(len(entries)),
         "ids": binary.encode_texts([each.chunk.id for each in entries]),

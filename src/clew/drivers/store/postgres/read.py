@@ -26,11 +26,13 @@ class FilteredChunks:
     def __init__(self, pool: Pool, number: int, where: Filter) -> None:
         self._pool, self._number = pool, number
         groups = collect_required_facets(where)
-        self._conditions = filters.build_conditions(groups, where)
-        self._subset = pool.read(lambda connection: filters.find_subset(connection, number, groups, where, MAX_SUBSET))
+        self._conditions = filters.build_filter_conditions(groups, where)
+        self._subset = pool.run_read(
+            lambda connection: filters.find_narrow_subset(connection, number, groups, where, MAX_SUBSET)
+        )
         self._signals = " JOIN signals s ON s.row = c.row" if self._conditions.sql else ""
 
-    def read_page(self, after: str | None, limit: int) -> list[Chunk]:
+    def read_chunk_page(self, after: str | None, limit: int) -> list[Chunk]:
         """The first `limit` chunks of the documents after one (None: of all), by document id and index."""
         source, params = "documents d JOIN chunks c ON c.doc = d.row", tuple[Any, ...]()
         if self._subset:
@@ -38,31 +40,31 @@ class FilteredChunks:
             source = f"{rows} JOIN chunks c ON c.row = y.row JOIN documents d ON d.row = c.doc"
             params = self._subset.params
         start, after_id = (" AND d.id > %s", (after,)) if after is not None else ("", ())
-        return self._fetch(
+        return self._fetch_chunks(
             f"SELECT {codec.CHUNK_COLUMNS} FROM {source}{self._signals} WHERE d.collection = %s{start}"
             f"{self._conditions.sql} ORDER BY d.id, c.idx LIMIT %s",
             (*params, self._number, *after_id, *self._conditions.params, limit),
         )
 
-    def read_ids(self, doc_id: str) -> list[str]:
+    def read_chunk_ids(self, doc_id: str) -> list[str]:
         """The ids of the chunks of a document, in order."""
         sql = (
             f"SELECT c.id FROM documents d JOIN chunks c ON c.doc = d.row{self._signals}"
             f" WHERE d.collection = %s AND d.id = %s{self._conditions.sql} ORDER BY c.idx"
         )
         params = (self._number, doc_id, *self._conditions.params)
-        return [chunk_id for (chunk_id,) in self._pool.read(lambda connection: fetch_rows(connection, sql, params))]
+        return [chunk_id for (chunk_id,) in self._pool.run_read(lambda connection: fetch_rows(connection, sql, params))]
 
-    def read_chunks(self, chunk_ids: Sequence[str]) -> dict[str, Chunk]:
+    def read_chunks_by_id(self, chunk_ids: Sequence[str]) -> dict[str, Chunk]:
         """The chunks with these ids that are still there, by id."""
-        chunks = self._fetch(
+        chunks = self._fetch_chunks(
             f"{_CHUNKS}{self._signals} WHERE c.collection = %s AND c.id = ANY(%s){self._conditions.sql}",
             (self._number, list(chunk_ids), *self._conditions.params),
         )
         return {chunk.id: chunk for chunk in chunks}
 
-    def _fetch(self, sql: str, params: Sequence[Any]) -> list[Chunk]:
-        read = self._pool.read(lambda connection: fetch_rows(connection, sql, params))
+    def _fetch_chunks(self, sql: str, params: Sequence[Any]) -> list[Chunk]:
+        read = self._pool.run_read(lambda connection: fetch_rows(connection, sql, params))
         return [codec.parse_chunk(columns) for columns in read]
 
 
@@ -86,7 +88,7 @@ def list_records(connection: Connection, number: int, where: Filter) -> Iterator
     groups = collect_required_document_facets(where)
     if not all(groups):
         return iter(())
-    conditions = filters.build_conditions(groups, table="d")
+    conditions = filters.build_filter_conditions(groups, table="d")
     read = fetch_rows(
         connection,
         f"SELECT {codec.RECORD_COLUMNS} FROM documents d WHERE d.collection = %s{conditions.sql} ORDER BY d.uri, d.id",
@@ -95,7 +97,7 @@ def list_records(connection: Connection, number: int, where: Filter) -> Iterator
     return map(codec.parse_record, read)
 
 
-def read_chunks(connection: Connection, number: int, doc_id: str) -> list[Chunk]:
+def read_document_chunks(connection: Connection, number: int, doc_id: str) -> list[Chunk]:
     """The chunks of a document in order, or NotFound."""
     read = fetch_rows(
         connection,
@@ -118,7 +120,7 @@ def read_chunks_by_id(connection: Connection, number: int, chunk_ids: Sequence[s
     return {columns[0]: codec.parse_chunk(columns) for columns in read}
 
 
-def read_text(connection: Connection, number: int, doc_id: str) -> str:
+def read_document_text(connection: Connection, number: int, doc_id: str) -> str:
     """The stored text of a document; empty if there is no document."""
     read = fetch_rows(
         connection,
@@ -151,7 +153,9 @@ def read_latest_chunks(connection: Connection, number: int, channel: str, k: int
     return [codec.parse_chunk(columns) for columns in reversed(read)]
 
 
-def read_vectors(connection: Connection, collection: OpenCollection, chunk_ids: Sequence[str]) -> dict[str, Vector]:
+def read_vectors_by_chunk_id(
+    connection: Connection, collection: OpenCollection, chunk_ids: Sequence[str]
+) -> dict[str, Vector]:
     """The vectors of those of the chunks that exist."""
     read = fetch_rows(
         connection,
@@ -160,23 +164,23 @@ def read_vectors(connection: Connection, collection: OpenCollection, chunk_ids: 
         (collection.number, collection.number, list(chunk_ids)),
     )
     for *_, embedder in read[:1]:
-        check_embedder(collection, embedder)
+        check_embedder_unchanged(collection, embedder)
     return {chunk_id: binary.decode_vector(vector) for chunk_id, vector, _ in read}
 
 
-def check_model(connection: Connection, collection: OpenCollection) -> None:
+def check_model_unchanged(connection: Connection, collection: OpenCollection) -> None:
     """StoreMismatch if the collection was switched to another model since it was opened."""
     for (embedder,) in fetch_rows(connection, f"SELECT {EMBEDDER}", (collection.number,)):
-        check_embedder(collection, embedder or collection.embedder)  # none: the collection was removed
+        check_embedder_unchanged(collection, embedder or collection.embedder)  # none: the collection was removed
 
 
-def check_embedder(collection: OpenCollection, embedder: str) -> None:
-    """The same, for an embedder that has been read."""
+def check_embedder_unchanged(collection: OpenCollection, embedder: str) -> None:
+    """StoreMismatch if `embedder`, as read now, is not the one with which the collection was opened."""
     if embedder != collection.embedder:
         raise model_switched_error(collection.place, embedder, collection.embedder)
 
 
-def estimate_size(connection: Connection, chunks: int) -> int:
+def estimate_disk_usage(connection: Connection, chunks: int) -> int:
     """About how many bytes of the server's disk a collection takes: its share of the tables, by its chunks."""
     ((total, all_chunks),) = fetch_rows(
         connection,

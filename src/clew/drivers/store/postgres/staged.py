@@ -18,8 +18,8 @@ from clew.drivers.store.staging import (
     OnProgress,
     StagedVectors,
     check_staged_model,
-    parse_missing,
-    stage_missing,
+    parse_missing_row,
+    stage_missing_vectors,
 )
 
 # A document of one chunk may have that chunk's vector for its summary too.
@@ -56,11 +56,11 @@ class PostgresStagedVectors:
         return sum(int(fetch_rows(self._connection, sql, (0,))[0][0]) for sql in queries)
 
     def list_missing(self, kind: Kind, after: int, limit: int) -> list[MissingVector]:
-        """The next rows after one that have none."""
+        """The next rows after one that have no staged vector."""
         sql = f"{_MISSING[kind].format(self._collection.number)} ORDER BY o.row LIMIT %s"
-        return [parse_missing(columns) for columns in fetch_rows(self._connection, sql, (after, limit))]
+        return [parse_missing_row(columns) for columns in fetch_rows(self._connection, sql, (after, limit))]
 
-    def write(self, kind: Kind, missing: Sequence[MissingVector], vectors: Matrix) -> None:
+    def write_vectors(self, kind: Kind, missing: Sequence[MissingVector], vectors: Matrix) -> None:
         """Stores the vectors of rows, except of those whose text has changed since."""
         texts = fetch_rows(self._connection, _TEXTS[kind], (binary.encode_bigints([each.row for each in missing]),))
         now = {row: tuple(columns) for row, *columns in texts}
@@ -77,7 +77,7 @@ class PostgresStagedVectors:
                 ),
             )
 
-    def copy_to_summaries(self) -> None:
+    def copy_chunk_vectors_to_summaries(self) -> None:
         """Stages the vector of a document's only chunk for its summary too, where the two share the one in use."""
         self._connection.execute(
             f"INSERT INTO summary_shadows(row, collection, vector) SELECT d.row, d.collection, s.vector FROM {_SHARED}"
@@ -111,21 +111,21 @@ def stage_vectors(pool: Pool, collection: OpenCollection, embedder: Embedder, on
             check_staged_model(collection.place, read_staged_model(connection, collection.number), embedder)
             return work(PostgresStagedVectors(connection, collection))
 
-        return pool.change(check_and_work)
+        return pool.run_transaction(check_and_work)
 
-    pool.change(begin)
-    return stage_missing(run, embedder, on_progress)
+    pool.run_transaction(begin)
+    return stage_missing_vectors(run, embedder, on_progress)
 
 
-def switch_model(connection: Connection, collection: OpenCollection, embedder: Embedder) -> None:
+def switch_to_staged_model(connection: Connection, collection: OpenCollection, embedder: Embedder) -> None:
     """Puts the staged vectors in use; what is still missing is made first, while changes wait."""
     take_switch_lock(connection, collection)
     check_staged_model(collection.place, read_staged_model(connection, collection.number), embedder)
-    stage_missing(lambda work: work(PostgresStagedVectors(connection, collection)), embedder)
-    swap_vectors(connection, collection.number)
+    stage_missing_vectors(lambda work: work(PostgresStagedVectors(connection, collection)), embedder)
+    swap_staged_vectors(connection, collection.number)
 
 
-def discard(connection: Connection, collection: OpenCollection) -> bool:
+def discard_staged_vectors(connection: Connection, collection: OpenCollection) -> bool:
     """Deletes the staged vectors; whether there were any."""
     take_switch_lock(connection, collection)
     for table, _ in _TABLE.values():
@@ -136,17 +136,17 @@ def discard(connection: Connection, collection: OpenCollection) -> bool:
 
 def share_switch_lock(connection: Connection, collection: OpenCollection) -> None:
     """Blocks a switch of model until the transaction ends; StoreMismatch if there was one since it was opened."""
-    connection.execute("SELECT pg_advisory_xact_lock_shared(%s)", (switch_key(collection.number),))
-    read.check_model(connection, collection)
+    connection.execute("SELECT pg_advisory_xact_lock_shared(%s)", (make_switch_lock_key(collection.number),))
+    read.check_model_unchanged(connection, collection)
 
 
 def take_switch_lock(connection: Connection, collection: OpenCollection) -> None:
     """Waits for running changes and blocks new ones until the transaction ends; StoreMismatch as above."""
-    connection.execute("SELECT pg_advisory_xact_lock(%s)", (switch_key(collection.number),))
-    read.check_model(connection, collection)
+    connection.execute("SELECT pg_advisory_xact_lock(%s)", (make_switch_lock_key(collection.number),))
+    read.check_model_unchanged(connection, collection)
 
 
-def swap_vectors(connection: Connection, number: int) -> None:
+def swap_staged_vectors(connection: Connection, number: int) -> None:
     """Exchanges the vectors in use with the staged ones: one statement sees both as they were."""
     connection.execute("SELECT set_config('clew.switching', 'on', true)")
     for staged, used in _TABLE.values():
@@ -163,6 +163,6 @@ def swap_vectors(connection: Connection, number: int) -> None:
     )
 
 
-def switch_key(number: int) -> int:
+def make_switch_lock_key(number: int) -> int:
     """The key of the advisory lock that every change shares and a switch holds exclusively."""
     return xxh3_64_intdigest(f"switch {number}".encode()) - (1 << 63)

@@ -26,7 +26,7 @@ from clew.core.types import (
 )
 from clew.drivers.store import checks, codec
 from clew.drivers.store.batches import scan_chunks
-from clew.drivers.store.entries import make_entries, make_stored_entries
+from clew.drivers.store.entries import make_entries, make_entries_from_stored
 from clew.drivers.store.postgres import read, staged, stored, write
 from clew.drivers.store.postgres.connect.errors import translate_errors
 from clew.drivers.store.postgres.connect.planner import use_generic_plans
@@ -69,9 +69,9 @@ class PostgresStore:
         entries = make_entries(document, chunks, checks.check_vectors(vectors, chunks, terms, self._dim), terms)
 
         def put(connection: Connection) -> None:
-            write.put(connection, self._collection, document, entries, expected_text=expected_text)
+            write.put_document(connection, self._collection, document, entries, expected_text=expected_text)
 
-        self._pool.change(put, plan=use_generic_plans)
+        self._pool.run_transaction(put, plan=use_generic_plans)
 
     def append(
         self,
@@ -86,39 +86,45 @@ class PostgresStore:
         matrix = checks.check_vectors(vectors, chunks, terms, self._dim)
 
         def append(connection: Connection) -> None:
-            appended = write.read_appended(connection, self._number, doc_id, text, sections)
-            write.append(connection, self._collection, appended, make_entries(appended, chunks, matrix, terms))
+            appended = write.prepare_append(connection, self._number, doc_id, text, sections)
+            write.append_to_document(
+                connection, self._collection, appended, make_entries(appended, chunks, matrix, terms)
+            )
 
-        self._pool.change(append, plan=use_generic_plans)
+        self._pool.run_transaction(append, plan=use_generic_plans)
 
     def summarise(self, doc_id: str, summary: str, vector: Vector) -> None:
         """Sets a document's summary and the summary's vector."""
         checked = checks.check_vector(vector, self._dim)
-        self._pool.change(lambda connection: write.set_summary(connection, self._collection, doc_id, summary, checked))
+        self._pool.run_transaction(
+            lambda connection: write.set_summary(connection, self._collection, doc_id, summary, checked)
+        )
 
     def put_stored(self, stored: StoredDocument) -> None:
         """Replaces a document by one from another store, atomically."""
-        checked = checks.check_stored(stored, self._dim)
-        entries = make_stored_entries(checked)
+        checked = checks.check_stored_document(stored, self._dim)
+        entries = make_entries_from_stored(checked)
 
         def put(connection: Connection) -> None:
-            write.put_stored(connection, self._collection, checked, entries)
+            write.put_stored_document(connection, self._collection, checked, entries)
 
-        self._pool.change(put, plan=use_generic_plans)
+        self._pool.run_transaction(put, plan=use_generic_plans)
 
     def stored_documents(self, doc_ids: Sequence[str] | None = None) -> Iterator[StoredDocument]:
         """Every document, or those named, with everything stored of it, in batches, in the order they were added."""
         after, dim = 0, self._dim
         while True:
-            read_next = partial(stored.read_batch, collection=self._collection, after=after, doc_ids=doc_ids, dim=dim)
-            after, batch = self._pool.read(read_next)
+            read_next = partial(
+                stored.read_stored_batch, collection=self._collection, after=after, doc_ids=doc_ids, dim=dim
+            )
+            after, batch = self._pool.run_read(read_next)
             if not batch:
                 return
             yield from batch
 
     def staged_model(self) -> StagedModel | None:
         """The model of the staged vectors, if there are any."""
-        return self._pool.read(lambda connection: staged.read_staged_model(connection, self._number))
+        return self._pool.run_read(lambda connection: staged.read_staged_model(connection, self._number))
 
     def stage_vectors(self, embedder: Embedder, on_progress: Callable[[int, int], None] | None = None) -> int:
         """Makes the vectors of another model that are missing, beside those in use; how many were made."""
@@ -133,7 +139,7 @@ class PostgresStore:
         with translate_errors(self._pool.place), self._pool.open_connection() as connection:
             for table in ("signals", "summaries"):
                 graph.drop_graph(connection, table, self._number)
-            self._pool.change(lambda pooled: staged.switch_model(pooled, self._collection, embedder))
+            self._pool.run_transaction(lambda pooled: staged.switch_to_staged_model(pooled, self._collection, embedder))
         other = copy(self)
         other._dim, other._collection = embedder.dim, replace(self._collection, embedder=embedder.name)
         other._nearest = NearestSearch(other._collection, self._config.exact_below)
@@ -141,44 +147,48 @@ class PostgresStore:
 
     def discard_staged(self) -> bool:
         """Deletes the staged vectors; whether there were any."""
-        return self._pool.change(lambda connection: staged.discard(connection, self._collection))
+        return self._pool.run_transaction(
+            lambda connection: staged.discard_staged_vectors(connection, self._collection)
+        )
 
     def set_stamp(self, doc_id: str, stamp: str) -> None:
         """Sets the stamp of a document whose file was touched but not changed; the change number stays."""
         sql = "UPDATE documents SET stamp = %s WHERE collection = %s AND id = %s"
-        self._pool.change(lambda connection: connection.execute(sql, (stamp, self._number, doc_id)))
+        self._pool.run_transaction(lambda connection: connection.execute(sql, (stamp, self._number, doc_id)))
 
     def drop(self, doc_ids: Sequence[str]) -> int:
         """Removes documents with everything that belongs to them, in batches; how many existed."""
         ids, dropped = sorted(set(doc_ids)), 0
         for start in range(0, len(ids), write.DROP_BATCH):
             batch = ids[start : start + write.DROP_BATCH]
-            dropped += self._pool.change(partial(write.drop, collection=self._collection, doc_ids=batch))
+            dropped += self._pool.run_transaction(
+                partial(write.drop_documents, collection=self._collection, doc_ids=batch)
+            )
         return dropped
 
     def document(self, doc_id: str) -> Document:
         """The document with its text, or NotFound."""
-        return self._pool.read(lambda connection: read.read_document(connection, self._number, doc_id))
+        return self._pool.run_read(lambda connection: read.read_document(connection, self._number, doc_id))
 
     def documents(self, where: Filter = EVERYTHING) -> Iterator[DocumentRecord]:
         """Records of the documents that a filter admits (by document, kind, channel and meta), by uri and id."""
-        return self._pool.read(lambda connection: read.list_records(connection, self._number, where))
+        return self._pool.run_read(lambda connection: read.list_records(connection, self._number, where))
 
     def chunks(self, doc_id: str) -> list[Chunk]:
         """The chunks of a document in order, or NotFound."""
-        return self._pool.read(lambda connection: read.read_chunks(connection, self._number, doc_id))
+        return self._pool.run_read(lambda connection: read.read_document_chunks(connection, self._number, doc_id))
 
     def chunks_by_id(self, chunk_ids: Sequence[str]) -> dict[str, Chunk]:
         """Those of the chunks that exist, by id."""
-        return self._pool.read(lambda connection: read.read_chunks_by_id(connection, self._number, chunk_ids))
+        return self._pool.run_read(lambda connection: read.read_chunks_by_id(connection, self._number, chunk_ids))
 
     def latest_chunks(self, channel: str, k: int) -> list[Chunk]:
         """The k chunks of a channel that were added last, the last one at the end."""
-        return self._pool.read(lambda connection: read.read_latest_chunks(connection, self._number, channel, k))
+        return self._pool.run_read(lambda connection: read.read_latest_chunks(connection, self._number, channel, k))
 
     def channels(self) -> list[str]:
         """The channels that have chunks, by name."""
-        return self._pool.read(lambda connection: read.list_channels(connection, self._number))
+        return self._pool.run_read(lambda connection: read.list_channels(connection, self._number))
 
     def scan(self, where: Filter = EVERYTHING) -> Iterator[Chunk]:
         """Every chunk that a filter admits, by document id and index, read in batches."""
@@ -188,44 +198,52 @@ class PostgresStore:
 
     def vectors(self, chunk_ids: Sequence[str]) -> dict[str, Vector]:
         """The vectors of those of the chunks that exist."""
-        return self._pool.read(lambda connection: read.read_vectors(connection, self._collection, chunk_ids))
+        return self._pool.run_read(
+            lambda connection: read.read_vectors_by_chunk_id(connection, self._collection, chunk_ids)
+        )
 
     def search_vectors(
         self, vector: Vector, k: int, where: Filter = EVERYTHING, *, mode: Mode = "ann", breadth: int | None = None
     ) -> list[Hit]:
         """The k chunks of greatest cosine, best first, equal ones by id; the score is the cosine."""
         checked, groups = checks.check_vector(vector, self._dim), collect_required_facets(where)
-        query = NearestQuery(CHUNKS, self._number, checked, k, filters.build_conditions(groups, where))
+        query = NearestQuery(CHUNKS, self._number, checked, k, filters.build_filter_conditions(groups, where))
 
         def search(connection: Connection) -> list[tuple[Row, float]]:
-            subset = filters.find_subset(connection, self._number, groups, where, self._config.exact_below)
+            subset = filters.find_narrow_subset(connection, self._number, groups, where, self._config.exact_below)
             return self._nearest.search(connection, query, subset, exact=mode == "exact", breadth=breadth)
 
-        return codec.parse_hits(self._pool.run(search)) if k > 0 and all(groups) else []
+        return codec.parse_hits(self._pool.run_read_with_own_plan(search)) if k > 0 and all(groups) else []
 
     def search_documents(self, vector: Vector, k: int, where: Filter = EVERYTHING) -> list[tuple[str, float]]:
         """The k documents whose summaries are nearest, with the cosine."""
         checked, groups = checks.check_vector(vector, self._dim), collect_required_document_facets(where)
-        query = NearestQuery(DOCUMENTS, self._number, checked, k, filters.build_conditions(groups))
+        query = NearestQuery(DOCUMENTS, self._number, checked, k, filters.build_filter_conditions(groups))
         is_empty = k < 1 or not all(groups)
-        found = self._pool.run(lambda connection: [] if is_empty else self._nearest.search(connection, query))
+        found = self._pool.run_read_with_own_plan(
+            lambda connection: [] if is_empty else self._nearest.search(connection, query)
+        )
         return [(columns[0], score) for columns, score in found]
 
     def search_terms(self, terms: Terms, k: int, where: Filter = EVERYTHING) -> list[Hit]:
         """The k chunks of greatest BM25 score among those with any of the terms, best first, equal ones by id."""
         packed, groups = pack_terms(terms), collect_required_facets(where)
-        conditions = filters.build_conditions(groups, where)
+        conditions = filters.build_filter_conditions(groups, where)
 
         def search(connection: Connection) -> list[tuple[Row, float]]:
-            subset = filters.find_subset(connection, self._number, groups, where, self._config.exact_below)
+            subset = filters.find_narrow_subset(connection, self._number, groups, where, self._config.exact_below)
             return lexical.search_terms(connection, self._number, packed, k, conditions, subset)
 
-        return codec.parse_hits(self._pool.run(search)) if k > 0 and len(packed.hashes) and all(groups) else []
+        return (
+            codec.parse_hits(self._pool.run_read_with_own_plan(search))
+            if k > 0 and len(packed.hashes) and all(groups)
+            else []
+        )
 
     def stats(self) -> StoreStats:
         """Counts, the embedder, and a number that grows with every change; the bytes are its share of the tables."""
-        state = self._pool.read(lambda connection: graph.read_state(connection, self._number))
-        size = self._pool.read(lambda connection: read.estimate_size(connection, state.chunks))
+        state = self._pool.run_read(lambda connection: graph.read_graph_state(connection, self._number))
+        size = self._pool.run_read(lambda connection: read.estimate_disk_usage(connection, state.chunks))
         uses_graph = state.has_chunk_graph and state.chunks >= self._config.exact_below
         index = "pgvector HNSW, half precision" if uses_graph else "exact, in PostgreSQL"
         embedder = self._collection.embedder
@@ -233,12 +251,12 @@ class PostgresStore:
 
     def change_number(self) -> int:
         """The number of the last change."""
-        found = self._pool.fetch("SELECT change FROM collections WHERE number = %s", (self._number,))
+        found = self._pool.fetch_rows("SELECT change FROM collections WHERE number = %s", (self._number,))
         return int(found[0][0]) if found else 0
 
     def flush(self) -> None:
         """Returns when the graphs that are due are built; what was put is safe on the server's disk anyway."""
-        state = self._pool.read(lambda connection: graph.read_state(connection, self._number))
+        state = self._pool.run_read(lambda connection: graph.read_graph_state(connection, self._number))
         tables = (
             ("signals", state.chunks, state.has_chunk_graph),
             ("summaries", state.documents, state.has_summary_graph),

@@ -33,7 +33,7 @@ WHERE c.doc = ANY(%s::bigint[]) ORDER BY c.doc, c.idx
 """
 
 
-def read_batch(
+def read_stored_batch(
     connection: Connection, collection: OpenCollection, after: int, doc_ids: Sequence[str] | None, dim: int
 ) -> tuple[int, list[StoredDocument]]:
     """The batch of documents after a row, of all or of those named, and its last row; empty if there are no more."""
@@ -41,7 +41,7 @@ def read_batch(
     params = () if doc_ids is None else (list(doc_ids),)
     with connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-        read.check_model(connection, collection)
+        read.check_model_unchanged(connection, collection)
         sizes = fetch_rows(
             connection,
             f"SELECT row, chunks, chars FROM documents WHERE collection = %s AND row > %s{condition}"

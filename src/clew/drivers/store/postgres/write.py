@@ -9,13 +9,13 @@ from xxhash import xxh3_64_intdigest
 from clew.core.stored import StoredDocument
 from clew.core.types import Chunk, Document, Section, Vector
 from clew.drivers.store import codec
-from clew.drivers.store.checks import check_append, check_unchanged, not_found_error
+from clew.drivers.store.checks import check_append, check_text_unchanged, not_found_error
 from clew.drivers.store.entries import Entry
 from clew.drivers.store.postgres import binary, insert
 from clew.drivers.store.postgres.connect.pool import fetch_rows
 from clew.drivers.store.postgres.connect.setup import OpenCollection
-from clew.drivers.store.postgres.read import EMBEDDER, check_embedder, read_text
-from clew.drivers.store.postgres.staged import switch_key
+from clew.drivers.store.postgres.read import EMBEDDER, check_embedder_unchanged, read_document_text
+from clew.drivers.store.postgres.staged import make_switch_lock_key
 
 DROP_BATCH = 500  # documents of a transaction; each holds a lock, of which a server has some thousands
 
@@ -29,11 +29,11 @@ def lock_documents(connection: Connection, number: int, doc_ids: Sequence[str]) 
     connection.execute(
         "SELECT pg_advisory_xact_lock_shared(%s)::text"
         " UNION ALL SELECT pg_advisory_xact_lock(key)::text FROM unnest(%s::bigint[]) AS key",
-        (switch_key(number), binary.encode_bigints(sorted(keys))),
+        (make_switch_lock_key(number), binary.encode_bigints(sorted(keys))),
     )
 
 
-def put(
+def put_document(
     connection: Connection,
     collection: OpenCollection,
     document: Document,
@@ -44,10 +44,10 @@ def put(
     """Replaces a document and its chunks; a chunk whose fingerprint has not changed keeps its row."""
     lock_documents(connection, collection.number, [document.id])
     if expected_text is not None:
-        check_unchanged(document.id, expected_text, read_text(connection, collection.number, document.id))
+        check_text_unchanged(document.id, expected_text, read_document_text(connection, collection.number, document.id))
     if insert.insert_document(connection, collection, document, entries):
         return
-    doc, is_new = _put_record(connection, collection, document, len(entries))
+    doc, is_new = _write_document_row(connection, collection, document, len(entries))
     connection.execute(
         "INSERT INTO pieces(doc, n, collection, text, sections) VALUES(%s, 0, %s, %s, %s)",
         (doc, collection.number, document.text, codec.sections_to_json(document.sections)),
@@ -58,7 +58,7 @@ def put(
     removed = [(row, length) for chunk_id, row, _, length in read if chunk_id not in kept]
     if removed:
         connection.execute("DELETE FROM chunks WHERE row = ANY(%s)", ([row for row, _ in removed],))
-    _update_moved(connection, [(each.chunk, old[each.chunk.id][0]) for each in entries if each.chunk.id in kept])
+    _update_moved_chunks(connection, [(each.chunk, old[each.chunk.id][0]) for each in entries if each.chunk.id in kept])
     added = [each for each in entries if each.chunk.id not in kept]
     insert.insert_chunks(connection, collection, doc, added)
     removed_length = sum(length for _, length in removed)
@@ -72,11 +72,11 @@ def put(
     )
 
 
-def put_stored(
+def put_stored_document(
     connection: Connection, collection: OpenCollection, stored: StoredDocument, entries: Sequence[Entry]
 ) -> None:
     """Replaces a document by one from another store, with the vector of its summary."""
-    put(connection, collection, stored.document, entries)
+    put_document(connection, collection, stored.document, entries)
     if stored.summary_vector is not None:
         set_summary(connection, collection, stored.document.id, stored.document.summary, stored.summary_vector)
     else:
@@ -86,8 +86,10 @@ def put_stored(
         )
 
 
-def read_appended(connection: Connection, number: int, doc_id: str, text: str, sections: Sequence[Section]) -> Document:
-    """What is to be appended, as a document of the same kind and meta; locks the document."""
+def prepare_append(
+    connection: Connection, number: int, doc_id: str, text: str, sections: Sequence[Section]
+) -> Document:
+    """Locks a document, checks that an append fits it, and returns what is appended as a Document of its kind."""
     lock_documents(connection, number, [doc_id])
     sql = "SELECT kind, meta, chars FROM documents WHERE collection = %s AND id = %s"
     found = fetch_rows(connection, sql, (number, doc_id))
@@ -98,7 +100,9 @@ def read_appended(connection: Connection, number: int, doc_id: str, text: str, s
     return Document(doc_id, text, tuple(sections), kind=kind, meta=json.loads(meta))
 
 
-def append(connection: Connection, collection: OpenCollection, appended: Document, entries: Sequence[Entry]) -> None:
+def append_to_document(
+    connection: Connection, collection: OpenCollection, appended: Document, entries: Sequence[Entry]
+) -> None:
     """Extends the document of that id by text, sections and chunks."""
     found = fetch_rows(
         connection,
@@ -109,7 +113,7 @@ def append(connection: Connection, collection: OpenCollection, appended: Documen
     if not found:
         raise not_found_error(appended.id)
     ((doc, n, embedder),) = found
-    check_embedder(collection, embedder)
+    check_embedder_unchanged(collection, embedder)
     connection.execute(
         "INSERT INTO pieces(doc, n, collection, text, sections) VALUES(%s, %s, %s, %s, %s)",
         (doc, n, collection.number, appended.text, codec.sections_to_json(appended.sections)),
@@ -128,7 +132,7 @@ def set_summary(connection: Connection, collection: OpenCollection, doc_id: str,
     )
     if not found:
         raise not_found_error(doc_id)
-    check_embedder(collection, found[0][1])
+    check_embedder_unchanged(collection, found[0][1])
     connection.execute(
         "INSERT INTO summaries(row, collection, facets, vector) SELECT row, collection, facets, %s::vector"
         " FROM documents WHERE row = %s ON CONFLICT (row) DO UPDATE SET vector = excluded.vector",
@@ -137,7 +141,7 @@ def set_summary(connection: Connection, collection: OpenCollection, doc_id: str,
     update_counts(connection, collection)
 
 
-def drop(connection: Connection, collection: OpenCollection, doc_ids: Sequence[str]) -> int:
+def drop_documents(connection: Connection, collection: OpenCollection, doc_ids: Sequence[str]) -> int:
     """Removes documents with everything that belongs to them; how many existed."""
     lock_documents(connection, collection.number, doc_ids)
     found = fetch_rows(
@@ -172,11 +176,11 @@ def update_counts(
     )
 
 
-def _put_record(
+def _write_document_row(
     connection: Connection, collection: OpenCollection, document: Document, chunks: int
 ) -> tuple[int, bool]:
-    """Writes a document's row and deletes its pieces; the row, and whether it is new."""
-    params = insert.record_params(document, chunks)
+    """Upserts a document's row and deletes its pieces; the row, and whether it is new."""
+    params = insert.make_document_params(document, chunks)
     found = fetch_rows(
         connection,
         "SELECT d.row, d.summary, c.embedder FROM collections c LEFT JOIN documents d"
@@ -184,7 +188,7 @@ def _put_record(
         (document.id, collection.number),
     )
     for _, _, embedder in found:
-        check_embedder(collection, embedder)
+        check_embedder_unchanged(collection, embedder)
     if not found or found[0][0] is None:
         ((doc,),) = fetch_rows(
             connection,
@@ -206,7 +210,7 @@ def _put_record(
     return doc, False
 
 
-def _update_moved(connection: Connection, moved: Sequence[tuple[Chunk, int]]) -> None:
+def _update_moved_chunks(connection: Connection, moved: Sequence[tuple[Chunk, int]]) -> None:
     """Rewrites what a reader is shown of chunks that keep their rows, where it has changed."""
     if not moved:
         return
@@ -217,6 +221,6 @@ def _update_moved(connection: Connection, moved: Sequence[tuple[Chunk, int]]) ->
         f" WHERE c.row = n.row AND ({of_old}) IS DISTINCT FROM ({of_new})",
         {
             "rows": binary.encode_bigints([row for _, row in moved]),
-            **insert.chunk_params([chunk for chunk, _ in moved]),
+            **insert.make_chunk_params([chunk for chunk, _ in moved]),
         },
     )

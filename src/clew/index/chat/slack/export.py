@@ -6,7 +6,7 @@ from typing import Any
 
 from clew.core.errors import MalformedFile, SourceError
 from clew.core.types import Message
-from clew.index.chat.json_stream import open_scanner, starts_with
+from clew.index.chat.json_stream import json_starts_with, open_json_scanner
 from clew.index.chat.normalise import (
     DELETED,
     EDITED,
@@ -16,12 +16,12 @@ from clew.index.chat.normalise import (
     UNDATED,
     UNREADABLE,
     ExportNotes,
-    as_object,
-    as_objects,
-    as_text,
+    as_object_list,
+    as_object_or_empty,
+    as_text_or_empty,
     parse_epoch_time,
-    pick_name,
-    sort_messages,
+    pick_first_name,
+    sort_messages_by_time,
 )
 from clew.index.chat.slack.text import WorkspaceNames, message_to_text
 from clew.index.chat.tree import ExportFile, ExportTree
@@ -45,10 +45,10 @@ _MESSAGE_SUBTYPES = frozenset(
 
 def find_slack_root(tree: ExportTree) -> ExportTree | None:
     """The folder with the tables of an export: the tree itself or its only folder; None if neither has them."""
-    for root in tree.find_roots():
+    for root in tree.find_possible_roots():
         files = root.list_files()
         tables = [files[name] for name in (*_CHANNEL_TABLES, "users.json") if name in files]
-        if not tables or not all(starts_with(file, "[") for file in tables):
+        if not tables or not all(json_starts_with(file, "[") for file in tables):
             continue
         if ("users.json" in files and len(tables) > 1) or any(
             _has_day_files(root, name) for name in root.list_folders()
@@ -57,18 +57,18 @@ def find_slack_root(tree: ExportTree) -> ExportTree | None:
     return None
 
 
-def slack(root: ExportTree, notes: ExportNotes) -> Iterator[tuple[str, list[Message]]]:
+def read_slack_export(root: ExportTree, notes: ExportNotes) -> Iterator[tuple[str, list[Message]]]:
     """Each channel with its messages; ids are {channel}/{timestamp}."""
     users: dict[str, str] = {}
     channels: dict[str, tuple[str, str]] = {}  # folder: id and name of its channel
     files = root.list_files()
-    for row in _read_table(files, "users.json"):
-        profile = as_object(row.get("profile"))
+    for row in _read_json_table(files, "users.json"):
+        profile = as_object_or_empty(row.get("profile"))
         shown = (profile.get("display_name"), profile.get("real_name"), row.get("real_name"), row.get("name"))
-        users[as_text(row.get("id"))] = pick_name(*shown, row.get("id"))
+        users[as_text_or_empty(row.get("id"))] = pick_first_name(*shown, row.get("id"))
     for table_name in _CHANNEL_TABLES:
-        for row in _read_table(files, table_name):
-            key, name = pick_name(row.get("id")), pick_name(row.get("name"), row.get("id"))
+        for row in _read_json_table(files, table_name):
+            key, name = pick_first_name(row.get("id")), pick_first_name(row.get("name"), row.get("id"))
             members = row.get("members")
             if table_name == "dms.json" and isinstance(members, list):
                 name = ", ".join(sorted(users.get(member, member) for member in members if isinstance(member, str)))
@@ -76,10 +76,10 @@ def slack(root: ExportTree, notes: ExportNotes) -> Iterator[tuple[str, list[Mess
     names = WorkspaceNames(users, dict(channels.values()))
     for folder in root.list_folders():
         _, name = channels.get(folder, (folder, folder))
-        yield name, _read_channel(root, folder, name=name, names=names, notes=notes)
+        yield name, _read_channel_messages(root, folder, name=name, names=names, notes=notes)
 
 
-def _read_channel(
+def _read_channel_messages(
     root: ExportTree, folder: str, *, name: str, names: WorkspaceNames, notes: ExportNotes
 ) -> list[Message]:
     """The final messages of a channel: edits applied, deleted ones removed."""
@@ -87,16 +87,16 @@ def _read_channel(
     deleted: set[str] = set()
     for file_name, file in root.list_files(folder).items():
         if _DAY_FILE.fullmatch(file_name):
-            with open_scanner(file) as scanner:
+            with open_json_scanner(file) as scanner:
                 for row in scanner.iter_objects():
-                    _apply_entry(as_object(row), found, deleted, name=name, names=names, notes=notes)
+                    _apply_export_entry(as_object_or_empty(row), found, deleted, name=name, names=names, notes=notes)
     notes.update({DELETED: len(deleted)} if deleted else {})
-    return sort_messages(
+    return sort_messages_by_time(
         message for timestamp, message in found.items() if message is not None and timestamp not in deleted
     )
 
 
-def _apply_entry(
+def _apply_export_entry(
     row: Mapping[str, Any],
     found: dict[str, Message | None],
     deleted: set[str],
@@ -108,23 +108,25 @@ def _apply_entry(
     """Applies one entry of the export: a new message, an edit of one, or a deletion."""
     is_edit = row.get("subtype") == "message_changed"
     if is_edit:
-        row = as_object(row.get("message"))
-    timestamp, subtype = as_text(row.get("ts")), as_text(row.get("subtype"))
+        row = as_object_or_empty(row.get("message"))
+    timestamp, subtype = as_text_or_empty(row.get("ts")), as_text_or_empty(row.get("subtype"))
     if subtype == "message_deleted":
         deleted.add(
-            as_text(row.get("deleted_ts")) or as_text(as_object(row.get("previous_message")).get("ts")) or timestamp
+            as_text_or_empty(row.get("deleted_ts"))
+            or as_text_or_empty(as_object_or_empty(row.get("previous_message")).get("ts"))
+            or timestamp
         )
     elif subtype == "tombstone":
         deleted.add(timestamp)
     elif not timestamp:
-        notes.note(UNREADABLE)
+        notes.count_event(UNREADABLE)
     elif subtype not in _MESSAGE_SUBTYPES:
-        notes.note(NOTICES)
+        notes.count_event(NOTICES)
     elif timestamp in found and not is_edit:  # a reply that was also sent to the channel is in both
-        notes.note(REPEATED)
+        notes.count_event(REPEATED)
     else:
         found[timestamp] = _parse_message(row, timestamp, name=name, names=names, notes=notes)
-        notes.note(EDITED, is_edit or "edited" in row)
+        notes.count_event(EDITED, is_edit or "edited" in row)
 
 
 def _parse_message(
@@ -133,14 +135,14 @@ def _parse_message(
     """The message of an entry; None if it has no text."""
     text = message_to_text(row, names)
     if not text:
-        notes.note(EMPTY)
+        notes.count_event(EMPTY)
         return None
     at = parse_epoch_time(timestamp)
-    notes.note(UNDATED, at is None)
-    first = as_text(row.get("thread_ts"))
+    notes.count_event(UNDATED, at is None)
+    first = as_text_or_empty(row.get("thread_ts"))
     return Message(
         text,
-        author=_find_author(row, names),
+        author=_find_author_name(row, names),
         at=at,
         id=f"{name}/{timestamp}",
         channel=name,
@@ -149,33 +151,33 @@ def _parse_message(
     )
 
 
-def _find_author(row: Mapping[str, Any], names: WorkspaceNames) -> str:
-    user = as_text(row.get("user"))
+def _find_author_name(row: Mapping[str, Any], names: WorkspaceNames) -> str:
+    user = as_text_or_empty(row.get("user"))
     if known := names.users.get(user):
         return known
-    profile, bot = as_object(row.get("user_profile")), as_object(row.get("bot_profile"))
+    profile, bot = as_object_or_empty(row.get("user_profile")), as_object_or_empty(row.get("bot_profile"))
     shown = (profile.get("display_name"), profile.get("real_name"), profile.get("name"))
-    return pick_name(row.get("username"), bot.get("name"), *shown, user, row.get("bot_id"))
+    return pick_first_name(row.get("username"), bot.get("name"), *shown, user, row.get("bot_id"))
 
 
-def _read_table(files: Mapping[str, ExportFile], name: str) -> list[Mapping[str, Any]]:
+def _read_json_table(files: Mapping[str, ExportFile], name: str) -> list[Mapping[str, Any]]:
     if name not in files:
         return []
-    with open_scanner(files[name]) as scanner:
-        if scanner.peek() != "[":
+    with open_json_scanner(files[name]) as scanner:
+        if scanner.peek_character() != "[":
             raise SourceError(
                 files[name].uri, "is not a table of a Slack export: it is not a JSON list; export it again"
             )
-        return as_objects([row for row in scanner.iter_objects() if row])
+        return as_object_list([row for row in scanner.iter_objects() if row])
 
 
 def _has_day_files(root: ExportTree, folder: str) -> bool:
     """Whether a folder holds files of messages per day, detected from the first."""
     day = next((file for name, file in root.list_files(folder).items() if _DAY_FILE.fullmatch(name)), None)
-    if day is None or not starts_with(day, "["):
+    if day is None or not json_starts_with(day, "["):
         return False
     try:
-        with open_scanner(day, lenient=True) as scanner:
+        with open_json_scanner(day, lenient=True) as scanner:
             first = next(scanner.iter_objects(), None)
     except MalformedFile:  # truncated in its first entry: reading it reports that
         return True

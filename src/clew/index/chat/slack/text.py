@@ -7,13 +7,13 @@ from html import unescape
 from typing import Any
 
 from clew.index.chat.normalise import (
-    as_object,
-    as_objects,
-    as_text,
-    clean_text,
-    format_attachment,
-    join_lines,
-    pick_name,
+    as_object_list,
+    as_object_or_empty,
+    as_text_or_empty,
+    clean_message_text,
+    format_attachment_placeholder,
+    join_nonempty_lines,
+    pick_first_name,
 )
 
 _ANGLE_MARKUP = re.compile(r"<([^<>\n]+)>")
@@ -29,15 +29,21 @@ class WorkspaceNames:
 
 def message_to_text(row: Mapping[str, Any], names: WorkspaceNames) -> str:
     """The text of a message, or of its blocks, then its attachments and files."""
-    text = resolve_markup(as_text(row.get("text")), names)
+    text = resolve_slack_markup(as_text_or_empty(row.get("text")), names)
     if not text.strip():
-        text = "".join(_format_block(block, names) for block in as_objects(row.get("blocks")))
-    cards = [_format_card(card, names, beside=bool(text.strip())) for card in as_objects(row.get("attachments"))]
-    files = [format_attachment("file", pick_name(file.get("name"), file.get("title"))) for file in _iter_files(row)]
-    return clean_text(join_lines(text, *cards, *files))
+        text = "".join(_format_block(block, names) for block in as_object_list(row.get("blocks")))
+    cards = [
+        _format_attachment_card(card, names, beside=bool(text.strip()))
+        for card in as_object_list(row.get("attachments"))
+    ]
+    files = [
+        format_attachment_placeholder("file", pick_first_name(file.get("name"), file.get("title")))
+        for file in _iter_attached_files(row)
+    ]
+    return clean_message_text(join_nonempty_lines(text, *cards, *files))
 
 
-def resolve_markup(text: str, names: WorkspaceNames) -> str:
+def resolve_slack_markup(text: str, names: WorkspaceNames) -> str:
     """The text with markup in angle brackets resolved and entities decoded."""
 
     def resolve(match: re.Match[str]) -> str:
@@ -61,42 +67,46 @@ def _strip_scheme(address: str) -> str:
     return re.sub(r"^https?://", "", address)
 
 
-def _iter_files(row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    single = as_object(row.get("file"))  # exports before 2018 have at most one
-    for file in as_objects(row.get("files")) or ([single] if single else []):
+def _iter_attached_files(row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    single = as_object_or_empty(row.get("file"))  # exports before 2018 have at most one
+    for file in as_object_list(row.get("files")) or ([single] if single else []):
         if file.get("mode") not in ("tombstone", "hidden_by_limit"):
             yield file
 
 
-def _format_card(card: Mapping[str, Any], names: WorkspaceNames, *, beside: bool) -> str:
+def _format_attachment_card(card: Mapping[str, Any], names: WorkspaceNames, *, beside: bool) -> str:
     """The text of an attachment: all of it if a bot wrote it, only the title of a link or message preview."""
-    title = resolve_markup(as_text(card.get("title")), names)
+    title = resolve_slack_markup(as_text_or_empty(card.get("title")), names)
     if beside and (card.get("from_url") or card.get("original_url") or card.get("is_msg_unfurl")):
-        return format_attachment("link", pick_name(title))
+        return format_attachment_placeholder("link", pick_first_name(title))
     fields = (
-        ": ".join(filter(None, (resolve_markup(as_text(field.get(key)), names) for key in ("title", "value"))))
-        for field in as_objects(card.get("fields"))
+        ": ".join(
+            filter(None, (resolve_slack_markup(as_text_or_empty(field.get(key)), names) for key in ("title", "value")))
+        )
+        for field in as_object_list(card.get("fields"))
     )
-    body = join_lines(*(resolve_markup(as_text(card.get(key)), names) for key in ("pretext", "title", "text")), *fields)
-    return body or resolve_markup(as_text(card.get("fallback")), names)
+    body = join_nonempty_lines(
+        *(resolve_slack_markup(as_text_or_empty(card.get(key)), names) for key in ("pretext", "title", "text")), *fields
+    )
+    return body or resolve_slack_markup(as_text_or_empty(card.get("fallback")), names)
 
 
 def _format_block(block: Mapping[str, Any], names: WorkspaceNames) -> str:
     """The text of a block and of its elements."""
     kind = block.get("type")
     if kind == "user":
-        return f"@{names.users.get(as_text(block.get('user_id'))) or as_text(block.get('user_id'))}"
+        return f"@{names.users.get(as_text_or_empty(block.get('user_id'))) or as_text_or_empty(block.get('user_id'))}"
     if kind == "channel":
-        return f"#{names.channels.get(as_text(block.get('channel_id'))) or as_text(block.get('channel_id'))}"
+        return f"#{names.channels.get(as_text_or_empty(block.get('channel_id'))) or as_text_or_empty(block.get('channel_id'))}"
     if kind == "link":
-        label, address = as_text(block.get("text")), as_text(block.get("url"))
+        label, address = as_text_or_empty(block.get("text")), as_text_or_empty(block.get("url"))
         return f"{label} ({address})" if label and label != address else address
     if kind == "emoji":
-        return f":{as_text(block.get('name'))}:"
+        return f":{as_text_or_empty(block.get('name'))}:"
     own = block.get("text")
-    inner = own if isinstance(own, str) else as_text(as_object(own).get("text"))
-    text = resolve_markup(inner, names) if kind != "text" else inner
-    parts = (*as_objects(block.get("elements")), *as_objects(block.get("fields")))
+    inner = own if isinstance(own, str) else as_text_or_empty(as_object_or_empty(own).get("text"))
+    text = resolve_slack_markup(inner, names) if kind != "text" else inner
+    parts = (*as_object_list(block.get("elements")), *as_object_list(block.get("fields")))
     text += "".join(_format_block(part, names) for part in parts)
     # Text and markup are inline; sections, lists and headers are lines of their own.
     return text if kind in ("text", "mrkdwn", "plain_text") else f"{text}\n"

@@ -46,7 +46,7 @@ class WrittenDate:
             return None
 
 
-def parse_header(match: re.Match[str]) -> WrittenDate:
+def parse_date_header(match: re.Match[str]) -> WrittenDate:
     """The date and time of a match of HEADER."""
     bracket, date, first, second, third, between, before, hour, minute, seconds, after = match.groups()
     half = re.sub(r"[.\s]", "", before or after or "").lower()

@@ -18,12 +18,12 @@ from clew.index.chat.normalise import (
     UNDATED,
     UTC_ASSUMED,
     ExportNotes,
-    clean_text,
-    format_attachment,
-    sort_messages,
+    clean_message_text,
+    format_attachment_placeholder,
+    sort_messages_by_time,
 )
 from clew.index.chat.tree import ExportFile
-from clew.index.chat.whatsapp.dates import HEADER, WrittenDate, detect_date_order, parse_header
+from clew.index.chat.whatsapp.dates import HEADER, WrittenDate, detect_date_order, parse_date_header
 
 ORDER_ASSUMED = "dates with an ambiguous order of day and month (assumed)"
 _SAMPLE_LINES = 60  # lines from which a chat is detected
@@ -59,7 +59,7 @@ _APP_WORDING = re.compile(
 )  # wording of the app that is still content of a person
 
 
-def is_whatsapp(file: ExportFile) -> bool:
+def is_whatsapp_export(file: ExportFile) -> bool:
     """Whether a text begins like a chat: date, time, name and colon, and not like a log file."""
     with file.open_text(lenient=True) as stream:
         sample = islice(iter(lambda: stream.readline(_MAX_LINE_CHARS), ""), _SAMPLE_LINES)
@@ -70,11 +70,11 @@ def is_whatsapp(file: ExportFile) -> bool:
     is_named = file.name.rpartition("/")[2] == _IPHONE_FILE or _CHAT_NAME.search(file.stem) is not None
     begun = [(line, match) for line, match in seen if match]
     return any(_split_author(_normalise_header(line)[match.end() :])[0] for line, match in begun) and (
-        is_named or all(parse_header(match).is_chat_style for _, match in begun)
+        is_named or all(parse_date_header(match).is_chat_style for _, match in begun)
     )
 
 
-def name_channel(file: ExportFile, *, place: PurePath) -> str:
+def derive_channel_name(file: ExportFile, *, place: PurePath) -> str:
     """The name of the chat: from its file name, else from its zip or folder."""
     for name in (file.stem, place.stem, place.parent.name):
         if match := _CHAT_NAME.search(name):
@@ -84,7 +84,7 @@ def name_channel(file: ExportFile, *, place: PurePath) -> str:
     return place.parent.name or "chat" if place.name == _IPHONE_FILE else place.stem
 
 
-def whatsapp(file: ExportFile, *, channel: str, notes: ExportNotes) -> Iterator[tuple[str, list[Message]]]:
+def read_whatsapp_export(file: ExportFile, *, channel: str, notes: ExportNotes) -> Iterator[tuple[str, list[Message]]]:
     """The chat with its messages.
 
     The text has no ids: they are made of the time, the position among the messages of that time, and a digest of author
@@ -103,15 +103,15 @@ def whatsapp(file: ExportFile, *, channel: str, notes: ExportNotes) -> Iterator[
         if not text:
             continue
         at = when.to_datetime(order)
-        notes.note(UTC_ASSUMED if at else UNDATED)
-        notes.note(ORDER_ASSUMED, at is not None and not is_found)
+        notes.count_event(UTC_ASSUMED if at else UNDATED)
+        notes.count_event(ORDER_ASSUMED, at is not None and not is_found)
         moment = at.strftime("%Y-%m-%dT%H:%M:%S") if at else "undated"
         nth[moment] += 1
         name = digest("whatsapp", author, text)[:8]
         messages.append(
             Message(text, author=author, at=at, id=f"{channel}/{moment}.{nth[moment]}.{name}", channel=channel)
         )
-    yield channel, sort_messages(messages)
+    yield channel, sort_messages_by_time(messages)
 
 
 def _split_entries(lines: Iterable[str]) -> Iterator[tuple[WrittenDate, str]]:
@@ -123,7 +123,7 @@ def _split_entries(lines: Iterable[str]) -> Iterator[tuple[WrittenDate, str]]:
         if match := HEADER.match(bare):
             if when is not None:
                 yield when, "\n".join(body)
-            when, body = parse_header(match), [bare[match.end() :]]
+            when, body = parse_date_header(match), [bare[match.end() :]]
         else:
             body.append(line.rstrip("\n"))
     if when is not None:
@@ -149,29 +149,29 @@ def _split_author(body: str) -> tuple[str, str]:
 def _clean_message(text: str, *, author: str, notes: ExportNotes) -> str:
     """The text that a person wrote; empty, and counted in the notes, if there is none."""
     is_by_app = text.lstrip("\u200f\u202a").startswith("\u200e")  # the app marks its own wording
-    text = clean_text(text.translate(_DIRECTION_MARKS))
+    text = clean_message_text(text.translate(_DIRECTION_MARKS))
     if not author:
-        notes.note(NOTICES)
+        notes.count_event(NOTICES)
         return ""
     if _EDITED.search(text):
         text = _EDITED.sub("", text)
-        notes.note(EDITED)
+        notes.count_event(EDITED)
     if _DELETED.fullmatch(text):
-        notes.note(DELETED)
+        notes.count_event(DELETED)
         return ""
     if match := _OMITTED.fullmatch(text):
-        notes.note(MEDIA)
-        return format_attachment("file", match["name"]) if match["name"] else ""
+        notes.count_event(MEDIA)
+        return format_attachment_placeholder("file", match["name"]) if match["name"] else ""
     if _PLACEHOLDER.fullmatch(text):
-        notes.note(MEDIA)
+        notes.count_event(MEDIA)
         return ""
     is_file = bool(_ATTACHED.search(text))
     if is_by_app and not is_file and not _APP_WORDING.match(text):
-        notes.note(NOTICES)
+        notes.count_event(NOTICES)
         return ""
-    text = _ATTACHED.sub(lambda match: format_attachment("file", (match[1] or match[2]).strip()), text)
+    text = _ATTACHED.sub(lambda match: format_attachment_placeholder("file", (match[1] or match[2]).strip()), text)
     if text in ("", "null"):
-        notes.note(EMPTY)
+        notes.count_event(EMPTY)
         return ""
     return text
 

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from clew.core.errors import DriverMissing, SourceError
-from clew.index.read.guard import PASSWORD_PROTECTED, shorten_error, wrap_errors
+from clew.index.read.guard import PASSWORD_PROTECTED, shorten_error_message, wrap_library_errors
 
 LEGACY_SUFFIXES = frozenset({".doc", ".dot", ".xls", ".xlt", ".ppt", ".pps", ".pot", ".msg", ".rtf"})
 DOCLING_SUFFIXES = frozenset(
@@ -46,7 +46,7 @@ sys.stdout.buffer.write(result.document_json.encode())
 def convert_to_docling(data: bytes, *, uri: str, name: str, format_name: str) -> dict[str, Any]:
     """The DoclingDocument of a file; the suffix of its name says the format."""
     suffix = PurePath(name).suffix.lower()
-    with wrap_errors(uri, format_name=format_name):
+    with wrap_library_errors(uri, format_name=format_name):
         if suffix in DOCLING_SUFFIXES and (converted := _convert_with_docling(data, name)) is not None:
             return converted
         extension = _find_extension()
@@ -103,7 +103,7 @@ def _convert_in_subprocess(extension: Path, data: bytes, name: str) -> str:
     errors = done.stderr.decode("utf-8", "replace").strip().splitlines()
     if done.returncode != 1 or not errors:
         raise ValueError("it is broken: the converter crashed on it")
-    raise ValueError(shorten_error(ValueError(errors[-1].partition(": ")[2] or errors[-1])))
+    raise ValueError(shorten_error_message(ValueError(errors[-1].partition(": ")[2] or errors[-1])))
 
 
 def _convert_with_docling(data: bytes, name: str) -> dict[str, Any] | None:

@@ -9,10 +9,10 @@ from threading import Lock
 
 from clew.core.types import Document
 from clew.index.read.blocks import ParsedSource, build_document
-from clew.index.read.guard import wrap_errors
-from clew.index.read.load import decode_any
-from clew.index.read.outline import title_from_name
-from clew.index.read.tables import split_table
+from clew.index.read.guard import wrap_library_errors
+from clew.index.read.load import decode_with_fallbacks
+from clew.index.read.outline import make_title_from_file_name
+from clew.index.read.tables import split_large_table
 
 MAX_CELL_CHARS = 10_000_000
 _SEPARATORS = ",;\t|"
@@ -20,17 +20,19 @@ _SAMPLE_LINES = 64  # from which the separator is detected
 _cell_limit_lock = Lock()  # the size limit of a cell is global to the csv module
 
 
-def delimited(data: bytes, *, uri: str, name: str) -> Document:
+def read_delimited(data: bytes, *, uri: str, name: str) -> Document:
     """The Document of a CSV or TSV file: its table, split if it is large."""
-    text = decode_any(data)
-    with wrap_errors(uri, format_name="table"), _raise_cell_limit():
+    text = decode_with_fallbacks(data)
+    with wrap_library_errors(uri, format_name="table"), _lift_cell_size_limit():
         separator = "\t" if PurePath(name).suffix.lower() == ".tsv" else _detect_separator(text)
-        blocks = list(split_table(csv.reader(io.StringIO(text, newline=""), delimiter=separator)))
-    return build_document(ParsedSource(blocks, title_from_name(name)), uri=uri, name=name, source_format="csv")
+        blocks = list(split_large_table(csv.reader(io.StringIO(text, newline=""), delimiter=separator)))
+    return build_document(
+        ParsedSource(blocks, make_title_from_file_name(name)), uri=uri, name=name, source_format="csv"
+    )
 
 
 @contextmanager
-def _raise_cell_limit() -> Iterator[None]:
+def _lift_cell_size_limit() -> Iterator[None]:
     with _cell_limit_lock:
         before = csv.field_size_limit(MAX_CELL_CHARS)
         try:

@@ -13,12 +13,12 @@ from clew.core.errors import SourceError
 from clew.core.ids import make_document_id
 from clew.core.types import Document, Section
 from clew.index.read.blocks import ParsedSource, SourceBlock, build_document, collapse_whitespace
-from clew.index.read.guard import check_archive, check_xml
+from clew.index.read.guard import check_archive_safety, check_xml_safety
 from clew.index.read.load import decode_text
 from clew.index.read.office.converter import convert_to_docling
-from clew.index.read.office.large_workbook import is_large_workbook, stream_sheets
-from clew.index.read.outline import title_from_name
-from clew.index.read.tables import split_table
+from clew.index.read.office.large_workbook import is_large_workbook, stream_visible_sheets
+from clew.index.read.outline import make_title_from_file_name
+from clew.index.read.tables import split_large_table
 
 ZIPPED_FORMATS = {
     ".docx": "Word document",
@@ -56,30 +56,30 @@ _CLOSING_PUNCTUATION = frozenset(".,;:!?)]}’”%")
 Item = Mapping[str, Any]
 
 
-def office(data: bytes, *, uri: str, name: str) -> Document:
+def read_office(data: bytes, *, uri: str, name: str) -> Document:
     """The Document of an office file, an e-book or a JATS article."""
     suffix = PurePath(name).suffix.lower()
     format_name = FORMAT_NAMES.get(suffix, "document")
     if suffix in ZIPPED_FORMATS:
-        check_archive(data, uri=uri, format_name=format_name)
+        check_archive_safety(data, uri=uri, format_name=format_name)
     if suffix == ".nxml":
-        for _ in check_xml([data], uri=uri):
+        for _ in check_xml_safety([data], uri=uri):
             pass
     if suffix in (".xlsx", ".xlsm") and is_large_workbook(data, uri=uri):
-        page = ParsedSource(list(stream_sheets(data, uri=uri)), meta={"extraction": "streamed"})
+        page = ParsedSource(list(stream_visible_sheets(data, uri=uri)), meta={"extraction": "streamed"})
     else:
-        page = parse_docling(
+        page = parse_docling_document(
             convert_to_docling(data, uri=uri, name=name, format_name=format_name), slides=suffix in _SLIDE_SUFFIXES
         )
     if suffix in _SHEET_SUFFIXES:  # the name of its first sheet is no title of a workbook
-        page = replace(page, title=title_from_name(name))
+        page = replace(page, title=make_title_from_file_name(name))
     return build_document(page, uri=uri, name=name, source_format=suffix.lstrip("."))
 
 
-def xml(data: bytes, *, uri: str, name: str) -> Document:
+def read_xml(data: bytes, *, uri: str, name: str) -> Document:
     """The Document of a JATS article; any other XML, whose headings are unknown, is read as code."""
     if _JATS_ROOT.search(data[:4096]):
-        return office(data, uri=uri, name=PurePath(name).with_suffix(".nxml").name)
+        return read_office(data, uri=uri, name=PurePath(name).with_suffix(".nxml").name)
     text = decode_text(data, uri=uri)
     if not text.strip():
         raise SourceError(uri, "is empty: it holds nothing but white space")
@@ -87,7 +87,7 @@ def xml(data: bytes, *, uri: str, name: str) -> Document:
     return Document(make_document_id(uri), text, whole, title=name, uri=uri, meta={"format": "code", "language": "xml"})
 
 
-def parse_docling(document: Item, *, slides: bool = False) -> ParsedSource:
+def parse_docling_document(document: Item, *, slides: bool = False) -> ParsedSource:
     """The blocks of a DoclingDocument in reading order; slide numbers are pages."""
     blocks = list(_DoclingWalker(document, slides=slides).visit_children(document["body"], depth=0, level=-1))
     title = next(
@@ -111,11 +111,11 @@ class _DoclingWalker:
             yield from self._visit_reference(reference, depth=depth + 1, level=level)
 
     def _visit_reference(self, reference: Item, *, depth: int, level: int) -> Iterator[SourceBlock]:
-        item = self._claim_item(reference)
+        item = self._resolve_unread_item(reference)
         if item is not None and depth <= MAX_GROUP_DEPTH:
             yield from self._visit_item(item, depth=depth, level=level)
 
-    def _claim_item(self, reference: Item) -> Item | None:
+    def _resolve_unread_item(self, reference: Item) -> Item | None:
         """The referenced item, now marked as read; None if it was read before or is not content."""
         path = reference["$ref"]
         if path in self._seen:
@@ -132,12 +132,12 @@ class _DoclingWalker:
         if kind == "texts":
             yield from self._visit_text(item, depth=depth, level=level)
         elif kind == "tables":
-            yield from self._visit_all(item.get("captions"), depth=depth)
+            yield from self._visit_references(item.get("captions"), depth=depth)
             yield from self._visit_table(item["data"])
-            yield from self._visit_all(item.get("footnotes"), depth=depth)
+            yield from self._visit_references(item.get("footnotes"), depth=depth)
             yield from self.visit_children(item, depth=depth, level=level)
         elif kind == "pictures":
-            yield from self._visit_all(item.get("captions"), depth=depth)
+            yield from self._visit_references(item.get("captions"), depth=depth)
             yield from self._visit_picture(item)
             yield from self.visit_children(item, depth=depth, level=level)
         elif item["label"] == "inline":
@@ -147,7 +147,7 @@ class _DoclingWalker:
         else:
             yield from self._visit_group(item, depth=depth, level=level)
 
-    def _visit_all(self, references: Sequence[Item] | None, *, depth: int) -> Iterator[SourceBlock]:
+    def _visit_references(self, references: Sequence[Item] | None, *, depth: int) -> Iterator[SourceBlock]:
         for reference in references or ():
             yield from self._visit_reference(reference, depth=depth, level=-1)
 
@@ -192,13 +192,17 @@ class _DoclingWalker:
         elif label == "caption":
             yield self._make_block("caption", text)
         elif text.strip():
-            yield self._make_block("paragraph", _format_run(label, text))
+            yield self._make_block("paragraph", _format_text_run(label, text))
         yield from self.visit_children(item, depth=depth, level=level)
 
     def _visit_table(self, data: Item) -> Iterator[SourceBlock]:
         grid: Sequence[Sequence[Item]] = data.get("grid") or ()
-        rich = {_get_position(cell): self._join_cell(cell) for cell in data.get("table_cells") or () if cell.get("ref")}
-        rows = [[rich.get(_get_position(cell), cell.get("text") or "") for cell in row] for row in grid]
+        rich = {
+            _get_cell_position(cell): self._join_cell_text(cell)
+            for cell in data.get("table_cells") or ()
+            if cell.get("ref")
+        }
+        rows = [[rich.get(_get_cell_position(cell), cell.get("text") or "") for cell in row] for row in grid]
         filled = [cell for row in rows for cell in row if cell.strip()]
         if len(filled) == 1 and len(rows) == 1:  # a title alone in its sheet
             yield self._make_block("paragraph", filled[0])
@@ -206,9 +210,9 @@ class _DoclingWalker:
         header = 0
         while header < len(grid) and grid[header] and all(cell.get("column_header") for cell in grid[header]):
             header += 1
-        yield from split_table(rows, header_rows=max(header, 1) if header < len(grid) else 1, page=self._page)
+        yield from split_large_table(rows, header_rows=max(header, 1) if header < len(grid) else 1, page=self._page)
 
-    def _join_cell(self, cell: Item) -> str:
+    def _join_cell_text(self, cell: Item) -> str:
         """The text of a cell that holds more than text: lists, pictures, a table."""
         _, kind, position = cell["ref"]["$ref"].split("/")
         self._seen.add(cell["ref"]["$ref"])
@@ -234,7 +238,7 @@ class _DoclingWalker:
                 continue
             if "data" in child:
                 yield from (cell.get("text") or "" for row in child["data"].get("grid") or () for cell in row)
-            elif text := _format_run(child["label"], child.get("text") or "").strip():
+            elif text := _format_text_run(child["label"], child.get("text") or "").strip():
                 yield f"{child['marker']} {text}" if child.get("enumerated") else text
             yield from self._collect_texts(child, depth + 1)
 
@@ -249,7 +253,7 @@ class _DoclingWalker:
         joined = ""
         for run in self._iter_unread_children(item):
             self._seen.add(run["self_ref"])
-            text = _format_run(run["label"], run.get("text") or "")
+            text = _format_text_run(run["label"], run.get("text") or "")
             raised = (run.get("formatting") or {}).get("script", "baseline") != "baseline"
             glued = (
                 not joined or joined[-1].isspace() or text[:1].isspace() or text[:1] in _CLOSING_PUNCTUATION or raised
@@ -261,11 +265,11 @@ class _DoclingWalker:
         return SourceBlock(kind, text, level=level, page=self._page, marker=marker)
 
 
-def _get_position(cell: Item) -> tuple[int, int]:
+def _get_cell_position(cell: Item) -> tuple[int, int]:
     return cell.get("start_row_offset_idx", 0), cell.get("start_col_offset_idx", 0)
 
 
-def _format_run(label: str, text: str) -> str:
+def _format_text_run(label: str, text: str) -> str:
     """A run of text formatted by its label: code, a formula, a checkbox."""
     if not text.strip():
         return text

@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 
 from clew.core.errors import SourceError
 from clew.index.read.blocks import SourceBlock
-from clew.index.read.guard import wrap_errors
-from clew.index.read.tables import split_table
+from clew.index.read.guard import wrap_library_errors
+from clew.index.read.tables import split_large_table
 
 MAX_DOCLING_CELLS = 300_000  # of a sheet's rectangle: Docling takes some 3 kB for each
 MAX_DOCLING_BYTES = 30_000_000
@@ -27,7 +27,7 @@ _RELATION_ID = "{http://schemas.openxmlformats.org/officeDocument/2006/relations
 
 def is_large_workbook(data: bytes, *, uri: str) -> bool:
     """Whether any sheet of the workbook is too large for Docling."""
-    with wrap_errors(uri, format_name="workbook"), zipfile.ZipFile(io.BytesIO(data)) as archive:
+    with wrap_library_errors(uri, format_name="workbook"), zipfile.ZipFile(io.BytesIO(data)) as archive:
         parts = [
             entry for entry in archive.infolist() if "worksheets/" in entry.filename and entry.filename.endswith("xml")
         ]
@@ -37,15 +37,15 @@ def is_large_workbook(data: bytes, *, uri: str) -> bool:
         )
 
 
-def stream_sheets(data: bytes, *, uri: str) -> Iterator[SourceBlock]:
+def stream_visible_sheets(data: bytes, *, uri: str) -> Iterator[SourceBlock]:
     """The visible sheets of the workbook, each as a heading and its tables."""
-    with wrap_errors(uri, format_name="workbook"), zipfile.ZipFile(io.BytesIO(data)) as archive:
+    with wrap_library_errors(uri, format_name="workbook"), zipfile.ZipFile(io.BytesIO(data)) as archive:
         shared = list(_read_shared_strings(archive))
         dated = _read_date_styles(archive)
         for name, part in _list_visible_sheets(archive):
             yield SourceBlock("heading", name, level=1)
             with archive.open(part) as file:
-                yield from split_table(list(_read_rows(file, shared, dated, sheet=name, uri=uri)))
+                yield from split_large_table(list(_read_sheet_rows(file, shared, dated, sheet=name, uri=uri)))
 
 
 def _count_spanned_cells(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> int:
@@ -55,7 +55,7 @@ def _count_spanned_cells(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> in
         while chunk := file.read(_READ_BYTES):
             for letters, number in _FILLED_CELL.findall(before + chunk):
                 rows = max(rows, int(number))
-                columns = max(columns, _parse_column(letters.decode()))
+                columns = max(columns, _parse_column_letters(letters.decode()))
             before = chunk[-300:]
     return rows * columns
 
@@ -77,7 +77,7 @@ def _read_shared_strings(archive: zipfile.ZipFile) -> Iterator[str]:
         return
     with archive.open("xl/sharedStrings.xml") as file:
         for element in _iter_elements(file, "si"):
-            yield _join_text(element)
+            yield _join_text_runs(element)
 
 
 def _read_date_styles(archive: zipfile.ZipFile) -> Sequence[bool]:
@@ -95,7 +95,7 @@ def _read_date_styles(archive: zipfile.ZipFile) -> Sequence[bool]:
     return [style.get("numFmtId", "") in dates for style in styles]
 
 
-def _read_rows(
+def _read_sheet_rows(
     file: IO[bytes], shared: Sequence[str], dated: Sequence[bool], *, sheet: str, uri: str
 ) -> Iterator[list[str]]:
     room = MAX_CELLS
@@ -104,8 +104,8 @@ def _read_rows(
         for cell in row:
             place = _CELL_REFERENCE.match(cell.get("r", ""))
             if place is not None:
-                cells += [""] * min(_parse_column(place[1]) - 1 - len(cells), room)
-            cells.append(_format_value(cell, shared, dated))
+                cells += [""] * min(_parse_column_letters(place[1]) - 1 - len(cells), room)
+            cells.append(_format_cell_value(cell, shared, dated))
         room -= len(cells)
         if room < 0:
             raise SourceError(uri, f"is too large: its sheet {sheet!r} spans more than {MAX_CELLS:,} cells")
@@ -122,10 +122,10 @@ def _iter_elements(file: IO[bytes], name: str) -> Iterator[ElementTree.Element]:
             element.clear()
 
 
-def _format_value(cell: ElementTree.Element, shared: Sequence[str], dated: Sequence[bool]) -> str:
+def _format_cell_value(cell: ElementTree.Element, shared: Sequence[str], dated: Sequence[bool]) -> str:
     kind = cell.get("t", "n")
     if kind == "inlineStr":
-        return _join_text(cell)
+        return _join_text_runs(cell)
     raw = next((child.text or "" for child in cell if _get_local_name(child) == "v"), "")
     if kind == "s":
         return shared[int(raw)] if raw else ""
@@ -133,11 +133,11 @@ def _format_value(cell: ElementTree.Element, shared: Sequence[str], dated: Seque
         return "TRUE" if raw == "1" else "FALSE"
     style = int(cell.get("s", "0"))
     if kind == "n" and raw and style < len(dated) and dated[style]:
-        return _format_date(float(raw))
+        return _format_serial_date(float(raw))
     return raw
 
 
-def _format_date(serial: float) -> str:
+def _format_serial_date(serial: float) -> str:
     """The date of a serial number of days; a number below one is a time of day."""
     if not 0 <= serial < 2_958_466:  # the year 10000
         return str(serial)
@@ -145,7 +145,7 @@ def _format_date(serial: float) -> str:
     return moment.strftime("%H:%M:%S") if serial < 1 else moment.isoformat(" ").removesuffix(" 00:00:00")
 
 
-def _join_text(element: ElementTree.Element) -> str:
+def _join_text_runs(element: ElementTree.Element) -> str:
     """The text of a string, its runs joined, without phonetic hints."""
     texts = []
     for child in element:
@@ -153,11 +153,11 @@ def _join_text(element: ElementTree.Element) -> str:
         if kind == "t":
             texts.append(child.text or "")
         elif kind != "rPh":
-            texts.append(_join_text(child))
+            texts.append(_join_text_runs(child))
     return "".join(texts)
 
 
-def _parse_column(letters: str) -> int:
+def _parse_column_letters(letters: str) -> int:
     number = 0
     for letter in letters:
         number = 26 * number + ord(letter) - 64

@@ -8,16 +8,16 @@ from email.message import EmailMessage
 from clew.core.errors import SourceError
 from clew.core.types import Document
 from clew.index.read.blocks import ParsedSource, SourceBlock, build_document, collapse_whitespace
-from clew.index.read.guard import wrap_errors
-from clew.index.read.load import decode_any
+from clew.index.read.guard import wrap_library_errors
+from clew.index.read.load import decode_with_fallbacks
 from clew.index.read.web.html import parse_html
 
 _SHOWN_HEADERS = ("From", "To", "Cc", "Date")
 
 
-def mail(data: bytes, *, uri: str, name: str) -> Document:
+def read_mail(data: bytes, *, uri: str, name: str) -> Document:
     """The Document of an .eml file: the subject as heading, the address fields, and the plain text or else the HTML."""
-    with wrap_errors(uri, format_name="mail"):
+    with wrap_library_errors(uri, format_name="mail"):
         message = email.message_from_bytes(data, policy=email.policy.default)
         if not any(key in message for key in ("From", "Subject", "Date", "To")):
             raise SourceError(uri, "is not a readable mail: it has no sender, subject or date")
@@ -27,7 +27,7 @@ def mail(data: bytes, *, uri: str, name: str) -> Document:
         blocks = [
             SourceBlock("heading", subject or "(no subject)", level=1),
             SourceBlock("paragraph", "\n".join(people)),
-            *_read_body(message, uri=uri),
+            *_read_mail_body(message, uri=uri),
         ]
         if attached:
             blocks.append(SourceBlock("note", f"Attachments: {', '.join(map(collapse_whitespace, attached))}"))
@@ -37,14 +37,14 @@ def mail(data: bytes, *, uri: str, name: str) -> Document:
         return build_document(ParsedSource(blocks, subject, meta), uri=uri, name=name, source_format="eml")
 
 
-def _read_body(message: EmailMessage, *, uri: str) -> list[SourceBlock]:
+def _read_mail_body(message: EmailMessage, *, uri: str) -> list[SourceBlock]:
     part = message.get_body(preferencelist=("plain", "html"))
     if part is None:
         return []
     raw = part.get_payload(decode=True)
     if not isinstance(raw, bytes):
         return []
-    text = decode_any(raw, charset=part.get_content_charset() or "")
+    text = decode_with_fallbacks(raw, charset=part.get_content_charset() or "")
     if part.get_content_type() == "text/html":
         return list(parse_html(text, uri=uri).blocks)
     paragraphs = [lines.strip("\n") for lines in text.replace("\r\n", "\n").split("\n\n")]

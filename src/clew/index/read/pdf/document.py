@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING, Any
 from clew.core.errors import DriverMissing, SourceError
 from clew.core.types import Document
 from clew.index.read.blocks import ParsedSource, SourceBlock, build_document, collapse_whitespace
-from clew.index.read.guard import PASSWORD_PROTECTED, wrap_errors
+from clew.index.read.guard import PASSWORD_PROTECTED, wrap_library_errors
 from clew.index.read.pdf.lines import (
     HyphenJoins,
     find_hyphen_joins,
     find_running_lines,
     match_running_lines,
-    parse_raw,
-    parse_structured,
-    remove_lines,
+    parse_raw_page,
+    parse_structured_page,
+    remove_edge_lines,
 )
-from clew.index.read.pdf.ocr import has_ocr, recognise_text
+from clew.index.read.pdf.ocr import is_ocr_installed, recognise_text
 
 if TYPE_CHECKING:
     import pypdfium2 as pdfium
@@ -63,54 +63,57 @@ class _StructuredPages:
     columns: frozenset[int] = frozenset()
 
 
-def pdf(data: bytes, *, uri: str, name: str) -> Document:
+def read_pdf(data: bytes, *, uri: str, name: str) -> Document:
     """The Document of a PDF, with the page of every section; `meta` says how each page was read."""
-    raw = _extract_raw(data, uri=uri)
-    if len(raw.scans) == len(raw.texts) and not has_ocr():
+    raw = _extract_raw_pages(data, uri=uri)
+    if len(raw.scans) == len(raw.texts) and not is_ocr_installed():
         raise SourceError(uri, "is scanned: its pages are pictures without text; to read them: pip install 'clew[ocr]'")
-    structured = _extract_structure(data, uri=uri) if len(raw.scans) < len(raw.texts) else _StructuredPages()
+    structured = _extract_structured_pages(data, uri=uri) if len(raw.scans) < len(raw.texts) else _StructuredPages()
     running_lines = find_running_lines(raw.texts)
     joins = find_hyphen_joins(raw.texts)
     blocks: list[SourceBlock] = []
     pages_by_method: dict[str, list[int]] = {"structured": [], "raw": [], "ocr": [], "unread": []}
     for page, page_text in enumerate(raw.texts):
         dropped = match_running_lines(page_text, running_lines, page)
-        text, markdown = remove_lines(page_text, dropped), remove_lines(structured.pages.get(page, ""), dropped)
-        found, method = _choose_blocks(page, text, markdown, joins, is_doubtful=page in structured.columns)
-        if page in raw.scans and has_ocr():
-            found, method = [*found, *_recognise_page(data, page, uri=uri)], "ocr"
+        text, markdown = (
+            remove_edge_lines(page_text, dropped),
+            remove_edge_lines(structured.pages.get(page, ""), dropped),
+        )
+        found, method = _choose_page_blocks(page, text, markdown, joins, is_doubtful=page in structured.columns)
+        if page in raw.scans and is_ocr_installed():
+            found, method = [*found, *_recognise_scanned_page(data, page, uri=uri)], "ocr"
         elif page in raw.scans:
             method = "unread"
         blocks += found
         pages_by_method[method].append(page + 1)
-    parsed = ParsedSource(blocks, raw.title, _make_meta(len(raw.texts), pages_by_method))
+    parsed = ParsedSource(blocks, raw.title, _make_extraction_meta(len(raw.texts), pages_by_method))
     return build_document(parsed, uri=uri, name=name, source_format="pdf")
 
 
-def _choose_blocks(
+def _choose_page_blocks(
     page: int, text: str, markdown: str, joins: HyphenJoins, *, is_doubtful: bool
 ) -> tuple[list[SourceBlock], str]:
     """The blocks of a page, and the method that found them: "structured" or "raw"."""
-    text, markdown = joins.join_words(text), joins.join_words(markdown)
+    text, markdown = joins.join_hyphenated_words(text), joins.join_hyphenated_words(markdown)
     is_doubtful = is_doubtful or len(_RIGHT_TO_LEFT.findall(text)) > len(text) / 4
     if markdown and has_same_words(text, markdown, check_order=is_doubtful):
-        return list(parse_structured(markdown, page=page + 1)), "structured"
-    return list(parse_raw(text, page=page + 1)), "raw"
+        return list(parse_structured_page(markdown, page=page + 1)), "structured"
+    return list(parse_raw_page(text, page=page + 1)), "raw"
 
 
 def has_same_words(raw: str, structured: str, *, check_order: bool = False) -> bool:
     """Whether the structured text has at least 95 % of the raw words and, with `check_order`, 90 % of their pairs."""
     expected, found = _WORD.findall(raw), _WORD.findall(structured)
-    if _compute_overlap(expected, found) < MIN_WORD_OVERLAP:
+    if _compute_word_overlap(expected, found) < MIN_WORD_OVERLAP:
         return False
-    return not check_order or _compute_overlap(list(pairwise(expected)), list(pairwise(found))) >= MIN_PAIR_OVERLAP
+    return not check_order or _compute_word_overlap(list(pairwise(expected)), list(pairwise(found))) >= MIN_PAIR_OVERLAP
 
 
-def _compute_overlap(expected: Sequence[Any], found: Sequence[Any]) -> float:
+def _compute_word_overlap(expected: Sequence[Any], found: Sequence[Any]) -> float:
     return (Counter(expected) & Counter(found)).total() / len(expected) if expected else 1.0
 
 
-def _make_meta(pages: int, pages_by_method: dict[str, list[int]]) -> dict[str, Any]:
+def _make_extraction_meta(pages: int, pages_by_method: dict[str, list[int]]) -> dict[str, Any]:
     methods = [method for method, read in pages_by_method.items() if read and method != "unread"]
     lists = {
         f"{method}_pages": read
@@ -120,8 +123,8 @@ def _make_meta(pages: int, pages_by_method: dict[str, list[int]]) -> dict[str, A
     return {"pages": pages, "extraction": methods[0] if len(methods) == 1 else "mixed", **lists}
 
 
-def _extract_raw(data: bytes, *, uri: str) -> _RawPages:
-    with wrap_errors(uri, format_name="PDF"), _pdfium_lock, _open_pdf(data, uri=uri) as file:
+def _extract_raw_pages(data: bytes, *, uri: str) -> _RawPages:
+    with wrap_library_errors(uri, format_name="PDF"), _pdfium_lock, _open_pdf(data, uri=uri) as file:
         if len(file) == 0:
             raise SourceError(uri, "has no pages")
         texts: list[str] = []
@@ -167,14 +170,14 @@ def _has_picture(page: "pdfium.PdfPage") -> bool:
     return next(iter(page.get_objects(filter=[pdfium_c.FPDF_PAGEOBJ_IMAGE])), None) is not None
 
 
-def _extract_structure(data: bytes, *, uri: str) -> _StructuredPages:
+def _extract_structured_pages(data: bytes, *, uri: str) -> _StructuredPages:
     """The structure of the pages; empty if pdf-inspector cannot read the file at all."""
     try:
         import pdf_inspector
     except ImportError as error:
         raise DriverMissing("reading PDF needs pdf-inspector: pip install pdf-inspector") from error
     try:
-        with wrap_errors(uri, format_name="PDF"):
+        with wrap_library_errors(uri, format_name="PDF"):
             found = pdf_inspector.extract_pages_markdown_bytes(data)
     except SourceError:  # then only the raw text is used
         return _StructuredPages()
@@ -182,7 +185,7 @@ def _extract_structure(data: bytes, *, uri: str) -> _StructuredPages:
     return _StructuredPages({page.page: page.markdown for page in found.pages}, columns)
 
 
-def _recognise_page(data: bytes, page: int, *, uri: str) -> Iterator[SourceBlock]:
-    with wrap_errors(uri, format_name="PDF"), _pdfium_lock, _open_pdf(data, uri=uri) as file:
+def _recognise_scanned_page(data: bytes, page: int, *, uri: str) -> Iterator[SourceBlock]:
+    with wrap_library_errors(uri, format_name="PDF"), _pdfium_lock, _open_pdf(data, uri=uri) as file:
         picture = file[page].render(scale=OCR_DPI / 72).to_numpy().copy()
     return recognise_text(picture, uri=uri, page=page + 1)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from clew.index.read.blocks import SourceBlock
-from clew.index.read.tables import split_table
+from clew.index.read.tables import split_large_table
 
 EDGE_LINES = 2  # at the top and bottom of a page that may be a running head or foot
 MIN_PAGE_SHARE = 0.4  # of pages with a running line; below one half, because left and right pages may differ
@@ -37,14 +37,14 @@ class HyphenJoins:
 
     joins: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
-    def join_words(self, text: str) -> str:
+    def join_hyphenated_words(self, text: str) -> str:
         """The text with its hyphenated words joined."""
-        return self._join_at(self._join_at(text, _SEAM), _SPACED_SEAM) if self.joins else text
+        return self._join_at_seam(self._join_at_seam(text, _SEAM), _SPACED_SEAM) if self.joins else text
 
-    def _join_at(self, text: str, seam: re.Pattern[str]) -> str:
+    def _join_at_seam(self, text: str, seam: re.Pattern[str]) -> str:
         pieces: list[str] = []
         at = 0
-        for a, b in _find_seams(text, seam):
+        for a, b in _find_hyphen_seams(text, seam):
             whole = self.joins.get((a[0], b[0]))
             if whole is not None and a.start() >= at:
                 pieces += (text[at : a.start()], whole)
@@ -57,14 +57,14 @@ def find_hyphen_joins(texts: Sequence[str]) -> HyphenJoins:
 
     What looks like a name or a range (a capital or a digit after the hyphen) keeps its hyphen.
     """
-    pairs = {(a[0], b[0]) for text in texts for a, b in _find_seams(text, _SEAM)}
+    pairs = {(a[0], b[0]) for text in texts for a, b in _find_hyphen_seams(text, _SEAM)}
     if not pairs:
         return HyphenJoins()
     known = {word.casefold() for text in texts for word in _COMPOUND.findall(text)}
-    return HyphenJoins({(a, b): _join_halves(a, b, known) for a, b in pairs})
+    return HyphenJoins({(a, b): _join_word_halves(a, b, known) for a, b in pairs})
 
 
-def _find_seams(text: str, seam: re.Pattern[str]) -> Iterator[tuple[re.Match[str], re.Match[str]]]:
+def _find_hyphen_seams(text: str, seam: re.Pattern[str]) -> Iterator[tuple[re.Match[str], re.Match[str]]]:
     """The halves of words before and after each seam."""
     for found in seam.finditer(text):
         before = _LAST_WORD.search(text, max(found.start() - _MAX_HALF_CHARS, 0), found.start())
@@ -73,7 +73,7 @@ def _find_seams(text: str, seam: re.Pattern[str]) -> Iterator[tuple[re.Match[str
             yield before, after
 
 
-def _join_halves(a: str, b: str, known: set[str]) -> str:
+def _join_word_halves(a: str, b: str, known: set[str]) -> str:
     if f"{a}-{b}".casefold() in known and f"{a}{b}".casefold() not in known:
         return f"{a}-{b}"
     return f"{a}{b}" if b[0].islower() or f"{a}{b}".casefold() in known else f"{a}-{b}"
@@ -115,7 +115,7 @@ def match_running_lines(text: str, running_lines: Mapping[str, int], page: int) 
     )  # else they are the content of the page
 
 
-def remove_lines(text: str, dropped: Sequence[str]) -> str:
+def remove_edge_lines(text: str, dropped: Sequence[str]) -> str:
     """The text of a page without these lines at its beginning and end, even where line breaks differ."""
     for _ in dropped:  # outer lines first: only then are inner ones at the edge
         for line in dropped:
@@ -130,7 +130,7 @@ def _normalise_line(line: str) -> str:
     return " ".join(_DIGITS.sub("#", _MARKUP.sub("", line)).split()).casefold()
 
 
-def parse_structured(markdown: str, *, page: int) -> Iterator[SourceBlock]:
+def parse_structured_page(markdown: str, *, page: int) -> Iterator[SourceBlock]:
     """The blocks of pdf-inspector's markdown; it uses few forms, so line rules do, many times faster than a parser."""
     lines = _TAGS.sub("", markdown).split("\n")
     paragraph: list[str] = []
@@ -157,7 +157,9 @@ def parse_structured(markdown: str, *, page: int) -> Iterator[SourceBlock]:
             while at < len(lines) and lines[at].startswith("|"):
                 rows.append(lines[at])
                 at += 1
-            yield from split_table((_split_cells(row) for row in rows if not _TABLE_RULE.fullmatch(row)), page=page)
+            yield from split_large_table(
+                (_split_cells(row) for row in rows if not _TABLE_RULE.fullmatch(row)), page=page
+            )
         elif line.startswith("```"):
             end = next((i for i in range(at, len(lines)) if lines[i].startswith("```")), len(lines))
             yield SourceBlock("code", "\n".join(lines[at:end]), page=page, marker=line.strip("` "))
@@ -184,7 +186,7 @@ def _split_cells(row: str) -> list[str]:
     ]
 
 
-def parse_raw(text: str, *, page: int) -> Iterator[SourceBlock]:
+def parse_raw_page(text: str, *, page: int) -> Iterator[SourceBlock]:
     """The paragraphs of raw text: a paragraph ends at a line that ends a sentence and is shorter than most."""
     lines = [line.strip() for line in text.splitlines()]
     full = sorted(map(len, filter(None, lines)))

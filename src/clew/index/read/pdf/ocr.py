@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from clew.core.errors import DriverMissing, SourceError
 from clew.core.types import Document
 from clew.index.read.blocks import ParsedSource, SourceBlock, build_document
-from clew.index.read.guard import wrap_errors
-from clew.index.read.outline import title_from_name
+from clew.index.read.guard import wrap_library_errors
+from clew.index.read.outline import make_title_from_file_name
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp")
 OCR_MISSING = "is a picture; reading its text needs rapidocr: pip install 'clew[ocr]'"
@@ -29,16 +29,16 @@ _ocr_lock = Lock()
 Pixels = NDArray[np.uint8]
 
 
-def has_ocr() -> bool:
+def is_ocr_installed() -> bool:
     """Whether OCR is installed."""
     return all(importlib.util.find_spec(name) is not None for name in ("rapidocr", "cv2"))
 
 
-def image(data: bytes, *, uri: str, name: str) -> Document:
+def read_image(data: bytes, *, uri: str, name: str) -> Document:
     """The Document of the text in an image."""
-    if not has_ocr():
+    if not is_ocr_installed():
         raise SourceError(uri, OCR_MISSING)
-    with wrap_errors(uri, format_name="picture"):
+    with wrap_library_errors(uri, format_name="picture"):
         frames = _decode_frames(data)
         if not frames:
             raise SourceError(uri, "is not a readable picture: it is broken, or too large")
@@ -47,7 +47,7 @@ def image(data: bytes, *, uri: str, name: str) -> Document:
         raise SourceError(uri, "is a picture in which no text was recognised")
     meta = {"pages": len(frames), "extraction": "ocr"}
     return build_document(
-        ParsedSource(blocks, title_from_name(name), meta),
+        ParsedSource(blocks, make_title_from_file_name(name), meta),
         uri=uri,
         name=name,
         source_format=PurePath(name).suffix[1:].lower(),
@@ -56,8 +56,8 @@ def image(data: bytes, *, uri: str, name: str) -> Document:
 
 def recognise_text(pixels: Pixels, *, uri: str, page: int) -> Iterator[SourceBlock]:
     """The lines of an image as paragraphs, whichever way the page is rotated."""
-    with wrap_errors(uri, format_name="picture"), _ocr_lock:
-        found = _load_engine()(
+    with wrap_library_errors(uri, format_name="picture"), _ocr_lock:
+        found = _load_ocr_engine()(
             pixels, use_det=True, use_cls=True, use_rec=True
         )  # the engine remembers the last options
         if found.boxes is None or not found.txts:
@@ -66,7 +66,7 @@ def recognise_text(pixels: Pixels, *, uri: str, page: int) -> Iterator[SourceBlo
         boxes = np.asarray([found.boxes[at] for at in keep], dtype=np.float64).reshape(-1, 4, 2)
         texts = [found.txts[at] for at in keep]
         upright = _rotate_boxes(pixels, boxes)
-    yield from _group_lines(upright, texts, page)
+    yield from _group_boxes_into_lines(upright, texts, page)
 
 
 def _decode_frames(data: bytes) -> list[Pixels]:
@@ -80,7 +80,7 @@ def _decode_frames(data: bytes) -> list[Pixels]:
 
 
 @cache
-def _load_engine() -> Any:
+def _load_ocr_engine() -> Any:
     try:
         from rapidocr import RapidOCR
     except ImportError as error:
@@ -113,12 +113,12 @@ def _is_upside_down(pixels: Pixels, low: NDArray[np.float64], top: NDArray[np.fl
     )
     if not cut.size:
         return False
-    result = _load_engine()(cut, use_det=False, use_cls=True, use_rec=False)
+    result = _load_ocr_engine()(cut, use_det=False, use_cls=True, use_rec=False)
     results: Any = getattr(result, "cls_res", None)
     return bool(results) and str(results[0][0]) == "180"
 
 
-def _group_lines(boxes: NDArray[np.float64], texts: list[str], page: int) -> Iterator[SourceBlock]:
+def _group_boxes_into_lines(boxes: NDArray[np.float64], texts: list[str], page: int) -> Iterator[SourceBlock]:
     """The lines from top to bottom, those side by side from left to right; a wide gap begins a paragraph."""
     if not texts:
         return

@@ -9,7 +9,7 @@ from threading import Lock
 
 from clew.core.ids import make_document_id
 from clew.core.types import Document
-from clew.index.read.outline import Heading, build_sections
+from clew.index.read.outline import Heading, build_sections_from_headings
 from clew.index.read.text.markdown import find_line_starts
 
 LANGUAGES = {
@@ -65,14 +65,14 @@ _MAX_LINE_CHARS = 400  # of a line that may begin a definition; a longer one is 
 _warnings_lock = Lock()
 
 
-def code(text: str, *, uri: str, name: str) -> Document:
+def read_code(text: str, *, uri: str, name: str) -> Document:
     """The Document of a source file; its definitions are sections, methods under their class."""
     suffix = f".{name.lower().rpartition('.')[2]}"
     language = LANGUAGES.get(suffix, "")
     return Document(
         id=make_document_id(uri),
         text=text,
-        sections=build_sections(text, list(_find_definitions(text, language))),
+        sections=build_sections_from_headings(text, list(_find_definitions(text, language))),
         title=name,
         uri=uri,
         meta={"format": "code", "language": language},
@@ -85,9 +85,9 @@ def _find_definitions(text: str, language: str) -> Iterator[Heading]:
         return
     tree = _parse_python(text) if language == "python" else None
     if tree is not None:
-        yield from _walk_python(tree.body, find_line_starts(text), _split_lines(text), level=1)
+        yield from _find_python_definitions(tree.body, find_line_starts(text), _split_lines(text), level=1)
     else:
-        yield from _match_lines(text, language)
+        yield from _find_definitions_by_line(text, language)
 
 
 def _parse_python(text: str) -> ast.Module | None:
@@ -100,7 +100,7 @@ def _parse_python(text: str) -> ast.Module | None:
             return None
 
 
-def _walk_python(
+def _find_python_definitions(
     body: Sequence[ast.stmt], starts: Sequence[int], lines: Sequence[str], *, level: int
 ) -> Iterator[Heading]:
     """The definitions of a body, and without a label the statements after a definition."""
@@ -112,10 +112,10 @@ def _walk_python(
                 needs_section = False
             continue
         needs_section = number + 1 < len(body)
-        yield Heading(starts[_find_first_line(node, lines)], level, _make_label(node))
+        yield Heading(starts[_find_first_line(node, lines)], level, _make_definition_label(node))
         if isinstance(node, ast.ClassDef):
             inner = next((i for i, child in enumerate(node.body) if isinstance(child, _DEFINITIONS)), len(node.body))
-            yield from _walk_python(node.body[inner:], starts, lines, level=level + 1)
+            yield from _find_python_definitions(node.body[inner:], starts, lines, level=level + 1)
 
 
 def _find_first_line(node: ast.stmt, lines: Sequence[str]) -> int:
@@ -127,13 +127,13 @@ def _find_first_line(node: ast.stmt, lines: Sequence[str]) -> int:
     return line
 
 
-def _make_label(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> str:
+def _make_definition_label(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> str:
     if isinstance(node, ast.ClassDef):
         return f"class {node.name}"
     return f"async def {node.name}" if isinstance(node, ast.AsyncFunctionDef) else f"def {node.name}"
 
 
-def _match_lines(text: str, language: str) -> Iterator[Heading]:
+def _find_definitions_by_line(text: str, language: str) -> Iterator[Heading]:
     """Definitions by line rules: each begins at the margin after a blank line, with its comments above it."""
     starts = find_line_starts(text)
     lines = _split_lines(text)

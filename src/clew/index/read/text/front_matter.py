@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from clew.core.time import parse_iso
+from clew.core.time import parse_iso_or_none
 
 _FRONT_MATTER = re.compile(r"---[ \t]*\n(?:(.*?)\n)?(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _MAX_CHARS = 100_000  # a longer one is a page that begins with a horizontal rule
@@ -39,7 +39,7 @@ def parse_front_matter(text: str) -> FrontMatter:
     except (yaml.YAMLError, ValueError, OverflowError, TypeError, RecursionError) as error:
         reason = getattr(error, "problem", None) or str(error) or type(error).__name__
         return FrontMatter({}, text, f"front matter is not YAML: {reason}")
-    return FrontMatter(safe, text[match.end() :], at=_parse_updated(safe))
+    return FrontMatter(safe, text[match.end() :], at=_parse_updated_time(safe))
 
 
 def to_json_meta(values: Mapping[Any, Any]) -> dict[str, Any]:
@@ -66,13 +66,13 @@ def to_json_value(value: Any, budget: list[int]) -> Any:
     return str(value)
 
 
-def _parse_updated(values: Mapping[str, Any]) -> datetime | None:
+def _parse_updated_time(values: Mapping[str, Any]) -> datetime | None:
     """When the page was last changed, else written: the first of `updated` and `date` that is a time, in UTC."""
     for key in ("updated", "date"):
         value = values.get(key)
         if not isinstance(value, str):
             continue
-        at = parse_iso(value)
+        at = parse_iso_or_none(value)
         try:
             if at:
                 return at.astimezone(UTC)

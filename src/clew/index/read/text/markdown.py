@@ -11,7 +11,7 @@ from markdown_it.token import Token
 
 from clew.core.ids import make_document_id
 from clew.core.types import Document
-from clew.index.read.outline import Heading, build_sections, title_from_name
+from clew.index.read.outline import Heading, build_sections_from_headings, make_title_from_file_name
 from clew.index.read.text.front_matter import parse_front_matter
 
 # Only blocks are needed of a page; inline markup is parsed in headings alone.
@@ -46,32 +46,36 @@ class MarkdownBlock(NamedTuple):
     depth: int = 0
 
 
-def markdown(text: str, *, uri: str, name: str) -> Document:
+def read_markdown(text: str, *, uri: str, name: str) -> Document:
     """The Document of a markdown page: front matter in `meta`, a section per heading."""
     front_matter = parse_front_matter(text)
-    headings = [Heading(p.start, p.level, p.label) for p in parse_blocks(front_matter.body) if p.kind == "heading"]
+    headings = [
+        Heading(p.start, p.level, p.label) for p in parse_markdown_blocks(front_matter.body) if p.kind == "heading"
+    ]
     given = front_matter.values.get("title")
     first = next((h.label for h in headings if h.level == 1 and h.label), "")
     error = {"front_matter_error": front_matter.error} if front_matter.error else {}
     return Document(
         id=make_document_id(uri),
         text=front_matter.body,
-        sections=build_sections(front_matter.body, headings, at=front_matter.at),
-        title=(str(given).strip() if isinstance(given, str | int | float) else "") or first or title_from_name(name),
+        sections=build_sections_from_headings(front_matter.body, headings, at=front_matter.at),
+        title=(str(given).strip() if isinstance(given, str | int | float) else "")
+        or first
+        or make_title_from_file_name(name),
         uri=uri,
         meta={**front_matter.values, **error, "format": "markdown"},
     )
 
 
 @lru_cache(maxsize=4)  # the chunker parses what the reader has just parsed
-def parse_blocks(text: str) -> tuple[MarkdownBlock, ...]:
+def parse_markdown_blocks(text: str) -> tuple[MarkdownBlock, ...]:
     """The blocks of a markdown text in order; together they cover all but white space."""
-    return tuple(parse_blocks_uncached(text))
+    return tuple(parse_markdown_blocks_uncached(text))
 
 
-def parse_blocks_uncached(text: str) -> list[MarkdownBlock]:
-    """`parse_blocks` without its cache, for the many small texts of a conversation."""
-    return _fill_gaps(text, _collect_blocks(text, _BLOCK_PARSER.parse(text)))
+def parse_markdown_blocks_uncached(text: str) -> list[MarkdownBlock]:
+    """`parse_markdown_blocks` without its cache, for the many small texts of a conversation."""
+    return _add_unreported_blocks(text, _collect_blocks(text, _BLOCK_PARSER.parse(text)))
 
 
 def find_line_starts(text: str) -> list[int]:
@@ -104,7 +108,7 @@ def _collect_blocks(text: str, tokens: Sequence[Token]) -> list[MarkdownBlock]:
         end = start + len(text[start:stop].rstrip())
         level, label = 0, ""
         if kind == "heading" and not containers:
-            level, label = int(token.tag[1]), _strip_markup(tokens[position + 1].content)
+            level, label = int(token.tag[1]), _strip_heading_markup(tokens[position + 1].content)
         elif kind in ("heading", "paragraph") and containers:
             begins_item = containers[-1] == "list_item_open" and shared < len(containers)
             kind = "quote" if "blockquote_open" in containers else "list_item" if begins_item else "paragraph"
@@ -113,7 +117,7 @@ def _collect_blocks(text: str, tokens: Sequence[Token]) -> list[MarkdownBlock]:
     return blocks
 
 
-def _fill_gaps(text: str, blocks: Sequence[MarkdownBlock]) -> list[MarkdownBlock]:
+def _add_unreported_blocks(text: str, blocks: Sequence[MarkdownBlock]) -> list[MarkdownBlock]:
     """The blocks plus those that the parser does not report: link definitions, empty items, what is nested too deep."""
     filled: list[MarkdownBlock] = []
     at = 0
@@ -134,7 +138,7 @@ def _fill_gaps(text: str, blocks: Sequence[MarkdownBlock]) -> list[MarkdownBlock
     return filled
 
 
-def _strip_markup(content: str) -> str:
+def _strip_heading_markup(content: str) -> str:
     """The text of a heading without markup."""
     content = _ANCHOR.sub("", content.strip())
     if not _MARKUP.search(content):

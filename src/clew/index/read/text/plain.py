@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from clew.core.ids import make_document_id
 from clew.core.types import Document
-from clew.index.read.outline import Heading, build_sections, title_from_name
+from clew.index.read.outline import Heading, build_sections_from_headings, make_title_from_file_name
 from clew.index.read.text.markdown import find_line_starts
 
 _RULE = re.compile(r"""([=\-~^"'#*+`:.])\1{2,}""")
@@ -23,21 +23,23 @@ class UnderlinedTitle(NamedTuple):
     label: str
 
 
-def plain(text: str, *, uri: str, name: str) -> Document:
+def read_plain_text(text: str, *, uri: str, name: str) -> Document:
     """The Document of a plain text; a section per underlined title."""
-    found = () if name.lower().endswith(".log") else find_titles(text)
+    found = () if name.lower().endswith(".log") else find_underlined_titles(text)
     return Document(
         id=make_document_id(uri),
         text=text,
-        sections=build_sections(text, [Heading(title.start, title.level, title.label) for title in found]),
-        title=next((title.label for title in found if title.level == 1), "") or title_from_name(name),
+        sections=build_sections_from_headings(
+            text, [Heading(title.start, title.level, title.label) for title in found]
+        ),
+        title=next((title.label for title in found if title.level == 1), "") or make_title_from_file_name(name),
         uri=uri,
         meta={"format": "text"},
     )
 
 
 @lru_cache(maxsize=4)  # the chunker parses what the reader has just parsed
-def find_titles(text: str) -> tuple[UnderlinedTitle, ...]:
+def find_underlined_titles(text: str) -> tuple[UnderlinedTitle, ...]:
     """The underlined titles in order; the first style of underline is level 1, the next new style level 2, and so on.
 
     A title is at the margin after a blank line. The rule below it is at least as long; a rule above it must equal it.

@@ -19,11 +19,11 @@ from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
 from clew.core.errors import SourceError
 from clew.core.types import Document
-from clew.index.read.load import decode_any
-from clew.index.read.pdf.document import pdf
-from clew.index.read.text.markdown import markdown
-from clew.index.read.text.plain import plain
-from clew.index.read.web.html import html
+from clew.index.read.load import decode_with_fallbacks
+from clew.index.read.pdf.document import read_pdf
+from clew.index.read.text.markdown import read_markdown
+from clew.index.read.text.plain import read_plain_text
+from clew.index.read.web.html import read_html
 
 MAX_BYTES = 20_000_000
 TIMEOUT_SECONDS = 30.0
@@ -61,14 +61,14 @@ def read_url(
         raise SourceError(url, "is empty")
     path = PurePosixPath(urlsplit(fetched.url).path)
     name = path.name or urlsplit(fetched.url).hostname or "page"
-    kind = _detect_kind(fetched, path.suffix.lower())
+    kind = _detect_content_kind(fetched, path.suffix.lower())
     if kind == "pdf":
-        return pdf(fetched.data, uri=url, name=name)
+        return read_pdf(fetched.data, uri=url, name=name)
     if kind == "html":
-        return html(fetched.data, uri=url, name=name, charset=fetched.charset)
+        return read_html(fetched.data, uri=url, name=name, charset=fetched.charset)
     if kind in ("markdown", "text"):
-        text = decode_any(fetched.data, charset=fetched.charset).replace("\r\n", "\n")
-        return (markdown if kind == "markdown" else plain)(text, uri=url, name=name)
+        text = decode_with_fallbacks(fetched.data, charset=fetched.charset).replace("\r\n", "\n")
+        return (read_markdown if kind == "markdown" else read_plain_text)(text, uri=url, name=name)
     raise SourceError(
         url, f"is {fetched.content_type or 'of an unknown type'}; Clew reads HTML, markdown, text and PDF from the web"
     )
@@ -81,7 +81,7 @@ def fetch_url(
     deadline = monotonic() + timeout
     at = url
     for _ in range(MAX_REDIRECTS + 1):
-        parts = _split_url(at, url)
+        parts = _parse_url(at, url)
         address = _resolve_host(parts, url, allow_private=allow_private, deadline=deadline)
         response = _send_request(parts, address, url, max_bytes=max_bytes, deadline=deadline)
         if isinstance(response, FetchedPage):
@@ -90,7 +90,7 @@ def fetch_url(
     raise SourceError(url, f"redirects more than {MAX_REDIRECTS} times")
 
 
-def _detect_kind(fetched: FetchedPage, suffix: str) -> str:
+def _detect_content_kind(fetched: FetchedPage, suffix: str) -> str:
     if fetched.data.startswith(b"%PDF-") or fetched.content_type == "application/pdf":
         return "pdf"
     if fetched.content_type in ("text/html", "application/xhtml+xml"):
@@ -105,7 +105,7 @@ def _detect_kind(fetched: FetchedPage, suffix: str) -> str:
     return "unknown"
 
 
-def _split_url(at: str, url: str) -> SplitResult:
+def _parse_url(at: str, url: str) -> SplitResult:
     try:
         parts = urlsplit(at)
         port = parts.port
@@ -124,27 +124,27 @@ def _split_url(at: str, url: str) -> SplitResult:
 def _resolve_host(parts: SplitResult, url: str, *, allow_private: bool, deadline: float) -> Address:
     """The address to connect to; all addresses of the host must be public, unless private ones are allowed."""
     host = parts.hostname or ""
-    addresses = _look_up(host, parts.port or _DEFAULT_PORTS[parts.scheme], url, deadline)
+    addresses = _look_up_addresses(host, parts.port or _DEFAULT_PORTS[parts.scheme], url, deadline)
     for address in addresses:
-        if not allow_private and not is_public(address):
+        if not allow_private and not is_public_address(address):
             raise SourceError(
                 url, f"is refused: {host} is {address}, inside a private network; ingestion.allow_private permits it"
             )
     return addresses[0]
 
 
-def is_public(address: Address) -> bool:
+def is_public_address(address: Address) -> bool:
     """Whether an address is on the public internet: not this machine, a local network or a cloud's metadata."""
     if isinstance(address, ipaddress.IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour or (address.teredo[1] if address.teredo else None)
         if inner is None and address in _NAT64:
             inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
         if inner is not None:
-            return is_public(inner)
+            return is_public_address(inner)
     return address.is_global and not address.is_multicast and not address.is_reserved and not address.is_unspecified
 
 
-def _look_up(host: str, port: int, url: str, deadline: float) -> Sequence[Address]:
+def _look_up_addresses(host: str, port: int, url: str, deadline: float) -> Sequence[Address]:
     """The addresses of a host. The system resolver has no timeout, so it runs in a thread."""
     try:
         return [ipaddress.ip_address(host.partition("%")[0])]
@@ -215,7 +215,7 @@ def _send_request(
             return where
         if response.status != 200:
             raise SourceError(url, f"answered {response.status} {response.reason}".rstrip())
-        data = _read_body(response, url, max_bytes=max_bytes, deadline=deadline)
+        data = _read_response_body(response, url, max_bytes=max_bytes, deadline=deadline)
         headers: Headers = response.headers
         kind = headers.get_content_type() if "Content-Type" in headers else ""
         return FetchedPage(data, kind, headers.get_content_charset() or "", parts.geturl())
@@ -236,7 +236,7 @@ def _make_request_target(parts: SplitResult) -> str:
     return quote(parts.path or "/", safe=_SAFE_CHARACTERS) + query
 
 
-def _read_body(response: http.client.HTTPResponse, url: str, *, max_bytes: int, deadline: float) -> bytes:
+def _read_response_body(response: http.client.HTTPResponse, url: str, *, max_bytes: int, deadline: float) -> bytes:
     """The body of a response, decompressed, up to the limit."""
     encoding = response.headers.get("Content-Encoding", "identity").lower()
     if encoding not in ("identity", "gzip", ""):

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 from clew.core.errors import DriverMissing, SourceError
 from clew.core.types import Document
 from clew.index.read.blocks import ParsedSource, SourceBlock, build_document, collapse_whitespace
-from clew.index.read.guard import wrap_errors
-from clew.index.read.load import decode_any
-from clew.index.read.web.markup import extract_blocks
+from clew.index.read.guard import wrap_library_errors
+from clew.index.read.load import decode_with_fallbacks
+from clew.index.read.web.markup import extract_html_blocks
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -28,30 +28,30 @@ SMALL_PAGE_WORDS = 200  # words
 MIN_MAIN_SHARE = 0.25  # of the words of a page; a smaller <main> or <article> is one teaser of many
 
 
-def html(data: bytes, *, uri: str, name: str, charset: str = "") -> Document:
+def read_html(data: bytes, *, uri: str, name: str, charset: str = "") -> Document:
     """The Document of an HTML page; a charset from the web server goes before that declared in the page."""
     return build_document(
-        parse_html(decode_any(data, charset=charset), uri=uri), uri=uri, name=name, source_format="html"
+        parse_html(decode_with_fallbacks(data, charset=charset), uri=uri), uri=uri, name=name, source_format="html"
     )
 
 
 def parse_html(text: str, *, uri: str) -> ParsedSource:
     """The blocks of the main content, the title, and description, language, date and author as meta."""
-    _check_depth(text, uri=uri)
-    with wrap_errors(uri, format_name="web page"):
+    _check_nesting_depth(text, uri=uri)
+    with wrap_library_errors(uri, format_name="web page"):
         try:
             from selectolax.lexbor import LexborHTMLParser
         except ImportError as error:
             raise DriverMissing("reading HTML needs selectolax: pip install selectolax") from error
         tree = LexborHTMLParser(text)
         body = tree.body
-        blocks = list(extract_blocks(_find_main(body))) if body is not None else []
-        if body is not None and _is_mostly_dropped(blocks, body):
-            blocks = list(extract_blocks(body, keep_navigation=True))
-        return ParsedSource(blocks, _find_title(tree, blocks), _read_meta(tree))
+        blocks = list(extract_html_blocks(_find_main_element(body))) if body is not None else []
+        if body is not None and _is_content_mostly_dropped(blocks, body):
+            blocks = list(extract_html_blocks(body, keep_navigation=True))
+        return ParsedSource(blocks, _find_title(tree, blocks), _read_page_meta(tree))
 
 
-def _check_depth(text: str, *, uri: str) -> None:
+def _check_nesting_depth(text: str, *, uri: str) -> None:
     depth = 0
     for closing, tag in _TAG.findall(text):
         if tag.lower() not in _SELF_CLOSING:
@@ -62,7 +62,7 @@ def _check_depth(text: str, *, uri: str) -> None:
                 )
 
 
-def _find_main(body: "LexborNode") -> "LexborNode":
+def _find_main_element(body: "LexborNode") -> "LexborNode":
     """The only element marked as main content, or else the whole body."""
     words = len(body.text(deep=True).split())
     for selector in ("main, [role=main]", "article"):
@@ -72,7 +72,7 @@ def _find_main(body: "LexborNode") -> "LexborNode":
     return body
 
 
-def _is_mostly_dropped(blocks: list[SourceBlock], body: "LexborNode") -> bool:
+def _is_content_mostly_dropped(blocks: list[SourceBlock], body: "LexborNode") -> bool:
     """Whether next to nothing of a page is left: then what looked like navigation is its content."""
     left = sum(len(block.text.split()) for block in blocks)
     return left == 0 or 2 * left < len(body.text(deep=True).split()) <= SMALL_PAGE_WORDS
@@ -86,7 +86,7 @@ def _find_title(tree: "LexborHTMLParser", blocks: list[SourceBlock]) -> str:
     return named or next((collapse_whitespace(block.text) for block in blocks if block.kind == "heading"), "")
 
 
-def _read_meta(tree: "LexborHTMLParser") -> dict[str, Any]:
+def _read_page_meta(tree: "LexborHTMLParser") -> dict[str, Any]:
     root = tree.css_first("html")
     language = (root.attributes.get("lang") or "") if root is not None else ""
     date = next(filter(None, (_read_meta_tag(tree, name) for name in _DATE_TAGS)), "")

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from clew.index.read.blocks import SourceBlock, collapse_whitespace
-from clew.index.read.tables import split_table
+from clew.index.read.tables import split_large_table
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
@@ -37,7 +37,7 @@ _INLINE_TAGS = frozenset(
 _BLANK = re.compile(r"[ \t\r\f\v]*\n[ \t\r\f\v]*|[ \t\r\f\v]+")
 
 
-def extract_blocks(node: "LexborNode", *, keep_navigation: bool = False) -> Iterator[SourceBlock]:
+def extract_html_blocks(node: "LexborNode", *, keep_navigation: bool = False) -> Iterator[SourceBlock]:
     """The blocks below an element in order; `keep_navigation` keeps what looks like navigation."""
     yield from _HtmlWalker(everything=keep_navigation).visit_children(node, depth=0)
 
@@ -59,12 +59,12 @@ class _HtmlWalker:
                 continue
             yield from self._make_paragraph(runs)
             runs = []
-            if not self._is_dropped(child):
+            if not self._is_dropped_element(child):
                 yield from self._visit_element(child, depth=depth + 1)
         yield from self._make_paragraph(runs)
 
     def _make_paragraph(self, runs: list[str]) -> Iterator[SourceBlock]:
-        if text := _trim_lines("".join(runs)):
+        if text := _collapse_line_spaces("".join(runs)):
             yield SourceBlock("paragraph", text)
 
     def _is_inline(self, node: "LexborNode", depth: int) -> bool:
@@ -77,7 +77,7 @@ class _HtmlWalker:
             self._is_inline(child, depth + 1) or child.tag in _DROPPED_TAGS for child in node.iter(include_text=True)
         )
 
-    def _is_dropped(self, node: "LexborNode") -> bool:
+    def _is_dropped_element(self, node: "LexborNode") -> bool:
         tag = node.tag or ""
         if tag in _DROPPED_TAGS:
             return True
@@ -101,9 +101,9 @@ class _HtmlWalker:
         if depth > MAX_WALK_DEPTH:
             yield from self._make_paragraph([node.text(deep=True, separator=" ")])
         elif tag in _HEADING_LEVELS:
-            yield SourceBlock("heading", self._to_line(node, depth=depth), level=_HEADING_LEVELS[tag])
+            yield SourceBlock("heading", self._to_single_line(node, depth=depth), level=_HEADING_LEVELS[tag])
         elif tag == "pre":
-            yield SourceBlock("code", node.text(deep=True), marker=_find_language(node))
+            yield SourceBlock("code", node.text(deep=True), marker=_find_code_language(node))
         elif tag in ("ul", "ol", "dl"):
             yield from self._visit_list(node, depth=depth)
         elif tag == "table":
@@ -112,7 +112,7 @@ class _HtmlWalker:
             for block in self._visit_content(node, depth=depth):
                 yield replace(block, kind="quote") if block.kind == "paragraph" else block
         elif tag in ("figcaption", "caption", "legend"):
-            yield SourceBlock("caption", self._to_line(node, depth=depth))
+            yield SourceBlock("caption", self._to_single_line(node, depth=depth))
         elif tag in _CONTENT_TAGS:
             yield from self._visit_content(node, depth=depth)
         else:
@@ -127,10 +127,10 @@ class _HtmlWalker:
         number = _parse_int(node.attributes.get("start"), 1) if node.tag == "ol" else None
         self._list_depth += 1
         for child in node.iter():
-            if self._is_dropped(child):
+            if self._is_dropped_element(child):
                 continue
             if child.tag in ("li", "dt", "dd"):
-                yield from self._visit_item(child, number, depth=depth + 1)
+                yield from self._visit_list_item(child, number, depth=depth + 1)
                 number = None if number is None else number + 1
             elif child.tag in ("ul", "ol", "dl"):
                 yield from self._visit_list(child, depth=depth + 1)
@@ -142,7 +142,7 @@ class _HtmlWalker:
                 )
         self._list_depth -= 1
 
-    def _visit_item(self, node: "LexborNode", number: int | None, *, depth: int) -> Iterator[SourceBlock]:
+    def _visit_list_item(self, node: "LexborNode", number: int | None, *, depth: int) -> Iterator[SourceBlock]:
         """The item with its first paragraph, then its other content: nested lists, tables, code."""
         level = self._list_depth - 1 + (node.tag == "dd")
         marker = "" if number is None else f"{_parse_int(node.attributes.get('value'), number)}."
@@ -159,7 +159,7 @@ class _HtmlWalker:
                 yield block
 
     def _visit_table(self, node: "LexborNode", *, depth: int) -> Iterator[SourceBlock]:
-        rows = list(_iter_rows(node))
+        rows = list(_iter_table_rows(node))
         cells = [cell for row in rows for cell in row.iter() if cell.tag in ("td", "th")]
         if len(cells) <= 1 or (node.attributes.get("role") or "") in ("presentation", "none"):
             for child in cells:
@@ -167,13 +167,16 @@ class _HtmlWalker:
             return
         for child in node.iter():
             if child.tag == "caption":
-                yield SourceBlock("caption", self._to_line(child, depth=depth))
-        grid = _expand_spans(
-            [[(self._to_line(cell, depth=depth), *_read_spans(cell)) for cell in _list_cells(row)] for row in rows]
+                yield SourceBlock("caption", self._to_single_line(child, depth=depth))
+        grid = _expand_cell_spans(
+            [
+                [(self._to_single_line(cell, depth=depth), *_read_cell_spans(cell)) for cell in _list_cells(row)]
+                for row in rows
+            ]
         )
-        yield from split_table(grid, header_rows=_count_header_rows(rows, max(map(len, grid), default=0)))
+        yield from split_large_table(grid, header_rows=_count_header_rows(rows, max(map(len, grid), default=0)))
 
-    def _to_line(self, node: "LexborNode", *, depth: int) -> str:
+    def _to_single_line(self, node: "LexborNode", *, depth: int) -> str:
         """The text below an element on one line, blocks separated by a space."""
         return collapse_whitespace(self._to_text(node, depth=depth, gap=" "))
 
@@ -185,7 +188,7 @@ class _HtmlWalker:
             return "\n"
         if tag == "img":
             return f" {node.attributes.get('alt') or ''} "
-        if self._is_dropped(node):
+        if self._is_dropped_element(node):
             return ""
         if tag == "math":
             return _format_formula(node)
@@ -197,12 +200,12 @@ class _HtmlWalker:
         return text if tag in _INLINE_TAGS else f"{gap}{text}{gap}"
 
 
-def _trim_lines(text: str) -> str:
+def _collapse_line_spaces(text: str) -> str:
     """The lines of a paragraph, with white space collapsed as in browsers."""
     return "\n".join(filter(None, (" ".join(line.split()) for line in text.split("\n"))))
 
 
-def _find_language(node: "LexborNode") -> str:
+def _find_code_language(node: "LexborNode") -> str:
     """The language in the classes of a code block, its <code> or its parent."""
     inner = node.css_first("code")
     for element in (inner, node, node.parent):
@@ -227,7 +230,7 @@ def _format_formula(node: "LexborNode") -> str:
     )
 
 
-def _iter_rows(table: "LexborNode") -> Iterator["LexborNode"]:
+def _iter_table_rows(table: "LexborNode") -> Iterator["LexborNode"]:
     """The rows of a table, without those of nested tables."""
     for child in table.iter():
         if child.tag == "tr":
@@ -251,13 +254,13 @@ def _count_header_rows(rows: list["LexborNode"], width: int) -> int:
     return header
 
 
-def _read_spans(cell: "LexborNode") -> tuple[int, int]:
+def _read_cell_spans(cell: "LexborNode") -> tuple[int, int]:
     attributes: Mapping[str, str | None] = cell.attributes
     columns, rows = (_parse_int(attributes.get(name), 1) for name in ("colspan", "rowspan"))
     return min(max(columns, 1), MAX_SPAN), min(max(rows, 1), MAX_SPAN)
 
 
-def _expand_spans(rows: list[list[tuple[str, int, int]]]) -> list[list[str]]:
+def _expand_cell_spans(rows: list[list[tuple[str, int, int]]]) -> list[list[str]]:
     """The cells by row and column; a spanning cell is repeated in each, within a limit on all cells."""
     cells_left = 10_000 + 20 * sum(map(len, rows))  # spans can claim far more cells than a page holds
     grid: list[list[str]] = []

@@ -9,20 +9,20 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from clew.core.types import Message
-from clew.index.thread.untangle.cues import MessageCues, extract_cues
-from clew.index.thread.untangle.features import extract_features
+from clew.index.thread.untangle.cues import MessageCues, extract_message_cues
+from clew.index.thread.untangle.features import extract_reply_features
 from clew.index.thread.untangle.matrices import REACH, ChannelWindow
 from clew.index.thread.untangle.net import ReplyNet, load_default_net
 
-__all__ = ["REACH", "untangle"]
+__all__ = ["REACH", "infer_reply_parents"]
 
 _BLOCK_MESSAGES = 128  # scored at once: enough to hide the cost of a call, few enough to stay in the CPU cache
 
 
-def untangle(
+def infer_reply_parents(
     messages: Sequence[Message], *, before: Sequence[Message] = (), net: ReplyNet | None = None
 ) -> list[int | None]:
-    """For each message the position (in before + messages) of its parent, None where it starts a conversation.
+    """The parent that each message replies to, as a position in before + messages; None if it starts a conversation.
 
     Messages are in the order they were sent. An explicit `reply_to` always wins; where it names no earlier message that
     is given, the result is None. Next comes a quote ("> quoted text"), then the choice of the net (default: the shipped
@@ -44,29 +44,29 @@ def untangle(
         new = next((at for at, position in enumerate(positions) if position >= len(before)), len(positions))
         if all(everything[position].reply_to for position in positions[new:]):
             continue  # nothing to guess
-        guesses = _guess_replies([everything[position] for position in positions], new, net or load_default_net())
+        guesses = _guess_parents([everything[position] for position in positions], new, net or load_default_net())
         for at, guess in enumerate(guesses, new):
             if guess is not None and not everything[positions[at]].reply_to:
                 links[positions[at]] = positions[guess]
     return links[len(before) :]
 
 
-def _guess_replies(messages: Sequence[Message], new: int, net: ReplyNet) -> list[int | None]:
+def _guess_parents(messages: Sequence[Message], new: int, net: ReplyNet) -> list[int | None]:
     """The positions of the parents of the messages from `new` on, by a quote or by the net."""
     found: list[int | None] = []
     for start in range(new, len(messages), _BLOCK_MESSAGES):
         first = max(0, start - REACH)
-        cues = [extract_cues(message) for message in messages[first : start + _BLOCK_MESSAGES]]
-        choices = net.choose(extract_features(ChannelWindow.build(cues, start - first))).tolist()
+        cues = [extract_message_cues(message) for message in messages[first : start + _BLOCK_MESSAGES]]
+        choices = net.choose_parents(extract_reply_features(ChannelWindow.build(cues, start - first))).tolist()
         for row, back in enumerate(choices, start - first):
             guess = row - back if back else None
-            quoted = _find_quoted(cues, row) if cues[row].quote else None
+            quoted = _find_quoted_message(cues, row) if cues[row].quote else None
             parent = guess if quoted is None else quoted
             found.append(None if parent is None else first + parent)
     return found
 
 
-def _find_quoted(cues: Sequence[MessageCues], row: int) -> int | None:
+def _find_quoted_message(cues: Sequence[MessageCues], row: int) -> int | None:
     """The nearest message in reach that contains what this one quotes, or None."""
     reach = range(row - 1, max(0, row - REACH) - 1, -1)
     return next((position for position in reach if cues[row].quote in cues[position].text), None)

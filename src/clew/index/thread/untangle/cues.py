@@ -20,34 +20,34 @@ _FACE = re.compile(r"[:;=8xX]['-]?[()DPpOo/\\|]+|[\U0001f300-\U0001faff\u2600-\u
 _MIN_QUOTE_CHARS = 12  # shorter quotes occur in many messages
 
 
-def _word_set(text: str) -> frozenset[str]:
+def _make_word_set(text: str) -> frozenset[str]:
     return frozenset(tokenize_words(text))
 
 
 # The first words of a message often show what it does; for a language that is not here, the other cues remain.
-ASKING = _word_set(
+ASKING = _make_word_set(
     "what how why where when who which whats hows wheres whos is are am do does did can could would should will has "
     "have any anyone anybody someone was wer wie warum wieso wo wann welche gibt ist sind kann könnte hat weiss qui "
     "que quoi quel quelle comment pourquoi où quand est peut qué cómo dónde cuándo quién cuál puede hay che come "
     "perché dove quando chi puoi como onde quem pode wat hoe waarom waar wanneer kan"
 )
-THANKS = _word_set(
+THANKS = _make_word_set(
     "thanks thank thx ty cheers thankyou tnx danke merci gracias grazie obrigado obrigada bedankt dank tack"
 )
-GREETING = _word_set(
+GREETING = _make_word_set(
     "hi hello hey hiya yo morning evening greetings howdy sup hallo moin servus bonjour salut hola ciao olá oi hoi "
     "hej bye cya"
 )
-ASSENT = _word_set(
+ASSENT = _make_word_set(
     "yes yeah yep yup yea ya ok okay k sure right true exactly agreed correct indeed ah oh aha cool nice great good "
     "hmm lol haha heh ja genau klar stimmt oui si sí sì sim certo claro exact vale"
 )
-DENIAL = _word_set("no nope nah not never dont don wrong nein nicht non não nee niet")
-CARRYING_ON = _word_set(
+DENIAL = _make_word_set("no nope nah not never dont don wrong nein nicht non não nee niet")
+CARRYING_ON = _make_word_set(
     "and but or so then also because cos cause well though still und aber oder et mais ou y pero e ma"
 )
-SELF = _word_set("i im ive my me mine we our ich mein mir je mon moi yo mi io eu meu ik mijn")
-YOU = _word_set("you your u ur youre du dein sie tu ton vous votre tú usted você je jij")
+SELF = _make_word_set("i im ive my me mine we our ich mein mir je mon moi yo mi io eu meu ik mijn")
+YOU = _make_word_set("you your u ur youre du dein sie tu ton vous votre tú usted você je jij")
 
 FORMS = (
     "asks", "ends asking", "starts asking", "thanks", "greets", "assents", "denies", "carries on", "of me", "of you",
@@ -70,13 +70,13 @@ class MessageCues:
     quote: str  # folded, empty if it is too short to be found again
 
 
-def extract_cues(message: Message) -> MessageCues:
+def extract_message_cues(message: Message) -> MessageCues:
     """The cues of a message, without looking at its neighbours."""
     addressed, tokens, words, forms = _analyse_text(message.text)
-    text, quote = _split_quote(message.text)
+    text, quote = _split_off_quote(message.text)
     return MessageCues(
         author=message.author,
-        aliases=_make_aliases(message.author),
+        aliases=_make_author_aliases(message.author),
         addressed=addressed,
         tokens=tokens,
         words=words,
@@ -88,7 +88,7 @@ def extract_cues(message: Message) -> MessageCues:
 
 
 @lru_cache(maxsize=4096)
-def _make_aliases(author: str) -> frozenset[str]:
+def _make_author_aliases(author: str) -> frozenset[str]:
     """The names that an author may be addressed by: the whole, without trailing marks, joined, the first name."""
     whole = author.casefold().strip().lstrip("@")
     parts = whole.split()
@@ -110,10 +110,10 @@ def _analyse_text(text: str) -> tuple[frozenset[str], frozenset[str], frozenset[
     elif tokens:
         addressed.add(tokens[0])
     words = tokenize_words(body)
-    return frozenset(addressed), frozenset(tokens), frozenset(words), _measure_forms(body, words)
+    return frozenset(addressed), frozenset(tokens), frozenset(words), _compute_form_values(body, words)
 
 
-def _split_quote(text: str) -> tuple[str, str]:
+def _split_off_quote(text: str) -> tuple[str, str]:
     """The text without its quoted lines, and those lines; folded, with single spaces."""
     folded = text.casefold().replace("&gt;", ">")
     lines = folded.split("\n") if ">" in folded else [folded]
@@ -122,7 +122,7 @@ def _split_quote(text: str) -> tuple[str, str]:
     return own, quoted if len(quoted) >= _MIN_QUOTE_CHARS else ""
 
 
-def _measure_forms(text: str, words: list[str]) -> tuple[float, ...]:
+def _compute_form_values(text: str, words: list[str]) -> tuple[float, ...]:
     """The values of FORMS for a text and its words."""
     first, early, every = words[0] if words else "", set(words[:3]), set(words)
     stripped = text.strip()

@@ -9,7 +9,7 @@ from clew.index.thread.untangle.cues import FORMS
 from clew.index.thread.untangle.matrices import ChannelWindow, Floats, LookBack
 from clew.index.thread.untangle.speakers import compute_speaker_features
 from clew.index.thread.untangle.timing import compute_timing_features
-from clew.index.thread.untangle.wording import compute_word_features
+from clew.index.thread.untangle.wording import compute_shared_word_features
 
 # In these names "I" is the author of the message, "he" the author of the candidate. The weights file uses them too.
 PAIR_NAMES = (
@@ -44,10 +44,10 @@ class ReplyFeatures:
     messages: Floats  # m × MESSAGE_FEATURES
 
 
-def extract_features(window: ChannelWindow) -> ReplyFeatures:
+def extract_reply_features(window: ChannelWindow) -> ReplyFeatures:
     """The features of every message of the window that needs a parent."""
     view = LookBack.build(window)
-    groups = (compute_timing_features(view), compute_speaker_features(view), compute_word_features(view))
+    groups = (compute_timing_features(view), compute_speaker_features(view), compute_shared_word_features(view))
     by_pair = {name: values for group in groups for name, values in group.pairs.items()}
     by_message = {name: values for group in groups for name, values in group.messages.items()}
     pairs = np.empty((*view.valid.shape, len(PAIR_FEATURES)), np.float32)

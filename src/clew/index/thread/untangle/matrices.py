@@ -94,7 +94,7 @@ class LookBack:
         authors = window.authors
         return cls(window, rows, before, back >= 0, low, authors[rows], authors[before], inside.astype(np.float32))
 
-    def gather(self, full: Numbers) -> Numbers:
+    def gather_candidates(self, full: Numbers) -> Numbers:
         """The columns of the candidates: m × n becomes m × r."""
         return np.take_along_axis(full, self.before, axis=1)
 
@@ -117,7 +117,7 @@ def prefix_sums(matrix: Floats) -> Floats:
     return np.concatenate([np.zeros((1, matrix.shape[1]), np.float32), np.cumsum(matrix, axis=0)])
 
 
-def find_last_nonzero(matrix: Floats) -> Ints:
+def find_last_nonzero_row(matrix: Floats) -> Ints:
     """For each row, and for the end, the last row before it where the column is not 0, else -1; one row more."""
     positions = np.where(matrix > 0, np.arange(len(matrix))[:, None], -1)
     return np.concatenate([np.full((1, matrix.shape[1]), -1), np.maximum.accumulate(positions, axis=0)])

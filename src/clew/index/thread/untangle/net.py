@@ -23,7 +23,7 @@ class ReplyNet:
     pair: Layers
     message: Layers
 
-    def score(self, features: ReplyFeatures) -> Floats:
+    def score_parents(self, features: ReplyFeatures) -> Floats:
         """m × (1 + REACH) scores: of starting a conversation, then of each candidate, the nearest first."""
         m, reach, _ = features.pairs.shape
         # The features of the message are the same for each candidate: their part of the first layer is computed once.
@@ -35,9 +35,9 @@ class ReplyNet:
         opening = _forward(features.messages, self.message)
         return np.concatenate([opening, np.where(features.valid, pairs, -np.inf)], axis=1)
 
-    def choose(self, features: ReplyFeatures) -> Ints:
+    def choose_parents(self, features: ReplyFeatures) -> Ints:
         """How many messages back the parent is; 0 where a conversation starts."""
-        best: Ints = self.score(features).argmax(axis=1)
+        best: Ints = self.score_parents(features).argmax(axis=1)
         return best
 
 
@@ -68,10 +68,12 @@ ORIGIN = {
 @cache
 def load_default_net() -> ReplyNet:
     """The net that comes with the package."""
-    return parse_net(json.loads(files("clew.index.thread.untangle").joinpath("weights.json").read_text("utf-8")))
+    return parse_net_weights(
+        json.loads(files("clew.index.thread.untangle").joinpath("weights.json").read_text("utf-8"))
+    )
 
 
-def parse_net(values: Mapping[str, Any]) -> ReplyNet:
+def parse_net_weights(values: Mapping[str, Any]) -> ReplyNet:
     """The net of a parsed weights file; a SettingsError if its features are not those of this version."""
     nets: dict[str, Layers] = {}
     for name, inputs in INPUTS.items():
@@ -92,7 +94,7 @@ def parse_net(values: Mapping[str, Any]) -> ReplyNet:
     return ReplyNet(**nets)
 
 
-def format_net(net: ReplyNet) -> str:
+def format_net_as_json(net: ReplyNet) -> str:
     """The net as the JSON of a weights file: its origin, then each layer, one line per input."""
     parts = [f'"{name}": {json.dumps(value, ensure_ascii=False)}' for name, value in ORIGIN.items()]
     for name, inputs in INPUTS.items():

@@ -8,7 +8,7 @@ from clew.index.thread.untangle.matrices import (
     Floats,
     LookBack,
     Numbers,
-    find_last_nonzero,
+    find_last_nonzero_row,
     log_scale,
     prefix_sums,
 )
@@ -19,18 +19,18 @@ def compute_speaker_features(view: LookBack) -> FeatureGroup:
     window, rows, me, him, low = view.window, view.rows, view.me, view.him, view.low
     spoken = np.zeros_like(window.calls)
     spoken[np.arange(len(spoken)), window.authors] = 1
-    last, last_call = find_last_nonzero(spoken), find_last_nonzero(window.calls)
+    last, last_call = find_last_nonzero_row(spoken), find_last_nonzero_row(window.calls)
     mine = last[rows, me]
     mine = np.where(mine >= low, mine, -1)
     caller = last_call[rows, me]
     caller = np.where(caller >= low, caller, -1)
     around = (last[rows + 1] >= low[:, None]).astype(np.float32)  # m × a: who speaks in reach
     partner = window.calls[np.maximum(mine, 0)] * around * (mine >= 0)[:, None]  # whom I addressed when I last spoke
-    turns, turn_pairs = _compute_turns(view, spoken, last, mine)
-    calls, call_pairs = _compute_calls(view, around, caller)
+    turns, turn_pairs = _compute_turn_features(view, spoken, last, mine)
+    calls, call_pairs = _compute_address_features(view, around, caller)
     partners: dict[str, Numbers] = {
         "my partner": np.take_along_axis(partner, him, axis=1),
-        "calls my partner": view.gather(partner @ window.calls.T) > 0,
+        "calls my partner": view.gather_candidates(partner @ window.calls.T) > 0,
         "caller of me": (caller >= 0)[:, None] & (window.authors[np.maximum(caller, 0)][:, None] == him),
         "last of called": call_pairs["I call him"] * turn_pairs["his last"],
     }
@@ -38,10 +38,10 @@ def compute_speaker_features(view: LookBack) -> FeatureGroup:
         "called since my last": caller > mine,
         "partner spoke since": ((last[rows] > mine[:, None]) * partner).sum(axis=1) > 0,
     }
-    return FeatureGroup(turn_pairs | call_pairs | _compute_exchanges(view) | partners, turns | calls | both)
+    return FeatureGroup(turn_pairs | call_pairs | _compute_exchange_features(view) | partners, turns | calls | both)
 
 
-def _compute_turns(
+def _compute_turn_features(
     view: LookBack, spoken: Floats, last: Numbers, mine: Numbers
 ) -> tuple[dict[str, Numbers], dict[str, Numbers]]:
     """Message and pair features: how often each speaks, and how long ago."""
@@ -80,7 +80,9 @@ def _compute_turns(
     return messages, pairs
 
 
-def _compute_calls(view: LookBack, around: Floats, caller: Numbers) -> tuple[dict[str, Numbers], dict[str, Numbers]]:
+def _compute_address_features(
+    view: LookBack, around: Floats, caller: Numbers
+) -> tuple[dict[str, Numbers], dict[str, Numbers]]:
     """Message and pair features: whom the two address, and who addressed them since."""
     window, rows, before, me, him = view.window, view.rows, view.before, view.me, view.him
     called, named = window.calls[rows] * around, window.names[rows] * around  # m × a
@@ -88,7 +90,7 @@ def _compute_calls(view: LookBack, around: Floats, caller: Numbers) -> tuple[dic
     count = prefix_sums(window.calls)
     of_him = np.take_along_axis(called, him, axis=1)
     of_me = window.calls[before, me[:, None]]
-    of_any = view.gather(around @ window.calls.T)
+    of_any = view.gather_candidates(around @ window.calls.T)
     messages: dict[str, Numbers] = {
         "calls": all_called > 0,
         "calls many": all_called > 1,
@@ -106,7 +108,7 @@ def _compute_calls(view: LookBack, around: Floats, caller: Numbers) -> tuple[dic
         "he names me": window.names[before, me[:, None]],
         "he calls anyone": of_any > 0,
         "he calls another": of_any > of_me,
-        "same called": view.gather(called @ window.calls.T) > 0,
+        "same called": view.gather_candidates(called @ window.calls.T) > 0,
         "last call to me": before == caller[:, None],
         "calls to him since": log_scale(count[rows[:, None], him] - count[before + 1, him], 10),
         "calls to me since": log_scale(count[rows, me][:, None] - count[before + 1, me[:, None]], 10),
@@ -114,7 +116,7 @@ def _compute_calls(view: LookBack, around: Floats, caller: Numbers) -> tuple[dic
     return messages, pairs
 
 
-def _compute_exchanges(view: LookBack) -> dict[str, Numbers]:
+def _compute_exchange_features(view: LookBack) -> dict[str, Numbers]:
     """Pair features: how often the two addressed each other in reach, and since the candidate."""
     window, authors, me = view.window, view.window.authors, view.me
     positions = np.arange(len(authors))
@@ -123,11 +125,11 @@ def _compute_exchanges(view: LookBack) -> dict[str, Numbers]:
     to_him = window.calls[:, authors]  # n × n: a message addresses the author of another
     by_him = (authors[:, None] == authors).astype(np.float32)  # n × n: same author
     later = (positions[:, None] > positions).astype(np.float32)  # n × n
-    i_called = view.gather(mine @ to_him)
+    i_called = view.gather_candidates(mine @ to_him)
     return {
         "I called him before": log_scale(i_called, 10),
-        "he called me before": log_scale(view.gather(to_me @ by_him), 10),
-        "I called him since": log_scale(view.gather(mine @ (to_him * later)), 10),
-        "he called me since": log_scale(view.gather(to_me @ (by_him * later)), 10),
+        "he called me before": log_scale(view.gather_candidates(to_me @ by_him), 10),
+        "I called him since": log_scale(view.gather_candidates(mine @ (to_him * later)), 10),
+        "he called me since": log_scale(view.gather_candidates(to_me @ (by_him * later)), 10),
         "he answers my call": window.calls[view.before, me[:, None]] * (i_called > 0),
     }

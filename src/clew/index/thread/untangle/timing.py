@@ -23,8 +23,8 @@ def compute_timing_features(view: LookBack) -> FeatureGroup:
     timed = ~np.isnan(minutes)
     both = timed[view.rows][:, None] & timed[view.before]
     gap = np.where(both, np.maximum(minutes[view.rows][:, None] - minutes[view.before], 0), 0)
-    waits = _compute_waits(view)
-    pace = _compute_pace(waits, view.valid)
+    waits = _compute_candidate_waits(view)
+    pace = _compute_mean_wait(waits, view.valid)
     silence = np.maximum.accumulate(waits, axis=1)
     pairs: dict[str, Numbers] = {
         "timed": both,
@@ -47,14 +47,14 @@ def compute_timing_features(view: LookBack) -> FeatureGroup:
     return FeatureGroup(order | pairs, opens)
 
 
-def _compute_waits(view: LookBack) -> NDArray[np.float64]:
+def _compute_candidate_waits(view: LookBack) -> NDArray[np.float64]:
     """m × r: the minutes between each candidate and the message after it; 0 where a time is missing."""
     minutes = view.window.minutes
     waits = np.nan_to_num(np.maximum(np.diff(minutes, append=np.nan), 0))
     return np.where(view.valid, waits[view.before], 0)
 
 
-def _compute_pace(waits: NDArray[np.float64], there: NDArray[np.bool_]) -> NDArray[np.float64]:
+def _compute_mean_wait(waits: NDArray[np.float64], there: NDArray[np.bool_]) -> NDArray[np.float64]:
     """m: the mean of the usual waits in reach, in minutes per message."""
     ordered = np.sort(np.where(there, waits, np.inf), axis=1)
     usual = np.ceil(there.sum(axis=1) * _USUAL_SHARE)

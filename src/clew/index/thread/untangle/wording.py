@@ -7,8 +7,8 @@ from clew.index.thread.untangle.matrices import REACH, FeatureGroup, LookBack, l
 _DECAY_MESSAGES = 20.0  # messages after which my earlier words count 1/e
 
 
-def compute_word_features(view: LookBack) -> FeatureGroup:
-    """What each candidate shares with the message, its author's others with it, and it with my latest messages."""
+def compute_shared_word_features(view: LookBack) -> FeatureGroup:
+    """The words a message shares with each candidate and with its author, and a candidate with my latest messages."""
     words, rows = view.window.words, view.rows
     counts = prefix_sums(words)
     found = counts[rows + 1] - counts[view.low]  # m × w: how many messages in reach have the word
@@ -26,16 +26,18 @@ def compute_word_features(view: LookBack) -> FeatureGroup:
     fading = np.exp((np.arange(len(authors)) - rows[:, None]) / _DECAY_MESSAGES)
     mine = (authors == view.me[:, None]) * view.inside * np.minimum(fading, 1)
     lately = np.minimum(mine.astype(np.float32) @ words, 1) * rarity
-    here = view.gather(shared)
+    here = view.gather_candidates(shared)
     return FeatureGroup(
         {
             "shared words": log_scale(here, 20),
-            "likeness": view.gather(likeness),
-            "count shared": log_scale(view.gather(words[rows] @ words.T), 10),
+            "likeness": view.gather_candidates(likeness),
+            "count shared": log_scale(view.gather_candidates(words[rows] @ words.T), 10),
             "best shared": (here > 0) & (here == most[:, None]),
             "share of best": here / np.maximum(most, 1e-6)[:, None],
-            "shared with him": log_scale(view.gather(shared @ by_him), 50),
-            "shared with mine": log_scale(view.gather(lately @ words.T) * (view.him != view.me[:, None]), 20),
+            "shared with him": log_scale(view.gather_candidates(shared @ by_him), 50),
+            "shared with mine": log_scale(
+                view.gather_candidates(lately @ words.T) * (view.him != view.me[:, None]), 20
+            ),
         },
         {
             "most shared": log_scale(most, 20),

@@ -40,12 +40,12 @@ class ReservedLines:
 
 def escape_tag(text: str, tag: str) -> str:
     """The text with that tag escaped, opening or closing, in any case or spacing."""
-    return _compile_tag(tag)[0].sub(r"\1\\\2", text) if tag.casefold() in text.casefold() else text
+    return _compile_tag_pattern(tag)[0].sub(r"\1\\\2", text) if tag.casefold() in text.casefold() else text
 
 
 def unescape_tag(text: str, tag: str) -> str:
     """The text before the tag was escaped."""
-    return _compile_tag(tag)[1].sub(r"\1\2", text)
+    return _compile_tag_pattern(tag)[1].sub(r"\1\2", text)
 
 
 def to_one_line(text: object) -> str:
@@ -54,7 +54,7 @@ def to_one_line(text: object) -> str:
 
 
 @lru_cache(maxsize=16)
-def _compile_tag(tag: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+def _compile_tag_pattern(tag: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     space = r"[\s\u200b-\u200f\u2060\ufeff]*"
     pattern = rf"(?={space}/?{space}{re.escape(tag)})"
     ours = rf"([<\uff1c\ufe64]{space})"

@@ -11,7 +11,7 @@ from clew.core.settings import FormatterConfig
 from clew.core.types import MergedChunk
 from clew.query.context.format.escape import LINE_END, ReservedLines, escape_tag, to_one_line
 from clew.query.context.merge import as_merged_chunk
-from clew.query.context.results import HEADING_SEPARATOR, Result, to_hit
+from clew.query.context.results import HEADING_SEPARATOR, Result, result_to_hit
 
 ENTRY_SEPARATOR = "\n\n---\n\n"
 ENTRY_LINES = ReservedLines(r"\[\d+\]", rf"-{{3,}}[ \t]*{LINE_END}", r"\(Source:", r"##\s*Source:", marks="[-(#")
@@ -27,7 +27,7 @@ class ContextFormatter:
 
     def format(self, results: Iterable[Result]) -> str:
         """One entry per result, in order: Hits, or rows of text, source, heading_path, similarity and metadata."""
-        hits = map(to_hit, results)
+        hits = map(result_to_hit, results)
         return self.format_merged([as_merged_chunk(hit, hit.chunk.doc_id) for hit in hits])
 
     def format_merged(self, merged: Sequence[MergedChunk]) -> str:
@@ -53,14 +53,14 @@ class ContextFormatter:
 
     def _format_entry(self, number: int, merged: MergedChunk, source: bool) -> str:
         score = f" [{merged.avg_similarity:.2f}]" if self.config.include_scores else ""
-        path = select_headings(merged.heading_path, merged.content_length, self.config)
+        path = select_headings_by_length(merged.heading_path, merged.content_length, self.config)
         headings = to_one_line(HEADING_SEPARATOR.join(path) or describe_messages(merged))
         head = f"[{number}]{score} {headings}".rstrip()
         foot = f"\n(Source: {to_one_line(merged.source)})" if source and merged.source else ""
         return f"{head}\n{ENTRY_LINES.escape(merged.text)}{foot}"
 
 
-def select_headings(path: Sequence[str], length: int, config: FormatterConfig) -> Sequence[str]:
+def select_headings_by_length(path: Sequence[str], length: int, config: FormatterConfig) -> Sequence[str]:
     """The headings shown for a text of that length: all for a small one, the last two for a medium one, else none."""
     if length < config.small_chunk_threshold:
         return path

@@ -12,7 +12,7 @@ from clew.core.time import EPOCH, assume_utc
 from clew.core.types import Chunk, DocumentRecord, MergedChunk
 from clew.query.context.format.escape import LINE_END, ReservedLines, to_one_line
 from clew.query.context.format.formatter import KNOWLEDGE_BASE_TITLE, ContextFormatter, describe_messages
-from clew.query.context.rebuild import group_by_message, rebuild_text
+from clew.query.context.rebuild import group_by_message, rebuild_message_text
 
 EXCERPT = 400  # characters of each passage that related_posts shows
 REPLY = "\n  ↪ "
@@ -72,7 +72,7 @@ class Post(NamedTuple):
 
 
 def describe_post(chunk: Chunk, record: DocumentRecord | None) -> Post:
-    """The post of a chunk; "no date" where the date is not known."""
+    """The title, date and tags of a chunk's post; "no date" where the date is not known."""
     meta = {**(record.meta if record else {}), **chunk.meta}
     title = meta.get("post_title") or ((record.title or record.uri) if record else "")
     date = meta.get("post_date") or meta.get("date") or (chunk.at.date().isoformat() if chunk.at else "no date")
@@ -165,7 +165,7 @@ def _split_messages(passage: MergedChunk) -> list[str]:
     if len(messages) < 2 or sum(map(len, messages.values())) < len(passage.chunks):
         return [passage.text]
     parts = sorted(messages.values(), key=lambda hits: min(hit.chunk.start for hit in hits))
-    texts = [rebuild_text(hit.chunk for hit in hits) for hits in parts]
+    texts = [rebuild_message_text(hit.chunk for hit in hits) for hits in parts]
     return texts if all(text in passage.text for text in texts) else [passage.text]
 
 

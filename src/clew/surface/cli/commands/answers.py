@@ -43,7 +43,7 @@ def ask(
         option = "-k" if options.k is not None else "--as"
         raise SettingsError(f"--agent and {option} cannot be combined; leave out one of them")
     own = {"search.strategy": options.strategy, "context.tokens": tokens} if agent else {}
-    overrides = {**options.overrides(), **own}
+    overrides = {**options.to_setting_overrides(), **own}
     printer = answer_output.SentencePrinter()
     on_sentence = None if as_json else printer.print_sentence
     with open_engine(ctx, overrides) as engine:
@@ -66,6 +66,6 @@ def ask(
     if as_json:
         render.print_json(answer_to_json(answer, trace=trace))
     else:
-        answer_output.print_answer(answer, printer)
+        answer_output.print_answer_sources(answer, printer)
     if answer.fault:
         raise typer.Exit(CODE_BY_ERROR[DriverFailed])

@@ -43,11 +43,11 @@ def chat(
             console.choose_strategy(strategy)
         if sys.stdin.isatty():
             render.print_line(("Type a question, or /help.", "dim"), err=True)
-        for line in read_lines():
+        for line in read_input_lines():
             if line.split()[0] == "/quit":
                 return
             try:
-                console.handle(line)
+                console.handle_line(line)
             except KeyboardInterrupt:
                 render.print_line(("\ninterrupted", "yellow"), err=True)
             except ClewError as error:
@@ -68,10 +68,10 @@ class ChatConsole:
     as_json: bool = False
     strategy: str | None = None
 
-    def handle(self, line: str) -> None:
+    def handle_line(self, line: str) -> None:
         """Answers a question or runs a command."""
         if not line.startswith("/"):
-            self.answer(line)
+            self.answer_question(line)
             return
         word, *rest = line.split(maxsplit=1)
         commands: dict[str, Callable[[str], None]] = {
@@ -84,7 +84,7 @@ class ChatConsole:
             raise NotFound(f"there is no command {word}; /help lists them")
         commands[word](" ".join(rest))
 
-    def answer(self, question: str) -> None:
+    def answer_question(self, question: str) -> None:
         """Prints the answer to a question; a failed or interrupted one is not added to the conversation."""
         from clew.core.trace import record
         from clew.surface.cli import answer_output, render
@@ -101,7 +101,7 @@ class ChatConsole:
         if self.as_json:
             render.print_json(answer_to_json(answer, trace=trace))
         else:
-            answer_output.print_answer(answer, printer)
+            answer_output.print_answer_sources(answer, printer)
             print(flush=True)
 
     def choose_strategy(self, name: str) -> None:
@@ -144,7 +144,7 @@ class ChatConsole:
         if question:
             render.print_text(tools.read_document(int(number), question[0]).text)
         else:
-            render.print_text(tools.find_document(int(number))[1].text)
+            render.print_text(tools.find_document_by_number(int(number))[1].text)
 
     def print_help(self, _: str) -> None:
         """Prints the commands."""
@@ -153,7 +153,7 @@ class ChatConsole:
         render.print_text(HELP)
 
 
-def read_lines() -> Iterator[str]:
+def read_input_lines() -> Iterator[str]:
     """The lines of stdin that are not empty; on a terminal with a prompt, where an interrupt discards the line."""
     if not sys.stdin.isatty():
         yield from (line.strip() for line in sys.stdin if line.strip())

@@ -42,7 +42,7 @@ def window(
             tokens=tokens,
             include_related_channels=related,
             min_similarity=min_similarity,
-            now=o.parse_time("--now", now),
+            now=o.parse_time_option("--now", now),
         )
     if as_json:
         render.print_json(found)

@@ -8,7 +8,7 @@ import typer
 from clew.surface.cli import options as o
 from clew.surface.cli.errors import INCOMPLETE
 from clew.surface.cli.option_groups import IngestOptions, SearchOptions
-from clew.surface.cli.program import open_engine, open_for_plan, resolve_invocation
+from clew.surface.cli.program import open_engine, open_engine_for_plan, resolve_invocation
 
 WATCH_INTERVAL = 1.0  # seconds between two scans of the sources
 
@@ -29,7 +29,7 @@ def add(
     """Add files, folders, chat exports and web pages; unchanged ones are skipped."""
     from clew.surface.cli import progress, render
 
-    with open_engine(ctx, options.overrides(), create=True) as engine:
+    with open_engine(ctx, options.to_setting_overrides(), create=True) as engine:
         with progress.report_progress() as on_progress:
             report = engine.add(*sources, sync=options.sync or watch, max_cost=max_cost, on_progress=on_progress)
         render.print_report(report, as_json=as_json)
@@ -49,7 +49,7 @@ def plan(ctx: typer.Context, *, sources: o.Sources, options: IngestOptions, as_j
     from clew.surface.cli import render
     from clew.surface.to_json import to_json
 
-    with open_for_plan(ctx, options.overrides()) as engine:
+    with open_engine_for_plan(ctx, options.to_setting_overrides()) as engine:
         planned = to_json(engine.plan(*sources, sync=options.sync))
     if as_json:
         render.print_json(planned)

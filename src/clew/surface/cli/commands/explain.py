@@ -20,7 +20,7 @@ def explain(ctx: typer.Context, *, query: o.QueryText, options: SearchOptions, a
     """Show the stages of a search with counts, times and scores."""
     from clew.surface.cli import render
 
-    with open_engine(ctx, options.overrides()) as engine:
+    with open_engine(ctx, options.to_setting_overrides()) as engine:
         where = options.build_filter(engine)
         explanation = engine.explain(query, k=options.k, strategy=options.strategy, where=where)
     if as_json:
@@ -44,7 +44,7 @@ def why_not(
     """
     from clew.surface.cli import render
 
-    with open_engine(ctx, options.overrides()) as engine:
+    with open_engine(ctx, options.to_setting_overrides()) as engine:
         where = options.build_filter(engine)
         reason = engine.why_not(query, target, k=options.k, tokens=tokens, strategy=options.strategy, where=where)
     if as_json:
@@ -57,13 +57,13 @@ def check(ctx: typer.Context, *, file: AnswerFile, as_json: o.Json = False) -> N
     """List citations that moved, changed or are gone in the collection; exit with 8 if there are any."""
     from clew.surface.cli import render
     from clew.surface.cli.citation_file import load_citations
-    from clew.surface.to_json import checks_to_json
+    from clew.surface.to_json import citation_checks_to_json
 
     answers = load_citations(file)
     with open_engine(ctx) as engine:
         checks = [(question, engine.check(citations)) for question, citations in answers]
     if as_json:
-        render.print_json(checks_to_json(checks))
+        render.print_json(citation_checks_to_json(checks))
     else:
         render.print_citation_checks(checks)
     if any(check.standing != "stands" for _, checked in checks for check in checked):

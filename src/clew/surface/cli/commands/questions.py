@@ -20,7 +20,7 @@ def search(ctx: typer.Context, *, query: o.QueryText, options: SearchOptions, as
     from clew.surface.cli import render
     from clew.surface.to_json import search_to_json
 
-    with open_engine(ctx, options.overrides()) as engine:
+    with open_engine(ctx, options.to_setting_overrides()) as engine:
         where = options.build_filter(engine)
         with record("search") as trace:
             hits = engine.search(query, k=options.k, strategy=options.strategy, where=where)
@@ -47,7 +47,7 @@ def context(
     from clew.surface.cli import render
     from clew.surface.to_json import context_to_json
 
-    with open_engine(ctx, options.overrides()) as engine:
+    with open_engine(ctx, options.to_setting_overrides()) as engine:
         where = options.build_filter(engine)
         with record("context") as trace:
             found = engine.context(

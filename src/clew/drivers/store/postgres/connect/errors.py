@@ -80,10 +80,10 @@ def translate_errors(place: str) -> Iterator[None]:
         yield
     except (psycopg.Error, UnicodeEncodeError) as error:
         message = str(error).strip().split("\n")[0]
-        raise DriverFailed(f"{place}: {_advise(error)} ({message})") from error
+        raise DriverFailed(f"{place}: {_advise_on_error(error)} ({message})") from error
 
 
-def _advise(error: Exception) -> str:
+def _advise_on_error(error: Exception) -> str:
     for kind, advice in _ADVICE.items():
         if isinstance(error, kind):
             return advice

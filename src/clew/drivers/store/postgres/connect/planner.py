@@ -17,25 +17,25 @@ _applied: "WeakKeyDictionary[Connection[Any], dict[str, str]]" = WeakKeyDictiona
 
 
 def use_custom_plans(connection: Connection) -> None:
-    """Plans every statement for its parameters."""
-    _apply(connection, CUSTOM_PLANS)
+    """Makes PostgreSQL plan every statement anew, for its parameters."""
+    _apply_settings(connection, CUSTOM_PLANS)
 
 
 def use_generic_plans(connection: Connection) -> None:
-    """Plans a statement once, when it is prepared."""
-    _apply(connection, _GENERIC_PLANS)
+    """Makes PostgreSQL plan a statement only once, when it is prepared."""
+    _apply_settings(connection, _GENERIC_PLANS)
 
 
 def use_graph_plans(connection: Connection, breadth: int, *, iterative: bool) -> None:
-    """The same for searches in a graph that keep `breadth` candidates, and search on where a filter leaves too few.
+    """Generic plans for graph searches that keep `breadth` candidates, and scan on if a filter leaves too few.
 
     An iterative scan records every row it visits, which doubles the time of a search.
     """
     scan = "relaxed_order" if iterative else "off"
-    _apply(connection, {**_GENERIC_PLANS, "hnsw.ef_search": str(breadth), "hnsw.iterative_scan": scan})
+    _apply_settings(connection, {**_GENERIC_PLANS, "hnsw.ef_search": str(breadth), "hnsw.iterative_scan": scan})
 
 
-def _apply(connection: Connection, settings: Mapping[str, str]) -> None:
+def _apply_settings(connection: Connection, settings: Mapping[str, str]) -> None:
     """Changes the settings that differ; outside of a transaction, which might roll them back."""
     current = _applied.setdefault(
         connection, {**CUSTOM_PLANS, "hnsw.iterative_scan": "off"}

@@ -25,16 +25,16 @@ logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
 
 def connect(url: str, collection: str) -> Connection:
     """A connection that sees the rows of one collection. Raises psycopg's errors."""
-    connection = psycopg.connect(url, autocommit=True, **_default_options(url))
+    connection = psycopg.connect(url, autocommit=True, **_make_default_options(url))
     try:
-        configure(connection, collection)
+        configure_connection(connection, collection)
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def configure(connection: Connection, collection: str) -> None:
+def configure_connection(connection: Connection, collection: str) -> None:
     """Configures a new connection: its collection, its search path, how statements are planned."""
     binary.register_dumper(connection)
     # Statements are planned for their parameters, except searches (see `planner`); joined in the order they are
@@ -59,8 +59,8 @@ class Pool:
         self._url, self._collection = url, collection
         self._pool = ConnectionPool(
             url,
-            kwargs={"autocommit": True, **_default_options(url)},
-            configure=lambda connection: configure(connection, collection),
+            kwargs={"autocommit": True, **_make_default_options(url)},
+            configure=lambda connection: configure_connection(connection, collection),
             min_size=1,
             max_size=MAX_CONNECTIONS,
             timeout=TIMEOUT,
@@ -71,28 +71,28 @@ class Pool:
         with suppress(PoolTimeout):  # the first caller then tries again, and gets the error
             self._pool.wait(TIMEOUT)
 
-    def read(self, work: Callable[[Connection], T]) -> T:
-        """The result of a read; retried once on another connection if the first was lost."""
+    def run_read(self, work: Callable[[Connection], T]) -> T:
+        """The result of a read with custom plans; retried once on another connection if the first was lost."""
 
         def plan_and_work(connection: Connection) -> T:
             planner.use_custom_plans(connection)
             return work(connection)
 
-        return self.run(plan_and_work)
+        return self.run_read_with_own_plan(plan_and_work)
 
-    def run(self, work: Callable[[Connection], T]) -> T:
-        """The same for work that chooses its own kind of plan, or is fast by any plan."""
+    def run_read_with_own_plan(self, work: Callable[[Connection], T]) -> T:
+        """The result of a read that sets its kind of plan itself, or is fast by any plan; retried like `run_read`."""
         with translate_errors(self.place):
             return self._retry_once(work)
 
-    def fetch(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
+    def fetch_rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
         """The rows of a simple statement."""
-        return self.run(lambda connection: fetch_rows(connection, sql, params))
+        return self.run_read_with_own_plan(lambda connection: fetch_rows(connection, sql, params))
 
-    def change(
+    def run_transaction(
         self, work: Callable[[Connection], T], *, plan: Callable[[Connection], None] = planner.use_custom_plans
     ) -> T:
-        """The result of a change, which is one transaction.
+        """The result of work that is run in one transaction.
 
         If the connection is lost before the commit, nothing has happened, and it is retried once. If it is lost during
         the commit, the outcome is unknown, and it is not.
@@ -149,7 +149,7 @@ def _run_transaction(connection: Connection, work: Callable[[Connection], T], pl
             connection.execute("BEGIN")
             result = work(connection)
             if pipeline.result_queue:
-                _send_all(connection)
+                _flush_output(connection)
                 pipeline.sync()
             is_committing = True
             connection.execute("COMMIT")
@@ -162,7 +162,7 @@ def _run_transaction(connection: Connection, work: Callable[[Connection], T], pl
     return result
 
 
-def _send_all(connection: Connection) -> None:
+def _flush_output(connection: Connection) -> None:
     """Sends the whole output buffer: psycopg waits for results after a part of it, and the server for the rest."""
     with DefaultSelector() as ready:
         ready.register(connection.fileno(), EVENT_READ | EVENT_WRITE)
@@ -172,7 +172,7 @@ def _send_all(connection: Connection) -> None:
                     connection.pgconn.consume_input()
 
 
-def _default_options(url: str) -> dict[str, Any]:
+def _make_default_options(url: str) -> dict[str, Any]:
     """The connection options that an address does not set."""
     given = conninfo_to_dict(url)
     return {key: value for key, value in (("connect_timeout", 10), ("application_name", "clew")) if key not in given}

@@ -29,7 +29,7 @@ def open_collection(url: str, *, collection: str, embedder: str, dim: int) -> Op
     place = describe_address(url)
     with translate_errors(place), pool.connect(url, collection) as connection:
         version = _ensure_pgvector(connection, place)
-        migrate(connection, place)
+        migrate_tables(connection, place)
         found = _find_collection(connection, collection)
         if not found:
             connection.execute(
@@ -65,12 +65,12 @@ def make_app_role(url: str) -> None:
     place = describe_address(url)
     with translate_errors(place), pool.connect(url, "") as connection:
         _ensure_pgvector(connection, place)
-        migrate(connection, place)
+        migrate_tables(connection, place)
         with connection.transaction():
             connection.execute((files("clew.drivers.store.postgres") / "app_role.sql").read_text("utf-8"))
 
 
-def migrate(connection: Connection, place: str) -> None:
+def migrate_tables(connection: Connection, place: str) -> None:
     """Migrates the tables to this version, one step per transaction, while every other program waits."""
     steps = list_migrations()
     if _read_version(connection) == len(steps):
@@ -142,7 +142,7 @@ def _ensure_pgvector(connection: Connection, place: str) -> tuple[int, ...]:
         except errors.UniqueViolation:  # another program has just enabled it
             pass
         found = pool.fetch_rows(connection, sql)
-        pool.configure(connection, _read_collection_name(connection))
+        pool.configure_connection(connection, _read_collection_name(connection))
     version = tuple(int(part) for part in found[0][0].split(".")[:2])
     if version < MIN_PGVECTOR:
         raise DriverFailed(

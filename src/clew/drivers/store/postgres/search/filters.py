@@ -25,7 +25,9 @@ class SqlFragment:
 NO_CONDITION = SqlFragment()
 
 
-def build_conditions(groups: Sequence[frozenset[str]], where: Filter | None = None, *, table: str = "s") -> SqlFragment:
+def build_filter_conditions(
+    groups: Sequence[frozenset[str]], where: Filter | None = None, *, table: str = "s"
+) -> SqlFragment:
     """Conditions on a row of a table: a facet of each group and, if a filter is given, its time range."""
     if not groups and (where is None or (where.since is None and where.until is None)):
         return NO_CONDITION
@@ -34,12 +36,12 @@ def build_conditions(groups: Sequence[frozenset[str]], where: Filter | None = No
         sql += f" AND {table}.facets && %s::bigint[]"
         params.append(_encode_facets(group))
     if where is not None:
-        timed = _time_condition(where)
+        timed = _build_time_condition(where)
         sql, params = sql + timed.sql, [*params, *timed.params]
     return SqlFragment(sql, tuple(params))
 
 
-def find_subset(
+def find_narrow_subset(
     connection: Connection, number: int, groups: Sequence[frozenset[str]], where: Filter, limit: int
 ) -> SqlFragment | None:
     """A query for the rows of the filter's narrowest condition, if they are few; None if no condition is narrow.
@@ -54,7 +56,7 @@ def find_subset(
         )
         for group in groups
     ]
-    timed = _time_condition(where)
+    timed = _build_time_condition(where)
     if timed.sql:
         sql = f"SELECT s.row FROM signals s WHERE s.collection = {number}{timed.sql}"
         sources.append(SqlFragment(sql, timed.params))
@@ -70,7 +72,7 @@ def find_subset(
     return sources[narrowest] if counted[narrowest] <= min(limit, (chunks or 0) // SUBSET_SHARE) else None
 
 
-def _time_condition(where: Filter) -> SqlFragment:
+def _build_time_condition(where: Filter) -> SqlFragment:
     if where.since is None and where.until is None:
         return NO_CONDITION
     since, until = to_timestamp(where.since), to_timestamp(where.until)

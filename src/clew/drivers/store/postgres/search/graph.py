@@ -24,8 +24,8 @@ class GraphState:
     has_summary_graph: bool
 
 
-def read_state(connection: Connection, number: int) -> GraphState:
-    """The state of a collection now."""
+def read_graph_state(connection: Connection, number: int) -> GraphState:
+    """The counts and embedder of a collection now, and which of its HNSW graphs exist."""
     has = "coalesce((SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass('clew.{0}_graph_{1}')), false)"
     found = fetch_rows(
         connection,
@@ -38,9 +38,9 @@ def read_state(connection: Connection, number: int) -> GraphState:
 def build_graph(connection: Connection, table: str, collection: OpenCollection, dim: int, rows: int) -> None:
     """Builds the graph over a table's vectors, unless another program is building it or has built it."""
     name = f"{table}_graph_{collection.number}"
-    if not fetch_rows(connection, "SELECT pg_try_advisory_lock(%s)", (_lock_key(name),))[0][0]:
+    if not fetch_rows(connection, "SELECT pg_try_advisory_lock(%s)", (_make_lock_key(name),))[0][0]:
         return
-    now = read_state(connection, collection.number)
+    now = read_graph_state(connection, collection.number)
     if now.embedder != collection.embedder or (now.has_chunk_graph if table == "signals" else now.has_summary_graph):
         return
     memory = min(MAX_MEMORY, 64 + rows * (2 * dim + 1000) // 1_000_000)
@@ -65,7 +65,7 @@ def build_graph(connection: Connection, table: str, collection: OpenCollection, 
 def drop_graph(connection: Connection, table: str, number: int) -> None:
     """Drops the graph over a table's vectors; nobody can build it again until the connection is closed."""
     name = f"{table}_graph_{number}"
-    connection.execute("SELECT pg_advisory_lock(%s)", (_lock_key(name),))
+    connection.execute("SELECT pg_advisory_lock(%s)", (_make_lock_key(name),))
     if _is_owner(connection, table):
         connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS clew.{name}")
     else:
@@ -78,5 +78,5 @@ def _is_owner(connection: Connection, table: str) -> bool:
     return bool(is_owner)
 
 
-def _lock_key(name: str) -> int:
+def _make_lock_key(name: str) -> int:
     return xxh3_64_intdigest(name.encode()) - (1 << 63)

@@ -6,7 +6,7 @@ from psycopg import Connection
 
 from clew.drivers.store.postgres.connect.pool import Row
 from clew.drivers.store.postgres.connect.setup import OpenCollection
-from clew.drivers.store.postgres.read import check_embedder
+from clew.drivers.store.postgres.read import check_embedder_unchanged
 from clew.drivers.store.postgres.search import graph, vectors
 from clew.drivers.store.postgres.search.filters import SqlFragment
 from clew.drivers.store.postgres.search.vectors import CHUNKS, DOCUMENTS, GraphOptions, NearestQuery, VectorTable
@@ -35,20 +35,20 @@ class NearestSearch:
         by_graph = not exact and not subset
         is_known = by_graph and query.table in self._graphs and monotonic() <= self._refreshed + REFRESH_SECONDS
         if not is_known:
-            self._refresh(connection)
+            self._refresh_graphs(connection)
         if by_graph and query.table in self._graphs:
             options = GraphOptions(self._collection.embedder, self._collection.has_iterative_scan, breadth)
             found = vectors.search_graph(connection, query, options)
             if found is not None:
                 return found
         if is_known:
-            self._refresh(connection)
+            self._refresh_graphs(connection)
         return vectors.search_exact(connection, query, subset)
 
-    def _refresh(self, connection: Connection) -> None:
-        state = graph.read_state(connection, self._collection.number)
+    def _refresh_graphs(self, connection: Connection) -> None:
+        state = graph.read_graph_state(connection, self._collection.number)
         if state.embedder:
-            check_embedder(self._collection, state.embedder)
+            check_embedder_unchanged(self._collection, state.embedder)
         self._refreshed = monotonic()
         graphs = (
             (CHUNKS, state.has_chunk_graph, state.chunks),

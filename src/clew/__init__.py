@@ -50,9 +50,11 @@ if TYPE_CHECKING:
     from clew.core.settings import EmbedderConfig as EmbedderConfig
     from clew.core.settings import FlowConfig as FlowConfig
     from clew.core.settings import FormatterConfig as FormatterConfig
+    from clew.core.settings import HistoryConfig as HistoryConfig
     from clew.core.settings import IngestionConfig as IngestionConfig
     from clew.core.settings import LLMConfig as LLMConfig
     from clew.core.settings import MergerConfig as MergerConfig
+    from clew.core.settings import QueryTransformerConfig as QueryTransformerConfig
     from clew.core.settings import RerankerConfig as RerankerConfig
     from clew.core.settings import ScoringConfig as ScoringConfig
     from clew.core.settings import SearchConfig as SearchConfig
@@ -132,8 +134,8 @@ _HOMES = {
     "clew.core.report": "OnProgress Plan Progress Report SourceFailure",
     "clew.core.settings": (
         "AgentConfig AnswerConfig ContextConfig ConversationConfig EmbedderConfig FlowConfig FormatterConfig "
-        "IngestionConfig LLMConfig MergerConfig RerankerConfig ScoringConfig SearchConfig SessionConfig Settings "
-        "StoreConfig ThreadConfig"
+        "HistoryConfig IngestionConfig LLMConfig MergerConfig QueryTransformerConfig RerankerConfig ScoringConfig "
+        "SearchConfig SessionConfig Settings StoreConfig ThreadConfig"
     ),
     "clew.core.stored": "Manifest StagedModel StoredDocument",
     "clew.core.thread": "Thread",

@@ -382,10 +382,10 @@ def test_related_channels_are_found_however_much_the_own_channel_says(chat: Chat
 def test_nothing_found_is_an_empty_window_with_a_reason(chat: Chat) -> None:
     empty = chat.window()
     assert (ids(empty), empty.total_tokens, set(empty.channels), empty.text) == ([], 0, {"ops"}, "")
-    assert empty.reason == "there is no message in the channel 'ops'; there is no message in any yet"
+    assert empty.reason == "channel 'ops' has no messages; the collection has no messages yet; add a chat export"
     chat.say("elsewhere", 0.9, at="dev-ops")
     assert chat.window().messages == ()
-    assert chat.window().reason == "there is no message in the channel 'ops'; did you mean dev-ops?"
+    assert chat.window().reason == "channel 'ops' has no messages; did you mean dev-ops?"
 
 
 def test_a_channel_may_be_named_as_in_a_message(chat: Chat) -> None:

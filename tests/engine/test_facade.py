@@ -90,12 +90,46 @@ def test_a_k_that_is_no_number_is_refused(engine: Engine, k: Any) -> None:
 def test_a_where_that_is_no_filter_is_refused(engine: Engine) -> None:
     wrong: Any = {"kinds": {"page"}}
     for verb in (engine.search, engine.context, engine.ask, engine.explain):
-        with pytest.raises(SettingsError, match="where is a dict; give a Filter"):
+        with pytest.raises(SettingsError, match="where has the type dict; give a Filter"):
             verb("keys", where=wrong)
-    with pytest.raises(SettingsError, match="where is a dict"):
+    with pytest.raises(SettingsError, match="where has the type dict"):
         engine.list(wrong)
-    with pytest.raises(SettingsError, match="where is a dict"):
+    with pytest.raises(SettingsError, match="where has the type dict"):
         engine.why_not("keys", "keys", where=wrong)
+
+
+def test_settings_of_another_type_are_refused(engine: Engine) -> None:
+    wrong: Any = clew.SearchConfig(k=3)
+    for verb in (engine.search, engine.context, engine.ask, engine.explain):
+        with pytest.raises(SettingsError, match=r"settings has the type SearchConfig; give a clew\.Settings"):
+            verb("keys", settings=wrong)
+    with pytest.raises(SettingsError, match="settings has the type dict"):
+        Engine.open(":memory:", embedder="hashed", settings={})  # type: ignore[arg-type]
+    with pytest.raises(SettingsError, match=r"Engine\.open\(path\)"):
+        Engine("team.clew")  # type: ignore[arg-type]
+
+
+def test_the_settings_of_a_call_can_be_derived_from_the_engines(engine: Engine) -> None:
+    from dataclasses import replace
+
+    given = replace(engine.settings, search=replace(engine.settings.search, k=1))
+    assert len(engine.search("vault soup", settings=given)) == 1
+
+
+def test_arguments_of_the_wrong_kind_are_refused(engine: Engine) -> None:
+    with pytest.raises(SettingsError, match="queries is one text; give a list of them"):
+        engine.search_many("abc")
+    with pytest.raises(SettingsError, match="documents is one Document; give a list of them"):
+        engine.add_documents(PAGE)  # type: ignore[arg-type]
+    with pytest.raises(SettingsError, match=r"a source has the type list; give each path as an argument of its own"):
+        engine.add(["a", "b"])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"Filter\(since=…\) takes a datetime, not '2004-01-01'"):
+        Filter(since="2004-01-01")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"Filter\(meta=…\) takes a mapping"):
+        Filter(meta="a=b")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"Message\(at=…\) takes a datetime, not '2020'"):
+        Message("hi", at="2020")  # type: ignore[arg-type]
+    assert engine.read(Path("keys")).id == "keys"
 
 
 class Letters:
@@ -135,12 +169,12 @@ class Half:
         ({"embedder": Letters}, "the embedder is the class Letters; give an instance"),
         ({"reranker": Half()}, r"Half cannot be the reranker: it lacks score\(\), calibrate\(\)"),
         ({"llm": Half()}, "Half cannot be the language model: it lacks"),
-        ({"chunker": 5}, "the chunker is a int; give a function"),
-        ({"enrichers": [5]}, "the enricher is a int"),
-        ({"readers": {".org": 5}}, "the reader '.org' is a int"),
+        ({"chunker": 5}, "the chunker has the type int; give a function"),
+        ({"enrichers": [5]}, "the enricher has the type int"),
+        ({"readers": {".org": 5}}, "the reader '.org' has the type int"),
         ({"readers": {"org": print}}, "name the file suffix with its dot"),
-        ({"renderers": {"mine": 5}}, "the renderer 'mine' is a int"),
-        ({"strategies": {"mine": 5}}, "the strategy 'mine' is a int"),
+        ({"renderers": {"mine": 5}}, "the renderer 'mine' has the type int"),
+        ({"strategies": {"mine": 5}}, "the strategy 'mine' has the type int"),
     ],
 )
 def test_a_half_built_part_is_refused_when_the_engine_is_opened(given: dict[str, Any], message: str) -> None:
@@ -166,6 +200,34 @@ def test_a_reranker_may_be_an_object() -> None:
         hits = engine.search("vault key", strategy="rerank")
         assert [hit.scores["rerank"] for hit in hits] == sorted((hit.scores["rerank"] for hit in hits), reverse=True)
         assert hits[0].chunk.doc_id == "b"
+
+
+class Miscounting(ShortestFirst):
+    """A reranker that returns one score too few."""
+
+    def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        return super().score(query, texts)[1:]
+
+
+class NotANumber(ShortestFirst):
+    """A reranker that returns NaN."""
+
+    def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        return [float("nan") for _ in texts]
+
+
+@pytest.mark.parametrize(
+    ("reranker", "message"),
+    [
+        (Miscounting(), "reranker shortest returned 1 scores for 2 texts"),
+        (NotANumber(), "reranker shortest returned nan"),
+    ],
+)
+def test_the_scores_of_a_reranker_are_checked(reranker: ShortestFirst, message: str) -> None:
+    with Engine.open(":memory:", embedder="hashed", reranker=reranker) as engine:
+        engine.add_documents([Document("a", "vault key"), Document("b", "vault key again")])
+        with pytest.raises(clew.DriverFailed, match=message):
+            engine.search("vault key", strategy="rerank")
 
 
 def test_a_reranker_may_be_named() -> None:
@@ -237,6 +299,26 @@ def test_a_strategy_may_be_given_and_is_known_to_every_verb(engine: Engine) -> N
         plain = [hit.chunk.id for hit in own.search("vault soup", k=2)]
         assert [hit.chunk.id for hit in own.search("vault soup", k=2, strategy="reversed")] == plain[::-1]
         assert own.explain("vault soup", strategy="reversed").strategy == "reversed"
+
+
+def made_of(step: Any) -> Callable[[Drivers], Strategy]:
+    return lambda drivers: pipe(hybrid(drivers), step)
+
+
+@pytest.mark.parametrize(
+    ("factory", "message"),
+    [
+        (lambda _: [], "the factory of strategy 'mine' returned a list; it must return a function"),
+        (lambda _: lambda _: None, "strategy 'mine' returned NoneType; it must return a list of hits"),
+        (made_of(lambda _, __: None), "step 1 returned NoneType; it must return a list of hits"),
+        (made_of("hybrid"), r"pipe: 'hybrid' is not a function"),
+    ],
+)
+def test_a_strategy_that_is_none_is_named(factory: Any, message: str) -> None:
+    with Engine.open(":memory:", embedder="hashed", strategies={"mine": factory}) as own:
+        own.add_documents([PAGE])
+        with pytest.raises(SettingsError, match=message):
+            own.search("vault", strategy="mine")
 
 
 def test_ask_without_a_model_searches_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

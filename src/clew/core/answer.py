@@ -22,7 +22,7 @@ class Answer:
     """An answer with citation marks: [1] is the first of the citations. `found` is False if there is no answer.
 
     In a session, and by an agent, [2] is instead the document with that number in `numbers`. `confidence` is the
-    probability, by the reranker, that the passages answer the question. `reason` says why nothing was found, or why
+    calibrated probability that the passages answer the question. `reason` says why nothing was found, or why
     an agent stopped early. With a `fault`, the model broke off: the answer holds what came before.
     """
 

@@ -37,6 +37,8 @@ class Engine:
     """
 
     def __init__(self, opened: Opened) -> None:
+        if not isinstance(opened, Opened):
+            raise SettingsError("open a collection with Engine.open(path)")
         self.opened = opened
 
     @classmethod
@@ -62,6 +64,8 @@ class Engine:
         used, bge-small for a new one. A language model is optional. `create=False` raises NotFound where there is no
         such collection.
         """
+        if settings is not None and not isinstance(settings, Settings):
+            raise SettingsError(f"settings has the type {type(settings).__name__}; give a clew.Settings")
         settings = settings or DEFAULTS
         if not collection or collection.startswith(".") or any(sign in collection for sign in '/\\\0:*?"<>|'):
             raise SettingsError(f"collection {collection!r} is not a plain name: no slashes, no leading dot")
@@ -131,6 +135,11 @@ class Engine:
     export = _transfer.export
     restore = _transfer.restore
     reembed = _transfer.reembed
+
+    @property
+    def settings(self) -> Settings:
+        """The settings it was opened with; `dataclasses.replace` derives those of a call from them."""
+        return self.opened.settings
 
     @property
     def sessions(self) -> Sessions:

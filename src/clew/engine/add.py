@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from clew.core.errors import SettingsError
 from clew.core.report import OnProgress, Plan, Report
 from clew.core.settings import Settings
 from clew.core.types import Document, Message
@@ -28,6 +29,11 @@ def add(
     `sync` also drops documents whose files have disappeared from the folders. The work stops before it costs more than
     `max_cost`.
     """
+    given: tuple[object, ...] = sources  # callers without a type checker pass anything
+    for source in given:
+        if not isinstance(source, str | Path):
+            kind = type(source).__name__
+            raise SettingsError(f"a source has the type {kind}; give each path as an argument of its own: add(*paths)")
     context = _make_ingest_context(engine.opened, settings)
     return ingest.add_sources(context, sources, sync=sync, max_cost=max_cost, on_progress=on_progress)
 
@@ -41,6 +47,8 @@ def add_documents(
     on_progress: OnProgress | None = None,
 ) -> Report:
     """Adds documents made by a program; one without sections is parsed as Markdown."""
+    if isinstance(documents, Document):
+        raise SettingsError("documents is one Document; give a list of them")
     context = _make_ingest_context(engine.opened, settings)
     return ingest.add_documents(context, documents, max_cost=max_cost, on_progress=on_progress)
 
@@ -88,7 +96,7 @@ def _make_ingest_context(opened: Opened, settings: Settings | None) -> IngestCon
         opened.store,
         opened.embedder,
         opened.llm,
-        settings or opened.settings,
+        opened.resolve_settings(settings),
         opened.root,
         chunker=given.chunker,
         enrichers=given.enrichers,

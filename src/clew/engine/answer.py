@@ -46,7 +46,7 @@ def ask(
     says so and `found` is False.
     """
     opened = engine.opened
-    settings = settings or opened.settings
+    settings = opened.resolve_settings(settings)
     if opened.llm is None and person:
         raise SettingsError(f"answering as {person!r} needs a language model; name one (llm.name, --llm)")
     strategy = strategy or settings.search.strategy

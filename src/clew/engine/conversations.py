@@ -40,10 +40,10 @@ def window(
     """The messages of a channel that a prompt should contain, within a token budget (default 4000).
 
     Hits come with the replies before them, and with their whole threads where the budget allows. `min_similarity` is a
-    cosine; without it every hit of the search counts. Ages are measured from `now`.
+    cosine; without it the minimum of the embedder holds. Ages are measured from `now`.
     """
     opened = engine.opened
-    settings = _override_min_similarity(settings or opened.settings, min_similarity)
+    settings = _override_min_similarity(opened.resolve_settings(settings), min_similarity)
     budget = check_positive_count("tokens", settings.scoring.tokens if tokens is None else tokens)
     if not channel:
         raise SettingsError("the channel is empty; name the one that the prompt is asked in")
@@ -62,7 +62,7 @@ def channels(engine: "Engine") -> list[str]:
 def profile(engine: "Engine", person: str, *, settings: Settings | None = None) -> StyleProfile:
     """How a person writes: rated by the language model if there is one, else measured from their messages."""
     opened = engine.opened
-    settings = settings or opened.settings
+    settings = opened.resolve_settings(settings)
     texts = _read_messages_by_author(opened, person)
     return style.profile_style(person, texts, min_messages=settings.scoring.style_messages, llm=opened.llm)
 
@@ -80,7 +80,7 @@ def style_prompt(
     It describes their style and quotes the past threads of theirs that are most like the message.
     """
     opened = engine.opened
-    settings = settings or opened.settings
+    settings = opened.resolve_settings(settings)
     if not message.strip():
         raise SettingsError("the message is empty; give the message to answer")
     manner = profile(engine, person, settings=settings)
@@ -115,7 +115,7 @@ def find_messages(
     opened = engine.opened
     k = check_positive_count("k", k)
     channel = _resolve_channel(opened, channel) if channel else None
-    settings = _override_min_similarity(settings or opened.settings, min_similarity)
+    settings = _override_min_similarity(opened.resolve_settings(settings), min_similarity)
     where = Filter(channels=frozenset({channel} if channel else ()), kinds=frozenset({THREAD_KIND}))
     return _score_similar_messages(opened, query, where, channel=channel, now=now, settings=settings, k=k).messages[:k]
 

@@ -39,7 +39,7 @@ def explain(
     settings: Settings | None = None,
 ) -> Explanation:
     """How a search came to its hits: its stages with counts and times, and every score of each hit."""
-    settings = settings or engine.opened.settings
+    settings = engine.opened.resolve_settings(settings)
     with record("explain") as trace:
         hits = search(
             engine,
@@ -80,7 +80,7 @@ def why_not(
     suggested setting has been tried; the collection is not changed.
     """
     opened = engine.opened
-    given = settings or opened.settings
+    given = opened.resolve_settings(settings)
     context_config = given.context if k is None else replace(given.context, k=k)
     if tokens is not None:
         context_config = replace(context_config, tokens=tokens)
@@ -138,7 +138,10 @@ def _explain_not_added(opened: Opened, question: str, target: str, missing: str)
         if path.is_file():
             try:
                 read_file(
-                    path, uri=make_file_uri(path, opened.root), max_bytes=opened.settings.ingestion.max_file_bytes
+                    path,
+                    uri=make_file_uri(path, opened.root),
+                    max_bytes=opened.settings.ingestion.max_file_bytes,
+                    readers=opened.extensions.readers,
                 )
             except SourceError as error:
                 return WhyNot(question, target, "parse", f"the file cannot be read: {error.reason}")

@@ -47,6 +47,14 @@ class Opened:
     extensions: Extensions = field(default_factory=Extensions)
     message_lock: threading.Lock = field(default_factory=threading.Lock)  # two writers could end the same thread
 
+    def resolve_settings(self, given: Settings | None) -> Settings:
+        """The settings of one call: those given, whole, or the engine's."""
+        if given is None:
+            return self.settings
+        if not isinstance(given, Settings):
+            raise SettingsError(f"settings has the type {type(given).__name__}; give a clew.Settings")
+        return given
+
     def with_store(self, store: Store, embedder: Embedder) -> "Opened":
         """A copy over another store and embedder, as after `reembed`."""
         finder = make_finder(store, embedder, self.llm, self.settings, self.extensions)
@@ -94,7 +102,7 @@ def resolve_document(opened: Opened, name: str) -> str:
 def check_filter(where: Filter) -> Filter:
     """Returns the filter, or raises SettingsError if it is not a Filter."""
     if not isinstance(where, Filter):
-        raise SettingsError(f"where is a {type(where).__name__}; give a Filter, such as Filter(kinds={{'page'}})")
+        raise SettingsError(f"where has the type {type(where).__name__}; give a Filter, as in Filter(kinds={{'page'}})")
     return where
 
 

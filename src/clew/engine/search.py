@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from clew import drivers
-from clew.core.errors import NotFound
+from clew.core.errors import NotFound, SettingsError
 from clew.core.settings import Settings
 from clew.core.text import estimate_tokens
 from clew.core.types import (
@@ -40,10 +41,10 @@ def list_documents(engine: "Engine", where: Filter = EVERYTHING) -> Iterator[Doc
     return engine.opened.store.documents(check_filter(where))
 
 
-def read(engine: "Engine", document: str) -> Document:
+def read(engine: "Engine", document: str | Path) -> Document:
     """The whole document with this id or address."""
     opened = engine.opened
-    return opened.store.document(resolve_document(opened, document))
+    return opened.store.document(resolve_document(opened, str(document)))
 
 
 def search(
@@ -64,7 +65,7 @@ def search(
     `channel` and `now` say where and when it is asked: messages of that channel and newer ones then rank higher.
     """
     opened = engine.opened
-    settings = settings or opened.settings
+    settings = opened.resolve_settings(settings)
     request = make_query_from_text_or_table(
         query, settings.search.k if k is None else k, where, history, settings, channel=channel, now=now
     )
@@ -82,7 +83,9 @@ def search_many(
 ) -> list[list[Hit]]:
     """The k best chunks for each of several queries: one embedding batch, parallel searches."""
     opened = engine.opened
-    settings = settings or opened.settings
+    settings = opened.resolve_settings(settings)
+    if isinstance(queries, str):
+        raise SettingsError("queries is one text; give a list of them")
     requests = [
         make_query_from_text_or_table(text, settings.search.k if k is None else k, where, (), settings)
         for text in queries
@@ -110,7 +113,7 @@ def context(
     Within a `session` a document keeps the number it was first shown with.
     """
     opened = engine.opened
-    settings = settings or opened.settings
+    settings = opened.resolve_settings(settings)
     request = make_query_from_text_or_table(
         query, settings.context.k if k is None else k, where, history, settings, channel=channel, now=now
     )

@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def check_implements(given: T, protocol: type[Any], what: str) -> T:
-    """Returns the object, or raises SettingsError naming the protocol members it lacks or that cannot be called."""
+    """The object, or SettingsError with the protocol members that it lacks or that cannot be called."""
     members = {name: member for name, member in vars(protocol).items() if not name.startswith("_")}
     missing = [
         f"{name}()" if callable(member) else name
@@ -29,7 +29,7 @@ def check_implements(given: T, protocol: type[Any], what: str) -> T:
 def check_callable(given: T, what: str, call: str) -> T:
     """Returns the object, or raises SettingsError if it is not a function; `call` shows how it will be called."""
     if not callable(given):
-        raise SettingsError(f"the {what} is a {type(given).__name__}; give a function: {call}")
+        raise SettingsError(f"the {what} has the type {type(given).__name__}; give a function: {call}")
     return given
 
 

@@ -68,7 +68,7 @@ def test_the_options_of_a_window(chat_clew: "Clew") -> None:
     assert chat_clew(*asked, "--now", "soon").code == 2
     nothing = chat_clew("window", "nowhere", "keys")
     assert (nothing.code, nothing.out) == (0, "")
-    assert "there is no message in the channel 'nowhere'" in nothing.err
+    assert "channel 'nowhere' has no messages" in nothing.err
 
 
 def test_a_profile(chat_clew: "Clew") -> None:

@@ -10,6 +10,7 @@ from clew.core.text import extract_terms, prepend_headings, split_sentences
 from clew.core.types import Chunk, DocumentRecord, Hit
 from clew.query.answer.confidence import ConfidenceSignals, Probe, compute_confidence, compute_signals
 from clew.query.context.cite import cite_chunk
+from clew.query.search.rerank import score_texts
 
 READ_HITS = 5  # hits whose sentences are read
 MIN_WORDS = 3  # shorter sentences are skipped
@@ -44,14 +45,14 @@ def extract_answer(
     subset = [hit for hit in hits[:READ_HITS] if hit.chunk.doc_id in records]
     if not subset:
         return ExtractedAnswer((), 0.0)
-    chunk_scores = reranker.score(question, [hit.chunk.embed_text for hit in subset])
+    chunk_scores = score_texts(reranker, question, [hit.chunk.embed_text for hit in subset])
     probe = probe or Probe(hits, extract_terms(question).keys())
     signals = compute_signals(probe, map(reranker.calibrate, chunk_scores))
     confidence = compute_confidence(signals)
     spans = [(hit.chunk, low, high) for hit in subset for low, high in _split_citable_sentences(hit.chunk)]
     if confidence < min_confidence or not spans:
         return ExtractedAnswer((), confidence, signals)
-    scores = reranker.score(question, [_prepend_headings_to_sentence(*span) for span in spans])
+    scores = score_texts(reranker, question, [_prepend_headings_to_sentence(*span) for span in spans])
     probabilities = [reranker.calibrate(score) for score in scores]
     order = sorted(range(len(spans)), key=lambda place: (-scores[place], place))
     best = [place for place in order if probabilities[place] >= probabilities[order[0]] / 2]

@@ -115,12 +115,12 @@ def _explain_swapped_facts(sentence: str, texts: Sequence[str], stated_facts: Se
         ):
             continue
         if any(_has_reversed_facts(sentence, one, other, text) for text in texts):
-            return f"it swaps {one.text} and {other.text}"
+            return f"it has {one.text} and {other.text} the other way round"
         mine, theirs = _weigh_words_by_nearness(one, claim, other), _weigh_words_by_nearness(other, claim, one)
         straight = max((_score_fact_pair(mine, theirs, one, other, claim, text) for text in known), default=0.0)
         crossed = max((_score_fact_pair(theirs, mine, one, other, claim, text) for text in known), default=0.0)
         if crossed > SWAP_MARGIN * straight:
-            return f"it swaps {one.text} and {other.text}"
+            return f"it has {one.text} and {other.text} the other way round"
     return ""
 
 

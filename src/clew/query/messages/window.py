@@ -263,7 +263,7 @@ def _explain_empty_window(request: WindowRequest, sources: WindowSources, droppe
         return "no message is similar enough"
     if not sources.has_channel(request.channel):
         known = ", ".join(sources.list_channels()[:3])
-        others = f"there are {known}" if known else "there is no message in any yet"
+        others = f"there are {known}" if known else "the collection has no messages yet; add a chat export"
         hint = format_suggestion(request.channel, sources.list_channels(), cutoff=0.5) or others
-        return f"there is no message in the channel {request.channel!r}; {hint}"
+        return f"channel {request.channel!r} has no messages; {hint}"
     return "no message matches"

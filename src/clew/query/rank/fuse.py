@@ -162,7 +162,7 @@ def _resolve_weights(weights: Sequence[float], rankings: Sequence[list[Hit]]) ->
     if len(weights) != len(rankings):
         raise SettingsError(f"{len(weights)} weights were given for {len(rankings)} rankings; give one per ranking")
     if min(weights) < 0:
-        raise SettingsError(f"a weight is {min(weights)}; it must be at least 0")
+        raise SettingsError(f"a weight of the fusion is {min(weights)}; it must be at least 0")
     return weights
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from clew.core.errors import SettingsError
 from clew.core.parallel import run_parallel
 from clew.core.protocols import Fuse, Judge, Rewrite, Step, Strategy
 from clew.core.trace import step
@@ -14,6 +15,11 @@ Embed = Callable[[Sequence[str]], Matrix]
 
 def pipe(strategy: Strategy, *steps: Step) -> Strategy:
     """A strategy whose hits go through each step in turn; the trace shows every step with its output."""
+    for part in (strategy, *steps):
+        if not callable(part):
+            raise SettingsError(
+                f"pipe: {part!r} is not a function; give a strategy, such as hybrid(drivers), and steps"
+            )
 
     def search(query: Query) -> list[Hit]:
         hits = strategy(query)
@@ -28,9 +34,16 @@ def run_step(change: Step, query: Query, hits: list[Hit], *, position: int = 1) 
     """The hits after a step, traced by the step's `name` attribute, else its `__name__`, else as `step N`."""
     name = getattr(change, "name", None) or getattr(change, "__name__", "<lambda>")
     with step(f"step {position}" if name == "<lambda>" else str(name)) as trace:
-        changed = change(query, hits)
+        changed = check_hits(change(query, hits), trace.name)
         trace.set_output(changed)
         return changed
+
+
+def check_hits(found: object, name: str) -> list[Hit]:
+    """The result of a strategy or step, or SettingsError naming the one that did not return a list."""
+    if not isinstance(found, list):
+        raise SettingsError(f"{name} returned {type(found).__name__}; it must return a list of hits")
+    return found
 
 
 def fuse(*strategies: Strategy, by: Fuse | None = None) -> Strategy:

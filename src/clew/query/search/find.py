@@ -18,7 +18,7 @@ from clew.core.trace import step
 from clew.core.types import Filter, Hit, Message, Query
 from clew.query.rank.dedupe import dedupe_chunks
 from clew.query.rewrite.rewrites import build_expander, expand_if_ambiguous
-from clew.query.search.compose import run_step
+from clew.query.search.compose import check_hits, run_step
 from clew.query.search.conversation import SplitText
 from clew.query.search.message_boost import boost_messages
 from clew.query.search.strategies import STRATEGIES, Drivers, StrategyFactory
@@ -69,7 +69,8 @@ class Finder:
             hits = self._results.get(key) if key else None
             if hits is None:
                 expanded = expand_if_ambiguous(query, build_expander(settings.history))
-                hits = self._build_drivers(settings).build_strategy(name)(expanded)
+                found = self._build_drivers(settings).build_strategy(name)(expanded)
+                hits = check_hits(found, f"strategy {name!r}")
                 if query.channel is not None or query.now is not None:
                     hits = run_step(boost_messages(settings.scoring), expanded, hits)
                 hits = dedupe_chunks(hits)[: query.k]

@@ -1,7 +1,10 @@
 """The reranking step: the best candidates in the order of a model that reads question and text together."""
 
 import logging
+import math
+from collections.abc import Sequence
 
+from clew.core.errors import DriverFailed
 from clew.core.protocols import Reranker, Step
 from clew.core.trace import note
 from clew.core.types import Hit, Query
@@ -19,8 +22,19 @@ def rerank(reranker: Reranker | None, *, candidates: int = 20) -> Step:
             return hits
         note("reranker", reranker.name)
         subset = hits[: max(candidates, query.k)]
-        scores = reranker.score(query.text, [hit.chunk.embed_text for hit in subset])
+        scores = score_texts(reranker, query.text, [hit.chunk.embed_text for hit in subset])
         scored = [hit.with_score(score, "rerank") for hit, score in zip(subset, scores, strict=True)]
         return sorted(scored, key=lambda hit: (-hit.score, hit.chunk.id))
 
     return rerank
+
+
+def score_texts(reranker: Reranker, query: str, texts: Sequence[str]) -> list[float]:
+    """The reranker's scores of texts for a query, or DriverFailed if they are not one finite number per text."""
+    scores = reranker.score(query, texts)
+    if len(scores) != len(texts):
+        raise DriverFailed(f"reranker {reranker.name} returned {len(scores)} scores for {len(texts)} texts")
+    for score in scores:
+        if not math.isfinite(score):
+            raise DriverFailed(f"reranker {reranker.name} returned {score} as a score")
+    return scores

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from clew.core.errors import NotFound
+from clew.core.errors import NotFound, SettingsError
 from clew.core.protocols import LLM, Embedder, Fuse, Judge, Reranker, Rewrite, Store, Strategy, Verdict
 from clew.core.settings import DEFAULTS, Settings
 from clew.core.trace import step
@@ -76,7 +76,12 @@ class Drivers:
             return factory(self)
         others = {other: made for other, made in self.strategies.items() if other != name}
         builtin = {name: STRATEGIES[name]} if name in STRATEGIES else {}
-        return factory(replace(self, strategies={**others, **builtin}))
+        strategy = factory(replace(self, strategies={**others, **builtin}))
+        made: object = strategy  # a factory of the user may return anything
+        if not callable(made):
+            kind = type(made).__name__
+            raise SettingsError(f"the factory of strategy {name!r} returned a {kind}; it must return a function")
+        return strategy
 
 
 StrategyFactory = Callable[[Drivers], Strategy]

@@ -95,9 +95,11 @@ def _format_block(block: Mapping[str, Any], names: WorkspaceNames) -> str:
     """The text of a block and of its elements."""
     kind = block.get("type")
     if kind == "user":
-        return f"@{names.users.get(as_text_or_empty(block.get('user_id'))) or as_text_or_empty(block.get('user_id'))}"
+        user_id = as_text_or_empty(block.get("user_id"))
+        return f"@{names.users.get(user_id) or user_id}"
     if kind == "channel":
-        return f"#{names.channels.get(as_text_or_empty(block.get('channel_id'))) or as_text_or_empty(block.get('channel_id'))}"
+        channel_id = as_text_or_empty(block.get("channel_id"))
+        return f"#{names.channels.get(channel_id) or channel_id}"
     if kind == "link":
         label, address = as_text_or_empty(block.get("text")), as_text_or_empty(block.get("url"))
         return f"{label} ({address})" if label and label != address else address

@@ -85,6 +85,8 @@ if TYPE_CHECKING:
     from clew.core.types import StoreStats as StoreStats
     from clew.core.types import Vector as Vector
     from clew.core.usage import Usage as Usage
+    from clew.core.usage import UsageMeter as UsageMeter
+    from clew.core.usage import record_usage as record_usage
     from clew.core.why import Fix as Fix
     from clew.core.why import WhyNot as WhyNot
     from clew.core.window import ContextMessage as ContextMessage
@@ -144,7 +146,7 @@ _HOMES = {
         "Chunk Context Document DocumentRecord DroppedPassage EVERYTHING Explanation Filter Hit Matrix MergedChunk "
         "Message Query Section StoreStats Vector"
     ),
-    "clew.core.usage": "Usage",
+    "clew.core.usage": "Usage UsageMeter record_usage",
     "clew.core.why": "Fix WhyNot",
     "clew.core.window": "ContextMessage ContextWindow DroppedMessage Links StyleProfile WindowThread",
     "clew.drivers.llm.scripted": "ScriptedLLM",

@@ -71,11 +71,11 @@ class ContextConfig:
 class SessionConfig:
     """How many sessions are kept, and for how long; a session numbers the documents cited in a conversation."""
 
-    most: int = 1000  # sessions; the least recently used are dropped first
-    documents: int = 1000  # numbered documents per session
+    max_sessions: int = 1000  # sessions; the least recently used are dropped first
+    max_documents: int = 1000  # numbered documents per session
     idle: float = 86_400.0  # seconds after which an unused session is dropped
 
     def __post_init__(self) -> None:
-        check_min("session.most", self.most, 1)
-        check_min("session.documents", self.documents, 1)
+        check_min("session.max_sessions", self.max_sessions, 1)
+        check_min("session.max_documents", self.max_documents, 1)
         check_min("session.idle", self.idle, 1)

@@ -94,7 +94,9 @@ class Engine:
                 root=drivers.find_source_root(path),
                 folder=drivers.find_collection_folder(path, collection),
                 finder=make_finder(store, embedder, llm, settings, extensions),
-                sessions=Sessions(max_sessions=session.max_sessions, max_documents=session.max_documents, max_idle=session.idle),
+                sessions=Sessions(
+                    max_sessions=session.max_sessions, max_documents=session.max_documents, max_idle=session.idle
+                ),
                 extensions=extensions,
             )
         )

@@ -85,7 +85,7 @@ def split_pieces(text: str) -> list[str]:
 
 @contextmanager
 def serve() -> Iterator[tuple[str, list[Speak]]]:
-    """The url of an OpenAI-compatible server, and the list of functions that answer for its models model-0, model-1 …"""
+    """The url of an OpenAI-compatible server, and the functions that answer for its models model-0, model-1 …"""
     speakers: list[Speak] = []
 
     class Handler(BaseHTTPRequestHandler):

@@ -133,7 +133,7 @@ def test_what_cannot_be_embedded_is_reported_and_the_rest_is_stored() -> None:
 
 
 def test_messages_must_say_where_they_were_written(engine: Engine) -> None:
-    with pytest.raises(SettingsError, match="message .* has no channel; set Message.channel"):
+    with pytest.raises(SettingsError, match=r"message .* has no channel; set Message\.channel"):
         engine.add_messages([said(1, "lost", channel="")])
     assert engine.add_messages([]).added == ()
     assert engine.add_messages([said(7, "   ")]).skipped == 1

@@ -1,7 +1,7 @@
 """Threading, the second step of the write path of chats: the messages of a channel become threads.
 
-A message names its parent in `reply_to`; where it does not, `infer_reply_parents` does. A reply to a reply belongs to the
-thread of the first message.
+A message names its parent in `reply_to`; where it does not, `infer_reply_parents` does. A reply to a reply belongs to
+the thread of the first message.
 """
 
 import math

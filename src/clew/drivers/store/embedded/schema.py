@@ -144,7 +144,7 @@ def prepare_tables(connection: sqlite3.Connection, place: str, *, embedder: str,
     if (name, width) != (embedder, dim):
         raise StoreMismatch(
             f"{place} was filled with {name} ({width} dimensions) and cannot be searched or extended with {embedder} "
-            f"({dim}); open it with {name}, or switch it with `clew reembed --to {embedder}`"
+            f"({dim}); open it with {name}, or run `clew reembed --to {embedder}`"
         )
 
 

@@ -43,7 +43,7 @@ def open_collection(url: str, *, collection: str, embedder: str, dim: int) -> Op
     if (name, width) != (embedder, dim):
         raise StoreMismatch(
             f"{place}, collection {collection!r}, was filled with {name} ({width} dimensions) and cannot be searched "
-            f"or extended with {embedder} ({dim}); open it with {name}, or switch it with `clew reembed --to {embedder}`"
+            f"or extended with {embedder} ({dim}); open it with {name}, or run `clew reembed --to {embedder}`"
         )
     return OpenCollection(number, oid, version >= (0, 8), embedder, f"{place}, collection {collection!r},")
 

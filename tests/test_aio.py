@@ -4,6 +4,8 @@ import asyncio
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import sleep
+from typing import Any
 
 import pytest
 
@@ -100,6 +102,38 @@ def test_the_event_loop_goes_on_while_a_verb_works() -> None:
             await engine.search("who rotates the vault key?")
             ticking.cancel()
             assert ticks > 1
+
+    with running() as runner:
+        runner.run(main())
+
+
+class Endless(clew.ScriptedLLM):
+    """Streams a sentence again and again."""
+
+    pieces = 0
+
+    def stream(self, prompt: str, **_: Any) -> Iterator[str]:
+        while True:
+            type(self).pieces += 1
+            sleep(0.01)
+            yield "Dan rotates the vault key on Monday [1]. "
+
+
+def test_a_cancelled_stream_ends_the_work() -> None:
+    async def main() -> None:
+        async with await aio.Engine.open(":memory:", embedder="hashed", llm=Endless(lambda _: "-")) as engine:
+            await engine.add_documents(PAGES)
+
+            async def consume() -> None:
+                async for _ in engine.ask_stream("who rotates the vault key?"):
+                    pass
+
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(consume(), 0.5)
+            await asyncio.sleep(0.4)
+            before = Endless.pieces
+            await asyncio.sleep(0.3)
+            assert Endless.pieces == before > 0
 
     with running() as runner:
         runner.run(main())

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from clew.core.errors import SourceError as SourceError
     from clew.core.errors import StoreMismatch as StoreMismatch
     from clew.core.events import AnswerEvent as AnswerEvent
+    from clew.core.events import EventStream as EventStream
     from clew.core.events import FinalEvent as FinalEvent
     from clew.core.events import SentenceEvent as SentenceEvent
     from clew.core.events import StepEvent as StepEvent
@@ -129,7 +130,7 @@ _HOMES = {
         "ClewError ConcurrentChange CostLimit DriverFailed DriverMissing LimitReached NotFound SettingsError "
         "SourceError StoreMismatch"
     ),
-    "clew.core.events": "AnswerEvent FinalEvent SentenceEvent StepEvent",
+    "clew.core.events": "AnswerEvent EventStream FinalEvent SentenceEvent StepEvent",
     "clew.core.protocols": (
         "Chunker Embedder Enricher Fuse Judge LLM LLMFailure Reader Reranker Rewrite Step Store Strategy Verdict"
     ),

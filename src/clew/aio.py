@@ -11,9 +11,10 @@ import functools
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Concatenate, Generic, ParamSpec, Self, TypeVar, overload
+from typing import Concatenate, Generic, ParamSpec, Self, TypeVar, cast, overload
 
 from clew import engine as sync
+from clew.core.events import EventStream
 from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Reader, Reranker
 from clew.core.settings import Settings
 from clew.engine.opened import Opened
@@ -151,12 +152,24 @@ class Engine:
 
 
 async def _iterate_in_thread(start: Callable[[], Iterator[T]]) -> AsyncIterator[T]:
-    """The items of an iterator that is advanced in a thread, so that the event loop never waits for it."""
+    """The items of an iterator that is advanced in a thread, so that the event loop never waits for it.
+
+    If the reader is cancelled while the thread is at work, an EventStream is closed at once and any other iterator when
+    the thread has returned: a generator cannot be closed while it runs.
+    """
     items = await asyncio.to_thread(start)
+    close: Callable[[], None] = getattr(items, "close", lambda: None)
     done = object()
+    advancing: asyncio.Future[object] | None = None
     try:
-        while (item := await asyncio.to_thread(next, items, done)) is not done:
-            yield item  # type: ignore[misc]  # `done` has been ruled out by identity
+        while True:
+            advancing = asyncio.ensure_future(asyncio.to_thread(next, items, done))
+            item = await asyncio.shield(advancing)
+            if item is done:
+                return
+            yield cast(T, item)
     finally:
-        if (close := getattr(items, "close", None)) is not None:
-            await asyncio.to_thread(close)
+        if advancing is None or advancing.done() or isinstance(items, EventStream):
+            close()
+        else:
+            advancing.add_done_callback(lambda _: close())

@@ -4,7 +4,7 @@ Where a document and `Engine` differ (`rag_query`, `min_score`, outcomes instead
 document's way.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Literal, overload
@@ -102,8 +102,9 @@ def get_context_window(
     )
 
 
-def add_messages(engine: Engine, messages: Sequence[Message]) -> Report:
+def add_messages(engine: Engine, messages: Iterable[Message]) -> Report:
     """`Engine.add_messages`, refusing a message without a channel in the document's words."""
+    messages = list(messages)
     if any(not message.channel for message in messages):
         raise SettingsError("All messages must have channelId")
     return engine.add_messages(messages)

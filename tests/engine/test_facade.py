@@ -5,6 +5,8 @@ import types
 import typing
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from threading import Thread
+from time import sleep
 from typing import Any
 
 import numpy as np
@@ -127,8 +129,6 @@ def test_arguments_of_the_wrong_kind_are_refused(engine: Engine) -> None:
         Filter(since="2004-01-01")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"Filter\(meta=…\) takes a mapping"):
         Filter(meta="a=b")  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"Message\(at=…\) takes a datetime, not '2020'"):
-        Message("hi", at="2020")  # type: ignore[arg-type]
     assert engine.read(Path("keys")).id == "keys"
 
 
@@ -357,3 +357,80 @@ def test_a_stream_that_is_closed_ends_the_work() -> None:
         next(stream)
         stream.close()  # type: ignore[attr-defined]
         assert engine.search("vault")  # the engine is free
+
+
+class SlowLLM(clew.ScriptedLLM):
+    """Streams one unsupported sentence after another, without end."""
+
+    pieces = 0
+
+    def stream(self, prompt: str, **_: Any) -> Iterator[str]:
+        while True:
+            type(self).pieces += 1
+            sleep(0.01)
+            yield "Zebras live on the moon and eat cheese. "
+
+
+def test_a_closed_stream_stops_a_model_that_says_nothing_usable() -> None:
+    with Engine.open(":memory:", embedder="hashed", llm=SlowLLM(lambda _: "-")) as engine:
+        engine.add_documents([PAGE])
+        stream = engine.ask_stream("who rotates the vault key?")
+        waiting = Thread(target=lambda: list(stream))
+        waiting.start()
+        sleep(0.2)
+        stream.close()
+        waiting.join(10)
+        assert not waiting.is_alive()
+        sleep(0.3)
+        before = SlowLLM.pieces
+        sleep(0.3)
+        assert SlowLLM.pieces == before > 0
+
+
+def test_hits_may_be_changed_by_their_owner(engine: Engine) -> None:
+    engine.add_documents([Document("tagged", "Pelicans eat fish.", meta={"tags": ["bird"]})])
+    first = engine.search("pelicans")[0]
+    first.document.meta["tags"].append("EVIL")
+    assert engine.search("pelicans")[0].document.meta["tags"] == ["bird"]
+    assert engine.search("fish")[0].document.meta["tags"] == ["bird"]
+
+
+def test_numbers_of_numpy_are_numbers(engine: Engine) -> None:
+    whole: Any = np.int64(1)
+    assert len(engine.search("vault soup", k=whole)) == 1
+    with pytest.raises(SettingsError, match="tokens is"):
+        engine.why_not("vault", "keys", tokens=2.5)  # type: ignore[arg-type]
+
+
+def test_an_embedder_that_cannot_be_stored_is_refused_before_the_collection_is_made(tmp_path: Path) -> None:
+    wrong = Letters()
+    wrong.dim = -1
+    with pytest.raises(SettingsError, match="the dim of the embedder letters is -1"):
+        Engine.open(tmp_path / "c.clew", embedder=wrong)
+    with Engine.open(tmp_path / "c.clew", embedder=Letters()) as engine:
+        assert engine.status().dim == 26
+
+
+def test_a_renderer_may_ask_for_another_context() -> None:
+    def nested(passages: Sequence[MergedChunk], _: RenderInput) -> str:
+        return own.context("soup", session="b").text + passages[0].text
+
+    with Engine.open(":memory:", embedder="hashed", renderers={"nested": nested}) as own:
+        own.add_documents([PAGE])
+        assert "Soup" in own.context("vault", session="a", render="nested").text
+
+
+def test_an_overridden_leg_is_used_by_hybrid() -> None:
+    calls: list[str] = []
+
+    def spied(drivers: Drivers) -> Strategy:
+        def search(query: clew.Query) -> list[clew.Hit]:
+            calls.append(query.text)
+            return []
+
+        return search
+
+    with Engine.open(":memory:", embedder="hashed", strategies={"lexical": spied}) as engine:
+        engine.add_documents([PAGE])
+        assert engine.search("vault", strategy="hybrid")
+        assert set(calls) == {"vault"}

@@ -18,6 +18,8 @@
 Each surface has one table from these to exit codes or HTTP status codes.
 """
 
+from typing import Self
+
 
 class ClewError(Exception):
     """Base class of all errors of Clew; the message says what is wrong and what to do next."""
@@ -30,6 +32,9 @@ class SourceError(ClewError):
         super().__init__(f"{source}: {reason}")
         self.source = source
         self.reason = reason
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str]]:
+        return type(self), (self.source, self.reason)
 
 
 class MalformedFile(SourceError):

@@ -1,6 +1,7 @@
 """Threads for blocking work: calls in parallel, and items prefetched; the trace is carried over."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from queue import Empty, Full, Queue
 from threading import Event, Lock, Thread
@@ -65,8 +66,18 @@ def run_parallel(calls: Sequence[Callable[[], T]], *, max_concurrent: int = 8, a
     return [results[position] for position in range(len(calls))]
 
 
+@contextmanager
+def cancelled_by(event: Event) -> Iterator[None]:
+    """Code inside the block sees `is_cancelled` once the event is set."""
+    token = _cancellations.set((*_cancellations.get(), event))
+    try:
+        yield
+    finally:
+        _cancellations.reset(token)
+
+
 def is_cancelled() -> bool:
-    """Whether the `run_parallel` that runs this code was cancelled, so that nobody waits for the result."""
+    """Whether the `run_parallel` or stream that runs this code was cancelled, so that nobody waits for the result."""
     return any(event.is_set() for event in _cancellations.get())
 
 

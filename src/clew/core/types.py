@@ -19,9 +19,9 @@ Matrix = NDArray[np.float32]  # one unit vector per row
 Meta = Mapping[str, Any]  # from the source or the caller: scalars and lists of scalars
 
 
-def _check_datetime(owner: str, name: str, value: object) -> None:
+def _check_datetime(name: str, value: object) -> None:
     if value is not None and not isinstance(value, datetime):
-        raise TypeError(f"{owner}({name}=…) takes a datetime, not {value!r}")
+        raise TypeError(f"Filter({name}=…) takes a datetime, not {value!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,6 @@ class Message:
     role: str = "user"
 
     def __post_init__(self) -> None:
-        _check_datetime("Message", "at", self.at)
         if not self.id:
             key = digest("message", self.channel, self.author, to_iso(self.at) or "", self.text)
             object.__setattr__(self, "id", key[:16])
@@ -160,7 +159,7 @@ class Filter:
                 raise TypeError(f"Filter({name}=…) takes a set of names, not the single text {value!r}")
             object.__setattr__(self, name, frozenset(value))
         for name in ("since", "until"):
-            _check_datetime("Filter", name, getattr(self, name))
+            _check_datetime(name, getattr(self, name))
         if not isinstance(self.meta, Mapping):
             raise TypeError(f"Filter(meta=…) takes a mapping of names to values, not {self.meta!r}")
 

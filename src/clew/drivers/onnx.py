@@ -101,7 +101,7 @@ class PairTemplate:
         return ids, [*types_before, *first_types, *types_between, *second_types, *types_after]
 
 
-def run_longest_first(function: Callable[[list[int]], T], windows: Sequence[list[int]]) -> list[T]:
+def run_parallel_longest_first(function: Callable[[list[int]], T], windows: Sequence[list[int]]) -> list[T]:
     """Maps a function over the windows, in order, on all cores; the longest start first, so that all end together."""
     order = sorted(range(len(windows)), key=lambda at: -len(windows[at]))
     results = run_parallel([partial(function, windows[at]) for at in order], max_concurrent=count_cores())

@@ -20,7 +20,7 @@ from clew.engine import search as _search
 from clew.engine import sessions as _sessions
 from clew.engine import transfer as _transfer
 from clew.engine.opened import Extensions, Opened, make_finder
-from clew.engine.validate import check_callable, check_function_table, check_implements
+from clew.engine.validate import check_callable, check_embedder, check_function_table, check_implements
 from clew.index.read import check_reader_suffixes
 from clew.query.context.format.renderers import RENDERERS, Render, Renderer
 from clew.query.context.session import Sessions
@@ -80,7 +80,7 @@ class Engine:
             embedder = drivers.make_embedder(replace(settings.embedder, name=name))
         if llm is None or isinstance(llm, str):
             llm = drivers.make_language_model(replace(settings.llm, name=llm or settings.llm.name))
-        check_implements(embedder, Embedder, "embedder")
+        check_embedder(embedder)
         if llm is not None:
             check_implements(llm, LLM, "language model")
         store = drivers.open_store(path, collection, embedder=embedder, config=settings.store)
@@ -179,6 +179,7 @@ def _build_checked_extensions(
         check_implements(reranker, Reranker, "reranker")
     if chunker is not None:
         check_callable(chunker, "chunker", "chunker(document) -> list[Chunk]")
+    enrichers = tuple(enrichers)
     for enricher in enrichers:
         check_callable(enricher, "enricher", "enricher(document, chunks) -> list[Chunk]")
     check_function_table(readers, "reader", "reader(data, uri) -> Document")
@@ -190,6 +191,6 @@ def _build_checked_extensions(
         renderers={**RENDERERS, **{name: Renderer(write) for name, write in (renderers or {}).items()}},
         readers=dict(readers or {}),
         chunker=chunker,
-        enrichers=tuple(enrichers),
+        enrichers=enrichers,
         reranker=None if isinstance(reranker, str) else reranker,
     )

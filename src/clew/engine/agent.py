@@ -1,12 +1,12 @@
 """The verb that lets a language model search by itself, and its tools for other agents."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from clew.core.answer import Answer
 from clew.core.errors import NotFound, SettingsError
-from clew.core.events import AnswerEvent, stream_events
+from clew.core.events import EventStream
 from clew.core.metered import MeteredLLM
 from clew.core.settings import Settings
 from clew.core.trace import Trace
@@ -120,9 +120,9 @@ def agent_stream(
     strategy: str | None = None,
     where: Filter = EVERYTHING,
     settings: Settings | None = None,
-) -> Iterator[AnswerEvent]:
+) -> EventStream:
     """The events of `agent` as they happen: StepEvents, SentenceEvents, at the end a FinalEvent."""
-    return stream_events(
+    return EventStream(
         lambda on_sentence, on_step: agent(
             engine,
             question,

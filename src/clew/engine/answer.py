@@ -1,13 +1,13 @@
 """The verbs that answer: `ask`, and the same as a stream of events."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from clew.core.answer import Answer
 from clew.core.cite import Citation
 from clew.core.errors import SettingsError
-from clew.core.events import AnswerEvent, stream_events
+from clew.core.events import EventStream
 from clew.core.settings import Settings
 from clew.core.text import extract_terms
 from clew.core.types import EVERYTHING, Context, Filter, Hit, Message, Query
@@ -84,9 +84,9 @@ def ask_stream(
     session: str | None = None,
     person: str | None = None,
     settings: Settings | None = None,
-) -> Iterator[AnswerEvent]:
+) -> EventStream:
     """The events of `ask` as they happen: a SentenceEvent for each checked sentence, at the end a FinalEvent."""
-    return stream_events(
+    return EventStream(
         lambda on_sentence, _: ask(
             engine,
             question,

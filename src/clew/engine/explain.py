@@ -13,7 +13,7 @@ from clew.core.thread import make_first_chunk_id
 from clew.core.trace import record
 from clew.core.types import EVERYTHING, Chunk, Document, Explanation, Filter, Hit, Message
 from clew.core.why import WhyNot
-from clew.engine.opened import Opened, check_filter, resolve_document
+from clew.engine.opened import Opened, check_filter, check_positive_count, resolve_document
 from clew.engine.search import choose_default_strategy, context, find_renderer, make_query_from_text_or_table, search
 from clew.index.read import read_file
 from clew.index.read.uri import make_file_uri
@@ -81,9 +81,11 @@ def why_not(
     """
     opened = engine.opened
     given = opened.resolve_settings(settings)
+    if k is not None:
+        k = check_positive_count("k", k)
     context_config = given.context if k is None else replace(given.context, k=k)
     if tokens is not None:
-        context_config = replace(context_config, tokens=tokens)
+        context_config = replace(context_config, tokens=check_positive_count("tokens", tokens))
     base = replace(
         given,
         search=replace(given.search, cache=0, k=given.search.k if k is None else k),

@@ -1,9 +1,11 @@
 """What is open: one frozen value with the store, the drivers and the settings that every verb works with."""
 
+import math
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from numbers import Real
 from pathlib import Path
 
 from clew import drivers
@@ -109,6 +111,7 @@ def check_filter(where: Filter) -> Filter:
 def check_positive_count(name: str, value: int) -> int:
     """Returns the number, or raises SettingsError unless it is a whole number of at least 1."""
     given: object = value  # callers without a type checker pass anything
-    if isinstance(given, bool) or not isinstance(given, (int, float)) or given < 1 or given % 1:
+    number = float(given) if isinstance(given, Real) else math.nan
+    if isinstance(given, bool) or not number >= 1 or number % 1:
         raise SettingsError(f"{name} is {value!r}; it must be a whole number of at least 1")
     return int(value)

@@ -109,10 +109,10 @@ class ChatSession:
             "documents": sorted(numbers, key=lambda doc_id: numbers[doc_id]),
             "turns": [{"role": message.role, "text": message.text} for message in self.messages],
         }
-        temporary = self._file.with_suffix(".new")
+        temporary = self._file.with_suffix(f".{uuid4().hex}.new")  # two threads may save the same session
         try:
             self._file.parent.mkdir(exist_ok=True)
-            temporary.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+            temporary.write_text(json.dumps(content), encoding="ascii")  # escapes also what UTF-8 cannot encode
             temporary.replace(self._file)
         except OSError as error:
             raise DriverFailed(f"the chat session cannot be saved to {self._file}: {error.strerror}") from error

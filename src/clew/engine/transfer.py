@@ -13,7 +13,7 @@ from clew.core.protocols import Embedder, Store
 from clew.core.report import OnProgress, Progress, Report, SourceFailure
 from clew.core.types import Filter
 from clew.core.usage import CostBudget, Price
-from clew.engine.validate import check_implements
+from clew.engine.validate import check_embedder
 
 if TYPE_CHECKING:
     from clew.core.stored import Manifest, StoredDocument
@@ -97,7 +97,9 @@ def reembed(
     model = staged.embedder if back and staged else to
     if isinstance(model, str):
         model = drivers.make_embedder(replace(opened.settings.embedder, name=model))
-    if model is None or check_implements(model, Embedder, "embedder").name == before.embedder:
+    if model is not None:
+        check_embedder(model)
+    if model is None or model.name == before.embedder:
         raise SettingsError(f"the collection already has vectors of {before.embedder}; name another model")
     budget, done, stopped = CostBudget({model.name: Price(opened.settings.embedder.price)}, max_cost), 0, ""
 

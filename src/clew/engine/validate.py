@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from clew.core.errors import SettingsError
+from clew.core.protocols import Embedder
 
 T = TypeVar("T")
 
@@ -24,6 +25,17 @@ def check_implements(given: T, protocol: type[Any], what: str) -> T:
     if isinstance(given, type):
         raise SettingsError(f"the {what} is the class {given.__name__}; give an instance, {given.__name__}(…)")
     return given
+
+
+def check_embedder(given: Embedder) -> None:
+    """Raises SettingsError for an embedder that lacks a member, or whose name or dim a collection cannot store."""
+    check_implements(given, Embedder, "embedder")
+    name: object = given.name
+    dim: object = given.dim
+    if not isinstance(name, str) or not name:
+        raise SettingsError(f"the name of the embedder is {name!r}; it must be a text that is not empty")
+    if isinstance(dim, bool) or not isinstance(dim, int) or dim < 1:
+        raise SettingsError(f"the dim of the embedder {name} is {dim!r}; it must be a whole number of at least 1")
 
 
 def check_callable(given: T, what: str, call: str) -> T:

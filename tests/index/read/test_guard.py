@@ -10,7 +10,7 @@ import pytest
 from clew.core.errors import DriverMissing, SourceError
 from clew.index.read import read_file
 from clew.index.read.guard import check_archive_safety, check_xml_safety, wrap_library_errors
-from clew.index.read.load import get_file_state, load_file_bytes
+from clew.index.read.load import get_file_state, read_bytes_within_limit
 from clew.index.read.office.docling import read_office
 
 PARAGRAPH = "<w:p><w:r><w:t>Keys.</w:t></w:r></w:p>"
@@ -149,7 +149,7 @@ def test_a_file_that_changes_while_it_is_read_is_to_be_added_again(
     path.write_text("# Keys")
 
     def load_slowly(path: Path, *, uri: str, max_bytes: int) -> bytes:
-        data = load_file_bytes(path, uri=uri, max_bytes=max_bytes)
+        data = read_bytes_within_limit(path, uri=uri, max_bytes=max_bytes)
         path.write_text("# Keys and locks")
         return data
 

@@ -17,7 +17,7 @@ from clew.core.settings import EmbedderConfig
 from clew.core.types import Matrix, Vector
 from clew.drivers.embed.card import ModelCard, read_model_card
 from clew.drivers.embed.vectors import normalize, pool_windows
-from clew.drivers.onnx import OnnxModel, find_package_folder, run_longest_first
+from clew.drivers.onnx import OnnxModel, find_package_folder, run_parallel_longest_first
 
 OVERLAP = 32  # tokens that two windows of a long text share, so that no sentence is only ever seen cut
 
@@ -56,7 +56,7 @@ class OnnxEmbedder:
             owners += [owner] * len(parts)
         if not windows:
             return np.zeros((0, self.dim), np.float32)
-        rows: Matrix = np.stack(run_longest_first(self._embed_window, windows))
+        rows: Matrix = np.stack(run_parallel_longest_first(self._embed_window, windows))
         if len(windows) > len(texts):
             weights = [len(window) or 1 for window in windows]
             rows = pool_windows(normalize(rows, source=self.name), weights, owners, len(texts))

@@ -21,7 +21,7 @@ from clew.drivers.onnx import (
     PairTemplate,
     find_package_folder,
     read_max_tokens,
-    run_longest_first,
+    run_parallel_longest_first,
 )
 from clew.drivers.rerank.windows import keep_both_ends, logistic, max_score_per_text, split_windows
 
@@ -64,7 +64,7 @@ class CrossEncoder:
             for owner, ids in enumerate(contents)
             for window in split_windows(len(ids), size - len(query_ids), OVERLAP)
         ]
-        scores = run_longest_first(partial(self._score_window, query_ids), [ids for _, ids in pairs])
+        scores = run_parallel_longest_first(partial(self._score_window, query_ids), [ids for _, ids in pairs])
         return max_score_per_text(scores, [owner for owner, _ in pairs], len(texts))
 
     def calibrate(self, score: float) -> float:

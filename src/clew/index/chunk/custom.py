@@ -1,12 +1,14 @@
 """A program's own chunkers and enrichers: what they return is checked and numbered before it is stored."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from clew.core.errors import ClewError, SettingsError, SourceError
 from clew.core.protocols import Chunker, Enricher
 from clew.core.types import Chunk, Document
 from clew.index.chunk.build import assign_chunk_indexes_and_ids
+from clew.index.read.text.front_matter import to_json_meta
 
 
 def make_validating_chunker(chunker: Chunker) -> Chunker:
@@ -52,7 +54,7 @@ def validate_chunks(document: Document, chunks: Sequence[Chunk], *, made_by: str
         if problem := _find_chunk_problem(document, chunk, before):
             raise SettingsError(f"{made_by}: chunk {position} of {document.uri or document.id} {problem}")
         before = chunk.start
-    return assign_chunk_indexes_and_ids(chunks)
+    return assign_chunk_indexes_and_ids([replace(chunk, meta=to_json_meta(chunk.meta)) for chunk in chunks])
 
 
 def _run_and_validate(make: Callable[[], list[Chunk]], document: Document, made_by: str) -> list[Chunk]:

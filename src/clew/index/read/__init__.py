@@ -15,7 +15,7 @@ from clew.core.protocols import Reader
 from clew.core.types import Document
 from clew.index.read.formats import READERS, read_plain_bytes
 from clew.index.read.guard import wrap_library_errors
-from clew.index.read.load import get_file_state, is_decodable_text, load_file_bytes
+from clew.index.read.load import get_file_state, is_decodable_text, read_bytes_within_limit
 from clew.index.read.outline import make_title_from_file_name
 from clew.index.read.pdf.ocr import IMAGE_SUFFIXES, is_ocr_installed
 from clew.index.read.validate import validate_document
@@ -32,7 +32,7 @@ def read_file(
     `readers` go before Clew's own; a suffix that neither knows is read as plain text if it is text.
     """
     before = get_file_state(path)
-    data = load_file_bytes(path, uri=uri, max_bytes=max_bytes)
+    data = read_bytes_within_limit(path, uri=uri, max_bytes=max_bytes)
     if get_file_state(path) != before:
         raise SourceError(uri, "changed while it was read; add it again")
     suffix = path.suffix.lower()

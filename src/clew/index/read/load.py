@@ -22,7 +22,7 @@ _BYTE_ORDER_MARKS = (
 )
 
 
-def load_file_bytes(path: Path, *, uri: str, max_bytes: int) -> bytes:
+def read_bytes_within_limit(path: Path, *, uri: str, max_bytes: int) -> bytes:
     """The bytes of a regular file that is neither empty nor over the limit, which is checked before reading."""
     try:
         status = path.stat()

@@ -104,9 +104,13 @@ def _explain_unsupported(body: str, cited: Sequence[NumberedPassage], question: 
     texts = [each.text_with_authors for each in cited]
     titles = " ".join(each.title_and_headings for each in cited)
     stated = [fact for fact in find_sentence_facts(body) if not any(fact.text in quote for quote in quotes)]
-    asked = [fact for fact in stated if _has_fact(fact, question, as_is=True) or _has_fact(fact, titles, as_is=True)]
+    asked = [
+        fact
+        for fact in stated
+        if _text_states_fact(fact, question, as_is=True) or _text_states_fact(fact, titles, as_is=True)
+    ]
     for fact in stated:
-        if fact not in asked and not any(_has_fact(fact, text) for text in texts):
+        if fact not in asked and not any(_text_states_fact(fact, text) for text in texts):
             return f"{fact.text} is not supported by the cited passage"
     present = _extract_terms_cached("\n".join([*texts, titles]))
     repeated = extract_terms(question).keys() - present  # the question's own words may be repeated
@@ -153,7 +157,7 @@ def _covers_enough_terms(wanted: Set[str], present: Set[str]) -> bool:
     return missing <= (1 - MIN_SUPPORT) * len(wanted)
 
 
-def _has_fact(fact: Fact, text: str, *, as_is: bool = False) -> bool:
+def _text_states_fact(fact: Fact, text: str, *, as_is: bool = False) -> bool:
     """Whether a text has a fact anywhere; `as_is`: with the same unit or counted noun."""
     if fact.kind == "name":
         return all(stem in tokenize_with_facts(text).places for stem in fact.key)

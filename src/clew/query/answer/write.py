@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from clew.core.answer import RemovedSentence
 from clew.core.cite import Citation
 from clew.core.errors import DriverFailed
+from clew.core.parallel import is_cancelled
 from clew.core.text import split_sentences
 from clew.query.answer.passages import NumberedPassage
 from clew.query.answer.verify import MARK, check_sentence
@@ -116,6 +117,8 @@ class ModelStream:
     def __iter__(self) -> Iterator[str]:
         try:
             for piece in self._pieces:
+                if is_cancelled():
+                    return
                 self.is_empty = self.is_empty and not piece.strip()
                 yield piece
         except DriverFailed as failure:

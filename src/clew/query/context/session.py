@@ -46,7 +46,7 @@ class Sessions:
         self._max_idle = max_idle
         self._clock = clock
         self._lock = threading.Lock()
-        self._answer_lock = threading.Lock()
+        self._answer_lock = threading.RLock()  # a renderer may ask the engine for another context
         self._sessions: OrderedDict[str, _Session] = OrderedDict()
 
     def set_document_index(self, session: str, ids: Sequence[str]) -> dict[str, int]:

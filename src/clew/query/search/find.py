@@ -15,7 +15,7 @@ from clew.core.parallel import run_parallel
 from clew.core.protocols import LLM, Embedder, Reranker, Store
 from clew.core.settings import ConversationConfig, RerankerConfig, Settings
 from clew.core.trace import step
-from clew.core.types import Filter, Hit, Message, Query
+from clew.core.types import Filter, Hit, Message, Meta, Query
 from clew.query.rank.dedupe import dedupe_chunks
 from clew.query.rewrite.rewrites import build_expander, expand_if_ambiguous
 from clew.query.search.compose import check_hits, run_step
@@ -144,5 +144,13 @@ def build_query(
 
 def _copy_hit(hit: Hit) -> Hit:
     """The hit with dicts and lists of its own: a caller who changes them changes neither the cache nor the index."""
-    meta = {key: list(value) if isinstance(value, list) else value for key, value in hit.chunk.meta.items()}
-    return replace(hit, chunk=replace(hit.chunk, meta=meta), scores=dict(hit.scores))
+    return replace(
+        hit,
+        chunk=replace(hit.chunk, meta=_copy_meta(hit.chunk.meta)),
+        document=replace(hit.document, meta=_copy_meta(hit.document.meta)),
+        scores=dict(hit.scores),
+    )
+
+
+def _copy_meta(meta: Meta) -> Meta:
+    return {key: list(value) if isinstance(value, list) else value for key, value in meta.items()}

@@ -99,7 +99,7 @@ def lexical(drivers: Drivers) -> Strategy:
 
 def hybrid(drivers: Drivers) -> Strategy:
     """Strategy: search by meaning and by words, the two rankings fused."""
-    legs = [_build_semantic(drivers), _build_lexical(drivers)]
+    legs = [_build_leg(drivers, "semantic", _build_semantic), _build_leg(drivers, "lexical", _build_lexical)]
     if drivers.settings.flow.each_kind:
         legs = [search_each_kind(leg) for leg in legs]
     return pipe(fuse(*legs, by=build_hybrid_fusion(drivers)), smooth_threads(drivers.settings.flow))
@@ -208,6 +208,11 @@ def overfetch(strategy: Strategy, drivers: Drivers) -> Strategy:
         return strategy(replace(query, depth=max(query.k * drivers.settings.search.overfetch, 15)))
 
     return search
+
+
+def _build_leg(drivers: Drivers, name: str, build: StrategyFactory) -> Strategy:
+    """One ranking of a hybrid search: the plain retrieval, or the user's strategy of that name."""
+    return build(drivers) if drivers.strategies.get(name) is STRATEGIES[name] else drivers.build_strategy(name)
 
 
 def _build_semantic(drivers: Drivers) -> Strategy:

@@ -21,9 +21,9 @@ def make_local_llm(config: LLMConfig) -> LLM:
     path = find_weights(config.name.partition(":")[2])
 
     def build() -> "Model":
-        from clew.drivers.llm.local.transport import make_local_model
+        from clew.drivers.llm.local.transport import make_pydantic_model
 
-        return make_local_model(config.name, partial(load_runtime, path))
+        return make_pydantic_model(config.name, partial(load_runtime, path))
 
     return ModelLLM.from_builder(
         build,

@@ -27,7 +27,7 @@ ANSWER_SHARE = 4  # an answer gets at most 1/4 of the context, the prompt the re
 FORWARDED_OPTIONS = ("temperature", "top_p", "seed", "stop", "response_format")
 
 
-def make_local_model(name: str, runtime: Callable[[], Runtime]) -> Model:
+def make_pydantic_model(name: str, runtime: Callable[[], Runtime]) -> Model:
     """The pydantic-ai model; `runtime` is called at the first request."""
     client = httpx2.AsyncClient(transport=InProcessTransport(runtime), timeout=None)
     provider = OpenAIProvider(base_url="http://local/v1", api_key="none", http_client=client)

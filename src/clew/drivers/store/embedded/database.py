@@ -87,19 +87,20 @@ class Database:
     def read_transaction(self) -> Iterator[sqlite3.Connection]:
         """A read transaction: several reads that see the same state, of the model with which this was opened."""
         with self.reader as db:
-            db.execute("BEGIN")
             try:
+                db.execute("BEGIN")
                 self.check_model_unchanged(db)
                 yield db
             finally:
-                db.execute("COMMIT")
+                if db.in_transaction:  # an interrupt may come before BEGIN, or right after it
+                    db.execute("COMMIT")
 
     @contextmanager
     def write_transaction(self) -> Iterator[sqlite3.Connection]:
         """A write transaction: committed as a whole, or rolled back where anything raises."""
         with self.reader as db:
-            db.execute("BEGIN IMMEDIATE")
             try:
+                db.execute("BEGIN IMMEDIATE")
                 self.check_model_unchanged(db)
                 yield db
                 db.execute("COMMIT")

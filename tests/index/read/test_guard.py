@@ -153,7 +153,7 @@ def test_a_file_that_changes_while_it_is_read_is_to_be_added_again(
         path.write_text("# Keys and locks")
         return data
 
-    monkeypatch.setattr("clew.index.read.load_file_bytes", load_slowly)
+    monkeypatch.setattr("clew.index.read.read_bytes_within_limit", load_slowly)
     with pytest.raises(SourceError, match="changed while it was read"):
         read_file(path, uri="a.md")
 

@@ -355,7 +355,7 @@ def test_a_stream_that_is_closed_ends_the_work() -> None:
         engine.add_documents([PAGE])
         stream = engine.ask_stream("who rotates the vault key?")
         next(stream)
-        stream.close()  # type: ignore[attr-defined]
+        stream.close()
         assert engine.search("vault")  # the engine is free
 
 

@@ -55,7 +55,6 @@ class ConversationSystem:
     size: int
     order: Literal["coverage", "score"] = "coverage"
     topics: str = ""
-    labels: bool = False
 
 
 REQUESTS = (
@@ -71,7 +70,6 @@ WINDOWS = (
     ConversationSystem("chunked 1800, coverage", 1800),
     ConversationSystem("chunked 256", 256, "score"),
     ConversationSystem("chunked 256, coverage", 256),
-    ConversationSystem("chunked 256, coverage, labels", 256, labels=True),
     ConversationSystem("topics 256, coverage", 256, topics="words"),
     ConversationSystem("topics 256, by words and meaning", 256, topics="meaning"),
     ConversationSystem("gold split 256, coverage", 256, topics="gold"),
@@ -129,7 +127,6 @@ def make_strategy_factory(
             split_text=partial(chunk_markdown, max_tokens=system.size or UNLIMITED, overlap_tokens=0),
             embed=drivers.embed_queries,
             split_topics=found.get(system.topics),
-            labels=system.labels,
         )
 
     return make

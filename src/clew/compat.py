@@ -55,13 +55,23 @@ __all__ = [
 
 
 def message_with_context(
-    engine: Engine, message: str, *, rag_query: str | None = None, k: int = 10, settings: Settings | None = None
+    engine: Engine,
+    message: str,
+    *,
+    rag_query: str | None = None,
+    k: int = 10,
+    tokens: int | None = None,
+    history: Sequence[Message] = (),
+    settings: Settings | None = None,
 ) -> str:
     """A user's message with the context of the collection before it; the message alone where nothing is found."""
-    settings = settings or engine.opened.settings
+    query = rag_query if rag_query and rag_query.strip() else message
+    if not query.strip():
+        return message
+    settings = settings or engine.settings
     if settings.context.wrap == "none":
         settings = replace(settings, context=replace(settings.context, wrap="xml"))
-    context = engine.context(rag_query or message, k=k, settings=settings)
+    context = engine.context(query, k=k, tokens=tokens, history=history, settings=settings)
     return f"{context.text}\n\nUser: {message}" if context.passages else message
 
 

@@ -122,3 +122,10 @@ def test_the_context_of_a_whole_conversation(engine: Engine) -> None:
     talk = [Message("where is the tender moored?"), Message("and when is pea soup?")]
     context = engine.context(talk, k=3)
     assert {"boats.md", "galley.md"} <= {record.uri for record in context.documents}
+
+
+def test_a_message_without_words_comes_back_alone(engine: Engine) -> None:
+    assert message_with_context(engine, "  ") == "  "
+    assert message_with_context(engine, "how are buoys moored?", rag_query="  ") == message_with_context(
+        engine, "how are buoys moored?"
+    )

@@ -372,7 +372,7 @@ def test_every_topic_of_a_conversation_is_found(posts: Engine) -> None:
 def test_up_to_a_hundred_messages_are_one_query(posts: Engine, caplog: pytest.LogCaptureFixture) -> None:
     def chunks(rows: list[dict[str, str]]) -> int:
         with record() as trace:
-            posts.search(rows)
+            posts.search(rows, settings=conversing(single_below=100))
         step = trace.find("chunked")
         assert step
         return int(step.notes["chunks"])
@@ -385,9 +385,60 @@ def test_up_to_a_hundred_messages_are_one_query(posts: Engine, caplog: pytest.Lo
     assert " final" in caplog.text
 
 
+def count_queries(engine: Engine, rows: object) -> int:
+    with record() as trace:
+        engine.search(rows)  # type: ignore[arg-type]
+    step = trace.find("chunked")
+    assert step
+    return int(step.notes["chunks"])
+
+
+def test_topics_and_not_the_number_of_messages_decide_how_many_queries_there_are(posts: Engine) -> None:
+    same = [{"timestamp": f"2025-01-15 10:{n:02}", "author": "u", "message": TOPICS["paris"]} for n in range(4)]
+    assert count_queries(posts, same) == 1
+    words = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu"]
+    long = [
+        {
+            "timestamp": 1_700_000_000 + n,
+            "author": "21636369-3f1c-4e59",
+            "message": f"{words[n % 12]} {words[n % 7]} {n}",
+        }
+        for n in range(500)
+    ]
+    assert count_queries(posts, long) <= 30
+
+
+def test_a_short_conversation_finds_all_of_its_topics(posts: Engine) -> None:
+    found = documents(posts.search(talk(10), k=5))
+    assert set(TOPICS) <= {name.rstrip("0123456789") for name in found}
+
+
+def test_turns_of_a_chat_with_a_model_are_a_conversation(posts: Engine) -> None:
+    turns = [{"role": "user" if n % 2 == 0 else "assistant", "content": text} for n, text in enumerate(TOPICS.values())]
+    assert set(TOPICS) <= {name.rstrip("0123456789") for name in documents(posts.search(turns, k=5))}
+
+
+@pytest.mark.parametrize("strategy", ["semantic", "lexical", "hybrid", "document_boost", "multi_query"])
+def test_any_strategy_can_be_that_of_each_topic(posts: Engine, strategy: str) -> None:
+    with record() as trace:
+        hits = posts.search(talk(10), k=5, strategy=strategy)
+    assert set(TOPICS) <= {name.rstrip("0123456789") for name in documents(hits)}
+    assert trace.find("chunked")
+    assert bool(trace.find("lexical")) == (strategy not in ("semantic", "document_boost"))
+    assert posts.explain(talk(10), strategy=strategy).hits
+
+
+def test_a_question_is_a_text(posts: Engine) -> None:
+    with pytest.raises(SettingsError, match="give a text, and the conversation before it as history="):
+        posts.ask(talk(3))  # type: ignore[arg-type]
+    with pytest.raises(SettingsError, match=r"conversation\.strategy is 'chunked'"):
+        conversing(strategy="chunked")
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [
+        ({"strategy": "lexical"}, {"strategy": "semantic"}),
         ({"order": "coverage"}, {"order": "score"}),
         ({"dedup_strategy": "document"}, {"dedup_strategy": "none"}),
         ({"single_below": 5}, {"single_below": 1000}),

@@ -13,7 +13,7 @@ from clew.core.trace import Trace
 from clew.core.types import EVERYTHING, Context, Document, Filter, Hit, Message, Query
 from clew.core.usage import look_up_price
 from clew.engine.answer import answer_verbatim, build_model_answer
-from clew.engine.opened import Opened
+from clew.engine.opened import Opened, check_question
 from clew.engine.search import assemble_context, make_query_from_text_or_table
 from clew.query.agent import (
     AgentBudget,
@@ -60,6 +60,7 @@ def agent(
     from clew.drivers.llm.agent_model import as_agent_model
     from clew.query.agent.loop import run_agent
 
+    check_question(question)
     opened = engine.opened
     settings = _override_strategy(opened, opened.resolve_settings(settings), strategy)
     if opened.llm is None:

@@ -13,7 +13,7 @@ from clew.core.text import extract_terms
 from clew.core.types import EVERYTHING, Context, Filter, Hit, Message, Query
 from clew.core.usage import Usage, UsageMeter
 from clew.engine.conversations import style_prompt
-from clew.engine.opened import Opened, check_positive_count
+from clew.engine.opened import Opened, check_positive_count, check_question
 from clew.engine.search import assemble_context, make_query_from_text_or_table
 from clew.query.answer import NO_ANSWER, PROBE_HITS, Probe, extract_answer, number_passages, write_answer
 from clew.query.answer.write import SYSTEM, WrittenAnswer, build_answer_prompt
@@ -45,6 +45,7 @@ def ask(
     verbatim. `on_sentence` is called with each sentence once it is checked. If nothing supports an answer, the text
     says so and `found` is False.
     """
+    check_question(question)
     opened = engine.opened
     settings = opened.resolve_settings(settings)
     if opened.llm is None and person:

@@ -14,7 +14,7 @@ from clew.core.trace import record
 from clew.core.types import EVERYTHING, Chunk, Document, Explanation, Filter, Hit, Message
 from clew.core.why import WhyNot
 from clew.engine.opened import Opened, check_filter, check_positive_count, resolve_document
-from clew.engine.search import choose_default_strategy, context, find_renderer, make_query_from_text_or_table, search
+from clew.engine.search import choose_strategy, context, find_renderer, make_query_from_text_or_table, search
 from clew.index.read import read_file
 from clew.index.read.uri import make_file_uri
 from clew.query import why
@@ -55,7 +55,7 @@ def explain(
     k = settings.search.k if k is None else k
     return Explanation(
         query=make_query_from_text_or_table(query, k, where, history, settings, channel=channel, now=now),
-        strategy=strategy or choose_default_strategy(query, settings),
+        strategy=choose_strategy(query, strategy, settings)[0],
         hits=tuple(hits),
         documents=tuple({hit.document.id: hit.document for hit in hits}.values()),
         trace=trace,

@@ -69,7 +69,8 @@ def search(
     request = make_query_from_text_or_table(
         query, settings.search.k if k is None else k, where, history, settings, channel=channel, now=now
     )
-    return opened.finder.find(request, strategy or choose_default_strategy(query, settings), settings)
+    name, settings = choose_strategy(query, strategy, settings)
+    return opened.finder.find(request, name, settings)
 
 
 def search_many(
@@ -120,7 +121,8 @@ def context(
     if tokens is not None:
         settings = replace(settings, context=replace(settings.context, tokens=check_positive_count("tokens", tokens)))
     renderer = find_renderer(opened, render or settings.context.render)  # fail before the search
-    hits = opened.finder.find(request, strategy or choose_default_strategy(query, settings), settings)
+    name, settings = choose_strategy(query, strategy, settings)
+    hits = opened.finder.find(request, name, settings)
     return assemble_context(opened, request, hits, renderer=renderer, session=session, settings=settings)
 
 
@@ -181,9 +183,13 @@ def make_query_from_text_or_table(
     return replace(made, text="")
 
 
-def choose_default_strategy(query: str | Table, settings: Settings) -> str:
-    """The strategy used when none is named: the one of the settings, `chunked` for a conversation."""
-    return settings.search.strategy if isinstance(query, str) else "chunked"
+def choose_strategy(query: str | Table, strategy: str | None, settings: Settings) -> tuple[str, Settings]:
+    """The strategy to run and its settings: for a conversation `chunked`, which uses the one named for each part."""
+    if isinstance(query, str):
+        return strategy or settings.search.strategy, settings
+    if strategy in (None, "auto", "chunked"):
+        return "chunked", settings
+    return "chunked", replace(settings, conversation=replace(settings.conversation, strategy=strategy))
 
 
 def get_token_counter(tokenizer: str) -> Count:

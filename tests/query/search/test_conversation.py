@@ -15,7 +15,7 @@ from clew.core.trace import record
 from clew.core.types import Chunk, DocumentRecord, Hit, Matrix, Message, Query, Vector
 from clew.query.rank.diversify import FetchVectors
 from clew.query.search.compose import Embed
-from clew.query.search.conversation import SplitTopics, chunked, consolidate_messages_to_markdown
+from clew.query.search.conversation import SplitTopics, chunked
 
 START = datetime(2025, 1, 15, 10, 30, tzinfo=UTC)
 
@@ -57,7 +57,6 @@ def search_by_parts(
     embed: Embed | None = embed,
     split_topics: SplitTopics | None = None,
     vectors: FetchVectors | None = None,
-    labels: bool = False,
     **settings: Any,
 ) -> Strategy:
     """The strategy over the parts of a conversation, by settings of `ConversationConfig`; each paragraph is a part."""
@@ -68,7 +67,6 @@ def search_by_parts(
         embed=embed,
         split_topics=split_topics,
         fetch_vectors=vectors,
-        labels=labels,
     )
 
 
@@ -113,16 +111,14 @@ def test_few_messages_are_one_query(messages: int, queries: int) -> None:
     """Case 5.14."""
     asked: list[Query] = []
     history = make_messages(*(f"message {place}" for place in range(messages)))
-    search_by_parts(find_by_word({}, asked), embed=None)(Query("", history=history))
+    search_by_parts(find_by_word({}, asked), embed=None, single_below=100)(Query("", history=history))
     assert len(asked) == queries
 
 
-def test_labels_are_left_out_of_the_queries_unless_wanted() -> None:
+def test_queries_are_the_texts_alone() -> None:
     asked: list[Query] = []
-    for labels in (False, True):
-        search_by_parts(find_by_word({}, asked), embed=None, labels=labels)(Query("", history=THREE))
-    assert asked[0].text == "to paris\n\nmy parser\n\na soup"
-    assert asked[1].text == consolidate_messages_to_markdown(THREE).strip()
+    search_by_parts(find_by_word({}, asked), embed=None, single_below=100)(Query("", history=THREE))
+    assert [query.text for query in asked] == ["to paris\n\nmy parser\n\na soup"]
 
 
 def test_a_document_of_many_chunks_does_not_fill_a_query() -> None:
@@ -179,14 +175,14 @@ def test_a_question_beside_the_conversation_asks_for_itself() -> None:
     search(Query("a soup", history=THREE))
     assert len(asked) == 3
     asked.clear()
-    search_by_parts(find_by_word({}, asked), embed=None)(Query("which one?", history=THREE))
+    search_by_parts(find_by_word({}, asked), embed=None, single_below=100)(Query("which one?", history=THREE))
     assert [each.text for each in asked] == ["to paris\n\nmy parser\n\na soup\n\nwhich one?"]
 
 
 def test_a_text_alone_is_a_conversation_of_sentences() -> None:
     asked: list[Query] = []
     text = "Where is paris? My parser fails."
-    search_by_parts(find_by_word({}, asked), embed=None)(Query(text))
+    search_by_parts(find_by_word({}, asked), embed=None, single_below=100)(Query(text))
     assert [each.text for each in asked] == [text]
     asked.clear()
     search_by_parts(find_by_word({}, asked), embed=None, single_below=0)(Query(text))

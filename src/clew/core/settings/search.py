@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from clew.core.errors import SettingsError
 from clew.core.settings.checks import check_choice, check_min, check_range
 
 
@@ -83,7 +84,8 @@ class HistoryConfig:
 class ConversationConfig:
     """How a whole conversation is searched with. Sizes are tokens of the embedder."""
 
-    single_below: int = 100  # messages up to which the conversation is one query
+    strategy: str = "hybrid"  # the strategy of each part
+    single_below: int | None = None  # messages up to which it is one query; None: as many as it has topics
     max_tokens: int = 256  # of one part, which is a query of its own: 1800 found fewer of the topics
     overlap_tokens: int = 48
     chunks_per_query: int = 5  # hits that each part keeps
@@ -96,7 +98,12 @@ class ConversationConfig:
     mmr: float | None = None  # weight of relevance against novelty; needs order = "score"
 
     def __post_init__(self) -> None:
-        check_min("conversation.single_below", self.single_below, 0)
+        if self.single_below is not None:
+            check_min("conversation.single_below", self.single_below, 0)
+        if self.strategy in ("auto", "chunked"):
+            raise SettingsError(
+                f"conversation.strategy is {self.strategy!r}; name the strategy of each part, such as hybrid"
+            )
         check_min("conversation.max_tokens", self.max_tokens, 8)
         check_range("conversation.overlap_tokens", self.overlap_tokens, 0, self.max_tokens - 1)
         check_min("conversation.chunks_per_query", self.chunks_per_query, 1)

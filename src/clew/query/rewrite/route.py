@@ -71,6 +71,7 @@ _BROAD = re.compile(
     re.IGNORECASE,
 )
 _MIN_COMPLEX_WORDS = 25  # from which a question is taken to ask for several things
+_MAX_HISTORY = 100  # messages before a question beyond which they are searched with as well
 _MAX_VAGUE_WORDS = 2  # up to which a query may mean many things
 
 
@@ -83,13 +84,15 @@ class Route:
     text: str
 
 
-def route_question(text: str, *, history_length: int = 0, single_below: int = 100) -> Route:
+def route_question(text: str, *, history_length: int = 0) -> Route:
     """The route of a question: strategy, kind and reason; `history_length` is the number of messages before it."""
     for pattern, name in _REQUESTS:
         if found := pattern.search(text):
             rest = " ".join((text[: found.start()] + " " + text[found.end() :]).split()).strip(" ,:;")
             return Route(name, f"the question asks for {found.group().strip(' ,.;!')!r}", rest or text)
-    if history_length > single_below:
+    if history_length and not text.strip():
+        return Route("chunked", f"the query is a conversation of {history_length} messages", text)
+    if history_length > _MAX_HISTORY:
         return Route("chunked", f"the conversation has {history_length} messages", text)
     tokens = tokenize_words(text)
     if _WHOLE_DOCUMENT.search(text):

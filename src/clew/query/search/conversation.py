@@ -1,11 +1,10 @@
-"""Search with a whole conversation as the query: rows → messages → markdown → queries → hits.
+"""Search with a whole conversation as the query: rows → messages → topics → queries → hits.
 
 One vector of a long conversation is the mean of its topics and near none of them, so each part is a query of its own.
 The hits of all parts are deduplicated by chunk, then by the chosen policy, then ordered; the engine cuts to `k`.
 """
 
 import logging
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,7 +26,6 @@ SplitTopics = Callable[[Sequence[Message]], Sequence[Sequence[Message]]]
 OrderHits = Callable[[Query, list[Hit], list[list[Hit]]], list[Hit]]  # the third: one ranking per topic
 
 DEEPEN = 4  # the factor by which a search goes deeper when one document fills it, at most twice
-_LABELS = re.compile(r"^## Message \d+\n\*\*Author:\*\*[^\n]*\n\*\*Timestamp:\*\*[^\n]*(?:\n+|\Z)", re.MULTILINE)
 
 log = logging.getLogger("clew")
 
@@ -54,18 +52,17 @@ def chunked(
     embed: Embed | None,
     split_topics: SplitTopics | None = None,
     fetch_vectors: FetchVectors | None = None,
-    labels: bool = False,
 ) -> Strategy:
     """A strategy that runs another on each part of the query's conversation, all parts embedded in one batch.
 
     The conversation is `query.history`, and the query's text is one more part; without a history it is the sentences of
-    the text. Up to `single_below` messages it is one query; beyond, `split_text` cuts it, within each topic if
-    `split_topics` is given. Each part keeps its best `chunks_per_query` after deduplication, so that one document
-    cannot fill it. `labels` keeps the number, author and timestamp of each message in the queries.
+    the text. Each topic that `split_topics` finds is a query, a long one several: `split_text` cuts the texts of its
+    messages, without author and time. Up to `single_below` messages, if it is set, all of it is one query. Each part
+    keeps its best `chunks_per_query` after deduplication, so that one document cannot fill it.
     """
     dedupe = _build_dedupe(config, fetch_vectors)
     order_hits = _build_hit_order(config, fetch_vectors)
-    planner = _Planner(config, split_text, split_topics, labels)
+    planner = _Planner(config, split_text, split_topics)
 
     def search(query: Query) -> list[Hit]:
         with step("chunked") as trace:
@@ -108,7 +105,6 @@ class _Planner:
     config: ConversationConfig
     split_text: SplitText
     split_topics: SplitTopics | None
-    labels: bool
 
     def plan_query_texts(self, query: Query) -> _Plan:
         """One text for a short conversation, else the parts of each topic, the question, and the whole if it is set."""
@@ -120,30 +116,21 @@ class _Planner:
         question = [query.text] if history and query.text.strip() not in ("", *spoken) else []
         if not any(spoken):
             return _Plan(len(messages), tuple((text,) for text in question))
-        is_chat = bool(history)
-        text = (
-            self._strip_message_labels(_format_markdown(read_rows_by_time(history))).strip() if is_chat else query.text
-        )
-        whole = "\n\n".join([text, *question]).strip()
-        if len(messages) <= self.config.single_below:
+        whole = "\n\n".join([_join_texts(history) if history else query.text, *question]).strip()
+        if self.config.single_below is not None and len(messages) <= self.config.single_below:
             return _Plan(len(messages), ((whole,),))
-        parts = self._split_by_topic(messages, is_chat=is_chat)
+        parts = self._split_by_topic(messages)
         parts += [(text,) for text in (*question, *([whole] if self.config.global_query else []))]
         return _Plan(len(messages), tuple(filter(None, parts)))
 
-    def _split_by_topic(self, messages: Sequence[Message], *, is_chat: bool) -> list[tuple[str, ...]]:
+    def _split_by_topic(self, messages: Sequence[Message]) -> list[tuple[str, ...]]:
         """The parts of each topic; without topics, each part is one."""
         if self.split_topics is None:
-            return [(text,) for text in self._split_into_texts(messages, is_chat=is_chat)]
-        return [tuple(self._split_into_texts(topic, is_chat=is_chat)) for topic in self.split_topics(messages)]
+            return [(text,) for text in self._split_into_texts(messages)]
+        return [tuple(self._split_into_texts(topic)) for topic in self.split_topics(messages)]
 
-    def _split_into_texts(self, messages: Sequence[Message], *, is_chat: bool) -> Iterator[str]:
-        text = _format_markdown(read_rows_by_time(messages)) if is_chat else "\n\n".join(each.text for each in messages)
-        pieces = (self._strip_message_labels(piece) if is_chat else piece for piece in self.split_text(text))
-        return (piece.strip() for piece in pieces if piece.strip())
-
-    def _strip_message_labels(self, markdown: str) -> str:
-        return markdown if self.labels else _LABELS.sub("", markdown)
+    def _split_into_texts(self, messages: Sequence[Message]) -> Iterator[str]:
+        return (piece.strip() for piece in self.split_text(_join_texts(messages)) if piece.strip())
 
 
 def _build_queries(query: Query, texts: Sequence[str], embed: Embed | None) -> list[Query]:
@@ -219,6 +206,10 @@ def _rank_per_topic(rankings: Sequence[list[Hit]], topics: Sequence[Sequence[str
     for topic in topics:
         own = [next(remaining) for _ in topic]
         yield own[0] if len(own) == 1 else order_by_coverage(dedupe_chunks([hit for hits in own for hit in hits]), own)
+
+
+def _join_texts(messages: Sequence[Message]) -> str:
+    return "\n\n".join(message.text.strip() for message in messages if message.text.strip())
 
 
 def _format_markdown(rows: Iterable[Row]) -> str:

@@ -145,7 +145,7 @@ def chunked(drivers: Drivers) -> Strategy:
     config = drivers.settings.conversation
     by_words = partial(split_messages_by_topic, embed=None)  # as good as with meaning, and nothing is embedded for it
     return conversation.chunked(
-        drivers.build_strategy("hybrid"),
+        drivers.build_strategy(config.strategy),
         config,
         split_text=drivers.split_text,
         embed=drivers.embed_queries,
@@ -158,8 +158,7 @@ def auto(drivers: Drivers) -> Strategy:
     """Strategy that routes the question to another: the one it names, or the one for its kind."""
 
     def search(query: Query) -> list[Hit]:
-        single_below = drivers.settings.conversation.single_below
-        chosen = route_question(query.text, history_length=len(query.history), single_below=single_below)
+        chosen = route_question(query.text, history_length=len(query.history))
         with step("auto") as trace:
             trace.notes["strategy"] = chosen.strategy
             trace.notes["reason"] = chosen.reason

@@ -14,7 +14,7 @@ from clew.core.types import Message
 
 TIME_COLUMNS = ("timestamp", "ts")
 AUTHOR_COLUMNS = ("author", "author_uuid")
-TEXT_COLUMNS = ("message", "text")
+TEXT_COLUMNS = ("message", "text", "content")
 ID_COLUMNS = ("id", "msg_id", "message_id")
 _NUMBER = re.compile(r"(?!\d{8}\Z)\d+(?:\.\d+)?")  # eight digits are a date, 20250115
 
@@ -78,9 +78,13 @@ def _read_row(item: Any) -> Row:
         return Row(item, _format_time(item.at), "" if generated else item.id)
     if not isinstance(item, Mapping):
         raise TypeError(f"a row is a {type(item).__name__}; it must be a mapping of columns, or a Message")
-    if not all(any(name in item for name in names) for names in (TIME_COLUMNS, AUTHOR_COLUMNS, TEXT_COLUMNS)):
-        required = ", ".join("/".join(names) for names in (TIME_COLUMNS, AUTHOR_COLUMNS, TEXT_COLUMNS))
-        raise ValueError(f"a row has the columns {', '.join(map(str, item)) or 'none'}; it must have {required}")
+    is_turn = "role" in item and "content" in item  # a turn of a chat with a model
+    required = (TIME_COLUMNS, AUTHOR_COLUMNS, TEXT_COLUMNS)
+    if not is_turn and not all(any(name in item for name in names) for names in required):
+        columns = ", ".join("/".join(names) for names in required)
+        raise ValueError(
+            f"a row has the columns {', '.join(map(str, item)) or 'none'}; it must have {columns}, or role and content"
+        )
     time_value = _first_value(item, TIME_COLUMNS)
     id_ = _to_text(_first_value(item, ID_COLUMNS))
     message = Message(

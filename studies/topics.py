@@ -200,7 +200,7 @@ def make_boundary_rows(
 def find_dips(messages: Sequence[Message], *, strictness: float = 1.5) -> list[int]:
     """The deepest dips of the similarity of adjacent blocks, as in Hearst's TextTiling, 1997, with messages as units.
 
-    A dip counts if its depth exceeds the mean by so queries deviations. Reach and strictness are the best on train.
+    A dip counts if its depth exceeds the mean by so many deviations. Reach and strictness are the best on train.
     """
     terms = [Counter(extract_terms(message.text, language="en")) for message in messages]
     reach = max(2, round(len(terms) ** 0.5))
@@ -250,8 +250,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--split", choices=("train", "val"), default="val", help="train is for choosing parameters")
     parser.add_argument("--embedder", default="bge-small")
     parser.add_argument("--cache", default="", help="a file that caches vectors")
-    parser.add_argument("--windows", type=int, default=60, help="how queries conversations to join")
-    parser.add_argument("--meetings", type=int, default=None, help="requests about at most so queries meetings")
+    parser.add_argument("--windows", type=int, default=60, help="how many conversations to join")
+    parser.add_argument("--meetings", type=int, default=None, help="requests about at most so many meetings")
     parser.add_argument("--parts", nargs="+", choices=("1", "2", "3"), default=["3", "2", "1"])
     given = parser.parse_args(arguments)
     embedder = drivers.make_embedder(EmbedderConfig(name=given.embedder, cache=given.cache))

@@ -55,6 +55,7 @@ def test_every_setting_can_be_given_in_the_file_and_in_the_environment(tmp_path:
         "llm.prices": ["openai:small 0.1 0.4"],
         "formatter.medium_chunk_threshold": 900,
         "conversation.max_tokens": 500,
+        "conversation.single_below": 5,
         "conversation.order": "score",
         "conversation.dedup_strategy": "none",
         "conversation.mmr": 0.5,

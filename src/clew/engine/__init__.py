@@ -24,7 +24,7 @@ from clew.engine.validate import check_callable, check_embedder, check_function_
 from clew.index.read import check_reader_suffixes
 from clew.query.context.format.renderers import RENDERERS, Render, Renderer
 from clew.query.context.session import Sessions
-from clew.query.search.strategies import STRATEGIES, StrategyFactory
+from clew.query.search.strategies import StrategyFactory
 
 MEMORY = drivers.MEMORY
 DEFAULT_EMBEDDER = "bge-small"
@@ -187,7 +187,7 @@ def _build_checked_extensions(
     check_function_table(renderers, "renderer", "renderer(passages, sheet) -> str")
     check_function_table(strategies, "strategy", "factory(drivers) -> strategy")
     return Extensions(
-        strategies={**STRATEGIES, **(strategies or {})},
+        strategies=dict(strategies or {}),
         renderers={**RENDERERS, **{name: Renderer(write) for name, write in (renderers or {}).items()}},
         readers=dict(readers or {}),
         chunker=chunker,

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from clew.core.answer import Answer
-from clew.core.errors import NotFound, SettingsError
+from clew.core.errors import SettingsError
 from clew.core.events import EventStream
 from clew.core.metered import MeteredLLM
 from clew.core.settings import Settings
@@ -14,7 +14,7 @@ from clew.core.types import EVERYTHING, Context, Document, Filter, Hit, Message,
 from clew.core.usage import look_up_price
 from clew.engine.answer import answer_verbatim, build_model_answer
 from clew.engine.opened import Opened, check_question
-from clew.engine.search import assemble_context, make_query_from_text_or_table
+from clew.engine.search import assemble_context, look_up_by_name, make_query_from_text_or_table
 from clew.query.agent import (
     AgentBudget,
     DocumentQuotes,
@@ -155,8 +155,7 @@ def tools(
 def _override_strategy(opened: Opened, settings: Settings, strategy: str | None) -> Settings:
     if strategy is None:
         return settings
-    if strategy not in opened.finder.strategies:
-        raise NotFound(f"there is no strategy {strategy!r}; there are {', '.join(opened.finder.strategies)}")
+    look_up_by_name(strategy, opened.finder.strategies, "strategy")
     return replace(settings, search=replace(settings.search, strategy=strategy))
 
 

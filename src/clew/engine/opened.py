@@ -27,7 +27,7 @@ class Extensions:
     """The user's own parts, given to `Engine.open` as objects."""
 
     strategies: Mapping[str, StrategyFactory] = field(default_factory=dict)
-    renderers: Mapping[str, Renderer] = field(default_factory=dict)
+    renderers: Mapping[str, Renderer] = field(default_factory=dict)  # and the built-in ones
     readers: Mapping[str, Reader] = field(default_factory=dict)
     chunker: Chunker | None = None
     enrichers: Sequence[Enricher] = ()

@@ -84,7 +84,7 @@ def test_usage(clew: "Clew", words: tuple[str, ...], said: str) -> None:
     done = clew(*words)
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith(f"clew: {said}")
-    assert re.search(r"; see clew.* --help\n$", done.err)
+    assert re.search(r"(; see|\? See) clew.* --help\n$", done.err)
     as_json = clew(*words[:1], "--json", *words[1:])
     assert as_json.code == 2
     assert as_json.json["error"]["type"] == "UsageError"

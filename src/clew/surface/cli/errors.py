@@ -161,7 +161,8 @@ class ClewGroup(TyperGroup):
 def _print_usage_error(error: Any, words: list[str]) -> int:
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "clew"
-    message = f"{error.format_message().rstrip('.')}; see {path} --help"
+    text = error.format_message().rstrip(".")
+    message = f"{text} See {path} --help" if text.endswith("?") else f"{text}; see {path} --help"
     _print_error(message[:1].lower() + message[1:], "UsageError", as_json=_wants_json(words))
     return error.exit_code if error.exit_code != 1 else USAGE_ERROR
 

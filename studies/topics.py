@@ -27,6 +27,7 @@ from clew.core.text import extract_terms
 from clew.index.chunk.paragraphs import chunk_markdown
 from clew.query.search import strategies
 from clew.query.search.conversation import SplitTopics, chunked
+from clew.query.search.evidence import assess
 from clew.query.search.strategies import Drivers, StrategyFactory
 from clew.query.search.topics import find_topic_starts, split_messages_by_topic
 from studies.conversations import ConversationQuery, join_stretches, load_dialogues, load_meetings, load_requests
@@ -43,7 +44,7 @@ NEIGHBOURS = 2  # turns on either side of a turn
 UNLIMITED = 1_000_000
 SETTINGS = Settings(
     ingestion=IngestionConfig(chunk_size=UNLIMITED, chunk_overlap=0, summaries=False, language="en"),
-    search=SearchConfig(mode="exact", min_similarity=-1.0),
+    search=SearchConfig(mode="exact"),
 )
 
 
@@ -127,6 +128,7 @@ def make_strategy_factory(
             split_text=partial(chunk_markdown, max_tokens=system.size or UNLIMITED, overlap_tokens=0),
             embed=drivers.embed_queries,
             split_topics=found.get(system.topics),
+            assess=assess(drivers.evidence, every=True),
         )
 
     return make

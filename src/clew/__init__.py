@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from clew.core.answer import Answer as Answer
     from clew.core.answer import RemovedSentence as RemovedSentence
+    from clew.core.calibration import Calibration as Calibration
     from clew.core.cite import Citation as Citation
     from clew.core.cite import CitationCheck as CitationCheck
     from clew.core.errors import ClewError as ClewError
@@ -125,6 +126,7 @@ if TYPE_CHECKING:
 # The module of each name; `from … import` above tells type checkers the same.
 _HOMES = {
     "clew.core.answer": "Answer RemovedSentence",
+    "clew.core.calibration": "Calibration",
     "clew.core.cite": "Citation CitationCheck",
     "clew.core.errors": (
         "ClewError ConcurrentChange CostLimit DriverFailed DriverMissing LimitReached NotFound SettingsError "

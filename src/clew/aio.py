@@ -114,6 +114,7 @@ class Engine:
     add_messages = _Verb(sync.Engine.add_messages)
     plan = _Verb(sync.Engine.plan)
     backfill = _Verb(sync.Engine.backfill)
+    calibrate = _Verb(sync.Engine.calibrate)
     drop = _Verb(sync.Engine.drop)
     drop_messages = _Verb(sync.Engine.drop_messages)
     list = _Stream(sync.Engine.list)

@@ -7,8 +7,6 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, timezone
 from itertools import count
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -19,54 +17,16 @@ from hypothesis import strategies as st
 from clew.core.errors import ConcurrentChange, DriverFailed, NotFound, StoreMismatch
 from clew.core.facets import collect_facets, collect_required_facets
 from clew.core.protocols import Store
-from clew.core.settings import StoreConfig
 from clew.core.stored import StagedModel
 from clew.core.time import to_timestamp
 from clew.core.types import EVERYTHING, Chunk, Document, Filter, Hit, Matrix, Section, Vector
 from clew.drivers.store import batches, staging
 from clew.drivers.store.embedded.store import EmbeddedStore
-from clew.drivers.store.postgres import PostgresStore
+from tests.contracts.conftest import DIM, MODEL, MakeStore
 
-DIM = 8
-MODEL = "model-a"
 WORDS = ("anchor", "bell", "cable", "deck", "engine", "flag", "galley", "hull", "ink", "jib", "keel", "lamp", "mast")
-KINDS = ("memory", "exact", "shard", "postgres", "postgres-graph")
 
-MakeStore = Callable[..., Store]
 Scores = list[tuple[str, float]]
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Path]:
-    """A folder in memory where there is such a thing: a shard waits for the disk at every turn."""
-    if not Path("/dev/shm").is_dir():
-        yield tmp_path
-        return
-    with TemporaryDirectory(dir="/dev/shm") as folder:
-        yield Path(folder)
-
-
-@pytest.fixture(params=KINDS)
-def make_store(request: pytest.FixtureRequest, place: Path) -> Iterator[MakeStore]:
-    """Opens a store by the name of its collection; all are closed in the end."""
-    opened: list[Store] = []
-
-    def make(collection: str = "one", *, embedder: str = MODEL, dim: int = DIM) -> Store:
-        config = StoreConfig(exact_below=0) if request.param in ("shard", "postgres-graph") else StoreConfig()
-        if request.param.startswith("postgres"):
-            url = request.getfixturevalue("postgres")
-            opened.append(PostgresStore(url, collection=collection, embedder=embedder, dim=dim, config=config))
-            if config.exact_below == 0:
-                opened[-1].flush()  # so that there is a graph from the start
-        elif request.param == "memory":
-            opened.append(EmbeddedStore(None, embedder=embedder, dim=dim))
-        else:
-            opened.append(EmbeddedStore(place / collection, embedder=embedder, dim=dim, config=config))
-        return opened[-1]
-
-    yield make
-    for store in opened:
-        store.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -821,6 +781,7 @@ def test_who_had_it_open_is_told_that_it_was_switched(make_store: MakeStore, swi
         lambda: store.vectors([given.chunks[0].id]),
         lambda: store.stage_vectors(Other()),
         store.discard_staged,
+        lambda: store.set_calibration("of the old model"),
     ):
         with pytest.raises((StoreMismatch, DriverFailed)):
             call()
@@ -893,6 +854,9 @@ def test_a_closed_store_raises(make_store: MakeStore) -> None:
         lambda: store.search_vectors(vector(1), 1),
         lambda: store.search_terms({"anchor": 1}, 1),
         lambda: store.search_documents(vector(1), 1),
+        lambda: store.match_terms({"anchor": 1}, ["log/anchor/0"]),
+        store.calibration,
+        lambda: store.set_calibration("x"),
         lambda: store.document("log"),
         lambda: list(store.documents()),
         lambda: put(store, given),
@@ -1123,6 +1087,7 @@ def test_the_change_number_grows(make_store: MakeStore) -> None:
         lambda: store.append("log", "x", [], [], vectors(0, 0), []),
         lambda: store.summarise("log", "short", vector(1)),
         lambda: store.drop(["log"]),
+        lambda: store.set_calibration("measured"),
     ]
     for change in changes:
         change()

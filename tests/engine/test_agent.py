@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -26,6 +27,7 @@ from clew.drivers.llm.model import ModelLLM
 from clew.drivers.llm.scripted import ScriptedLLM
 
 PLAIN = Settings(ingestion=IngestionConfig(summaries=False), reranker=RerankerConfig(name="overlap"))
+RELEVANT = replace(PLAIN, search=SearchConfig(min_relevance=0.1))  # the tools show what is likely to answer
 PAGES = [
     Document("vault", "Signing keys are rotated every 90 days by Dan. He never does it on a Friday.", title="Vault"),
     Document("refund", "Refunds are paid within 14 days.\n\nGift cards are never refunded.", title="Refund Policy"),
@@ -77,7 +79,7 @@ def test_two_tools_in_a_chain_and_an_answer_that_cites_what_they_showed() -> Non
         ]
     )
     heard: list[str] = []
-    with opened(model) as engine, record() as trace:
+    with opened(model, RELEVANT) as engine, record() as trace:
         answer = engine.agent("What's our complete refund policy?", on_sentence=heard.append)
     assert answer.text == "Gift cards are never refunded. [1] Refunds are paid within 14 days. [1]"
     assert "".join(heard).strip() == answer.text
@@ -202,7 +204,7 @@ def test_a_guided_model_calls_first_what_the_question_calls_for(question: str, c
         titles.append(title and title.get("enum"))
         return ModelResponse([ToolCallPart(must[0], {"title": title["enum"][0]} if title else {"query": "refund"})])
 
-    guided = Settings(ingestion=PLAIN.ingestion, reranker=PLAIN.reranker, agent=AgentConfig(guided=True))
+    guided = replace(RELEVANT, agent=AgentConfig(guided=True))
     with opened(FunctionModel(model), guided) as engine, record() as trace:
         engine.agent(question)
         assert [each.name for each in steps(trace)] == chain

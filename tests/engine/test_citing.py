@@ -35,7 +35,8 @@ def test_every_passage_is_cited_and_the_quote_is_the_documents(engine: Engine) -
 
 
 def test_after_a_change_it_is_known_what_no_longer_stands(engine: Engine) -> None:
-    context = engine.context("who rotates the keys? pea soup, tender", k=3)
+    anything = Settings(context=ContextConfig(min_chance=0.0, min_relevance=0.0))
+    context = engine.context("who rotates the keys? pea soup, tender", k=3, settings=anything)
     assert len(context.citations) == 3
     Path("vault.md").write_text(VAULT.replace("platform", "security"))
     Path("galley.md").write_text("Put on top: a note.\n\n" + SOUP)

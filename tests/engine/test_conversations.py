@@ -14,7 +14,7 @@ import pytest
 from clew import Document, DriverFailed, Engine, Filter, Message, NotFound, Settings, SettingsError
 from clew.compat import find_similar_messages
 from clew.core.protocols import Role
-from clew.core.settings import IngestionConfig, ScoringConfig, SearchConfig, ThreadConfig
+from clew.core.settings import ContextConfig, IngestionConfig, ScoringConfig, SearchConfig, ThreadConfig
 from clew.core.types import Hit, Matrix
 from clew.core.window import ContextWindow
 from clew.drivers.llm.scripted import ScriptedLLM
@@ -80,8 +80,13 @@ class Chat:
 
 
 def settings(scoring: ScoringConfig = EXACT, *, search: SearchConfig = SEMANTIC) -> Settings:
+    """The settings with this scoring and no floor of relevance: what is said here has no word of the prompt."""
     return Settings(
-        threads=ThreadConfig(untangle=False), scoring=scoring, search=search, ingestion=IngestionConfig(summaries=False)
+        threads=ThreadConfig(untangle=False),
+        scoring=scoring,
+        search=search,
+        ingestion=IngestionConfig(summaries=False),
+        context=ContextConfig(min_chance=0.0, min_relevance=0.0),
     )
 
 
@@ -218,14 +223,14 @@ def test_the_weighted_sum(chat: Chat, weights: dict[str, float], expected: float
     assert scores["reply"] == pytest.approx(expected, abs=1e-5)
 
 
-def test_the_search_s_own_score_counts_words_too(chat: Chat) -> None:
+def test_relevance_counts_words_too(chat: Chat) -> None:
     chat.say("the key, about the key", 0.3)
-    chat.say("somebody else may have it by now, or else it is lost: that key of ours", 0.4)
-    lexical = SearchConfig(strategy="lexical")
-    assert ids(chat.window(search=lexical))[0].startswith("somebody else")
-    found = chat.window(replace(EXACT, base="search"), search=lexical).messages
-    assert found[0].id == "the key, about the key"
-    assert [each.original_score for each in found] == [1.0, 0.0]  # the search's own, stretched
+    chat.say("somebody else may have it by now, or else it is lost", 0.4)
+    assert ids(chat.window())[0].startswith("somebody else")
+    assert ids(chat.window(replace(EXACT, base="relevance")))[0] == "the key, about the key"
+    assert ids(chat.window(ScoringConfig()))[0] == "the key, about the key"
+    for each in chat.window(ScoringConfig()).messages:
+        assert 0 <= each.original_score <= 1
 
 
 # -- what is kept
@@ -238,18 +243,18 @@ def test_a_thread_keeps_what_alone_would_not_reach_the_mark(chat: Chat) -> None:
     window = chat.window(min_similarity=0.7)
     assert ids(window) == ["msg1", "msg2"]
     assert window.messages[0].score > 0.7
-    assert [(each.message.id, each.reason) for each in window.dropped] == [("msg3", "min_similarity")]
+    assert [(each.message.id, each.reason) for each in window.dropped] == [("msg3", "below the minimum")]
     assert ids(chat.window(replace(EXACT, min_similarity=0.7))) == ["msg1", "msg2"]
 
 
-def test_min_similarity_0_is_0_and_none_is_the_embedders_own(chat: Chat) -> None:
+def test_min_similarity_0_is_0_and_none_is_no_minimum(chat: Chat) -> None:
     chat.say("some", 0.3)
     chat.say("little", 0.05)
     chat.say("against", -0.2)
-    assert ids(chat.window()) == ["some"]  # the embedder says .1
+    assert ids(chat.window()) == ["some", "little", "against"]
     assert ids(chat.window(min_similarity=0.0)) == ["some", "little"]
     assert ids(chat.window(min_similarity=0.7)) == []
-    assert chat.window(min_similarity=0.7).reason == "no message is similar enough"
+    assert chat.window(min_similarity=0.7).reason == "no message is relevant enough"
     with pytest.raises(SettingsError, match=r"scoring\.min_similarity is 7"):
         chat.window(min_similarity=7)
 

@@ -548,14 +548,15 @@ def test_a_failed_search_raises(tmp_path: Path, pages: Path) -> None:
 
 
 def test_context_is_numbered_cited_and_within_its_budget(filled: Engine) -> None:
-    context = filled.context("who rotates the signing keys?", tokens=120)
+    anything = Settings(context=ContextConfig(min_chance=0.0, min_relevance=0.0))
+    context = filled.context("who rotates the signing keys?", tokens=120, settings=anything)
     assert context.text.startswith("[1] Vault > Rotation\n")
     assert "(Source: pages/vault.md)" in context.text
     assert 0 < context.tokens <= 120
     for passage in context.passages:
         text = next(filled.read(each.id).text for each in context.documents if each.uri == passage.source)
         assert "".join(text[start:end] for start, end in passage.spans) == passage.text
-    tight = filled.context("who rotates the signing keys?", tokens=40)
+    tight = filled.context("who rotates the signing keys?", tokens=40, settings=anything)
     assert len(tight.passages) < len(context.passages)
     assert {each.reason for each in tight.dropped} == {"budget"}
     assert filled.context("keys", settings=Settings(context=ContextConfig(tokens=40))).tokens <= 40
@@ -676,5 +677,5 @@ def test_threads_may_share_an_engine(filled: Engine, pages: Path) -> None:
 
 def test_settings_of_a_call_do_not_stay(filled: Engine) -> None:
     settings = replace(Settings(), search=SearchConfig(strategy="lexical"))
-    assert filled.search("keys", settings=settings)[0].scores.keys() == {"lexical"}
+    assert filled.search("keys", settings=settings)[0].scores.keys() == {"lexical", "match"}
     assert "hybrid" in filled.search("keys")[0].scores

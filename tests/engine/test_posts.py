@@ -40,14 +40,17 @@ def engine() -> Iterator[Engine]:
         yield opened
 
 
-def scored(**scores: float) -> Any:
-    """A strategy whose hits have the scores that documents were given, in that order."""
+def scored(**similarities: float) -> Any:
+    """A strategy whose hits have the similarities that documents were given, in that order."""
 
     def made(drivers: Drivers) -> Strategy:
         def search(query: Query) -> list[Hit]:
             asked = replace(query, text=" ".join(POSTS.values()), history=())
             found = {hit.chunk.doc_id: hit for hit in lexical(drivers)(asked)}
-            return [replace(found[name], score=score, scores={}) for name, score in scores.items()]
+            return [
+                replace(found[name], score=1.0, scores={}, similarity=given, relevance=0.5)
+                for name, given in similarities.items()
+            ]
 
         return search
 

@@ -439,7 +439,6 @@ def test_a_question_is_a_text(posts: Engine) -> None:
     ("one", "other"),
     [
         ({"strategy": "lexical"}, {"strategy": "semantic"}),
-        ({"order": "coverage"}, {"order": "score"}),
         ({"dedup_strategy": "document"}, {"dedup_strategy": "none"}),
         ({"single_below": 5}, {"single_below": 1000}),
         ({"chunks_per_query": 1}, {"chunks_per_query": 5}),
@@ -463,7 +462,7 @@ def test_each_setting_of_a_conversation_changes_something(
             hits = posts.search(talk(10), k=8, settings=settings)
         step = trace.find("chunked")
         assert step
-        return documents(hits), step.notes["chunks"], step.notes["results"]
+        return documents(hits), *(step.notes[name] for name in ("chunks", "results", "rows"))
 
     assert found(one) != found(other)
 

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from clew.core.answer import Answer, RemovedSentence
+from clew.core.calibration import Calibration
 from clew.core.cite import Citation, CitationCheck
 from clew.core.report import Plan, Report, SourceFailure
 from clew.core.settings import DEFAULTS
@@ -35,7 +36,7 @@ AT = datetime(2025, 3, 1, 9, 30, tzinfo=UTC)
 TRACE = Trace("search", 1.5, 2, {"strategy": "hybrid"}, [Trace("lexical", 0.5, 1)])
 RECORD = DocumentRecord("d1", "Vault", "pages/vault.md", "page", "hash", "stamp", 120, 2, "On keys.", {"owner": "ines"})
 CHUNK = Chunk("c1", "d1", 0, 2, "Keys rotate.", 10, 22, ("Keys",), "ctx", AT, {"tags": ("a", "b")})
-HIT = Hit(CHUNK, RECORD, 0.75, {"semantic": 0.5, "hybrid": 0.75})
+HIT = Hit(CHUNK, RECORD, 0.75, {"semantic": 0.5, "hybrid": 0.75}, similarity=0.5, relevance=0.9)
 PASSAGE = MergedChunk("Keys rotate.", "d1", ("Keys",), "Keys", (HIT,), 0.5, 12, ((10, 22),))
 CITATION = Citation("d1", "v1", 10, 22, "h", "Keys rotate.", "Vault", "pages/vault.md", 3, "m1", "dan", AT)
 CONTEXT = Context(
@@ -118,6 +119,7 @@ def make_outputs() -> dict[str, object]:
         "why_not": WhyNot("who?", "a.md", "depth", "too deep", Fix("search.k", 9, 5)),
         "why_not without a fix": WhyNot("who?", "a.md", "found", "it is hit 1 of 1"),
         "status": convert.status_to_json(StoreStats(2, 5, "hashed", 256, 7, "exact", 1024), invocation=STARTED),
+        "calibrate": Calibration("hashed", 0.4, 0.1, chunks=128),
         "window": WINDOW,
         "profile": PROFILE,
         "links": Links(cites=(RECORD,)),

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from datetime import datetime
+from math import nan
 from typing import Any
 
 import numpy as np
@@ -187,21 +188,48 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A Chunk that was found, the record of its document, its score, and the scores of each stage by name."""
+    """A Chunk that was found, the record of its document, and three numbers that are never mixed.
+
+    `score` orders the list it is in and is compared with nothing outside it; `scores` has that of each stage by name.
+    `similarity` is the cosine of query and chunk. `relevance` is the chance, from 0 to 1, that the chunk answers the
+    query, and may be compared across queries, kinds, strategies and stores. Both are nan until they are computed.
+    """
 
     chunk: Chunk
     document: DocumentRecord
     score: float
     scores: Mapping[str, float] = field(default_factory=dict)
+    similarity: float = nan
+    relevance: float = nan
 
     def with_score(self, score: float, name: str) -> "Hit":
         """The same hit with a new score, which is also added to `scores` by its name."""
-        return Hit(self.chunk, self.document, score, {**self.scores, name: score})
+        scores = {**self.scores, name: score}
+        return Hit(self.chunk, self.document, score, scores, self.similarity, self.relevance)
+
+
+@dataclass(frozen=True, slots=True)
+class TermMatch:
+    """How well a chunk matches the terms of a query, each from 0 to 1.
+
+    `share` is the share of the terms that it has, weighted by their inverse document frequency. `strength` is its BM25
+    score over the greatest that a chunk could have: that of one with every term many times.
+    """
+
+    share: float
+    strength: float
+
+
+NO_MATCH = TermMatch(0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class MergedChunk:
-    """A passage of merged hits; `spans` are its positions in the document, from which `text` is read."""
+    """A passage of merged hits; `spans` are its positions in the document, from which `text` is read.
+
+    `avg_similarity` is the mean similarity of the hits that have one. `copies` are hits of other documents with the
+    text of one of its chunks: they are not shown again, but their sources are named with the passage.
+    """
 
     text: str
     source: str
@@ -211,6 +239,7 @@ class MergedChunk:
     avg_similarity: float
     content_length: int
     spans: tuple[tuple[int, int], ...] = ()
+    copies: tuple[Hit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,14 +281,16 @@ class Explanation:
 
     def __str__(self) -> str:
         named = {record.id: record.uri or record.title or record.id for record in self.documents}
+        asked = repr(self.query.text) if self.query.text else f"a conversation of {len(self.query.history)} messages"
         lines = [
-            f"{self.query.text!r} by {self.strategy}: {_format_hit_count(len(self.hits))}",
+            f"{asked} by {self.strategy}: {_format_hit_count(len(self.hits))}",
             self.trace.draw(depth=1),
         ]
         for rank, hit in enumerate(self.hits, 1):
+            numbers = f"relevance {hit.relevance:.2f}  similarity {hit.similarity:.2f}  score {hit.score:.3f}"
             scores = "  ".join(f"{name} {score:.3f}" for name, score in hit.scores.items())
             place = " > ".join((named.get(hit.chunk.doc_id, hit.chunk.doc_id), *hit.chunk.headings))
-            lines.append(f"  {rank}. {hit.score:.3f}  {place}  ({scores})")
+            lines.append(f"  {rank}. {numbers}  {place}  ({scores})")
         return "\n".join(lines)
 
 

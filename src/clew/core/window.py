@@ -13,8 +13,9 @@ from clew.core.types import DocumentRecord, Message
 class ContextMessage:
     """A message in a window: its score, the factors of the score, and the message that it replies to.
 
-    `original_score` is the score of the search and `similarity` the cosine with the prompt. A message that was added
-    along with a hit (`found` is False) has neither, and a score of 0. `parent` is set if it is in the window too.
+    `original_score` is the score before the factors (`scoring.base`), `similarity` the cosine with the prompt and
+    `relevance` the chance that the message answers it. A message that was added along with a hit (`found` is False) has
+    none of them, and a score of 0. `parent` is set if it is in the window too; `guessed`: it was inferred, not marked.
     """
 
     message: Message
@@ -22,12 +23,14 @@ class ContextMessage:
     score: float = 0.0
     original_score: float = 0.0
     similarity: float = 0.0
+    relevance: float = 0.0
     time_score: float = 1.0
     channel_score: float = 1.0
     thread_score: float = 1.0
     flow_score: float = 1.0
     completeness_score: float = 1.0
     parent: Message | None = None
+    guessed: bool = False
     found: bool = True
 
     @property
@@ -55,7 +58,7 @@ class WindowThread:
 
 @dataclass(frozen=True, slots=True)
 class DroppedMessage:
-    """A message that was found but is not in the window, and why: `budget` or `min_similarity`."""
+    """A message that was found but is not in the window, and why: `budget` or `below the minimum`."""
 
     message: ContextMessage
     reason: str

@@ -107,6 +107,7 @@ class Engine:
     add_messages = _add.add_messages
     plan = _add.plan
     backfill = _add.backfill
+    calibrate = _add.calibrate
     drop = _add.drop
     drop_messages = _add.drop_messages
     # Reading

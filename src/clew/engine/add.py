@@ -4,12 +4,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from clew.core.calibration import Calibration
 from clew.core.errors import SettingsError
 from clew.core.report import OnProgress, Plan, Report
 from clew.core.settings import Settings
 from clew.core.types import Document, Message
 from clew.engine.opened import Opened, resolve_document
 from clew.index.add import ingest
+from clew.index.add.calibrate import measure_calibration
 from clew.index.add.ingest import IngestContext
 
 if TYPE_CHECKING:
@@ -72,6 +74,18 @@ def backfill(engine: "Engine", *, max_cost: float | None = None, on_progress: On
     return ingest.backfill_summaries(
         _make_ingest_context(engine.opened, None), max_cost=max_cost, on_progress=on_progress
     )
+
+
+def calibrate(engine: "Engine") -> Calibration:
+    """Measures again what the embedder's cosines mean in this collection, and keeps it for `Hit.relevance`.
+
+    It is measured by the first `add` that brings a hundred chunks and then stays, so that numbers do not drift; do it
+    again when the collection has become another one, as by a new language. It embeds about a hundred sentences.
+    """
+    opened = engine.opened
+    measured = measure_calibration(opened.store, opened.embedder)
+    opened.store.set_calibration(measured.to_json())
+    return measured
 
 
 def drop(engine: "Engine", *documents: str) -> int:

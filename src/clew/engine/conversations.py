@@ -1,11 +1,9 @@
 """The verbs about conversations: windows of messages, channels, writing styles, links between threads and pages."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from clew.core.errors import NotFound, SettingsError
 from clew.core.settings import Settings
@@ -39,8 +37,9 @@ def window(
 ) -> ContextWindow:
     """The messages of a channel that a prompt should contain, within a token budget (default 4000).
 
-    Hits come with the replies before them, and with their whole threads where the budget allows. `min_similarity` is a
-    cosine; without it the minimum of the embedder holds. Ages are measured from `now`.
+    Hits come with the replies before them, and with their whole threads where the budget allows. Where nothing relevant
+    was said, the window is empty and its reason says so. `min_similarity` is a cosine that messages must reach, or be
+    in a thread with one that does. Ages are measured from `now`.
     """
     opened = engine.opened
     settings = _override_min_similarity(opened.resolve_settings(settings), min_similarity)
@@ -156,11 +155,9 @@ def _score_similar_messages(
     return score_messages(
         sources.search(where),
         read=sources.read,
-        cosines=sources.cosines,
         channel=channel,
         now=now or datetime.now(UTC),
         config=settings.scoring,
-        min_similarity=sources.min_similarity,
     )
 
 
@@ -169,21 +166,16 @@ def _make_window_sources(opened: Opened, text: str, settings: Settings, *, k: in
     query = build_query(text, max(settings.search.depth, k), Filter(), (), settings)
     vector = opened.embedder.embed([text], role="query")[0]
     # A less similar message may still belong to a thread with a similar one, so the search itself has no floor.
-    unbounded = replace(settings, search=replace(settings.search, min_similarity=-1.0))
+    unbounded = replace(settings, search=replace(settings.search, min_similarity=None, min_relevance=0.0))
 
     def search(where: Filter) -> list[Hit]:
         return opened.finder.find(replace(query, where=where, vector=vector), settings.search.strategy, unbounded)
 
-    def cosines(chunk_ids: Sequence[str]) -> Mapping[str, float]:
-        return {name: float(np.dot(vector, row)) for name, row in opened.store.vectors(chunk_ids).items()}
-
     return WindowSources(
         search,
         opened.store.document,
-        cosines,
         lambda name: _is_channel(opened, name),
         opened.store.channels,
-        opened.embedder.min_similarity,
     )
 
 

@@ -25,6 +25,7 @@ from clew.engine.opened import Opened, check_filter, check_positive_count, resol
 from clew.query.context.assemble import build_context
 from clew.query.context.budget import Count
 from clew.query.context.cite import cite_passages
+from clew.query.context.floor import note_irrelevant_hits, split_by_relevance
 from clew.query.context.format.renderers import Renderer, get_document_id
 from clew.query.search.conversation import read_messages_from_table
 from clew.query.search.find import build_query
@@ -111,7 +112,8 @@ def context(
 ) -> Context:
     """The prompt text for a question or a conversation: merged, cited passages within a token budget.
 
-    Within a `session` a document keeps the number it was first shown with.
+    Where nothing relevant is found, as for small talk, it is empty and its reason says so. Within a `session` a
+    document keeps the number it was first shown with.
     """
     opened = engine.opened
     settings = opened.resolve_settings(settings)
@@ -122,8 +124,9 @@ def context(
         settings = replace(settings, context=replace(settings.context, tokens=check_positive_count("tokens", tokens)))
     renderer = find_renderer(opened, render or settings.context.render)  # fail before the search
     name, settings = choose_strategy(query, strategy, settings)
-    hits = opened.finder.find(request, name, settings)
-    return assemble_context(opened, request, hits, renderer=renderer, session=session, settings=settings)
+    hits, left_out = split_by_relevance(opened.finder.find(request, name, settings), settings.context)
+    made = assemble_context(opened, request, hits, renderer=renderer, session=session, settings=settings)
+    return note_irrelevant_hits(made, left_out, get_token_counter(settings.context.tokenizer)) if left_out else made
 
 
 def status(engine: "Engine") -> StoreStats:

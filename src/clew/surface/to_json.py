@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from clew.core.answer import Answer, RemovedSentence
+from clew.core.calibration import Calibration
 from clew.core.cite import Citation, CitationCheck
 from clew.core.report import Plan, Report, SourceFailure
 from clew.core.secret import mask_secrets
@@ -72,7 +73,7 @@ def hits_to_json(hits: Sequence[Hit]) -> list[Json]:
     return [
         {
             "rank": rank,
-            **_pick_fields(hit, "score", "scores"),
+            **_pick_fields(hit, "relevance", "similarity", "score", "scores"),
             "document": _pick_fields(hit.document, "id", "title", "uri", "kind"),
             "chunk": _pick_fields(hit.chunk, "id", "text", "headings", "start", "end", "meta"),
         }
@@ -143,6 +144,7 @@ def _passage_to_json(passage: MergedChunk) -> Json:
         "source": passage.source,
         "headings": passage.heading_path,
         "text": passage.text,
+        "relevance": max((hit.relevance for hit in passage.chunks if not math.isnan(hit.relevance)), default=None),
         "similarity": passage.avg_similarity,
         "spans": passage.spans,
         "chunks": [hit.chunk.id for hit in passage.chunks],
@@ -178,6 +180,7 @@ def _make_field_picker(*names: str) -> Callable[[Any], Json]:
 
 
 _SCHEMAS: Mapping[type, Callable[[Any], Json]] = {
+    Calibration: _make_field_picker("embedder", "chunks", "reach", "spread"),
     Citation: _pick_all_fields,
     CitationCheck: lambda check: {**_pick_all_fields(check.citation), "standing": check.standing, "now": check.start},
     ContextMessage: _message_to_json,

@@ -39,6 +39,7 @@ VERBS: Final[Mapping[str, frozenset[Surface]]] = MappingProxyType(
         "style_prompt": _PYTHON,
         "links": _BOTH,
         "backfill": _BOTH,
+        "calibrate": _BOTH,
         "export": _BOTH,
         "restore": _BOTH,
         "reembed": _BOTH,

@@ -3,6 +3,8 @@
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import combinations
+from math import isnan
 from typing import Any
 
 import pytest
@@ -13,25 +15,30 @@ from clew.core.errors import NotFound
 from clew.core.settings import ContextConfig, FormatterConfig, MergerConfig, Settings
 from clew.core.text import estimate_tokens
 from clew.core.types import Chunk, Context, Document, DocumentRecord, Hit, Query
-from clew.query.context.assemble import build_context
+from clew.query.context.assemble import MIN_COPY_CHARS, build_context
 from clew.query.context.budget import BUDGET, CUT, DUPLICATE, GONE, REASONS
 from clew.query.context.format import RENDERERS
 from clew.query.context.neighbours import NEIGHBOUR, SECTION
 
 TEXT = " ".join(f"Sentence number {number} of the page." for number in range(200))
-DOCS = ("d", "e", "f")
+TEXTS = {
+    "d": TEXT,
+    "e": TEXT.replace("of the page", "on my sheet"),
+    "f": TEXT.replace("of the page", "in our copy"),
+}  # of one length, and no two of them the same
+DOCS = tuple(TEXTS)
 RECORDS = {doc: DocumentRecord(doc, "Page", f"{doc}.md", "page", "", "", len(TEXT), 1) for doc in DOCS}
 
 
 def hit(start: int, end: int, score: float = 0.5, *, doc: str = "d", headings: tuple[str, ...] = ("A", "B")) -> Hit:
-    chunk = Chunk(f"{doc}{start}-{end}{headings}", doc, 0, 1, TEXT[start:end], start, end, headings)
+    chunk = Chunk(f"{doc}{start}-{end}{headings}", doc, 0, 1, TEXTS.get(doc, TEXT)[start:end], start, end, headings)
     return Hit(chunk, RECORDS.get(doc) or DocumentRecord(doc), score)
 
 
 def read(doc_id: str) -> Document:
     if doc_id not in RECORDS:
         raise NotFound(f"there is no document {doc_id}")
-    return Document(doc_id, TEXT)
+    return Document(doc_id, TEXTS[doc_id])
 
 
 def no_chunks(doc_id: str) -> list[Chunk]:
@@ -71,6 +78,16 @@ def test_an_overlap_is_read_once() -> None:
     assert context.passages[0].spans == ((0, 200),)
     assert context.passages[0].avg_similarity == pytest.approx(0.85)
     assert len(context.passages[0].chunks) == 2
+
+
+def test_the_similarity_is_that_of_the_hits_which_have_one() -> None:
+    near, far = replace(hit(0, 100, 1.0), similarity=0.6), replace(hit(100, 200, 0.0), similarity=0.3)
+    unlike = replace(hit(0, 100, 0.5, doc="e"), similarity=0.9)
+    context = made([near, unlike, far, hit(200, 300, 0.4)])
+    assert [(each.source, each.avg_similarity) for each in context.passages] == [
+        ("d.md", pytest.approx(0.45)),
+        ("e.md", 0.9),  # after the first, though more similar: the order is that of the search
+    ]
 
 
 def test_another_heading_keeps_apart_and_a_gap_where_that_is_asked() -> None:
@@ -184,6 +201,12 @@ def test_neighbours_fill_the_room_that_is_left() -> None:
     assert context.passages[0].text == TEXT[200:800]
     assert [NEIGHBOUR in one.scores for one in context.passages[0].chunks] == [True, False, True]
     assert context.passages[0].avg_similarity == pytest.approx(0.88)
+    assert all(isnan(one.similarity) and isnan(one.relevance) for one in context.passages[0].chunks)
+    found = replace(Hit(CHUNKS[2], RECORDS["d"], 0.88), similarity=0.5, relevance=0.7)
+    (passage,) = made([found], chunks=lambda _: CHUNKS, grow="neighbours").passages
+    assert [one.similarity for one in passage.chunks if not isnan(one.similarity)] == [0.5]
+    assert [one.relevance for one in passage.chunks if not isnan(one.relevance)] == [0.7]
+    assert passage.avg_similarity == 0.5
     assert grown([2], "neighbours", 130)[0] == ["c2", "c3"]
     assert grown([2, 0], "neighbours", 130)[0] == ["c0", "c2"]  # what was found comes first
     assert grown([4], "neighbours")[0] == ["c4", "c5"]  # c3 stands under another heading
@@ -256,8 +279,9 @@ def test_no_budget_is_passed_and_every_passage_is_of_the_document(
     assert estimate_tokens(context.text) == context.tokens <= tokens
     for passage in context.passages:
         at = 0
+        text = TEXTS[passage.chunks[0].chunk.doc_id]
         for start, end in passage.spans:
-            at = passage.text.index(TEXT[start:end], at) + end - start
+            at = passage.text.index(text[start:end], at) + end - start
         assert at == len(passage.text)
     assert bool(context.reason) == (not context.passages)
     assert {each.reason for each in context.dropped} <= set(REASONS)
@@ -265,6 +289,29 @@ def test_no_budget_is_passed_and_every_passage_is_of_the_document(
     left = {one.chunk.id for each in context.dropped if each.reason == BUDGET for one in each.passage.chunks}
     assert shown | left == {one.chunk.id for one in hits}
     assert not shown & left
+
+
+@settings(max_examples=200)
+@given(st.lists(SPANS, max_size=12), st.integers(1, 600), CONFIGS)
+def test_a_text_of_several_documents_is_shown_once(spans: Spans, tokens: int, config: dict[str, Any]) -> None:
+    hits = [
+        replace(one, chunk=replace(one.chunk, text=TEXT[one.chunk.start : one.chunk.end])) for one in hits_of(spans)
+    ]
+    context = made(hits, tokens, **config)
+    assert estimate_tokens(context.text) == context.tokens <= tokens
+    shown = [one.chunk for passage in context.passages for one in passage.chunks]
+    assert all(
+        a.doc_id == b.doc_id or a.text.split() != b.text.split() or len(a.text) < MIN_COPY_CHARS
+        for a, b in combinations(shown, 2)
+    )
+    for passage in context.passages:
+        for copy in passage.copies:
+            assert copy.chunk.doc_id != passage.chunks[0].chunk.doc_id
+            assert copy.chunk.text.split() in [one.chunk.text.split() for one in passage.chunks]
+    copied = {one.chunk.doc_id for passage in context.passages for one in passage.copies}
+    assert {record.id for record in context.documents} == {chunk.doc_id for chunk in shown} | copied
+    left = {one.chunk.id for each in context.dropped for one in each.passage.chunks}
+    assert {chunk.id for chunk in shown} | left == {one.chunk.id for one in hits}
 
 
 @pytest.mark.parametrize("words", [False, True], ids=["estimate", "words"])

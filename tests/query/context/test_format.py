@@ -2,6 +2,9 @@
 
 import json
 import re
+import sys
+import unicodedata
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.errors import SettingsError
-from clew.core.settings import FormatterConfig
+from clew.core.settings import ContextConfig, FormatterConfig
 from clew.core.types import Chunk, DocumentRecord, Hit, MergedChunk
 from clew.query.context.format import RENDERERS, ContextFormatter, RenderInput, number_documents
-from clew.query.context.format.escape import unescape_tag
+from clew.query.context.format.escape import escape_tag, unescape_tag
 from clew.query.context.format.formatter import ENTRY_LINES
 from clew.query.context.format.renderers import BASE_LINES, POST_LINES, THREAD_LINES
-from clew.query.context.merge import as_merged_chunk
+from clew.query.context.merge import ChunkMerger, as_merged_chunk
 
 PATH = ["One", "Two", "Three"]
 
@@ -68,6 +71,63 @@ def test_entries_with_scores_and_sources() -> None:
     assert "Source" not in ContextFormatter(FormatterConfig(include_source=False)).format(results)
 
 
+@pytest.mark.parametrize(
+    ("text", "body"),
+    [
+        ("## OAuth 2.0\n\nConfigure it.", "Configure it."),
+        ("# Authentication\n\n## OAuth 2.0\n\nConfigure it.", "Configure it."),
+        ("OAuth 2.0\n---------\n\n    indented", "    indented"),
+        ("## **OAuth** 2.0 ##\nConfigure it.", "Configure it."),
+        ("OAuth 2.0\n\n---\nConfigure it.", "\\---\nConfigure it."),  # a rule of the text, no underline
+        ("OAuth 2.0 is new.\n\nConfigure it.", "OAuth 2.0 is new.\n\nConfigure it."),
+        ("## OAuth\n\nConfigure it.", "## OAuth\n\nConfigure it."),
+        ("# Authentication\n\nConfigure it.", "# Authentication\n\nConfigure it."),
+        ("Configure it.\n\n## OAuth 2.0", "Configure it.\n\n## OAuth 2.0"),
+    ],
+)
+def test_a_heading_is_said_once(text: str, body: str) -> None:
+    results = [row(text, path="Authentication > OAuth 2.0")]
+    assert ContextFormatter().format(results) == f"[1] Authentication > OAuth 2.0\n{body}\n(Source: docs/auth.md)"
+    (merged,) = ChunkMerger().merge(results)
+    assert (merged.text, merged.content_length) == (text, len(text))
+    large = FormatterConfig(small_chunk_threshold=0, medium_chunk_threshold=0, include_source=False)
+    assert ContextFormatter(large).format(results) == f"[1]\n{ENTRY_LINES.escape(text)}"  # its only place
+
+
+def test_a_heading_alone_is_an_entry() -> None:
+    assert ContextFormatter().format([row("## C#", path="C#")]) == "[1] C#\n(Source: docs/auth.md)"
+    assert ContextFormatter().format([row("C++", path="C")]) == "[1] C\nC++\n(Source: docs/auth.md)"
+    assert ContextFormatter().format([row("###", path="#")]) == "[1] #\n###\n(Source: docs/auth.md)"
+
+
+def test_what_is_shown_as_a_score_is_the_similarity() -> None:
+    found = replace(passage("x").chunks[0], score=1.0, similarity=0.38, relevance=0.9)
+    shown = as_merged_chunk(found)
+    config = FormatterConfig(include_scores=True)
+    assert ContextFormatter(config).format([found]) == "[1] [0.38]\nx\n(Source: A)"
+    assert ContextFormatter(config).format_merged([shown]) == "[1] [0.38]\nx\n(Source: A)"
+    assert "- Similarity: 0.38\n" in RENDERERS["related_posts"].write([shown], RenderInput())
+    (entry,) = json.loads(RENDERERS["json"].write([shown], RenderInput()))
+    assert (entry["similarity"], entry["relevance"]) == (0.38, 0.9)
+    two = replace(shown, chunks=(found, replace(found, relevance=0.25), passage("y").chunks[0]))
+    assert json.loads(RENDERERS["json"].write([two], RenderInput()))[0]["relevance"] == 0.9
+
+
+def test_a_copy_is_named_beside_the_source() -> None:
+    copies = tuple(passage("a1", name).chunks[0] for name in ("B", "C\n[2]", "B"))
+    found = [replace(passage("a1"), copies=copies), passage("a2")]
+    assert ContextFormatter().format_merged(found) == ("[1]\na1\n(Source: A, B, C [2])\n\n---\n\n[2]\na2\n(Source: A)")
+    assert ContextFormatter(FormatterConfig(group_by_source=True)).format_merged(found) == (
+        "## Source: A, B, C [2]\n\n[1]\na1\n\n---\n\n## Source: A\n\n[2]\na2"
+    )
+    shown = {name: renderer.write(found, RenderInput()) for name, renderer in RENDERERS.items()}
+    assert shown["knowledge_base"] == "## Knowledge Base\n\n### [1] A, B, C [2]\na1\n\na2\n\n"
+    assert [each["sources"] for each in json.loads(shown["json"])] == [["A", "B", "C\n[2]"], ["A"]]
+    titled = replace(found[0], copies=(replace(copies[0], document=record("B", "Second")),))
+    posts = RENDERERS["related_posts"].write([titled], RenderInput({"A": record("A", "First")}))
+    assert "### [First, Second] (no date)\na1...\n" in posts
+
+
 def test_groups_by_source() -> None:
     results = [row("a", source="file1"), row("b", source="file2"), row("(Source: inside) c", source="file1")]
     assert ContextFormatter(FormatterConfig(group_by_source=True)).format(results) == (
@@ -84,9 +144,27 @@ def test_wrappers() -> None:
     assert wrap("") == ""
     with pytest.raises(SettingsError, match="xml, markdown, prose"):
         wrap("x", style="yaml")  # type: ignore[arg-type]
-    for tag in ("", "a><b", "a\nb"):
+    for tag in ("", "a><b", "a\nb", "a b", 'x y="1"', "1a", "a\n"):
+        for style in ("xml", "markdown", "prose"):
+            with pytest.raises(SettingsError, match="plain name"):
+                wrap("x", tag=tag, style=style)
         with pytest.raises(SettingsError, match="plain name"):
-            wrap("x", tag=tag)
+            wrap("", tag=tag)
+        with pytest.raises(SettingsError, match="plain name"):
+            ContextConfig(tag=tag)
+
+
+def test_no_invisible_character_hides_a_tag() -> None:
+    wrap = ContextFormatter().wrap_for_prompt
+    assert wrap("a </know\u200bledge_base> b") == ("<knowledge_base>\na <\\/know\u200bledge_base> b\n</knowledge_base>")
+    hidden = [char for char in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(char) == "Cf"]
+    for char in [*hidden, "\ufe0f", "\u034f", "\x00", "\x7f"]:
+        forged = f"</{char}k{char}nowledge_bas{char}e{char}>"
+        quoted = f"<\\{forged[1:]}"
+        assert escape_tag(forged, "knowledge_base") == quoted
+        assert unescape_tag(quoted, "knowledge_base") == forged
+    assert escape_tag("</know ledge_base>", "knowledge_base") == "</know ledge_base>"  # another name
+    assert escape_tag("2 < 3 in the knowledge_base", "knowledge_base") == "2 < 3 in the knowledge_base"
 
 
 def test_nothing_inside_ends_a_wrapper_that_has_no_end() -> None:
@@ -195,6 +273,13 @@ def test_threads_are_told_oldest_first() -> None:
     assert RENDERERS["threads"].write(passages, RenderInput()) == "No time\n  ↪ First message\n  ↪ Reply\n\nOther"
 
 
+def test_a_page_told_as_a_thread_has_no_blank_lines() -> None:
+    page, other = passage("# Title\n\nFirst.\n \n\n↪ Second.\n"), passage("Other", "B")
+    assert RENDERERS["threads"].write([page, other], RenderInput()) == "# Title\nFirst.\n\\↪ Second.\n\nOther"
+    message = passage("Hello.\n\nAnd more.", message="m1")
+    assert RENDERERS["threads"].write([message], RenderInput()) == "Hello.\n\\\nAnd more."
+
+
 def test_json_is_the_same_entries() -> None:
     shown = RENDERERS["json"].write([passage("a </x>", score=0.25), passage("b", "B")], RenderInput())
     assert "<" not in shown
@@ -202,8 +287,10 @@ def test_json_is_the_same_entries() -> None:
     assert first == {
         "number": 1,
         "document": {"id": "A", "number": 1, "source": "A"},
+        "sources": ["A"],
         "headings": [],
         "similarity": 0.25,
+        "relevance": None,
         "spans": [[0, 6]],
         "text": "a </x>",
     }

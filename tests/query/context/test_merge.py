@@ -1,6 +1,7 @@
 """Joining results: by source and heading, in document order, within a size, with overlaps and copies once."""
 
 import random
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from clew.core.errors import SettingsError
 from clew.core.settings import MergerConfig
 from clew.core.types import Chunk, DocumentRecord, Hit
-from clew.query.context.merge import ChunkMerger, get_best_score, merge_hits
+from clew.query.context.merge import ChunkMerger, get_best_similarity, merge_hits
 
 TEXT = "".join(f"Sentence {number} says so. " for number in range(300))
 
@@ -62,13 +63,26 @@ def test_document_order_and_the_average() -> None:
     assert texts(found) == ["First.\n\nSecond.\n\nThird."]
     (merged,) = ChunkMerger().merge([row("x", 0.7), row("y", 0.9, index=1)])
     assert merged.avg_similarity == pytest.approx(0.8)
-    assert get_best_score(merged) == 0.9
+    assert get_best_similarity(merged) == 0.9
     (merged,) = ChunkMerger().merge(
         [row("five", 0.92, index=5), row("three", 0.88, index=3), row("seven", 0.85, index=7)]
     )
     assert [each.chunk.index for each in merged.chunks] == [3, 5, 7]
     assert merged.avg_similarity == pytest.approx(0.883333, abs=1e-6)
     assert f"{merged.avg_similarity:.2f}" == "0.88"
+
+
+def test_similarity_is_the_cosine_and_not_the_score() -> None:
+    found = [replace(hit(0, 100, 1.0), similarity=0.4), replace(hit(100, 200, 0.0), similarity=0.6), hit(200, 300, 0.9)]
+    other = replace(hit(0, 100, 0.1, doc="e", headings=("B",)), similarity=0.7)
+    merged = ChunkMerger().merge([*found, other])
+    assert [each.heading_display for each in merged] == ["B", "A"]  # by similarity, whatever the scores
+    assert [each.avg_similarity for each in merged] == [0.7, pytest.approx(0.5)]  # without the hit that has none
+    assert [get_best_similarity(each) for each in merged] == [0.7, 0.6]
+    assert ChunkMerger().to_result_list(merged)[1]["metadata"]["best_similarity"] == 0.6
+    (unknown,) = ChunkMerger().merge([hit(0, 100, 0.4), hit(100, 200, 0.8)])
+    assert unknown.avg_similarity == pytest.approx(0.6)
+    assert get_best_similarity(unknown) == 0.8
 
 
 def test_the_best_average_stands_first() -> None:
@@ -151,6 +165,29 @@ def test_headings_are_read_in_every_shape() -> None:
     (merged,) = ChunkMerger().merge([{"text": "x", "metadata": {"headings": ["Chapter", "Section"]}}])
     assert merged.heading_display == "Chapter > Section"
     assert ChunkMerger().merge([{"text": "x"}])[0].heading_path == ()
+
+
+def test_rows_without_an_index_stay_as_they_were_given() -> None:
+    assert texts([row("zzz", index=None), row("aaa", index=None)]) == ["zzz\n\naaa"]
+    assert texts([row("zzz", index=None), row("mmm", index=None), row("aaa", index=None)], max_merged_size=8) == [
+        "zzz\n\nmmm",
+        "aaa",
+    ]
+    assert texts([row("zzz", index=None), row("aaa", index=None)], max_merged_size=3) == ["zzz", "aaa"]
+    assert texts([row("zzz", index=1), row("aaa", index=0)]) == ["aaa\n\nzzz"]
+    assert texts([row("b", index=0), row("a", index=0)]) == texts([row("a", index=0), row("b", index=0)])
+
+
+def test_the_source_is_the_address_of_the_document() -> None:
+    chunk = hit(0, 100).chunk
+    for record, name in [
+        (DocumentRecord("d", "Auth", "docs/auth.md"), "docs/auth.md"),
+        (DocumentRecord("d", "Auth"), "Auth"),
+        (DocumentRecord("d"), "d"),
+    ]:
+        (alone,) = ChunkMerger().merge([Hit(chunk, record, 0.5)])
+        (joined,) = ChunkMerger().merge([Hit(chunk, record, 0.5), Hit(hit(100, 200).chunk, record, 0.5)])
+        assert (alone.source, joined.source) == (name, name)
 
 
 @pytest.mark.parametrize("result", [7, {"source": "a.md"}])

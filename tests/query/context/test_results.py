@@ -1,6 +1,7 @@
 """Rows of other searches at the door: whatever calls its numbers and places what, the hits know them."""
 
 from fractions import Fraction
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,9 @@ def made(**more: Any) -> Any:
     [(0.5, 0.5), (np.float32(0.5), 0.5), (Fraction(1, 2), 0.5), (1, 1), (np.int64(1), 1), (None, 0), ("x", 0)],
 )
 def test_any_number_is_a_similarity(given: Any, score: float) -> None:
-    assert made(similarity=given).score == score
-    assert made(similarity=float("nan")).score == 0
+    assert (made(similarity=given).score, made(similarity=given).similarity) == (score, score)
+    assert (made(similarity=float("nan")).score, made(similarity=float("nan")).similarity) == (0, 0)
+    assert isnan(made(similarity=given).relevance)
 
 
 @pytest.mark.parametrize("given", [7, 7.0, "7", np.int64(7), np.float32(7)])

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.errors import NotFound
-from clew.core.settings import ScoringConfig, Settings
+from clew.core.settings import ContextConfig, ScoringConfig, Settings
 from clew.core.text import estimate_tokens
 from clew.core.thread import Thread
 from clew.core.types import Chunk, Document, DocumentRecord, Filter, Hit, Message
@@ -20,6 +20,7 @@ from clew.query.messages.window import WindowRequest, WindowSources, build_windo
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 PLAIN = ScoringConfig(base="similarity")
+ANY = ContextConfig(min_chance=0.0, min_relevance=0.0)
 
 
 @dataclass
@@ -40,6 +41,7 @@ class Chat:
         related: bool = False,
         prompt: str = "what?",
         hits: Sequence[Hit] | None = None,
+        context: ContextConfig = ANY,
     ) -> ContextWindow:
         documents = {document.id: document for document in (thread.document() for thread in self.threads)}
         found = self.hits() if hits is None else list(hits)
@@ -53,16 +55,16 @@ class Chat:
             return documents[id_]
 
         channels = {thread.channel for thread in self.threads}
-        sources = WindowSources(search, read, lambda _: {}, channels.__contains__, lambda: sorted(channels), 0.1)
+        sources = WindowSources(search, read, channels.__contains__, lambda: sorted(channels))
         asked = WindowRequest("ops", prompt, tokens, related, NOW)
-        return build_window(asked, sources, settings=Settings(scoring=config), count=estimate_tokens)
+        return build_window(asked, sources, settings=Settings(scoring=config, context=context), count=estimate_tokens)
 
     def _hit(self, id_: str, score: float) -> Hit:
         thread = next(each for each in self.threads if any(message.id == id_ for message in each.messages))
         message = next(each for each in thread.messages if each.id == id_)
         meta = {"message": id_, "channel": thread.channel, "author": message.author}
         chunk = Chunk(f"{id_}_chunk_0", thread.document().id, 0, 1, message.text, 0, 0, at=message.at, meta=meta)
-        return Hit(chunk, DocumentRecord(chunk.doc_id), score, {"semantic": score})
+        return Hit(chunk, DocumentRecord(chunk.doc_id), score, {"semantic": score}, similarity=score, relevance=score)
 
 
 def said(id_: str, text: str, minutes: float, reply_to: str | None = None, channel: str = "ops") -> Message:
@@ -244,10 +246,9 @@ def test_a_hit_that_does_not_fit_alone_is_passed_over() -> None:
 
 def test_a_thread_that_is_gone_since_is_left_out() -> None:
     chat = Chat([thread(said("1", "here", 1))], {"1": 0.9})
-    lost = replace(chat.hits()[0].chunk, id="x_chunk_0", doc_id="gone", meta={"message": "x", "channel": "ops"})
-    assert ids(chat.window(hits=[Hit(lost, DocumentRecord(lost.doc_id), 0.9, {"semantic": 0.9}), *chat.hits()])) == [
-        "1"
-    ]
+    (here,) = chat.hits()
+    lost = replace(here.chunk, id="x_chunk_0", doc_id="gone", meta={"message": "x", "channel": "ops"})
+    assert ids(chat.window(hits=[replace(here, chunk=lost, document=DocumentRecord("gone")), here])) == ["1"]
 
 
 def test_a_line_of_a_message_cannot_pass_for_a_reply_or_a_thread() -> None:
@@ -257,22 +258,46 @@ def test_a_line_of_a_message_cannot_pass_for_a_reply_or_a_thread() -> None:
     assert "\n\n" not in text
 
 
-def test_a_message_found_by_its_words_is_as_near_as_its_nearest_part() -> None:
+def test_a_message_is_as_near_as_its_nearest_part() -> None:
     chat = Chat([thread(said("a", "long " * 90, 1))], {})
     document = chat.threads[0].document()
     meta = {"message": "a", "channel": "ops"}
-    parts = [Chunk(f"a_chunk_{n}", document.id, n, 3, "long", 0, 0, meta=meta) for n in range(3)]
-    hits = [Hit(part, DocumentRecord(part.doc_id), 3.0 - n, {"lexical": 3.0 - n}) for n, part in enumerate(parts[:2])]
-    found = score_messages(
-        hits,
-        read=lambda _: document,
-        cosines=lambda asked: {name: {"a_chunk_0": 0.2, "a_chunk_1": 0.8}[name] for name in asked},
-        channel="ops",
-        now=NOW,
-        config=replace(PLAIN, min_similarity=0.5),
-        min_similarity=0.1,
-    )
+    hits = [
+        Hit(
+            Chunk(f"a_chunk_{n}", document.id, n, 3, "long", 0, 0, meta=meta),
+            DocumentRecord(document.id),
+            3.0 - n,
+            {"lexical": 3.0 - n},
+            similarity=similarity,
+            relevance=0.5,
+        )
+        for n, similarity in enumerate((0.2, 0.8))
+    ]
+    config = replace(PLAIN, min_similarity=0.5)
+    found = score_messages(hits, read=lambda _: document, channel="ops", now=NOW, config=config)
     assert [each.similarity for each in found.messages] == [0.8]
+
+
+# -- the floor
+
+
+def test_a_window_is_empty_where_not_even_all_hits_together_are_likely_to_answer() -> None:
+    chat = Chat([thread(said("1", "one", 1)), thread(said("2", "two", 2))], {"1": 0.2, "2": 0.1})  # together .28
+    assert ids(chat.window(context=ContextConfig(min_chance=0.279))) == ["1", "2"]
+    empty = chat.window(context=ContextConfig(min_chance=0.281))
+    assert (ids(empty), empty.text, empty.total_tokens, empty.reason) == ([], "", 0, "no message is relevant enough")
+    assert {(each.message.id, each.reason) for each in empty.dropped} == {
+        ("1", "below the minimum"),
+        ("2", "below the minimum"),
+    }
+
+
+def test_an_irrelevant_message_comes_only_in_a_thread_with_a_relevant_one() -> None:
+    exchange = thread(said("q", "question", 5), said("a", "answer", 4, "q"))
+    chat = Chat([exchange, thread(said("x", "other", 1))], {"a": 0.9, "q": 0.04, "x": 0.04})
+    window = chat.window(context=ContextConfig(min_chance=0.0, min_relevance=0.05))
+    assert ids(window) == ["q", "a"]
+    assert [(each.message.id, each.reason) for each in window.dropped] == [("x", "below the minimum")]
 
 
 def test_related_channels_are_mentioned_or_similar_and_at_most_three() -> None:

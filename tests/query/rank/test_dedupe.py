@@ -1,6 +1,7 @@
 """Each chunk once, and the best of each document: cases 5.1 to 5.4."""
 
 import logging
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -32,6 +33,13 @@ def test_the_two_best_rows() -> None:
     rows = [row("post-123", 0.80), row("post-123", 0.90), row("post-123", 0.85)]
     assert pairs(deduplicate_by_document(rows, n=2)) == [("post-123", 0.90), ("post-123", 0.85)]
     assert deduplicate_by_document([]) == []
+
+
+def test_rows_may_come_from_a_generator(caplog: pytest.LogCaptureFixture) -> None:
+    rows = [row("a", 0.80), row("b", 0.90), row("a", 0.85)]
+    with caplog.at_level(logging.DEBUG, "clew"):
+        assert deduplicate_by_document(each for each in rows) == [row("a", 0.85), row("b", 0.90)]
+    assert "3 results → 2 unique documents" in caplog.text
 
 
 def test_documents_stay_in_the_order_they_were_seen_in() -> None:
@@ -77,3 +85,11 @@ def test_none_of_a_document_cannot_be_asked_for() -> None:
         deduplicate_by_document([], n=0)
     with pytest.raises(SettingsError, match="n is 0"):
         limit_per_document(0)
+
+
+def test_of_a_document_the_most_relevant_chunk_is_kept_whatever_its_score() -> None:
+    """B3: the scores are of two queries, each of which gives its best hit 1."""
+    weak, strong = replace(hit("a", "weak", 1.0), relevance=0.2), replace(hit("a", "strong", 0.7), relevance=0.9)
+    assert limit_per_document(1)(Query("?"), [weak, strong]) == [strong]
+    again = replace(hit("a", "weak", 0.1), relevance=0.95)
+    assert limit_per_document(1)(Query("?"), [weak, strong, again]) == [again]

@@ -1,6 +1,7 @@
 """Different hits before more of the same; the tests are the arithmetic."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -53,9 +54,13 @@ def test_mmr_at_its_ends() -> None:
     assert mmr(vectors)(ASKED, []) == []
 
 
-def test_mmr_of_words_is_scaled() -> None:
-    """BM25 knows no 1: without the division a cosine could never matter beside it."""
-    assert ids(mmr(vectors, balance=0.7)(ASKED, [hit("a", 18.0), hit("b", 17.6), hit("c", 14.0)])) == "a c b"
+def test_mmr_goes_by_the_cosine_and_not_by_the_score() -> None:
+    """The numbers of case 5.13 as similarities; scores and relevances, of whatever scale, decide nothing."""
+    given = [("a", 0.3, 0.90), ("b", 0.2, 0.88), ("c", 17.0, 0.70)]
+    hits = [replace(hit(name, score), similarity=similarity, relevance=0.5) for name, score, similarity in given]
+    found = mmr(vectors, balance=0.7)(ASKED, hits)
+    assert [each.scores["mmr"] for each in found] == pytest.approx([0.63, 0.46, 0.331], abs=1e-6)
+    assert ids(found) == "a c b"
 
 
 def test_mmr_goes_by_the_score_where_there_is_no_vector() -> None:
@@ -84,6 +89,21 @@ def test_a_document_that_is_best_for_two_queries_serves_both() -> None:
     assert (
         ids(order_by_coverage([second, third, both], [[both, second], [both, second], [third]])) == "both third second"
     )
+
+
+def test_across_queries_relevance_decides_whatever_the_scores_are() -> None:
+    """The best of every query scores 1; only the relevance tells which of them answers."""
+    weak, strong = (replace(hit(name, 1.0), relevance=relevance) for name, relevance in (("weak", 0.1), ("z", 0.9)))
+    more = replace(hit("more", 0.2), relevance=0.5)
+    assert ids(order_by_coverage([weak, more, strong], [[weak], [strong, more]])) == "z weak more"
+    assert ids(drop_near_duplicates(lambda ids: {i: A.astype(np.float32) for i in ids})(ASKED, [weak, strong])) == "z"
+
+
+def test_once_every_query_is_served_relevance_alone_fills() -> None:
+    """B8: no second round, in which noise of one query would come before good hits of another."""
+    a = [hit(f"a{n}", 0.99 - n / 100) for n in range(5)]
+    b, c = [hit("b1", 0.90), hit("bnoise", 0.35)], [hit("c1", 0.90), hit("cnoise", 0.34)]
+    assert ids(order_by_coverage([*a, *b, *c], [a, b, c])) == "a0 b1 c1 a1 a2 a3 a4 bnoise cnoise"
 
 
 def test_a_second_hit_of_a_document_waits_a_round() -> None:

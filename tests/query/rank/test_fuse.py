@@ -1,17 +1,18 @@
 """Fusion: each test is the arithmetic of the formula."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from math import isnan
 
 import pytest
 
 from clew.core.errors import SettingsError
+from clew.core.protocols import Fuse
 from clew.core.types import Chunk, DocumentRecord, Hit
 from clew.query.rank.fuse import (
-    bm25_confidence,
+    collect_hits,
     comb_max,
-    confidence_weighted,
     convex,
-    cosine_confidence,
     keep_scores,
     normalise_minmax,
     round_robin,
@@ -51,10 +52,7 @@ def test_rrf_k_and_weights_change_the_scores() -> None:
     assert ids(rrf(2, 1)([ranking("a", "b"), ranking("b", "a")]))[0] == "a"
 
 
-@pytest.mark.parametrize(
-    "fuse",
-    [rrf(), convex(), confidence_weighted(confidences=(bm25_confidence, bm25_confidence)), comb_max(), round_robin()],
-)
+@pytest.mark.parametrize("fuse", [rrf(), convex(), collect_hits, comb_max(), round_robin()])
 def test_nothing_fused_with_nothing_is_nothing(fuse) -> None:  # type: ignore[no-untyped-def]
     assert fuse([[], []]) == []
 
@@ -121,63 +119,24 @@ def test_shares_become_turns(shares: tuple[float, float], dealt: list[int]) -> N
     assert weights_to_turn_counts(*shares) == dealt
 
 
-def test_contrast_is_how_far_the_first_stands_out() -> None:
-    assert bm25_confidence([hit("a", 8.0), hit("b", 4.0), hit("c", 2.0)]) == pytest.approx(1 - 3 / 8)
-    assert bm25_confidence([hit("a", 8.0)]) == 1
-    assert bm25_confidence([]) == 0
-    assert bm25_confidence([hit("a", 2.0), hit("b", 2.0)]) == 0.01
-    assert bm25_confidence([hit("a", 0.0), hit("b", 0.0)]) == 0
-
-
-def test_contrast_looks_at_as_many_however_deep_the_search() -> None:
-    deep = [hit(f"{place:03}", 10 / (1 + place)) for place in range(200)]
-    assert bm25_confidence(deep) == bm25_confidence(deep[:50]) != bm25_confidence(deep[:20])
-
-
-def test_nearness_is_between_unrelated_and_the_same() -> None:
-    near = cosine_confidence(0.5)
-    assert near([hit("a", 0.75), hit("b", 0.6)]) == pytest.approx(0.5)
-    assert near([hit("a", 1.0)]) == 1
-    assert near([hit("a", 0.4)]) == 0.01
-    assert near([]) == 0
-
-
-SURE = (cosine_confidence(0.0), bm25_confidence)
-
-
-def test_the_surer_ranking_counts_more() -> None:
-    """The first is far from the question; the second has one hit far above the rest."""
-    far = [hit("a", 0.30), hit("b", 0.29), hit("c", 0.28), hit("d", 0.20)]
-    near = [hit("a", 0.90), hit("b", 0.89), hit("c", 0.88), hit("d", 0.80)]
-    stands_out = [hit("d", 9.0), hit("c", 1.2), hit("b", 1.1), hit("a", 1.0)]
-    alike = [hit("d", 9.0), hit("c", 8.2), hit("b", 8.1), hit("a", 8.0)]
-    assert ids(confidence_weighted(confidences=SURE)([far, stands_out]))[0] == "d"
-    assert ids(confidence_weighted(confidences=SURE)([near, alike]))[0] == "a"
-    assert ids(convex(0.51, 0.49)([far, stands_out]))[0] == ids(convex(0.51, 0.49)([near, alike]))[0] == "a"
-
-
-def test_confident_by_hand() -> None:
-    """Sure to 0.5 and to 0.75: shares of 4/13 and 9/13, squared."""
-    fused = confidence_weighted(confidences=SURE)(
-        [[hit("a", 0.5), hit("b", 0.3), hit("c", 0.1)], [hit("b", 8), hit("c", 2)]]
+def test_the_hits_of_several_rankings_are_collected_without_a_score() -> None:
+    near, words = (
+        [hit("b", 0.9, semantic=0.9), hit("a", 0.5, semantic=0.5)],
+        [hit("b", 7.0, lexical=7.0), hit("c", 2.0)],
     )
-    assert {each.chunk.id: each.score for each in fused} == pytest.approx({"b": 2 / 13 + 9 / 13, "a": 4 / 13, "c": 0})
-    assert all(each.scores["confident"] == each.score for each in fused)
+    collected = collect_hits([near, words])
+    assert [(each.chunk.id, each.score) for each in collected] == [("a", 0.0), ("b", 0.0), ("c", 0.0)]
+    assert collected[1].scores == {"semantic": 0.9, "lexical": 7.0}
 
 
-def test_confident_of_no_sharpness_is_convex_and_weights_still_count() -> None:
-    one, other = [hit("a", 0.5), hit("b", 0.3), hit("c", 0.1)], [hit("b", 8), hit("c", 2)]
-    flat, plain = (
-        fuse([one, other]) for fuse in (confidence_weighted(0.7, 0.3, confidences=SURE, sharpness=0), convex(0.7, 0.3))
-    )
-    assert [(each.chunk.id, each.score) for each in flat] == [(each.chunk.id, each.score) for each in plain]
-    assert ids(confidence_weighted(1.0, 0.0, confidences=SURE)([one, other]))[0] == "a"
-
-
-def test_a_ranking_that_is_empty_leaves_the_other_as_it_is() -> None:
-    alone = confidence_weighted(confidences=SURE)([[hit("a", 0.5), hit("b", 0.3)], []])
-    assert [(each.chunk.id, each.score) for each in alone] == [("a", 1), ("b", 0)]
-    assert ids(confidence_weighted(0, 1, confidences=SURE)([[hit("a", 0.5)], []])) == ["a"]
+@pytest.mark.parametrize("fuse", [rrf(), convex(), collect_hits, comb_max(), round_robin()])
+def test_a_fused_hit_keeps_the_similarity_that_is_known_and_the_greatest_relevance(fuse: Fuse) -> None:
+    by_meaning = replace(hit("a", 0.4), similarity=0.4)
+    (found,) = fuse([[hit("a", 7.0)], [by_meaning], [replace(hit("a", 0.1), relevance=0.3, similarity=0.5)]])
+    assert (found.similarity, found.relevance) == (0.5, 0.3)
+    (known,) = fuse([[hit("a", 7.0)], [by_meaning]])
+    assert known.similarity == 0.4
+    assert isnan(known.relevance)
 
 
 def test_weights_must_match_the_rankings() -> None:
@@ -196,7 +155,6 @@ def test_a_chunk_that_a_ranking_repeats_counts_once() -> None:
         lambda: convex(-1)([[]]),
         lambda: round_robin(0.5, 1.5),  # type: ignore[arg-type]
         lambda: rrf(k=-1),
-        lambda: confidence_weighted(confidences=SURE, sharpness=-1),
     ],
 )
 def test_what_cannot_be_fused_by_is_refused(fuse: Callable[[], object]) -> None:

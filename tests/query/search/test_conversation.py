@@ -213,8 +213,8 @@ def test_the_whole_may_be_asked_too() -> None:
 
 
 def test_topics_share_the_rounds_of_coverage() -> None:
-    shelf = {"one": [hit("a", 0.9)], "two": [hit("b", 0.8)], "three": [hit("c", 0.1)]}
-    history = make_messages("one", "two", "three")
+    shelf = {"harbour": [hit("a", 0.9)], "tide": [hit("b", 0.8)], "soup": [hit("c", 0.1)]}
+    history = make_messages("harbour", "tide", "soup")
 
     def two_topics(messages: Sequence[Message]) -> list[Sequence[Message]]:
         return [messages[:2], messages[2:]]

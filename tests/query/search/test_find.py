@@ -93,7 +93,8 @@ def test_a_list_of_hits_is_the_callers(engine: Engine) -> None:
 
 def only_tides(drivers: Drivers) -> Strategy:
     def search(query: Query) -> list[Hit]:
-        return hybrid(drivers)(replace(query, text=PAGES["tides"], vector=None))
+        found = hybrid(drivers)(replace(query, text=PAGES["tides"], vector=None))
+        return [hit for hit in found if hit.chunk.doc_id == "tides"]
 
     return search
 

@@ -44,8 +44,8 @@ class Clew:
 
     folder: Path
 
-    def __call__(self, *words: str, **environ: str) -> Done:
-        result = CliRunner().invoke(app, words, env=environ)
+    def __call__(self, *words: str, stdin: str | bytes = "", **environ: str) -> Done:
+        result = CliRunner().invoke(app, words, input=stdin, env=environ)
         assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
         return Done(result.exit_code, result.stdout, result.stderr)
 

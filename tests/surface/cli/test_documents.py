@@ -193,6 +193,42 @@ def test_status(clew: "Clew") -> None:
 # -- where: the program's own options
 
 
+def test_calibrate_says_what_it_measured_and_keeps_it(fresh: "Clew") -> None:
+    fresh("add", "pages")
+    before = fresh("search", "signing keys", "--json").json["hits"]
+    shape = fresh("calibrate", "--json").json
+    assert list(shape) == ["embedder", "chunks", "reach", "spread", "warning"]
+    assert (shape["embedder"], shape["chunks"]) == ("hashed", fresh("status", "--json").json["chunks"])
+    done = fresh("calibrate")
+    assert done.code == 0
+    first, second = done.out.splitlines()
+    assert first == f"hashed, measured on {shape['chunks']} chunks"
+    assert second.startswith(f"reach {shape['reach']:.3f}: ")
+    assert f"spread {shape['spread']:.3f}: " in second
+    after = fresh("search", "signing keys", "--json").json["hits"]
+    assert [hit["similarity"] for hit in after] == [hit["similarity"] for hit in before]
+    assert [hit["relevance"] for hit in after] != [hit["relevance"] for hit in before]
+
+
+def test_calibrate_warns_where_the_embedder_tells_nothing_apart(fresh: "Clew") -> None:
+    for number in range(8):  # the sentence in the middle, which stands for a question, is the same in all of them
+        text = f"{chr(65 + number) * 5} opens. This sentence stands in each of them. {chr(75 + number) * 5} closes.\n"
+        (fresh.folder / "pages" / f"{number}.md").write_text(text)
+    fresh("add", *(f"pages/{number}.md" for number in range(8)))
+    done = fresh("calibrate")
+    assert done.code == 0
+    assert done.err.startswith("warning: reach is below 3 spreads: hashed hardly knows the language")
+    assert done.err.strip() == f"warning: {fresh('calibrate', '--json').json['warning']}"
+
+
+def test_calibrate_needs_something_to_measure(fresh: "Clew") -> None:
+    assert fresh("calibrate").code == 3  # there is no collection
+    fresh("add", "pages/lunch.md")
+    done = fresh("calibrate")
+    assert done.code == 2
+    assert "fewer than two chunks" in done.err
+
+
 def test_path_and_collection_by_flag_environment_and_file(fresh: "Clew") -> None:
     assert fresh("--path", "team.clew", "--collection", "notes", "add", "pages/lunch.md").code == 0
     assert (fresh.folder / "team.clew" / "notes").is_dir()

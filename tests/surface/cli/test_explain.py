@@ -61,6 +61,7 @@ def test_citations_of_past_answers_are_checked(fresh: "Clew", tmp_path: Path) ->
     kept_alone = tmp_path / "one.json"
     kept_alone.write_text(json.dumps(shapes[0]))
     assert clew("citations", "check", str(kept_alone)).code == 0
+    assert clew("check", "-", stdin=kept_alone.read_text()).code == 0
     assert done.out.splitlines()[0].startswith("gone: soup  pages/lunch.md  ")
     assert done.out.splitlines()[-1] == "1 of 2 answers have valid citations"
     checked = clew("citations", "check", str(kept), "--json").json["answers"]

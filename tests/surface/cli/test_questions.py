@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from clew import Engine
+
 if TYPE_CHECKING:
     from tests.surface.cli.conftest import Clew
 
@@ -15,12 +17,14 @@ QUERY = "who rotates the keys?"
 # -- search
 
 
-def test_search_shows_rank_score_place_and_snippet(clew: "Clew") -> None:
+def test_search_shows_rank_relevance_place_and_snippet(clew: "Clew") -> None:
     done = clew("search", QUERY, "-k", "2")
     assert done.code == 0
     lines = done.out.splitlines()
-    assert lines[0].startswith("1. ")
-    assert float(lines[0].split()[1]) > 0
+    shown = [line.split()[:2] for line in lines if line[:1].isdigit()]
+    hits = clew("search", QUERY, "-k", "2", "--json").json["hits"]
+    assert shown == [[f"{hit['rank']}.", f"{hit['relevance']:.2f}"] for hit in hits]
+    assert done.err == "The number is the relevance: the chance, from 0 to 1, that the result answers.\n"
     first = next(line for line in lines if "Vault" in line)
     assert " > " in first
     assert first.endswith("pages/vault.md")
@@ -32,8 +36,9 @@ def test_search_as_json(clew: "Clew") -> None:
     shape = clew("search", QUERY, "--json").json
     assert list(shape) == ["hits", "reason", "trace"]
     for rank, hit in enumerate(shape["hits"], 1):
-        assert list(hit) == ["rank", "score", "scores", "document", "chunk"]
+        assert list(hit) == ["rank", "relevance", "similarity", "score", "scores", "document", "chunk"]
         assert hit["rank"] == rank
+        assert 0 <= hit["relevance"] <= 1
         assert list(hit["document"]) == ["id", "title", "uri", "kind"]
         assert list(hit["chunk"]) == ["id", "text", "headings", "start", "end", "meta"]
         assert all(math.isfinite(score) for score in (hit["score"], *hit["scores"].values()))
@@ -43,6 +48,21 @@ def test_search_as_json(clew: "Clew") -> None:
     assert shape["trace"]["steps"]
     assert shape["trace"]["ms"] > 0
     assert shape["reason"] == ""
+
+
+def test_the_three_numbers_are_those_of_the_engine(clew: "Clew") -> None:
+    with Engine.open(clew.folder / ".clew", embedder="hashed") as engine:
+        found = engine.search(QUERY, k=3)
+    hits = clew("search", QUERY, "-k", "3", "--json").json["hits"]
+    assert [(hit["relevance"], hit["similarity"], hit["score"]) for hit in hits] == [
+        pytest.approx((hit.relevance, hit.similarity, hit.score)) for hit in found
+    ]
+    semantic = clew("search", QUERY, "-k", "10", "--strategy", "semantic", "--json").json["hits"]
+    cosines = {hit["chunk"]["id"]: hit["score"] for hit in semantic}
+    lexical = clew("search", QUERY, "--strategy", "lexical", "--json").json["hits"]
+    assert [hit["similarity"] for hit in lexical] == pytest.approx(
+        [cosines[hit["chunk"]["id"]] for hit in lexical], abs=1e-5
+    )
 
 
 def test_k(clew: "Clew") -> None:
@@ -88,6 +108,41 @@ def test_min_similarity_is_a_floor_for_the_cosine(clew: "Clew") -> None:
     assert clew("search", QUERY, "--min-similarity", "2").code == 2
 
 
+@pytest.mark.parametrize("number", ["relevance", "similarity"])
+@pytest.mark.parametrize("strategy", ["hybrid", "lexical", "semantic"])
+def test_a_minimum_binds_every_hit_of_every_strategy(clew: "Clew", strategy: str, number: str) -> None:
+    asked = ("search", QUERY, "-k", "10", "--strategy", strategy, "--json")
+    hits = clew(*asked).json["hits"]
+    minimum = sorted(hit[number] for hit in hits)[len(hits) // 2]
+    kept = clew(*asked, f"--min-{number}", str(minimum - 1e-9)).json["hits"]
+    expected = [hit["chunk"]["id"] for hit in hits if hit[number] >= minimum - 1e-9]
+    assert [hit["chunk"]["id"] for hit in kept] == expected
+    assert 0 < len(kept) < len(hits)
+
+
+def test_min_relevance_of_a_context(clew: "Clew") -> None:
+    asked = ("context", QUERY, "-k", "10", "--json")
+    unbound = {"CLEW_CONTEXT__MIN_CHANCE": "0", "CLEW_CONTEXT__MIN_RELEVANCE": "0"}
+    hits = clew("search", QUERY, "-k", "10", "--json").json["hits"]
+    best = max(hit["relevance"] for hit in hits)
+    assert len(clew(*asked, **unbound).json["passages"]) > 1
+    [passage] = clew(*asked, "--min-relevance", str(best - 1e-9), **unbound).json["passages"]
+    assert passage["relevance"] == pytest.approx(best)
+    assert clew(*asked, "--min-relevance", "1.5").code == 2
+
+
+@pytest.mark.parametrize("option", ["--min-relevance", "--min-similarity"])
+def test_where_a_minimum_leaves_nothing_the_best_hit_is_described(clew: "Clew", option: str) -> None:
+    best = clew("search", QUERY, "-k", "1", "--json").json["hits"][0]
+    numbers = f"a relevance of {best['relevance']:.2f} and a similarity of {best['similarity']:.2f}"
+    reason = f"the best hit has {numbers}, below the minimum that is set"
+    done = clew("search", QUERY, option, "1")
+    assert (done.code, done.out) == (0, f"No results: {reason}\n")
+    assert clew("search", QUERY, option, "1", "--json").json["reason"] == reason
+    filtered = clew("search", QUERY, option, "1", "--kind", "unheard-of")
+    assert filtered.out.startswith("No results: nothing matches within the filters")
+
+
 WIDE = ("-k", "10", "--min-similarity=-1")
 
 
@@ -114,7 +169,8 @@ WIDE = ("-k", "10", "--min-similarity=-1")
 )
 def test_filters(clew: "Clew", options: tuple[str, ...], found: set[str]) -> None:
     assert set(clew.hits("keys soup gauge", *WIDE, *options)) == found
-    shape = clew("context", "keys soup gauge", *WIDE, *options, "--json").json
+    unbound = {"CLEW_CONTEXT__MIN_CHANCE": "0", "CLEW_CONTEXT__MIN_RELEVANCE": "0"}
+    shape = clew("context", "keys soup gauge", *WIDE, *options, "--json", **unbound).json
     assert {Path(each["uri"]).name for each in shape["documents"]} == found
     shape = clew("explain", "keys soup gauge", *WIDE, *options, "--json").json
     assert {Path(hit["document"]["uri"]).name for hit in shape["hits"]} == found
@@ -194,7 +250,19 @@ def test_context_is_the_text_alone(clew: "Clew") -> None:
         "numbers",
         "trace",
     ]
-    assert list(shape["passages"][0]) == ["source", "headings", "text", "similarity", "spans", "chunks"]
+    assert list(shape["passages"][0]) == [
+        "source",
+        "headings",
+        "text",
+        "relevance",
+        "similarity",
+        "spans",
+        "chunks",
+    ]
+    hits = {hit["chunk"]["id"]: hit for hit in clew("search", QUERY, "-k", "10", "--json").json["hits"]}
+    for passage in shape["passages"]:
+        best = max(hits[chunk]["relevance"] for chunk in passage["chunks"] if chunk in hits)
+        assert passage["relevance"] == pytest.approx(best)
 
 
 def test_context_options(clew: "Clew") -> None:
@@ -215,6 +283,9 @@ def test_explain(clew: "Clew") -> None:
     assert done.code == 0
     assert done.out.startswith(f"{QUERY!r} by lexical: 1 hit\n")
     assert " ms" in done.out
+    hit = clew("search", QUERY, "-k", "1", "--strategy", "lexical", "--json").json["hits"][0]
+    numbers = f"relevance {hit['relevance']:.2f}  similarity {hit['similarity']:.2f}  score {hit['score']:.3f}"
+    assert done.out.splitlines()[-1].startswith(f"  1. {numbers}  pages/")
     shape = clew("explain", QUERY, "-k", "1", "--strategy", "lexical", "--json").json
     assert list(shape) == ["query", "strategy", "hits", "trace"]
     assert (shape["query"], shape["strategy"], len(shape["hits"])) == (QUERY, "lexical", 1)

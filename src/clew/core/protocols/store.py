@@ -16,6 +16,7 @@ from clew.core.types import (
     Matrix,
     Section,
     StoreStats,
+    TermMatch,
     Vector,
 )
 
@@ -146,6 +147,19 @@ class Store(Protocol):
 
         A term that occurs twice in the query counts twice. The formula is `clew.drivers.store.bm25`.
         """
+
+    def match_terms(self, terms: Terms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
+        """How well the chunks that exist among the ids match the terms of a query, by id.
+
+        The counts are those of the whole collection, as in `search_terms`; a term that it does not have counts in the
+        share. A term that occurs twice in the query counts twice. Without terms, every match is 0.
+        """
+
+    def calibration(self) -> str:
+        """The text that `set_calibration` kept; empty if there is none."""
+
+    def set_calibration(self, text: str) -> None:
+        """Keeps a text about the collection; the change number grows, since results that depend on it change."""
 
     def stats(self) -> StoreStats:
         """The counts, the embedder and its dimension, the change number, and the kind and size of the index."""

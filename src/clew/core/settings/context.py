@@ -40,10 +40,12 @@ class FormatterConfig:
 
 @dataclass(frozen=True, slots=True)
 class ContextConfig:
-    """How hits become prompt text within a token budget."""
+    """How hits become prompt text within a token budget, and when they are not worth it."""
 
     tokens: int = 2000
     k: int = 10
+    min_relevance: float = 0.01  # of a hit that is shown: the chance that it answers
+    min_chance: float = 0.3  # of any of the hits answering; below it nothing is shown
     render: Literal["numbered", "knowledge_base", "related_posts", "threads", "json"] = "numbered"
     wrap: Literal["none", "xml", "markdown", "prose"] = "none"
     tag: str = "knowledge_base"  # name of the wrapping element
@@ -57,6 +59,8 @@ class ContextConfig:
     def __post_init__(self) -> None:
         check_min("context.tokens", self.tokens, 1)
         check_min("context.k", self.k, 1)
+        check_range("context.min_relevance", self.min_relevance, 0, 1)
+        check_range("context.min_chance", self.min_chance, 0, 1)
         check_choice("context.render", self.render, RENDERERS)
         check_choice("context.wrap", self.wrap, ("none", "xml", "markdown", "prose"))
         if not re.fullmatch(r"[^\W\d][\w.-]*", self.tag):

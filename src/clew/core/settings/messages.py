@@ -11,7 +11,7 @@ class FlowConfig:
     """How messages are ranked among pages, and how much they gain from the messages around them in their thread."""
 
     each_kind: bool = True  # also search each kind by itself, so that neither crowds out the other
-    semantic_weight: float = 0.5  # of messages; the rest is the lexical weight
+    semantic_weight: float = 0.4  # of messages; the rest is the lexical weight
     after: float = 0.5  # share of the next message's score
     before: float = 0.2  # share of the previous one's, which is embedded with it already
     reach: int = 3  # messages to either side, their shares falling linearly; 0: no smoothing
@@ -24,12 +24,12 @@ class FlowConfig:
 
 @dataclass(frozen=True, slots=True)
 class ScoringConfig:
-    """Weights of a message's score besides its similarity. A boost of 1 has no effect.
+    """Weights of a message's score besides its relevance. A boost of 1 has no effect.
 
-    `min_similarity` is a cosine, so that age never hides a message; None: the embedder's own floor.
+    `min_similarity` is a cosine, so that age never hides a message; None: no minimum.
     """
 
-    base: Literal["search", "similarity"] = "search"  # the score before boosts: the search's own, or the cosine alone
+    base: Literal["relevance", "similarity"] = "relevance"  # before boosts: by its own signals, or the cosine
     scoring: Literal["product", "weighted_sum"] = "product"
     time_decay: float = 0.2  # λ of exp(−λ·hours)
     time_floor: float = 0.5  # minimum of the time factor; 0: nothing is left after a day or two
@@ -53,7 +53,7 @@ class ScoringConfig:
     style_threads: int = 2  # past threads shown in a reply prompt
 
     def __post_init__(self) -> None:
-        check_choice("scoring.base", self.base, ("search", "similarity"))
+        check_choice("scoring.base", self.base, ("relevance", "similarity"))
         check_choice("scoring.scoring", self.scoring, ("product", "weighted_sum"))
         for field in fields(self):
             value = getattr(self, field.name)

@@ -9,7 +9,7 @@ from clew.core.settings.checks import check_choice, check_min, check_range
 
 @dataclass(frozen=True, slots=True)
 class SearchConfig:
-    """How chunks are found. `min_similarity` is a cosine; None: the embedder's own floor."""
+    """How chunks are found. A minimum, where it is set, holds for every hit, whichever leg found it."""
 
     strategy: str = "hybrid"
     k: int = 5
@@ -17,16 +17,22 @@ class SearchConfig:
     mode: Literal["ann", "exact"] = "ann"
     nprobe: int | None = None  # breadth of the approximate search; None: the default of the index
     overfetch: int = 5
-    min_similarity: float | None = None
+    min_similarity: float | None = None  # cosine
+    min_relevance: float = 0.0  # chance that the chunk answers
     fusion: Literal["confident", "convex", "rrf", "round_robin"] = "confident"
-    semantic_weight: float = 0.5  # of pages; the rest is the lexical weight
+    semantic_weight: float = 0.4  # of pages; the rest is the lexical weight
     rrf_k: int = 60
     document_weight: float = 0.3  # weight of the document's similarity in document_boost
-    document_min_similarity: float | None = None  # of a summary; None: the embedder's own floor
+    document_min_similarity: float | None = None  # of a summary that counts; None: any counts
     candidates: int = 20  # minimum number of hits that are re-ranked
     variations: int = 3  # queries that multi_query adds to the question
     rounds: int = 2  # maximum number of searches of self_reflective
     cache: int = 256  # size of the LRU cache of results, valid until the collection changes; 0: none
+
+    @property
+    def has_floor(self) -> bool:
+        """Whether hits are left out for their similarity or relevance."""
+        return self.min_similarity is not None or self.min_relevance > 0
 
     def __post_init__(self) -> None:
         check_min("search.k", self.k, 1)
@@ -37,6 +43,7 @@ class SearchConfig:
         check_min("search.overfetch", self.overfetch, 1)
         if self.min_similarity is not None:
             check_range("search.min_similarity", self.min_similarity, -1, 1)
+        check_range("search.min_relevance", self.min_relevance, 0, 1)
         check_choice("search.fusion", self.fusion, ("confident", "convex", "rrf", "round_robin"))
         check_range("search.semantic_weight", self.semantic_weight, 0, 1)
         check_min("search.rrf_k", self.rrf_k, 1)

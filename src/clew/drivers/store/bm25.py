@@ -6,14 +6,19 @@ All of it is computed from the collection as it is now, so a score never depends
 """
 
 import math
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+
+from clew.core.stored import Counts
+from clew.core.types import TermMatch
 
 Floats = NDArray[np.float64]
 
 K1 = 1.2
 B = 0.75
+DIGITS = 9  # of a score: the last ones depend on the order in which an index adds numbers up
 
 
 def idf(chunks: int, having: int) -> float:
@@ -29,3 +34,23 @@ def length_norm(lengths: Floats, average: float) -> Floats:
 def saturate(counts: NDArray[np.float32], norm: Floats) -> Floats:
     """Term frequency saturation, from 0 to 1: count / (count + norm)."""
     return counts / (counts + norm)
+
+
+def weigh_terms(times: Counts, having: Iterable[int], chunks: int) -> Floats:
+    """The weight of each term of a query: how often it occurs there, times the idf of a word in `having` chunks."""
+    pairs = zip(times.tolist(), having, strict=True)
+    return np.array([count * idf(chunks, each) for count, each in pairs], np.float64)
+
+
+def match_terms(
+    ids: Sequence[str], weights: Floats, counts: NDArray[np.float32], norms: Floats
+) -> dict[str, TermMatch]:
+    """How well chunks match the terms of a query, by id; `counts` has a row for each term, a column for each chunk.
+
+    The share is the weight of the terms that a chunk has, the strength its BM25 score, both over the weight of all.
+    """
+    total, column = weights.sum() or 1.0, weights[:, np.newaxis]
+    shares = np.sum(column * (counts > 0), axis=0) / total
+    strengths = np.sum(column * saturate(counts, norms), axis=0) / total
+    pairs = zip(shares.round(DIGITS).tolist(), strengths.round(DIGITS).tolist(), strict=True)
+    return {each: TermMatch(share, strength) for each, (share, strength) in zip(ids, pairs, strict=True)}

@@ -13,7 +13,6 @@ from clew.core.types import Matrix, Vector
 from clew.drivers.store.bm25 import Floats
 
 COSINE_DIGITS = 6  # vectors are stored in single precision
-LEXICAL_DIGITS = 9
 SLACK = 3e-6  # the error of a cosine in single precision, and twice the rounding
 
 

@@ -18,6 +18,7 @@ from clew.core.thread import make_first_chunk_id
 from clew.core.types import Document, Message
 from clew.core.usage import CostBudget, Price, look_up_price
 from clew.index.add import backfill, pipeline
+from clew.index.add.calibrate import calibrate_once
 from clew.index.add.plan import EstimatingLLM, make_dry_run_plan
 from clew.index.add.prepare import Recipe, Source
 from clew.index.add.recipe import make_recipe, summarise_document
@@ -122,6 +123,8 @@ def _run_pipeline_on_budget(
         report = pipeline.run_pipeline(
             sources, store=context.store, recipe=recipe, total=total, on_progress=on_progress
         )
+        if not report.stopped:
+            calibrate_once(context.store, MeteredEmbedder(context.embedder, budget))
     finally:
         context.store.flush()
     return replace(report, noted=tuple(notes), cost=budget.spent)
@@ -132,6 +135,7 @@ def add_messages(context: IngestContext, messages: Iterable[Message]) -> Report:
     budget = context.make_budget()
     embedder = MeteredEmbedder(context.embedder, budget)
     report = incremental.add_messages(messages, store=context.store, embedder=embedder, settings=context.settings)
+    calibrate_once(context.store, embedder)
     return replace(report, cost=budget.spent)
 
 

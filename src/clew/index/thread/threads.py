@@ -30,9 +30,11 @@ def find_reply_parents(
     """The parent (stated or inferred) that each message replies to, or None where it starts a thread.
 
     A stated `reply_to` wins. Where its parent is missing, the first reply starts a thread that the other replies to the
-    same parent join. An inferred parent is never later than its reply, nor earlier by more than `gap_hours`.
+    same parent join. An inferred parent is never later than its reply, nor earlier by more than `gap_hours`; a message
+    with a stated reply starts its thread, whatever it seems to reply to.
     """
     everything = [*before, *messages]
+    answered = {message.reply_to for message in everything}
     positions = {message.id: position for position, message in enumerate(everything)}
     stand_ins: dict[str, Message] = {}  # for a missing parent: the first message that replies to it
     guesses = infer_reply_parents(messages, before=before) if config.untangle else [None] * len(messages)
@@ -44,10 +46,11 @@ def find_reply_parents(
         elif message.reply_to and stated is None:
             parents.append(stand_ins.get(message.reply_to))
             stand_ins.setdefault(message.reply_to, message)
-        elif message.reply_to or guess is None or _exceeds_time_gap(everything[guess], message, config.gap_hours):
+        elif message.reply_to or message.id in answered or guess is None:
             parents.append(None)
         else:
-            parents.append(everything[guess])
+            is_apart = _exceeds_time_gap(everything[guess], message, config.gap_hours)
+            parents.append(None if is_apart else everything[guess])
     return parents
 
 

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 
 from clew.core.errors import NotFound
@@ -16,6 +17,8 @@ from clew.query.context.merge import as_merged_chunk, merge_hits
 from clew.query.context.neighbours import ReadChunks, add_neighbours, cache_chunk_reads, complete_sections
 
 NO_NUMBERS: Mapping[str, int] = {}
+MIN_COPY_CHARS = 40  # a shorter text ("None.", "See above.") may mean another thing in another document
+Copies = Mapping[tuple[str, int], Sequence[Hit]]  # by id and end of the chunk, so that a chunk that was cut has none
 
 
 def build_context(
@@ -33,11 +36,14 @@ def build_context(
 ) -> Context:
     """The Context of the hits: expanded, merged, fitted to the token budget, rendered; an empty one has a reason.
 
-    The order of the search is kept; only hits of equal score are sorted by position. `numbers` are the numbers that
+    The order of the search is kept; only hits of equal score are sorted by position. A text that several documents have
+    is shown once, for the best hit: the others are the `copies` of its passage, which names their sources; they are
+    among the documents and citations of the context, and in the ledger as "duplicate". `numbers` are the numbers that
     documents already have.
     """
     config = settings.context
-    ranked, unusable = _separate_unusable_hits(hits, records)
+    usable, unusable = _separate_unusable_hits(hits, records)
+    ranked, copies = _separate_copies(usable)
     ranks = {hit.chunk.id: rank for rank, hit in enumerate(ranked)}
     render_input = RenderInput(records, numbers, settings.formatter)
 
@@ -49,8 +55,8 @@ def build_context(
             return ""
 
     def join_hits(subset: Sequence[Hit]) -> list[MergedChunk]:
-        merged = merge_hits(subset, settings.merger, records=records, text=read_text)
-        return _sort_passages(merged, ranks, by=config.order)
+        merged = merge_hits(subset, settings.merger, text=read_text)
+        return [_attach_copies(each, copies) for each in _sort_passages(merged, ranks, by=config.order)]
 
     def write_passages(passages: Sequence[MergedChunk]) -> str:
         text = render.write(passages, render_input)
@@ -68,7 +74,10 @@ def build_context(
         expand = complete_sections(read_chunks, share=config.section_share) if is_section else expand_nothing
         fitted = budget.fit_candidates(candidates, cut=config.cut, expand=expand)
         trace.out = len(fitted.passages)
-    doc_ids_used = dict.fromkeys(hit.chunk.doc_id for passage in fitted.passages for hit in passage.chunks)
+    doc_ids_used = dict.fromkeys(
+        hit.chunk.doc_id for passage in fitted.passages for hit in (*passage.chunks, *passage.copies)
+    )
+    duplicates = [(hit, DUPLICATE) for group in copies.values() for hit in group]
     reason = f"no hit fits in {tokens} tokens" if ranked else "nothing in the collection matches the query"
     return Context(
         query=query,
@@ -77,8 +86,8 @@ def build_context(
         tokens=fitted.tokens,
         documents=tuple(records[doc_id] for doc_id in doc_ids_used),
         dropped=tuple(
-            DroppedPassage(as_merged_chunk(hit, _get_source_name(hit, records)), reason, count(hit.chunk.text))
-            for hit, reason in (*unusable, *fitted.dropped)
+            DroppedPassage(as_merged_chunk(hit), reason, count(hit.chunk.text))
+            for hit, reason in (*unusable, *duplicates, *fitted.dropped)
         ),
         reason="" if fitted.passages else reason,
     )
@@ -110,6 +119,31 @@ def _separate_unusable_hits(
     return list(kept.values()), unusable
 
 
+def _separate_copies(hits: Sequence[Hit]) -> tuple[list[Hit], Copies]:
+    """The hits whose text no earlier hit of another document has, white space aside; and the others, its copies.
+
+    A message is never a copy: it has an author and a time of its own.
+    """
+    unique: list[Hit] = []
+    first: dict[str, Hit] = {}
+    copies: defaultdict[tuple[str, int], list[Hit]] = defaultdict(list)
+    for hit in hits:
+        text = " ".join(hit.chunk.text.split())
+        can_copy = len(text) >= MIN_COPY_CHARS and hit.document.kind != THREAD_KIND
+        known = first.setdefault(text, hit).chunk if can_copy else hit.chunk
+        if known.doc_id == hit.chunk.doc_id:
+            unique.append(hit)
+        else:
+            copies[known.id, known.end].append(hit)
+    return unique, copies
+
+
+def _attach_copies(passage: MergedChunk, copies: Copies) -> MergedChunk:
+    """The passage with the copies of its chunks."""
+    found = tuple(copy for hit in passage.chunks for copy in copies.get((hit.chunk.id, hit.chunk.end), ()))
+    return replace(passage, copies=found) if found else passage
+
+
 def _sort_passages(passages: list[MergedChunk], ranks: Mapping[str, int], *, by: str) -> list[MergedChunk]:
     """The passages best first, or by document in reading order; expansions come after hits."""
     best = [min(ranks.get(hit.chunk.id, len(ranks)) for hit in passage.chunks) for passage in passages]
@@ -129,8 +163,3 @@ def _sort_passages(passages: list[MergedChunk], ranks: Mapping[str, int], *, by:
 
 def _position_key(hit: Hit) -> tuple[str, int, int, str]:
     return hit.chunk.doc_id, hit.chunk.start, hit.chunk.end, hit.chunk.id
-
-
-def _get_source_name(hit: Hit, records: Mapping[str, DocumentRecord]) -> str:
-    record = records.get(hit.chunk.doc_id)
-    return (record.uri or record.title or record.id) if record else hit.chunk.doc_id

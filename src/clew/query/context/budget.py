@@ -12,6 +12,8 @@ from itertools import accumulate, chain
 
 from clew.core.text import split_sentences
 from clew.core.types import Hit, MergedChunk
+from clew.query.context.format.escape import drop_blank_lines
+from clew.query.context.format.formatter import drop_own_headings
 
 Join = Callable[[Sequence[Hit]], list[MergedChunk]]
 Write = Callable[[Sequence[MergedChunk]], str]
@@ -22,7 +24,7 @@ Expand = Callable[[Sequence[Hit]], Iterable[Hit]]
 # The reasons why a hit is not in a context.
 BUDGET = "budget"  # it did not fit
 CUT = "cut"  # the rest of a hit that was cut after a sentence
-DUPLICATE = "duplicate"  # the same chunk was found twice
+DUPLICATE = "duplicate"  # the same chunk was found twice, or its text in another document
 GONE = "gone"  # its document no longer exists
 REASONS = (BUDGET, CUT, DUPLICATE, GONE)
 
@@ -135,10 +137,12 @@ class TokenBudget:
     def _estimate_min_tokens(self, hit: Hit, kept: Sequence[Hit]) -> int:
         """A cheap lower bound of the tokens that a hit adds to the text.
 
-        Not counted: text that kept hits show, text that the renderer cuts off, and headings that a longer entry loses.
+        Not counted: text that kept hits show, text that the renderer cuts off, headings that a longer entry loses, and
+        the headings and blank lines of the text itself, which not every renderer writes.
         """
         chunk = hit.chunk
         text = chunk.text if self._max_chars is None else chunk.text[: self._max_chars]
+        text = drop_blank_lines(drop_own_headings(text, chunk.headings))
         whole = self._count(text)
         if not kept:
             return whole

@@ -10,11 +10,11 @@ Read = Callable[[str], Document]
 
 
 def cite_passages(passages: Sequence[MergedChunk], records: Mapping[str, DocumentRecord]) -> tuple[Citation, ...]:
-    """One citation per chunk of the passages, in their order."""
+    """One citation per chunk of the passages, in their order; those of its copies follow each passage."""
     return tuple(
         cite_chunk(hit.chunk, records[hit.chunk.doc_id])
         for passage in passages
-        for hit in passage.chunks
+        for hit in (*passage.chunks, *passage.copies)
         if hit.chunk.doc_id in records
     )
 

@@ -1,14 +1,16 @@
 """Merges hits into passages: chunks under the same heading of the same source are joined in document order.
 
 Text is taken by position, so the overlap of two chunks appears once, and every span of a passage is byte for byte the
-text of the document. The result does not depend on the order of the hits.
+text of the document. The order of the hits matters only for rows of which neither position nor index is known.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import isnan
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from clew.core.settings import MergerConfig
-from clew.core.types import Chunk, DocumentRecord, Hit, MergedChunk
+from clew.core.types import Chunk, Hit, MergedChunk
 from clew.query.context.results import HEADING_SEPARATOR, Result, has_position, result_to_hit
 
 ReadText = Callable[[str], str]  # the text of a document by id; empty where it is not known
@@ -37,16 +39,26 @@ class ChunkMerger:
                     "headings": list(each.heading_path),
                     "content_length": each.content_length,
                     "merged_count": len(each.chunks),
-                    "best_similarity": get_best_score(each),
+                    "best_similarity": get_best_similarity(each),
                 },
             }
             for each in merged
         ]
 
 
-def get_best_score(merged: MergedChunk) -> float:
-    """The score of the best hit of a passage."""
-    return max(hit.score for hit in merged.chunks)
+def get_best_similarity(merged: MergedChunk) -> float:
+    """The greatest similarity of a passage's hits."""
+    return max(_list_similarities(merged.chunks))
+
+
+def get_source_name(hit: Hit) -> str:
+    """The name of a hit's source: the address of its document, or else its title, or else its id."""
+    return hit.document.uri or hit.document.title or hit.document.id
+
+
+def list_sources(merged: MergedChunk) -> list[str]:
+    """The source of a passage, and then those of its copies, each once."""
+    return list(dict.fromkeys([merged.source, *map(get_source_name, merged.copies)]))
 
 
 class _Separator(NamedTuple):
@@ -78,7 +90,6 @@ def merge_hits(
     hits: Sequence[Hit],
     config: MergerConfig,
     *,
-    records: Mapping[str, DocumentRecord] | None = None,
     text: ReadText = _read_no_text,
 ) -> list[MergedChunk]:
     """The passages of the hits, document by document; `text` reads the gap between two parts that nearly touch."""
@@ -89,31 +100,31 @@ def merge_hits(
         if known is None or _preference_key(hit) < _preference_key(known):
             by_chunk[hit.chunk.id] = hit
     found: list[MergedChunk] = []
-    for id_ in sorted(documents):
-        record = (records or {}).get(id_)
-        source = (record.uri or record.title or record.id) if record else id_
-        if len(documents[id_]) == 1:
-            found.append(as_merged_chunk(next(iter(documents[id_].values())), source))
+    for _, by_chunk in sorted(documents.items()):
+        first = next(iter(by_chunk.values()))
+        if len(by_chunk) == 1:
+            found.append(as_merged_chunk(first))
             continue
+        source = get_source_name(first)
         groups: dict[tuple[str, ...], list[_MergePart]] = {}
-        for part in _trim_overlaps(documents[id_].values()):
+        for part in _trim_overlaps(by_chunk.values()):
             groups.setdefault(part.chunk.headings, []).append(part)
         for parts in groups.values():
             found += _pack_parts(parts, config, source, text)
     return found
 
 
-def as_merged_chunk(hit: Hit, source: str) -> MergedChunk:
-    """The passage of a single hit."""
+def as_merged_chunk(hit: Hit, source: str | None = None) -> MergedChunk:
+    """The passage of a single hit; without a source, under the name of its document."""
     chunk = hit.chunk
     spans = ((chunk.start, chunk.end),) if has_position(chunk) else ()
     return MergedChunk(
         chunk.text,
-        source,
+        get_source_name(hit) if source is None else source,
         chunk.headings,
         HEADING_SEPARATOR.join(chunk.headings),
         (hit,),
-        hit.score,
+        fmean(_list_similarities([hit])),
         len(chunk.text),
         spans,
     )
@@ -226,27 +237,32 @@ def _join_parts(parts: Sequence[_MergePart], separators: Sequence[_Separator], s
         heading_path=path,
         heading_display=HEADING_SEPARATOR.join(path),
         chunks=hits,
-        avg_similarity=sum(hit.score for hit in hits) / len(hits),
+        avg_similarity=fmean(_list_similarities(hits)),
         content_length=len(whole),
         spans=tuple(spans),
     )
 
 
+def _list_similarities(hits: Sequence[Hit]) -> list[float]:
+    """The similarities of the hits that have one, which neighbours have not; if none has, their scores."""
+    return [hit.similarity for hit in hits if not isnan(hit.similarity)] or [hit.score for hit in hits]
+
+
 def _position_key(hit: Hit) -> tuple[int, int, int, str, str]:
+    """The sort key by place in the document; equal for hits whose place is not known, which stay as they were given."""
     chunk = hit.chunk
-    return (
-        (chunk.start, -chunk.end, chunk.index, chunk.text, chunk.id)
-        if has_position(chunk)
-        else (0, 0, chunk.index, chunk.text, chunk.id)
-    )
+    if has_position(chunk):
+        return chunk.start, -chunk.end, chunk.index, chunk.text, chunk.id
+    return (0, 0, chunk.index, chunk.text, chunk.id) if chunk.index >= 0 else (0, 0, -1, "", "")
 
 
 def _preference_key(hit: Hit) -> tuple[float, int, tuple[str, ...], str]:
     """The sort key of several hits of one chunk: the better first, then the longer."""
-    return -hit.score, -len(hit.chunk.text), hit.chunk.headings, str(sorted(hit.scores.items()))
+    numbers = (sorted(hit.scores.items()), hit.similarity, hit.relevance)
+    return -hit.score, -len(hit.chunk.text), hit.chunk.headings, str(numbers)
 
 
-def _average_key(merged: MergedChunk) -> tuple[float, float, str, tuple[str, ...], tuple[int, ...], str]:
-    first = merged.chunks[0].chunk
-    place = (first.start, first.index)
-    return -merged.avg_similarity, -get_best_score(merged), merged.source, merged.heading_path, place, merged.text
+def _average_key(merged: MergedChunk) -> tuple[float, float, str, tuple[str, ...], tuple[int, int, int, str, str]]:
+    """The sort key by similarity; equal passages are sorted by their place."""
+    place = _position_key(merged.chunks[0])
+    return -merged.avg_similarity, -get_best_similarity(merged), merged.source, merged.heading_path, place

@@ -2,7 +2,8 @@
 
 It stands between the ranking and the budget. A neighbour is under the same headings and ranks by a share of its hit's
 score: before hits that score less, after all others. The rest of a section fills the room that all hits leave. An
-expansion is a Hit with the score of the one it came from, and `scores` names it "neighbour" or "section".
+expansion is a Hit with the score of the one it came from, and `scores` names it "neighbour" or "section"; it was not
+compared with the query, so its similarity and relevance are nan.
 """
 
 from collections.abc import Callable, Container, Iterator, Sequence

@@ -19,7 +19,8 @@ def result_to_hit(result: Result) -> Hit:
     """A result as a Hit; a row has `text, source, heading_path, similarity, metadata`.
 
     With a `start` in the metadata or the row, the hit has a position in the source, unless there is an `end` that does
-    not fit the text; `chunk_index` or else `line_number` is its index in the document. Equal rows give equal hits.
+    not fit the text; `chunk_index` or else `line_number` is its index in the document. The `similarity` is its score
+    too. Equal rows give equal hits.
     """
     if isinstance(result, Hit):
         return result
@@ -47,7 +48,8 @@ def result_to_hit(result: Result) -> Hit:
         headings=headings,
         meta=dict(meta),
     )
-    return Hit(chunk, DocumentRecord(source, uri=source), _parse_score(result.get("similarity")))
+    similarity = _parse_similarity(result.get("similarity"))
+    return Hit(chunk, DocumentRecord(source, uri=source), score=similarity, similarity=similarity)
 
 
 def parse_headings(row: Row) -> tuple[str, ...]:
@@ -79,6 +81,6 @@ def _parse_int(value: object, default: int) -> int:
     return int(float(value)) if isinstance(value, Real) and isfinite(value) else default
 
 
-def _parse_score(value: object) -> float:
+def _parse_similarity(value: object) -> float:
     """A similarity as a float; 0 where it is missing or not a finite number."""
     return float(value) if isinstance(value, Real) and isfinite(value) else 0.0

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import PurePosixPath
 
 from clew.core.outcome import Failure, RagContext, RagErrorReason, RagOutcome, RagRecord, Success
@@ -20,7 +19,7 @@ Records = Callable[[list[Hit]], Mapping[str, DocumentRecord]]
 def query_rag_for_context(table: Table, *, search: Search, records: Records) -> RagOutcome:
     """The posts a conversation is about as prompt text and records, or the reason why there are none; never raises.
 
-    The similarity of a post is the cosine where the search has it, whatever the hits were ranked by.
+    The similarity of a post is the cosine, whatever the hits were ranked by.
     """
     try:
         messages = read_messages_from_table(table)
@@ -29,12 +28,12 @@ def query_rag_for_context(table: Table, *, search: Search, records: Records) -> 
             return Failure(RagErrorReason.NO_HITS)
         hits = search(messages)
         known = records(hits)
-        found = [replace(hit, score=hit.scores.get("semantic", hit.score)) for hit in hits if hit.chunk.doc_id in known]
+        found = [hit for hit in hits if hit.chunk.doc_id in known]
         if not found:
             log.info("No similar posts found (0 results from all chunks)")
             return Failure(RagErrorReason.NO_HITS)
-        found.sort(key=lambda hit: -hit.score)  # stable: equal ones stay in the order of the search
-        text = related_posts([as_merged_chunk(hit, hit.chunk.doc_id) for hit in found], RenderInput(known))
+        found.sort(key=lambda hit: -hit.similarity)  # stable: equal ones stay in the order of the search
+        text = related_posts([as_merged_chunk(hit) for hit in found], RenderInput(known))
         return Success(RagContext(text, tuple(_to_rag_record(hit, known[hit.chunk.doc_id]) for hit in found)))
     except Exception as error:
         log.exception("RAG query failed: %s", error)
@@ -46,7 +45,7 @@ def _to_rag_record(hit: Hit, record: DocumentRecord) -> RagRecord:
     meta = {**record.meta, **hit.chunk.meta}
     return {
         "content": hit.chunk.text,
-        "similarity": hit.score,
+        "similarity": hit.similarity,
         "document_id": record.id,
         "post_slug": str(meta.get("post_slug") or meta.get("slug") or PurePosixPath(record.uri).stem),
         "post_title": post.title,

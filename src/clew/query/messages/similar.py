@@ -14,7 +14,7 @@ from clew.core.thread import extract_messages
 from clew.core.types import Document, Filter, Hit, Message
 from clew.core.window import ContextMessage, WindowThread
 from clew.query.context.rebuild import group_by_message
-from clew.query.rank.fuse import normalise_minmax
+from clew.query.rank.calibrate import get_match
 from clew.query.rank.message_score import (
     ScoringInputs,
     compute_chain_completeness,
@@ -25,7 +25,6 @@ from clew.query.rank.message_score import (
 )
 
 Search = Callable[[Filter], list[Hit]]
-Cosines = Callable[[Sequence[str]], Mapping[str, float]]  # the cosines of chunks with the prompt, by chunk id
 Read = Callable[[str], Document]
 
 
@@ -35,6 +34,13 @@ class OpenThread(NamedTuple):
     document: Document
     messages: list[Message]
     places: dict[str, int]
+
+    def is_in_marked_thread(self, place: int) -> bool:
+        """Whether the message there is a reply, or has one, by the mark of an author and not by a guess."""
+        sections = self.document.sections
+        replies = (each for each in sections if each.parent == place)
+        own = sections[place]
+        return (own.parent is not None and not own.guessed) or any(not each.guessed for each in replies)
 
     def get_reply_chain(self, place: int) -> list[int]:
         """The positions of the messages that one replies to, directly or not, the nearest first."""
@@ -48,9 +54,9 @@ class OpenThread(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ScoredMessages:
-    """The messages that were found, best first; those below the minimum similarity; and the threads of both.
+    """The messages that were found, best first; those below a minimum; and the threads of both.
 
-    `near` holds the ids of messages that are similar enough themselves; the others are in a thread with such a one.
+    `near` holds the ids of messages that reach the minima themselves; the others are in a thread with such a one.
     """
 
     messages: list[ContextMessage]
@@ -63,16 +69,15 @@ def score_messages(
     hits: Sequence[Hit],
     *,
     read: Read,
-    cosines: Cosines,
     channel: str | None,
     now: datetime,
     config: ScoringConfig,
-    min_similarity: float,
+    min_relevance: float = 0.0,
 ) -> ScoredMessages:
     """The messages of the hits with their scores.
 
-    A message is kept when its cosine reaches `min_similarity`, or when it is in a thread with one that does. Where no
-    `min_similarity` is set, the embedder's `min_similarity` holds, and lexical hits need none.
+    A message is kept when it reaches `min_relevance` and the `min_similarity` of the settings, where one is set, or
+    when it is in a thread with one that does.
     """
     found = group_by_message(hits)
     threads = _read_threads((parts[0].chunk.doc_id for parts in found.values()), read)
@@ -81,13 +86,16 @@ def score_messages(
         for name, parts in found.items()
         if (thread := threads.get(parts[0].chunk.doc_id)) is not None and name in thread.places
     ]
-    cosine_of = _find_best_cosines(best, found, cosines)
+    cosine_of = {name: max(part.similarity for part in found[name]) for name in map(_get_message_id, best)}
+    relevance_of = {name: max(part.relevance for part in found[name]) for name in map(_get_message_id, best)}
     cosine = [
         max(0.0, cosine_of[_get_message_id(hit)]) for hit in best
     ]  # a negative score would grow by a factor below 1
-    bases = normalise_minmax([hit.score for hit in best]) if config.base == "search" else cosine
+    matches = [max(map(get_match, found[_get_message_id(hit)])) for hit in best]
+    bases = matches if config.base == "relevance" else cosine
+    lowest = -1.0 if config.min_similarity is None else config.min_similarity
     near = {
-        name for hit in best if _is_similar_enough(hit, cosine_of[name := _get_message_id(hit)], config, min_similarity)
+        name for hit in best if hit.relevance >= min_relevance and cosine_of[name := _get_message_id(hit)] >= lowest
     }
     near_threads = {hit.chunk.doc_id for hit in best if _get_message_id(hit) in near}
     kept = {_get_message_id(hit): hit.chunk.doc_id for hit in best if hit.chunk.doc_id in near_threads}
@@ -101,7 +109,7 @@ def score_messages(
             base,
             message.at,
             message.channel,
-            member=len(thread.messages) > 1,
+            member=thread.is_in_marked_thread(thread.places[name]),
             flow=compute_flow(message.at, others, decay=config.time_decay),
             completeness=compute_chain_completeness(chain, kept),
         )
@@ -112,6 +120,7 @@ def score_messages(
             score=scores.total,
             original_score=base,
             similarity=cosine_of[name],
+            relevance=relevance_of[name],
             time_score=scores.time,
             channel_score=scores.channel,
             thread_score=scores.thread,
@@ -131,9 +140,13 @@ def score_messages(
 def as_context_message(thread: OpenThread, place: int) -> ContextMessage:
     """A message of a thread that was not found itself, with the one it replies to."""
     message = thread.messages[place]
-    parent = thread.document.sections[place].parent
+    section = thread.document.sections[place]
     return ContextMessage(
-        message, thread.document.id, parent=None if parent is None else thread.messages[parent], found=False
+        message,
+        thread.document.id,
+        parent=None if section.parent is None else thread.messages[section.parent],
+        guessed=section.guessed,
+        found=False,
     )
 
 
@@ -186,24 +199,6 @@ def _read_threads(ids: Iterable[str], read: Read) -> dict[str, OpenThread]:
         messages = extract_messages(document)
         threads[id_] = OpenThread(document, messages, {message.id: place for place, message in enumerate(messages)})
     return threads
-
-
-def _find_best_cosines(best: Sequence[Hit], found: Mapping[str, list[Hit]], cosines: Cosines) -> dict[str, float]:
-    """The greatest cosine of each message's chunks, by message id; computed only where the search gave none."""
-    names = [_get_message_id(hit) for hit in best]
-    known = {
-        part.chunk.id: part.scores["semantic"] for name in names for part in found[name] if "semantic" in part.scores
-    }
-    unknown = [name for name in names if not any(part.chunk.id in known for part in found[name])]
-    if missing := [part.chunk.id for name in unknown for part in found[name]]:
-        known |= cosines(missing)
-    return {name: max((known[p.chunk.id] for p in found[name] if p.chunk.id in known), default=0.0) for name in names}
-
-
-def _is_similar_enough(hit: Hit, cosine: float, config: ScoringConfig, min_similarity: float) -> bool:
-    if config.min_similarity is not None:
-        return cosine >= config.min_similarity
-    return cosine >= min_similarity or "lexical" in hit.scores
 
 
 def _get_message_id(hit: Hit) -> str:

@@ -16,10 +16,10 @@ from clew.core.trace import step
 from clew.core.types import Filter, Hit, Message
 from clew.core.window import ContextMessage, ContextWindow, DroppedMessage, WindowThread
 from clew.query.context.budget import BUDGET, Count
+from clew.query.context.floor import find_relevance_floor
 from clew.query.context.format.escape import to_one_line
-from clew.query.context.format.renderers import REPLY, THREAD_LINES
+from clew.query.context.format.renderers import GUESSED_REPLY, REPLY, THREAD_LINES
 from clew.query.messages.similar import (
-    Cosines,
     OpenThread,
     Read,
     ScoredMessages,
@@ -29,9 +29,7 @@ from clew.query.messages.similar import (
     score_messages,
 )
 
-MIN_SIMILARITY = (
-    "min_similarity"  # the reason of a message that is not similar enough, nor in a thread with one that is
-)
+BELOW_MINIMUM = "below the minimum"  # the reason of a message that is not near enough, nor in a thread with one that is
 THREAD_SEPARATOR = "\n\n"
 _SLACK = 3  # tokens that a message may take less within the text than by itself with its separator
 _MENTION = re.compile(r"(?<![\w&#])#([\w-]+)")
@@ -50,14 +48,12 @@ class WindowRequest:
 
 @dataclass(frozen=True, slots=True)
 class WindowSources:
-    """The data a window is built from: search by filter, documents by id, cosines of chunks, and the channels."""
+    """The data a window is built from: search by filter, documents by id, and the channels."""
 
     search: Search
     read: Read
-    cosines: Cosines
     has_channel: Callable[[str], bool]
     list_channels: Callable[[], Sequence[str]]
-    min_similarity: float  # the embedder's default
 
 
 def build_window(request: WindowRequest, sources: WindowSources, *, settings: Settings, count: Count) -> ContextWindow:
@@ -72,11 +68,10 @@ def build_window(request: WindowRequest, sources: WindowSources, *, settings: Se
         found = score_messages(
             hits,
             read=sources.read,
-            cosines=sources.cosines,
             channel=request.channel,
             now=request.now,
             config=config,
-            min_similarity=sources.min_similarity,
+            min_relevance=find_relevance_floor(hits, settings.context),
         )
         trace.set_output(found.messages)
     with step("select") as trace:
@@ -87,7 +82,7 @@ def build_window(request: WindowRequest, sources: WindowSources, *, settings: Se
         trace.set_output(threads)
     text = render_threads(threads, authors=config.authors)
     reasons = [(each, BUDGET) for each in found.messages if not selection.is_taken(each)]
-    reasons += [(each, MIN_SIMILARITY) for each in found.below]
+    reasons += [(each, BELOW_MINIMUM) for each in found.below]
     dropped = [DroppedMessage(each, reason, selection.count_message_tokens(each.message)) for each, reason in reasons]
     messages = tuple(each for thread in threads for each in thread.messages)
     return ContextWindow(
@@ -120,8 +115,15 @@ def find_related_channels(
 
 
 def render_threads(threads: Iterable[WindowThread], *, authors: bool = False) -> str:
-    """The threads as text: an arrow before each reply, a blank line between threads."""
-    texts = (REPLY.join(_format_message(each.message, authors) for each in thread.messages) for thread in threads)
+    """The threads as text: an arrow before each reply, with a question mark if it was guessed to be one, and a blank
+    line between threads."""
+    texts = []
+    for thread in threads:
+        first, *others = thread.messages
+        lines = [_format_message(first.message, authors)]
+        for each in others:
+            lines += (GUESSED_REPLY if each.guessed else REPLY, _format_message(each.message, authors))
+        texts.append("".join(lines))
     return THREAD_SEPARATOR.join(texts)
 
 
@@ -143,7 +145,7 @@ class _Selection:
         self._is_exact = True  # whether the remaining tokens were counted on the whole text, not message by message
         self._count = count
         self._authors = config.authors
-        self._separator_tokens = max(count(REPLY), count(THREAD_SEPARATOR))
+        self._separator_tokens = max(map(count, (REPLY, GUESSED_REPLY, THREAD_SEPARATOR)))
         self._token_counts: dict[str, int] = {}
 
     def take_hits(self) -> None:
@@ -260,7 +262,7 @@ def _explain_empty_window(request: WindowRequest, sources: WindowSources, droppe
     if any(each.reason == BUDGET for each in dropped):
         return f"no message fits {request.max_tokens} tokens"
     if dropped:
-        return "no message is similar enough"
+        return "no message is relevant enough"
     if not sources.has_channel(request.channel):
         known = ", ".join(sources.list_channels()[:3])
         others = f"there are {known}" if known else "the collection has no messages yet; add a chat export"

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from math import isnan
 
 import numpy as np
 
 from clew.core.errors import SettingsError
 from clew.core.protocols import Step
 from clew.core.types import Hit, Matrix, Query, Vector
+from clew.query.rank.calibrate import get_relevance, sort_by_relevance
 
 FetchVectors = Callable[[Sequence[str]], Mapping[str, Vector]]  # of chunks by id; a missing one is left out
 
@@ -16,14 +18,14 @@ DEFAULT_BALANCE = 0.7
 
 
 def drop_near_duplicates(fetch_vectors: FetchVectors, *, threshold: float = DUPLICATE_COSINE) -> Step:
-    """A step that drops each hit whose cosine to a kept hit of a better score is at least the threshold."""
+    """A step that drops each hit whose cosine to a more relevant one that is kept is at least the threshold."""
     if not -1 <= threshold <= 1:
         raise SettingsError(f"threshold is {threshold}; it must be between -1 and 1")
 
     def by_meaning(_: Query, hits: list[Hit]) -> list[Hit]:
         cosines = _compute_cosines(hits, fetch_vectors)
         kept: list[int] = []
-        for position in sorted(range(len(hits)), key=lambda position: -hits[position].score):
+        for position in sorted(range(len(hits)), key=lambda position: -get_relevance(hits[position])):
             # A chunk without a vector has cosine 0 to all; the rounding of float32 must not decide.
             if not kept or cosines[position, kept].max() < threshold - 1e-6:
                 kept.append(position)
@@ -33,10 +35,10 @@ def drop_near_duplicates(fetch_vectors: FetchVectors, *, threshold: float = DUPL
 
 
 def mmr(fetch_vectors: FetchVectors, *, balance: float = DEFAULT_BALANCE) -> Step:
-    """A step that orders hits by maximal marginal relevance, λ being `balance`: λ · score - (1 - λ) · redundancy.
+    """A step that orders hits by maximal marginal relevance, λ being `balance`: λ · similarity - (1 - λ) · redundancy.
 
-    The redundancy of a hit is its greatest cosine to those before it. The hits keep their scores; the marginal
-    relevance is added to `scores`. Where a score exceeds 1, all are first divided by the greatest.
+    The similarity of a hit is its cosine with the query (its score where none was computed), its redundancy the
+    greatest cosine with those before it. The hits keep their scores; the marginal relevance is added to `scores`.
     Carbonell and Goldstein, "The Use of MMR", 1998.
     """
     if not 0 <= balance <= 1:
@@ -44,8 +46,7 @@ def mmr(fetch_vectors: FetchVectors, *, balance: float = DEFAULT_BALANCE) -> Ste
 
     def mmr(_: Query, hits: list[Hit]) -> list[Hit]:
         cosines = _compute_cosines(hits, fetch_vectors)
-        scores = np.array([hit.score for hit in hits])
-        relevance = balance * scores / max(1.0, scores.max(initial=0.0))
+        relevance = balance * np.array([hit.score if isnan(hit.similarity) else hit.similarity for hit in hits])
         redundancy = np.zeros(len(hits))  # the greatest cosine to a chosen hit; none is chosen yet
         remaining = list(range(len(hits)))
         chosen: list[Hit] = []
@@ -62,23 +63,22 @@ def mmr(fetch_vectors: FetchVectors, *, balance: float = DEFAULT_BALANCE) -> Ste
 
 
 def order_by_coverage(hits: Sequence[Hit], rankings: Sequence[Sequence[Hit]]) -> list[Hit]:
-    """The hits in rounds: each query's best document before any query's second, and so on; within a round by score.
+    """The hits with the best of each ranking first, then the others; both by relevance.
 
-    A document that is best for two queries serves both. A further hit of the same document waits a round. The hits keep
-    their scores.
+    Of a document that is best for two rankings the next hit waits among the others. The hits keep their scores.
     """
-    rounds: dict[str, int] = {}
+    by_chunk = {hit.chunk.id: hit for hit in hits}
+    by_document: dict[str, Hit] = {}
+    for hit in sort_by_relevance(hits):
+        by_document.setdefault(hit.chunk.doc_id, hit)
+    best: dict[str, Hit] = {}
     for ranking in rankings:
-        for position, document in enumerate(dict.fromkeys(hit.chunk.doc_id for hit in ranking)):
-            rounds[document] = min(position, rounds.get(document, position))
-    last = max(rounds.values(), default=0) + 1
-    keyed: list[tuple[int, float, str, Hit]] = []
-    seen: dict[str, int] = {}
-    for hit in sorted(hits, key=lambda hit: (-hit.score, hit.chunk.id)):
-        document = hit.chunk.doc_id
-        seen[document] = seen.get(document, -1) + 1
-        keyed.append((rounds.get(document, last) + seen[document], -hit.score, hit.chunk.id, hit))
-    return [each[3] for each in sorted(keyed, key=lambda each: each[:3])]
+        for hit in sort_by_relevance(ranking)[:1]:
+            chosen = by_chunk.get(hit.chunk.id) or by_document.get(hit.chunk.doc_id)
+            if chosen is not None:
+                best[chosen.chunk.id] = chosen
+    others = [hit for hit in hits if hit.chunk.id not in best]
+    return [*sort_by_relevance(best.values()), *sort_by_relevance(others)]
 
 
 def _compute_cosines(hits: Sequence[Hit], fetch_vectors: FetchVectors) -> Matrix:

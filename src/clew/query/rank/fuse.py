@@ -1,8 +1,9 @@
 """Rank fusion: each function makes a Fuse, which turns several rankings into one; ties are ordered by chunk id."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
-from statistics import fmean
+from math import isnan
 
 from clew.core.errors import SettingsError
 from clew.core.protocols import Fuse
@@ -10,9 +11,6 @@ from clew.core.types import Hit
 from clew.query.rank.dedupe import dedupe_chunks
 
 Normalise = Callable[[Sequence[float]], list[float]]
-Confidence = Callable[[list[Hit]], float]  # how far a ranking can be trusted, from 0 to 1
-_MIN_CONFIDENCE = 0.01  # of a ranking that has hits: which they are still counts
-_CONFIDENCE_DEPTH = 50  # hits that a confidence is computed from, however deep the search
 
 
 def normalise_minmax(scores: Sequence[float]) -> list[float]:
@@ -47,50 +45,12 @@ def convex(*weights: float, normalise: Normalise = normalise_minmax, score_name:
     return fuse
 
 
-def confidence_weighted(
-    *weights: float, confidences: Sequence[Confidence], sharpness: float = 2.0, score_name: str = "confident"
-) -> Fuse:
-    """As `convex`, with weights per query: each ranking's weight is multiplied by its confidence.
+def collect_hits(rankings: Sequence[list[Hit]]) -> list[Hit]:
+    """The hits of all rankings, each chunk once with the scores that every ranking gave it; they are yet to be scored.
 
-    No fixed weight is right everywhere: words mislead where every text has them, meaning where the model does not know
-    the language. `confidences` has one function per ranking, from 0 to 1; the share of a ranking is its weight times
-    its confidence to the power of `sharpness`.
+    The score of a hit is 0.
     """
-    if sharpness < 0:
-        raise SettingsError(f"sharpness is {sharpness}; it must be at least 0")
-
-    def fuse(rankings: Sequence[list[Hit]]) -> list[Hit]:
-        fixed = _resolve_weights(weights, rankings)
-        trusted = [
-            weight * confidence(hits) ** sharpness
-            for weight, confidence, hits in zip(fixed, confidences, rankings, strict=True)
-        ]
-        total = sum(trusted)
-        return convex(*([each / total for each in trusted] if total else fixed), score_name=score_name)(rankings)
-
-    return fuse
-
-
-def cosine_confidence(floor: float) -> Confidence:
-    """The confidence of a ranking by cosine: its best cosine, scaled from `floor` (the embedder's own) to 1."""
-
-    def confidence(hits: list[Hit]) -> float:
-        top = max([hit.score for hit in hits], default=floor)
-        return max((top - floor) / (1 - floor), _MIN_CONFIDENCE) if hits else 0.0
-
-    return confidence
-
-
-def bm25_confidence(hits: list[Hit]) -> float:
-    """The confidence of a ranking by BM25: how far the first stands out, 1 - mean of the others / first.
-
-    BM25 has a true zero (no term shared), so its scores may be divided. The spread of scores predicts the performance
-    of a query: Shtok and others, "Predicting Query Performance by Query-Drift Estimation", 2012.
-    """
-    first, *others = sorted([hit.score for hit in hits], reverse=True)[:_CONFIDENCE_DEPTH] or [0.0]
-    if first <= 0:
-        return 0.0
-    return max(1 - fmean(others) / first, _MIN_CONFIDENCE) if others else 1.0
+    return _rank_by_total(rankings, {hit.chunk.id: 0.0 for hits in rankings for hit in hits}, "")
 
 
 def rrf(*weights: float, k: int = 60, score_name: str = "rrf") -> Fuse:
@@ -167,14 +127,26 @@ def _resolve_weights(weights: Sequence[float], rankings: Sequence[list[Hit]]) ->
 
 
 def _rank_by_total(rankings: Sequence[list[Hit]], totals: Mapping[str, float], score_name: str) -> list[Hit]:
-    """One hit per chunk with all its scores, best total first."""
+    """One hit per chunk with all its scores and its greatest relevance, best total first."""
     merged: dict[str, Hit] = {}
     scores: dict[str, dict[str, float]] = {}
     for hits in rankings:
         for hit in hits:
-            merged.setdefault(hit.chunk.id, hit)
+            other = merged.setdefault(hit.chunk.id, hit)
+            if _knows_more(hit, other):
+                merged[hit.chunk.id] = hit
             known = scores.setdefault(hit.chunk.id, {})
             for name, score in hit.scores.items():
                 known[name] = max(score, known.get(name, score))
     order = sorted(totals, key=lambda chunk_id: (-totals[chunk_id], chunk_id))
-    return [Hit(merged[i].chunk, merged[i].document, totals[i], {**scores[i], score_name: totals[i]}) for i in order]
+    return [
+        replace(merged[i], score=totals[i], scores={**scores[i], score_name: totals[i]} if score_name else scores[i])
+        for i in order
+    ]
+
+
+def _knows_more(hit: Hit, other: Hit) -> bool:
+    """Whether a hit has a greater relevance than another of the same chunk, or numbers that the other lacks."""
+    if isnan(hit.relevance) or isnan(other.relevance):
+        return not isnan(hit.relevance) or (isnan(other.relevance) and isnan(other.similarity))
+    return hit.relevance > other.relevance

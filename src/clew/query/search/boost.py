@@ -1,6 +1,6 @@
 """Two-level retrieval: documents by their summaries, chunks by themselves, both mixed into one score."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import replace
 
 from clew.core.errors import SettingsError
@@ -29,50 +29,50 @@ def document_boost(
 ) -> Strategy:
     """Vector search in which a chunk gains from the similarity of its document's summary.
 
-    Of the `max_documents` nearest by summary those above `min_similarity` count (None: the embedder's own floor). The
-    best chunks of these documents are candidates too, whatever their rank among all. A document without a summary is
-    not punished for it: its chunks keep their score.
+    Every document of a candidate chunk counts by the cosine of its summary, 0 up to `min_similarity` if that is set; a
+    document without a summary, such as a thread, by its best chunk. The `max_documents` nearest by summary add their
+    best chunks to the candidates, whatever their rank among all.
     """
     if not 0 <= weight <= 1:
         raise SettingsError(f"search.document_weight is {weight}; it must be between 0 and 1")
-    floor = embedder.min_similarity if min_similarity is None else min_similarity
 
     def search(query: Query) -> list[Hit]:
         with step("document_boost") as trace:
             vector = embed_query(query, embedder)
             with step("documents") as inner:
-                found = store.search_documents(vector, max_documents, query.where)
-                near = {doc_id: score for doc_id, score in found if score > floor}
+                near = dict(store.search_documents(vector, max_documents, query.where))
                 inner.out = len(near)
             with step("chunks") as inner:
                 hits = store.search_vectors(vector, query.k * 3, query.where, mode=mode, breadth=nprobe)
                 for doc_id in near:  # one by one: in one search, one document could take the places of the others
-                    inside = replace(query.where, documents=frozenset({doc_id}))
-                    hits = [
-                        *hits,
-                        *store.search_vectors(vector, CHUNKS_PER_DOCUMENT, inside, mode=mode, breadth=nprobe),
-                    ]
+                    hits += store.search_vectors(
+                        vector, CHUNKS_PER_DOCUMENT, _inside(query.where, {doc_id}), mode=mode, breadth=nprobe
+                    )
                 inner.set_output(hits)
-            boosted = _add_document_scores(hits, near, _find_summarised_documents(store, hits), weight)
+            found = {hit.chunk.doc_id for hit in hits} - near.keys()
+            if found:
+                near |= store.search_documents(vector, len(found), _inside(query.where, found))
+            floor = -1.0 if min_similarity is None else min_similarity
+            counted = {doc_id: cosine if cosine > floor else 0.0 for doc_id, cosine in near.items()}
+            boosted = _add_document_scores(hits, counted, weight)
             trace.set_output(boosted)
             return boosted
 
     return search
 
 
-def _find_summarised_documents(store: Store, hits: list[Hit]) -> frozenset[str]:
-    """The ids of those documents of the hits that have a summary."""
-    ids = frozenset(hit.chunk.doc_id for hit in hits)
-    return frozenset(record.id for record in store.documents(Filter(documents=ids)) if record.summary) if ids else ids
+def _inside(where: Filter, documents: Set[str]) -> Filter:
+    return replace(where, documents=frozenset(documents))
 
 
-def _add_document_scores(
-    hits: list[Hit], near: Mapping[str, float], summarised: frozenset[str], weight: float
-) -> list[Hit]:
+def _add_document_scores(hits: list[Hit], by_summary: Mapping[str, float], weight: float) -> list[Hit]:
+    best: dict[str, float] = {}
+    for hit in hits:
+        best[hit.chunk.doc_id] = max(hit.score, best.get(hit.chunk.doc_id, hit.score))
     scored: dict[str, Hit] = {}
     for hit in hits:
-        chunk, document = hit.chunk, near.get(hit.chunk.doc_id, 0.0)
-        score = mix_chunk_and_document_scores(hit.score, document, weight) if chunk.doc_id in summarised else hit.score
+        document = by_summary.get(hit.chunk.doc_id, best[hit.chunk.doc_id])
+        score = mix_chunk_and_document_scores(hit.score, document, weight)
         scores = {"semantic": hit.score, "document": document, "document_boost": score}
-        scored[chunk.id] = replace(hit, score=score, scores=scores)
+        scored[hit.chunk.id] = replace(hit, score=score, scores=scores, similarity=hit.score)
     return sorted(scored.values(), key=lambda hit: (-hit.score, hit.chunk.id))

@@ -16,16 +16,20 @@ from clew.core.settings import ConversationConfig
 from clew.core.text import split_sentences
 from clew.core.trace import step
 from clew.core.types import Hit, Message, Query
+from clew.query.rank.calibrate import sort_by_relevance
 from clew.query.rank.dedupe import dedupe_chunks, limit_per_document, log_deduplication
 from clew.query.rank.diversify import FetchVectors, drop_near_duplicates, mmr, order_by_coverage
-from clew.query.search.compose import Embed, embed_queries, run_step
+from clew.query.rewrite.small_talk import is_question, is_small_talk
+from clew.query.search.compose import Embed, embed_queries, pipe, run_step
 from clew.query.search.tables import Row, Table, read_rows_by_time
 
 SplitText = Callable[[str], list[str]]  # the storage chunker
 SplitTopics = Callable[[Sequence[Message]], Sequence[Sequence[Message]]]
 OrderHits = Callable[[Query, list[Hit], list[list[Hit]]], list[Hit]]  # the third: one ranking per topic
 
-DEEPEN = 4  # the factor by which a search goes deeper when one document fills it, at most twice
+MAX_QUESTIONS = 20  # of a conversation that are queries of their own, the last ones
+DEEPEN = 4  # the factor by which a search goes deeper while one document fills it …
+MAX_DEPTH = 4096  # … up to so many hits
 
 log = logging.getLogger("clew")
 
@@ -52,17 +56,20 @@ def chunked(
     embed: Embed | None,
     split_topics: SplitTopics | None = None,
     fetch_vectors: FetchVectors | None = None,
+    assess: Step | None = None,
 ) -> Strategy:
     """A strategy that runs another on each part of the query's conversation, all parts embedded in one batch.
 
     The conversation is `query.history`, and the query's text is one more part; without a history it is the sentences of
     the text. Each topic that `split_topics` finds is a query, a long one several: `split_text` cuts the texts of its
     messages, without author and time. Up to `single_below` messages, if it is set, all of it is one query. Each part
-    keeps its best `chunks_per_query` after deduplication, so that one document cannot fill it.
+    keeps its best `chunks_per_query` after deduplication, so that one document cannot fill it. The hits of the parts
+    are compared by the relevance that `assess` computes for each, as their scores belong to one part.
     """
     dedupe = _build_dedupe(config, fetch_vectors)
     order_hits = _build_hit_order(config, fetch_vectors)
     planner = _Planner(config, split_text, split_topics)
+    search_part = strategy if assess is None else pipe(strategy, assess)
 
     def search(query: Query) -> list[Hit]:
         with step("chunked") as trace:
@@ -70,7 +77,7 @@ def chunked(
             texts = plan.texts
             trace.notes.update(messages=plan.messages, topics=len(plan.topics), chunks=len(texts))
             log.info("Chunked conversation into %d chunks", len(texts))
-            rankings = _search_parts(_build_queries(query, texts, embed), strategy, dedupe, config)
+            rankings = _search_parts(_build_queries(query, texts, embed), search_part, dedupe, config)
             collected = [hit for hits in rankings for hit in hits]
             log.info("Collected %d total results from %d chunks", len(collected), len(texts))
             kept = _apply_dedupe(dedupe, query, dedupe_chunks(collected))
@@ -119,15 +126,20 @@ class _Planner:
         whole = "\n\n".join([_join_texts(history) if history else query.text, *question]).strip()
         if self.config.single_below is not None and len(messages) <= self.config.single_below:
             return _Plan(len(messages), ((whole,),))
-        parts = self._split_by_topic(messages)
+        worded = [message for message in messages if not is_small_talk(message.text)] or list(messages)
+        parts = self._split_by_topic(worded)
         parts += [(text,) for text in (*question, *([whole] if self.config.global_query else []))]
         return _Plan(len(messages), tuple(filter(None, parts)))
 
     def _split_by_topic(self, messages: Sequence[Message]) -> list[tuple[str, ...]]:
-        """The parts of each topic; without topics, each part is one."""
+        """The parts of each topic; without topics, each part is one. A question among other messages is one more."""
         if self.split_topics is None:
             return [(text,) for text in self._split_into_texts(messages)]
-        return [tuple(self._split_into_texts(topic)) for topic in self.split_topics(messages)]
+        topics = self.split_topics(messages)
+        among = [message for topic in topics if len(topic) > 1 for message in topic if message.role == "user"]
+        questions = [message.text for message in among if is_question(message.text)]
+        parts = [tuple(self._split_into_texts(topic)) for topic in topics]
+        return [*parts, *((text.strip(),) for text in dict.fromkeys(questions[-MAX_QUESTIONS:]))]
 
     def _split_into_texts(self, messages: Sequence[Message]) -> Iterator[str]:
         return (piece.strip() for piece in self.split_text(_join_texts(messages)) if piece.strip())
@@ -163,7 +175,7 @@ def _search_deep_enough(strategy: Strategy, dedupe: Step | None, query: Query, w
     while True:
         found = dedupe_chunks(strategy(replace(query, k=k, depth=max(depth, k))))
         kept = _apply_dedupe(dedupe, query, found)
-        if len(kept) >= wanted or len(found) < max(k, before + 1) or k >= DEEPEN**2 * max(query.k, wanted):
+        if len(kept) >= wanted or len(found) < max(k, before + 1) or k >= MAX_DEPTH:
             return kept
         k, depth, before = DEEPEN * k, DEEPEN * depth, len(found)
 
@@ -187,17 +199,13 @@ def _build_hit_order(config: ConversationConfig, fetch_vectors: FetchVectors | N
     """The function that orders the hits, given the ranking of each topic."""
     if config.mmr is None:
         by_coverage = config.order == "coverage"
-        return lambda _, hits, topics: order_by_coverage(hits, topics) if by_coverage else _sort_by_score(hits)
+        return lambda _, hits, topics: order_by_coverage(hits, topics) if by_coverage else sort_by_relevance(hits)
     if config.order == "coverage":
         raise SettingsError("mmr cannot be combined with the order 'coverage'; set order to 'score' or leave mmr out")
     if fetch_vectors is None:
         raise SettingsError("mmr needs the vectors of the store")
     diversify = mmr(fetch_vectors, balance=config.mmr)
-    return lambda query, hits, _: run_step(diversify, query, _sort_by_score(hits))
-
-
-def _sort_by_score(hits: Iterable[Hit]) -> list[Hit]:
-    return sorted(hits, key=lambda hit: (-hit.score, hit.chunk.id))
+    return lambda query, hits, _: run_step(diversify, query, sort_by_relevance(hits))
 
 
 def _rank_per_topic(rankings: Sequence[list[Hit]], topics: Sequence[Sequence[str]]) -> Iterator[list[Hit]]:

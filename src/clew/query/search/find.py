@@ -8,18 +8,20 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
+from clew.core.calibration import Calibration
 from clew.core.errors import DriverMissing, SettingsError
 from clew.core.ids import digest
 from clew.core.lru import LRUCache, LRUEmbedder
 from clew.core.parallel import run_parallel
-from clew.core.protocols import LLM, Embedder, Reranker, Store
-from clew.core.settings import ConversationConfig, RerankerConfig, Settings
+from clew.core.protocols import LLM, Embedder, Reranker, Step, Store
+from clew.core.settings import ConversationConfig, RerankerConfig, SearchConfig, Settings
 from clew.core.trace import step
 from clew.core.types import Filter, Hit, Message, Meta, Query
 from clew.query.rank.dedupe import dedupe_chunks
 from clew.query.rewrite.rewrites import build_expander, expand_if_ambiguous
 from clew.query.search.compose import check_hits, run_step
 from clew.query.search.conversation import SplitText
+from clew.query.search.evidence import assess
 from clew.query.search.message_boost import boost_messages
 from clew.query.search.strategies import STRATEGIES, Drivers, StrategyFactory
 
@@ -51,6 +53,7 @@ class Finder:
         self._make_splitter = make_splitter
         self._results: LRUCache[list[Hit]] = LRUCache(cache_size)
         self._rerankers: dict[RerankerConfig, Reranker | None] = {}
+        self._calibration: tuple[int, Calibration | None] | None = None  # as of a change number
 
     def with_llm(self, llm: LLM) -> "Finder":
         """The same finder with another language model; both share the caches."""
@@ -69,11 +72,17 @@ class Finder:
             hits = self._results.get(key) if key else None
             if hits is None:
                 expanded = expand_if_ambiguous(query, build_expander(settings.history))
-                found = self._build_drivers(settings).build_strategy(name)(expanded)
-                hits = check_hits(found, f"strategy {name!r}")
-                if query.channel is not None or query.now is not None:
+                drivers = self.build_drivers(settings)
+                found = drivers.build_strategy(name)(expanded)
+                hits = dedupe_chunks(check_hits(found, f"strategy {name!r}"))
+                weighs_messages = query.channel is not None or query.now is not None
+                every = weighs_messages or settings.search.has_floor  # any hit may be among the k best
+                hits = assess(drivers.evidence, every=every)(expanded, hits)
+                if settings.search.has_floor:
+                    hits = run_step(drop_below_minimum(settings.search), expanded, hits)
+                if weighs_messages:
                     hits = run_step(boost_messages(settings.scoring), expanded, hits)
-                hits = dedupe_chunks(hits)[: query.k]
+                hits = hits[: query.k]
                 if key:
                     self._results.put(key, hits)
             else:
@@ -99,7 +108,8 @@ class Finder:
                 self._rerankers[config] = None
         return self._rerankers[config]
 
-    def _build_drivers(self, settings: Settings) -> Drivers:
+    def build_drivers(self, settings: Settings) -> Drivers:
+        """What a strategy works with under these settings."""
         return Drivers(
             self._store,
             self._embedder,
@@ -108,7 +118,15 @@ class Finder:
             self._llm,
             self._make_splitter(settings.conversation),
             self.strategies,
+            self._read_calibration(),
         )
+
+    def _read_calibration(self) -> Calibration | None:
+        """The calibration of the collection; read again after every change."""
+        change = self._store.change_number()
+        if self._calibration is None or self._calibration[0] != change:
+            self._calibration = change, Calibration.from_json(self._store.calibration(), self._embedder.name)
+        return self._calibration[1]
 
     def _make_cache_key(self, query: Query, name: str, settings: Settings) -> str:
         """The key of the result; empty where it is not cached: a strategy of one's own may depend on anything."""
@@ -140,6 +158,16 @@ def build_query(
         raise SettingsError(f"k is {k}; it must be a whole number of at most {MAX_K}")
     depth = max(settings.search.depth, k)
     return Query(text, k=k, depth=depth, history=tuple(history), where=where, channel=channel, now=now)
+
+
+def drop_below_minimum(config: SearchConfig) -> Step:
+    """A step that drops the hits below the minimum of similarity or relevance."""
+    lowest = -1.0 if config.min_similarity is None else config.min_similarity
+
+    def minimum(_: Query, hits: list[Hit]) -> list[Hit]:
+        return [hit for hit in hits if hit.similarity >= lowest and hit.relevance >= config.min_relevance]
+
+    return minimum
 
 
 def _copy_hit(hit: Hit) -> Hit:

@@ -3,26 +3,20 @@
 from clew.core.protocols import Step
 from clew.core.settings import ScoringConfig
 from clew.core.types import Hit, Query
-from clew.query.rank.fuse import normalise_minmax
+from clew.query.rank.calibrate import get_match
 from clew.query.rank.message_score import channel_score, time_score
 from clew.query.rank.thread_smoothing import is_message_chunk
 
 
 def boost_messages(config: ScoringConfig) -> Step:
-    """A step that multiplies the scores of messages by their age at `query.now` and by a boost for `query.channel`.
+    """A step that orders hits by their match, that of messages times factors for their age and their channel.
 
-    Scores are brought to 0–1 first and back to their range after, because a factor would lift a negative score. Pages
-    keep their scores.
+    The age is that at `query.now`, the boost is for messages of `query.channel`. The relevance itself does not change.
     """
 
     def message_boost(query: Query, hits: list[Hit]) -> list[Hit]:
-        scores = [hit.score for hit in hits]
-        low, span = min(scores, default=0.0), max(scores, default=0.0) - min(scores, default=0.0)
         boosted = [
-            hit.with_score(low + span * share * _compute_boost_factor(hit, query, config), "message_boost")
-            if is_message_chunk(hit.chunk)
-            else hit
-            for hit, share in zip(hits, normalise_minmax(scores), strict=True)
+            hit.with_score(get_match(hit) * _compute_boost_factor(hit, query, config), "message_boost") for hit in hits
         ]
         return sorted(boosted, key=lambda hit: (-hit.score, hit.chunk.id))
 
@@ -30,7 +24,9 @@ def boost_messages(config: ScoringConfig) -> Step:
 
 
 def _compute_boost_factor(hit: Hit, query: Query, config: ScoringConfig) -> float:
-    """The factor for a message's score: its recency if the query has a `now`, times the boost of its channel."""
+    """The factor for a message: its recency if the query has a `now`, times the boost of its channel; 1 for a page."""
+    if not is_message_chunk(hit.chunk):
+        return 1.0
     recency = 1.0
     if query.now is not None:
         recency = time_score(hit.chunk.at, query.now, decay=config.time_decay, floor=config.time_floor)

@@ -3,11 +3,13 @@
 import logging
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from clew.core.errors import DriverFailed
 from clew.core.protocols import Reranker, Step
 from clew.core.trace import note
 from clew.core.types import Hit, Query
+from clew.query.rank.calibrate import refine_relevance
 
 log = logging.getLogger("clew")
 
@@ -23,7 +25,13 @@ def rerank(reranker: Reranker | None, *, candidates: int = 20) -> Step:
         note("reranker", reranker.name)
         subset = hits[: max(candidates, query.k)]
         scores = score_texts(reranker, query.text, [hit.chunk.embed_text for hit in subset])
-        scored = [hit.with_score(score, "rerank") for hit, score in zip(subset, scores, strict=True)]
+        scored = [
+            replace(
+                hit.with_score(score, "rerank"),
+                relevance=refine_relevance(hit.relevance, reranker.calibrate(score)),
+            )
+            for hit, score in zip(subset, scores, strict=True)
+        ]
         return sorted(scored, key=lambda hit: (-hit.score, hit.chunk.id))
 
     return rerank

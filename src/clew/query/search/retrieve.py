@@ -1,5 +1,7 @@
 """First-stage retrieval: the two strategies that query the store, each for `query.depth` chunks."""
 
+from dataclasses import replace
+
 from clew.core.protocols import Embedder, Mode, Store, Strategy
 from clew.core.text import extract_terms
 from clew.core.trace import step
@@ -14,14 +16,17 @@ def semantic(
     nprobe: int | None = None,
     min_similarity: float | None = None,
 ) -> Strategy:
-    """Vector search: chunks by cosine to the query, none below `min_similarity` (None: the embedder's own)."""
-    floor = embedder.min_similarity if min_similarity is None else min_similarity
+    """Vector search: chunks by cosine to the query, none below `min_similarity`."""
 
     def search(query: Query) -> list[Hit]:
         with step("semantic") as trace:
             vector = embed_query(query, embedder)
             found = store.search_vectors(vector, query.depth, query.where, mode=mode, breadth=nprobe)
-            hits = [hit.with_score(hit.score, "semantic") for hit in found if hit.score >= floor]
+            hits = [
+                replace(hit.with_score(hit.score, "semantic"), similarity=hit.score)
+                for hit in found
+                if min_similarity is None or hit.score >= min_similarity
+            ]
             trace.set_output(hits)
             return hits
 

@@ -10,21 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from clew.core.calibration import Calibration, assume_calibration
 from clew.core.errors import NotFound, SettingsError
 from clew.core.protocols import LLM, Embedder, Fuse, Judge, Reranker, Rewrite, Store, Strategy, Verdict
 from clew.core.settings import DEFAULTS, Settings
 from clew.core.trace import step
 from clew.core.types import Hit, Matrix, Query
 from clew.query.rank.balance_kinds import fuse_by_kind, search_each_kind
-from clew.query.rank.fuse import (
-    bm25_confidence,
-    confidence_weighted,
-    convex,
-    cosine_confidence,
-    round_robin,
-    rrf,
-    weights_to_turn_counts,
-)
+from clew.query.rank.fuse import convex, round_robin, rrf, weights_to_turn_counts
 from clew.query.rank.thread_smoothing import smooth_threads
 from clew.query.rewrite.rewrites import rewrite_with_transformer, rewrite_with_variations
 from clew.query.rewrite.route import route_question
@@ -33,6 +26,7 @@ from clew.query.rewrite.variations import expand_query_variations
 from clew.query.search import boost, conversation, retrieve
 from clew.query.search.compose import fan_out, fuse, pipe, reflect
 from clew.query.search.conversation import SplitText
+from clew.query.search.evidence import EvidenceSource, assess, fuse_by_evidence
 from clew.query.search.judge import make_model_judge, make_reranker_judge
 from clew.query.search.rerank import rerank as rerank_step
 from clew.query.search.topics import split_messages_by_topic
@@ -59,6 +53,13 @@ class Drivers:
     llm: LLM | None = None
     split_text: SplitText = _keep_text_whole  # the storage chunker, for texts as long as documents
     strategies: "Mapping[str, StrategyFactory]" = field(default_factory=lambda: STRATEGIES)
+    calibration: Calibration | None = None  # None: what the embedder says of itself
+
+    @property
+    def evidence(self) -> EvidenceSource:
+        """Reads how well chunks match a query, by meaning and by words."""
+        known = self.calibration or assume_calibration(self.embedder.name, self.embedder.min_similarity)
+        return EvidenceSource(self.store, self.embedder, known, language=self.settings.ingestion.language)
 
     def embed_queries(self, texts: Sequence[str]) -> Matrix:
         """The vectors of queries, embedded in one batch."""
@@ -98,11 +99,22 @@ def lexical(drivers: Drivers) -> Strategy:
 
 
 def hybrid(drivers: Drivers) -> Strategy:
-    """Strategy: search by meaning and by words, the two rankings fused."""
+    """Strategy: search by meaning and by words, the hits of both scored together."""
+    settings = drivers.settings
     legs = [_build_leg(drivers, "semantic", _build_semantic), _build_leg(drivers, "lexical", _build_lexical)]
-    if drivers.settings.flow.each_kind:
+    if settings.flow.each_kind:
         legs = [search_each_kind(leg) for leg in legs]
-    return pipe(fuse(*legs, by=build_hybrid_fusion(drivers)), smooth_threads(drivers.settings.flow))
+    smooth = smooth_threads(settings.flow)
+    if settings.search.fusion != "confident":
+        return pipe(fuse(*legs, by=build_hybrid_fusion(drivers)), smooth)
+    fused = fuse_by_evidence(
+        *legs,
+        source=drivers.evidence,
+        page_weight=settings.search.semantic_weight,
+        message_weight=settings.flow.semantic_weight,
+        name="hybrid",
+    )
+    return pipe(fused, smooth)
 
 
 def document_boost(drivers: Drivers) -> Strategy:
@@ -126,7 +138,8 @@ def multi_query(drivers: Drivers) -> Strategy:
     """
     base = drivers.build_strategy("hybrid")
     by = rrf(k=drivers.settings.search.rrf_k, score_name="multi_query")
-    return fan_out(_build_query_rewrite(drivers, base), base, by=by, embed=drivers.embed_queries)
+    found = fan_out(_build_query_rewrite(drivers, base), base, by=by, embed=drivers.embed_queries)
+    return pipe(found, assess(drivers.evidence, again=True))  # for the question, not for its variations
 
 
 def rerank(drivers: Drivers) -> Strategy:
@@ -151,6 +164,7 @@ def chunked(drivers: Drivers) -> Strategy:
         embed=drivers.embed_queries,
         split_topics=by_words if config.topics else None,
         fetch_vectors=drivers.store.vectors,
+        assess=assess(drivers.evidence, every=True),
     )
 
 
@@ -194,9 +208,6 @@ def build_weighted_fusion(weight: float, drivers: Drivers) -> Fuse:
         return rrf(weight, 1 - weight, k=search.rrf_k, score_name="hybrid")
     if search.fusion == "round_robin":
         return round_robin(*weights_to_turn_counts(weight, 1 - weight), score_name="hybrid")
-    if search.fusion == "confident":
-        confidences = (cosine_confidence(drivers.embedder.min_similarity), bm25_confidence)
-        return confidence_weighted(weight, 1 - weight, confidences=confidences, score_name="hybrid")
     return convex(weight, 1 - weight, score_name="hybrid")
 
 

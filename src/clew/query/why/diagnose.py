@@ -13,6 +13,7 @@ from clew.core.time import to_timestamp
 from clew.core.trace import Trace
 from clew.core.types import EVERYTHING, Chunk, Context, Document, Filter, Hit
 from clew.core.why import Fix, Stage, WhyNot
+from clew.query.context.floor import IRRELEVANT
 from clew.query.why.fix import COUNTS, drop_each_condition, find_smallest_fix
 
 SEARCH = "search"  # the step around a strategy, which keeps its first k hits
@@ -34,6 +35,7 @@ RANKED_BY: Mapping[str, Stage] = {
     "flow": "fusion",
     "rerank": "rerank",
 }
+MINIMUM = "minimum"  # the step that drops hits below a minimum that is set
 REORDERED_BY = frozenset({"chunked", "mmr"})  # steps that trade score for diversity
 _EXCERPT = 40  # characters from its middle on by which a chunk is recognised in a passage
 ANY_SIMILARITY = -1.0  # a cosine that every chunk reaches
@@ -151,6 +153,11 @@ def _find_losing_stage(
     for step in having:
         best[step.name] = min(ranks[id(step)], best.get(step.name, ranks[id(step)]))
     known = f"its ranks: {', '.join(f'{name} {rank}' for name, rank in best.items())}"
+    if loser.name == MINIMUM:
+        return (
+            "threshold",
+            f"{_describe_numbers(run(_remove_minima(settings), where), wanted)} is below the minimum ({known})",
+        )
     if loser.name != SEARCH:
         loser = _find_innermost_step(loser)
         stage, how = REMOVED_BY.get(loser.name, ("step", f"{_format_step_name(loser)} removed it"))
@@ -186,6 +193,9 @@ def _name_demoting_stage(step: Trace | None, wanted: Set[str], k: int) -> Stage:
 def _explain_context_drop(context: Context, wanted: Set[str]) -> tuple[Stage, str]:
     for dropped in context.dropped:
         if any(hit.chunk.id in wanted for hit in dropped.passage.chunks):
+            if dropped.reason == IRRELEVANT:
+                relevance = max(hit.relevance for hit in dropped.passage.chunks)
+                return "threshold", f"it was found, and its relevance of {relevance:.3f} is too low for a context"
             stage: Stage = "budget" if dropped.reason == "budget" else "merge"
             return stage, f"it was found and left out of the context: {dropped.reason} ({dropped.tokens} tokens)"
     return "merge", "it was found and merged into a passage of which this part is not rendered"
@@ -193,7 +203,7 @@ def _explain_context_drop(context: Context, wanted: Set[str]) -> tuple[Stage, st
 
 def _explain_unranked(wanted: Set[str], run: Run, settings: Settings, where: Filter) -> tuple[Stage, str]:
     """Why no ranking had the target: its similarity is below the minimum, or it ranks below the search depth."""
-    if cosine := _format_best_cosine(run(_remove_similarity_threshold(settings), where), wanted):
+    if cosine := _format_best_cosine(run(_remove_minima(settings), where), wanted):
         return "threshold", f"its similarity of {cosine} is below the minimum"
     deep = replace(
         settings,
@@ -202,14 +212,22 @@ def _explain_unranked(wanted: Set[str], run: Run, settings: Settings, where: Fil
     )
     if any(_find_best_rank(step, wanted) for step in run(deep, where).list_steps()):
         return "depth", "no ranking searched deep enough to reach it"
-    if cosine := _format_best_cosine(run(_remove_similarity_threshold(deep), where), wanted):
+    if cosine := _format_best_cosine(run(_remove_minima(deep), where), wanted):
         reason = f"its similarity of {cosine} is below the minimum, and it ranks below the search depth"
         return "threshold", reason
     return "depth", f"no ranking has it among its first {MAX_DEPTH:,}; lexical search needs a shared word"
 
 
-def _remove_similarity_threshold(settings: Settings) -> Settings:
-    return replace(settings, search=replace(settings.search, min_similarity=ANY_SIMILARITY))
+def _remove_minima(settings: Settings) -> Settings:
+    return replace(settings, search=replace(settings.search, min_similarity=ANY_SIMILARITY, min_relevance=0.0))
+
+
+def _describe_numbers(attempt: Attempt, wanted: Set[str]) -> str:
+    """The similarity and relevance of the best of the wanted chunks."""
+    best = max((hit for hit in attempt.hits if hit.chunk.id in wanted), key=lambda hit: hit.relevance, default=None)
+    if best is None:
+        return "its similarity or relevance"
+    return f"its similarity of {best.similarity:.3f} or relevance of {best.relevance:.3f}"
 
 
 def _format_best_cosine(attempt: Attempt, wanted: Set[str]) -> str:

@@ -14,6 +14,7 @@ IsFound = Callable[[Settings], bool]  # whether these settings find the target
 
 COUNTS = tuple(range(1, 10)) + tuple(int(10 * 1.1**n) for n in range(73))  # up to 9,555, each 10 % more
 COSINES = tuple(round(1 - n / 100, 2) for n in range(201))  # from 1 down to -1
+CHANCES = (*(round(1 - n / 100, 2) for n in range(100)), 0.005, 0.002, 0.001, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,8 @@ class Knob:
 
     def list_values_beyond(self, now: Any) -> Sequence[Any]:
         """The values to try, without the current one and those on the wrong side of it."""
+        if self.up is False and now is None:
+            return []  # there is no minimum
         if self.up is None or now is None:
             return [value for value in self.values if value != now]
         return [value for value in self.values if (value > now if self.up else value < now)]
@@ -42,7 +45,12 @@ _WEIGHTS = (
 )
 _DEPTHS = _make_increase_knobs("search.depth", "search.candidates", "conversation.chunks_per_query")
 KNOBS: dict[Stage, tuple[Knob, ...]] = {
-    "threshold": (Knob("search.min_similarity", COSINES, up=False),),
+    "threshold": (
+        Knob("search.min_similarity", COSINES, up=False),
+        Knob("search.min_relevance", CHANCES, up=False),
+        Knob("context.min_relevance", CHANCES, up=False),
+        Knob("context.min_chance", CHANCES, up=False),
+    ),
     "depth": (*_make_increase_knobs("k"), *_DEPTHS, Knob("search.mode", ("exact",))),
     "fusion": (*_make_increase_knobs("k"), *_WEIGHTS, *_DEPTHS),
     "rerank": (*_make_increase_knobs("k"), Knob("search.strategy", ("hybrid",))),

@@ -32,6 +32,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "links": conversations.links,
     "status": documents.status,
     "backfill": documents.backfill,
+    "calibrate": documents.calibrate,
     "export": transfer.export,
     "restore": transfer.restore,
     "reembed": transfer.reembed,

@@ -1,7 +1,5 @@
 """Reads the citations of saved answers: the output of `--json`, validated strictly."""
 
-import json
-from collections.abc import Iterator
 from dataclasses import MISSING, fields
 from datetime import datetime
 from pathlib import Path
@@ -9,7 +7,7 @@ from typing import Any
 
 from clew.core.cite import Citation
 from clew.core.errors import SourceError
-from clew.index.read.load import describe_os_error
+from clew.surface.cli.json_file import read_json_values
 
 _FIELDS = {field.name: field for field in fields(Citation)}
 _TEXTS = frozenset({"document", "version", "hash", "quote", "title", "uri", "message", "author"})
@@ -19,31 +17,13 @@ _NUMBERS = frozenset({"start", "end", "page"})
 def load_citations(file: Path) -> list[tuple[str, list[Citation]]]:
     """The question and the citations of each answer in a file, which holds one JSON object or several."""
     answers = []
-    for number, answer in enumerate(_read_json_values(file), 1):
+    for number, answer in enumerate(read_json_values(file), 1):
         citations = answer.get("citations") if isinstance(answer, dict) else None
         if not isinstance(citations, list):
             raise SourceError(str(file), f"object {number} has no list of citations; give the output of `--json`")
         question = answer.get("question") or answer.get("query") or f"answer {number}"
         answers.append((str(question), [_parse_citation(citation, file, number) for citation in citations]))
     return answers
-
-
-def _read_json_values(file: Path) -> Iterator[Any]:
-    """The JSON values of a file, one after another."""
-    try:
-        text = file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise SourceError(str(file), describe_os_error(error)) from error
-    except UnicodeDecodeError as error:
-        raise SourceError(str(file), "is not UTF-8 text") from error
-    decoder, at = json.JSONDecoder(), 0
-    while text[at:].strip():
-        at += len(text[at:]) - len(text[at:].lstrip())
-        try:
-            value, at = decoder.raw_decode(text, at)
-        except json.JSONDecodeError as error:
-            raise SourceError(str(file), f"is not JSON at character {error.pos}: {error.msg}") from error
-        yield from value if isinstance(value, list) else [value]
 
 
 def _parse_citation(raw: Any, file: Path, number: int) -> Citation:

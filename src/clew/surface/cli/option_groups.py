@@ -6,14 +6,57 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from clew.core.errors import SettingsError
 from clew.surface.cli import options as o
 
 if TYPE_CHECKING:
-    from clew.core.types import Filter
+    from clew.core.types import Filter, Message
     from clew.engine import Engine
 
 Command = Callable[..., None]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryOptions:
+    """What is searched with: a question, a conversation, or a question asked after a conversation."""
+
+    query: o.QueryText = None
+    conversation: o.Conversation = None
+
+    def load(self, ctx: typer.Context) -> "LoadedQuery":
+        """The question and the messages of the conversation file; a usage error if neither was given."""
+        if self.query is None and self.conversation is None:
+            ctx.fail("Missing argument 'QUERY', or --conversation FILE.")
+        if self.conversation is None:
+            return LoadedQuery(self.query)
+        from clew.surface.cli.conversation_file import load_conversation
+
+        return LoadedQuery(self.query, load_conversation(self.conversation))
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedQuery:
+    """A question and the conversation before it, as the verbs of the engine take them."""
+
+    question: str | None
+    messages: "tuple[Message, ...]" = ()
+
+    @property
+    def query(self) -> "str | tuple[Message, ...]":
+        """The question; without one, the whole conversation."""
+        return self.messages if self.question is None else self.question
+
+    @property
+    def history(self) -> "tuple[Message, ...]":
+        """The conversation before the question."""
+        return () if self.question is None else self.messages
+
+    @property
+    def text(self) -> str:
+        """The text of the query, for highlighting its words."""
+        return "\n".join(message.text for message in self.messages) if self.question is None else self.question
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +67,7 @@ class SearchOptions:
     strategy: o.Strategy = None
     mode: o.Mode = None
     depth: o.Depth = None
+    min_relevance: o.MinRelevance = None
     min_similarity: o.MinSimilarity = None
     kind: o.Kinds = None
     document: o.Documents = None
@@ -38,6 +82,7 @@ class SearchOptions:
         return {
             "search.mode": self.mode,
             "search.depth": self.depth,
+            "search.min_relevance": self.min_relevance,
             "search.min_similarity": self.min_similarity,
         }
 

@@ -8,7 +8,19 @@ import typer
 
 from clew.core.errors import SettingsError
 
-QueryText = Annotated[str, typer.Argument(metavar="QUERY", help="Question or keywords.")]
+QueryText = Annotated[
+    str | None,
+    typer.Argument(metavar="QUERY", help="Question or keywords; with --conversation, a question asked after it."),
+]
+Conversation = Annotated[
+    Path | None,
+    typer.Option(
+        "--conversation",
+        metavar="FILE",
+        help="Search with a conversation: JSON or JSON Lines of messages (timestamp, author, message; or role, "
+        "content); - reads standard input.",
+    ),
+]
 DocumentName = Annotated[str, typer.Argument(metavar="DOCUMENT", help="Document id or URI.")]
 Sources = Annotated[
     list[str], typer.Argument(metavar="SOURCE...", help="Files, folders, chat exports or web addresses.")
@@ -61,8 +73,21 @@ Mode = Annotated[
     str | None, typer.Option("--mode", metavar="MODE", help="Vector search: ann (approximate, fast) or exact.")
 ]
 Depth = Annotated[int | None, typer.Option("--depth", metavar="N", help="Candidates from each ranking.")]
+MinRelevance = Annotated[
+    float | None,
+    typer.Option(
+        "--min-relevance",
+        metavar="X",
+        help="Minimum relevance, 0 to 1: the chance that a result answers; comparable across queries (default: off).",
+    ),
+]
 MinSimilarity = Annotated[
-    float | None, typer.Option("--min-similarity", metavar="X", help="Minimum cosine similarity.")
+    float | None,
+    typer.Option(
+        "--min-similarity",
+        metavar="X",
+        help="Minimum cosine of query and result; its scale depends on the embedder (default: off).",
+    ),
 ]
 Tokens = Annotated[int | None, typer.Option("--tokens", metavar="N", help="Token budget of the context.")]
 

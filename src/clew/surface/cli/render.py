@@ -87,7 +87,10 @@ def print_records(records: Iterable[DocumentRecord]) -> None:
 
 
 def print_hits(hits: Sequence[Hit], query: str) -> None:
-    """Prints each hit with rank, score, title and headings, and a snippet with the query's words highlighted."""
+    """Prints each hit with rank, relevance, title and headings, and a snippet with the query's words highlighted.
+
+    What the number means is printed on stderr.
+    """
     width = shutil.get_terminal_size((_DEFAULT_WIDTH, 24)).columns if sys.stdout.isatty() else _DEFAULT_WIDTH
     query_terms = frozenset(extract_terms(query, is_query=True))
     for rank, hit in enumerate(hits, 1):
@@ -96,12 +99,13 @@ def print_hits(hits: Sequence[Hit], query: str) -> None:
         headings = hit.chunk.headings[1:] if hit.chunk.headings[:1] == (name,) else hit.chunk.headings
         print_line(
             (f"{rank}. ", "bold"),
-            (f"{_format_score(hit.score)}  ", "green"),
+            (f"{hit.relevance:.2f}  ", "green"),
             (" > ".join((name, *headings)), "bold"),
             (f"  {uri}" if uri and uri != name else "", "dim"),
         )
         for line in make_snippet(hit.chunk.text, query_terms, width=width - 4):
             print_line(("   ", ""), *highlight_terms(line, query_terms))
+    print_line(("The number is the relevance: the chance, from 0 to 1, that the result answers.", "dim"), err=True)
 
 
 def print_no_results(reason: str, *, err: bool = False) -> None:
@@ -173,11 +177,6 @@ def highlight_terms(line: str, query_terms: frozenset[str]) -> list[StyledText]:
             parts += [(line[at : match.start()], ""), (match[0], "bold yellow")]
             at = match.end()
     return [*parts, (line[at:], "")]
-
-
-def _format_score(score: float) -> str:
-    """The score with three decimals, or with three significant digits if it is tiny."""
-    return f"{score:.3f}" if abs(score) >= 0.01 or score == 0 else f"{score:.3g}"
 
 
 def _matches_query(word: str, query_terms: frozenset[str]) -> bool:

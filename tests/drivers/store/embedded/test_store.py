@@ -332,23 +332,53 @@ def test_a_database_of_somebody_else_is_refused(folder: Path) -> None:
     assert read_stored_embedder_name(folder) is None
 
 
-def test_a_database_of_an_older_clew_is_brought_up_to_date(folder: Path) -> None:
-    before = fill_store(folder, StoreConfig())
+def take_back(folder: Path, version: int) -> None:
+    """Makes a collection one of an earlier version."""
+    added = {
+        1: ["INDEX chunks_channel"],
+        2: ["TRIGGER chunk_says_other", "TRIGGER summary_says_other"],
+        3: ["TABLE calibration"],
+    }
+    added[2] += ["TABLE shadow", "TABLE shadows", "TABLE summary_shadows"]
     with sqlite3.connect(folder / schema.FILE) as db:
-        db.execute("DROP INDEX chunks_channel")
-        for made in ("TRIGGER chunk_says_other", "TRIGGER summary_says_other"):
-            db.execute(f"DROP {made}")
-        for made in ("shadow", "shadows", "summary_shadows"):
-            db.execute(f"DROP TABLE {made}")
-        db.execute("PRAGMA user_version = 1")
+        for each in (each for older in range(version, schema.VERSION) for each in added[older]):
+            db.execute(f"DROP {each}")
+        db.execute(f"PRAGMA user_version = {version}")
     db.close()
-    store = open_store(folder)
-    assert run_searches(store) == before
-    store.close()
+
+
+@pytest.mark.parametrize("version", range(1, schema.VERSION))
+def test_a_database_of_an_older_clew_is_brought_up_to_date(folder: Path, version: int) -> None:
+    before = fill_store(folder, StoreConfig())
+    take_back(folder, version)
+    with closing(open_store(folder)) as store:
+        assert run_searches(store) == before
+        assert store.calibration() == ""
+        store.set_calibration("measured")
+    with closing(open_store(folder)) as store:
+        assert store.calibration() == "measured"
     with sqlite3.connect(folder / schema.FILE) as db:
         assert db.execute("PRAGMA user_version").fetchone() == (schema.VERSION,)
-        added = "'chunks_channel', 'shadow', 'chunk_says_other'"
-        assert db.execute(f"SELECT count(*) FROM sqlite_master WHERE name IN ({added})").fetchone() == (3,)
+        added = "'chunks_channel', 'shadow', 'chunk_says_other', 'calibration'"
+        assert db.execute(f"SELECT count(*) FROM sqlite_master WHERE name IN ({added})").fetchone() == (4,)
+    db.close()
+
+
+@pytest.mark.parametrize("version", range(1, schema.VERSION))
+def test_a_database_of_an_older_clew_that_can_only_be_read_is_searched(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    before = fill_store(folder, StoreConfig())
+    take_back(folder, version)
+    monkeypatch.setattr(schema, "is_writable", lambda _: False)
+    with closing(open_store(folder, StoreConfig())) as store:
+        assert run_searches(store) == before
+        assert (store.calibration(), store.staged_model(), store.channels()) == ("", None, [])
+        with pytest.raises(DriverFailed, match="cannot be opened for writing"):
+            store.set_calibration("measured")
+        assert store.calibration() == ""
+    with sqlite3.connect(folder / schema.FILE) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (version,)
     db.close()
 
 

@@ -9,14 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clew.core.facets import collect_required_facets
+from clew.core.stored import PackedTerms
 from clew.core.time import to_timestamp
-from clew.core.types import Filter, Matrix
+from clew.core.types import EVERYTHING, Filter, Matrix, TermMatch
 from clew.drivers.store import bm25, order
 from clew.drivers.store.bm25 import Floats
 from clew.drivers.store.embedded import postings, signals
 from clew.drivers.store.embedded.database import CollectionState, Database
 from clew.drivers.store.embedded.index import RowScores, TermQuery, VectorQuery
-from clew.drivers.store.embedded.postings import Postings
+from clew.drivers.store.embedded.postings import Postings, Slots
 from clew.drivers.store.embedded.signals import Rows, Signals
 
 GATHER_SHARE = 4  # a filter that admits fewer than one chunk in this many is searched by gathering its rows
@@ -87,10 +88,7 @@ class ExactIndex:
         used, slots = view.columns.used, view.admitted
         found = postings.find_postings(view.postings, query.terms.hashes)
         having, counts = (np.concatenate(column) for column in zip(*found, strict=True))
-        weights = [
-            times * bm25.idf(state.chunks, len(each) - _count_removed(each, view.removed))
-            for times, (each, _) in zip(query.terms.counts.tolist(), found, strict=True)
-        ]
+        weights = bm25.weigh_terms(query.terms.counts, _count_having(view, found), state.chunks)
         norms = bm25.length_norm(view.columns.lengths[:used], state.average_chunk_length)
         weight_of_posting = np.repeat(weights, [len(each) for each, _ in found])
         sums = np.bincount(having, weight_of_posting * bm25.saturate(counts, norms[having]), minlength=used)
@@ -101,8 +99,19 @@ class ExactIndex:
             admitted[slots] = scores[slots]
             scores = admitted
         matching = np.flatnonzero(scores)
-        top = matching[order.select_candidates(scores[matching], query.k, 10.0**-order.LEXICAL_DIGITS)]
-        return _top_k(view, top, scores[top].round(order.LEXICAL_DIGITS), query.k)
+        top = matching[order.select_candidates(scores[matching], query.k, 10.0**-bm25.DIGITS)]
+        return _top_k(view, top, scores[top].round(bm25.DIGITS), query.k)
+
+    def match_terms(self, terms: PackedTerms, chunk_ids: Sequence[str], state: CollectionState) -> dict[str, TermMatch]:
+        """How well those of the chunks that exist match terms, with the collection's counts as of a state."""
+        with self._lock:
+            view = self._take_view(EVERYTHING)
+            known = {each: slot for each in chunk_ids if (slot := self._slots.get(each)) is not None}
+        slots = np.array(list(known.values()), np.int32)
+        found = postings.find_postings(view.postings, terms.hashes)
+        weights = bm25.weigh_terms(terms.counts, _count_having(view, found), state.chunks)
+        norms = bm25.length_norm(view.columns.lengths[slots], state.average_chunk_length)
+        return bm25.match_terms(list(known), weights, postings.look_up_counts(found, slots), norms)
 
     def _take_view(self, where: Filter) -> View:
         groups, since, until = collect_required_facets(where), to_timestamp(where.since), to_timestamp(where.until)
@@ -136,6 +145,7 @@ class ExactIndex:
         vectors = np.empty((0, self._database.dim), np.float32)
         self._columns = ChunkColumns(0, vectors, np.empty(0, np.int64), empty, empty)
         self._ids: list[str] = []
+        self._slots: dict[str, int] = {}  # of the chunks that exist, by id
         self._facets: dict[str, array[int]] = {}
         self._postings = postings.EMPTY
         self._removed = np.empty(0, np.intp)
@@ -159,6 +169,9 @@ class ExactIndex:
         known = slots < len(rows)
         known[known] = rows[slots[known]] == gone[known]
         self._removed = np.union1d(self._removed, slots[known])
+        for slot in slots[known].tolist():
+            if self._slots.get(self._ids[slot]) == slot:  # else the chunk is in a new row
+                del self._slots[self._ids[slot]]
         self._change, self._row = state.change, state.last_row
         return True
 
@@ -176,12 +189,18 @@ class ExactIndex:
             for facet in facets:
                 self._facets.setdefault(facet, array("i")).append(slot)
         self._ids.extend(batch.ids)
+        self._slots.update(zip(batch.ids, range(first, used), strict=True))
         self._columns = ChunkColumns(used, columns.vectors, columns.rows, columns.seconds, columns.lengths)
         return slots
 
 
-def _count_removed(slots: NDArray[np.int32], removed: NDArray[np.intp]) -> int:
-    return int(np.isin(slots, removed).sum()) if len(removed) else 0
+def _count_having(view: View, found: Sequence[tuple[Slots, NDArray[np.float32]]]) -> list[int]:
+    """How many chunks have each word whose postings were found, without the removed ones."""
+    if not len(view.removed):
+        return [len(slots) for slots, _ in found]
+    exists = np.ones(view.columns.used, bool)
+    exists[view.removed] = False
+    return [int(np.count_nonzero(exists[slots])) for slots, _ in found]
 
 
 def _top_k(view: View, slots: NDArray[np.intp], scores: Floats, k: int) -> RowScores:

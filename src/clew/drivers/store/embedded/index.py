@@ -1,10 +1,11 @@
 """The interface of an index over the database: what the store asks it, and what it answers."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from clew.core.stored import PackedTerms
-from clew.core.types import Filter, Vector
+from clew.core.types import Filter, TermMatch, Vector
 from clew.drivers.store.embedded.database import CollectionState
 
 RowScores = list[tuple[int, float]]  # rows of chunks and their scores, best first
@@ -48,3 +49,6 @@ class Index(Protocol):
 
     def search_terms(self, query: TermQuery, state: CollectionState) -> RowScores:
         """The best rows by BM25, with the collection's counts as of a state."""
+
+    def match_terms(self, terms: PackedTerms, chunk_ids: Sequence[str], state: CollectionState) -> dict[str, TermMatch]:
+        """How well those of the chunks that exist match terms, with the collection's counts as of a state."""

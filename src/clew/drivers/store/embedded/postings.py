@@ -1,5 +1,6 @@
 """Posting lists in memory: the chunks that have a word, in a large sorted part and a small unsorted one."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,7 +50,7 @@ def extend_postings(postings: Postings, words: Hashes, slots: Slots, counts: NDA
 
 
 def find_postings(postings: Postings, words: Hashes) -> list[tuple[Slots, NDArray[np.float32]]]:
-    """For each word the slots of the chunks that have it, each once, with its counts in them."""
+    """For each word the slots of the chunks that have it, each once and in order, with its counts in them."""
     in_order = postings.words[: postings.sorted_size]
     firsts, ends = in_order.searchsorted(words).tolist(), in_order.searchsorted(words, side="right").tolist()
     found = [(postings.slots[a:z], postings.counts[a:z]) for a, z in zip(firsts, ends, strict=True)]
@@ -64,6 +65,16 @@ def find_postings(postings: Postings, words: Hashes) -> list[tuple[Slots, NDArra
         else (slots, counts)
         for (slots, counts), at in zip(found, more, strict=True)
     ]
+
+
+def look_up_counts(found: Sequence[tuple[Slots, NDArray[np.float32]]], slots: Slots) -> NDArray[np.float32]:
+    """The count of each word that `find_postings` found (a row) in the chunk of each slot (a column)."""
+    table = np.zeros((len(found), len(slots)), np.float32)
+    for row, (having, counts) in zip(table, found, strict=True):
+        if len(having):
+            at = np.minimum(having.searchsorted(slots), len(having) - 1)
+            np.copyto(row, counts[at], where=having[at] == slots)
+    return table
 
 
 def _sort_postings(words: Hashes, slots: Slots, counts: NDArray[np.float32]) -> Postings:

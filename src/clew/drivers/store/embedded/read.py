@@ -151,6 +151,12 @@ def read_vectors_by_chunk_id(db: sqlite3.Connection, chunk_ids: Sequence[str]) -
     return {chunk_id: np.frombuffer(vector, np.float32) for chunk_id, vector in read}
 
 
+def read_calibration(db: sqlite3.Connection) -> str:
+    """The text about the collection; empty if there is none."""
+    found = db.execute("SELECT text FROM calibration").fetchone()
+    return str(found[0]) if found else ""
+
+
 def has_facets(facets: str, groups: Sequence[frozenset[str]]) -> bool:
     """Whether facets, as JSON, include one of each group."""
     if not groups:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from clew.core.errors import DriverFailed, StoreMismatch
 
-VERSION = 3
+VERSION = 4
 FILE = "clew.db"
 WRITE_TIMEOUT = 30.0  # seconds that a writer waits for another one
+PRIMARY_CODE = 0xFF  # the bits of an error code of SQLite that say its kind
 
 CHANNEL = "json_extract(c.meta, '$.channel')"  # the expression of the index chunks_channel
 
@@ -62,6 +63,7 @@ CREATE TRIGGER summary_says_other AFTER UPDATE OF summary, vector ON documents
   WHEN old.summary IS NOT new.summary OR old.vector IS NOT new.vector
   BEGIN DELETE FROM summary_shadows WHERE row = new.row; END
 """,
+    3: "CREATE TABLE calibration(one INTEGER PRIMARY KEY CHECK(one = 1), text TEXT NOT NULL)",
 }
 
 
@@ -138,8 +140,14 @@ def open_read_only_connection(file: Path) -> sqlite3.Connection:
 def prepare_tables(connection: sqlite3.Connection, place: str, *, embedder: str, dim: int, collection_id: str) -> None:
     """Creates the tables of a new collection or migrates old ones; StoreMismatch if it was filled by another model."""
     with translate_errors(place):
-        if _read_version(connection) != VERSION:
-            _create_or_migrate(connection, place, (embedder, dim, collection_id))
+        version = _read_version(connection)
+        if version != VERSION:
+            try:
+                _create_or_migrate(connection, place, (embedder, dim, collection_id))
+            except sqlite3.OperationalError as error:
+                if version == 0 or error.sqlite_errorcode & PRIMARY_CODE != sqlite3.SQLITE_READONLY:
+                    raise
+                _add_temporary_tables(connection, version)
         name, width = connection.execute("SELECT embedder, dim FROM meta").fetchone()
     if (name, width) != (embedder, dim):
         raise StoreMismatch(
@@ -161,14 +169,25 @@ def _create_or_migrate(connection: sqlite3.Connection, place: str, meta: tuple[s
             version = 1
         if version not in range(1, VERSION + 1):
             raise StoreMismatch(_describe_version_error(place, version))
-        for older in range(version, VERSION):
-            for statement in UPGRADES[older].split(";\n"):
-                connection.execute(statement)
+        for statement in _list_upgrades(version):
+            connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
     except BaseException:
         connection.execute("ROLLBACK")
         raise
+
+
+def _add_temporary_tables(connection: sqlite3.Connection, version: int) -> None:
+    """Gives a connection that can only read the tables that an earlier version lacks, empty and temporary."""
+    for statement in _list_upgrades(version):
+        if statement.lstrip().startswith("CREATE TABLE"):
+            connection.execute(statement.replace("CREATE TABLE", "CREATE TEMP TABLE", 1))
+
+
+def _list_upgrades(version: int) -> list[str]:
+    """The statements that migrate a version to this one."""
+    return [statement for older in range(version, VERSION) for statement in UPGRADES[older].split(";\n")]
 
 
 def _read_version(connection: sqlite3.Connection) -> int:

@@ -5,7 +5,7 @@ for words it is also checked that nothing beyond the candidates could have score
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +13,12 @@ from uuid import UUID
 
 import numpy as np
 import qdrant_edge as edge
+from numpy.typing import NDArray
 
 from clew.core.facets import collect_required_facets
-from clew.core.stored import Hashes
+from clew.core.stored import Counts, Hashes, PackedTerms
 from clew.core.time import to_timestamp
-from clew.core.types import Filter
+from clew.core.types import Filter, TermMatch
 from clew.drivers.store import bm25, order
 from clew.drivers.store.bm25 import Floats
 from clew.drivers.store.embedded import frequencies, signals
@@ -106,25 +107,30 @@ class ShardIndex:
         candidate could have, no other chunk is missing.
         """
         hashes, k = query.terms.hashes, query.k
-        having = frequencies.get_document_frequencies(self._frequencies, hashes).tolist()
-        weights = [
-            times * bm25.idf(state.chunks, count)
-            for times, count in zip(query.terms.counts.tolist(), having, strict=True)
-        ]
-        nearest = edge.Query.Nearest(_make_sparse_vector(hashes, weights), using=TERMS)
+        weights = self._weigh_terms(query.terms, state)
+        nearest = edge.Query.Nearest(_make_sparse_vector(hashes, weights.tolist()), using=TERMS)
         growth = max(1.0, state.average_chunk_length / self.checkpoint.average) * 1.0001
         is_precise = growth < SMALL_GROWTH and len(weights) > 1  # with one word, many are equal
         limit = k + SPARE if is_precise else max(2 * k, k + 50)
         while True:
             points = self._query_shard(nearest, limit, query.where, None)
             read = signals.read_terms_by_row(self._database, [int(point.id) for point in points])
-            scores = _score_rows_by_bm25(read, hashes, np.array(weights), state.average_chunk_length)
+            scores = _score_rows_by_bm25(read, hashes, weights, state.average_chunk_length)
             is_complete = len(scores) >= k and np.partition(scores, -k)[-k] > points[-1].score * growth
             if is_complete or len(points) < limit or limit >= MAX_CANDIDATES:
                 break
             limit *= 4
         best = order.top_k(read.rows, read.ids, scores, k)
         return [(row, score) for row, score in best if score]
+
+    def match_terms(self, terms: PackedTerms, chunk_ids: Sequence[str], state: CollectionState) -> dict[str, TermMatch]:
+        """How well those of the chunks that exist match terms, with the collection's counts as of a state."""
+        read = signals.read_terms_by_chunk_id(self._database, chunk_ids)
+        places, owners, found = _find_words(read, terms.hashes)
+        counts = np.zeros((len(terms.hashes), len(read.rows)), np.float32)
+        counts[places, owners] = found
+        norms = bm25.length_norm(read.lengths, state.average_chunk_length)
+        return bm25.match_terms(read.ids, self._weigh_terms(terms, state), counts, norms)
 
     def count_chunks(self) -> int:
         """How many chunks are in the shard."""
@@ -163,6 +169,11 @@ class ShardIndex:
             finally:
                 with _translate_errors():
                     self._shard.close()
+
+    def _weigh_terms(self, terms: PackedTerms, state: CollectionState) -> Floats:
+        """The weight of each term of a query."""
+        having = frequencies.get_document_frequencies(self._frequencies, terms.hashes)
+        return bm25.weigh_terms(terms.counts, having.tolist(), state.chunks)
 
     def _remove_rows(self, tombstones: list[Tombstone]) -> None:
         """Deletes rows; those that were added and removed since it last caught up were never in it."""
@@ -257,10 +268,15 @@ def _make_sparse_vector(hashes: Hashes, weights: list[float]) -> edge.SparseVect
 
 def _score_rows_by_bm25(read: RowTerms, words: Hashes, weights: Floats, average: float) -> Floats:
     """The BM25 score of each row, for sorted words and their weights."""
-    places = np.minimum(words.searchsorted(read.terms), len(words) - 1)
-    at = np.flatnonzero(words[places] == read.terms)
-    owners = np.repeat(np.arange(len(read.rows)), read.sizes)[at]
+    places, owners, counts = _find_words(read, words)
     norms = bm25.length_norm(read.lengths, average)[owners]
-    parts = weights[places[at]] * bm25.saturate(read.counts[at].astype(np.float32), norms)
+    parts = weights[places] * bm25.saturate(counts.astype(np.float32), norms)
     sums = np.bincount(owners, parts, minlength=len(read.rows)).astype(np.float64, copy=False)
-    return sums.round(order.LEXICAL_DIGITS)
+    return sums.round(bm25.DIGITS)
+
+
+def _find_words(read: RowTerms, words: Hashes) -> tuple[NDArray[np.intp], NDArray[np.intp], Counts]:
+    """Where the rows have any of the sorted words: the position of the word, that of the row, and the count."""
+    at = np.flatnonzero(np.isin(read.terms, words))
+    owners = np.repeat(np.arange(len(read.rows)), read.sizes)
+    return words.searchsorted(read.terms[at]), owners[at], read.counts[at]

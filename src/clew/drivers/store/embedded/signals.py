@@ -94,7 +94,25 @@ def read_terms_by_row(database: Database, rows: Sequence[int]) -> RowTerms:
     """The terms of those of the rows that still exist."""
     sql = f"SELECT row, id, length, terms, counts FROM signals WHERE row IN ({make_placeholders(rows)})"
     with database.reader as db:
-        read = db.execute(sql, rows).fetchall()
+        return _parse_row_terms(db.execute(sql, rows).fetchall())
+
+
+def read_terms_by_chunk_id(database: Database, chunk_ids: Sequence[str]) -> RowTerms:
+    """The terms of those of the chunks that exist."""
+    sql = (
+        "SELECT s.row, s.id, s.length, s.terms, s.counts FROM chunks c JOIN signals s ON s.row = c.row"
+        " WHERE c.id IN (SELECT value FROM json_each(?))"
+    )
+    with database.reader as db:
+        return _parse_row_terms(db.execute(sql, (json.dumps(list(chunk_ids)),)).fetchall())
+
+
+def make_placeholders(values: Sequence[object]) -> str:
+    """As many question marks as values: faster than a JSON list, which SQLite would have to parse and sort."""
+    return ",".join("?" * len(values))
+
+
+def _parse_row_terms(read: list[Any]) -> RowTerms:
     return RowTerms(
         [each[0] for each in read],
         [each[1] for each in read],
@@ -103,11 +121,6 @@ def read_terms_by_row(database: Database, rows: Sequence[int]) -> RowTerms:
         np.frombuffer(b"".join([each[4] for each in read]), np.uint16),
         np.array([len(each[3]) // 8 for each in read], np.int64),
     )
-
-
-def make_placeholders(values: Sequence[object]) -> str:
-    """As many question marks as values: faster than a JSON list, which SQLite would have to parse and sort."""
-    return ",".join("?" * len(values))
 
 
 def _parse_signals(read: list[Any], dim: int) -> Signals:

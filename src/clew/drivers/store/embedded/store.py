@@ -1,6 +1,5 @@
 """The embedded store: a folder with one collection, the database that is its source of truth and an index over it."""
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from pathlib import Path
@@ -23,12 +22,14 @@ from clew.core.types import (
     Matrix,
     Section,
     StoreStats,
+    TermMatch,
     Vector,
 )
 from clew.drivers.store import checks, order
 from clew.drivers.store.batches import scan_chunks
 from clew.drivers.store.embedded import read, staged, write
-from clew.drivers.store.embedded.database import CollectionState, Database, read_stored_embedder_name
+from clew.drivers.store.embedded.database import Database, read_stored_embedder_name
+from clew.drivers.store.embedded.hits import HitCache
 from clew.drivers.store.embedded.index import BrokenIndex, TermQuery, VectorQuery
 from clew.drivers.store.embedded.manager import IndexManager
 from clew.drivers.store.embedded.stored import read_stored_documents
@@ -37,7 +38,6 @@ from clew.drivers.store.term_ids import pack_terms
 
 __all__ = ["EmbeddedStore", "read_stored_embedder_name"]
 
-MAX_CACHED_HITS = 8192
 MAX_ATTEMPTS = 3  # of a search whose index breaks, or whose chunks are removed between being found and being read
 
 
@@ -59,9 +59,7 @@ class EmbeddedStore:
     def _use_database(self, database: Database) -> None:
         self._database = database
         self._indexes = IndexManager(database, self._folder, self._config)
-        self._cache_lock = threading.Lock()
-        self._cached_hits: dict[int, Hit] = {}  # by row; without scores
-        self._cached_at = (-1, -1)
+        self._hits = HitCache(database)
         self._summaries = read.Summaries(-1, [], [], np.empty((0, database.dim), np.float32))
 
     def put(
@@ -146,7 +144,7 @@ class EmbeddedStore:
         """Sets the stamp of a document whose file was touched but not changed; the change number stays."""
         with self._database.write_transaction() as db:
             db.execute("UPDATE documents SET stamp = ? WHERE id = ?", (stamp, doc_id))
-        self._cached_hits = {}
+        self._hits.clear()
 
     def drop(self, doc_ids: Sequence[str]) -> int:
         """Removes documents with everything that belongs to them; how many existed."""
@@ -204,6 +202,11 @@ class EmbeddedStore:
         packed = pack_terms(terms)
         return self._search_index(TermQuery(packed, k, where)) if len(packed.hashes) else []
 
+    def match_terms(self, terms: Terms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
+        """How well those of the chunks that exist match terms, with the counts of the whole collection."""
+        state = self._database.read_state()
+        return self._indexes.get_caught_up_index(state).match_terms(pack_terms(terms), chunk_ids, state)
+
     def search_documents(self, vector: Vector, k: int, where: Filter = EVERYTHING) -> list[tuple[str, float]]:
         """The k documents whose summaries are nearest, with the cosine."""
         checked = checks.check_vector(vector, self._database.dim)
@@ -219,6 +222,16 @@ class EmbeddedStore:
         top = [slots[position] for position in similar.tolist()]
         best = order.top_k(top, [known.ids[slot] for slot in top], order.cosines(known.vectors[top], checked), k)
         return [(known.ids[slot], score) for slot, score in best]
+
+    def calibration(self) -> str:
+        """The text about the collection that was kept last, or an empty one."""
+        with self._database.reader as db:
+            return read.read_calibration(db)
+
+    def set_calibration(self, text: str) -> None:
+        """Keeps a text about the collection; the change number grows."""
+        with self._database.write_transaction() as db:
+            write.set_calibration(db, text)
 
     def stats(self) -> StoreStats:
         """Counts, the embedder, and a number that grows with every change."""
@@ -262,29 +275,12 @@ class EmbeddedStore:
                 broke = True
                 self._indexes.discard_broken_shard(index, error)
                 continue
-            loaded = self._load_hits(state, [row for row, _ in found])
+            loaded = self._hits.load_hits(state, [row for row, _ in found])
             hits = [Hit(loaded[row].chunk, loaded[row].document, score) for row, score in found if row in loaded]
             is_complete = len(hits) == query.k or (len(hits) == len(found) and not index.rereads)
             if is_complete or self._database.read_state().change == state.change:
                 break
         return hits
-
-    def _load_hits(self, state: CollectionState, rows: Sequence[int]) -> dict[int, Hit]:
-        """The chunks in some rows, without those removed meanwhile; any change clears the cache, as it may move any."""
-        with self._cache_lock:
-            if self._cached_at != (state.change, state.data_version):
-                self._cached_hits, self._cached_at = {}, (state.change, state.data_version)
-            cached = self._cached_hits
-        loaded = {row: hit for row in rows if (hit := cached.get(row))}
-        missing = [row for row in rows if row not in loaded]
-        if missing:
-            with self._database.reader as db:
-                fresh = read.read_hits(db, missing)
-            if len(cached) + len(fresh) > MAX_CACHED_HITS:
-                cached.clear()
-            cached.update(fresh)
-            loaded |= fresh
-        return loaded
 
 
 def _measure_disk_usage(folder: Path) -> int:

@@ -77,6 +77,12 @@ def clear_summary_vector(db: sqlite3.Connection, doc_id: str) -> None:
     db.execute("UPDATE documents SET vector = NULL WHERE id = ?", (doc_id,))
 
 
+def set_calibration(db: sqlite3.Connection, text: str) -> None:
+    """Replaces the text about the collection."""
+    db.execute("INSERT OR REPLACE INTO calibration VALUES(1, ?)", (text,))
+    _update_counts(db)
+
+
 def drop_documents(db: sqlite3.Connection, doc_ids: Iterable[str]) -> int:
     """Removes documents with everything that belongs to them; how many existed."""
     docs = []

@@ -168,6 +168,12 @@ def read_vectors_by_chunk_id(
     return {chunk_id: binary.decode_vector(vector) for chunk_id, vector, _ in read}
 
 
+def read_calibration(connection: Connection, number: int) -> str:
+    """The text about the collection; empty if there is none."""
+    found = fetch_rows(connection, "SELECT calibration FROM collections WHERE number = %s", (number,))
+    return str(found[0][0]) if found else ""
+
+
 def check_model_unchanged(connection: Connection, collection: OpenCollection) -> None:
     """StoreMismatch if the collection was switched to another model since it was opened."""
     for (embedder,) in fetch_rows(connection, f"SELECT {EMBEDDER}", (collection.number,)):

@@ -22,6 +22,7 @@ from clew.core.types import (
     Matrix,
     Section,
     StoreStats,
+    TermMatch,
     Vector,
 )
 from clew.drivers.store import checks, codec
@@ -239,6 +240,21 @@ class PostgresStore:
             if k > 0 and len(packed.hashes) and all(groups)
             else []
         )
+
+    def match_terms(self, terms: Terms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
+        """How well those of the chunks that exist match terms, with the counts of the whole collection."""
+        packed = pack_terms(terms)
+        return self._pool.run_read_with_own_plan(
+            lambda connection: lexical.match_terms(connection, self._number, packed, chunk_ids)
+        )
+
+    def calibration(self) -> str:
+        """The text about the collection that was kept last, or an empty one."""
+        return self._pool.run_read_with_own_plan(lambda connection: read.read_calibration(connection, self._number))
+
+    def set_calibration(self, text: str) -> None:
+        """Keeps a text about the collection; the change number grows."""
+        self._pool.run_transaction(lambda connection: write.set_calibration(connection, self._collection, text))
 
     def stats(self) -> StoreStats:
         """Counts, the embedder, and a number that grows with every change; the bytes are its share of the tables."""

@@ -15,7 +15,7 @@ from clew.drivers.store.postgres import binary, insert
 from clew.drivers.store.postgres.connect.pool import fetch_rows
 from clew.drivers.store.postgres.connect.setup import OpenCollection
 from clew.drivers.store.postgres.read import EMBEDDER, check_embedder_unchanged, read_document_text
-from clew.drivers.store.postgres.staged import make_switch_lock_key
+from clew.drivers.store.postgres.staged import make_switch_lock_key, share_switch_lock
 
 DROP_BATCH = 500  # documents of a transaction; each holds a lock, of which a server has some thousands
 
@@ -139,6 +139,14 @@ def set_summary(connection: Connection, collection: OpenCollection, doc_id: str,
         (binary.encode_vector(vector), found[0][0]),
     )
     update_counts(connection, collection)
+
+
+def set_calibration(connection: Connection, collection: OpenCollection, text: str) -> None:
+    """Replaces the text about the collection."""
+    share_switch_lock(connection, collection)
+    connection.execute(
+        "UPDATE collections SET calibration = %s, change = change + 1 WHERE number = %s", (text, collection.number)
+    )
 
 
 def drop_documents(connection: Connection, collection: OpenCollection, doc_ids: Sequence[str]) -> int:

@@ -7,8 +7,15 @@ A line that looks like a reserved one gets a backslash before it, and one with b
 import re
 from functools import lru_cache
 
+# Characters that show nothing: format characters, soft hyphens, joiners, fillers, variation selectors and controls.
+INVISIBLE = (
+    "\x00-\x08\x0e-\x1b\x7f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5"
+    "\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb"
+    "\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
 LINE_END = "(?=[\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]|\\Z)"  # whatever may be read as the end of a line
-_BLANK = "[^\\S\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]|[\u200b-\u200f\u2060\ufeff]"  # invisible characters before a line
+_BLANK = f"[^\\S\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]|[{INVISIBLE}]"  # what may stand unseen before a line
+TAG_OPENERS = "<\uff1c\ufe64"
 
 
 class ReservedLines:
@@ -39,13 +46,18 @@ class ReservedLines:
 
 
 def escape_tag(text: str, tag: str) -> str:
-    """The text with that tag escaped, opening or closing, in any case or spacing."""
-    return _compile_tag_pattern(tag)[0].sub(r"\1\\\2", text) if tag.casefold() in text.casefold() else text
+    """The text with that tag escaped, opening or closing, in any case or spacing, with invisible characters or not."""
+    return _compile_tag_pattern(tag)[0].sub(r"\1\\\2", text) if any(sign in text for sign in TAG_OPENERS) else text
 
 
 def unescape_tag(text: str, tag: str) -> str:
     """The text before the tag was escaped."""
     return _compile_tag_pattern(tag)[1].sub(r"\1\2", text)
+
+
+def drop_blank_lines(text: str) -> str:
+    """The text without its blank lines."""
+    return "\n".join(filter(str.strip, text.splitlines()))
 
 
 def to_one_line(text: object) -> str:
@@ -55,9 +67,10 @@ def to_one_line(text: object) -> str:
 
 @lru_cache(maxsize=16)
 def _compile_tag_pattern(tag: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    space = r"[\s\u200b-\u200f\u2060\ufeff]*"
-    pattern = rf"(?={space}/?{space}{re.escape(tag)})"
-    ours = rf"([<\uff1c\ufe64]{space})"
+    space = rf"[\s{INVISIBLE}]*"
+    name = f"[{INVISIBLE}]*".join(map(re.escape, tag))
+    pattern = rf"(?={space}/?{space}{name})"
+    ours = rf"([{TAG_OPENERS}]{space})"
     return (
         re.compile(rf"{ours}(\\*){pattern}", re.IGNORECASE),
         re.compile(rf"{ours}\\(\\*){pattern}", re.IGNORECASE),

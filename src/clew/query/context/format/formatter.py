@@ -7,15 +7,17 @@ from itertools import count
 from typing import Literal
 
 from clew.core.errors import SettingsError
-from clew.core.settings import FormatterConfig
+from clew.core.settings import ContextConfig, FormatterConfig
 from clew.core.types import MergedChunk
 from clew.query.context.format.escape import LINE_END, ReservedLines, escape_tag, to_one_line
-from clew.query.context.merge import as_merged_chunk
+from clew.query.context.merge import as_merged_chunk, list_sources
 from clew.query.context.results import HEADING_SEPARATOR, Result, result_to_hit
 
 ENTRY_SEPARATOR = "\n\n---\n\n"
 ENTRY_LINES = ReservedLines(r"\[\d+\]", rf"-{{3,}}[ \t]*{LINE_END}", r"\(Source:", r"##\s*Source:", marks="[-(#")
 KNOWLEDGE_BASE_TITLE = "## Knowledge Base\n"  # the first line of a renderer, which may equal a wrapper's
+# The first line of a text with the underline and the blank lines after it.
+_HEADING_LINE = re.compile(r"\s*([^\n]+)(?:\n[ \t]*[=~^+*\-]{2,}[ \t]*(?=\n|\Z))?(?:\n[ \t]*(?=\n|\Z))*\n?")
 Style = Literal["xml", "markdown", "prose"]
 
 
@@ -27,8 +29,7 @@ class ContextFormatter:
 
     def format(self, results: Iterable[Result]) -> str:
         """One entry per result, in order: Hits, or rows of text, source, heading_path, similarity and metadata."""
-        hits = map(result_to_hit, results)
-        return self.format_merged([as_merged_chunk(hit, hit.chunk.doc_id) for hit in hits])
+        return self.format_merged([as_merged_chunk(result_to_hit(each)) for each in results])
 
     def format_merged(self, merged: Sequence[MergedChunk]) -> str:
         """One entry per passage, in order and numbered from 1; grouped by source if the config says so."""
@@ -39,10 +40,10 @@ class ContextFormatter:
             )
         groups: dict[str, list[MergedChunk]] = {}
         for each in merged:
-            groups.setdefault(each.source, []).append(each)
+            groups.setdefault(_format_sources(each), []).append(each)
         numbers = count(1)
         blocks = (
-            [f"## Source: {to_one_line(source)}", *(self._format_entry(next(numbers), each, False) for each in members)]
+            [f"## Source: {source}", *(self._format_entry(next(numbers), each, False) for each in members)]
             for source, members in groups.items()
         )
         return ENTRY_SEPARATOR.join(map("\n\n".join, blocks))
@@ -56,8 +57,9 @@ class ContextFormatter:
         path = select_headings_by_length(merged.heading_path, merged.content_length, self.config)
         headings = to_one_line(HEADING_SEPARATOR.join(path) or describe_messages(merged))
         head = f"[{number}]{score} {headings}".rstrip()
-        foot = f"\n(Source: {to_one_line(merged.source)})" if source and merged.source else ""
-        return f"{head}\n{ENTRY_LINES.escape(merged.text)}{foot}"
+        sources = _format_sources(merged) if source else ""
+        text = drop_own_headings(merged.text, tuple(merged.heading_path)) if path else merged.text
+        return "\n".join(filter(None, (head, ENTRY_LINES.escape(text), sources and f"(Source: {sources})")))
 
 
 def select_headings_by_length(path: Sequence[str], length: int, config: FormatterConfig) -> Sequence[str]:
@@ -65,6 +67,21 @@ def select_headings_by_length(path: Sequence[str], length: int, config: Formatte
     if length < config.small_chunk_threshold:
         return path
     return path[-2:] if length < config.medium_chunk_threshold else ()
+
+
+@lru_cache(maxsize=512)  # a text is rendered several times until it fits
+def drop_own_headings(text: str, path: tuple[str, ...]) -> str:
+    """The text without the headings it begins with, if they are the last of its path."""
+    for place in range(len(path)):
+        rest = text
+        for heading in path[place:]:
+            line = _HEADING_LINE.match(rest)
+            if not line or not (name := _strip_heading_marks(heading)) or _strip_heading_marks(line[1]) != name:
+                break
+            rest = rest[line.end() :]
+        else:
+            return rest
+    return text
 
 
 def describe_messages(merged: MergedChunk) -> str:
@@ -83,10 +100,9 @@ def wrap_context(context: str, tag: str, style: Style) -> str:
 
     A wrapper without an end mark would end at its own title or at a chat role, so such lines inside are escaped.
     """
+    ContextConfig(tag=tag)  # raises SettingsError for a tag that is not a plain name
     if not context:
         return ""
-    if not tag or set("<>/\n\r") & set(tag):
-        raise SettingsError(f"tag is {tag!r}; it must be a plain name, as in an XML tag")
     if style == "xml":
         return f"<{tag}>\n{escape_tag(context, tag)}\n</{tag}>"
     title = re.sub(r"[_\W]+", " ", tag).strip().capitalize()
@@ -97,6 +113,15 @@ def wrap_context(context: str, tag: str, style: Style) -> str:
     if style == "prose":
         return f"{title}:\n\n{inside}"
     raise SettingsError(f"style is {style!r}; it may be xml, markdown, prose")
+
+
+def _format_sources(merged: MergedChunk) -> str:
+    return ", ".join(filter(None, map(to_one_line, list_sources(merged))))
+
+
+def _strip_heading_marks(line: str) -> str:
+    """A line without the signs that mark it as a heading or style its words."""
+    return to_one_line(re.sub(r"[#=*_`~]", "", line))
 
 
 @lru_cache(maxsize=16)

@@ -4,18 +4,21 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from statistics import fmean
+from itertools import chain
+from math import isnan
 from typing import Any, NamedTuple
 
 from clew.core.settings import FormatterConfig
 from clew.core.time import EPOCH, assume_utc
 from clew.core.types import Chunk, DocumentRecord, MergedChunk
-from clew.query.context.format.escape import LINE_END, ReservedLines, to_one_line
+from clew.query.context.format.escape import LINE_END, ReservedLines, drop_blank_lines, to_one_line
 from clew.query.context.format.formatter import KNOWLEDGE_BASE_TITLE, ContextFormatter, describe_messages
+from clew.query.context.merge import list_sources
 from clew.query.context.rebuild import group_by_message, rebuild_message_text
 
 EXCERPT = 400  # characters of each passage that related_posts shows
 REPLY = "\n  ↪ "
+GUESSED_REPLY = "\n  ↪? "  # where nobody marked it as a reply
 POSTS_HEADER = (
     "\n\n## Related Previous Posts (for continuity and linking):\n"
     "You can reference these posts in your writing to maintain conversation continuity.\n\n"
@@ -85,13 +88,14 @@ def numbered(passages: Sequence[MergedChunk], render_input: RenderInput) -> str:
 
 
 def knowledge_base(passages: Sequence[MergedChunk], render_input: RenderInput) -> str:
-    """Each document under its number and name, with all its passages."""
+    """Each document under its number and name, with all its passages; documents with copies of them are named too."""
     parts = [f"{KNOWLEDGE_BASE_TITLE}\n"] if passages else []
     numbers = number_documents(passages, render_input.numbers)
     for document, members in _group_by_document(passages).items():
         origin = ", ".join(dict.fromkeys(filter(None, map(describe_messages, members))))
         suffix = f" ({to_one_line(origin)})" if origin else ""
-        parts.append(f"### [{numbers[document]}] {to_one_line(members[0].source)}{suffix}\n")
+        sources = dict.fromkeys(chain.from_iterable(map(list_sources, members)))
+        parts.append(f"### [{numbers[document]}] {to_one_line(', '.join(sources))}{suffix}\n")
         parts += [f"{BASE_LINES.escape(each.text)}\n\n" for each in members]
     return "".join(parts)
 
@@ -101,10 +105,11 @@ def related_posts(passages: Sequence[MergedChunk], render_input: RenderInput) ->
     parts = [POSTS_HEADER] if passages else []
     for each in passages:
         post = describe_post(each.chunks[0].chunk, render_input.records.get(get_document_id(each)))
+        titles = [post.title or each.source, *(describe_post(copy.chunk, copy.document).title for copy in each.copies)]
         parts.append(
-            f"### [{post.title or to_one_line(each.source)}] ({post.date})\n"
+            f"### [{to_one_line(', '.join(dict.fromkeys(filter(None, titles))))}] ({post.date})\n"
             f"{POST_LINES.escape(each.text[:EXCERPT])}...\n"
-            f"- Tags: {', '.join(post.tags) or 'none'}\n- Similarity: {_mean_similarity(each):.2f}\n\n"
+            f"- Tags: {', '.join(post.tags) or 'none'}\n- Similarity: {each.avg_similarity:.2f}\n\n"
         )
     return "".join(parts)
 
@@ -122,14 +127,19 @@ def threads(passages: Sequence[MergedChunk], render_input: RenderInput) -> str: 
 
 
 def as_json(passages: Sequence[MergedChunk], render_input: RenderInput) -> str:
-    """The entries as JSON; `<` is escaped so that no text in it can be a tag."""
+    """The entries as JSON; `<` is escaped so that no text in it can be a tag.
+
+    `similarity` is the mean of the passage's hits, `relevance` the greatest, null where it is not known.
+    """
     numbers = number_documents(passages, render_input.numbers)
     entries = [
         {
             "number": number,
             "document": {"id": get_document_id(each), "number": numbers[get_document_id(each)], "source": each.source},
+            "sources": list_sources(each),
             "headings": each.heading_path,
             "similarity": round(each.avg_similarity, 6),
+            "relevance": _find_best_relevance(each),
             "spans": each.spans,
             "text": each.text,
         }
@@ -147,9 +157,8 @@ RENDERERS: dict[str, Renderer] = {
 }
 
 
-def _mean_similarity(passage: MergedChunk) -> float:
-    """The mean cosine of a passage's hits, or their score where there is no cosine."""
-    return fmean(hit.scores.get("semantic", hit.score) for hit in passage.chunks)
+def _find_best_relevance(passage: MergedChunk) -> float | None:
+    return max((round(hit.relevance, 6) for hit in passage.chunks if not isnan(hit.relevance)), default=None)
 
 
 def _group_by_document(passages: Sequence[MergedChunk]) -> dict[str, list[MergedChunk]]:
@@ -160,8 +169,13 @@ def _group_by_document(passages: Sequence[MergedChunk]) -> dict[str, list[Merged
 
 
 def _split_messages(passage: MergedChunk) -> list[str]:
-    """The messages of a passage; its whole text where it has other chunks too, or was cut."""
+    """The messages of a passage; its whole text where it has other chunks too, or was cut.
+
+    A page has none: its text is one message, without blank lines, which separate threads.
+    """
     messages = group_by_message(passage.chunks)
+    if not messages:
+        return [drop_blank_lines(passage.text)]
     if len(messages) < 2 or sum(map(len, messages.values())) < len(passage.chunks):
         return [passage.text]
     parts = sorted(messages.values(), key=lambda hits: min(hit.chunk.start for hit in hits))

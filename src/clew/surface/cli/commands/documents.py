@@ -1,4 +1,4 @@
-"""The commands on documents: add, plan, backfill, drop, list, read, status."""
+"""The commands on documents: add, plan, backfill, calibrate, drop, list, read, status."""
 
 from time import sleep
 from typing import Annotated
@@ -11,6 +11,7 @@ from clew.surface.cli.option_groups import IngestOptions, SearchOptions
 from clew.surface.cli.program import open_engine, open_engine_for_plan, resolve_invocation
 
 WATCH_INTERVAL = 1.0  # seconds between two scans of the sources
+MIN_REACH = 3.0  # spreads; below it the embedder hardly tells related texts from others
 
 Watch = Annotated[bool, typer.Option("--watch", help="Watch the sources and re-index changes; implies --sync.")]
 Targets = Annotated[list[str], typer.Argument(metavar="DOCUMENT...", help="Document ids or URIs.")]
@@ -67,6 +68,34 @@ def backfill(ctx: typer.Context, *, max_cost: o.MaxCost = None, as_json: o.Json 
     render.print_report(report, as_json=as_json)
     if report.failed:
         raise typer.Exit(INCOMPLETE)
+
+
+def calibrate(ctx: typer.Context, *, as_json: o.Json = False) -> None:
+    """Measure again what the embedder's cosines mean in this collection; the relevance of results depends on it."""
+    from clew.surface.cli import render
+    from clew.surface.to_json import to_json
+
+    with open_engine(ctx) as engine:
+        measured = engine.calibrate()
+    warning = ""
+    if measured.reach < MIN_REACH * measured.spread:
+        warning = (
+            f"reach is below {MIN_REACH:g} spreads: {measured.embedder} hardly knows the language of this collection, "
+            "so words rather than meaning will decide what is found"
+        )
+    if as_json:
+        render.print_json({**to_json(measured), "warning": warning})
+        return
+    render.print_line((f"{measured.embedder}, measured on {measured.chunks} chunks", ""))
+    render.print_line(
+        (
+            f"reach {measured.reach:.3f}: how far above unrelated chunks a sentence's cosine with its own chunk is; "
+            f"spread {measured.spread:.3f}: how much unrelated ones vary",
+            "",
+        )
+    )
+    if warning:
+        render.print_line((f"warning: {warning}", "yellow"), err=True)
 
 
 def drop(ctx: typer.Context, *, documents: Targets, messages: Messages = False, as_json: o.Json = False) -> None:

@@ -1,5 +1,6 @@
 """The commands that account for results: explain, why-not, and the check of past citations."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -7,22 +8,29 @@ import typer
 
 from clew.surface.cli import options as o
 from clew.surface.cli.errors import CITATIONS_INVALID
-from clew.surface.cli.option_groups import SearchOptions
+from clew.surface.cli.option_groups import QueryOptions, SearchOptions
 from clew.surface.cli.program import open_engine
 
 AnswerFile = Annotated[
-    Path, typer.Argument(metavar="FILE", help="Saved output of `ask --json` or `context --json`, one or more objects.")
+    Path,
+    typer.Argument(
+        metavar="FILE",
+        help="Saved output of `ask --json` or `context --json`, one or more objects; - reads standard input.",
+    ),
 ]
-Target = Annotated[str, typer.Argument(metavar="TARGET", help="Document, chunk or message, by id, URI or path.")]
+Target = Annotated[str | None, typer.Argument(metavar="TARGET", help="Document, chunk or message, by id, URI or path.")]
 
 
-def explain(ctx: typer.Context, *, query: o.QueryText, options: SearchOptions, as_json: o.Json = False) -> None:
-    """Show the stages of a search with counts, times and scores."""
+def explain(ctx: typer.Context, *, asked: QueryOptions, options: SearchOptions, as_json: o.Json = False) -> None:
+    """Show the stages of a search with counts and times, and every number of each result."""
     from clew.surface.cli import render
 
+    loaded = asked.load(ctx)
     with open_engine(ctx, options.to_setting_overrides()) as engine:
         where = options.build_filter(engine)
-        explanation = engine.explain(query, k=options.k, strategy=options.strategy, where=where)
+        explanation = engine.explain(
+            loaded.query, k=options.k, strategy=options.strategy, where=where, history=loaded.history
+        )
     if as_json:
         render.print_json(explanation)
     else:
@@ -32,21 +40,35 @@ def explain(ctx: typer.Context, *, query: o.QueryText, options: SearchOptions, a
 def why_not(
     ctx: typer.Context,
     *,
-    query: o.QueryText,
-    target: Target,
+    asked: QueryOptions,
+    target: Target = None,
     tokens: o.Tokens = None,
     options: SearchOptions,
     as_json: o.Json = False,
 ) -> None:
     """Show which stage lost a missing result, and the smallest setting change that finds it.
 
-    With --tokens it examines the context of that many tokens, otherwise the search results.
+    With --tokens it examines the context of that many tokens, otherwise the search results. With --conversation the
+    query may be left out.
     """
     from clew.surface.cli import render
 
+    if target is None and asked.conversation is not None:  # without a question, the only argument is the target
+        asked, target = replace(asked, query=None), asked.query
+    loaded = asked.load(ctx)
+    if target is None:
+        ctx.fail("Missing argument 'TARGET'.")
     with open_engine(ctx, options.to_setting_overrides()) as engine:
         where = options.build_filter(engine)
-        reason = engine.why_not(query, target, k=options.k, tokens=tokens, strategy=options.strategy, where=where)
+        reason = engine.why_not(
+            loaded.query,
+            target,
+            k=options.k,
+            tokens=tokens,
+            strategy=options.strategy,
+            where=where,
+            history=loaded.history,
+        )
     if as_json:
         render.print_json(reason)
     else:

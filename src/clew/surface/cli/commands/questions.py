@@ -1,34 +1,41 @@
 """The commands that search: search and context."""
 
-from typing import Annotated
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from clew.surface.cli import options as o
-from clew.surface.cli.option_groups import SearchOptions
+from clew.surface.cli.option_groups import LoadedQuery, QueryOptions, SearchOptions
 from clew.surface.cli.program import open_engine
+
+if TYPE_CHECKING:
+    from clew.core.types import Filter
+    from clew.engine import Engine
 
 Render = Annotated[
     str | None, typer.Option("--render", metavar="NAME", help="Format of the context: numbered, knowledge_base, …")
 ]
 
 
-def search(ctx: typer.Context, *, query: o.QueryText, options: SearchOptions, as_json: o.Json = False) -> None:
+def search(ctx: typer.Context, *, asked: QueryOptions, options: SearchOptions, as_json: o.Json = False) -> None:
     """Find the most relevant chunks."""
     from clew.core.trace import record
-    from clew.query.why.no_hits import explain_no_hits
     from clew.surface.cli import render
     from clew.surface.to_json import search_to_json
 
+    loaded = asked.load(ctx)
     with open_engine(ctx, options.to_setting_overrides()) as engine:
         where = options.build_filter(engine)
         with record("search") as trace:
-            hits = engine.search(query, k=options.k, strategy=options.strategy, where=where)
-        reason = "" if hits else explain_no_hits(engine.status(), where, engine.channels)
+            hits = engine.search(
+                loaded.query, k=options.k, strategy=options.strategy, where=where, history=loaded.history
+            )
+        reason = "" if hits else _explain_empty_result(engine, loaded, options, where)
     if as_json:
         render.print_json(search_to_json(hits, reason=reason, trace=trace))
     elif hits:
-        render.print_hits(hits, query)
+        render.print_hits(hits, loaded.text)
     else:
         render.print_no_results(reason)
 
@@ -36,7 +43,7 @@ def search(ctx: typer.Context, *, query: o.QueryText, options: SearchOptions, as
 def context(
     ctx: typer.Context,
     *,
-    query: o.QueryText,
+    asked: QueryOptions,
     tokens: o.Tokens = None,
     renderer: Render = None,
     options: SearchOptions,
@@ -47,13 +54,40 @@ def context(
     from clew.surface.cli import render
     from clew.surface.to_json import context_to_json
 
+    loaded = asked.load(ctx)
     with open_engine(ctx, options.to_setting_overrides()) as engine:
         where = options.build_filter(engine)
         with record("context") as trace:
             found = engine.context(
-                query, tokens=tokens, k=options.k, strategy=options.strategy, where=where, render=renderer
+                loaded.query,
+                tokens=tokens,
+                k=options.k,
+                strategy=options.strategy,
+                where=where,
+                history=loaded.history,
+                render=renderer,
             )
     if as_json:
         render.print_json(context_to_json(found, trace=trace))
     else:
         render.print_context(found)
+
+
+def _explain_empty_result(engine: "Engine", loaded: LoadedQuery, options: SearchOptions, where: "Filter") -> str:
+    """The reason why a search found nothing: the numbers of the best hit if a minimum left it out."""
+    from clew.query.why.no_hits import explain_no_hits
+
+    config = engine.settings.search
+    if config.has_floor:
+        open_settings = replace(engine.settings, search=replace(config, min_similarity=None, min_relevance=0.0))
+        for best in engine.search(
+            loaded.query,
+            k=1,
+            strategy=options.strategy,
+            where=where,
+            history=loaded.history,
+            settings=open_settings,
+        ):
+            numbers = f"a relevance of {best.relevance:.2f} and a similarity of {best.similarity:.2f}"
+            return f"the best hit has {numbers}, below the minimum that is set"
+    return explain_no_hits(engine.status(), where, engine.channels)

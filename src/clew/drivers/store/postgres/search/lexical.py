@@ -4,11 +4,14 @@ Document frequencies are counted for each search, and the mean length is that of
 so a score never depends on how the collection came to be.
 """
 
+from collections.abc import Sequence
+
 from psycopg import Connection
 
 from clew.core.stored import PackedTerms
-from clew.drivers.store import codec, order
-from clew.drivers.store.bm25 import K1, B
+from clew.core.types import TermMatch
+from clew.drivers.store import codec
+from clew.drivers.store.bm25 import DIGITS, K1, B
 from clew.drivers.store.postgres import binary
 from clew.drivers.store.postgres.connect import planner
 from clew.drivers.store.postgres.connect.pool import Row, fetch_rows
@@ -17,19 +20,20 @@ from clew.drivers.store.postgres.search.filters import SqlFragment
 SPARE = 6  # rows read beyond the k best; where these are all tied, all tied rows are read
 FILTERED_MARGIN = 500  # rows beyond the k best to which a filter is applied first
 ALL = 1 << 62
-UNIT = 10**order.LEXICAL_DIGITS
+UNIT = 10**DIGITS
 
-_SCORED = f"""
+_WEIGHTS = f"""
 WITH w AS MATERIALIZED (
   SELECT a.word, {K1}::float8 * {B}::float8 / greatest(c.length::float8 / greatest(c.chunks, 1), 1e-9::float8) AS slope,
     a.times * ln(1::float8 + (greatest(c.chunks, h.many) - h.many + 0.5::float8) / (h.many + 0.5::float8)) AS weight
   FROM unnest(%s::bigint[], %s::int[]) AS a(word, times)
   JOIN LATERAL (SELECT count(*)::float8 AS many FROM postings p WHERE p.word = a.word AND p.collection = {{number}}) h
     ON true
-  JOIN collections c ON c.number = {{number}}),
-t AS (
-  SELECT p.chunk, sum(w.weight * p.count / (p.count + {K1}::float8 * (1::float8 - {B}::float8) + w.slope * p.length))
-    AS score
+  JOIN collections c ON c.number = {{number}})
+"""
+_SCORE = f"sum(w.weight * p.count / (p.count + {K1}::float8 * (1::float8 - {B}::float8) + w.slope * p.length))"
+_SCORED = f"""{_WEIGHTS}, t AS (
+  SELECT p.chunk, {_SCORE} AS score
   FROM w JOIN postings p ON p.word = w.word AND p.collection = {{number}}{{subset}} GROUP BY p.chunk),
 """
 _HITS = f"{codec.HIT_COLUMNS} FROM best JOIN chunks c ON c.row = best.chunk JOIN documents d ON d.row = c.doc"
@@ -42,6 +46,13 @@ _TIED = f"""
 best AS (
   SELECT chunk, round(score * {UNIT}::float8) AS score FROM t ORDER BY 2 DESC FETCH FIRST {{limit}} ROWS WITH TIES)
 SELECT best.score, {_HITS}{{joins}} WHERE best.score > 0{{conditions}} ORDER BY best.score DESC, c.id LIMIT {{k}}
+"""
+_MATCHES = f"""{_WEIGHTS}
+SELECT c.id, coalesce(sum(w.weight) FILTER (WHERE p.chunk IS NOT NULL) / sum(w.weight), 0),
+  coalesce({_SCORE} / sum(w.weight), 0)
+FROM chunks c LEFT JOIN w ON true
+LEFT JOIN postings p ON p.word = w.word AND p.collection = {{number}} AND p.chunk = c.row
+WHERE c.collection = {{number}} AND c.id = ANY(%s::text[]) GROUP BY c.id
 """
 
 
@@ -68,6 +79,20 @@ def search_terms(
         if len(found) == k:
             break
     return _split_scores(found)
+
+
+def match_terms(
+    connection: Connection, number: int, terms: PackedTerms, chunk_ids: Sequence[str]
+) -> dict[str, TermMatch]:
+    """How well those of the chunks that exist match terms, by id."""
+    planner.use_generic_plans(connection)
+    params = (
+        binary.encode_bigints(terms.hashes),
+        binary.encode_ints(terms.counts),
+        binary.encode_texts(list(chunk_ids)),
+    )
+    found = fetch_rows(connection, _MATCHES.format(number=number), params, prepare=True)
+    return {each: TermMatch(round(share, DIGITS), round(strength, DIGITS)) for each, share, strength in found}
 
 
 def _split_scores(found: list[Row]) -> list[tuple[Row, float]]:

@@ -1,0 +1,65 @@
+"""What the cosines of an embedder mean in a collection: how unrelated texts score, and how a text scores with itself.
+
+Cosines are not comparable across models and languages: unrelated texts score .45 with one model and .05 with another,
+and more in a language that the model does not know. A calibration is measured once on a sample of the collection and
+stored with it, so that numbers made with it stay the same while the collection grows.
+"""
+
+import base64
+import json
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from clew.core.types import Vector
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """The background of an embedder's cosines in a collection.
+
+    The cosine of a query with an unrelated chunk is about `background(query)`. A sentence scores on average `reach`
+    above the background with the chunk that it is taken from, so that (cosine − background) / reach is about 0 for an
+    unrelated chunk and 1 for that one, whatever the model. `spread` is the deviation of unrelated chunks: the smaller
+    `reach` is beside it, the less the model knows of the language.
+    """
+
+    embedder: str
+    reach: float
+    spread: float
+    mean: float = 0.0  # of unrelated cosines, where there is no centre
+    centre: Vector | None = field(default=None, compare=False)  # the mean vector of the sample
+    chunks: int = 0  # in the sample; 0: nothing was measured
+    version: int = VERSION
+
+    def background(self, query: Vector) -> float:
+        """The cosine to expect between a query and an unrelated chunk."""
+        return self.mean if self.centre is None else float(query @ self.centre)
+
+    def scale(self, cosine: float, background: float) -> float:
+        """The cosine on a scale where 0 is unrelated and 1 is a sentence and its own chunk."""
+        return (cosine - background) / self.reach
+
+    def to_json(self) -> str:
+        """The calibration as text, for a store to keep."""
+        centre = "" if self.centre is None else base64.b64encode(self.centre.astype("<f4").tobytes()).decode()
+        values = {"reach": self.reach, "spread": self.spread, "mean": self.mean, "chunks": self.chunks}
+        return json.dumps({"version": self.version, "embedder": self.embedder, **values, "centre": centre})
+
+    @classmethod
+    def from_json(cls, text: str, embedder: str) -> "Calibration | None":
+        """The calibration in a text that a store kept; None if there is none for this embedder and version."""
+        kept = json.loads(text) if text else {}
+        if kept.get("version") != VERSION or kept.get("embedder") != embedder:
+            return None
+        centre = np.frombuffer(base64.b64decode(kept.pop("centre")), "<f4")
+        return cls(**kept, centre=centre if len(centre) else None)
+
+
+def assume_calibration(embedder: str, min_similarity: float) -> Calibration:
+    """The calibration of an embedder that has not been measured: all that is known is its cosine of unrelated texts."""
+    return Calibration(
+        embedder, reach=0.5 * (1 - min_similarity), spread=0.1 * (1 - min_similarity), mean=min_similarity
+    )

@@ -1,0 +1,39 @@
+"""The floor of a context: which hits are too unlikely to answer to be shown, and when none of them is shown."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from clew.core.settings import ContextConfig
+from clew.core.types import Context, DroppedPassage, Hit
+from clew.query.context.budget import Count
+from clew.query.context.merge import as_merged_chunk
+from clew.query.rank.calibrate import estimate_answer_chance
+
+IRRELEVANT = "relevance"  # the reason of a hit that is left out
+NEVER = 2.0  # above every relevance
+
+
+def find_relevance_floor(hits: Sequence[Hit], config: ContextConfig) -> float:
+    """The relevance that a hit must reach; above 1 if not even all hits together are likely enough to answer."""
+    return config.min_relevance if estimate_answer_chance(hits) >= config.min_chance else NEVER
+
+
+def split_by_relevance(hits: Sequence[Hit], config: ContextConfig) -> tuple[list[Hit], list[Hit]]:
+    """The hits that are shown, and those that are left out."""
+    floor = find_relevance_floor(hits, config)
+    return [hit for hit in hits if hit.relevance >= floor], [hit for hit in hits if not hit.relevance >= floor]
+
+
+def note_irrelevant_hits(context: Context, left_out: Sequence[Hit], count: Count) -> Context:
+    """The context with the hits that were left out in its ledger, and a reason if nothing else was found."""
+    dropped = [DroppedPassage(as_merged_chunk(hit), IRRELEVANT, count(hit.chunk.text)) for hit in left_out]
+    nothing_else = not context.passages and not context.dropped
+    reason = explain_floor(left_out) if nothing_else else context.reason
+    return replace(context, dropped=(*context.dropped, *dropped), reason=reason)
+
+
+def explain_floor(left_out: Sequence[Hit]) -> str:
+    """The reason why nothing is shown although something was found."""
+    best = max((hit.relevance for hit in left_out), default=0.0)
+    found = "the only hit has" if len(left_out) == 1 else f"the best of {len(left_out)} hits has"
+    return f"nothing relevant was found: {found} a relevance of {best:.2f}"

@@ -1,0 +1,176 @@
+"""Relevance: the chance that a chunk answers a query, from signals that mean the same for every query and collection.
+
+Two signals: `meaning`, the cosine on the scale of the collection's calibration (0 unrelated, 1 as near as a sentence to
+its own chunk), and `words`, the mean of the weighted share of the query's terms and of BM25 over its greatest possible.
+The chance has two factors, each a logistic function that grows with every signal of the chunk:
+
+- that the query has an answer here at all, by the best signals of any hit;
+- that this hit is it: by its own signals, and by how far each stands above the best other hit, or below it.
+
+Alone, the signals of a hit say little: a cosine that is outstanding among handbook pages is usual among near copies. A
+copy of the same text is no other hit. Unrelated documents change nothing, as they are never the best other.
+
+The weights are fitted on judged sets and tested on sets left out of the fit: `python -m studies.relevance`.
+"""
+
+import math
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from clew.core.types import Hit
+
+
+class Evidence(NamedTuple):
+    """The signals of a hit; `text` tells copies of the same text apart from others."""
+
+    meaning: float
+    words: float
+    share: float
+    text: Hashable
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerWeights:
+    """Weights of the chance that any hit answers: the best meaning, the best share of terms, the best of both."""
+
+    constant: float = -5.1
+    meaning: float = 3.7
+    share: float = 5.0
+    both: float = 13.9
+
+
+@dataclass(frozen=True, slots=True)
+class HitWeights:
+    """Weights of the chance that a hit is the answer: its signals, and their distance from the best other hit's."""
+
+    constant: float = -2.1
+    meaning: float = 1.1
+    words: float = 0.6
+    meaning_above: float = 4.7
+    meaning_below: float = 3.3
+    words_above: float = 14.0
+    words_below: float = 6.1
+
+
+MATCH = "match"  # the name of the score that `estimate_match` computes
+ANSWER_WEIGHTS = AnswerWeights()
+HIT_WEIGHTS = HitWeights()
+
+
+def estimate_relevance(
+    evidence: Sequence[Evidence],
+    *,
+    intent: float = 1.0,
+    answer: AnswerWeights = ANSWER_WEIGHTS,
+    hit: HitWeights = HIT_WEIGHTS,
+) -> list[float]:
+    """The relevance of each hit of one query, given the evidence of all that compete.
+
+    `intent` is the chance that the query wants an answer.
+    """
+    has_answer = intent * squash(sum_answer_evidence(evidence, answer))
+    return [has_answer * squash(_weigh(features, hit)) for features in compare_evidence(evidence)]
+
+
+def sum_answer_evidence(evidence: Sequence[Evidence], weights: AnswerWeights = ANSWER_WEIGHTS) -> float:
+    """The log odds that any of the hits answers."""
+    meaning, share, both = find_best_evidence(evidence)
+    return weights.constant + weights.meaning * meaning + weights.share * share + weights.both * both
+
+
+def estimate_match(evidence: Evidence) -> float:
+    """The chance that a query with this one hit is answered: its own signals count, and no other hit competes.
+
+    It is the base for the factors of messages. Relevance would be too steep for it: of two messages that are nearly as
+    near to a question, it gives most of the chance to the nearer one, whatever their age.
+    """
+    return squash(sum_answer_evidence([evidence]))
+
+
+def find_best_evidence(evidence: Iterable[Evidence]) -> tuple[float, float, float]:
+    """The best meaning, the best share of terms, and the best product of both, of any hit."""
+    rows = [(max(each.meaning, 0.0), each.share, max(each.meaning, 0.0) * each.share) for each in evidence]
+    best = [max(column) for column in zip(*rows, strict=True)] if rows else [0.0, 0.0, 0.0]
+    return best[0], best[1], best[2]
+
+
+def compare_evidence(evidence: Sequence[Evidence]) -> list[tuple[float, ...]]:
+    """For each hit: meaning, words, and of both how far above the best other hit it is, and how far below (≤ 0)."""
+    best_meaning = _find_best_others(evidence, lambda each: each.meaning)
+    best_words = _find_best_others(evidence, lambda each: each.words)
+    return [
+        (
+            each.meaning,
+            each.words,
+            max(each.meaning - meaning, 0.0),
+            min(each.meaning - meaning, 0.0),
+            max(each.words - words, 0.0),
+            min(each.words - words, 0.0),
+        )
+        for each, meaning, words in zip(evidence, best_meaning, best_words, strict=True)
+    ]
+
+
+def estimate_answer_chance(hits: Iterable[Hit]) -> float:
+    """The chance that at least one of the hits answers, if each does so by its relevance, independently."""
+    return 1.0 - math.prod(1.0 - hit.relevance for hit in hits if not math.isnan(hit.relevance))
+
+
+def refine_relevance(relevance: float, reranked: float) -> float:
+    """The relevance after a reranker has read the hit: the mean of both chances as log odds; nan stays nan."""
+    return squash((_log_odds(relevance) + _log_odds(reranked)) / 2)
+
+
+def get_match(hit: Hit) -> float:
+    """The match of a hit, or its relevance where none was computed."""
+    return hit.scores.get(MATCH, hit.relevance)
+
+
+def get_relevance(hit: Hit) -> float:
+    """What a hit is compared by across lists: its relevance, or its score where none was computed."""
+    return hit.score if math.isnan(hit.relevance) else hit.relevance
+
+
+def sort_by_relevance(hits: Iterable[Hit]) -> list[Hit]:
+    """The hits by relevance, equal ones by similarity, then by chunk id."""
+
+    def sort_key(hit: Hit) -> tuple[float, float, str]:
+        return -get_relevance(hit), 0.0 if math.isnan(hit.similarity) else -hit.similarity, hit.chunk.id
+
+    return sorted(hits, key=sort_key)
+
+
+def squash(log_odds: float) -> float:
+    """The chance of log odds: 1 / (1 + e^-x)."""
+    if log_odds < -700:
+        return 0.0
+    return 1 / (1 + math.exp(-log_odds))
+
+
+def _log_odds(chance: float) -> float:
+    bounded = min(max(chance, 1e-9), 1 - 1e-9) if chance == chance else chance
+    return math.log(bounded / (1 - bounded))
+
+
+def _weigh(features: Sequence[float], weights: HitWeights) -> float:
+    meaning, words, meaning_above, meaning_below, words_above, words_below = features
+    return (
+        weights.constant
+        + weights.meaning * meaning
+        + weights.words * words
+        + weights.meaning_above * meaning_above
+        + weights.meaning_below * meaning_below
+        + weights.words_above * words_above
+        + weights.words_below * words_below
+    )
+
+
+def _find_best_others(evidence: Sequence[Evidence], signal: Callable[[Evidence], float]) -> list[float]:
+    """For each hit the best signal of a hit with another text, at least 0."""
+    best: dict[Hashable, float] = {}
+    for each in evidence:
+        best[each.text] = max(signal(each), best.get(each.text, 0.0))
+    first = max(best, key=lambda text: best[text], default=None)
+    second = max((value for text, value in best.items() if text != first), default=0.0)
+    return [second if each.text == first else best[first] for each in evidence] if first is not None else []

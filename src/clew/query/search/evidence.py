@@ -1,0 +1,128 @@
+"""Gathers the evidence of hits from the store, fuses a hybrid search by it, and computes similarity and relevance."""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from statistics import fmean
+
+from clew.core.calibration import Calibration
+from clew.core.protocols import Embedder, Step, Store, Strategy
+from clew.core.text import extract_terms
+from clew.core.trace import step
+from clew.core.types import NO_MATCH, Hit, Query
+from clew.query.rank.calibrate import MATCH, Evidence, estimate_match, estimate_relevance
+from clew.query.rank.fuse import collect_hits, normalise_minmax
+from clew.query.rank.thread_smoothing import is_message_chunk
+from clew.query.rewrite.small_talk import estimate_intent
+from clew.query.search.retrieve import embed_query
+
+_PROMINENCE_DEPTH = 50  # hits among which the best stands out, however deep the search
+PAGE_TRUST, MESSAGE_TRUST = 2.0, 0.5  # powers of trust: in a chat most messages have the same words
+MIN_ASSESSED = 20  # hits that are compared with one another, however few are wanted
+
+
+class EvidenceSource:
+    """Reads from a store how well chunks match a query, by meaning and by words."""
+
+    def __init__(self, store: Store, embedder: Embedder, calibration: Calibration, *, language: str) -> None:
+        self._store, self._embedder, self._calibration, self._language = store, embedder, calibration, language
+
+    def gather(self, query: Query, hits: Sequence[Hit]) -> tuple[list[float], list[Evidence]]:
+        """The cosine and the evidence of each hit; a similarity that it has already is taken for the cosine."""
+        vector = embed_query(query, self._embedder)
+        unknown = [hit.chunk.id for hit in hits if math.isnan(hit.similarity)]
+        vectors = self._store.vectors(unknown) if unknown else {}
+        matches = self._store.match_terms(
+            extract_terms(query.text, language=self._language, is_query=True), [hit.chunk.id for hit in hits]
+        )
+        background = self._calibration.background(vector)
+        cosines, evidence = [], []
+        for hit in hits:
+            cosine = hit.similarity
+            if math.isnan(cosine):  # of a chunk that is gone meanwhile, nothing is known
+                cosine = float(vector @ vectors[hit.chunk.id]) if hit.chunk.id in vectors else background
+            match = matches.get(hit.chunk.id, NO_MATCH)
+            meaning = self._calibration.scale(cosine, background)
+            cosines.append(cosine)
+            evidence.append(Evidence(meaning, (match.share + match.strength) / 2, match.share, hit.chunk.text.strip()))
+        return cosines, evidence
+
+
+def assess(source: EvidenceSource, *, again: bool = False, every: bool = False) -> Step:
+    """A step that computes similarity and relevance where hits lack them, or for all of them `again`.
+
+    Only the first hits are looked at, those that may be among the k best, unless it is for `every` hit.
+    """
+
+    def relevance(query: Query, hits: list[Hit]) -> list[Hit]:
+        first = hits if every else hits[: max(query.k, MIN_ASSESSED)]
+        if again:
+            first = [replace(hit, similarity=math.nan) for hit in first]
+        elif not any(math.isnan(hit.relevance) for hit in first):
+            return hits
+        cosines, evidence = source.gather(query, first)
+        return [*_with_numbers(query, first, cosines, evidence), *hits[len(first) :]]
+
+    return relevance
+
+
+def fuse_by_evidence(
+    *legs: Strategy, source: EvidenceSource, page_weight: float, message_weight: float, name: str
+) -> Strategy:
+    """A strategy that runs several on the same query and scores their hits together, by meaning and words.
+
+    It also computes their similarity and relevance. The score is the convex combination of meaning and words, each
+    normalised over the hits; the weights are those of meaning. No fixed ones are right everywhere: words mislead where
+    every text has them, meaning where the model does not know the language. So each weight is multiplied by a power of
+    how far its signal can be trusted: meaning by its best value, words by how far the best stands out.
+    """
+
+    def search(query: Query) -> list[Hit]:
+        with step("fused") as trace:
+            hits = collect_hits([leg(query) for leg in legs])
+            cosines, evidence = source.gather(query, hits)
+            scores = _combine(hits, evidence, page_weight, message_weight)
+            known = _with_numbers(query, hits, cosines, evidence)
+            scored = [hit.with_score(score, name) for hit, score in zip(known, scores, strict=True)]
+            fused = sorted(scored, key=lambda hit: (-hit.score, hit.chunk.id))
+            trace.set_output(fused)
+            return fused
+
+    return search
+
+
+def _combine(
+    hits: Sequence[Hit], evidence: Sequence[Evidence], page_weight: float, message_weight: float
+) -> Iterator[float]:
+    """The score of each hit from its meaning and words."""
+    meaning, words = [each.meaning for each in evidence], [each.words for each in evidence]
+    trust = min(max([0.1, *meaning]), 1.0), max(0.1, measure_prominence(words))
+    most = max(words, default=0.0) or 1.0  # words have a true zero, meaning has none
+    for hit, near, matching in zip(hits, normalise_minmax(meaning), words, strict=True):
+        is_message = is_message_chunk(hit.chunk)
+        weight, power = (message_weight, MESSAGE_TRUST) if is_message else (page_weight, PAGE_TRUST)
+        by_meaning, by_words = weight * trust[0] ** power, (1 - weight) * trust[1] ** power
+        yield (by_meaning * near + by_words * matching / most) / (by_meaning + by_words)
+
+
+def measure_prominence(signals: Sequence[float]) -> float:
+    """How far the best signal stands out, from 0 to 1: 1 - mean of the others / best.
+
+    The spread of scores predicts how well a query is answered: Shtok and others, "Predicting Query Performance by
+    Query-Drift Estimation", 2012.
+    """
+    best, *others = sorted(signals, reverse=True)[:_PROMINENCE_DEPTH] or [0.0]
+    if best <= 0:
+        return 0.0
+    return 1 - fmean(max(each, 0.0) for each in others) / best if others else 1.0
+
+
+def _with_numbers(
+    query: Query, hits: Iterable[Hit], cosines: Iterable[float], evidence: Sequence[Evidence]
+) -> list[Hit]:
+    """The hits with their similarity and relevance, and their match among the scores."""
+    relevances = estimate_relevance(evidence, intent=estimate_intent(query.text))
+    return [
+        replace(hit, similarity=cosine, relevance=relevance, scores={**hit.scores, MATCH: estimate_match(signals)})
+        for hit, cosine, relevance, signals in zip(hits, cosines, relevances, evidence, strict=True)
+    ]

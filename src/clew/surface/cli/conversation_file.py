@@ -1,0 +1,26 @@
+"""Reads the conversation of `--conversation`: rows of JSON, as `Engine.search` takes them."""
+
+from pathlib import Path
+from typing import Any
+
+from clew.core.errors import SourceError
+from clew.core.types import Message
+from clew.query.search.conversation import read_messages_from_table
+from clew.surface.cli.json_file import describe_file, read_json_values
+
+
+def load_conversation(file: Path) -> tuple[Message, ...]:
+    """The messages of a file, or of standard input for `-`, ordered by time; SourceError if there are none."""
+    rows = [_read_message(row, file, number) for number, row in enumerate(read_json_values(file), 1)]
+    messages = read_messages_from_table(rows)
+    if not any(message.text.strip() for message in messages):
+        raise SourceError(describe_file(file), "has no messages; a conversation has at least one with a text")
+    return messages
+
+
+def _read_message(row: Any, file: Path, number: int) -> Message:
+    try:
+        [message] = read_messages_from_table([row])
+    except (TypeError, ValueError) as error:
+        raise SourceError(describe_file(file), f"message {number} cannot be read: {error}") from error
+    return message

@@ -1,0 +1,51 @@
+"""Every kind of store, for the contract tests."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from clew.core.protocols import Store
+from clew.core.settings import StoreConfig
+from clew.drivers.store.embedded.store import EmbeddedStore
+from clew.drivers.store.postgres import PostgresStore
+
+DIM = 8
+MODEL = "model-a"
+KINDS = ("memory", "exact", "shard", "postgres", "postgres-graph")
+
+MakeStore = Callable[..., Store]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Path]:
+    """A folder in memory where there is such a thing: a shard waits for the disk at every turn."""
+    if not Path("/dev/shm").is_dir():
+        yield tmp_path
+        return
+    with TemporaryDirectory(dir="/dev/shm") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture(params=KINDS)
+def make_store(request: pytest.FixtureRequest, place: Path) -> Iterator[MakeStore]:
+    """Opens a store by the name of its collection; all are closed in the end."""
+    opened: list[Store] = []
+
+    def make(collection: str = "one", *, embedder: str = MODEL, dim: int = DIM) -> Store:
+        config = StoreConfig(exact_below=0) if request.param in ("shard", "postgres-graph") else StoreConfig()
+        if request.param.startswith("postgres"):
+            url = request.getfixturevalue("postgres")
+            opened.append(PostgresStore(url, collection=collection, embedder=embedder, dim=dim, config=config))
+            if config.exact_below == 0:
+                opened[-1].flush()  # so that there is a graph from the start
+        elif request.param == "memory":
+            opened.append(EmbeddedStore(None, embedder=embedder, dim=dim))
+        else:
+            opened.append(EmbeddedStore(place / collection, embedder=embedder, dim=dim, config=config))
+        return opened[-1]
+
+    yield make
+    for store in opened:
+        store.close()

@@ -1,0 +1,200 @@
+"""Relevance: laws of the model, whatever its weights, and its arithmetic with weights of our own."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import exp, isnan, nan
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clew.core.types import Chunk, DocumentRecord, Hit
+from clew.query.rank.calibrate import (
+    AnswerWeights,
+    Evidence,
+    HitWeights,
+    compare_evidence,
+    estimate_answer_chance,
+    estimate_relevance,
+    find_best_evidence,
+    get_relevance,
+    refine_relevance,
+    sort_by_relevance,
+    squash,
+    sum_answer_evidence,
+)
+
+signals = st.floats(0, 1)
+meanings = st.floats(-1, 3)  # a cosine below the background is negative, one of a copy above 1
+
+
+@st.composite
+def evidences(draw: st.DrawFn) -> Evidence:
+    """Evidence of one of a few texts: copies may occur."""
+    share = draw(signals)
+    return Evidence(draw(meanings), draw(st.floats(0, share)), share, draw(st.sampled_from("abcdef")))
+
+
+lists = st.lists(evidences(), min_size=1, max_size=8)
+
+
+def hit(name: str = "a", *, score: float = 0.0, similarity: float = nan, relevance: float = nan) -> Hit:
+    chunk = Chunk(name, name, 0, 1, name, 0, len(name))
+    return Hit(chunk, DocumentRecord(name), score, similarity=similarity, relevance=relevance)
+
+
+def raised(evidence: Sequence[Evidence], **change: float) -> list[Evidence]:
+    """The same evidence, signals of the first hit being greater by so much."""
+    first = evidence[0]
+    more = {name: getattr(first, name) + by for name, by in change.items()}
+    return [first._replace(**more), *evidence[1:]]
+
+
+# -- laws
+
+
+@given(lists, signals)
+def test_a_relevance_is_a_chance(evidence: list[Evidence], intent: float) -> None:
+    found = estimate_relevance(evidence, intent=intent)
+    assert len(found) == len(evidence)
+    assert all(0 <= each <= 1 for each in found)
+
+
+@given(lists, st.floats(0, 2))
+def test_it_grows_with_meaning(evidence: list[Evidence], by: float) -> None:
+    assert estimate_relevance(raised(evidence, meaning=by))[0] >= estimate_relevance(evidence)[0] - 1e-12
+
+
+@given(lists, st.floats(0, 1))
+def test_it_grows_with_words(evidence: list[Evidence], by: float) -> None:
+    assert estimate_relevance(raised(evidence, words=by))[0] >= estimate_relevance(evidence)[0] - 1e-12
+
+
+@given(lists, st.floats(0, 1))
+def test_it_grows_with_the_share_of_terms(evidence: list[Evidence], by: float) -> None:
+    more = estimate_relevance(raised(evidence, share=by, words=by / 2))
+    assert more[0] >= estimate_relevance(evidence)[0] - 1e-12
+
+
+def test_it_grows_truly_where_it_is_not_at_an_end() -> None:
+    evidence = [Evidence(0.4, 0.2, 0.3, "a"), Evidence(0.5, 0.1, 0.2, "b")]
+    before = estimate_relevance(evidence)[0]
+    for change in ({"meaning": 0.05}, {"words": 0.05}, {"share": 0.05}):
+        assert estimate_relevance(raised(evidence, **change))[0] > before
+
+
+@given(lists, st.integers(1, 5))
+def test_unrelated_others_change_nothing(evidence: list[Evidence], count: int) -> None:
+    others = [Evidence(0.0, 0.0, 0.0, f"other {n}") for n in range(count)]
+    assert estimate_relevance([*evidence, *others])[: len(evidence)] == estimate_relevance(evidence)
+    below = [Evidence(-0.3, 0.0, 0.0, f"below {n}") for n in range(count)]
+    assert estimate_relevance([*below, *evidence])[count:] == estimate_relevance(evidence)
+
+
+@given(lists, st.integers(0, 7))
+def test_copies_of_one_text_do_not_compete(evidence: list[Evidence], place: int) -> None:
+    copy = evidence[place % len(evidence)]
+    found = estimate_relevance([*evidence, copy, copy])
+    assert found[: len(evidence)] == estimate_relevance(evidence)
+    assert found[-1] == found[-2] == found[place % len(evidence)]
+
+
+@given(lists, st.randoms(use_true_random=False))
+def test_the_order_of_the_hits_changes_nothing(evidence: list[Evidence], random: Random) -> None:
+    order = list(range(len(evidence)))
+    random.shuffle(order)
+    found, shuffled = estimate_relevance(evidence), estimate_relevance([evidence[at] for at in order])
+    assert [found[at] for at in order] == shuffled
+
+
+def test_a_strong_rival_takes_from_a_hit() -> None:
+    alone = Evidence(0.6, 0.4, 0.5, "a")
+    rival = alone._replace(meaning=0.9, text="b")
+    assert estimate_relevance([alone, rival])[0] < estimate_relevance([alone, rival])[1]
+    hits = estimate_relevance([alone, alone._replace(text="b")])
+    assert hits[0] == hits[1] < estimate_relevance([alone])[0]
+
+
+def test_nothing_competes_with_nothing() -> None:
+    assert estimate_relevance([]) == []
+    assert compare_evidence([]) == []
+    assert find_best_evidence([]) == (0.0, 0.0, 0.0)
+
+
+@given(lists, signals)
+def test_that_an_answer_is_wanted_is_a_factor(evidence: list[Evidence], intent: float) -> None:
+    wanted = estimate_relevance(evidence)
+    assert estimate_relevance(evidence, intent=intent) == pytest.approx([intent * each for each in wanted])
+
+
+# -- arithmetic
+
+
+def test_the_best_evidence_is_of_any_hit_and_never_below_0() -> None:
+    rows = [Evidence(0.5, 0.1, 0.2, "a"), Evidence(0.1, 0.3, 0.9, "b"), Evidence(-0.5, 0.0, 1.0, "c")]
+    assert find_best_evidence(rows) == pytest.approx((0.5, 1.0, 0.1))
+    assert sum_answer_evidence(rows, AnswerWeights(constant=-1.0, meaning=2.0, share=3.0, both=4.0)) == pytest.approx(
+        -1 + 1 + 3 + 0.4
+    )
+
+
+def test_hits_are_compared_with_the_best_other() -> None:
+    rows = [Evidence(0.5, 0.1, 0.2, "a"), Evidence(0.2, 0.4, 0.9, "b"), Evidence(-0.5, 0.0, 0.0, "c")]
+    found = [value for row in compare_evidence(rows) for value in row]
+    by_hand = [(0.5, 0.1, 0.3, 0, 0, -0.3), (0.2, 0.4, 0, -0.3, 0.3, 0), (-0.5, 0.0, 0, -1.0, 0, -0.4)]
+    assert found == pytest.approx([value for row in by_hand for value in row])
+
+
+def test_relevance_by_hand() -> None:
+    """Log odds of an answer: -1 + 2·.5 + 1·.8 + 3·.4 = 2; of the first hit: -1 + .5 + 2·.4 + 4·.3 + 6·.3 = 3.3."""
+    rows = [Evidence(0.5, 0.4, 0.8, "a"), Evidence(0.2, 0.1, 0.3, "b")]
+    answer = AnswerWeights(constant=-1.0, meaning=2.0, share=1.0, both=3.0)
+    weights = HitWeights(-1.0, 1.0, 2.0, 4.0, 5.0, 6.0, 7.0)
+    first, second = estimate_relevance(rows, answer=answer, hit=weights)
+    has_answer = 1 / (1 + exp(-2.0))
+    assert first == pytest.approx(has_answer / (1 + exp(-3.3)))
+    assert second == pytest.approx(has_answer / (1 + exp(1 - 0.2 - 0.2 + 5 * 0.3 + 7 * 0.3)))
+
+
+def test_squash() -> None:
+    assert squash(0) == 0.5
+    assert squash(2) + squash(-2) == pytest.approx(1)
+    assert (squash(-5000), squash(5000)) == (0, 1)
+
+
+# -- hits
+
+
+def test_the_chance_of_an_answer_is_that_not_every_hit_fails() -> None:
+    assert estimate_answer_chance([]) == 0
+    assert estimate_answer_chance([hit(relevance=0.5), hit(relevance=0.2)]) == pytest.approx(0.6)
+    assert estimate_answer_chance([hit(relevance=0.5), hit(relevance=nan)]) == pytest.approx(0.5)
+    assert estimate_answer_chance([hit(relevance=1.0), hit(relevance=0.1)]) == 1
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
+def test_a_reranker_refines_towards_its_own_chance(relevance: float, reranked: float, other: float) -> None:
+    refined = refine_relevance(relevance, reranked)
+    assert min(relevance, reranked) - 1e-8 <= refined <= max(relevance, reranked) + 1e-8
+    low, high = sorted((reranked, other))
+    assert refine_relevance(relevance, low) <= refine_relevance(relevance, high) + 1e-12
+
+
+def test_refined_by_hand() -> None:
+    assert refine_relevance(0.3, 0.3) == pytest.approx(0.3)
+    assert refine_relevance(0.2, 0.8) == pytest.approx(0.5)
+    assert refine_relevance(0.9, 0.1 / 1.1) == pytest.approx(squash((2.1972246 - 2.3025851) / 2))
+    assert isnan(refine_relevance(nan, 0.5))
+
+
+def test_hits_are_sorted_by_relevance_then_similarity_then_id() -> None:
+    hits = [
+        hit("d", score=9.0, similarity=0.2, relevance=0.3),
+        hit("c", score=0.1, similarity=0.5, relevance=0.3),
+        hit("b", score=0.2, similarity=0.5, relevance=0.3),
+        hit("a", score=0.0, relevance=0.9),
+    ]
+    assert [each.chunk.id for each in sort_by_relevance(hits)] == ["a", "b", "c", "d"]
+    assert get_relevance(hits[0]) == 0.3
+    assert get_relevance(replace(hits[0], relevance=nan)) == 9.0

@@ -28,12 +28,12 @@ Row = Mapping[str, Any]
 
 
 def measure_coverage(
-    engine: Engine, rows: Sequence[Row], talk: Sequence[str], uris: Mapping[str, str]
+    engine: Engine, rows: Sequence[Row], talk: Sequence[str], uris: Mapping[str, str], *, trials: int = TRIALS
 ) -> tuple[list[float], list[float]]:
     """Of each conversation the share of questions with their page among the hits, and that of each question alone."""
     together, alone = [], []
     pages = Filter(kinds={"page"})
-    for trial in range(TRIALS):
+    for trial in range(trials):
         chance = random.Random(trial)
         asked = chance.sample(list(rows), QUESTIONS)
         texts = [*(str(row["question"]) for row in asked), *chance.sample(list(talk), LINES)]
@@ -80,20 +80,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="studies.chatter", description="Questions among small talk.")
     parser.add_argument("--examples", type=Path, default=EXAMPLES, help="the folder of handbook, chat and questions")
     parser.add_argument("--questions", nargs="+", default=["questions.jsonl", "chat-questions.jsonl"])
+    parser.add_argument("--every", type=int, default=1, help="use only every so many-th question, line and trial")
     parser.add_argument("--embedder", default="bge-small")
     parser.add_argument("--cache", default="", help="a file that caches vectors")
     parser.add_argument("--verbose", action="store_true", help="list the small talk that gets a context")
     given = parser.parse_args(arguments)
-    talk = (given.examples / "small-talk.txt").read_text("utf-8").splitlines()
-    rows = [row for name in given.questions for row in read_jsonl(given.examples / name)]
+    talk = (given.examples / "small-talk.txt").read_text("utf-8").splitlines()[:: given.every]
+    rows = [row for name in given.questions for row in read_jsonl(given.examples / name)][:: given.every]
     embedder = drivers.make_embedder(EmbedderConfig(name=given.embedder, cache=given.cache))
     with Engine.open(":memory:", embedder=embedder) as engine:
         engine.add(given.examples / "handbook", given.examples / "chat")
         uris = {record.id: record.uri[record.uri.find("handbook/") :] for record in engine.list()}
         about_pages = [row for row in rows if row["documents"] and not row.get("messages")]
-        together, alone = measure_coverage(engine, about_pages, talk, uris)
+        together, alone = measure_coverage(engine, about_pages, talk, uris, trials=TRIALS // given.every)
         print(
-            f"{embedder.name}: {TRIALS} conversations, covered {100 * fmean(together):.1f}; each alone "
+            f"{embedder.name}: {len(together)} conversations, covered {100 * fmean(together):.1f}; each alone "
             f"{100 * fmean(alone):.1f}; {bootstrap(together, alone)}",
             flush=True,
         )

@@ -188,3 +188,14 @@ def test_a_limit_of_cost_that_is_reached_by_the_measure_does_not_fail_the_add(op
     assert (len(report.added), report.failed) == (1, ())
     assert report.cost <= enough
     assert get_stored(engine) is None
+
+
+def test_a_restored_collection_has_the_calibration_of_the_exported_one(tmp_path: Path) -> None:
+    with Engine.open(":memory:", embedder="hashed") as engine:
+        engine.add_documents(make_pages(0, 100))
+        kept, best = engine.opened.store.calibration(), engine.search("who painted the lantern of house 14?")[0]
+        engine.export(tmp_path / "team.bundle")
+    with Engine.open(":memory:", embedder="hashed") as engine:
+        engine.restore(tmp_path / "team.bundle")
+        assert engine.opened.store.calibration() == kept != ""
+        assert engine.search("who painted the lantern of house 14?")[0].relevance == pytest.approx(best.relevance)

@@ -62,7 +62,10 @@ class BundlePart:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The manifest of an exported bundle. `language` is that of the analyser, as in the settings."""
+    """The manifest of an exported bundle. `language` is that of the analyser, as in the settings.
+
+    `calibration` is the text that the store kept, so that a restored collection gives the same relevance.
+    """
 
     embedder: str
     dim: int
@@ -71,6 +74,7 @@ class Manifest:
     chunks: int
     parts: tuple[BundlePart, ...]
     format: int
+    calibration: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ def export(engine: "Engine", path: str | Path, *, on_progress: OnProgress | None
         embedder=stats.embedder,
         dim=stats.dim,
         language=opened.settings.ingestion.language,
+        calibration=opened.store.calibration(),
         on_progress=_make_progress_counter("exporting", stats.documents, "documents", on_progress),
     )
 
@@ -65,6 +66,8 @@ def restore(engine: "Engine", path: str | Path, *, on_progress: OnProgress | Non
             work.store_batch(batch)
             if report_done:
                 report_done(work.documents_done)
+        if manifest.calibration and not opened.store.calibration():
+            opened.store.set_calibration(manifest.calibration)
     finally:
         opened.store.flush()
     return work.build_report(opened.settings.ingestion.language)

@@ -39,6 +39,7 @@ def write_bundle(
     embedder: str,
     dim: int,
     language: str,
+    calibration: str = "",
     on_progress: OnProgress | None = None,
 ) -> Manifest:
     """Writes an export and returns its manifest; `on_progress` gets the number of documents so far.
@@ -62,7 +63,7 @@ def write_bundle(
                         count, chunks = count + len(batch), chunks + parts[-1].rows
                         if on_progress:
                             on_progress(count)
-                    manifest = Manifest(embedder, dim, language, count, chunks, tuple(parts), FORMAT)
+                    manifest = Manifest(embedder, dim, language, count, chunks, tuple(parts), FORMAT, calibration)
                     archive.writestr(zipfile.ZipInfo(MANIFEST), json.dumps(asdict(manifest), indent=1))
                 file.flush()
                 os.fsync(file.fileno())

@@ -34,23 +34,23 @@ class Evidence(NamedTuple):
 class AnswerWeights:
     """Weights of the chance that any hit answers: the best meaning, the best share of terms, the best of both."""
 
-    constant: float = -5.1
-    meaning: float = 3.7
-    share: float = 5.0
-    both: float = 13.9
+    constant: float = -5.08
+    meaning: float = 3.68
+    share: float = 5.24
+    both: float = 13.56
 
 
 @dataclass(frozen=True, slots=True)
 class HitWeights:
     """Weights of the chance that a hit is the answer: its signals, and their distance from the best other hit's."""
 
-    constant: float = -2.1
-    meaning: float = 1.1
-    words: float = 0.6
-    meaning_above: float = 4.7
-    meaning_below: float = 3.3
-    words_above: float = 14.0
-    words_below: float = 6.1
+    constant: float = -2.16
+    meaning: float = 1.16
+    words: float = 0.62
+    meaning_above: float = 4.41
+    meaning_below: float = 3.01
+    words_above: float = 14.56
+    words_below: float = 6.19
 
 
 MATCH = "match"  # the name of the score that `estimate_match` computes
@@ -85,7 +85,9 @@ def estimate_match(evidence: Evidence) -> float:
     It is the base for the factors of messages. Relevance would be too steep for it: of two messages that are nearly as
     near to a question, it gives most of the chance to the nearer one, whatever their age.
     """
-    return squash(sum_answer_evidence([evidence]))
+    meaning, weights = max(evidence.meaning, 0.0), ANSWER_WEIGHTS
+    both = weights.share + weights.both * meaning  # per share of terms
+    return squash(weights.constant + weights.meaning * meaning + both * evidence.share)
 
 
 def find_best_evidence(evidence: Iterable[Evidence]) -> tuple[float, float, float]:
@@ -168,9 +170,8 @@ def _weigh(features: Sequence[float], weights: HitWeights) -> float:
 
 def _find_best_others(evidence: Sequence[Evidence], signal: Callable[[Evidence], float]) -> list[float]:
     """For each hit the best signal of a hit with another text, at least 0."""
-    best: dict[Hashable, float] = {}
-    for each in evidence:
-        best[each.text] = max(signal(each), best.get(each.text, 0.0))
-    first = max(best, key=lambda text: best[text], default=None)
-    second = max((value for text, value in best.items() if text != first), default=0.0)
-    return [second if each.text == first else best[first] for each in evidence] if first is not None else []
+    if not evidence:
+        return []
+    best = max(evidence, key=signal)
+    second = max([0.0, *(signal(each) for each in evidence if each.text != best.text)])
+    return [second if each.text == best.text else max(0.0, signal(best)) for each in evidence]

@@ -11,7 +11,7 @@ from clew.core.text import extract_terms
 from clew.core.trace import step
 from clew.core.types import NO_MATCH, Hit, Query
 from clew.query.rank.calibrate import MATCH, Evidence, estimate_match, estimate_relevance
-from clew.query.rank.fuse import collect_hits, normalise_minmax
+from clew.query.rank.fuse import normalise_minmax
 from clew.query.rank.thread_smoothing import is_message_chunk
 from clew.query.rewrite.small_talk import estimate_intent
 from clew.query.search.retrieve import embed_query
@@ -79,16 +79,30 @@ def fuse_by_evidence(
 
     def search(query: Query) -> list[Hit]:
         with step("fused") as trace:
-            hits = collect_hits([leg(query) for leg in legs])
+            hits = _collect_hits([leg(query) for leg in legs])
             cosines, evidence = source.gather(query, hits)
             scores = _combine(hits, evidence, page_weight, message_weight)
-            known = _with_numbers(query, hits, cosines, evidence)
-            scored = [hit.with_score(score, name) for hit, score in zip(known, scores, strict=True)]
-            fused = sorted(scored, key=lambda hit: (-hit.score, hit.chunk.id))
+            fused = _with_numbers(query, hits, cosines, evidence, scores, name)
+            fused.sort(key=lambda hit: (-hit.score, hit.chunk.id))
             trace.set_output(fused)
             return fused
 
     return search
+
+
+def _collect_hits(rankings: Sequence[list[Hit]]) -> list[Hit]:
+    """The hits of all rankings, each chunk once, with the scores and the similarity that any of them gave it."""
+    found: dict[str, Hit] = {}
+    for hits in rankings:
+        for hit in hits:
+            known = found.get(hit.chunk.id)
+            if known is None:
+                found[hit.chunk.id] = hit
+                continue
+            best = hit if math.isnan(known.similarity) else known
+            scores = {**known.scores, **hit.scores}
+            found[hit.chunk.id] = Hit(hit.chunk, hit.document, hit.score, scores, best.similarity, best.relevance)
+    return list(found.values())
 
 
 def _combine(
@@ -118,11 +132,20 @@ def measure_prominence(signals: Sequence[float]) -> float:
 
 
 def _with_numbers(
-    query: Query, hits: Iterable[Hit], cosines: Iterable[float], evidence: Sequence[Evidence]
+    query: Query,
+    hits: Sequence[Hit],
+    cosines: Iterable[float],
+    evidence: Sequence[Evidence],
+    scores: Iterable[float] | None = None,
+    name: str = "",
 ) -> list[Hit]:
-    """The hits with their similarity and relevance, and their match among the scores."""
+    """The hits with their similarity and relevance, their match among the scores, and new scores if there are any."""
     relevances = estimate_relevance(evidence, intent=estimate_intent(query.text))
-    return [
-        replace(hit, similarity=cosine, relevance=relevance, scores={**hit.scores, MATCH: estimate_match(signals)})
-        for hit, cosine, relevance, signals in zip(hits, cosines, relevances, evidence, strict=True)
-    ]
+    own = [hit.score for hit in hits] if scores is None else scores
+    known = []
+    for hit, cosine, relevance, signals, score in zip(hits, cosines, relevances, evidence, own, strict=True):
+        by_name = {**hit.scores, MATCH: estimate_match(signals)}
+        if name:
+            by_name[name] = score
+        known.append(Hit(hit.chunk, hit.document, score, by_name, cosine, relevance))
+    return known

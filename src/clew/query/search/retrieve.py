@@ -1,7 +1,5 @@
 """First-stage retrieval: the two strategies that query the store, each for `query.depth` chunks."""
 
-from dataclasses import replace
-
 from clew.core.protocols import Embedder, Mode, Store, Strategy
 from clew.core.text import extract_terms
 from clew.core.trace import step
@@ -23,7 +21,7 @@ def semantic(
             vector = embed_query(query, embedder)
             found = store.search_vectors(vector, query.depth, query.where, mode=mode, breadth=nprobe)
             hits = [
-                replace(hit.with_score(hit.score, "semantic"), similarity=hit.score)
+                Hit(hit.chunk, hit.document, hit.score, {"semantic": hit.score}, similarity=hit.score)
                 for hit in found
                 if min_similarity is None or hit.score >= min_similarity
             ]

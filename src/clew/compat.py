@@ -155,8 +155,8 @@ def query_rag_for_context(
 ) -> RagOutcome | tuple[str, Sequence[RagRecord]]:
     """The posts that a conversation is about: Success with text and records, or Failure: `no_hits`, `rag_error`.
 
-    It never raises; errors are logged. Each topic is a query, however few messages there are. With `return_records` the
-    text and the records come alone, empty for both kinds of failure.
+    Small talk has no hits. It never raises; errors are logged. Each topic is a query, however few messages there are.
+    With `return_records` the text and the records come alone, empty for both kinds of failure.
     """
     given = settings or engine.opened.settings
     by_topic = replace(given, conversation=replace(given.conversation, single_below=0))

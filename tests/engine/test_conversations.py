@@ -254,7 +254,7 @@ def test_min_similarity_0_is_0_and_none_is_no_minimum(chat: Chat) -> None:
     assert ids(chat.window()) == ["some", "little", "against"]
     assert ids(chat.window(min_similarity=0.0)) == ["some", "little"]
     assert ids(chat.window(min_similarity=0.7)) == []
-    assert chat.window(min_similarity=0.7).reason == "no message is relevant enough"
+    assert "no message is relevant enough" in chat.window(min_similarity=0.7).reason
     with pytest.raises(SettingsError, match=r"scoring\.min_similarity is 7"):
         chat.window(min_similarity=7)
 

@@ -119,7 +119,7 @@ def test_small_talk_and_nonsense_find_nothing(open_engine: OpenEngine, said: str
     engine = open_answering(open_engine)
     context = engine.context(said)
     assert (context.passages, context.text, context.tokens) == ((), "", 0)
-    assert context.reason.startswith("nothing relevant was found: the best of 2 hits has a relevance of 0.")
+    assert context.reason.startswith("nothing relevant was found: the chance that any of 2 hits answers is 0.")
     assert {each.reason for each in context.dropped} == {"relevance"}
     assert message_with_context(engine, said) == said
     asked = message_with_context(engine, "who rotates the signing keys?")
@@ -149,5 +149,5 @@ def test_a_window_is_empty_where_nothing_relevant_was_said(open_engine: OpenEngi
     for said in ("thanks!", "where is the harbour?"):
         window = engine.window("ops", said)
         assert (window.messages, window.text, window.total_tokens) == ((), "", 0)
-        assert window.reason == "no message is relevant enough"
+        assert window.reason.startswith("no message is relevant enough: the best of 1 has a relevance of 0.")
         assert [each.reason for each in window.dropped] == ["below the minimum"]

@@ -52,7 +52,7 @@ class Calibration:
     def from_json(cls, text: str, embedder: str) -> "Calibration | None":
         """The calibration in a text that a store kept; None if there is none for this embedder and version."""
         kept = json.loads(text) if text else {}
-        if kept.get("version") != VERSION or kept.get("embedder") != embedder:
+        if kept.get("version") != VERSION or kept.get("embedder") != embedder or not kept["reach"] > 0:
             return None
         centre = np.frombuffer(base64.b64decode(kept.pop("centre")), "<f4")
         return cls(**kept, centre=centre if len(centre) else None)
@@ -60,6 +60,7 @@ class Calibration:
 
 def assume_calibration(embedder: str, min_similarity: float) -> Calibration:
     """The calibration of an embedder that has not been measured: all that is known is its cosine of unrelated texts."""
+    min_similarity = min(max(min_similarity, -1.0), 0.99) if min_similarity == min_similarity else 0.0
     return Calibration(
         embedder, reach=0.5 * (1 - min_similarity), spread=0.1 * (1 - min_similarity), mean=min_similarity
     )

@@ -22,11 +22,12 @@ from clew.core.types import (
     StoreStats,
 )
 from clew.engine.opened import Opened, check_filter, check_positive_count, resolve_document
-from clew.query.context.assemble import build_context
+from clew.query.context.assemble import NO_MATCH, build_context
 from clew.query.context.budget import Count
 from clew.query.context.cite import cite_passages
 from clew.query.context.floor import note_irrelevant_hits, split_by_relevance
 from clew.query.context.format.renderers import Renderer, get_document_id
+from clew.query.rank.calibrate import ANSWER_DEPTH
 from clew.query.search.conversation import read_messages_from_table
 from clew.query.search.find import build_query
 from clew.query.search.tables import Table
@@ -124,9 +125,25 @@ def context(
         settings = replace(settings, context=replace(settings.context, tokens=check_positive_count("tokens", tokens)))
     renderer = find_renderer(opened, render or settings.context.render)  # fail before the search
     name, settings = choose_strategy(query, strategy, settings)
-    hits, left_out = split_by_relevance(opened.finder.find(request, name, settings), settings.context)
+    hits, left_out = find_relevant_hits(opened, request, name, settings)
     made = assemble_context(opened, request, hits, renderer=renderer, session=session, settings=settings)
-    return note_irrelevant_hits(made, left_out, get_token_counter(settings.context.tokenizer)) if left_out else made
+    if left_out:
+        count = get_token_counter(settings.context.tokenizer)
+        return note_irrelevant_hits(made, left_out, count, settings.context)
+    if not hits and made.reason == NO_MATCH and settings.search.has_floor:
+        return replace(made, reason="no hit reaches search.min_similarity and search.min_relevance")
+    return made
+
+
+def find_relevant_hits(opened: Opened, query: Query, strategy: str, settings: Settings) -> tuple[list[Hit], list[Hit]]:
+    """The hits for a context, and those that were left out for their relevance.
+
+    Whether there is an answer at all is told from ten hits, however few are wanted.
+    """
+    enough = replace(query, k=max(query.k, ANSWER_DEPTH), depth=max(query.depth, ANSWER_DEPTH))
+    found = opened.finder.find(enough, strategy, settings)
+    hits, left_out = split_by_relevance(found, settings.context)
+    return hits[: query.k], [hit for hit in left_out if hit in found[: query.k]]
 
 
 def status(engine: "Engine") -> StoreStats:

@@ -14,6 +14,7 @@ from clew.core.report import OnProgress, Progress, Report, SourceFailure
 from clew.core.types import Filter
 from clew.core.usage import CostBudget, Price
 from clew.engine.validate import check_embedder
+from clew.index.add.calibrate import calibrate_once
 
 if TYPE_CHECKING:
     from clew.core.stored import Manifest, StoredDocument
@@ -118,6 +119,7 @@ def reembed(
     try:
         opened.store.stage_vectors(metered, report_embedded)
         engine.opened = opened.with_store(opened.store.switch_to_staged(metered), model)
+        calibrate_once(engine.opened.store, metered)
     except CostLimit as limit:
         stopped = str(limit)
     finally:

@@ -156,7 +156,17 @@ def _message_to_json(message: ContextMessage) -> Json:
         **_pick_fields(message, "id", "thread"),
         **_pick_fields(message.message, "channel", "author", "at", "text"),
         "parent": message.parent.id if message.parent else None,
-        **_pick_fields(message, "found", "score", "original_score", "similarity", "time_score", "channel_score"),
+        **_pick_fields(
+            message,
+            "found",
+            "guessed",
+            "relevance",
+            "similarity",
+            "score",
+            "original_score",
+            "time_score",
+            "channel_score",
+        ),
         **_pick_fields(message, "thread_score", "flow_score", "completeness_score"),
     }
 

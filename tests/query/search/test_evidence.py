@@ -33,6 +33,11 @@ class MadeUp:
     def match_terms(self, terms: Terms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
         return {name: TermMatch(*self.matches[name]) for name in chunk_ids if name in self.matches}
 
+    def search_vectors(self, *_: object) -> list[Hit]:
+        return []  # no rivals
+
+    search_terms = search_vectors
+
     def source(self) -> EvidenceSource:
         store: Any = self
         return EvidenceSource(store, None, CALIBRATION, language="en")  # type: ignore[arg-type]
@@ -60,7 +65,7 @@ def test_evidence_is_the_scaled_cosine_and_the_mean_of_share_and_strength() -> N
     cosines, evidence = store.source().gather(ASKED, [hit("a", text=" same \n"), hit("b", text="same")])
     assert cosines == pytest.approx([0.7, 0.2])
     assert [(each.meaning, each.words, each.share) for each in evidence] == [
-        pytest.approx((1.0, 0.6, 0.8)),
+        pytest.approx((1.0, 0.3, 0.4)),  # one term: half as certain
         pytest.approx((0.0, 0.0, 0.0), abs=1e-6),
     ]
     assert evidence[0].text == evidence[1].text  # copies, but for the space around

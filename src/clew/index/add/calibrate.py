@@ -10,7 +10,7 @@ from itertools import islice
 import numpy as np
 
 from clew.core.calibration import Calibration
-from clew.core.errors import CostLimit, DriverFailed, SettingsError
+from clew.core.errors import DriverFailed, SettingsError
 from clew.core.ids import digest
 from clew.core.protocols import Embedder, Store
 from clew.core.text import split_sentences
@@ -26,12 +26,12 @@ log = logging.getLogger("clew")
 
 
 def calibrate_once(store: Store, embedder: Embedder) -> None:
-    """Measures a collection that is large enough and not measured yet; a failure of the embedder is logged."""
+    """Measures a collection that is large enough and not measured yet; a failure is logged, since all is stored."""
     if Calibration.from_json(store.calibration(), embedder.name) or store.stats().chunks < MIN_CHUNKS:
         return
     try:
         store.set_calibration(measure_calibration(store, embedder).to_json())
-    except (DriverFailed, CostLimit) as error:
+    except Exception as error:  # an embedder of the user's may raise anything
         log.warning("the relevance could not be calibrated: %s; `clew calibrate` tries again", error)
 
 
@@ -51,6 +51,8 @@ def measure_calibration(store: Store, embedder: Embedder) -> Calibration:
     unrelated = documents[:, None] != documents[None, :]
     if not unrelated.any():  # all of it is one document
         unrelated = ~np.eye(len(sample), dtype=bool)
+    if not np.isfinite(above).all() or np.abs(above).max() > 2:  # a difference of two cosines
+        raise DriverFailed(f"{embedder.name} returned vectors of questions that are not of unit length")
     spread = float(above[unrelated].std())
     reach = max(float(np.diag(above).mean()), spread, MIN_REACH)
     return Calibration(embedder.name, reach=reach, spread=spread, centre=centre, chunks=len(sample))

@@ -17,6 +17,7 @@ from clew.query.context.merge import as_merged_chunk, merge_hits
 from clew.query.context.neighbours import ReadChunks, add_neighbours, cache_chunk_reads, complete_sections
 
 NO_NUMBERS: Mapping[str, int] = {}
+NO_MATCH = "nothing in the collection matches the query"
 MIN_COPY_CHARS = 40  # a shorter text ("None.", "See above.") may mean another thing in another document
 Copies = Mapping[tuple[str, int], Sequence[Hit]]  # by id and end of the chunk, so that a chunk that was cut has none
 
@@ -78,7 +79,7 @@ def build_context(
         hit.chunk.doc_id for passage in fitted.passages for hit in (*passage.chunks, *passage.copies)
     )
     duplicates = [(hit, DUPLICATE) for group in copies.values() for hit in group]
-    reason = f"no hit fits in {tokens} tokens" if ranked else "nothing in the collection matches the query"
+    reason = f"no hit fits in {tokens} tokens" if ranked else NO_MATCH
     return Context(
         query=query,
         passages=fitted.passages,

@@ -24,16 +24,20 @@ def split_by_relevance(hits: Sequence[Hit], config: ContextConfig) -> tuple[list
     return [hit for hit in hits if hit.relevance >= floor], [hit for hit in hits if not hit.relevance >= floor]
 
 
-def note_irrelevant_hits(context: Context, left_out: Sequence[Hit], count: Count) -> Context:
+def note_irrelevant_hits(context: Context, left_out: Sequence[Hit], count: Count, config: ContextConfig) -> Context:
     """The context with the hits that were left out in its ledger, and a reason if nothing else was found."""
     dropped = [DroppedPassage(as_merged_chunk(hit), IRRELEVANT, count(hit.chunk.text)) for hit in left_out]
     nothing_else = not context.passages and not context.dropped
-    reason = explain_floor(left_out) if nothing_else else context.reason
+    reason = explain_floor(left_out, config) if nothing_else else context.reason
     return replace(context, dropped=(*context.dropped, *dropped), reason=reason)
 
 
-def explain_floor(left_out: Sequence[Hit]) -> str:
+def explain_floor(left_out: Sequence[Hit], config: ContextConfig) -> str:
     """The reason why nothing is shown although something was found."""
-    best = max((hit.relevance for hit in left_out), default=0.0)
-    found = "the only hit has" if len(left_out) == 1 else f"the best of {len(left_out)} hits has"
-    return f"nothing relevant was found: {found} a relevance of {best:.2f}"
+    chance = estimate_answer_chance(left_out)
+    if chance < config.min_chance:
+        return (
+            f"nothing relevant was found: the chance that any of {len(left_out)} hits answers is {chance:.2f}, below "
+            f"context.min_chance = {config.min_chance}"
+        )
+    return f"nothing relevant was found: no hit reaches context.min_relevance = {config.min_relevance}"

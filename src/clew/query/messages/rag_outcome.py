@@ -8,6 +8,7 @@ from clew.core.outcome import Failure, RagContext, RagErrorReason, RagOutcome, R
 from clew.core.types import DocumentRecord, Hit, Message
 from clew.query.context.format.renderers import RenderInput, describe_post, related_posts
 from clew.query.context.merge import as_merged_chunk
+from clew.query.rewrite.small_talk import is_small_talk
 from clew.query.search.conversation import read_messages_from_table
 from clew.query.search.tables import Table
 
@@ -23,7 +24,7 @@ def query_rag_for_context(table: Table, *, search: Search, records: Records) -> 
     """
     try:
         messages = read_messages_from_table(table)
-        if not any(message.text.strip() for message in messages):
+        if all(is_small_talk(message.text) for message in messages):
             log.info("No messages to ask with")
             return Failure(RagErrorReason.NO_HITS)
         hits = search(messages)

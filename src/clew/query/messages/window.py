@@ -262,7 +262,8 @@ def _explain_empty_window(request: WindowRequest, sources: WindowSources, droppe
     if any(each.reason == BUDGET for each in dropped):
         return f"no message fits {request.max_tokens} tokens"
     if dropped:
-        return "no message is relevant enough"
+        best = max(each.message.relevance for each in dropped)
+        return f"no message is relevant enough: the best of {len(dropped)} has a relevance of {best:.2f}"
     if not sources.has_channel(request.channel):
         known = ", ".join(sources.list_channels()[:3])
         others = f"there are {known}" if known else "the collection has no messages yet; add a chat export"

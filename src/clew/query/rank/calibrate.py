@@ -34,25 +34,26 @@ class Evidence(NamedTuple):
 class AnswerWeights:
     """Weights of the chance that any hit answers: the best meaning, the best share of terms, the best of both."""
 
-    constant: float = -5.08
-    meaning: float = 3.68
-    share: float = 5.24
-    both: float = 13.56
+    constant: float = -5.14
+    meaning: float = 3.5
+    share: float = 6.91
+    both: float = 15.76
 
 
 @dataclass(frozen=True, slots=True)
 class HitWeights:
     """Weights of the chance that a hit is the answer: its signals, and their distance from the best other hit's."""
 
-    constant: float = -2.16
-    meaning: float = 1.16
-    words: float = 0.62
-    meaning_above: float = 4.41
-    meaning_below: float = 3.01
-    words_above: float = 14.56
-    words_below: float = 6.19
+    constant: float = -2.18
+    meaning: float = 1.13
+    words: float = 0.84
+    meaning_above: float = 4.43
+    meaning_below: float = 2.98
+    words_above: float = 17.29
+    words_below: float = 7.36
 
 
+ANSWER_DEPTH = 10  # hits that the chance of an answer is estimated from, however many are shown
 MATCH = "match"  # the name of the score that `estimate_match` computes
 ANSWER_WEIGHTS = AnswerWeights()
 HIT_WEIGHTS = HitWeights()
@@ -80,14 +81,15 @@ def sum_answer_evidence(evidence: Sequence[Evidence], weights: AnswerWeights = A
 
 
 def estimate_match(evidence: Evidence) -> float:
-    """The chance that a query with this one hit is answered: its own signals count, and no other hit competes.
+    """How well a hit matches by its own signals alone, from 0 to 1: its evidence over that of a perfect match.
 
     It is the base for the factors of messages. Relevance would be too steep for it: of two messages that are nearly as
     near to a question, it gives most of the chance to the nearer one, whatever their age.
     """
     meaning, weights = max(evidence.meaning, 0.0), ANSWER_WEIGHTS
-    both = weights.share + weights.both * meaning  # per share of terms
-    return squash(weights.constant + weights.meaning * meaning + both * evidence.share)
+    found = weights.meaning * meaning + (weights.share + weights.both * meaning) * evidence.share
+    most = weights.meaning + weights.share + weights.both
+    return min(1.0, (1 + found) / (1 + most))  # never 0, so that a factor can lift any
 
 
 def find_best_evidence(evidence: Iterable[Evidence]) -> tuple[float, float, float]:
@@ -115,8 +117,9 @@ def compare_evidence(evidence: Sequence[Evidence]) -> list[tuple[float, ...]]:
 
 
 def estimate_answer_chance(hits: Iterable[Hit]) -> float:
-    """The chance that at least one of the hits answers, if each does so by its relevance, independently."""
-    return 1.0 - math.prod(1.0 - hit.relevance for hit in hits if not math.isnan(hit.relevance))
+    """The chance that one of the ten most relevant hits answers, if each does so by its relevance, independently."""
+    chances = sorted((hit.relevance for hit in hits if not math.isnan(hit.relevance)), reverse=True)
+    return 1.0 - math.prod(1.0 - chance for chance in chances[:ANSWER_DEPTH])
 
 
 def refine_relevance(relevance: float, reranked: float) -> float:

@@ -16,32 +16,39 @@ _SOCIAL_WORDS = frozenset(
     re.findall(
         r"\w+",
         """
-        hi hello hey hiya yo greetings howdy sup morning afternoon evening night day weekend week today tonight tomorrow
-        bye goodbye cya ciao later soon farewell cheers thanks thank thx ty tysm thankyou appreciate appreciated welcome
-        please pls sorry apologies oops whoops np worries problem ok okay okey k kk yes yep yeah yup yay no nope nah
-        sure absolutely definitely certainly exactly indeed right true agreed fine cool nice great good better best
-        awesome amazing perfect excellent wonderful fantastic lovely brilliant sweet neat super wow whoa omg lol lmao
-        rofl haha hahaha hehe hah ha heh xd hmm hm mm uh um er ah oh aha ooh ugh meh eh huh congrats congratulations
-        bravo kudos happy birthday anniversary merry xmas christmas luck enjoy fun funny interesting brb ttyl gtg afk
-        imo fyi btw idk everyone everybody folks guys friends friend buddy mate dude bro love hugs kiss back see seeing
-        meet talk speak chat ping test testing job work done well feel feeling tired sleepy bored busy sick hope hoping
-        wish wishing glad much lot bit little really truly very quite so too again always never mind matter wait hold
-        sec second minute moment let know think guess suppose got get getting sounds looks seems makes sense come coming
-        going gone leave leaving one ones thing things question late early
-        hallo moin servus guten gute tag morgen abend nacht danke dankeschon vielen dank bitte tschuss genau klar gut
-        prima schon schones wochenende bis bald freut mich toll leid zusammen
-        bonjour bonsoir salut merci beaucoup bien sur accord oui non au revoir bientot nuit journee soiree bonne bon
-        hola buenos buenas dias tardes noches gracias muchas adios hasta luego vale claro si bueno perfecto que tal
-        buongiorno buonasera buonanotte grazie mille prego arrivederci va bene certo perfetto presto
-        ola bom boa dia tarde noite obrigado obrigada tchau ate logo tudo bem beleza
-        hoi dag goedemorgen goedenavond bedankt doei tot ziens leuk hej tack tak god morgon hejda kiitos moi
-        dzieki dziekuje czesc merhaba selam tesekkurler tesekkur ederim gunaydin iyi geceler gorusuruz tamam evet hayir
-        привет здравствуите спасибо пока до свидания хорошо ладно да нет доброе утро добрыи вечер شكرا مرحبا
+        hi hello hey hiya yo greetings howdy sup morning afternoon evening weekend today tonight tomorrow bye goodbye
+        cya ciao later soon farewell cheers thanks thank thx ty tysm thankyou appreciate appreciated welcome please
+        pls sorry apologies oops whoops np worries ok okay okey k kk yes yep yeah yup yay nope nah sure absolutely
+        definitely certainly exactly indeed agreed fine cool nice great good better best awesome amazing perfect
+        excellent wonderful fantastic lovely brilliant sweet neat super wow whoa omg lol lmao rofl haha hahaha hehe
+        hah ha heh xd hmm hm mm uh um er ah oh aha ooh ugh meh eh huh congrats congratulations bravo kudos happy enjoy
+        fun funny interesting brb ttyl gtg afk imo fyi btw idk everyone everybody folks guys friends friend buddy mate
+        dude bro hugs kiss ping tired sleepy bored hope hoping wish wishing glad much lot bit little really truly very
+        quite so too again always never mind wait sec guess suppose got sounds looks seems makes hallo moin servus
+        guten gute danke dankeschon vielen dank bitte tschuss genau gut prima schon schones wochenende bis bald freut
+        mich toll zusammen bonjour bonsoir salut merci beaucoup bien sur accord oui non au revoir bientot nuit journee
+        soiree bonne bon hola buenos buenas dias tardes noches gracias muchas adios hasta luego si bueno perfecto tal
+        buongiorno buonasera buonanotte grazie mille prego arrivederci va bene perfetto ola bom boa obrigado obrigada
+        tchau ate logo tudo bem beleza hoi goedemorgen goedenavond bedankt doei ziens leuk hej tack tak morgon hejda
+        kiitos moi dzieki dziekuje czesc merhaba selam tesekkurler tesekkur ederim gunaydin iyi geceler gorusuruz
+        tamam evet hayir привет здравствуите спасибо пока свидания хорошо ладно доброе утро добрыи вечер شكرا مرحبا gn
+        gm nite goodnight
         """,
     )
 )
-_SOCIAL_PHRASES = ("谢谢", "你好", "早上好", "晚安", "再见", "ありがとう", "おはよう", "こんにちは", "감사", "안녕")
-_MAX_PHRASE = 12  # characters around such a phrase
+_SOCIAL_PHRASES = (
+    "谢谢",
+    "你好",
+    "早上好",
+    "晚安",
+    "再见",
+    "ありがとう",
+    "おはよう",
+    "こんにちは",
+    "감사합니다",
+    "안녕하세요",
+)
+_MARKS = " \n!！。．.~～,，、"  # around such a phrase
 _QUESTION = re.compile(
     r"[?？؟]|^\W*(?:who|what|when|where|which|why|how|is|are|was|were|do|does|did|can|could|should|would|will|may|has|have"
     r"(?! (?:a|an|fun|you)\b)|tell|show|explain|find|list|give|describe|help|need|want|looking)\b",
@@ -54,7 +61,7 @@ def estimate_intent(text: str) -> float:
     """The chance that a message wants an answer from documents: 1 for anything but small talk and chatter."""
     if is_small_talk(text):
         return 0.01
-    return 0.3 if is_chatter(text) else 1.0
+    return 0.5 if is_chatter(text) else 1.0
 
 
 def is_small_talk(text: str) -> bool:
@@ -64,7 +71,7 @@ def is_small_talk(text: str) -> bool:
         return True
     if len(words) > MAX_WORDS:
         return False
-    if len(text.strip()) <= _MAX_PHRASE and any(phrase in text for phrase in _SOCIAL_PHRASES):
+    if text.strip(_MARKS) in _SOCIAL_PHRASES:
         return True
     said = [word for word in words if word not in _FUNCTION_WORDS]
     return bool(said) and all(word in _SOCIAL_WORDS for word in said)
@@ -76,8 +83,9 @@ def is_question(text: str) -> bool:
 
 
 def is_chatter(text: str) -> bool:
-    """Whether a short message asks nothing and is social or tells of oneself: "sorry, my train is late"."""
+    """Whether a short message asks nothing and tells of oneself, or is mostly social: "sorry, my train is late"."""
     words = tokenize_words(text)
     if len(words) > MAX_WORDS or is_question(text):
         return False
-    return bool(_ONESELF.search(text)) or any(word in _SOCIAL_WORDS and word not in _FUNCTION_WORDS for word in words)
+    said = [word for word in words if word not in _FUNCTION_WORDS]
+    return bool(_ONESELF.search(text)) or 2 * sum(word in _SOCIAL_WORDS for word in said) > len(said)

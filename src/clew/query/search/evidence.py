@@ -7,10 +7,11 @@ from statistics import fmean
 
 from clew.core.calibration import Calibration
 from clew.core.protocols import Embedder, Step, Store, Strategy
-from clew.core.text import extract_terms
+from clew.core.text import Terms, extract_terms
 from clew.core.trace import step
 from clew.core.types import NO_MATCH, Hit, Query
 from clew.query.rank.calibrate import MATCH, Evidence, estimate_match, estimate_relevance
+from clew.query.rank.dedupe import dedupe_chunks
 from clew.query.rank.fuse import normalise_minmax
 from clew.query.rank.thread_smoothing import is_message_chunk
 from clew.query.rewrite.small_talk import estimate_intent
@@ -18,6 +19,7 @@ from clew.query.search.retrieve import embed_query
 
 _PROMINENCE_DEPTH = 50  # hits among which the best stands out, however deep the search
 PAGE_TRUST, MESSAGE_TRUST = 2.0, 0.5  # powers of trust: in a chat most messages have the same words
+RIVALS = 10  # of each leg, that the hits of any other strategy are compared with
 MIN_ASSESSED = 20  # hits that are compared with one another, however few are wanted
 
 
@@ -32,9 +34,9 @@ class EvidenceSource:
         vector = embed_query(query, self._embedder)
         unknown = [hit.chunk.id for hit in hits if math.isnan(hit.similarity)]
         vectors = self._store.vectors(unknown) if unknown else {}
-        matches = self._store.match_terms(
-            extract_terms(query.text, language=self._language, is_query=True), [hit.chunk.id for hit in hits]
-        )
+        terms = self._extract_terms(query)
+        matches = self._store.match_terms(terms, [hit.chunk.id for hit in hits])
+        certainty = len(terms) / (len(terms) + 1)  # one word in common says less than all of five
         background = self._calibration.background(vector)
         cosines, evidence = [], []
         for hit in hits:
@@ -44,8 +46,20 @@ class EvidenceSource:
             match = matches.get(hit.chunk.id, NO_MATCH)
             meaning = self._calibration.scale(cosine, background)
             cosines.append(cosine)
-            evidence.append(Evidence(meaning, (match.share + match.strength) / 2, match.share, hit.chunk.text.strip()))
+            share, words = certainty * match.share, certainty * (match.share + match.strength) / 2
+            evidence.append(Evidence(meaning, words, share, hit.chunk.text.strip()))
         return cosines, evidence
+
+    def find_rivals(self, query: Query, hits: Sequence[Hit]) -> list[Hit]:
+        """The best chunks by meaning and by words that are not among the hits, so that any list is judged alike."""
+        vector = embed_query(query, self._embedder)
+        nearest = self._store.search_vectors(vector, RIVALS, query.where)
+        matching = self._store.search_terms(self._extract_terms(query), RIVALS, query.where)
+        known = {hit.chunk.id for hit in hits}
+        return [hit for hit in dedupe_chunks([*nearest, *matching]) if hit.chunk.id not in known]
+
+    def _extract_terms(self, query: Query) -> Terms:
+        return extract_terms(query.text, language=self._language, is_query=True)
 
 
 def assess(source: EvidenceSource, *, again: bool = False, every: bool = False) -> Step:
@@ -60,8 +74,9 @@ def assess(source: EvidenceSource, *, again: bool = False, every: bool = False) 
             first = [replace(hit, similarity=math.nan) for hit in first]
         elif not any(math.isnan(hit.relevance) for hit in first):
             return hits
-        cosines, evidence = source.gather(query, first)
-        return [*_with_numbers(query, first, cosines, evidence), *hits[len(first) :]]
+        together = [*first, *source.find_rivals(query, first)]
+        cosines, evidence = source.gather(query, together)
+        return [*_with_numbers(query, together, cosines, evidence)[: len(first)], *hits[len(first) :]]
 
     return relevance
 

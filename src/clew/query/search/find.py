@@ -19,6 +19,7 @@ from clew.core.trace import step
 from clew.core.types import Filter, Hit, Message, Meta, Query
 from clew.query.rank.dedupe import dedupe_chunks
 from clew.query.rewrite.rewrites import build_expander, expand_if_ambiguous
+from clew.query.rewrite.small_talk import is_small_talk
 from clew.query.search.compose import check_hits, run_step
 from clew.query.search.conversation import SplitText
 from clew.query.search.evidence import assess
@@ -71,7 +72,9 @@ class Finder:
             trace.notes["strategy"] = name
             hits = self._results.get(key) if key else None
             if hits is None:
-                expanded = expand_if_ambiguous(query, build_expander(settings.history))
+                expanded = query
+                if not is_small_talk(query.text):  # "ok" needs no expansion: it asks nothing
+                    expanded = expand_if_ambiguous(query, build_expander(settings.history))
                 drivers = self.build_drivers(settings)
                 found = drivers.build_strategy(name)(expanded)
                 hits = dedupe_chunks(check_hits(found, f"strategy {name!r}"))

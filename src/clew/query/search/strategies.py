@@ -102,7 +102,7 @@ def hybrid(drivers: Drivers) -> Strategy:
     """Strategy: search by meaning and by words, the hits of both scored together."""
     settings = drivers.settings
     legs = [_build_leg(drivers, "semantic", _build_semantic), _build_leg(drivers, "lexical", _build_lexical)]
-    if settings.flow.each_kind:
+    if settings.flow.each_kind and drivers.store.channels():
         legs = [search_each_kind(leg) for leg in legs]
     smooth = smooth_threads(settings.flow)
     if settings.search.fusion != "confident":
@@ -139,18 +139,20 @@ def multi_query(drivers: Drivers) -> Strategy:
     base = drivers.build_strategy("hybrid")
     by = rrf(k=drivers.settings.search.rrf_k, score_name="multi_query")
     found = fan_out(_build_query_rewrite(drivers, base), base, by=by, embed=drivers.embed_queries)
-    return pipe(found, assess(drivers.evidence, again=True))  # for the question, not for its variations
+    return pipe(found, assess(drivers.evidence, again=True, every=True))  # for the question, not for its variations
 
 
 def rerank(drivers: Drivers) -> Strategy:
     """Strategy: a hybrid search whose best hits are reordered by a reranker (cross-encoder)."""
     candidates = drivers.settings.search.candidates
-    return pipe(drivers.build_strategy("hybrid"), rerank_step(drivers.reranker(), candidates=candidates))
+    known = assess(drivers.evidence)  # what the reranker refines
+    return pipe(drivers.build_strategy("hybrid"), known, rerank_step(drivers.reranker(), candidates=candidates))
 
 
 def self_reflective(drivers: Drivers) -> Strategy:
     """Strategy: a hybrid search, repeated with a better query while the judge finds the hits insufficient."""
-    return reflect(drivers.build_strategy("hybrid"), _build_judge(drivers), rounds=drivers.settings.search.rounds)
+    found = reflect(drivers.build_strategy("hybrid"), _build_judge(drivers), rounds=drivers.settings.search.rounds)
+    return pipe(found, assess(drivers.evidence, again=True, every=True))  # for the question, not for a refined one
 
 
 def chunked(drivers: Drivers) -> Strategy:

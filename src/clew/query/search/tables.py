@@ -88,7 +88,7 @@ def _read_row(item: Any) -> Row:
     time_value = _first_value(item, TIME_COLUMNS)
     id_ = _to_text(_first_value(item, ID_COLUMNS))
     message = Message(
-        text=_to_text(_first_value(item, TEXT_COLUMNS)),
+        text=_read_content(_first_value(item, TEXT_COLUMNS)),
         author=_to_text(_first_value(item, AUTHOR_COLUMNS)),
         at=parse_time_value(time_value),
         id=id_,
@@ -139,6 +139,14 @@ def _natural_id_key(id_: str) -> tuple[int, int, str]:
 def _first_value(row: Mapping[str, Any], names: Sequence[str]) -> Any:
     """The first value that is not None among these columns."""
     return next((row[name] for name in names if row.get(name) is not None), None)
+
+
+def _read_content(value: Any) -> str:
+    """The text of a message; of content in several parts, as chat models take it, the parts that are text."""
+    if not isinstance(value, list):
+        return _to_text(value)
+    texts = [part.get("text") if isinstance(part, Mapping) else part for part in value]
+    return "\n".join(text for text in texts if isinstance(text, str))
 
 
 def _to_text(value: Any) -> str:

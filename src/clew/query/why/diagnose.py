@@ -195,7 +195,10 @@ def _explain_context_drop(context: Context, wanted: Set[str]) -> tuple[Stage, st
         if any(hit.chunk.id in wanted for hit in dropped.passage.chunks):
             if dropped.reason == IRRELEVANT:
                 relevance = max(hit.relevance for hit in dropped.passage.chunks)
-                return "threshold", f"it was found, and its relevance of {relevance:.3f} is too low for a context"
+                return (
+                    "threshold",
+                    f"it was found with a relevance of {relevance:.3f}; {context.reason or 'too little'}",
+                )
             stage: Stage = "budget" if dropped.reason == "budget" else "merge"
             return stage, f"it was found and left out of the context: {dropped.reason} ({dropped.tokens} tokens)"
     return "merge", "it was found and merged into a passage of which this part is not rendered"

@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 from benchmarks import Measurement, Setup, p50, time_interleaved
 from benchmarks.corpus import CorpusText, load_scifact
 from benchmarks.search import NO_CACHE
-from clew import Document, Engine, Message, drivers
+from clew import Document, Engine, Message, Settings, drivers
 from clew.core.protocols import Embedder, Reranker, Role, Store, Strategy
 from clew.core.settings import EmbedderConfig
 from clew.core.types import Matrix
@@ -118,6 +118,7 @@ def _measure_overhead(
     factories = {f"timed {name}": _time_drivers(factory, clock) for name, factory in STRATEGIES.items()}
     factories["chunked"] = factories.pop("timed chunked")  # what a conversation is searched with, whatever is named
     with _open_engine(model, corpus, strategies=factories) as engine:
+        _time_relevance(engine, clock)
         for name in STRATEGIES:
             count = SLOW_QUESTIONS if name in RERANKING else QUICK_QUESTIONS
             total, inside = _time_searches(engine, name, [each.text for each in questions], count, clock)
@@ -141,6 +142,19 @@ def _time_searches(
             total.append(took)
             inside.append(clock.take_seconds())
     return total, inside
+
+
+def _time_relevance(engine: Engine, clock: CallClock) -> None:
+    """Times the calls of the engine's own step after a strategy, too: those for similarity and relevance."""
+    finder = engine.opened.finder
+    build = finder.build_drivers
+
+    def build_timed(settings: Settings) -> Drivers:
+        made = build(settings)
+        store, embedder = TimedProxy(made.store, clock), TimedProxy(made.embedder, clock)
+        return replace(made, store=cast("Store", store), embedder=cast("Embedder", embedder))
+
+    finder.build_drivers = build_timed  # type: ignore[method-assign]
 
 
 def _time_drivers(factory: StrategyFactory, clock: CallClock) -> StrategyFactory:

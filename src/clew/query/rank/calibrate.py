@@ -62,16 +62,17 @@ HIT_WEIGHTS = HitWeights()
 def estimate_relevance(
     evidence: Sequence[Evidence],
     *,
+    first: int | None = None,
     intent: float = 1.0,
     answer: AnswerWeights = ANSWER_WEIGHTS,
     hit: HitWeights = HIT_WEIGHTS,
 ) -> list[float]:
-    """The relevance of each hit of one query, given the evidence of all that compete.
+    """The relevance of the `first` hits of one query (None: of all), given the evidence of all that compete.
 
     `intent` is the chance that the query wants an answer.
     """
     has_answer = intent * squash(sum_answer_evidence(evidence, answer))
-    return [has_answer * squash(_weigh(features, hit)) for features in compare_evidence(evidence)]
+    return [has_answer * squash(_weigh(features, hit)) for features in compare_evidence(evidence, first)]
 
 
 def sum_answer_evidence(evidence: Sequence[Evidence], weights: AnswerWeights = ANSWER_WEIGHTS) -> float:
@@ -99,8 +100,8 @@ def find_best_evidence(evidence: Iterable[Evidence]) -> tuple[float, float, floa
     return best[0], best[1], best[2]
 
 
-def compare_evidence(evidence: Sequence[Evidence]) -> list[tuple[float, ...]]:
-    """For each hit: meaning, words, and of both how far above the best other hit it is, and how far below (≤ 0)."""
+def compare_evidence(evidence: Sequence[Evidence], first: int | None = None) -> list[tuple[float, ...]]:
+    """For each of the first hits: meaning, words, and how far both are above the best other hit, or below it (≤ 0)."""
     best_meaning = _find_best_others(evidence, lambda each: each.meaning)
     best_words = _find_best_others(evidence, lambda each: each.words)
     return [
@@ -112,7 +113,7 @@ def compare_evidence(evidence: Sequence[Evidence]) -> list[tuple[float, ...]]:
             max(each.words - words, 0.0),
             min(each.words - words, 0.0),
         )
-        for each, meaning, words in zip(evidence, best_meaning, best_words, strict=True)
+        for each, meaning, words in zip(evidence[:first], best_meaning[:first], best_words[:first], strict=True)
     ]
 
 

@@ -1,7 +1,7 @@
 """Gathers the evidence of hits from the store, fuses a hybrid search by it, and computes similarity and relevance."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from statistics import fmean
 
@@ -76,7 +76,8 @@ def assess(source: EvidenceSource, *, again: bool = False, every: bool = False) 
             return hits
         together = [*first, *source.find_rivals(query, first)]
         cosines, evidence = source.gather(query, together)
-        return [*_with_numbers(query, together, cosines, evidence)[: len(first)], *hits[len(first) :]]
+        near = [replace(hit, similarity=cosine) for hit, cosine in zip(first, cosines, strict=False)]
+        return [*_with_relevance(query, near, evidence, len(first)), *hits[len(first) :]]
 
     return relevance
 
@@ -86,10 +87,11 @@ def fuse_by_evidence(
 ) -> Strategy:
     """A strategy that runs several on the same query and scores their hits together, by meaning and words.
 
-    It also computes their similarity and relevance. The score is the convex combination of meaning and words, each
-    normalised over the hits; the weights are those of meaning. No fixed ones are right everywhere: words mislead where
-    every text has them, meaning where the model does not know the language. So each weight is multiplied by a power of
-    how far its signal can be trusted: meaning by its best value, words by how far the best stands out.
+    It also computes the similarity of all and the relevance of the first. The score is the convex combination of
+    meaning and words, each normalised over the hits; the weights are those of meaning. No fixed ones are right
+    everywhere: words mislead where every text has them, meaning where the model does not know the language. So each
+    weight is multiplied by a power of how far its signal can be trusted: meaning by its best value, words by how far
+    the best stands out.
     """
 
     def search(query: Query) -> list[Hit]:
@@ -97,8 +99,13 @@ def fuse_by_evidence(
             hits = _collect_hits([leg(query) for leg in legs])
             cosines, evidence = source.gather(query, hits)
             scores = _combine(hits, evidence, page_weight, message_weight)
-            fused = _with_numbers(query, hits, cosines, evidence, scores, name)
-            fused.sort(key=lambda hit: (-hit.score, hit.chunk.id))
+            scored = [
+                (score, Hit(hit.chunk, hit.document, score, {**hit.scores, name: score}, cosine), signals)
+                for hit, cosine, score, signals in zip(hits, cosines, scores, evidence, strict=True)
+            ]
+            scored.sort(key=lambda each: (-each[0], each[1].chunk.id))
+            ranked = [hit for _, hit, _ in scored]
+            fused = _with_relevance(query, ranked, [signals for *_, signals in scored], max(query.k, MIN_ASSESSED))
             trace.set_output(fused)
             return fused
 
@@ -146,21 +153,11 @@ def measure_prominence(signals: Sequence[float]) -> float:
     return 1 - fmean(max(each, 0.0) for each in others) / best if others else 1.0
 
 
-def _with_numbers(
-    query: Query,
-    hits: Sequence[Hit],
-    cosines: Iterable[float],
-    evidence: Sequence[Evidence],
-    scores: Iterable[float] | None = None,
-    name: str = "",
-) -> list[Hit]:
-    """The hits with their similarity and relevance, their match among the scores, and new scores if there are any."""
-    relevances = estimate_relevance(evidence, intent=estimate_intent(query.text))
-    own = [hit.score for hit in hits] if scores is None else scores
-    known = []
-    for hit, cosine, relevance, signals, score in zip(hits, cosines, relevances, evidence, own, strict=True):
-        by_name = {**hit.scores, MATCH: estimate_match(signals)}
-        if name:
-            by_name[name] = score
-        known.append(Hit(hit.chunk, hit.document, score, by_name, cosine, relevance))
-    return known
+def _with_relevance(query: Query, hits: Sequence[Hit], evidence: Sequence[Evidence], first: int) -> list[Hit]:
+    """The hits, the first ones with their relevance and with their match among the scores."""
+    relevances = estimate_relevance(evidence, first=first, intent=estimate_intent(query.text))
+    known = [
+        Hit(hit.chunk, hit.document, hit.score, {**hit.scores, MATCH: estimate_match(signals)}, hit.similarity, chance)
+        for hit, signals, chance in zip(hits[:first], evidence[:first], relevances, strict=True)
+    ]
+    return [*known, *hits[first:]]

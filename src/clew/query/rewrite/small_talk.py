@@ -32,7 +32,8 @@ _SOCIAL_WORDS = frozenset(
         tchau ate logo tudo bem beleza hoi goedemorgen goedenavond bedankt doei ziens leuk hej tack tak morgon hejda
         kiitos moi dzieki dziekuje czesc merhaba selam tesekkurler tesekkur ederim gunaydin iyi geceler gorusuruz
         tamam evet hayir привет здравствуите спасибо пока свидания хорошо ладно доброе утро добрыи вечер شكرا مرحبا gn
-        gm nite goodnight
+        gm nite goodnight no get getting let know think see seeing talk speak going coming gone moment minute luck
+        feel feeling well late early busy matter night morgen abend nacht noite tarde leid
         """,
     )
 )
@@ -48,6 +49,16 @@ _SOCIAL_PHRASES = (
     "감사합니다",
     "안녕하세요",
 )
+_WISHES = re.compile(  # of words that are a subject elsewhere: a day off, a job
+    r"\b(?:good|nice|great|lovely|wonderful|happy|safe|merry|well|brilliant|excellent|what a)\s+"
+    r"(?:day|week|weekend|night|one|job|work|luck|trip|flight|birthday|christmas|holidays?|time|question|point|idea)\b",
+    re.IGNORECASE,
+)
+_COURTESIES = re.compile(
+    r"\b(?:how (?:are|is|was|were) (?:you|things|it|everyone|everything|your)|how's (?:it|everything|life|your)|"
+    r"what(?:'s| is|’s) (?:up|new)|are you (?:there|ok|okay|around)|how do you do|you there)\b",
+    re.IGNORECASE,
+)
 _MARKS = " \n!！。．.~～,，、"  # around such a phrase
 _QUESTION = re.compile(
     r"[?？؟]|^\W*(?:who|what|when|where|which|why|how|is|are|was|were|do|does|did|can|could|should|would|will|may|has|have"
@@ -61,20 +72,21 @@ def estimate_intent(text: str) -> float:
     """The chance that a message wants an answer from documents: 1 for anything but small talk and chatter."""
     if is_small_talk(text):
         return 0.01
-    return 0.5 if is_chatter(text) else 1.0
+    return 0.35 if is_chatter(text) else 1.0
 
 
 def is_small_talk(text: str) -> bool:
-    """Whether a message has no words, or only words that greet, thank or react."""
-    words = tokenize_words(text)
-    if not any(word.isalpha() for word in words) and not any(map(str.isdigit, text)):
+    """Whether a message has no words, or only words that greet, thank or react; of questions only courtesies are."""
+    if not any(word.isalpha() for word in tokenize_words(text)) and not any(map(str.isdigit, text)):
         return True
-    if len(words) > MAX_WORDS:
-        return False
     if text.strip(_MARKS) in _SOCIAL_PHRASES:
         return True
+    rest = _COURTESIES.sub(" ", _WISHES.sub(" ", text))
+    words = tokenize_words(rest)
+    if len(words) > MAX_WORDS or (rest == text and is_question(text)):
+        return False
     said = [word for word in words if word not in _FUNCTION_WORDS]
-    return bool(said) and all(word in _SOCIAL_WORDS for word in said)
+    return all(word in _SOCIAL_WORDS for word in said) and (bool(said) or rest != text)
 
 
 def is_question(text: str) -> bool:
@@ -88,4 +100,4 @@ def is_chatter(text: str) -> bool:
     if len(words) > MAX_WORDS or is_question(text):
         return False
     said = [word for word in words if word not in _FUNCTION_WORDS]
-    return bool(_ONESELF.search(text)) or 2 * sum(word in _SOCIAL_WORDS for word in said) > len(said)
+    return bool(_ONESELF.search(text)) or 2 * sum(word in _SOCIAL_WORDS for word in said) >= max(1, len(said))

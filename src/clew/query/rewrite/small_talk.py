@@ -16,7 +16,7 @@ _SOCIAL_WORDS = frozenset(
     re.findall(
         r"\w+",
         """
-        hi hello hey hiya yo greetings howdy sup morning afternoon evening weekend today tonight tomorrow bye goodbye
+        hi hello hey hiya yo greetings howdy sup morning afternoon evening today tonight tomorrow bye goodbye
         cya ciao later soon farewell cheers thanks thank thx ty tysm thankyou appreciate appreciated welcome please
         pls sorry apologies oops whoops np worries ok okay okey k kk yes yep yeah yup yay nope nah sure absolutely
         definitely certainly exactly indeed agreed fine cool nice great good better best awesome amazing perfect

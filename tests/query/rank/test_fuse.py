@@ -119,14 +119,14 @@ def test_shares_become_turns(shares: tuple[float, float], dealt: list[int]) -> N
     assert weights_to_turn_counts(*shares) == dealt
 
 
-def test_the_hits_of_several_rankings_are_collected_without_a_score() -> None:
+def test_the_hits_of_several_rankings_are_collected_each_once() -> None:
     near, words = (
         [hit("b", 0.9, semantic=0.9), hit("a", 0.5, semantic=0.5)],
         [hit("b", 7.0, lexical=7.0), hit("c", 2.0)],
     )
     collected = collect_hits([near, words])
-    assert [(each.chunk.id, each.score) for each in collected] == [("a", 0.0), ("b", 0.0), ("c", 0.0)]
-    assert collected[1].scores == {"semantic": 0.9, "lexical": 7.0}
+    assert [each.chunk.id for each in collected] == ["b", "a", "c"]
+    assert collected[0].scores == {"semantic": 0.9, "lexical": 7.0}
 
 
 @pytest.mark.parametrize("fuse", [rrf(), convex(), collect_hits, comb_max(), round_robin()])

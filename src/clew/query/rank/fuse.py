@@ -46,11 +46,20 @@ def convex(*weights: float, normalise: Normalise = normalise_minmax, score_name:
 
 
 def collect_hits(rankings: Sequence[list[Hit]]) -> list[Hit]:
-    """The hits of all rankings, each chunk once with the scores that every ranking gave it; they are yet to be scored.
+    """The hits of all rankings, each chunk once, with the scores and numbers that any of them gave it.
 
-    The score of a hit is 0.
+    They are yet to be scored together: the score of each is that of its last ranking.
     """
-    return _rank_by_total(rankings, {hit.chunk.id: 0.0 for hits in rankings for hit in hits}, "")
+    found: dict[str, Hit] = {}
+    for hits in rankings:
+        for hit in hits:
+            known = found.get(hit.chunk.id)
+            if known is None:
+                found[hit.chunk.id] = hit
+                continue
+            best, scores = hit if _knows_more(hit, known) else known, {**known.scores, **hit.scores}
+            found[hit.chunk.id] = Hit(hit.chunk, hit.document, hit.score, scores, best.similarity, best.relevance)
+    return list(found.values())
 
 
 def rrf(*weights: float, k: int = 60, score_name: str = "rrf") -> Fuse:
@@ -139,10 +148,7 @@ def _rank_by_total(rankings: Sequence[list[Hit]], totals: Mapping[str, float], s
             for name, score in hit.scores.items():
                 known[name] = max(score, known.get(name, score))
     order = sorted(totals, key=lambda chunk_id: (-totals[chunk_id], chunk_id))
-    return [
-        replace(merged[i], score=totals[i], scores={**scores[i], score_name: totals[i]} if score_name else scores[i])
-        for i in order
-    ]
+    return [replace(merged[i], score=totals[i], scores={**scores[i], score_name: totals[i]}) for i in order]
 
 
 def _knows_more(hit: Hit, other: Hit) -> bool:

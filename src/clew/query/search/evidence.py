@@ -12,7 +12,7 @@ from clew.core.trace import step
 from clew.core.types import NO_MATCH, Hit, Query
 from clew.query.rank.calibrate import MATCH, Evidence, estimate_match, estimate_relevance
 from clew.query.rank.dedupe import dedupe_chunks
-from clew.query.rank.fuse import normalise_minmax
+from clew.query.rank.fuse import collect_hits, normalise_minmax
 from clew.query.rank.thread_smoothing import is_message_chunk
 from clew.query.rewrite.small_talk import estimate_intent
 from clew.query.search.retrieve import embed_query
@@ -96,7 +96,7 @@ def fuse_by_evidence(
 
     def search(query: Query) -> list[Hit]:
         with step("fused") as trace:
-            hits = _collect_hits([leg(query) for leg in legs])
+            hits = collect_hits([leg(query) for leg in legs])
             cosines, evidence = source.gather(query, hits)
             scores = _combine(hits, evidence, page_weight, message_weight)
             scored = [
@@ -110,21 +110,6 @@ def fuse_by_evidence(
             return fused
 
     return search
-
-
-def _collect_hits(rankings: Sequence[list[Hit]]) -> list[Hit]:
-    """The hits of all rankings, each chunk once, with the scores and the similarity that any of them gave it."""
-    found: dict[str, Hit] = {}
-    for hits in rankings:
-        for hit in hits:
-            known = found.get(hit.chunk.id)
-            if known is None:
-                found[hit.chunk.id] = hit
-                continue
-            best = hit if math.isnan(known.similarity) else known
-            scores = {**known.scores, **hit.scores}
-            found[hit.chunk.id] = Hit(hit.chunk, hit.document, hit.score, scores, best.similarity, best.relevance)
-    return list(found.values())
 
 
 def _combine(

@@ -71,14 +71,14 @@ def gather_pool(engine: Engine, questions: Mapping[str, str], strangers: Sequenc
     for id_, text in questions.items():
         found, evidence = search_with_evidence(engine, text)
         if found:
-            hits.append(np.array(compare_evidence(evidence)[:POOL]))
+            hits.append(compare_evidence(evidence)[:POOL])
             best.append(find_best_evidence(evidence))
             relevant.append(np.array([judge(id_, hit) for hit in found[:POOL]], float))
     unanswered = [find_best_evidence(search_with_evidence(engine, text)[1]) for text in strangers]
     return Pool(hits, np.array(best), relevant, np.array(unanswered))
 
 
-def search_with_evidence(engine: Engine, text: str) -> tuple[list[Hit], list[Evidence]]:
+def search_with_evidence(engine: Engine, text: str) -> tuple[list[Hit], Evidence]:
     """The candidates of a question and their evidence."""
     opened = engine.opened
     hits = engine.search(text, k=CANDIDATES)

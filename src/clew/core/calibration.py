@@ -10,6 +10,7 @@ import json
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clew.core.types import Vector
 
@@ -38,9 +39,9 @@ class Calibration:
         """The cosine to expect between a query and an unrelated chunk."""
         return self.mean if self.centre is None else float(query @ self.centre)
 
-    def scale(self, cosine: float, background: float) -> float:
-        """The cosine on a scale where 0 is unrelated and 1 is a sentence and its own chunk."""
-        return (cosine - background) / self.reach
+    def scale(self, cosines: NDArray[np.float64], background: float) -> NDArray[np.float64]:
+        """Cosines on a scale where 0 is unrelated and 1 is a sentence and its own chunk."""
+        return (cosines - background) / self.reach
 
     def to_json(self) -> str:
         """The calibration as text, for a store to keep."""

@@ -56,8 +56,8 @@ def test_the_measure_by_hand() -> None:
     assert (found.reach, found.spread) == pytest.approx((0.3, 0.0), abs=1e-6)
     assert (found.embedder, found.chunks, found.version) == ("made up", 2, VERSION)
     assert found.background(np.array([0.6, 0.8, 0], np.float32)) == pytest.approx(0.7)
-    assert found.scale(0.6, 0.3) == pytest.approx(1.0)
-    assert found.scale(0.3, 0.3) == 0
+    assert found.scale(np.array(0.6), 0.3) == pytest.approx(1.0)
+    assert found.scale(np.array(0.3), 0.3) == 0
 
 
 def test_chunks_of_one_document_are_not_unrelated() -> None:
@@ -126,6 +126,6 @@ def test_what_is_of_another_model_or_version_does_not_count(text: str) -> None:
 def test_without_a_measure_the_embedder_s_word_is_taken() -> None:
     assumed = assume_calibration("bge", 0.4)
     assert assumed.background(np.array([1, 0], np.float32)) == 0.4
-    assert assumed.scale(0.4, 0.4) == 0
-    assert assumed.scale(0.7, 0.4) == pytest.approx(1.0)
+    assert assumed.scale(np.array(0.4), 0.4) == 0
+    assert assumed.scale(np.array(0.7), 0.4) == pytest.approx(1.0)
     assert assumed.chunks == 0

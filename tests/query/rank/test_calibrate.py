@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import exp, isnan, nan
 from random import Random
+from typing import NamedTuple
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,14 +31,28 @@ signals = st.floats(0, 1)
 meanings = st.floats(-1, 3)  # a cosine below the background is negative, one of a copy above 1
 
 
+class Row(NamedTuple):
+    """The evidence of one hit."""
+
+    meaning: float
+    words: float
+    share: float
+    text: str
+
+
 @st.composite
-def evidences(draw: st.DrawFn) -> Evidence:
+def evidences(draw: st.DrawFn) -> Row:
     """Evidence of one of a few texts: copies may occur."""
     share = draw(signals)
-    return Evidence(draw(meanings), draw(st.floats(0, share)), share, draw(st.sampled_from("abcdef")))
+    return Row(draw(meanings), draw(st.floats(0, share)), share, draw(st.sampled_from("abcdef")))
 
 
 lists = st.lists(evidences(), min_size=1, max_size=8)
+
+
+def pack(rows: Sequence[Row]) -> Evidence:
+    meaning, words, share = (np.array([row[column] for row in rows]) for column in range(3))
+    return Evidence(meaning, words, share, [row.text for row in rows])
 
 
 def hit(name: str = "a", *, score: float = 0.0, similarity: float = nan, relevance: float = nan) -> Hit:
@@ -44,7 +60,7 @@ def hit(name: str = "a", *, score: float = 0.0, similarity: float = nan, relevan
     return Hit(chunk, DocumentRecord(name), score, similarity=similarity, relevance=relevance)
 
 
-def raised(evidence: Sequence[Evidence], **change: float) -> list[Evidence]:
+def raised(evidence: Sequence[Row], **change: float) -> list[Row]:
     """The same evidence, signals of the first hit being greater by so much."""
     first = evidence[0]
     more = {name: getattr(first, name) + by for name, by in change.items()}
@@ -55,103 +71,103 @@ def raised(evidence: Sequence[Evidence], **change: float) -> list[Evidence]:
 
 
 @given(lists, signals)
-def test_a_relevance_is_a_chance(evidence: list[Evidence], intent: float) -> None:
-    found = estimate_relevance(evidence, intent=intent)
+def test_a_relevance_is_a_chance(evidence: list[Row], intent: float) -> None:
+    found = estimate_relevance(pack(evidence), intent=intent)
     assert len(found) == len(evidence)
     assert all(0 <= each <= 1 for each in found)
 
 
 @given(lists, st.floats(0, 2))
-def test_it_grows_with_meaning(evidence: list[Evidence], by: float) -> None:
-    assert estimate_relevance(raised(evidence, meaning=by))[0] >= estimate_relevance(evidence)[0] - 1e-12
+def test_it_grows_with_meaning(evidence: list[Row], by: float) -> None:
+    assert estimate_relevance(pack(raised(evidence, meaning=by)))[0] >= estimate_relevance(pack(evidence))[0] - 1e-12
 
 
 @given(lists, st.floats(0, 1))
-def test_it_grows_with_words(evidence: list[Evidence], by: float) -> None:
-    assert estimate_relevance(raised(evidence, words=by))[0] >= estimate_relevance(evidence)[0] - 1e-12
+def test_it_grows_with_words(evidence: list[Row], by: float) -> None:
+    assert estimate_relevance(pack(raised(evidence, words=by)))[0] >= estimate_relevance(pack(evidence))[0] - 1e-12
 
 
 @given(lists, st.floats(0, 1))
-def test_it_grows_with_the_share_of_terms(evidence: list[Evidence], by: float) -> None:
-    more = estimate_relevance(raised(evidence, share=by, words=by / 2))
-    assert more[0] >= estimate_relevance(evidence)[0] - 1e-12
+def test_it_grows_with_the_share_of_terms(evidence: list[Row], by: float) -> None:
+    more = estimate_relevance(pack(raised(evidence, share=by, words=by / 2)))
+    assert more[0] >= estimate_relevance(pack(evidence))[0] - 1e-12
 
 
 def test_it_grows_truly_where_it_is_not_at_an_end() -> None:
-    evidence = [Evidence(0.4, 0.2, 0.3, "a"), Evidence(0.5, 0.1, 0.2, "b")]
-    before = estimate_relevance(evidence)[0]
+    evidence = [Row(0.4, 0.2, 0.3, "a"), Row(0.5, 0.1, 0.2, "b")]
+    before = estimate_relevance(pack(evidence))[0]
     for change in ({"meaning": 0.05}, {"words": 0.05}, {"share": 0.05}):
-        assert estimate_relevance(raised(evidence, **change))[0] > before
+        assert estimate_relevance(pack(raised(evidence, **change)))[0] > before
 
 
 @given(lists, st.integers(1, 5))
-def test_unrelated_others_change_nothing(evidence: list[Evidence], count: int) -> None:
-    others = [Evidence(0.0, 0.0, 0.0, f"other {n}") for n in range(count)]
-    assert estimate_relevance([*evidence, *others])[: len(evidence)] == estimate_relevance(evidence)
-    below = [Evidence(-0.3, 0.0, 0.0, f"below {n}") for n in range(count)]
-    assert estimate_relevance([*below, *evidence])[count:] == estimate_relevance(evidence)
+def test_unrelated_others_change_nothing(evidence: list[Row], count: int) -> None:
+    others = [Row(0.0, 0.0, 0.0, f"other {n}") for n in range(count)]
+    assert estimate_relevance(pack([*evidence, *others]))[: len(evidence)] == estimate_relevance(pack(evidence))
+    below = [Row(-0.3, 0.0, 0.0, f"below {n}") for n in range(count)]
+    assert estimate_relevance(pack([*below, *evidence]))[count:] == estimate_relevance(pack(evidence))
 
 
 @given(lists, st.integers(0, 7))
-def test_copies_of_one_text_do_not_compete(evidence: list[Evidence], place: int) -> None:
+def test_copies_of_one_text_do_not_compete(evidence: list[Row], place: int) -> None:
     copy = evidence[place % len(evidence)]
-    found = estimate_relevance([*evidence, copy, copy])
-    assert found[: len(evidence)] == estimate_relevance(evidence)
+    found = estimate_relevance(pack([*evidence, copy, copy]))
+    assert found[: len(evidence)] == estimate_relevance(pack(evidence))
     assert found[-1] == found[-2] == found[place % len(evidence)]
 
 
 @given(lists, st.randoms(use_true_random=False))
-def test_the_order_of_the_hits_changes_nothing(evidence: list[Evidence], random: Random) -> None:
+def test_the_order_of_the_hits_changes_nothing(evidence: list[Row], random: Random) -> None:
     order = list(range(len(evidence)))
     random.shuffle(order)
-    found, shuffled = estimate_relevance(evidence), estimate_relevance([evidence[at] for at in order])
+    found, shuffled = estimate_relevance(pack(evidence)), estimate_relevance(pack([evidence[at] for at in order]))
     assert [found[at] for at in order] == shuffled
 
 
 def test_a_strong_rival_takes_from_a_hit() -> None:
-    alone = Evidence(0.6, 0.4, 0.5, "a")
+    alone = Row(0.6, 0.4, 0.5, "a")
     rival = alone._replace(meaning=0.9, text="b")
-    assert estimate_relevance([alone, rival])[0] < estimate_relevance([alone, rival])[1]
-    hits = estimate_relevance([alone, alone._replace(text="b")])
-    assert hits[0] == hits[1] < estimate_relevance([alone])[0]
+    assert estimate_relevance(pack([alone, rival]))[0] < estimate_relevance(pack([alone, rival]))[1]
+    hits = estimate_relevance(pack([alone, alone._replace(text="b")]))
+    assert hits[0] == hits[1] < estimate_relevance(pack([alone]))[0]
 
 
 def test_nothing_competes_with_nothing() -> None:
-    assert estimate_relevance([]) == []
-    assert compare_evidence([]) == []
-    assert find_best_evidence([]) == (0.0, 0.0, 0.0)
+    assert estimate_relevance(pack([])) == []
+    assert compare_evidence(pack([])).shape == (0, 6)
+    assert find_best_evidence(pack([])) == (0.0, 0.0, 0.0)
 
 
 @given(lists, signals)
-def test_that_an_answer_is_wanted_is_a_factor(evidence: list[Evidence], intent: float) -> None:
-    wanted = estimate_relevance(evidence)
-    assert estimate_relevance(evidence, intent=intent) == pytest.approx([intent * each for each in wanted])
+def test_that_an_answer_is_wanted_is_a_factor(evidence: list[Row], intent: float) -> None:
+    wanted = estimate_relevance(pack(evidence))
+    assert estimate_relevance(pack(evidence), intent=intent) == pytest.approx([intent * each for each in wanted])
 
 
 # -- arithmetic
 
 
 def test_the_best_evidence_is_of_any_hit_and_never_below_0() -> None:
-    rows = [Evidence(0.5, 0.1, 0.2, "a"), Evidence(0.1, 0.3, 0.9, "b"), Evidence(-0.5, 0.0, 1.0, "c")]
-    assert find_best_evidence(rows) == pytest.approx((0.5, 1.0, 0.1))
-    assert sum_answer_evidence(rows, AnswerWeights(constant=-1.0, meaning=2.0, share=3.0, both=4.0)) == pytest.approx(
-        -1 + 1 + 3 + 0.4
-    )
+    rows = [Row(0.5, 0.1, 0.2, "a"), Row(0.1, 0.3, 0.9, "b"), Row(-0.5, 0.0, 1.0, "c")]
+    assert find_best_evidence(pack(rows)) == pytest.approx((0.5, 1.0, 0.1))
+    assert sum_answer_evidence(
+        pack(rows), AnswerWeights(constant=-1.0, meaning=2.0, share=3.0, both=4.0)
+    ) == pytest.approx(-1 + 1 + 3 + 0.4)
 
 
 def test_hits_are_compared_with_the_best_other() -> None:
-    rows = [Evidence(0.5, 0.1, 0.2, "a"), Evidence(0.2, 0.4, 0.9, "b"), Evidence(-0.5, 0.0, 0.0, "c")]
-    found = [value for row in compare_evidence(rows) for value in row]
+    rows = [Row(0.5, 0.1, 0.2, "a"), Row(0.2, 0.4, 0.9, "b"), Row(-0.5, 0.0, 0.0, "c")]
+    found = [value for row in compare_evidence(pack(rows)) for value in row]
     by_hand = [(0.5, 0.1, 0.3, 0, 0, -0.3), (0.2, 0.4, 0, -0.3, 0.3, 0), (-0.5, 0.0, 0, -1.0, 0, -0.4)]
     assert found == pytest.approx([value for row in by_hand for value in row])
 
 
 def test_relevance_by_hand() -> None:
     """Log odds of an answer: -1 + 2·.5 + 1·.8 + 3·.4 = 2; of the first hit: -1 + .5 + 2·.4 + 4·.3 + 6·.3 = 3.3."""
-    rows = [Evidence(0.5, 0.4, 0.8, "a"), Evidence(0.2, 0.1, 0.3, "b")]
+    rows = [Row(0.5, 0.4, 0.8, "a"), Row(0.2, 0.1, 0.3, "b")]
     answer = AnswerWeights(constant=-1.0, meaning=2.0, share=1.0, both=3.0)
     weights = HitWeights(-1.0, 1.0, 2.0, 4.0, 5.0, 6.0, 7.0)
-    first, second = estimate_relevance(rows, answer=answer, hit=weights)
+    first, second = estimate_relevance(pack(rows), answer=answer, hit=weights)
     has_answer = 1 / (1 + exp(-2.0))
     assert first == pytest.approx(has_answer / (1 + exp(-3.3)))
     assert second == pytest.approx(has_answer / (1 + exp(1 - 0.2 - 0.2 + 5 * 0.3 + 7 * 0.3)))

@@ -64,11 +64,10 @@ def test_evidence_is_the_scaled_cosine_and_the_mean_of_share_and_strength() -> N
     store = MadeUp({"a": 0.7, "b": 0.2}, {"a": (0.8, 0.4)})
     cosines, evidence = store.source().gather(ASKED, [hit("a", text=" same \n"), hit("b", text="same")])
     assert cosines == pytest.approx([0.7, 0.2])
-    assert [(each.meaning, each.words, each.share) for each in evidence] == [
-        pytest.approx((1.0, 0.3, 0.4)),  # one term: half as certain
-        pytest.approx((0.0, 0.0, 0.0), abs=1e-6),
-    ]
-    assert evidence[0].text == evidence[1].text  # copies, but for the space around
+    assert evidence.meaning == pytest.approx([1.0, 0.0], abs=1e-6)
+    assert evidence.words == pytest.approx([0.3, 0.0])  # one term: half as certain
+    assert evidence.share == pytest.approx([0.4, 0.0])
+    assert evidence.texts[0] == evidence.texts[1]  # copies, but for the space around
 
 
 def test_a_similarity_that_is_known_is_not_read_again() -> None:
@@ -81,7 +80,7 @@ def test_a_similarity_that_is_known_is_not_read_again() -> None:
 def test_a_chunk_that_is_gone_counts_as_unrelated() -> None:
     cosines, evidence = MadeUp({}).source().gather(ASKED, [hit("gone")])
     assert cosines == [0.2]
-    assert (evidence[0].meaning, evidence[0].words) == (0.0, 0.0)
+    assert (evidence.meaning[0], evidence.words[0]) == (0.0, 0.0)
 
 
 # -- assess
@@ -172,10 +171,10 @@ def test_without_words_meaning_alone_orders() -> None:
 
 
 def test_prominence_is_how_far_the_best_stands_out() -> None:
-    assert measure_prominence([8.0, 2.0, 4.0]) == pytest.approx(1 - 3 / 8)
-    assert (measure_prominence([8.0]), measure_prominence([2.0, 2.0])) == (1, 0)
-    assert (measure_prominence([]), measure_prominence([0.0, -1.0])) == (0, 0)
-    deep = [10 / (1 + place) for place in range(200)]
+    assert measure_prominence(np.array([8.0, 2.0, 4.0])) == pytest.approx(1 - 3 / 8)
+    assert (measure_prominence(np.array([8.0])), measure_prominence(np.array([2.0, 2.0]))) == (1, 0)
+    assert (measure_prominence(np.array([])), measure_prominence(np.array([0.0, -1.0]))) == (0, 0)
+    deep = 10 / (1 + np.arange(200))
     assert measure_prominence(deep) == measure_prominence(deep[:50]) != measure_prominence(deep[:20])
 
 

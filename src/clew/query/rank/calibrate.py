@@ -14,20 +14,31 @@ The weights are fitted on judged sets and tested on sets left out of the fit: `p
 """
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from clew.core.types import Hit
+
+Signal = NDArray[np.float64]  # a number for each hit
 
 
 class Evidence(NamedTuple):
-    """The signals of a hit; `text` tells copies of the same text apart from others."""
+    """The signals of hits, a column each; `texts` tells copies of the same text apart from others."""
 
-    meaning: float
-    words: float
-    share: float
-    text: Hashable
+    meaning: Signal
+    words: Signal
+    share: Signal
+    texts: Sequence[str]
+
+    def take(self, order: Sequence[int] | NDArray[np.intp]) -> "Evidence":
+        """The evidence of the hits at these places, in this order."""
+        return Evidence(
+            self.meaning[order], self.words[order], self.share[order], [self.texts[place] for place in order]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +71,7 @@ HIT_WEIGHTS = HitWeights()
 
 
 def estimate_relevance(
-    evidence: Sequence[Evidence],
+    evidence: Evidence,
     *,
     first: int | None = None,
     intent: float = 1.0,
@@ -72,49 +83,49 @@ def estimate_relevance(
     `intent` is the chance that the query wants an answer.
     """
     has_answer = intent * squash(sum_answer_evidence(evidence, answer))
-    return [has_answer * squash(_weigh(features, hit)) for features in compare_evidence(evidence, first)]
+    weights = hit.meaning, hit.words, hit.meaning_above, hit.meaning_below, hit.words_above, hit.words_below
+    is_answer = hit.constant + (compare_evidence(evidence)[:first] * weights).sum(axis=1)
+    return [has_answer * squash(each) for each in is_answer.tolist()]
 
 
-def sum_answer_evidence(evidence: Sequence[Evidence], weights: AnswerWeights = ANSWER_WEIGHTS) -> float:
+def sum_answer_evidence(evidence: Evidence, weights: AnswerWeights = ANSWER_WEIGHTS) -> float:
     """The log odds that any of the hits answers."""
     meaning, share, both = find_best_evidence(evidence)
     return weights.constant + weights.meaning * meaning + weights.share * share + weights.both * both
 
 
-def estimate_match(evidence: Evidence) -> float:
-    """How well a hit matches by its own signals alone, from 0 to 1: its evidence over that of a perfect match.
+def estimate_match(evidence: Evidence) -> list[float]:
+    """How well each hit matches by its own signals alone, from 0 to 1: its evidence over that of a perfect match.
 
     It is the base for the factors of messages. Relevance would be too steep for it: of two messages that are nearly as
     near to a question, it gives most of the chance to the nearer one, whatever their age.
     """
-    meaning, weights = max(evidence.meaning, 0.0), ANSWER_WEIGHTS
+    meaning, weights = np.maximum(evidence.meaning, 0.0), ANSWER_WEIGHTS
     found = weights.meaning * meaning + (weights.share + weights.both * meaning) * evidence.share
     most = weights.meaning + weights.share + weights.both
-    return min(1.0, (1 + found) / (1 + most))  # never 0, so that a factor can lift any
+    matches: list[float] = np.minimum((1 + found) / (1 + most), 1.0).tolist()  # never 0: a factor can lift any
+    return matches
 
 
-def find_best_evidence(evidence: Iterable[Evidence]) -> tuple[float, float, float]:
+def find_best_evidence(evidence: Evidence) -> tuple[float, float, float]:
     """The best meaning, the best share of terms, and the best product of both, of any hit."""
-    rows = [(max(each.meaning, 0.0), each.share, max(each.meaning, 0.0) * each.share) for each in evidence]
-    best = [max(column) for column in zip(*rows, strict=True)] if rows else [0.0, 0.0, 0.0]
-    return best[0], best[1], best[2]
+    meaning, share = np.maximum(evidence.meaning, 0.0), evidence.share
+    return _find_highest(meaning), _find_highest(share), _find_highest(meaning * share)
 
 
-def compare_evidence(evidence: Sequence[Evidence], first: int | None = None) -> list[tuple[float, ...]]:
-    """For each of the first hits: meaning, words, and how far both are above the best other hit, or below it (≤ 0)."""
-    best_meaning = _find_best_others(evidence, lambda each: each.meaning)
-    best_words = _find_best_others(evidence, lambda each: each.words)
-    return [
-        (
-            each.meaning,
-            each.words,
-            max(each.meaning - meaning, 0.0),
-            min(each.meaning - meaning, 0.0),
-            max(each.words - words, 0.0),
-            min(each.words - words, 0.0),
-        )
-        for each, meaning, words in zip(evidence[:first], best_meaning[:first], best_words[:first], strict=True)
-    ]
+def compare_evidence(evidence: Evidence) -> NDArray[np.float64]:
+    """A row for each hit: meaning, words, and how far both are above the best other hit, or below it (≤ 0)."""
+    meaning = evidence.meaning - _find_best_others(evidence.meaning, evidence.texts)
+    words = evidence.words - _find_best_others(evidence.words, evidence.texts)
+    columns = (
+        evidence.meaning,
+        evidence.words,
+        np.maximum(meaning, 0.0),
+        np.minimum(meaning, 0.0),
+        np.maximum(words, 0.0),
+        np.minimum(words, 0.0),
+    )
+    return np.stack(columns, axis=1)
 
 
 def estimate_answer_chance(hits: Iterable[Hit]) -> float:
@@ -159,23 +170,14 @@ def _log_odds(chance: float) -> float:
     return math.log(bounded / (1 - bounded))
 
 
-def _weigh(features: Sequence[float], weights: HitWeights) -> float:
-    meaning, words, meaning_above, meaning_below, words_above, words_below = features
-    return (
-        weights.constant
-        + weights.meaning * meaning
-        + weights.words * words
-        + weights.meaning_above * meaning_above
-        + weights.meaning_below * meaning_below
-        + weights.words_above * words_above
-        + weights.words_below * words_below
-    )
-
-
-def _find_best_others(evidence: Sequence[Evidence], signal: Callable[[Evidence], float]) -> list[float]:
+def _find_best_others(signal: Signal, texts: Sequence[str]) -> Signal:
     """For each hit the best signal of a hit with another text, at least 0."""
-    if not evidence:
-        return []
-    best = max(evidence, key=signal)
-    second = max([0.0, *(signal(each) for each in evidence if each.text != best.text)])
-    return [second if each.text == best.text else max(0.0, signal(best)) for each in evidence]
+    if not len(signal):
+        return signal
+    best = int(signal.argmax())
+    is_copy = np.array([text == texts[best] for text in texts])
+    return np.where(is_copy, _find_highest(signal[~is_copy]), max(0.0, signal[best]))
+
+
+def _find_highest(signal: Signal) -> float:
+    return float(signal.max(initial=0.0))

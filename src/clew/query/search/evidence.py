@@ -1,16 +1,17 @@
 """Gathers the evidence of hits from the store, fuses a hybrid search by it, and computes similarity and relevance."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from statistics import fmean
+
+import numpy as np
 
 from clew.core.calibration import Calibration
 from clew.core.protocols import Embedder, Step, Store, Strategy
 from clew.core.text import Terms, extract_terms
 from clew.core.trace import step
 from clew.core.types import NO_MATCH, Hit, Query
-from clew.query.rank.calibrate import MATCH, Evidence, estimate_match, estimate_relevance
+from clew.query.rank.calibrate import MATCH, Evidence, Signal, estimate_match, estimate_relevance
 from clew.query.rank.dedupe import dedupe_chunks
 from clew.query.rank.fuse import collect_hits, normalise_minmax
 from clew.query.rank.thread_smoothing import is_message_chunk
@@ -27,32 +28,31 @@ class EvidenceSource:
     """Reads from a store how well chunks match a query, by meaning and by words."""
 
     def __init__(self, store: Store, embedder: Embedder, calibration: Calibration, *, language: str) -> None:
-        self._store, self._embedder, self._calibration, self._language = store, embedder, calibration, language
+        self.embedder = embedder
+        self._store, self._calibration, self._language = store, calibration, language
 
-    def gather(self, query: Query, hits: Sequence[Hit]) -> tuple[list[float], list[Evidence]]:
+    def gather(self, query: Query, hits: Sequence[Hit]) -> tuple[list[float], Evidence]:
         """The cosine and the evidence of each hit; a similarity that it has already is taken for the cosine."""
-        vector = embed_query(query, self._embedder)
+        vector = embed_query(query, self.embedder)
+        ids = [hit.chunk.id for hit in hits]
         unknown = [hit.chunk.id for hit in hits if math.isnan(hit.similarity)]
         vectors = self._store.vectors(unknown) if unknown else {}
+        found = dict(zip(vectors, (np.array(list(vectors.values())) @ vector).tolist(), strict=True)) if vectors else {}
+        background = self._calibration.background(vector)  # of a chunk that is gone meanwhile, nothing is known
+        cosines = [
+            found.get(hit.chunk.id, background) if math.isnan(hit.similarity) else hit.similarity for hit in hits
+        ]
         terms = self._extract_terms(query)
-        matches = self._store.match_terms(terms, [hit.chunk.id for hit in hits])
+        matches = self._store.match_terms(terms, ids)
         certainty = len(terms) / (len(terms) + 1)  # one word in common says less than all of five
-        background = self._calibration.background(vector)
-        cosines, evidence = [], []
-        for hit in hits:
-            cosine = hit.similarity
-            if math.isnan(cosine):  # of a chunk that is gone meanwhile, nothing is known
-                cosine = float(vector @ vectors[hit.chunk.id]) if hit.chunk.id in vectors else background
-            match = matches.get(hit.chunk.id, NO_MATCH)
-            meaning = self._calibration.scale(cosine, background)
-            cosines.append(cosine)
-            share, words = certainty * match.share, certainty * (match.share + match.strength) / 2
-            evidence.append(Evidence(meaning, words, share, hit.chunk.text.strip()))
-        return cosines, evidence
+        share = certainty * np.array([matches.get(each, NO_MATCH).share for each in ids])
+        strength = certainty * np.array([matches.get(each, NO_MATCH).strength for each in ids])
+        meaning = self._calibration.scale(np.array(cosines), background)
+        return cosines, Evidence(meaning, (share + strength) / 2, share, [hit.chunk.text.strip() for hit in hits])
 
     def find_rivals(self, query: Query, hits: Sequence[Hit]) -> list[Hit]:
         """The best chunks by meaning and by words that are not among the hits, so that any list is judged alike."""
-        vector = embed_query(query, self._embedder)
+        vector = embed_query(query, self.embedder)
         nearest = self._store.search_vectors(vector, RIVALS, query.where)
         matching = self._store.search_terms(self._extract_terms(query), RIVALS, query.where)
         known = {hit.chunk.id for hit in hits}
@@ -74,10 +74,13 @@ def assess(source: EvidenceSource, *, again: bool = False, every: bool = False) 
             first = [replace(hit, similarity=math.nan) for hit in first]
         elif not any(math.isnan(hit.relevance) for hit in first):
             return hits
-        together = [*first, *source.find_rivals(query, first)]
-        cosines, evidence = source.gather(query, together)
-        near = [replace(hit, similarity=cosine) for hit, cosine in zip(first, cosines, strict=False)]
-        return [*_with_relevance(query, near, evidence, len(first)), *hits[len(first) :]]
+        cosines, evidence = source.gather(query, [*first, *source.find_rivals(query, first)])
+        relevances = estimate_relevance(evidence, first=len(first), intent=estimate_intent(query.text))
+        assessed = [
+            Hit(hit.chunk, hit.document, hit.score, {**hit.scores, MATCH: match}, cosine, relevance)
+            for hit, cosine, match, relevance in zip(first, cosines, estimate_match(evidence), relevances, strict=False)
+        ]
+        return [*assessed, *hits[len(first) :]]
 
     return relevance
 
@@ -96,53 +99,53 @@ def fuse_by_evidence(
 
     def search(query: Query) -> list[Hit]:
         with step("fused") as trace:
+            query = replace(query, vector=embed_query(query, source.embedder))
             hits = collect_hits([leg(query) for leg in legs])
             cosines, evidence = source.gather(query, hits)
-            scores = _combine(hits, evidence, page_weight, message_weight)
-            scored = [
-                (score, Hit(hit.chunk, hit.document, score, {**hit.scores, name: score}, cosine), signals)
-                for hit, cosine, score, signals in zip(hits, cosines, scores, evidence, strict=True)
-            ]
-            scored.sort(key=lambda each: (-each[0], each[1].chunk.id))
-            ranked = [hit for _, hit, _ in scored]
-            fused = _with_relevance(query, ranked, [signals for *_, signals in scored], max(query.k, MIN_ASSESSED))
+            scores = _combine(hits, evidence, page_weight, message_weight).tolist()
+            order = sorted(range(len(hits)), key=lambda place: (-scores[place], hits[place].chunk.id))
+            ranked = evidence.take(order)
+            first = max(query.k, MIN_ASSESSED)
+            relevances = estimate_relevance(ranked, first=first, intent=estimate_intent(query.text))
+            matches = estimate_match(ranked)
+            fused = []
+            for rank, place in enumerate(order):
+                hit, score = hits[place], scores[place]
+                numbers, relevance = {**hit.scores, name: score}, math.nan
+                if rank < first:
+                    numbers[MATCH], relevance = matches[rank], relevances[rank]
+                fused.append(Hit(hit.chunk, hit.document, score, numbers, cosines[place], relevance))
             trace.set_output(fused)
             return fused
 
     return search
 
 
-def _combine(
-    hits: Sequence[Hit], evidence: Sequence[Evidence], page_weight: float, message_weight: float
-) -> Iterator[float]:
+def _combine(hits: Sequence[Hit], evidence: Evidence, page_weight: float, message_weight: float) -> Signal:
     """The score of each hit from its meaning and words."""
-    meaning, words = [each.meaning for each in evidence], [each.words for each in evidence]
-    trust = min(max([0.1, *meaning]), 1.0), max(0.1, measure_prominence(words))
-    most = max(words, default=0.0) or 1.0  # words have a true zero, meaning has none
-    for hit, near, matching in zip(hits, normalise_minmax(meaning), words, strict=True):
-        is_message = is_message_chunk(hit.chunk)
-        weight, power = (message_weight, MESSAGE_TRUST) if is_message else (page_weight, PAGE_TRUST)
-        by_meaning, by_words = weight * trust[0] ** power, (1 - weight) * trust[1] ** power
-        yield (by_meaning * near + by_words * matching / most) / (by_meaning + by_words)
+    if not hits:
+        return evidence.meaning
+    by_meaning = min(max(0.1, evidence.meaning.max()), 1.0)
+    by_words = max(0.1, measure_prominence(evidence.words))
+    meaning = np.array(normalise_minmax(evidence.meaning.tolist()))
+    words = evidence.words / (evidence.words.max() or 1.0)  # words have a true zero, meaning has none
+
+    def combine(weight: float, power: float) -> Signal:
+        meaning_weight, words_weight = weight * by_meaning**power, (1 - weight) * by_words**power
+        combined: Signal = (meaning_weight * meaning + words_weight * words) / (meaning_weight + words_weight)
+        return combined
+
+    is_message = np.array([is_message_chunk(hit.chunk) for hit in hits])
+    return np.where(is_message, combine(message_weight, MESSAGE_TRUST), combine(page_weight, PAGE_TRUST))
 
 
-def measure_prominence(signals: Sequence[float]) -> float:
+def measure_prominence(signal: Signal) -> float:
     """How far the best signal stands out, from 0 to 1: 1 - mean of the others / best.
 
     The spread of scores predicts how well a query is answered: Shtok and others, "Predicting Query Performance by
     Query-Drift Estimation", 2012.
     """
-    best, *others = sorted(signals, reverse=True)[:_PROMINENCE_DEPTH] or [0.0]
-    if best <= 0:
+    ordered = np.maximum(np.sort(signal)[::-1][:_PROMINENCE_DEPTH], 0.0)
+    if not ordered.any():
         return 0.0
-    return 1 - fmean(max(each, 0.0) for each in others) / best if others else 1.0
-
-
-def _with_relevance(query: Query, hits: Sequence[Hit], evidence: Sequence[Evidence], first: int) -> list[Hit]:
-    """The hits, the first ones with their relevance and with their match among the scores."""
-    relevances = estimate_relevance(evidence, first=first, intent=estimate_intent(query.text))
-    known = [
-        Hit(hit.chunk, hit.document, hit.score, {**hit.scores, MATCH: estimate_match(signals)}, hit.similarity, chance)
-        for hit, signals, chance in zip(hits[:first], evidence[:first], relevances, strict=True)
-    ]
-    return [*known, *hits[first:]]
+    return 1.0 - float(ordered[1:].mean() / ordered[0]) if len(ordered) > 1 else 1.0

@@ -73,7 +73,7 @@ class Finder:
             hits = self._results.get(key) if key else None
             if hits is None:
                 expanded = query
-                if not is_small_talk(query.text):  # "ok" needs no expansion: it asks nothing
+                if query.history and not is_small_talk(query.text):  # "ok" needs no expansion: it asks nothing
                     expanded = expand_if_ambiguous(query, build_expander(settings.history))
                 drivers = self.build_drivers(settings)
                 found = drivers.build_strategy(name)(expanded)

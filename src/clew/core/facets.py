@@ -10,6 +10,8 @@ from typing import Any
 
 from clew.core.types import EVERYTHING, Chunk, Document, Filter
 
+RESTRICTED = "access"  # the facet of a chunk that only some may see; the others are the labels of those who may
+
 
 def collect_facets(document: Document, chunk: Chunk) -> frozenset[str]:
     """All facets of a chunk: its document, kind, channel, author and meta, the chunk's meta over the document's."""
@@ -17,7 +19,9 @@ def collect_facets(document: Document, chunk: Chunk) -> frozenset[str]:
     pairs = [("document", document.id), ("kind", document.kind)]
     pairs += [(name, value) for name in ("channel", "author") for value in _flatten_values(meta.get(name))]
     pairs += [(f"meta.{key}", value) for key, given in meta.items() for value in _flatten_values(given)]
-    return frozenset(_encode_facet(*pair) for pair in pairs)
+    access = chunk.meta.get("access", document.access)
+    pairs += [("access", label) for label in access or ()]
+    return frozenset([*(_encode_facet(*pair) for pair in pairs), *([] if access is None else [RESTRICTED])])
 
 
 def collect_required_facets(where: Filter) -> list[frozenset[str]]:

@@ -1,7 +1,7 @@
 """A document with everything that a store keeps of it: it moves between stores without being processed again."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,11 +88,17 @@ class StagedModel:
 
 def _list_document_fields(of: Document) -> list[Any]:
     head = [of.id, of.text, of.kind, of.title, of.uri, of.summary, of.hash, of.stamp, dict(of.meta)]
-    return [*head, [_list_section_fields(each) for each in of.sections]]
+    access = [] if of.access is None and not of.summary_by else [_sort_labels(of.access), of.summary_by]
+    return [*head, [_list_section_fields(each) for each in of.sections], *access]
 
 
 def _list_section_fields(of: Section) -> list[Any]:
-    return [of.start, of.end, of.label, of.parent, of.id, of.author, to_iso(of.at), of.page, of.guessed]
+    columns = [of.start, of.end, of.label, of.parent, of.id, of.author, to_iso(of.at), of.page, of.guessed]
+    return columns if of.access is None else [*columns, _sort_labels(of.access)]
+
+
+def _sort_labels(access: Set[str] | None) -> list[str] | None:
+    return None if access is None else sorted(access)
 
 
 def _list_chunk_fields(of: Chunk) -> Sequence[Any]:

@@ -71,6 +71,7 @@ def join_messages(
                 author=message.author,
                 at=message.at,
                 guessed=parent is not None and message.id in guessed,
+                access=message.access,
             )
         )
         positions[message.id] = len(positions)
@@ -105,6 +106,7 @@ def extract_messages(document: Document) -> list[Message]:
             id=section.id,
             channel=channel,
             reply_to=document.sections[section.parent].id if section.parent is not None else None,
+            access=section.access,
         )
         for section in document.sections
     ]

@@ -25,9 +25,18 @@ def _check_datetime(name: str, value: object) -> None:
         raise TypeError(f"Filter({name}=…) takes a datetime, not {value!r}")
 
 
+def _check_access(noun: str, value: Set[str] | None) -> frozenset[str] | None:
+    if isinstance(value, str):  # set("hr") would be its letters
+        raise TypeError(f"{noun}(access=…) takes a set of labels, not the single text {value!r}")
+    return None if value is None else frozenset(value)
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a conversation; without an id it gets one made of its content."""
+    """One message of a conversation; without an id it gets one made of its content.
+
+    `access` are the labels of those who may see it; None: of its thread.
+    """
 
     text: str
     author: str = ""
@@ -36,8 +45,10 @@ class Message:
     channel: str = ""
     reply_to: str | None = None
     role: str = "user"
+    access: Set[str] | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "access", _check_access("Message", self.access))
         if not self.id:
             key = digest("message", self.channel, self.author, to_iso(self.at) or "", self.text)
             object.__setattr__(self, "id", key[:16])
@@ -49,7 +60,7 @@ class Section:
 
     Sections partition the text in order; `parent` is the position of another section: the heading above it, or the
     message it replies to, so that the heading path and the reply chain are walked alike. `guessed`: the reply was
-    inferred, not marked by the author.
+    inferred, not marked by the author. `access` are the labels of those who may see a message; None: of the document.
     """
 
     start: int
@@ -61,6 +72,7 @@ class Section:
     at: datetime | None = None
     page: int | None = None
     guessed: bool = False
+    access: Set[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +80,8 @@ class Document:
     """One source: its whole text and the sections that cover it.
 
     `add` fills in `hash` (of the content) and `stamp` (the state of the file), by which the next `add` skips it.
+    `access` are the labels of those who may see it; None: everybody. `summary_by` names who wrote the summary. The
+    store fills in `created` and `updated`, the times of the first and the last writing, where they are not given.
     """
 
     id: str
@@ -80,6 +94,13 @@ class Document:
     meta: Meta = field(default_factory=dict)
     hash: str = ""
     stamp: str = ""
+    access: Set[str] | None = None
+    summary_by: str = ""
+    created: datetime | None = field(default=None, compare=False)
+    updated: datetime | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "access", _check_access("Document", self.access))
 
     def heading_path(self, position: int) -> tuple[str, ...]:
         """The labels from the outermost section down to this one, without empty ones."""
@@ -107,6 +128,10 @@ class DocumentRecord:
     chunks: int = 0
     summary: str = ""
     meta: Meta = field(default_factory=dict)
+    access: Set[str] | None = None
+    summary_by: str = ""
+    created: datetime | None = field(default=None, compare=False)
+    updated: datetime | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,11 +158,13 @@ def _lacks_summary(record: DocumentRecord, recipe: Recipe) -> bool:
 
 
 def fingerprint_document(document: Document) -> str:
-    """A digest of everything in a document: text, sections, title, uri and meta."""
+    """A digest of everything in a document: text, sections, title, uri, meta and who may see it."""
     sections = [
         f"{s.start} {s.end} {s.parent} {s.page} {s.at} {s.guessed} {s.label}\x1f{s.id}\x1f{s.author}"
+        + ("" if s.access is None else f"\x1f{sorted(s.access)}")
         for s in document.sections
     ]
     meta = [f"{key}\x1f{document.meta[key]!r}" for key in sorted(document.meta)]
     head = (document.kind, document.title, document.uri, document.summary, document.text)
-    return digest(*head, *sections, "\x1e", *meta)
+    access = [] if document.access is None else [f"\x1d{sorted(document.access)}"]
+    return digest(*head, *sections, "\x1e", *meta, *access)

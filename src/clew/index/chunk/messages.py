@@ -94,6 +94,8 @@ def _build_chunk_meta(document: Document, section: Section, number: int, total: 
     meta: dict[str, object] = {"message": section.id, "channel": document.meta.get("channel", "")}
     if section.author:
         meta["author"] = section.author
+    if section.access is not None:
+        meta["access"] = sorted(section.access)
     if section.parent is not None:
         meta["reply_to"] = document.sections[section.parent].id
     if total > 1:

@@ -334,15 +334,17 @@ def test_a_database_of_somebody_else_is_refused(folder: Path) -> None:
 
 def take_back(folder: Path, version: int) -> None:
     """Makes a collection one of an earlier version."""
+    columns = ("access", "summary_by", "created", "updated")
     added = {
-        1: ["INDEX chunks_channel"],
-        2: ["TRIGGER chunk_says_other", "TRIGGER summary_says_other"],
-        3: ["TABLE calibration"],
+        1: ["DROP INDEX chunks_channel"],
+        2: ["DROP TRIGGER chunk_says_other", "DROP TRIGGER summary_says_other"],
+        3: ["DROP TABLE calibration"],
+        4: ["DROP TABLE jobs", *(f"ALTER TABLE documents DROP COLUMN {name}" for name in columns)],
     }
-    added[2] += ["TABLE shadow", "TABLE shadows", "TABLE summary_shadows"]
+    added[2] += [f"DROP TABLE {name}" for name in ("shadow", "shadows", "summary_shadows")]
     with sqlite3.connect(folder / schema.FILE) as db:
         for each in (each for older in range(version, schema.VERSION) for each in added[older]):
-            db.execute(f"DROP {each}")
+            db.execute(each)
         db.execute(f"PRAGMA user_version = {version}")
     db.close()
 

@@ -28,13 +28,14 @@ def test_tables_of_an_earlier_version_get_a_calibration(
     with monkeypatch.context() as patch:
         patch.setattr(setup, "list_migrations", lambda: before)
         make_app_role(url)
-        with open_store(url) as store:
-            chunk = Chunk("c", "log", 0, 1, "anchor", 0, 6)
-            store.put(Document("log", "anchor"), [chunk], np.full((1, 4), 0.5, np.float32), [{"anchor": 1}])
+        with open_store(url):
+            pass  # the tables are made
     with pytest.raises(DriverFailed, match="open the collection once as the owner"):
         PostgresStore(as_app(url), collection="one", embedder="m", dim=4)
     with open_store(url) as store:
         assert store.calibration() == ""
+        chunk = Chunk("c", "log", 0, 1, "anchor", 0, 6)
+        store.put(Document("log", "anchor"), [chunk], np.full((1, 4), 0.5, np.float32), [{"anchor": 1}])
         assert store.match_terms({"anchor": 1}, ["c"])["c"].share == 1
     with open_store(as_app(url)) as store:  # a role that was made before has the rights already
         store.set_calibration("measured")

@@ -1,7 +1,7 @@
 """Stored documents as Parquet tables and back, to the last bit."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from itertools import accumulate
 from typing import Any
 
@@ -21,6 +21,7 @@ _SECTION = pa.struct(
         *((name, pa.string()) for name in ("label", "id", "author", "at")),
         ("page", pa.int64()),
         ("guessed", pa.bool_()),
+        ("access", pa.list_(pa.string())),
     ]
 )
 _DOCUMENTS = pa.schema(
@@ -29,6 +30,8 @@ _DOCUMENTS = pa.schema(
         ("sections", pa.list_(_SECTION)),
         ("summary_vector", pa.list_(pa.float32())),
         ("chunks", pa.int64()),
+        ("access", pa.list_(pa.string())),
+        *((name, pa.string()) for name in ("summary_by", "created", "updated")),
     ]
 )
 _CHUNKS = pa.schema(
@@ -94,7 +97,12 @@ def _document_to_row(stored: StoredDocument) -> dict[str, Any]:
     document = stored.document
     names = ("start", "end", "parent", "label", "id", "author", "page", "guessed")
     sections = [
-        {**{name: getattr(section, name) for name in names}, "at": to_iso(section.at)} for section in document.sections
+        {
+            **{name: getattr(section, name) for name in names},
+            "at": to_iso(section.at),
+            "access": _sort_labels(section.access),
+        }
+        for section in document.sections
     ]
     return {
         **{name: getattr(document, name) for name in _TEXT_FIELDS},
@@ -102,13 +110,33 @@ def _document_to_row(stored: StoredDocument) -> dict[str, Any]:
         "sections": sections,
         "summary_vector": stored.summary_vector,
         "chunks": len(stored.chunks),
+        "access": _sort_labels(document.access),
+        "summary_by": document.summary_by,
+        "created": to_iso(document.created),
+        "updated": to_iso(document.updated),
     }
 
 
 def _parse_document(row: dict[str, Any]) -> Document:
-    sections = tuple(Section(**{**section, "at": from_iso(section["at"])}) for section in row["sections"])
     texts = {name: row[name] for name in _TEXT_FIELDS}
-    return Document(**texts, sections=sections, meta=json.loads(row["meta"]))
+    return Document(
+        **texts,
+        sections=tuple(map(_parse_section, row["sections"])),
+        meta=json.loads(row["meta"]),
+        access=row.get("access"),
+        summary_by=row.get("summary_by") or "",
+        created=from_iso(row.get("created")),
+        updated=from_iso(row.get("updated")),
+    )
+
+
+def _parse_section(row: dict[str, Any]) -> Section:
+    access = row.get("access")
+    return Section(**{**row, "at": from_iso(row["at"]), "access": None if access is None else frozenset(access)})
+
+
+def _sort_labels(access: Set[str] | None) -> list[str] | None:
+    return None if access is None else sorted(access)
 
 
 def _chunk_to_row(chunk: Chunk, terms: PackedTerms) -> dict[str, Any]:

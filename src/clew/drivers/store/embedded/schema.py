@@ -7,7 +7,7 @@ from pathlib import Path
 
 from clew.core.errors import DriverFailed, StoreMismatch
 
-VERSION = 4
+VERSION = 5
 FILE = "clew.db"
 WRITE_TIMEOUT = 30.0  # seconds that a writer waits for another one
 PRIMARY_CODE = 0xFF  # the bits of an error code of SQLite that say its kind
@@ -64,7 +64,19 @@ CREATE TRIGGER summary_says_other AFTER UPDATE OF summary, vector ON documents
   BEGIN DELETE FROM summary_shadows WHERE row = new.row; END
 """,
     3: "CREATE TABLE calibration(one INTEGER PRIMARY KEY CHECK(one = 1), text TEXT NOT NULL)",
+    4: """
+ALTER TABLE documents ADD COLUMN access TEXT;
+ALTER TABLE documents ADD COLUMN summary_by TEXT NOT NULL DEFAULT '';
+ALTER TABLE documents ADD COLUMN created TEXT;
+ALTER TABLE documents ADD COLUMN updated TEXT;
+CREATE TABLE jobs(
+  id TEXT PRIMARY KEY, kind TEXT NOT NULL, request TEXT NOT NULL, state TEXT NOT NULL, stage TEXT NOT NULL DEFAULT '',
+  done INTEGER NOT NULL DEFAULT 0, total INTEGER NOT NULL DEFAULT 0, result TEXT NOT NULL DEFAULT '',
+  error TEXT NOT NULL DEFAULT '', worker TEXT NOT NULL DEFAULT '', heartbeat REAL, created TEXT NOT NULL,
+  updated TEXT NOT NULL)
+""",
 }
+_NEW_COLUMN = "ALTER TABLE documents ADD COLUMN "
 
 
 class translate_errors:  # noqa: N801
@@ -179,10 +191,16 @@ def _create_or_migrate(connection: sqlite3.Connection, place: str, meta: tuple[s
 
 
 def _add_temporary_tables(connection: sqlite3.Connection, version: int) -> None:
-    """Gives a connection that can only read the tables that an earlier version lacks, empty and temporary."""
-    for statement in _list_upgrades(version):
-        if statement.lstrip().startswith("CREATE TABLE"):
+    """Gives a connection that can only read the tables and columns that an earlier version lacks, empty, temporary."""
+    columns: list[str] = []
+    for statement in map(str.strip, _list_upgrades(version)):
+        if statement.startswith("CREATE TABLE"):
             connection.execute(statement.replace("CREATE TABLE", "CREATE TEMP TABLE", 1))
+        elif statement.startswith(_NEW_COLUMN):
+            name, _, default = statement.removeprefix(_NEW_COLUMN).partition(" ")
+            columns.append(f"{default.partition('DEFAULT ')[2] or 'NULL'} AS {name}")
+    if columns:
+        connection.execute(f"CREATE TEMP VIEW documents AS SELECT *, {', '.join(columns)} FROM main.documents")
 
 
 def _list_upgrades(version: int) -> list[str]:

@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 
 from clew.core.errors import DriverFailed
 from clew.core.time import to_iso
@@ -43,12 +44,12 @@ def read_document_text(db: sqlite3.Connection, doc_id: str) -> str:
 
 def prepare_append(db: sqlite3.Connection, doc_id: str, text: str, sections: Sequence[Section]) -> Document:
     """Checks that an append fits the document, and returns what is appended as a Document of its kind and meta."""
-    found = db.execute("SELECT kind, meta, chars FROM documents WHERE id = ?", (doc_id,)).fetchone()
+    found = db.execute("SELECT kind, meta, chars, access FROM documents WHERE id = ?", (doc_id,)).fetchone()
     if not found:
         raise not_found_error(doc_id)
-    kind, meta, chars = found
+    kind, meta, chars, access = found
     check_append(doc_id, sections, chars, text)
-    return Document(doc_id, text, tuple(sections), kind=kind, meta=json.loads(meta))
+    return Document(doc_id, text, tuple(sections), kind=kind, meta=json.loads(meta), access=codec.parse_access(access))
 
 
 def append_to_document(db: sqlite3.Connection, appended: Document, entries: Sequence[Entry]) -> None:
@@ -57,8 +58,8 @@ def append_to_document(db: sqlite3.Connection, appended: Document, entries: Sequ
     sections = codec.sections_to_json(appended.sections)
     db.execute("INSERT INTO pieces VALUES(?, ?, ?, ?)", (doc, pieces, appended.text, sections))
     db.execute(
-        "UPDATE documents SET chars = chars + ?, chunks = chunks + ?, pieces = pieces + 1 WHERE row = ?",
-        (len(appended.text), len(entries), doc),
+        "UPDATE documents SET chars = chars + ?, chunks = chunks + ?, pieces = pieces + 1, updated = ? WHERE row = ?",
+        (len(appended.text), len(entries), to_iso(datetime.now(UTC)), doc),
     )
     _insert_chunks(db, doc, entries)
     _update_counts(db, added=entries)
@@ -109,7 +110,8 @@ def _write_document_row(
     db: sqlite3.Connection, document: Document, chunks: int
 ) -> tuple[int, bool, dict[str, tuple[int, int]]]:
     """Upserts a document's row; the row, whether it is new, and the row and fingerprint of each chunk it had."""
-    found = db.execute("SELECT row, summary, vector FROM documents WHERE id = ?", (document.id,)).fetchone()
+    sql = "SELECT row, summary, vector, created FROM documents WHERE id = ?"
+    found = db.execute(sql, (document.id,)).fetchone()
     vector = found[2] if found and document.summary and found[1] == document.summary else None
     columns = (
         document.uri,
@@ -123,20 +125,24 @@ def _write_document_row(
         len(document.text),
         chunks,
         vector,
+        codec.access_to_json(document.access),
+        document.summary_by,
+        *codec.times_to_text(document, found[3] if found else None),
     )
     if found:
         doc: int = found[0]
         db.execute(
             "UPDATE documents SET uri = ?, title = ?, kind = ?, summary = ?, meta = ?, facets = ?, hash = ?, stamp = ?,"
-            " chars = ?, chunks = ?, pieces = 1, vector = ? WHERE row = ?",
+            " chars = ?, chunks = ?, pieces = 1, vector = ?, access = ?, summary_by = ?, created = ?, updated = ?"
+            " WHERE row = ?",
             (*columns, doc),
         )
         db.execute("DELETE FROM pieces WHERE doc = ?", (doc,))
         read = db.execute("SELECT id, row, print FROM chunks WHERE doc = ?", (doc,)).fetchall()
         return doc, False, {chunk_id: (row, fingerprint) for chunk_id, row, fingerprint in read}
     done = db.execute(
-        "INSERT INTO documents(id, uri, title, kind, summary, meta, facets, hash, stamp, chars, chunks, pieces, vector)"
-        " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?)",
+        "INSERT INTO documents(id, uri, title, kind, summary, meta, facets, hash, stamp, chars, chunks, pieces, vector,"
+        " access, summary_by, created, updated) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?)",
         (document.id, *columns),
     )
     return done.lastrowid or 0, True, {}

@@ -10,7 +10,7 @@ GRANT USAGE ON SCHEMA clew TO clew_app;
 GRANT SELECT ON clew.migrations TO clew_app;
 GRANT SELECT, INSERT, UPDATE, DELETE
   ON clew.collections, clew.documents, clew.pieces, clew.summaries, clew.chunks, clew.signals, clew.postings,
-     clew.shadows, clew.summary_shadows
+     clew.shadows, clew.summary_shadows, clew.jobs
   TO clew_app;
 GRANT USAGE ON SEQUENCE clew.chunk_rows TO clew_app;
 GRANT EXECUTE ON FUNCTION clew.build_graph(text), clew.drop_graph(text) TO clew_app;

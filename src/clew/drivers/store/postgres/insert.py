@@ -24,7 +24,10 @@ from clew.drivers.store.postgres.connect.setup import OpenCollection
 
 BATCH = 1000  # chunks per statement, some megabytes
 
-_RECORD_FIELDS = ("uri", "title", "kind", "summary", "meta", "hash", "stamp", "chars", "chunks", "facets")
+_RECORD_FIELDS = (
+    *("uri", "title", "kind", "summary", "meta", "hash", "stamp", "chars", "chunks", "facets"),
+    *("access", "summary_by", "created", "updated"),
+)
 RECORD_NAMES = f"{', '.join(_RECORD_FIELDS)}, pieces"
 RECORD_VALUES = ", ".join(f"%({name})s{'::bigint[]' if name == 'facets' else ''}" for name in _RECORD_FIELDS) + ", 1"
 
@@ -102,8 +105,9 @@ def insert_chunks(connection: Connection, collection: OpenCollection, doc: int, 
         connection.execute(_INSERT_CHUNKS, params, prepare=True)
 
 
-def make_document_params(document: Document, chunks: int) -> dict[str, Any]:
-    """The columns of a document as parameters."""
+def make_document_params(document: Document, chunks: int, created: str | None = None) -> dict[str, Any]:
+    """The columns of a document as parameters; `created` is the time that is kept, if it was written before."""
+    first, last = codec.times_to_text(document, created)
     return {
         "uri": document.uri,
         "title": document.title,
@@ -115,6 +119,10 @@ def make_document_params(document: Document, chunks: int) -> dict[str, Any]:
         "chars": Int8(len(document.text)),
         "chunks": Int8(chunks),
         "facets": binary.encode_bigints(_hash_facets(facets_to_json(document))),
+        "access": codec.access_to_json(document.access),
+        "summary_by": document.summary_by,
+        "created": first,
+        "updated": last,
     }
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from psycopg import Connection
 from xxhash import xxh3_64_intdigest
@@ -91,13 +92,13 @@ def prepare_append(
 ) -> Document:
     """Locks a document, checks that an append fits it, and returns what is appended as a Document of its kind."""
     lock_documents(connection, number, [doc_id])
-    sql = "SELECT kind, meta, chars FROM documents WHERE collection = %s AND id = %s"
+    sql = "SELECT kind, meta, chars, access FROM documents WHERE collection = %s AND id = %s"
     found = fetch_rows(connection, sql, (number, doc_id))
     if not found:
         raise not_found_error(doc_id)
-    ((kind, meta, chars),) = found
+    ((kind, meta, chars, access),) = found
     check_append(doc_id, sections, chars, text)
-    return Document(doc_id, text, tuple(sections), kind=kind, meta=json.loads(meta))
+    return Document(doc_id, text, tuple(sections), kind=kind, meta=json.loads(meta), access=codec.parse_access(access))
 
 
 def append_to_document(
@@ -106,9 +107,16 @@ def append_to_document(
     """Extends the document of that id by text, sections and chunks."""
     found = fetch_rows(
         connection,
-        "UPDATE documents SET chars = chars + %s, chunks = chunks + %s, pieces = pieces + 1"
+        "UPDATE documents SET chars = chars + %s, chunks = chunks + %s, pieces = pieces + 1, updated = %s"
         f" WHERE collection = %s AND id = %s RETURNING row, pieces - 1, {EMBEDDER}",
-        (len(appended.text), len(entries), collection.number, appended.id, collection.number),
+        (
+            len(appended.text),
+            len(entries),
+            datetime.now(UTC).isoformat(),
+            collection.number,
+            appended.id,
+            collection.number,
+        ),
     )
     if not found:
         raise not_found_error(appended.id)
@@ -188,15 +196,15 @@ def _write_document_row(
     connection: Connection, collection: OpenCollection, document: Document, chunks: int
 ) -> tuple[int, bool]:
     """Upserts a document's row and deletes its pieces; the row, and whether it is new."""
-    params = insert.make_document_params(document, chunks)
     found = fetch_rows(
         connection,
-        "SELECT d.row, d.summary, c.embedder FROM collections c LEFT JOIN documents d"
+        "SELECT d.row, d.summary, c.embedder, d.created FROM collections c LEFT JOIN documents d"
         " ON d.collection = c.number AND d.id = %s WHERE c.number = %s",
         (document.id, collection.number),
     )
-    for _, _, embedder in found:
+    for _, _, embedder, _ in found:
         check_embedder_unchanged(collection, embedder)
+    params = insert.make_document_params(document, chunks, found[0][3] if found else None)
     if not found or found[0][0] is None:
         ((doc,),) = fetch_rows(
             connection,
@@ -205,7 +213,7 @@ def _write_document_row(
             {**params, "number": collection.number, "id": document.id},
         )
         return doc, True
-    ((doc, summary, _),) = found
+    ((doc, summary, *_),) = found
     connection.execute(
         f"UPDATE documents SET ({insert.RECORD_NAMES}) = ROW({insert.RECORD_VALUES}) WHERE row = %(doc)s",
         {**params, "doc": doc},

@@ -1,0 +1,27 @@
+-- Who may see a document, who wrote its summary, when it was written first and last, and the jobs of a collection.
+
+ALTER TABLE documents
+  ADD COLUMN access text,                        -- JSON list of labels; null: everybody
+  ADD COLUMN summary_by text NOT NULL DEFAULT '',
+  ADD COLUMN created text,                       -- ISO 8601
+  ADD COLUMN updated text;
+
+CREATE TABLE jobs(
+  collection int NOT NULL REFERENCES collections(number) ON DELETE CASCADE,
+  id text COLLATE "C" NOT NULL,
+  kind text NOT NULL,
+  request text NOT NULL,                         -- JSON
+  state text NOT NULL,
+  stage text NOT NULL DEFAULT '',
+  done bigint NOT NULL DEFAULT 0,
+  total bigint NOT NULL DEFAULT 0,
+  result text NOT NULL DEFAULT '',               -- JSON
+  error text NOT NULL DEFAULT '',
+  worker text NOT NULL DEFAULT '',
+  heartbeat float8,
+  created text NOT NULL,
+  updated text NOT NULL,
+  PRIMARY KEY (collection, id)
+);
+ALTER TABLE jobs ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY own ON jobs USING (collection = (SELECT clew.mine()));

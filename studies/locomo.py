@@ -2,12 +2,13 @@
 
 LoCoMo: recall of a question's evidence among the first 5, 10 and 25 messages of its chat. With `--qmsum`, where
 stretches of a meeting answer a question: the share of their words in the turns that fill a sixth of the meeting. A
-message alone is embedded with its author, date and channel; "context" adds the messages before it, "flow" smooths
-scores along the thread. The default is hybrid with both. No choice was made on LoCoMo alone.
+message is embedded with its author, date and channel; "context" indexes the words of the messages before it, "flow"
+smooths scores along the thread. The default is hybrid with both. No choice was made on LoCoMo alone: `human_chats` has
+questions on chats that people wrote.
 """
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
@@ -25,6 +26,7 @@ SETTINGS = Settings(search=SearchConfig(mode="exact", cache=0))
 PUBLISHED = "| published: DRAGON, turns | 56.7 | 66.2 | 76.7 | |"
 STRATEGIES = ("lexical", "semantic", "hybrid")
 Values = dict[str, list[float]]  # each measure, question by question
+Measure = Callable[[Engine, ThreadQuestion, ThreadSet, str, Settings], Values]  # of a question with a strategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ def measure_evidence(
 ) -> Values:
     """The recall of the evidence at each depth."""
     del talks
-    found = _rank_messages(engine, question, strategy, settings, max(DEPTHS))
+    found = rank_messages(engine, question, strategy, settings, max(DEPTHS))
     return {f"R@{depth}": [recall_at(depth, found, question.gold)] for depth in DEPTHS}
 
 
@@ -65,7 +67,7 @@ def measure_span_words(
     words = talks.words[question.channel]
     words_left = sum(words.values()) / BUDGET
     held = 0
-    for name in _rank_messages(engine, question, strategy, settings, len(words)):
+    for name in rank_messages(engine, question, strategy, settings, len(words)):
         words_left -= words[name]
         if words_left < 0:
             break
@@ -80,11 +82,10 @@ def measure_variants(
     strategies: Sequence[str],
     *,
     variants: Sequence[Variant] = VARIANTS,
-    meetings: bool,
+    measure: Measure = measure_evidence,
 ) -> Iterator[tuple[str, Variant, Values]]:
     """The measures of every question, by strategy and variant."""
     found: dict[tuple[str, Variant], Values] = {}
-    measure = measure_span_words if meetings else measure_evidence
     for context in (False, True):
         chosen = [variant for variant in variants if variant.context == context]
         if not chosen:
@@ -120,6 +121,13 @@ def make_rows(found: Iterator[tuple[str, Variant, Values]]) -> Iterator[str]:
         yield f"| {strategy}, {variant.name}{default} | {cells} | {lead} |"
 
 
+def rank_messages(engine: Engine, question: ThreadQuestion, strategy: str, settings: Settings, k: int) -> list[str]:
+    """The messages found in the channel of a question, each once, best first."""
+    where = Filter(channels={question.channel})
+    hits = engine.search(question.text, k=k, strategy=strategy, where=where, settings=settings)
+    return list(dict.fromkeys(str(hit.chunk.meta["message"]) for hit in hits))
+
+
 @report_missing_set
 def main(arguments: Sequence[str] | None = None) -> None:
     """Prints the table."""
@@ -142,17 +150,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(
         f"{len(talks.questions)} questions, {len(talks.words)} talks, {messages} messages, {embedder.name}", flush=True
     )
-    for row in make_rows(measure_variants(talks, embedder, strategies, variants=variants, meetings=given.qmsum)):
+    measure = measure_span_words if given.qmsum else measure_evidence
+    for row in make_rows(measure_variants(talks, embedder, strategies, variants=variants, measure=measure)):
         print(row, flush=True)
     if not given.qmsum and given.talks is None:
         print(PUBLISHED)
-
-
-def _rank_messages(engine: Engine, question: ThreadQuestion, strategy: str, settings: Settings, k: int) -> list[str]:
-    """The messages found in the channel of a question, each once, best first."""
-    where = Filter(channels={question.channel})
-    hits = engine.search(question.text, k=k, strategy=strategy, where=where, settings=settings)
-    return list(dict.fromkeys(str(hit.chunk.meta["message"]) for hit in hits))
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ def load_locomo(folder: Path, *, max_talks: int | None = None) -> ThreadSet:
         for row in read_jsonl(_check_exists(place / "qa.jsonl"))
         if row["evidence"] and row["sample_id"] in chats
     ]
-    return _make_set(threads, questions)
+    return make_thread_set(threads, questions)
 
 
 def load_qmsum(folder: Path, *, max_talks: int | None = None) -> ThreadSet:
@@ -75,7 +75,7 @@ def load_qmsum(folder: Path, *, max_talks: int | None = None) -> ThreadSet:
             spans = [range(int(low), int(high) + 1) for low, high in query["relevant_text_span"]]
             gold = frozenset(f"{channel}/{turn}" for span in spans for turn in span if turn < len(messages))
             questions.append(ThreadQuestion(query["query"], channel, gold))
-    return _make_set(threads, questions)
+    return make_thread_set(threads, questions)
 
 
 def _make_message(turn: Mapping[str, Any], chat: str, at: datetime) -> Message:
@@ -84,7 +84,7 @@ def _make_message(turn: Mapping[str, Any], chat: str, at: datetime) -> Message:
     return Message(text, author=turn["speaker"], at=at, id=f"{chat}/{turn['dia_id']}", channel=chat)
 
 
-def _make_set(threads: Sequence[Thread], questions: Sequence[ThreadQuestion]) -> ThreadSet:
+def make_thread_set(threads: Sequence[Thread], questions: Sequence[ThreadQuestion]) -> ThreadSet:
     words: dict[str, dict[str, int]] = {}
     for thread in threads:
         own = words.setdefault(thread.channel, {})

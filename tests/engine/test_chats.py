@@ -119,7 +119,7 @@ def test_an_edited_message_replaces_itself(engine: Engine) -> None:
     assert "Did you oil the pulley?" in thread.text
     assert "grease" not in thread.text
     assert engine.search("pulley", k=1)[0].chunk.id == "m2_chunk_0"
-    assert all("grease" not in chunk.embed_text for chunk in engine.opened.store.chunks(thread.id))
+    assert all("grease" not in chunk.index_text for chunk in engine.opened.store.chunks(thread.id))
     for chunk in engine.opened.store.chunks(thread.id):
         assert thread.text[chunk.start : chunk.end] == chunk.text
 

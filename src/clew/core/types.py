@@ -19,6 +19,8 @@ Vector = NDArray[np.float32]  # one row, of unit length
 Matrix = NDArray[np.float32]  # one unit vector per row
 Meta = Mapping[str, Any]  # from the source or the caller: scalars and lists of scalars
 
+QUOTE = "> "  # before each line of a chunk's context that repeats what was said before: indexed, not embedded
+
 
 def _check_datetime(name: str, value: object) -> None:
     if value is not None and not isinstance(value, datetime):
@@ -152,14 +154,24 @@ class Chunk:
 
     @property
     def embed_text(self) -> str:
-        """What is embedded and indexed: the context, the headings above, then the text that is stored and cited.
+        """What is embedded: the context, the headings above, then the text that is stored and cited.
 
-        A heading that the text itself begins with is not repeated.
+        A heading that the text itself begins with is not repeated. The lines of the context that quote ("> ") what was
+        said before are left out.
         """
+        lines = self.context.split("\n")
+        return self._prepend("\n".join(line for line in lines if not line.startswith(QUOTE)))
+
+    @property
+    def index_text(self) -> str:
+        """What is indexed by its words, and what rerankers read: `embed_text` with the quoted lines of the context."""
+        return self._prepend("\n".join(line.removeprefix(QUOTE) for line in self.context.split("\n")))
+
+    def _prepend(self, context: str) -> str:
         opening = self.text.lstrip("#= \n")
         own = (place for place, heading in enumerate(self.headings) if opening.startswith(heading))
         body = prepend_headings(self.headings[: next(own, None)], self.text)
-        return f"{self.context}\n\n{body}" if self.context else body
+        return f"{context}\n\n{body}" if context else body
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,13 @@
-"""What is embedded of a message: where, who and when, what was said before, and then the message."""
+"""What is embedded of a message: where, who and when, and the message; its words are indexed with those before it."""
 
+from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 
-from clew import Engine, Message, Settings
-from clew.core.settings import ThreadConfig
+import pytest
+
+from clew import Engine, Hit, Message, Settings
+from clew.core.settings import FlowConfig, SearchConfig, ThreadConfig
 from clew.core.thread import Thread
 
 SAID = (
@@ -11,20 +15,77 @@ SAID = (
     Message("Greased   it?", author="Bo", at=datetime(2026, 3, 2, 10, tzinfo=UTC), id="b", channel="yard"),
     Message("Twice.", author="Ann", at=datetime(2026, 4, 1, 9, tzinfo=UTC), id="c", channel="yard", reply_to="a"),
 )
+UNSMOOTHED = Settings(flow=FlowConfig(reach=0), search=SearchConfig(cache=0))
 
 
-def embedded(message: str, settings: Settings) -> str:
+def find(message: str, settings: Settings) -> Hit:
     with Engine.open(":memory:", embedder="hashed", settings=settings) as engine:
         engine.add_documents([Thread("a", "yard", SAID).document()])
         hits = engine.search("winch greased twice", k=3)
-        return next(hit.chunk.embed_text for hit in hits if hit.chunk.meta["message"] == message)
+        return next(hit for hit in hits if hit.chunk.meta["message"] == message)
 
 
 def test_the_date_is_said_in_words_and_those_before_without_their_names() -> None:
-    assert embedded("c", Settings()) == "#yard, Ann, 1 April 2026\nThe winch squeaks.\nGreased it?\n\nTwice."
+    chunk = find("c", Settings()).chunk
+    assert chunk.embed_text == "#yard, Ann, 1 April 2026\n\nTwice."
+    assert chunk.index_text == "#yard, Ann, 1 April 2026\nThe winch squeaks.\nGreased it?\n\nTwice."
 
 
 def test_what_a_message_answers_comes_before_what_merely_stands_there() -> None:
     few = Settings(threads=ThreadConfig(before=1))
-    assert embedded("c", few) == "#yard, Ann, 1 April 2026\nThe winch squeaks.\n\nTwice."
-    assert embedded("b", few) == "#yard, Bo, 2 March 2026\nThe winch squeaks.\n\nGreased   it?"
+    assert find("c", few).chunk.index_text == "#yard, Ann, 1 April 2026\nThe winch squeaks.\n\nTwice."
+    assert find("b", few).chunk.index_text == "#yard, Bo, 2 March 2026\nThe winch squeaks.\n\nGreased   it?"
+
+
+def test_a_message_that_begins_with_a_quote_is_embedded_with_it() -> None:
+    said = (Message("> it squeaks\nThen grease it.", id="q", channel="yard"),)
+    with Engine.open(":memory:", embedder="hashed") as engine:
+        engine.add_documents([Thread("q", "yard", said).document()])
+        chunk = engine.search("squeaks", k=1)[0].chunk
+    assert "> it squeaks" in chunk.embed_text
+    assert "> it squeaks" in chunk.index_text
+
+
+# -- which message comes first
+
+
+ASKED = "Which rope did Cy order for the barge?"
+TALK = (
+    "Morning.",
+    "I ordered the long hemp rope for the barge, two coils of it, and paid the chandler in the harbour.",
+    "Fine.",
+    "Yes.",
+)
+
+
+@pytest.fixture(params=["documents", "messages"])
+def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
+    """A talk, added as a whole or message by message."""
+    said = [Message(text, author="Ann", id=f"m{at}", channel="yard") for at, text in enumerate(TALK)]
+    with Engine.open(":memory:", embedder="hashed", settings=UNSMOOTHED) as opened:
+        if request.param == "documents":
+            opened.add_documents([Thread("m0", "yard", tuple(said)).document()])
+        else:
+            for at, message in enumerate(said):
+                opened.add_messages([replace(message, reply_to=f"m{at - 1}" if at else None)])
+        yield opened
+
+
+def test_the_message_that_says_it_comes_before_the_short_ones_after_it(engine: Engine) -> None:
+    for strategy in ("lexical", "semantic", "hybrid"):
+        hits = engine.search(ASKED, strategy=strategy)
+        assert hits[0].chunk.meta["message"] == "m1", strategy
+
+
+def test_its_own_words_count_double(engine: Engine) -> None:
+    scores = {str(hit.chunk.meta["message"]): hit.score for hit in engine.search("hemp", strategy="lexical")}
+    assert scores["m1"] > 1.2 * scores["m2"] > 0  # by words a reply is found too
+    assert scores["m2"] == pytest.approx(scores["m3"], rel=0.1)
+
+
+def test_by_meaning_a_message_is_what_it_says_itself(engine: Engine) -> None:
+    similarity = {str(h.chunk.meta["message"]): h.similarity for h in engine.search(ASKED, strategy="semantic")}
+    with Engine.open(":memory:", embedder="hashed", settings=UNSMOOTHED) as other:
+        other.add_documents([Thread("x", "yard", (Message("Fine.", "Ann", id="x", channel="yard"),)).document()])
+        alone = other.search(ASKED, strategy="semantic")[0].similarity
+    assert similarity["m2"] == pytest.approx(alone, abs=1e-6)

@@ -33,20 +33,26 @@ def gains(thread: Sequence[Hit], config: FlowConfig) -> dict[int, float]:
 def test_shares_fall_evenly_over_the_reach_and_differ_before_and_after() -> None:
     config = FlowConfig(after=0.5, before=0.2, reach=2)
     found = gains([hit(0, 0.4), hit(1, 1.0), hit(2, 0.6), hit(9, 0.8)], config)
-    assert found[0] == round(0.4 + 0.5 * 1.0 + 0.25 * 0.6, 6)
-    assert found[1] == round(1.0 + 0.5 * 0.6 + 0.2 * 0.4, 6)
-    assert found[2] == round(0.6 + 0.2 * 1.0 + 0.1 * 0.4, 6)
+    assert found[0] == round(1 - 0.6 * (1 - 0.5 * 1.0) * (1 - 0.25 * 0.6), 6)
+    assert found[1] == 1.0  # the best lacks nothing
+    assert found[2] == round(1 - 0.4 * (1 - 0.2 * 1.0) * (1 - 0.1 * 0.4), 6)
     assert found[9] == 0.8
 
 
 def test_a_distant_reply_is_one_step_away_and_of_several_the_best_counts() -> None:
     config = FlowConfig(after=0.5, before=0.2, reach=2)
     thread = [hit(0, 0.4), hit(20, 0.6, reply_to="t0"), hit(30, 1.0, reply_to="t0")]
-    assert gains(thread, config) == pytest.approx({0: 0.4 + 0.5 * 1.0, 20: 0.6 + 0.2 * 0.4, 30: 1.0 + 0.2 * 0.4})
+    assert gains(thread, config) == pytest.approx({0: 1 - 0.6 * 0.5, 20: 1 - 0.4 * (1 - 0.2 * 0.4), 30: 1.0})
+
+
+def test_many_neighbours_that_match_a_little_never_overtake_the_one_that_matches_best() -> None:
+    crowd = [hit(at, 0.7 + at / 100) for at in range(8)]
+    flowed = smooth_threads(FlowConfig(after=1, before=1, reach=5))(Query("?"), [*crowd, hit(0, 0.9, thread="u")])
+    assert flowed[0].chunk.id == "u0_chunk_0"
 
 
 def test_pages_keep_their_scores_and_messages_the_range_of_theirs() -> None:
-    hits = [page("p", 0.9), hit(3, 0.8), hit(7, 0.75, thread="u"), hit(4, 0.7), page("q", 0.6), hit(9, 0.2)]
+    hits = [page("p", 0.9), hit(3, 0.8), hit(7, 0.71, thread="u"), hit(4, 0.7), page("q", 0.6), hit(9, 0.2)]
     flowed = smooth_threads(FlowConfig(after=0.5, before=0.2, reach=3))(Query("?"), hits)
     by_id = {each.chunk.id: each for each in flowed}
     assert (by_id["p"], by_id["q"]) == (hits[0], hits[4])
@@ -73,9 +79,9 @@ def make_thread(name: str, *texts: str) -> Document:
 ASKED = "who mends the winch bearing of crane four"
 TALKS = (
     make_thread(
-        "a", "Crane four again?", "Who mends the winch bearing?", "Who mends a bearing?", "Mends, who?", "Soup."
+        "a", "Crane four squeaks again?", "Who mends the winch bearing?", "Who mends a bearing?", "Mends, who?", "Soup."
     ),
-    make_thread("b", "The bearing of crane four.", "Nothing else.", "Bread and soup.", "Who had coffee?"),
+    make_thread("b", "Crane four.", "Nothing else.", "Bread and soup.", "Who had coffee?"),
 )
 
 

@@ -29,11 +29,11 @@ class IngestionConfig:
 
 @dataclass(frozen=True, slots=True)
 class ThreadConfig:
-    """How the messages of a channel are grouped into threads, and what is embedded with each."""
+    """How the messages of a channel are grouped into threads, and what is indexed with each."""
 
     untangle: bool = True  # whether messages without a reply mark are assigned to threads
     gap_hours: float = 12.0  # the longest silence that a guessed reply may bridge
-    before: int = 2  # earlier messages that are embedded with a message
+    before: int = 2  # earlier messages whose words are indexed with a message
     before_chars: int = 300  # of each of those
 
     def __post_init__(self) -> None:

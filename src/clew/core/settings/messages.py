@@ -13,8 +13,8 @@ class FlowConfig:
     each_kind: bool = True  # also search each kind by itself, so that neither crowds out the other
     semantic_weight: float = 0.4  # of messages; the rest is the lexical weight
     after: float = 0.5  # share of the next message's score
-    before: float = 0.2  # share of the previous one's, which is embedded with it already
-    reach: int = 3  # messages to either side, their shares falling linearly; 0: no smoothing
+    before: float = 0.3  # share of the previous one's, whose words are indexed with it already
+    reach: int = 5  # messages to either side, their shares falling linearly; 0: no smoothing
 
     def __post_init__(self) -> None:
         for name in ("semantic_weight", "after", "before"):

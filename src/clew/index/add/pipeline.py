@@ -15,10 +15,10 @@ from clew.core.errors import ConcurrentChange, CostLimit, CountMismatch, DriverF
 from clew.core.parallel import prefetch
 from clew.core.protocols import Embedder, Store
 from clew.core.report import OnProgress, Progress, Report, SourceFailure
-from clew.core.text import extract_terms
 from clew.core.thread import is_thread
 from clew.core.types import Chunk, Matrix, Vector
 from clew.index.add.prepare import Prepared, Recipe, Source, Unchanged, prepare_source_again, prepare_sources
+from clew.index.chunk.terms import count_chunk_terms
 from clew.index.thread.threads import explain_id_clash, find_deleted_messages, remove_messages_from_thread
 
 MAX_PREFETCH = 8  # documents prepared ahead of the embedder: few, since one may be large
@@ -260,7 +260,7 @@ def _store_document(
     """Stores a document with its chunks, and then its summary."""
     chunks = prepared.chunks
     empty: Matrix = np.empty((0, recipe.embedder.dim), np.float32)
-    terms = [extract_terms(chunk.embed_text, language=recipe.language) for chunk in chunks]
+    terms = [count_chunk_terms(chunk, language=recipe.language) for chunk in chunks]
     matrix = np.stack([vectors[chunk.id] for chunk in chunks]) if chunks else empty
     store.put(prepared.document, chunks, matrix, terms, expected_text=instead_of)
     if prepared.summary and chunks:  # the one chunk of a document and its summary say the same: one vector serves both

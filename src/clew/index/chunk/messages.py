@@ -1,8 +1,9 @@
 """The message chunker, for threads: each message is a chunk; a long one becomes several that overlap.
 
-The text is the message. The context, which is embedded with it, holds the channel, author and date and the messages
-before it, so that "yes, on Thursday" is found by what it answers. Only earlier messages are in a context, so that a new
-message changes no other chunk.
+The text is the message. Its context holds the channel, author and date, which are embedded with it, and quotes the
+messages before it, so that "yes, on Thursday" is found by the words of what it answers. These are indexed and not
+embedded: what a message says itself must find it first. Only earlier messages are in a context, so that a new message
+changes no other chunk.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from clew.core.links import extract_links
 from clew.core.protocols import Chunker
 from clew.core.settings import IngestionConfig, ThreadConfig
 from clew.core.thread import get_message_text
-from clew.core.types import Chunk, Document, Section
+from clew.core.types import QUOTE, Chunk, Document, Section
 from clew.index.chunk.atoms import TokenCounter
 from clew.index.chunk.windows import find_window_spans
 
@@ -57,7 +58,7 @@ def chunk_messages(
 
 
 def build_message_context(document: Document, position: int, config: ThreadConfig) -> str:
-    """Channel, author and date, then the messages that this one answers or follows, the nearest last.
+    """Channel, author and date, then quotes of the messages that this one answers or follows, the nearest last.
 
     The date is written as people ask for it, and the earlier messages without their authors: both improved recall.
     """
@@ -66,7 +67,7 @@ def build_message_context(document: Document, position: int, config: ThreadConfi
     channel = f"#{document.meta['channel']}" if document.meta.get("channel") else ""
     head = ", ".join(part for part in (channel, section.author, date) if part)
     lines = [
-        _shorten_message(document, earlier, config.before_chars)
+        QUOTE + _shorten_message(document, earlier, config.before_chars)
         for earlier in _find_context_messages(document, position, config.before)
     ]
     return "\n".join([head, *lines]) if head else "\n".join(lines)

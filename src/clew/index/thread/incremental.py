@@ -15,10 +15,10 @@ from clew.core.errors import ConcurrentChange, DriverFailed
 from clew.core.protocols import Embedder, Store
 from clew.core.report import Report, SourceFailure
 from clew.core.settings import Settings, ThreadConfig
-from clew.core.text import extract_terms
 from clew.core.thread import Thread, extract_messages, get_message_text, join_messages, make_first_chunk_id
 from clew.core.types import Chunk, Document, Filter, Message, Vector
 from clew.index.chunk.messages import chunk_messages
+from clew.index.chunk.terms import count_chunk_terms
 from clew.index.thread.threads import (
     check_messages,
     explain_id_clash,
@@ -227,7 +227,7 @@ class _ThreadWriter:
         known = self.store.vectors(list(self._find_unchanged_chunks(update, chunks)))
         rows = [known[chunk.id] if chunk.id in known else vectors[chunk.embed_text] for chunk in chunks]
         matrix = np.stack(rows) if rows else np.empty((0, self.embedder.dim), np.float32)
-        terms = [extract_terms(chunk.embed_text, language=self.settings.ingestion.language) for chunk in chunks]
+        terms = [count_chunk_terms(chunk, language=self.settings.ingestion.language) for chunk in chunks]
         old = update.document
         if old is None or update.edited:
             self.store.put(document, chunks, matrix, terms, expected_text=old.text if old else "")

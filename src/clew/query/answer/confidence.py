@@ -82,7 +82,7 @@ def score_evidence(hit: Hit, probe: Probe, *, word_weight: float = WEIGHTS.words
     ("hey folks") is rare in a handbook.
     """
     near = max((hit.scores.get("semantic", probe.background) - probe.background) / (1 - probe.background), 0.0)
-    shared = probe.query_terms & extract_terms(hit.chunk.embed_text, language=probe.language).keys()
+    shared = probe.query_terms & extract_terms(hit.chunk.index_text, language=probe.language).keys()
     return near + word_weight * len(shared) / max(len(probe.query_terms), 1)
 
 

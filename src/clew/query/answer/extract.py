@@ -45,7 +45,7 @@ def extract_answer(
     subset = [hit for hit in hits[:READ_HITS] if hit.chunk.doc_id in records]
     if not subset:
         return ExtractedAnswer((), 0.0)
-    chunk_scores = score_texts(reranker, question, [hit.chunk.embed_text for hit in subset])
+    chunk_scores = score_texts(reranker, question, [hit.chunk.index_text for hit in subset])
     probe = probe or Probe(hits, extract_terms(question).keys())
     signals = compute_signals(probe, map(reranker.calibrate, chunk_scores))
     confidence = compute_confidence(signals)

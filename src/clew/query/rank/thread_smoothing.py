@@ -1,9 +1,10 @@
 """Thread smoothing: a message gains score from the hits around it in its conversation.
 
-Runs after a ranking and before the cut to `k`. The messages before a message are embedded with it; those after it are
-not known when it is stored and count here, at search time: a message gains a share of the scores of those that follow
-it and a smaller share of those before it. Only hits give and gain, so nothing is read from the store. Pages keep their
-scores, and the messages together keep the range of theirs.
+Runs after a ranking and before the cut to `k`. The words of the messages before a message are indexed with it; those
+after it are not known when it is stored and count here, at search time: a message gains a share of the scores of those
+that follow it and a smaller share of those before it. What it gains it gains of what it lacks, so that many neighbours
+that match a little never overtake the one message that matches best. Only hits give and gain, so nothing is read from
+the store. Pages keep their scores, and the messages together keep the range of theirs.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,8 +34,7 @@ def smooth_threads(config: FlowConfig) -> Step:
         for hit, score in zip(messages, normalise_minmax([hit.score for hit in messages]), strict=True):
             threads.setdefault(hit.chunk.doc_id, []).append((hit, score))
         gained = [pair for thread in threads.values() for pair in add_neighbour_scores(thread, config)]
-        top = max(score for _, score in gained)
-        smoothed = [hit.with_score(low + (high - low) * score / top, FLOW) for hit, score in gained]
+        smoothed = [hit.with_score(low + (high - low) * score, FLOW) for hit, score in gained]
         pages = [hit for hit in hits if not is_message_chunk(hit.chunk)]
         return sorted([*pages, *smoothed], key=lambda hit: (-hit.score, hit.chunk.id))
 
@@ -42,11 +42,12 @@ def smooth_threads(config: FlowConfig) -> Step:
 
 
 def add_neighbour_scores(thread: Sequence[tuple[Hit, float]], config: FlowConfig) -> Iterator[tuple[Hit, float]]:
-    """Each hit of a thread with its score plus shares of the scores of the hits near it in the thread.
+    """Each hit of a thread with its score, from 0 to 1, and what it gains from the hits near it in the thread.
 
-    score(i) + Σ share · (1 - (d - 1) / reach) · score(j) over the hits at a distance d of up to `reach`, where the
-    share is `after` for those that follow and `before` for those that precede. A reply is at distance 1 from the
-    message it answers, however far apart they are; of several distant replies the best counts.
+    1 - (1 - score(i)) · Π (1 - share · (1 - (d - 1) / reach) · score(j)) over the hits at a distance d of up to
+    `reach`, where the share is `after` for those that follow and `before` for those that precede: a noisy-or (Pearl,
+    "Probabilistic Reasoning in Intelligent Systems", 1988). A reply is at distance 1 from the message it answers,
+    however far apart they are; of several distant replies the best counts.
     """
     scores = {hit.chunk.index: score for hit, score in thread}
     starts: dict[str, int] = {}  # index of a message's first chunk, by message id
@@ -62,9 +63,9 @@ def add_neighbour_scores(thread: Sequence[tuple[Hit, float]], config: FlowConfig
             answered[hit.chunk.index] = scores[at]
     for hit, score in thread:
         at = hit.chunk.index
-        gain = config.after * replies.get(at, 0.0) + config.before * answered.get(at, 0.0)
+        lack = (1 - score) * (1 - config.after * replies.get(at, 0.0)) * (1 - config.before * answered.get(at, 0.0))
         for distance in range(1, config.reach + 1):
             nearness = 1 - (distance - 1) / config.reach
-            gain += config.after * nearness * scores.get(at + distance, 0.0)
-            gain += config.before * nearness * scores.get(at - distance, 0.0)
-        yield hit, score + gain
+            lack *= 1 - config.after * nearness * scores.get(at + distance, 0.0)
+            lack *= 1 - config.before * nearness * scores.get(at - distance, 0.0)
+        yield hit, 1 - lack

@@ -61,7 +61,7 @@ def make_reranker_judge(reranker: Reranker, refine: Refine) -> Judge:
     """A judge without a language model: the grade is the reranker's calibrated chance that the best hit answers."""
 
     def judge(query: Query, hits: list[Hit]) -> Verdict:
-        scores = score_texts(reranker, query.text, [hit.chunk.embed_text for hit in hits[:MAX_GRADED_HITS]])
+        scores = score_texts(reranker, query.text, [hit.chunk.index_text for hit in hits[:MAX_GRADED_HITS]])
         grade = probability_to_grade(max(map(reranker.calibrate, scores), default=0.0))
         return Verdict(grade) if grade >= MIN_GRADE else Verdict(grade, lambda: refine(query, hits))
 

@@ -24,7 +24,7 @@ def rerank(reranker: Reranker | None, *, candidates: int = 20) -> Step:
             return hits
         note("reranker", reranker.name)
         subset = hits[: max(candidates, query.k)]
-        scores = score_texts(reranker, query.text, [hit.chunk.embed_text for hit in subset])
+        scores = score_texts(reranker, query.text, [hit.chunk.index_text for hit in subset])
         scored = [
             replace(
                 hit.with_score(score, "rerank"),

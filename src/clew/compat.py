@@ -62,6 +62,7 @@ def message_with_context(
     k: int = 10,
     tokens: int | None = None,
     history: Sequence[Message] = (),
+    where: Filter = EVERYTHING,
     settings: Settings | None = None,
 ) -> str:
     """A user's message with the context of the collection before it; the message alone where nothing is found."""
@@ -71,7 +72,7 @@ def message_with_context(
     settings = settings or engine.settings
     if settings.context.wrap == "none":
         settings = replace(settings, context=replace(settings.context, wrap="xml"))
-    context = engine.context(query, k=k, tokens=tokens, history=history, settings=settings)
+    context = engine.context(query, k=k, tokens=tokens, history=history, where=where, settings=settings)
     return f"{context.text}\n\nUser: {message}" if context.passages else message
 
 
@@ -82,11 +83,14 @@ def find_similar_messages(
     channel: str | None = None,
     k: int = 5,
     min_score: float | None = None,
+    where: Filter = EVERYTHING,
     now: datetime | None = None,
     settings: Settings | None = None,
 ) -> Sequence[ContextMessage]:
     """The k stored messages most similar to a text, best first, each whole and scored; `min_score` is a cosine."""
-    return find_messages(engine, query, channel=channel, k=k, min_similarity=min_score, now=now, settings=settings)
+    return find_messages(
+        engine, query, channel=channel, k=k, min_similarity=min_score, where=where, now=now, settings=settings
+    )
 
 
 def get_context_window(
@@ -97,6 +101,7 @@ def get_context_window(
     max_tokens: int | None = None,
     include_related_channels: bool = False,
     min_score: float | None = None,
+    where: Filter = EVERYTHING,
     now: datetime | None = None,
     settings: Settings | None = None,
 ) -> ContextWindow:
@@ -107,6 +112,7 @@ def get_context_window(
         tokens=max_tokens,
         include_related_channels=include_related_channels,
         min_similarity=min_score,
+        where=where,
         now=now,
         settings=settings,
     )

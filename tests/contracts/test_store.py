@@ -15,7 +15,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from clew.core.errors import ConcurrentChange, DriverFailed, NotFound, StoreMismatch
-from clew.core.facets import collect_facets, collect_required_facets
 from clew.core.protocols import Store
 from clew.core.stored import StagedModel
 from clew.core.time import to_timestamp
@@ -88,11 +87,27 @@ def collect_ids(hits: Sequence[Hit]) -> set[str]:
     return {hit.chunk.id for hit in hits}
 
 
+def flatten(value: object) -> list[str]:
+    """A value of meta as texts: the members of a list, a whole float as an int, none of None."""
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [text for member in value for text in flatten(member)]
+    return [] if value is None else [f"{value:g}" if isinstance(value, float) else str(value).replace("True", "true")]
+
+
 def admits(where: Filter, document: Document, chunk: Chunk) -> bool:
-    words, at = collect_facets(document, chunk), to_timestamp(chunk.at)
+    """Whether a filter admits a chunk, by the definition."""
+    sides = [admits(each, document, chunk) for each in where.any_of]
+    if (sides and not any(sides)) or not all(admits(each, document, chunk) for each in where.all_of):
+        return False
+    meta, at = {**document.meta, **chunk.meta}, to_timestamp(chunk.at)
     since, until = to_timestamp(where.since), to_timestamp(where.until)
+    labels = chunk.meta.get("access", document.access)
+    named = [(where.documents, document.id), (where.kinds, document.kind)]
+    named += [(where.channels, meta.get("channel")), (where.authors, meta.get("author"))]
     return (
-        all(group & words for group in collect_required_facets(where))
+        all(values is None or value in values for values, value in named)
+        and all(set(flatten(meta.get(key))) & set(flatten(value)) for key, value in where.meta.items())
+        and (where.access is None or (bool(where.access) and (labels is None or bool(set(labels) & where.access))))
         and (since is None or (at is not None and at >= since))
         and (until is None or (at is not None and at < until))
     )

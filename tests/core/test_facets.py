@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from clew.core.facets import collect_facets, collect_required_facets
+from clew.core.facets import admits_chunk
 from clew.core.time import to_timestamp
 from clew.core.types import Chunk, Document, Filter
 
@@ -34,11 +34,26 @@ CHUNK = Chunk("c", "d", 0, 1, "text", 0, 4, meta={"kind": "note", "author": "Eve
         (Filter(meta={"absent": "x"}), False),
         (Filter(meta={"year": None}), False),
         (Filter(meta={"channel": "x"}), False),
+        (Filter(documents=set()), False),
+        (Filter(kinds=set()), False),
+        (Filter(channels=set()), False),
+        (Filter(authors=set()), False),
+        (Filter(access=set()), False),
+        (Filter(access={"hr"}), True),  # it has no labels
+        (Filter(kinds={"thread"}) | Filter(authors={"Eve"}), True),
+        (Filter(kinds={"thread"}) | Filter(authors={"Ada"}), False),
+        (Filter(kinds={"page"}) & Filter(authors={"Eve"}), True),
+        (Filter(kinds={"page"}) & Filter(authors={"Ada"}), False),
+        (Filter(authors={"Eve", "Ada"}) & Filter(authors={"Ada"}), False),
+        (Filter(meta={"tags": "a"}) & Filter(meta={"tags": 2}), True),  # a list may have both
+        (Filter() | Filter(kinds=set()), True),
+        (Filter() & Filter(kinds=set()), False),
+        ((Filter(kinds={"thread"}) | Filter(authors={"Eve"})) & (Filter(kinds={"page"}) | Filter(kinds=set())), True),
+        (Filter(since=datetime(2026, 1, 1)), False),  # it has no time
     ],
 )
 def test_a_filter_admits(where: Filter, admitted: bool) -> None:
-    words = collect_facets(DOCUMENT, CHUNK)
-    assert all(group & words for group in collect_required_facets(where)) is admitted
+    assert admits_chunk(where, DOCUMENT, CHUNK) is admitted
 
 
 def test_a_single_text_is_not_a_set_of_its_letters() -> None:

@@ -1,15 +1,18 @@
 """Facets: what filters see of a chunk, as one set of `field value` strings, the same in every store.
 
-A Filter becomes groups of facets; a chunk is admitted if it has a facet of every group. An index then needs only one
-posting list, payload field or array column.
+A Filter becomes alternative conditions, each of groups of facets: a chunk must have a facet of every group. An index
+then needs only one posting list, payload field or array column.
 """
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass, replace
 from typing import Any
 
-from clew.core.types import EVERYTHING, Chunk, Document, Filter
+from clew.core.time import to_timestamp
+from clew.core.types import Chunk, Document, Filter
 
+_SEPARATOR = "\x1f"
+_WHOLE = ("document", "kind", "channel")  # fields that the chunks of a document have in common
 RESTRICTED = "access"  # the facet of a chunk that only some may see; the others are the labels of those who may
 
 
@@ -24,10 +27,86 @@ def collect_facets(document: Document, chunk: Chunk) -> frozenset[str]:
     return frozenset([*(_encode_facet(*pair) for pair in pairs), *([] if access is None else [RESTRICTED])])
 
 
-def collect_required_facets(where: Filter) -> list[frozenset[str]]:
-    """The groups of facets of a filter; a chunk must have at least one facet of each."""
-    if where == EVERYTHING:
-        return []
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What a chunk must fulfil: a facet of every group, none of the forbidden ones, a time in the range (seconds)."""
+
+    groups: tuple[frozenset[str], ...] = ()
+    forbidden: frozenset[str] = frozenset()
+    since: float | None = None
+    until: float | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it admits every chunk."""
+        return self == _NO_CONDITION
+
+    @property
+    def splits_documents(self) -> bool:
+        """Whether it may admit some chunks of a document and not others: by author, time, label or meta."""
+        return bool(self.forbidden) or self.is_timed or any(get_facet_field(each) not in _WHOLE for each in self.groups)
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether it has a time range."""
+        return self.since is not None or self.until is not None
+
+    def admits_facets(self, facets: Set[str]) -> bool:
+        """Whether a chunk with these facets is admitted, whatever its time."""
+        return facets.isdisjoint(self.forbidden) and all(not group.isdisjoint(facets) for group in self.groups)
+
+    def admits_time(self, seconds: float | None) -> bool:
+        """Whether a chunk of this time is admitted; one without a time is outside every range."""
+        if not self.is_timed:
+            return True
+        if seconds is None:
+            return False
+        return (self.since is None or seconds >= self.since) and (self.until is None or seconds < self.until)
+
+
+def expand_filter(where: Filter) -> tuple[Condition, ...]:
+    """The filter as alternatives: a chunk is admitted if it fulfils any of them. None: nothing is admitted."""
+    alternatives = _expand_own_fields(where)
+    for each in where.all_of:
+        alternatives = _combine(alternatives, expand_filter(each))
+    if where.any_of:
+        alternatives = _combine(alternatives, tuple(each for side in where.any_of for each in expand_filter(side)))
+    return tuple(dict.fromkeys(alternatives))
+
+
+def expand_document_filter(where: Filter) -> tuple[Condition, ...]:
+    """The alternatives of a filter for documents as a whole; authors and times are conditions on their chunks."""
+    return tuple(
+        dict.fromkeys(
+            Condition(tuple(group for group in each.groups if get_facet_field(group) != "author"), each.forbidden)
+            for each in expand_filter(where)
+        )
+    )
+
+
+def find_named_documents(condition: Condition) -> list[str] | None:
+    """The ids of the documents that a condition names; None if it names none."""
+    named = [set(get_facet_values(group)) for group in condition.groups if get_facet_field(group) == "document"]
+    return sorted(set.intersection(*named)) if named else None
+
+
+def get_facet_field(group: Set[str]) -> str:
+    """The field of the facets of a group: document, kind, channel, author, access or meta.NAME."""
+    return next(iter(group)).partition(_SEPARATOR)[0]
+
+
+def get_facet_values(group: Set[str]) -> list[str]:
+    """The values of the facets of a group, sorted."""
+    return sorted(facet.partition(_SEPARATOR)[2] for facet in group)
+
+
+def admits_chunk(where: Filter, document: Document, chunk: Chunk) -> bool:
+    """Whether a filter admits a chunk of a document."""
+    facets, seconds = collect_facets(document, chunk), to_timestamp(chunk.at)
+    return any(each.admits_facets(facets) and each.admits_time(seconds) for each in expand_filter(where))
+
+
+def _expand_own_fields(where: Filter) -> tuple[Condition, ...]:
     named = {
         "document": where.documents,
         "kind": where.kinds,
@@ -35,20 +114,36 @@ def collect_required_facets(where: Filter) -> list[frozenset[str]]:
         "author": where.authors,
         **{f"meta.{key}": frozenset(_flatten_values(value)) for key, value in where.meta.items()},
     }
-    return [
+    groups = tuple(
         frozenset(_encode_facet(name, value) for value in values)
         for name, values in named.items()
-        if values or name.startswith("meta.")  # a meta key without a value matches no chunk
-    ]
+        if values is not None  # a meta key without a value matches no chunk
+    )
+    if not all(groups) or where.access == frozenset():
+        return ()
+    own = Condition(groups, frozenset(), to_timestamp(where.since), to_timestamp(where.until))
+    if where.access is None:
+        return (own,)
+    labels = frozenset(_encode_facet("access", label) for label in where.access)
+    return replace(own, groups=(*groups, labels)), replace(own, forbidden=frozenset({RESTRICTED}))
 
 
-def collect_required_document_facets(where: Filter) -> list[frozenset[str]]:
-    """The groups of a filter that apply to a document; authors and times are conditions on its chunks."""
-    return collect_required_facets(replace(where, authors=EVERYTHING.authors, since=None, until=None))
+def _combine(some: Sequence[Condition], others: Sequence[Condition]) -> tuple[Condition, ...]:
+    """The conditions that are fulfilled where one of each side is."""
+    return tuple(
+        Condition(
+            tuple(dict.fromkeys((*a.groups, *b.groups))),
+            a.forbidden | b.forbidden,
+            max((at for at in (a.since, b.since) if at is not None), default=None),
+            min((at for at in (a.until, b.until) if at is not None), default=None),
+        )
+        for a in some
+        for b in others
+    )
 
 
 def _encode_facet(name: str, value: str) -> str:
-    return f"{name}\x1f{value}"
+    return f"{name}{_SEPARATOR}{value}"
 
 
 def _flatten_values(value: Any) -> Iterable[str]:
@@ -61,3 +156,6 @@ def _flatten_values(value: Any) -> Iterable[str]:
     if isinstance(value, float) and value.is_integer():
         return [str(int(value))]
     return [str(value)]
+
+
+_NO_CONDITION = Condition()

@@ -11,6 +11,7 @@ from clew.core.errors import NotFound, SettingsError
 from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Reader, Reranker
 from clew.core.secret import mask_secrets
 from clew.core.settings import DEFAULTS, Settings
+from clew.core.types import Filter
 from clew.engine import add as _add
 from clew.engine import agent as _agent
 from clew.engine import answer as _answer
@@ -100,6 +101,13 @@ class Engine:
                 extensions=extensions,
             )
         )
+
+    def within(self, where: Filter) -> "Engine":
+        """An engine that sees nothing but what the filter admits, by any verb, and changes nothing.
+
+        It is what a server hands to a user. It shares the open collection and is not closed by itself.
+        """
+        return Engine(self.opened.within(where))
 
     # Writing
     add = _add.add

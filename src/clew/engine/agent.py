@@ -61,7 +61,7 @@ def agent(
     from clew.query.agent.loop import run_agent
 
     check_question(question)
-    opened = engine.opened
+    opened = engine.opened.within(where)
     settings = _override_strategy(opened, opened.resolve_settings(settings), strategy)
     if opened.llm is None:
         raise SettingsError("an agent needs a language model; name one (llm.name, --llm), or use `ask`")
@@ -146,7 +146,7 @@ def tools(
     settings: Settings | None = None,
 ) -> Toolbox:
     """The agent's tools, for a program or another agent framework; documents are numbered by session."""
-    opened = engine.opened
+    opened = engine.opened.within(where)
     settings = opened.resolve_settings(settings)
     sessions, name = (opened.sessions, session) if session else (Sessions(), NO_SESSION)
     return _make_toolbox(opened, sessions, name, where, settings, Route(settings.search.strategy, "", ""))

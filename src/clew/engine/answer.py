@@ -46,6 +46,7 @@ def ask(
     says so and `found` is False.
     """
     check_question(question)
+    engine = engine.within(where)
     opened = engine.opened
     settings = opened.resolve_settings(settings)
     if opened.llm is None and person:

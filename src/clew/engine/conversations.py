@@ -9,7 +9,7 @@ from clew.core.errors import NotFound, SettingsError
 from clew.core.settings import Settings
 from clew.core.suggest import format_suggestion
 from clew.core.thread import THREAD_KIND
-from clew.core.types import Filter, Hit
+from clew.core.types import EVERYTHING, Filter, Hit
 from clew.core.window import ContextMessage, ContextWindow, Links, StyleProfile
 from clew.engine.opened import Opened, check_positive_count, resolve_document
 from clew.engine.search import get_token_counter
@@ -32,6 +32,7 @@ def window(
     tokens: int | None = None,
     include_related_channels: bool = False,
     min_similarity: float | None = None,
+    where: Filter = EVERYTHING,
     now: datetime | None = None,
     settings: Settings | None = None,
 ) -> ContextWindow:
@@ -41,7 +42,7 @@ def window(
     was said, the window is empty and its reason says so. `min_similarity` is a cosine that messages must reach, or be
     in a thread with one that does. Ages are measured from `now`.
     """
-    opened = engine.opened
+    opened = engine.opened.within(where)
     settings = _override_min_similarity(opened.resolve_settings(settings), min_similarity)
     budget = check_positive_count("tokens", settings.scoring.tokens if tokens is None else tokens)
     if not channel:
@@ -53,14 +54,16 @@ def window(
     return build_window(asked, sources, settings=settings, count=get_token_counter(settings.context.tokenizer))
 
 
-def channels(engine: "Engine") -> list[str]:
+def channels(engine: "Engine", *, where: Filter = EVERYTHING) -> list[str]:
     """The channels that have messages, by name."""
-    return engine.opened.store.channels()
+    return engine.opened.within(where).store.channels()
 
 
-def profile(engine: "Engine", person: str, *, settings: Settings | None = None) -> StyleProfile:
+def profile(
+    engine: "Engine", person: str, *, where: Filter = EVERYTHING, settings: Settings | None = None
+) -> StyleProfile:
     """How a person writes: rated by the language model if there is one, else measured from their messages."""
-    opened = engine.opened
+    opened = engine.opened.within(where)
     settings = opened.resolve_settings(settings)
     texts = _read_messages_by_author(opened, person)
     return style.profile_style(person, texts, min_messages=settings.scoring.style_messages, llm=opened.llm)
@@ -71,6 +74,7 @@ def style_prompt(
     person: str,
     message: str,
     *,
+    where: Filter = EVERYTHING,
     now: datetime | None = None,
     settings: Settings | None = None,
 ) -> str:
@@ -78,20 +82,21 @@ def style_prompt(
 
     It describes their style and quotes the past threads of theirs that are most like the message.
     """
+    engine = engine.within(where)
     opened = engine.opened
     settings = opened.resolve_settings(settings)
     if not message.strip():
         raise SettingsError("the message is empty; give the message to answer")
     manner = profile(engine, person, settings=settings)
-    where = Filter(authors=frozenset({person}), kinds=frozenset({THREAD_KIND}))
-    found = _score_similar_messages(opened, message, where, channel=None, now=now, settings=settings)
+    theirs = Filter(authors=frozenset({person}), kinds=frozenset({THREAD_KIND}))
+    found = _score_similar_messages(opened, message, theirs, channel=None, now=now, settings=settings)
     threads = group_by_thread(found.messages, found.threads, max_threads=settings.scoring.style_threads)
     return style.build_style_prompt(manner, threads)
 
 
-def links(engine: "Engine", document: str) -> Links:
+def links(engine: "Engine", document: str, *, where: Filter = EVERYTHING) -> Links:
     """The documents that a document names by address, path or file name, and the threads that name it."""
-    opened = engine.opened
+    opened = engine.opened.within(where)
     return message_links.find_links(
         opened.store.document(resolve_document(opened, document)),
         records=opened.store.documents(),
@@ -107,16 +112,18 @@ def find_messages(
     channel: str | None = None,
     k: int = 5,
     min_similarity: float | None = None,
+    where: Filter = EVERYTHING,
     now: datetime | None = None,
     settings: Settings | None = None,
 ) -> Sequence[ContextMessage]:
     """The k stored messages most similar to a text, best first, each whole and scored."""
-    opened = engine.opened
+    opened = engine.opened.within(where)
     k = check_positive_count("k", k)
     channel = _resolve_channel(opened, channel) if channel else None
     settings = _override_min_similarity(opened.resolve_settings(settings), min_similarity)
-    where = Filter(channels=frozenset({channel} if channel else ()), kinds=frozenset({THREAD_KIND}))
-    return _score_similar_messages(opened, query, where, channel=channel, now=now, settings=settings, k=k).messages[:k]
+    messages = Filter(channels=frozenset({channel}) if channel else None, kinds=frozenset({THREAD_KIND}))
+    found = _score_similar_messages(opened, query, messages, channel=channel, now=now, settings=settings, k=k)
+    return found.messages[:k]
 
 
 def _resolve_channel(opened: Opened, name: str) -> str:

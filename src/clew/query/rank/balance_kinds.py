@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from clew.core.protocols import Fuse, Strategy
 from clew.core.thread import THREAD_KIND
-from clew.core.types import Hit, Query
+from clew.core.types import Filter, Hit, Query
 from clew.query.rank.dedupe import dedupe_chunks
 from clew.query.rank.thread_smoothing import is_message_chunk
 
@@ -23,7 +23,7 @@ def search_each_kind(strategy: Strategy) -> Strategy:
 
     def search(query: Query) -> list[Hit]:
         hits = strategy(query)
-        if query.where.kinds or len(hits) < query.depth:  # the query names its kinds, or this is all there is
+        if query.where.kinds is not None or len(hits) < query.depth:  # it names its kinds, or this is all there is
             return hits
         messages = strategy(_restrict_to_kind(query, THREAD_KIND))
         if not messages:
@@ -49,4 +49,4 @@ def fuse_by_kind(pages: Fuse, messages: Fuse) -> Fuse:
 
 
 def _restrict_to_kind(query: Query, kind: str) -> Query:
-    return replace(query, where=replace(query.where, kinds=frozenset({kind})))
+    return replace(query, where=query.where & Filter(kinds=frozenset({kind})))

@@ -62,7 +62,7 @@ def document_boost(
 
 
 def _inside(where: Filter, documents: Set[str]) -> Filter:
-    return replace(where, documents=frozenset(documents))
+    return where & Filter(documents=frozenset(documents))
 
 
 def _add_document_scores(hits: list[Hit], by_summary: Mapping[str, float], weight: float) -> list[Hit]:

@@ -16,7 +16,7 @@ from clew.core.parallel import run_parallel
 from clew.core.protocols import LLM, Embedder, Reranker, Step, Store
 from clew.core.settings import ConversationConfig, RerankerConfig, SearchConfig, Settings
 from clew.core.trace import step
-from clew.core.types import Filter, Hit, Message, Meta, Query
+from clew.core.types import EVERYTHING, Filter, Hit, Message, Meta, Query
 from clew.query.rank.dedupe import dedupe_chunks
 from clew.query.rewrite.rewrites import build_expander, expand_if_ambiguous
 from clew.query.rewrite.small_talk import is_small_talk
@@ -48,6 +48,7 @@ class Finder:
     ) -> None:
         self.strategies = {**STRATEGIES, **strategies}
         self._store = store
+        self._boundary = EVERYTHING
         self._embedder = LRUEmbedder(embedder)
         self._llm = llm
         self._load_reranker = load_reranker
@@ -60,6 +61,12 @@ class Finder:
         """The same finder with another language model; both share the caches."""
         other = copy(self)
         other._llm = llm
+        return other
+
+    def within(self, store: Store, where: Filter) -> "Finder":
+        """The same finder over a store that shows what a filter admits; both share the caches."""
+        other = copy(self)
+        other._store, other._boundary = store, where
         return other
 
     def find(self, query: Query, name: str, settings: Settings) -> list[Hit]:
@@ -136,7 +143,8 @@ class Finder:
         builtin = STRATEGIES.items() <= self.strategies.items() and name in STRATEGIES
         if not builtin or settings.search.cache <= 0:
             return ""
-        return digest(str(self._store.change_number()), name, repr(replace(query, vector=None)), repr(settings))
+        asked = f"{replace(query, vector=None)!r} {self._boundary!r}"
+        return digest(str(self._store.change_number()), name, asked, repr(settings))
 
 
 def build_query(

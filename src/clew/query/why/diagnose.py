@@ -7,9 +7,8 @@ only decide what a built-in step is called in the answer, and which of them run 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
-from clew.core.facets import collect_facets, collect_required_facets
+from clew.core.facets import admits_chunk
 from clew.core.settings import Settings
-from clew.core.time import to_timestamp
 from clew.core.trace import Trace
 from clew.core.types import EVERYTHING, Chunk, Context, Document, Filter, Hit
 from clew.core.why import Fix, Stage, WhyNot
@@ -88,7 +87,7 @@ def why_not(
     """Which stage lost a target that is in the collection, and the smallest setting change that brings it back."""
     if not chunks:
         return WhyNot(query, target, "parse", "it is in the collection, but no text could be read from it")
-    wanted = frozenset(chunk.id for chunk in chunks if filter_admits_chunk(where, document, chunk))
+    wanted = frozenset(chunk.id for chunk in chunks if admits_chunk(where, document, chunk))
     if not wanted:
         reason, fix = _explain_filter_exclusion(document, chunks, run, settings, where)
         return WhyNot(query, target, "filter", reason, fix)
@@ -101,16 +100,6 @@ def why_not(
     return WhyNot(query, target, stage, reason, fix)
 
 
-def filter_admits_chunk(where: Filter, document: Document, chunk: Chunk) -> bool:
-    """Whether a chunk of a document passes a filter."""
-    at, since, until = to_timestamp(chunk.at), to_timestamp(where.since), to_timestamp(where.until)
-    if (since is not None or until is not None) and at is None:
-        return False
-    if at is not None and ((since is not None and at < since) or (until is not None and at >= until)):
-        return False
-    return all(not group.isdisjoint(collect_facets(document, chunk)) for group in collect_required_facets(where))
-
-
 def _explain_filter_exclusion(
     document: Document, chunks: Sequence[Chunk], run: Run, settings: Settings, where: Filter
 ) -> tuple[str, Fix | None]:
@@ -118,7 +107,7 @@ def _explain_filter_exclusion(
     wider = [
         (name, without)
         for name, without in drop_each_condition(where)
-        if any(filter_admits_chunk(without, document, chunk) for chunk in chunks)
+        if any(admits_chunk(without, document, chunk) for chunk in chunks)
     ]
     reason = f"the filter does not admit it ({', '.join(name for name, _ in wider) or 'several conditions together'})"
     wanted = frozenset(chunk.id for chunk in chunks)

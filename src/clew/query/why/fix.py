@@ -92,7 +92,7 @@ def find_smallest_fix(stage: Stage, settings: Settings, is_found: IsFound, *, k:
 def drop_each_condition(where: Filter) -> Iterator[tuple[str, Filter]]:
     """Yields each condition of a filter by name, with the filter that lacks it."""
     blank = Filter()
-    for name in ("documents", "kinds", "channels", "authors", "since", "until", "meta"):
+    for name in ("documents", "kinds", "channels", "authors", "since", "until", "meta", "access", "any_of", "all_of"):
         if getattr(where, name) != getattr(blank, name):
             yield name, replace(where, **{name: getattr(blank, name)})
 

@@ -61,7 +61,7 @@ for name, command in COMMANDS.items():
 config_app = typer.Typer()
 app.add_typer(config_app, name="config")
 citations_app = typer.Typer()
-citations_app.command("check")(explain.check)
+citations_app.command("check")(expand_option_groups(explain.check))
 app.add_typer(citations_app, name="citations", hidden=True)  # the former name of `check`
 
 

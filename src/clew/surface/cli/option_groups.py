@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +60,47 @@ class LoadedQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class SearchOptions:
+class FilterOptions:
+    """What may be seen by a command that names a document or channel itself."""
+
+    kind: o.Kinds = None
+    author: o.Authors = None
+    since: o.Since = None
+    until: o.Until = None
+    meta: o.Metas = None
+    access: o.Access = None
+
+    def build_filter(self, _: "Engine") -> "Filter":
+        """The Filter of the options."""
+        from clew.core.types import Filter
+
+        return Filter(
+            kinds=_to_set(self.kind),
+            authors=_to_set(self.author),
+            since=o.parse_time_option("--since", self.since),
+            until=o.parse_time_option("--until", self.until),
+            meta=_parse_meta_pairs(self.meta or ()),
+            access=_to_set(self.access),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionFilterOptions(FilterOptions):
+    """What may be seen by a command on the whole collection."""
+
+    document: o.Documents = None
+    channel: o.Channels = None
+
+    def build_filter(self, engine: "Engine") -> "Filter":
+        """The Filter of the options; documents may be named by URI."""
+        documents = [engine.read(name).id for name in self.document] if self.document else None
+        channels = _resolve_channels(self.channel, engine) if self.channel else None
+        made = FilterOptions.build_filter(self, engine)
+        return replace(made, documents=_to_set(documents), channels=_to_set(channels))
+
+
+@dataclass(frozen=True, slots=True)
+class SearchOptions(CollectionFilterOptions):
     """The options of every command that searches."""
 
     k: o.K = None
@@ -69,13 +109,6 @@ class SearchOptions:
     depth: o.Depth = None
     min_relevance: o.MinRelevance = None
     min_similarity: o.MinSimilarity = None
-    kind: o.Kinds = None
-    document: o.Documents = None
-    channel: o.Channels = None
-    author: o.Authors = None
-    since: o.Since = None
-    until: o.Until = None
-    meta: o.Metas = None
 
     def to_setting_overrides(self) -> dict[str, Any]:
         """The options that are settings, by dotted name; None is one that was not given."""
@@ -85,20 +118,6 @@ class SearchOptions:
             "search.min_relevance": self.min_relevance,
             "search.min_similarity": self.min_similarity,
         }
-
-    def build_filter(self, engine: "Engine") -> "Filter":
-        """The Filter of the filter options; documents may be named by URI."""
-        from clew.core.types import Filter
-
-        return Filter(
-            documents=frozenset(engine.read(name).id for name in self.document or ()),
-            kinds=frozenset(self.kind or ()),
-            channels=frozenset(_resolve_channels(self.channel, engine) if self.channel else ()),
-            authors=frozenset(self.author or ()),
-            since=o.parse_time_option("--since", self.since),
-            until=o.parse_time_option("--until", self.until),
-            meta=_parse_meta_pairs(self.meta or ()),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +171,11 @@ def expand_option_groups(command: Command) -> Command:
     call.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in flat}
     return call
+
+
+def _to_set(values: Sequence[str] | None) -> frozenset[str] | None:
+    """The values as a set; None, which admits all, where none were given."""
+    return frozenset(values) if values else None
 
 
 def _resolve_channels(names: Sequence[str], engine: "Engine") -> list[str]:

@@ -102,6 +102,10 @@ Kinds = Annotated[
 Documents = Annotated[list[str] | None, _make_filter_option("--document", "DOC", "Only this id or URI (repeatable).")]
 Channels = Annotated[list[str] | None, _make_filter_option("--channel", "NAME", "Only this channel (repeatable).")]
 Authors = Annotated[list[str] | None, _make_filter_option("--author", "NAME", "Only this author (repeatable).")]
+Access = Annotated[
+    list[str] | None,
+    _make_filter_option("--access", "LABEL", "Only what somebody with this label may see (repeatable)."),
+]
 Since = Annotated[str | None, _make_filter_option("--since", "DATE", "Only from this date or time on (UTC).")]
 Until = Annotated[str | None, _make_filter_option("--until", "DATE", "Only before this date or time (UTC).")]
 Metas = Annotated[list[str] | None, _make_filter_option("--meta", "KEY=VALUE", "Only with this metadata (repeatable).")]

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from clew.core.facets import collect_required_facets
+from clew.core.facets import Condition, expand_filter
 from clew.core.stored import PackedTerms
-from clew.core.time import to_timestamp
 from clew.core.types import EVERYTHING, Filter, Matrix, TermMatch
 from clew.drivers.store import bm25, order
 from clew.drivers.store.bm25 import Floats
@@ -114,24 +113,31 @@ class ExactIndex:
         return bm25.match_terms(list(known), weights, postings.look_up_counts(found, slots), norms)
 
     def _take_view(self, where: Filter) -> View:
-        groups, since, until = collect_required_facets(where), to_timestamp(where.since), to_timestamp(where.until)
+        alternatives = expand_filter(where)
         with self._lock:
             columns, removed, known, ids = self._columns, self._removed, self._postings, self._ids
-            found = [self._find_slots_by_facet(group) for group in groups]
-        if not groups and since is None and until is None:
-            return View(columns, ids, known, removed, None)
-        admitted = np.ones(columns.used, bool)
-        for slots in found:
-            has = np.zeros(columns.used, bool)
-            has[slots] = True
-            admitted &= has
-        at = columns.seconds[: columns.used]
-        if since is not None:
-            admitted &= at >= since
-        if until is not None:
-            admitted &= at < until
+            if any(each.is_empty for each in alternatives):
+                return View(columns, ids, known, removed, None)
+            admitted = np.zeros(columns.used, bool)
+            for each in alternatives:
+                admitted |= self._mark_admitted(each, columns)
         admitted[removed] = False
         return View(columns, ids, known, removed, np.flatnonzero(admitted))
+
+    def _mark_admitted(self, condition: Condition, columns: ChunkColumns) -> NDArray[np.bool_]:
+        """Whether each slot fulfils a condition."""
+        admitted = np.ones(columns.used, bool)
+        for group in condition.groups:
+            has = np.zeros(columns.used, bool)
+            has[self._find_slots_by_facet(group)] = True
+            admitted &= has
+        admitted[self._find_slots_by_facet(condition.forbidden)] = False
+        at = columns.seconds[: columns.used]
+        if condition.since is not None:
+            admitted &= at >= condition.since
+        if condition.until is not None:
+            admitted &= at < condition.until
+        return admitted
 
     def _find_slots_by_facet(self, group: frozenset[str]) -> NDArray[np.int32]:
         """The slots of the chunks that have a facet of the group."""

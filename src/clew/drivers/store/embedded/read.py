@@ -3,19 +3,26 @@
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from clew.core.facets import collect_required_document_facets, collect_required_facets
-from clew.core.time import to_timestamp
-from clew.core.types import EVERYTHING, Chunk, Document, DocumentRecord, Filter, Hit, Matrix, Vector
+from clew.core.facets import (
+    Condition,
+    expand_document_filter,
+    expand_filter,
+    find_named_documents,
+    get_facet_field,
+    get_facet_values,
+)
+from clew.core.types import Chunk, Document, DocumentRecord, Filter, Hit, Matrix, Vector
 from clew.drivers.store import codec
 from clew.drivers.store.checks import not_found_error
 from clew.drivers.store.embedded import schema
 from clew.drivers.store.embedded.database import Database
 from clew.drivers.store.embedded.signals import make_placeholders
 
+_FACETS_AMONG = "SELECT 1 FROM json_each(s.facets) f WHERE f.value IN (SELECT value FROM json_each(?))"
 _CHUNKS = f"SELECT {codec.CHUNK_COLUMNS} FROM chunks c JOIN documents d ON d.row = c.doc"
 
 
@@ -80,12 +87,13 @@ def read_document(db: sqlite3.Connection, doc_id: str) -> Document:
 def list_records(db: sqlite3.Connection, where: Filter) -> Iterator[DocumentRecord]:
     """The records of the documents that a filter admits, by uri and id."""
     sql, params = f"SELECT d.facets, {codec.RECORD_COLUMNS} FROM documents d", list[str]()
-    if where.documents != EVERYTHING.documents:
+    alternatives = expand_document_filter(where)
+    named = [find_named_documents(each) for each in alternatives]
+    if None not in named:  # all name their documents
         sql += " WHERE d.id IN (SELECT value FROM json_each(?))"
-        params = [codec.to_json(sorted(where.documents))]
+        params = [codec.to_json(sorted({doc_id for each in named for doc_id in each or ()}))]
     read = db.execute(f"{sql} ORDER BY d.uri, d.id", params).fetchall()
-    groups = collect_required_document_facets(replace(where, documents=EVERYTHING.documents))
-    return (codec.parse_record(columns[1:]) for columns in read if has_facets(columns[0], groups))
+    return (codec.parse_record(columns[1:]) for columns in read if admits_facets(columns[0], alternatives))
 
 
 def read_summary_vectors(db: sqlite3.Connection, change: int, dim: int) -> Summaries:
@@ -157,25 +165,39 @@ def read_calibration(db: sqlite3.Connection) -> str:
     return str(found[0]) if found else ""
 
 
-def has_facets(facets: str, groups: Sequence[frozenset[str]]) -> bool:
-    """Whether facets, as JSON, include one of each group."""
-    if not groups:
+def admits_facets(facets: str, alternatives: Sequence[Condition]) -> bool:
+    """Whether facets, as JSON, fulfil one of the conditions, whatever the time."""
+    if any(each.is_empty for each in alternatives):
         return True
-    present = json.loads(facets)
-    return all(not group.isdisjoint(present) for group in groups)
+    present = frozenset(json.loads(facets))
+    return any(each.admits_facets(present) for each in alternatives)
 
 
 def _filter_to_sql(where: Filter) -> tuple[str, list[object]]:
     """A filter as conditions on a document `d` and a signal `s`, and their parameters."""
-    sql, params = "", list[object]()
-    if where.documents != EVERYTHING.documents:
-        sql += " AND d.id IN (SELECT value FROM json_each(?))"
-        params.append(codec.to_json(sorted(where.documents)))
-    for group in collect_required_facets(replace(where, documents=EVERYTHING.documents)):
-        sql += " AND EXISTS (SELECT 1 FROM json_each(s.facets) f WHERE f.value IN (SELECT value FROM json_each(?)))"
-        params.append(codec.to_json(sorted(group)))
-    for operator, at in ((">=", to_timestamp(where.since)), ("<", to_timestamp(where.until))):
+    alternatives = [_condition_to_sql(each) for each in expand_filter(where)]
+    if not alternatives:
+        return " AND false", []
+    if any(not sql for sql, _ in alternatives):
+        return "", []
+    params = [param for _, some in alternatives for param in some]
+    return f" AND ({' OR '.join(f'({sql})' for sql, _ in alternatives)})", params
+
+
+def _condition_to_sql(condition: Condition) -> tuple[str, list[object]]:
+    parts, params = list[str](), list[object]()
+    for group in condition.groups:
+        if get_facet_field(group) == "document":  # by the index of ids
+            parts.append("d.id IN (SELECT value FROM json_each(?))")
+            params.append(codec.to_json(get_facet_values(group)))
+        else:
+            parts.append(f"EXISTS ({_FACETS_AMONG})")
+            params.append(codec.to_json(sorted(group)))
+    if condition.forbidden:
+        parts.append(f"NOT EXISTS ({_FACETS_AMONG})")
+        params.append(codec.to_json(sorted(condition.forbidden)))
+    for operator, at in ((">=", condition.since), ("<", condition.until)):
         if at is not None:
-            sql += f" AND s.seconds {operator} ?"
+            parts.append(f"s.seconds {operator} ?")
             params.append(at)
-    return sql, params
+    return " AND ".join(parts), params

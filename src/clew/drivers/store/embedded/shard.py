@@ -15,9 +15,8 @@ import numpy as np
 import qdrant_edge as edge
 from numpy.typing import NDArray
 
-from clew.core.facets import collect_required_facets
+from clew.core.facets import Condition, expand_filter
 from clew.core.stored import Counts, Hashes, PackedTerms
-from clew.core.time import to_timestamp
 from clew.core.types import Filter, TermMatch
 from clew.drivers.store import bm25, order
 from clew.drivers.store.bm25 import Floats
@@ -198,11 +197,11 @@ class ShardIndex:
     def _query_shard(
         self, query: edge.Query, limit: int, where: Filter, params: edge.SearchParams | None
     ) -> list[edge.ScoredPoint]:
-        groups = collect_required_facets(where)
-        if not all(groups):
+        alternatives = expand_filter(where)
+        if not alternatives:
             return []
         with _translate_errors():
-            request = edge.QueryRequest(limit=limit, query=query, filter=_make_filter(groups, where), params=params)
+            request = edge.QueryRequest(limit=limit, query=query, filter=_make_filter(alternatives), params=params)
             return self._shard.query(request)
 
 
@@ -245,14 +244,19 @@ def _make_points(batch: Signals, average: float) -> list[edge.Point]:
     return points
 
 
-def _make_filter(groups: list[frozenset[str]], where: Filter) -> edge.Filter | None:
-    must: list[edge.FieldCondition] = [
-        edge.FieldCondition("facets", match=edge.MatchAny(sorted(group))) for group in groups
-    ]
-    since, until = to_timestamp(where.since), to_timestamp(where.until)
-    if since is not None or until is not None:
-        must.append(edge.FieldCondition("at", range=edge.RangeFloat(gte=since, lt=until)))
-    return edge.Filter(must=list(must)) if must else None
+def _make_filter(alternatives: Sequence[Condition]) -> edge.Filter | None:
+    if any(each.is_empty for each in alternatives):
+        return None
+    made = [_make_condition_filter(each) for each in alternatives]
+    return made[0] if len(made) == 1 else edge.Filter(should=list(made))
+
+
+def _make_condition_filter(condition: Condition) -> edge.Filter:
+    must = [edge.FieldCondition("facets", match=edge.MatchAny(sorted(group))) for group in condition.groups]
+    if condition.is_timed:
+        must.append(edge.FieldCondition("at", range=edge.RangeFloat(gte=condition.since, lt=condition.until)))
+    forbidden = [edge.FieldCondition("facets", match=edge.MatchAny(sorted(condition.forbidden)))]
+    return edge.Filter(must=list(must) or None, must_not=list(forbidden) if condition.forbidden else None)
 
 
 def _make_sparse_vector(hashes: Hashes, weights: list[float]) -> edge.SparseVector:

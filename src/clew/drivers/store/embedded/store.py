@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from clew.core.errors import DriverFailed
-from clew.core.facets import collect_required_document_facets
+from clew.core.facets import expand_document_filter
 from clew.core.protocols import Embedder, Mode
 from clew.core.settings import StoreConfig
 from clew.core.stored import StagedModel, StoredDocument
@@ -214,8 +214,8 @@ class EmbeddedStore:
         if known.change != change:
             with self._database.read_transaction() as db:
                 known = self._summaries = read.read_summary_vectors(db, change, self._database.dim)
-        groups = collect_required_document_facets(where)
-        slots = [slot for slot, facets in enumerate(known.facets) if read.has_facets(facets, groups)]
+        alternatives = expand_document_filter(where)
+        slots = [slot for slot, facets in enumerate(known.facets) if read.admits_facets(facets, alternatives)]
         if k < 1 or not slots:
             return []
         similar = order.select_candidates(known.vectors[slots] @ checked, k, order.SLACK)

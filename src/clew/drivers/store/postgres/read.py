@@ -5,7 +5,7 @@ from typing import Any
 
 from psycopg import Connection
 
-from clew.core.facets import collect_required_document_facets, collect_required_facets
+from clew.core.facets import expand_document_filter, expand_filter
 from clew.core.types import Chunk, Document, DocumentRecord, Filter, Vector
 from clew.drivers.store import codec
 from clew.drivers.store.checks import not_found_error
@@ -25,10 +25,10 @@ class FilteredChunks:
 
     def __init__(self, pool: Pool, number: int, where: Filter) -> None:
         self._pool, self._number = pool, number
-        groups = collect_required_facets(where)
-        self._conditions = filters.build_filter_conditions(groups, where)
+        alternatives = expand_filter(where)
+        self._conditions = filters.build_filter_conditions(alternatives)
         self._subset = pool.run_read(
-            lambda connection: filters.find_narrow_subset(connection, number, groups, where, MAX_SUBSET)
+            lambda connection: filters.find_narrow_subset(connection, number, alternatives, MAX_SUBSET)
         )
         self._signals = " JOIN signals s ON s.row = c.row" if self._conditions.sql else ""
 
@@ -85,10 +85,10 @@ def read_document(connection: Connection, number: int, doc_id: str) -> Document:
 
 def list_records(connection: Connection, number: int, where: Filter) -> Iterator[DocumentRecord]:
     """The records of the documents that a filter admits, by uri and id."""
-    groups = collect_required_document_facets(where)
-    if not all(groups):
+    alternatives = expand_document_filter(where)
+    if not alternatives:
         return iter(())
-    conditions = filters.build_filter_conditions(groups, table="d")
+    conditions = filters.build_filter_conditions(alternatives, table="d")
     read = fetch_rows(
         connection,
         f"SELECT {codec.RECORD_COLUMNS} FROM documents d WHERE d.collection = %s{conditions.sql} ORDER BY d.uri, d.id",

@@ -7,7 +7,7 @@ from functools import partial
 
 from psycopg import Connection
 
-from clew.core.facets import collect_required_document_facets, collect_required_facets
+from clew.core.facets import expand_document_filter, expand_filter
 from clew.core.protocols import Embedder, Mode
 from clew.core.settings import StoreConfig
 from clew.core.stored import StagedModel, StoredDocument
@@ -193,7 +193,7 @@ class PostgresStore:
 
     def scan(self, where: Filter = EVERYTHING) -> Iterator[Chunk]:
         """Every chunk that a filter admits, by document id and index, read in batches."""
-        if not all(collect_required_facets(where)):
+        if not expand_filter(where):
             return iter(())
         return scan_chunks(read.FilteredChunks(self._pool, self._number, where))
 
@@ -207,39 +207,38 @@ class PostgresStore:
         self, vector: Vector, k: int, where: Filter = EVERYTHING, *, mode: Mode = "ann", breadth: int | None = None
     ) -> list[Hit]:
         """The k chunks of greatest cosine, best first, equal ones by id; the score is the cosine."""
-        checked, groups = checks.check_vector(vector, self._dim), collect_required_facets(where)
-        query = NearestQuery(CHUNKS, self._number, checked, k, filters.build_filter_conditions(groups, where))
+        checked, alternatives = checks.check_vector(vector, self._dim), expand_filter(where)
+        if k < 1 or not alternatives:
+            return []
+        query = NearestQuery(CHUNKS, self._number, checked, k, filters.build_filter_conditions(alternatives))
 
         def search(connection: Connection) -> list[tuple[Row, float]]:
-            subset = filters.find_narrow_subset(connection, self._number, groups, where, self._config.exact_below)
+            subset = filters.find_narrow_subset(connection, self._number, alternatives, self._config.exact_below)
             return self._nearest.search(connection, query, subset, exact=mode == "exact", breadth=breadth)
 
-        return codec.parse_hits(self._pool.run_read_with_own_plan(search)) if k > 0 and all(groups) else []
+        return codec.parse_hits(self._pool.run_read_with_own_plan(search))
 
     def search_documents(self, vector: Vector, k: int, where: Filter = EVERYTHING) -> list[tuple[str, float]]:
         """The k documents whose summaries are nearest, with the cosine."""
-        checked, groups = checks.check_vector(vector, self._dim), collect_required_document_facets(where)
-        query = NearestQuery(DOCUMENTS, self._number, checked, k, filters.build_filter_conditions(groups))
-        is_empty = k < 1 or not all(groups)
-        found = self._pool.run_read_with_own_plan(
-            lambda connection: [] if is_empty else self._nearest.search(connection, query)
-        )
+        checked, alternatives = checks.check_vector(vector, self._dim), expand_document_filter(where)
+        if k < 1 or not alternatives:
+            return []
+        query = NearestQuery(DOCUMENTS, self._number, checked, k, filters.build_filter_conditions(alternatives))
+        found = self._pool.run_read_with_own_plan(lambda connection: self._nearest.search(connection, query))
         return [(columns[0], score) for columns, score in found]
 
     def search_terms(self, terms: Terms, k: int, where: Filter = EVERYTHING) -> list[Hit]:
         """The k chunks of greatest BM25 score among those with any of the terms, best first, equal ones by id."""
-        packed, groups = pack_terms(terms), collect_required_facets(where)
-        conditions = filters.build_filter_conditions(groups, where)
+        packed, alternatives = pack_terms(terms), expand_filter(where)
+        if k < 1 or not len(packed.hashes) or not alternatives:
+            return []
+        conditions = filters.build_filter_conditions(alternatives)
 
         def search(connection: Connection) -> list[tuple[Row, float]]:
-            subset = filters.find_narrow_subset(connection, self._number, groups, where, self._config.exact_below)
+            subset = filters.find_narrow_subset(connection, self._number, alternatives, self._config.exact_below)
             return lexical.search_terms(connection, self._number, packed, k, conditions, subset)
 
-        return (
-            codec.parse_hits(self._pool.run_read_with_own_plan(search))
-            if k > 0 and len(packed.hashes) and all(groups)
-            else []
-        )
+        return codec.parse_hits(self._pool.run_read_with_own_plan(search))
 
     def match_terms(self, terms: Terms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
         """How well those of the chunks that exist match terms, with the counts of the whole collection."""

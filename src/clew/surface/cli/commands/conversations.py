@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from clew.surface.cli import options as o
+from clew.surface.cli.option_groups import CollectionFilterOptions, FilterOptions
 from clew.surface.cli.program import open_engine
 
 Channel = Annotated[str, typer.Argument(metavar="CHANNEL", help="Channel in which the prompt is asked.")]
@@ -30,6 +31,7 @@ def window(
     related: Related = False,
     min_similarity: MinSimilarity = None,
     now: Now = None,
+    options: FilterOptions,
     as_json: o.Json = False,
 ) -> None:
     """Print the messages for a prompt in a channel: whole threads within a token budget."""
@@ -42,6 +44,7 @@ def window(
             tokens=tokens,
             include_related_channels=related,
             min_similarity=min_similarity,
+            where=options.build_filter(engine),
             now=o.parse_time_option("--now", now),
         )
     if as_json:
@@ -56,13 +59,13 @@ def window(
         render.print_no_results(found.reason, err=True)
 
 
-def profile(ctx: typer.Context, *, person: Person, as_json: o.Json = False) -> None:
+def profile(ctx: typer.Context, *, person: Person, options: CollectionFilterOptions, as_json: o.Json = False) -> None:
     """Show how a person writes: tone, vocabulary, length, phrases and habits."""
     from clew.surface.cli import render
     from clew.surface.to_json import to_json
 
     with open_engine(ctx) as engine:
-        found = engine.profile(person)
+        found = engine.profile(person, where=options.build_filter(engine))
     if as_json:
         render.print_json(found)
     else:
@@ -71,12 +74,12 @@ def profile(ctx: typer.Context, *, person: Person, as_json: o.Json = False) -> N
         render.print_pairs({**to_json(found), **lists})
 
 
-def links(ctx: typer.Context, *, document: o.DocumentName, as_json: o.Json = False) -> None:
+def links(ctx: typer.Context, *, document: o.DocumentName, options: FilterOptions, as_json: o.Json = False) -> None:
     """List the documents that a document mentions, and the threads that mention it."""
     from clew.surface.cli import render
 
     with open_engine(ctx) as engine:
-        found = engine.links(document)
+        found = engine.links(document, where=options.build_filter(engine))
     if as_json:
         render.print_json(found)
         return

@@ -7,7 +7,7 @@ import typer
 
 from clew.surface.cli import options as o
 from clew.surface.cli.errors import INCOMPLETE
-from clew.surface.cli.option_groups import IngestOptions, SearchOptions
+from clew.surface.cli.option_groups import CollectionFilterOptions, FilterOptions, IngestOptions
 from clew.surface.cli.program import open_engine, open_engine_for_plan, resolve_invocation
 
 WATCH_INTERVAL = 1.0  # seconds between two scans of the sources
@@ -110,37 +110,37 @@ def drop(ctx: typer.Context, *, documents: Targets, messages: Messages = False, 
         render.print_line((f"{dropped} dropped", ""))
 
 
-def list_(ctx: typer.Context, *, kind: o.Kinds = None, as_json: o.Json = False) -> None:
+def list_(ctx: typer.Context, *, options: CollectionFilterOptions, as_json: o.Json = False) -> None:
     """List the documents."""
     from clew.surface.cli import render
 
     with open_engine(ctx) as engine:
-        records = list(engine.list(SearchOptions(kind=kind).build_filter(engine)))
+        records = list(engine.list(options.build_filter(engine)))
     if as_json:
         render.print_json({"documents": records})
     else:
         render.print_records(records)
 
 
-def read(ctx: typer.Context, *, document: o.DocumentName, as_json: o.Json = False) -> None:
-    """Print the whole text of a document."""
+def read(ctx: typer.Context, *, document: o.DocumentName, options: FilterOptions, as_json: o.Json = False) -> None:
+    """Print the whole text of a document, or what the filters admit of it."""
     from clew.surface.cli import render
 
     with open_engine(ctx) as engine:
-        found = engine.read(document)
+        found = engine.read(document, where=options.build_filter(engine))
     if as_json:
         render.print_json(found)
     else:
         render.print_text(found.text)
 
 
-def status(ctx: typer.Context, *, as_json: o.Json = False) -> None:
-    """Show the size, embedder and index of the collection."""
+def status(ctx: typer.Context, *, options: CollectionFilterOptions, as_json: o.Json = False) -> None:
+    """Show the size, embedder and index of the collection, or of what the filters admit."""
     from clew.surface.cli import render
     from clew.surface.to_json import status_to_json
 
     with open_engine(ctx) as engine:
-        shown = status_to_json(engine.status(), invocation=resolve_invocation(ctx))
+        shown = status_to_json(engine.status(where=options.build_filter(engine)), invocation=resolve_invocation(ctx))
     if as_json:
         render.print_json(shown)
     else:

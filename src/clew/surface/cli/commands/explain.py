@@ -8,7 +8,7 @@ import typer
 
 from clew.surface.cli import options as o
 from clew.surface.cli.errors import CITATIONS_INVALID
-from clew.surface.cli.option_groups import QueryOptions, SearchOptions
+from clew.surface.cli.option_groups import CollectionFilterOptions, QueryOptions, SearchOptions
 from clew.surface.cli.program import open_engine
 
 AnswerFile = Annotated[
@@ -75,7 +75,7 @@ def why_not(
         render.print_text(str(reason))
 
 
-def check(ctx: typer.Context, *, file: AnswerFile, as_json: o.Json = False) -> None:
+def check(ctx: typer.Context, *, file: AnswerFile, options: CollectionFilterOptions, as_json: o.Json = False) -> None:
     """List citations that moved, changed or are gone in the collection; exit with 8 if there are any."""
     from clew.surface.cli import render
     from clew.surface.cli.citation_file import load_citations
@@ -83,7 +83,8 @@ def check(ctx: typer.Context, *, file: AnswerFile, as_json: o.Json = False) -> N
 
     answers = load_citations(file)
     with open_engine(ctx) as engine:
-        checks = [(question, engine.check(citations)) for question, citations in answers]
+        where = options.build_filter(engine)
+        checks = [(question, engine.check(citations, where=where)) for question, citations in answers]
     if as_json:
         render.print_json(citation_checks_to_json(checks))
     else:

@@ -6,8 +6,7 @@ from typing import Any
 
 from psycopg import Connection
 
-from clew.core.time import to_timestamp
-from clew.core.types import Filter
+from clew.core.facets import Condition
 from clew.drivers.store.postgres import binary
 from clew.drivers.store.postgres.connect.pool import fetch_rows
 
@@ -25,60 +24,80 @@ class SqlFragment:
 NO_CONDITION = SqlFragment()
 
 
-def build_filter_conditions(
-    groups: Sequence[frozenset[str]], where: Filter | None = None, *, table: str = "s"
-) -> SqlFragment:
-    """Conditions on a row of a table: a facet of each group and, if a filter is given, its time range."""
-    if not groups and (where is None or (where.since is None and where.until is None)):
+def build_filter_conditions(alternatives: Sequence[Condition], *, table: str = "s") -> SqlFragment:
+    """Conditions on a row of a table: one of the alternatives, of which there must be some."""
+    if any(each.is_empty for each in alternatives):
         return NO_CONDITION
-    sql, params = "", list[Any]()
-    for group in groups:
-        sql += f" AND {table}.facets && %s::bigint[]"
-        params.append(_encode_facets(group))
-    if where is not None:
-        timed = _build_time_condition(where)
-        sql, params = sql + timed.sql, [*params, *timed.params]
-    return SqlFragment(sql, tuple(params))
+    made = [_build_condition(each, table) for each in alternatives]
+    sql = " OR ".join(f"({each.sql})" for each in made)
+    return SqlFragment(f" AND ({sql})", tuple(param for each in made for param in each.params))
 
 
 def find_narrow_subset(
-    connection: Connection, number: int, groups: Sequence[frozenset[str]], where: Filter, limit: int
+    connection: Connection, number: int, alternatives: Sequence[Condition], limit: int
 ) -> SqlFragment | None:
-    """A query for the rows of the filter's narrowest condition, if they are few; None if no condition is narrow.
+    """A query for the rows of the narrowest part of each alternative, if they are few; None if one is not narrow.
 
     It reads the postings of facets: under row-level security PostgreSQL uses no index on arrays, since its operators
     could leak hidden rows.
     """
-    sources = [
+    sources = [_list_narrowing_parts(each, number) for each in alternatives]
+    if not sources or not all(sources) or limit < 1:
+        return None
+    counts = ", ".join(
+        f"(SELECT count(*) FROM ({part.sql} LIMIT {limit + 1}) x)" for parts in sources for part in parts
+    )
+    ((*counted, chunks),) = fetch_rows(
+        connection,
+        f"SELECT {counts}, (SELECT chunks FROM collections WHERE number = {number})",
+        [param for parts in sources for part in parts for param in part.params],
+    )
+    rows = iter(counted)
+    narrowest = [min(((next(rows), part) for part in parts), key=lambda pair: pair[0]) for parts in sources]
+    if sum(count for count, _ in narrowest) > min(limit, (chunks or 0) // SUBSET_SHARE):
+        return None
+    sql = " UNION ALL ".join(part.sql for _, part in narrowest)
+    return SqlFragment(sql, tuple(param for _, part in narrowest for param in part.params))
+
+
+def _build_condition(condition: Condition, table: str) -> SqlFragment:
+    parts, params = list[str](), list[Any]()
+    for group in condition.groups:
+        parts.append(f"{table}.facets && %s::bigint[]")
+        params.append(_encode_facets(group))
+    if condition.forbidden:
+        parts.append(f"NOT {table}.facets && %s::bigint[]")
+        params.append(_encode_facets(condition.forbidden))
+    timed = _build_time_condition(condition)
+    return SqlFragment(" AND ".join([*parts, *timed.sql]), (*params, *timed.params))
+
+
+def _list_narrowing_parts(condition: Condition, number: int) -> list[SqlFragment]:
+    """Queries for the rows of each part of a condition that an index finds."""
+    parts = [
         SqlFragment(
             f"SELECT chunk AS row FROM postings WHERE collection = {number} AND word = ANY(%s::bigint[])",
             (_encode_facets(group),),
         )
-        for group in groups
+        for group in condition.groups
     ]
-    timed = _build_time_condition(where)
+    timed = _build_time_condition(condition)
     if timed.sql:
-        sql = f"SELECT s.row FROM signals s WHERE s.collection = {number}{timed.sql}"
-        sources.append(SqlFragment(sql, timed.params))
-    if not sources or limit < 1:
-        return None
-    counts = ", ".join(f"(SELECT count(*) FROM ({each.sql} LIMIT {limit + 1}) x)" for each in sources)
-    ((*counted, chunks),) = fetch_rows(
-        connection,
-        f"SELECT {counts}, (SELECT chunks FROM collections WHERE number = {number})",
-        [param for each in sources for param in each.params],
-    )
-    narrowest = min(range(len(sources)), key=lambda position: counted[position])
-    return sources[narrowest] if counted[narrowest] <= min(limit, (chunks or 0) // SUBSET_SHARE) else None
+        conditions = " AND ".join([f"s.collection = {number}", *timed.sql])
+        parts.append(SqlFragment(f"SELECT s.row FROM signals s WHERE {conditions}", timed.params))
+    return parts
 
 
-def _build_time_condition(where: Filter) -> SqlFragment:
-    if where.since is None and where.until is None:
-        return NO_CONDITION
-    since, until = to_timestamp(where.since), to_timestamp(where.until)
-    bounds = [(" AND s.seconds >= %s::float8", since), (" AND s.seconds < %s::float8", until)]
+@dataclass(frozen=True, slots=True)
+class _TimeRange:
+    sql: tuple[str, ...]
+    params: tuple[float, ...]
+
+
+def _build_time_condition(condition: Condition) -> _TimeRange:
+    bounds = [("s.seconds >= %s::float8", condition.since), ("s.seconds < %s::float8", condition.until)]
     given = [(sql, at) for sql, at in bounds if at is not None]
-    return SqlFragment("".join(sql for sql, _ in given), tuple(at for _, at in given))
+    return _TimeRange(tuple(sql for sql, _ in given), tuple(at for _, at in given))
 
 
 def _encode_facets(group: frozenset[str]) -> binary.BinaryParam:

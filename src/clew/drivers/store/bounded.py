@@ -1,0 +1,305 @@
+"""A store that shows a part of a collection: what a filter admits, and nothing else by any method.
+
+A document of which only some chunks are admitted is shown with those alone: the rest of its text is blank, so that
+positions stay true, its other sections are gone, and so is what was made of the whole: its summary, a title taken from
+a hidden message, the messages before a chunk that are kept as its context.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Never
+
+from clew.core.errors import SettingsError
+from clew.core.facets import expand_filter
+from clew.core.protocols import Mode, Store
+from clew.core.stored import StagedModel
+from clew.core.text import Terms
+from clew.core.thread import THREAD_KIND, make_thread_title
+from clew.core.types import (
+    EVERYTHING,
+    Chunk,
+    Document,
+    DocumentRecord,
+    Filter,
+    Hit,
+    Section,
+    StoreStats,
+    TermMatch,
+    Vector,
+)
+from clew.drivers.store.checks import not_found_error
+
+BLANK = " "
+
+
+@dataclass(frozen=True, slots=True)
+class VisiblePart:
+    """The chunks of a document that are admitted, in order, where others are not."""
+
+    chunks: tuple[Chunk, ...]
+
+    @property
+    def messages(self) -> list[str]:
+        """The ids of its messages, in order."""
+        return list(dict.fromkeys(str(chunk.meta["message"]) for chunk in self.chunks if "message" in chunk.meta))
+
+
+class BoundedStore:
+    """A store within a filter. It only reads: a change is made to the whole collection."""
+
+    def __init__(self, store: Store, where: Filter) -> None:
+        self.inner, self.where = store, where
+        self._splits = any(each.splits_documents for each in expand_filter(where))
+        self._parts: tuple[int, dict[str, VisiblePart | None]] = (-1, {})  # as of a change number; None: all of it
+
+    # -- reading
+
+    def document(self, doc_id: str) -> Document:
+        """The document as far as it is admitted; NotFound if nothing of it is."""
+        if not self._splits:
+            self._check_admitted(doc_id)
+            return self.inner.document(doc_id)
+        part = self._find_part(doc_id)
+        document = self.inner.document(doc_id)
+        return document if part is None else redact_document(document, part)
+
+    def documents(self, where: Filter = EVERYTHING) -> Iterator[DocumentRecord]:
+        """The records of the documents of which something is admitted."""
+        if not self._splits:
+            return self.inner.documents(self.where & where)
+        return self._list_split_records(where)
+
+    def chunks(self, doc_id: str) -> list[Chunk]:
+        """The admitted chunks of a document; NotFound if there are none."""
+        if not self._splits:
+            self._check_admitted(doc_id)
+            return self.inner.chunks(doc_id)
+        part = self._find_part(doc_id)
+        return self.inner.chunks(doc_id) if part is None else list(part.chunks)
+
+    def chunks_by_id(self, chunk_ids: Sequence[str]) -> dict[str, Chunk]:
+        """The admitted chunks among the ids."""
+        found = self.inner.chunks_by_id(chunk_ids)
+        doc_ids = frozenset(chunk.doc_id for chunk in found.values())
+        admitted = {chunk.id: chunk for chunk in self.scan(Filter(documents=doc_ids))} if found else {}
+        return {each: admitted[each] for each in chunk_ids if each in admitted}
+
+    def latest_chunks(self, channel: str, k: int) -> list[Chunk]:
+        """The last k admitted chunks that were added to a channel."""
+        wanted = k
+        while True:
+            latest = self.inner.latest_chunks(channel, wanted)
+            admitted = self.chunks_by_id([chunk.id for chunk in latest])
+            if len(admitted) >= k or len(latest) < wanted:
+                return [admitted[chunk.id] for chunk in latest if chunk.id in admitted][-k:] if k > 0 else []
+            wanted *= 4
+
+    def channels(self) -> list[str]:
+        """The channels that have admitted chunks."""
+        return [name for name in self.inner.channels() if any(True for _ in self.scan(Filter(channels={name})))]
+
+    def scan(self, where: Filter = EVERYTHING) -> Iterator[Chunk]:
+        """The admitted chunks that another filter admits too."""
+        chunks = self.inner.scan(self.where & where)
+        if not self._splits:
+            return chunks
+        return (chunk for doc_id, group in groupby(chunks, _get_doc_id) for chunk in self._redact(doc_id, group))
+
+    def vectors(self, chunk_ids: Sequence[str]) -> dict[str, Vector]:
+        """The vectors of chunks by id; who has an id has found it within the filter."""
+        return self.inner.vectors(chunk_ids)
+
+    def search_vectors(
+        self, vector: Vector, k: int, where: Filter = EVERYTHING, *, mode: Mode = "ann", breadth: int | None = None
+    ) -> list[Hit]:
+        """The nearest admitted chunks."""
+        return self._redact_hits(self.inner.search_vectors(vector, k, self.where & where, mode=mode, breadth=breadth))
+
+    def search_documents(self, vector: Vector, k: int, where: Filter = EVERYTHING) -> list[tuple[str, float]]:
+        """The documents with the nearest summaries, of those that are admitted whole."""
+        wanted = k
+        while True:
+            near = self.inner.search_documents(vector, wanted, self.where & where)
+            if not self._splits:
+                return near
+            self._load_parts([doc_id for doc_id, _ in near])
+            whole = [(doc_id, score) for doc_id, score in near if self._parts[1].get(doc_id, _HIDDEN) is None]
+            if len(whole) >= k or len(near) < wanted:
+                return whole[: max(k, 0)]
+            wanted *= 4
+
+    def search_terms(self, terms: Terms, k: int, where: Filter = EVERYTHING) -> list[Hit]:
+        """The admitted chunks of greatest BM25 score; the counts are those of the whole collection."""
+        return self._redact_hits(self.inner.search_terms(terms, k, self.where & where))
+
+    def match_terms(self, terms: Terms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
+        """How well chunks match terms, with the counts of the whole collection."""
+        return self.inner.match_terms(terms, chunk_ids)
+
+    def calibration(self) -> str:
+        """What was measured of the whole collection."""
+        return self.inner.calibration()
+
+    def stats(self) -> StoreStats:
+        """The counts of what is admitted; the size is not told."""
+        stats = self.inner.stats()
+        documents = sum(1 for _ in self.documents())
+        return replace(stats, documents=documents, chunks=sum(1 for _ in self.scan()), bytes=0)
+
+    def change_number(self) -> int:
+        """The change number of the whole collection."""
+        return self.inner.change_number()
+
+    def staged_model(self) -> StagedModel | None:
+        """The model of the staged vectors."""
+        return self.inner.staged_model()
+
+    def close(self) -> None:
+        """Does nothing: the whole store is closed by who opened it."""
+
+    def flush(self) -> None:
+        """Does nothing: there are no changes."""
+
+    def _refuse(self, *_: object, **__: object) -> Never:
+        """Refuses a change, or a copy of what is not admitted."""
+        raise SettingsError("this engine sees a part of the collection and only reads; change the whole collection")
+
+    put = append = summarise = put_stored = stored_documents = stage_vectors = switch_to_staged = _refuse
+    discard_staged = set_stamp = drop = set_calibration = _refuse
+
+    # -- parts of documents
+
+    def _check_admitted(self, doc_id: str) -> None:
+        if not any(True for _ in self.inner.documents(self.where & Filter(documents={doc_id}))):
+            raise not_found_error(doc_id)
+
+    def _find_part(self, doc_id: str) -> VisiblePart | None:
+        """The admitted part of a document, None if that is all of it; NotFound if nothing is."""
+        self._load_parts([doc_id])
+        part = self._parts[1].get(doc_id, _HIDDEN)
+        if part is _HIDDEN:
+            raise not_found_error(doc_id)
+        return part
+
+    def _load_parts(self, doc_ids: Iterable[str]) -> None:
+        """Reads which chunks of documents are admitted, where that is not known yet."""
+        change = self.inner.change_number()
+        if self._parts[0] != change:
+            self._parts = (change, {})
+        parts = self._parts[1]
+        unknown = frozenset(doc_ids) - parts.keys()
+        if not unknown:
+            return
+        parts.update(dict.fromkeys(unknown, _HIDDEN))
+        for doc_id, group in groupby(self.inner.scan(self.where & Filter(documents=unknown)), _get_doc_id):
+            chunks = list(group)
+            parts[doc_id] = None if len(chunks) == chunks[0].total else VisiblePart(_renumber(chunks))
+        hidden = frozenset(doc_id for doc_id in unknown if parts[doc_id] is _HIDDEN)
+        for record in self.inner.documents(self.where & Filter(documents=hidden)) if hidden else ():
+            if not record.chunks:  # it has none that could be hidden
+                parts[record.id] = None
+
+    def _redact(self, doc_id: str, chunks: Iterable[Chunk]) -> list[Chunk]:
+        """Chunks of one document as they are shown."""
+        found = list(chunks)
+        if len(found) == found[0].total:
+            return found
+        part = self._find_part(doc_id)
+        shown = {} if part is None else {chunk.id: chunk for chunk in part.chunks}
+        return [shown.get(chunk.id, chunk) for chunk in found]
+
+    def _redact_hits(self, hits: list[Hit]) -> list[Hit]:
+        if not self._splits or not hits:
+            return hits
+        self._load_parts({hit.chunk.doc_id for hit in hits})
+        shown: list[Hit] = []
+        for hit in hits:
+            part = self._parts[1].get(hit.chunk.doc_id)
+            if part is None:
+                shown.append(hit)
+                continue
+            chunk = next((each for each in part.chunks if each.id == hit.chunk.id), None)
+            if chunk is not None:
+                shown.append(replace(hit, chunk=chunk, document=redact_record(hit.document, part)))
+        return shown
+
+    def _list_split_records(self, where: Filter) -> Iterator[DocumentRecord]:
+        visible = {chunk.doc_id for chunk in self.inner.scan(self.where & where)}
+        visible |= {record.id for record in self.inner.documents(self.where & where) if not record.chunks}
+        self._load_parts(visible)
+        for record in self.inner.documents(Filter(documents=frozenset(visible))):
+            part = self._parts[1].get(record.id)
+            yield record if part is None else redact_record(record, part)
+
+
+def redact_document(document: Document, part: VisiblePart) -> Document:
+    """The document with the rest of its text blank and without the sections of the rest."""
+    messages = frozenset(part.messages)
+    spans = [(chunk.start, chunk.end) for chunk in part.chunks]
+    kept: dict[int, int] = {}  # the new position of each section that is shown
+    for position, section in enumerate(document.sections):
+        if section.id in messages if messages else _overlaps(section, spans):
+            kept[position] = len(kept)
+    sections = [document.sections[position] for position in kept]
+    if messages:
+        spans += [(section.start, section.end) for section in sections]
+    whole = DocumentRecord(document.id, document.title, document.uri, document.kind, meta=document.meta)
+    record = redact_record(whole, part)
+    return replace(
+        document,
+        text=_blank_outside(document.text, spans),
+        sections=tuple(
+            replace(each, parent=kept.get(each.parent) if each.parent is not None else None) for each in sections
+        ),
+        title=record.title,
+        uri=record.uri,
+        summary="",
+        summary_by="",
+    )
+
+
+def redact_record(record: DocumentRecord, part: VisiblePart) -> DocumentRecord:
+    """The record of a document of which only a part is shown: without its summary, with a title from that part."""
+    chunks = part.chunks
+    shown = replace(record, summary="", summary_by="", chars=sum(len(each.text) for each in chunks), chunks=len(chunks))
+    if record.kind != THREAD_KIND:
+        return shown
+    channel = str(record.meta.get("channel", ""))
+    first = part.messages[0] if part.messages else ""
+    return replace(shown, title=make_thread_title(channel, chunks[0].text), uri=f"{channel}/{first}")
+
+
+def _renumber(chunks: Sequence[Chunk]) -> tuple[Chunk, ...]:
+    """Chunks as the only ones of their document, without the context that was taken from others."""
+    messages = {chunk.meta.get("message") for chunk in chunks}
+    return tuple(
+        replace(
+            chunk,
+            index=index,
+            total=len(chunks),
+            context="",
+            meta={key: value for key, value in chunk.meta.items() if key != "reply_to" or value in messages},
+        )
+        for index, chunk in enumerate(chunks)
+    )
+
+
+def _blank_outside(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    pieces, at = list[str](), 0
+    for start, end in sorted(spans):
+        pieces.append(BLANK * (start - at))
+        pieces.append(text[max(start, at) : end])
+        at = max(at, end)
+    return "".join([*pieces, BLANK * (len(text) - at)])
+
+
+def _overlaps(section: Section, spans: Iterable[tuple[int, int]]) -> bool:
+    return any(section.start < end and start < section.end for start, end in spans)
+
+
+def _get_doc_id(chunk: Chunk) -> str:
+    return chunk.doc_id
+
+
+_HIDDEN = VisiblePart(())  # of a document of which nothing is admitted

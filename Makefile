@@ -13,7 +13,7 @@ COMPILE = sh scripts/uv.sh pip compile --quiet --universal --python-version 3.11
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test lint check coverage docs format lock bench study clean again
+.PHONY: help setup demo test soak lint check coverage docs format lock bench study clean again
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -35,6 +35,9 @@ demo: setup ## Set up and run the main job
 
 test: setup ## Set up and run the tests (ARGS="-k name")
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal $(ARGS)
+
+soak: setup ## Run the seeded tests thousands of times (ARGS="-k name")
+	CLEW_SOAK=1 $(BIN)/python -m pytest -m soak $(ARGS)
 
 lint: setup ## Format, style, types and layers
 	$(BIN)/python -m ruff format --check

@@ -69,6 +69,7 @@ def build_message_context(document: Document, position: int, config: ThreadConfi
     lines = [
         QUOTE + _shorten_message(document, earlier, config.before_chars)
         for earlier in _find_context_messages(document, position, config.before)
+        if _is_seen_with(document.sections[earlier], section)
     ]
     return "\n".join([head, *lines]) if head else "\n".join(lines)
 
@@ -84,6 +85,11 @@ def _find_context_messages(document: Document, position: int, max_messages: int)
     while len(chain) < max_messages and (earlier := next(nearest, None)) is not None:
         chain.append(earlier)
     return sorted(chain)
+
+
+def _is_seen_with(earlier: Section, section: Section) -> bool:
+    """Whether all who may see a message may see an earlier one: else the search would tell them what it says."""
+    return earlier.access is None or (section.access is not None and section.access <= earlier.access)
 
 
 def _shorten_message(document: Document, position: int, max_chars: int) -> str:

@@ -1,0 +1,237 @@
+"""`where` is a boundary: nothing outside a filter is in what any verb returns, or in what a model is sent."""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from clew import Document, Engine, Filter, Message
+from clew.compat import find_similar_messages, message_with_context, query_rag_for_context
+from clew.core.errors import ClewError, NotFound, SettingsError
+from clew.core.settings import IngestionConfig, RerankerConfig, ScoringConfig, Settings
+from clew.core.trace import record
+from clew.drivers.llm.scripted import ScriptedLLM
+from tests.engine.chosen import OpenEngine
+from tests.engine.histories import AUTHORS, CHANNELS, NOON, QUESTION, History, admits, make_filter, make_history
+from tests.soak import choose_runs
+
+SETTINGS = Settings(
+    ingestion=IngestionConfig(chunk_size=32, chunk_overlap=4),
+    reranker=RerankerConfig(name="overlap"),
+    scoring=ScoringConfig(style_messages=1),
+)
+STRATEGIES = ("semantic", "lexical", "hybrid", "document_boost", "multi_query", "rerank")
+RUNS = choose_runs(few=6, many=1000)  # on each store
+
+
+def fill(engine: Engine, history: History) -> None:
+    engine.add_documents(history.documents)
+    engine.add_messages(history.messages)
+    engine.backfill()
+
+
+def list_calls(engine: Engine, where: Filter, history: History) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Every verb that reads, with the filter."""
+    yield "list", lambda: list(engine.list(where))
+    yield "status", lambda: engine.status(where=where)
+    yield "channels", lambda: engine.channels(where=where)
+    for record_ in list(engine.list()):
+        yield "read", lambda id_=record_.id: engine.read(id_, where=where)  # type: ignore[misc]
+        yield "links", lambda id_=record_.id: engine.links(id_, where=where)  # type: ignore[misc]
+    for strategy in STRATEGIES:
+        yield strategy, lambda name=strategy: engine.search(QUESTION, k=30, strategy=name, where=where)  # type: ignore[misc]
+    yield "search_many", lambda: engine.search_many([QUESTION, "budget"], k=20, where=where)
+    talk = [Message("what about the harbour pier?"), Message("and the budget?")]
+    yield "conversation", lambda: engine.search(talk, k=20, where=where)
+    for render in ("numbered", "knowledge_base", "markdown"):
+        yield "context", lambda name=render: engine.context(QUESTION, k=20, where=where, render=name)  # type: ignore[misc]
+    yield "explain", lambda: str(engine.explain(QUESTION, k=20, where=where))
+    yield "why_not", lambda: engine.why_not(QUESTION, history.documents[0].id, where=where)
+    yield "ask", lambda: engine.ask(QUESTION, where=where)
+    yield "chat", lambda: engine.chat().ask(QUESTION, where=where)
+    yield "message_with_context", lambda: message_with_context(engine, QUESTION, where=where)
+    yield "query_rag_for_context", lambda: query_rag_for_context(engine, talk, where=where)
+    yield "find_similar_messages", lambda: find_similar_messages(engine, QUESTION, k=20, where=where)
+    for person in AUTHORS:
+        yield "profile", lambda name=person: engine.profile(name, where=where)  # type: ignore[misc]
+        yield "style_prompt", lambda name=person: engine.style_prompt(name, QUESTION, where=where)  # type: ignore[misc]
+        yield "ask as", lambda name=person: engine.ask(QUESTION, person=name, where=where)  # type: ignore[misc]
+    for channel in CHANNELS:
+        yield (
+            "window",
+            lambda name=channel: engine.window(name, QUESTION, include_related_channels=True, now=NOON, where=where),  # type: ignore[misc]
+        )
+    tools = engine.tools(where=where, session="s")
+    yield "search_knowledge_base", lambda: tools.search_knowledge_base(QUESTION, 20)
+    yield "search_conversations", lambda: tools.search_conversations(QUESTION)
+    yield "channel", lambda: tools.search_conversations(QUESTION, "ops")
+    for number in range(1, 4):
+        yield "read_document", lambda n=number: tools.read_document(n, QUESTION)  # type: ignore[misc]
+    for document in history.documents:
+        yield "retrieve_full_document", lambda name=document.id: tools.retrieve_full_document(name)  # type: ignore[misc]
+
+
+def find_leaks(engine: Engine, llm: ScriptedLLM, where: Filter, history: History) -> list[tuple[str, str]]:
+    """The canaries of what the filter excludes, by the verb that showed them."""
+    hidden = {word for item in history.items if not admits(where, item) for word in item.canaries}
+    leaks: list[tuple[str, str]] = []
+    for name, call in list_calls(engine, where, history):
+        before = llm.calls
+        with record() as trace:
+            shown: object = ""
+            try:
+                shown = call()
+            except ClewError as error:
+                shown = str(error)
+        prompts = [f"{request.system} {request.prompt}" for request in llm.requests[before:]]
+        text = f"{shown!r} {shown} {trace.draw(depth=5)} {prompts}"
+        leaks += [(name, word) for word in hidden if word in text]
+    return leaks
+
+
+def answer_any(prompt: str) -> str:
+    """A style analysis, a summary or an answer that repeats everything it was given."""
+    return prompt
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+def test_no_verb_shows_what_a_filter_excludes(open_engine: OpenEngine) -> None:
+    shown = 0
+    for seed in range(RUNS):
+        random, llm = Random(seed), ScriptedLLM(answer_any)
+        history = make_history(random)
+        engine = open_engine(embedder="hashed", llm=llm, settings=SETTINGS)
+        fill(engine, history)
+        for _ in range(2):
+            where = make_filter(random, history)
+            assert find_leaks(engine, llm, where, history) == [], (seed, where)
+            inner = engine.within(where)
+            assert find_leaks(inner, llm, where, history) == [], (seed, where)
+            found = repr([*map(repr, inner.list()), *inner.search(QUESTION, k=50, strategy="lexical")])
+            admitted = [item for item in history.items if admits(where, item)]
+            assert all(item.canaries[-1] in found or item.kind == "page" for item in admitted), (seed, where)
+            shown += len(admitted)
+    assert shown > RUNS  # the filters do not hide everything
+
+
+# -- what is shown of a thread of which a part is hidden
+
+MESSAGES = [
+    Message("The merger is called off", author="boss", at=NOON, id="m1", channel="ops", access={"board"}),
+    Message("Who orders the pizza?", author="ana", at=NOON.replace(hour=13), id="m2", channel="ops", reply_to="m1"),
+    Message("I order the pizza", author="ben", at=NOON.replace(hour=14), id="m3", channel="ops", reply_to="m2"),
+]
+
+
+@pytest.fixture
+def engine(open_engine: OpenEngine) -> Engine:
+    made = open_engine(embedder="hashed", settings=SETTINGS)
+    made.add_messages(MESSAGES)
+    made.add_documents([Document("plan", "The pizza oven is bought in May.", title="Plan", access={"board"})])
+    return made
+
+
+@pytest.mark.parametrize(
+    "where", [Filter(access={"staff"}), Filter(authors={"ana", "ben"}), Filter(since=NOON.replace(hour=13))]
+)
+def test_a_thread_is_shown_without_its_hidden_messages(engine: Engine, where: Filter) -> None:
+    inner = engine.within(where)
+    (thread,) = inner.list(Filter(kinds={"thread"}))
+    assert (thread.title, thread.uri, thread.summary, thread.chunks) == ("#ops: Who orders the pizza?", "ops/m2", "", 2)
+    document = inner.read(thread.id)
+    assert document.text.split() == ["Who", "orders", "the", "pizza?", "I", "order", "the", "pizza"]
+    assert [(section.id, section.parent) for section in document.sections] == [("m2", None), ("m3", 0)]
+    hits = inner.search("pizza", k=5, strategy="lexical")
+    shown = [hit for hit in hits if hit.document.kind == "thread"]
+    assert {hit.chunk.meta["message"] for hit in shown} == {"m2", "m3"}
+    assert all(document.text[hit.chunk.start : hit.chunk.end] == hit.chunk.text for hit in shown)
+    whole = engine.read(thread.id)
+    assert all(whole.text[hit.chunk.start : hit.chunk.end] == hit.chunk.text for hit in shown)
+    assert "merger" not in repr(hits)
+    assert "reply_to" not in next(hit.chunk.meta for hit in shown if hit.chunk.meta["message"] == "m2")
+    assert inner.channels() == ["ops"]
+
+
+def test_what_is_hidden_cannot_be_told_from_what_is_not_there(engine: Engine) -> None:
+    inner = engine.within(Filter(access={"staff"}))
+    with pytest.raises(NotFound, match="there is no document 'plan'; `clew list` shows the documents"):
+        inner.read("plan")
+    assert (inner.status().documents, inner.status().chunks) == (1, 2)
+    assert inner.why_not("pizza", "plan").stage == "not ingested"
+    assert inner.search("merger called off", strategy="lexical") == []
+
+
+def test_labels_admit_those_who_have_one_of_them(engine: Engine) -> None:
+    def ids(where: Filter) -> set[str]:
+        return {
+            hit.chunk.doc_id for hit in engine.search("pizza oven", k=9, where=where) if hit.document.kind == "page"
+        }
+
+    assert ids(Filter(access={"board"})) == ids(Filter(access={"board", "staff"})) == ids(Filter()) == {"plan"}
+    assert ids(Filter(access={"staff"})) == ids(Filter(access=set())) == set()
+    assert engine.read("plan").access == {"board"}
+    assert [record.access for record in engine.list(Filter(documents={"plan"}))] == [{"board"}]
+
+
+def test_a_new_label_is_a_change(engine: Engine) -> None:
+    page = Document("plan", "The pizza oven is bought in May.", title="Plan", access={"staff"})
+    assert engine.add_documents([page]).changed == ("plan",)
+    assert engine.add_documents([page]).skipped == 1
+    assert engine.within(Filter(access={"staff"})).read("plan").text == page.text
+
+
+@pytest.mark.parametrize("field", ["documents", "kinds", "channels", "authors", "access"])
+def test_an_empty_set_admits_nothing(engine: Engine, field: str) -> None:
+    where = Filter(**{field: frozenset()})
+    assert engine.search("pizza", where=where) == []
+    assert list(engine.list(where)) == []
+    assert (engine.status(where=where).chunks, engine.channels(where=where)) == (0, [])
+    assert engine.context("pizza", where=where).passages == ()
+
+
+def test_pages_or_these_channels(engine: Engine) -> None:
+    engine.add_messages([Message("The pizza is late", author="eva", at=NOON, id="x1", channel="sales")])
+    where = Filter(kinds={"page"}) | Filter(channels={"sales"})
+    assert {hit.chunk.doc_id == "plan" or hit.chunk.meta["channel"] for hit in engine.search("pizza", where=where)} == {
+        True,
+        "sales",
+    }
+    both = where & Filter(access={"board"})
+    assert {hit.document.kind for hit in engine.search("pizza", where=both)} == {"page", "thread"}
+    assert {hit.document.kind for hit in engine.search("pizza", where=where & Filter(kinds={"page"}))} == {"page"}
+
+
+def test_an_engine_within_a_filter_only_reads(engine: Engine) -> None:
+    inner = engine.within(Filter(kinds={"page"}))
+    for change in (
+        lambda: inner.add_documents([Document("new", "text")]),
+        lambda: inner.drop("plan"),
+        lambda: inner.add_messages([replace(MESSAGES[0], id="m9")]),
+        lambda: inner.export(Path("unused")),
+    ):
+        with pytest.raises(SettingsError, match="change the whole collection"):
+            change()
+    inner.close()
+    assert engine.read("plan").text
+    with suppress(NotFound):
+        engine.read("new")
+        raise AssertionError("something was added")
+
+
+def test_a_filter_within_a_filter_is_narrower(engine: Engine) -> None:
+    inner = engine.within(Filter(access={"staff"})).within(Filter(authors={"ben"}))
+    assert [hit.chunk.text for hit in inner.search("pizza merger", k=9)] == ["I order the pizza"]
+    assert [hit.chunk.text for hit in inner.search("pizza merger", k=9, where=Filter(authors={"boss"}))] == []
+
+
+def test_results_are_not_cached_across_boundaries(engine: Engine) -> None:
+    asked: dict[str, Any] = {"k": 9, "strategy": "lexical"}
+    whole = engine.search("merger pizza", **asked)
+    part = engine.within(Filter(authors={"ben"})).search("merger pizza", **asked)
+    assert len(whole) > len(part) == 1
+    assert engine.search("merger pizza", **asked) == whole

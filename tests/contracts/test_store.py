@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -102,7 +102,7 @@ def admits(where: Filter, document: Document, chunk: Chunk) -> bool:
     meta, at = {**document.meta, **chunk.meta}, to_timestamp(chunk.at)
     since, until = to_timestamp(where.since), to_timestamp(where.until)
     labels = chunk.meta.get("access", document.access)
-    named = [(where.documents, document.id), (where.kinds, document.kind)]
+    named: list[tuple[Set[str] | None, Any]] = [(where.documents, document.id), (where.kinds, document.kind)]
     named += [(where.channels, meta.get("channel")), (where.authors, meta.get("author"))]
     return (
         all(values is None or value in values for values, value in named)

@@ -187,7 +187,7 @@ def test_a_new_label_is_a_change(engine: Engine) -> None:
 
 @pytest.mark.parametrize("field", ["documents", "kinds", "channels", "authors", "access"])
 def test_an_empty_set_admits_nothing(engine: Engine, field: str) -> None:
-    where = Filter(**{field: frozenset()})
+    where = Filter(**{field: frozenset()})  # type: ignore[arg-type]
     assert engine.search("pizza", where=where) == []
     assert list(engine.list(where)) == []
     assert (engine.status(where=where).chunks, engine.channels(where=where)) == (0, [])

@@ -17,6 +17,7 @@ from clew import engine as sync
 from clew.core.events import EventStream
 from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Reader, Reranker
 from clew.core.settings import Settings
+from clew.core.types import Filter
 from clew.engine.opened import Opened
 from clew.query.context.format.renderers import Render
 from clew.query.search.strategies import StrategyFactory
@@ -138,6 +139,10 @@ class Engine:
     export = _Verb(sync.Engine.export)
     restore = _Verb(sync.Engine.restore)
     reembed = _Verb(sync.Engine.reembed)
+
+    def within(self, where: Filter) -> "Engine":
+        """An engine that sees what the filter admits, as `clew.Engine.within`."""
+        return Engine(self.sync.within(where).opened)
 
     async def close(self) -> None:
         """Closes the store."""

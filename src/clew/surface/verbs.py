@@ -43,6 +43,7 @@ VERBS: Final[Mapping[str, frozenset[Surface]]] = MappingProxyType(
         "export": _BOTH,
         "restore": _BOTH,
         "reembed": _BOTH,
+        "within": _PYTHON,  # the filter options of each command
         "config": _CLI,  # in Python the settings are a value: `Settings`
     }
 )

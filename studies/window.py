@@ -24,7 +24,11 @@ from studies.sets import MissingSet, read_jsonl, report_missing_set
 BUDGETS = (500, 1000, 2000)
 NEIGHBOURS = (0, 1, 2)
 JOINT = estimate_tokens("\n  ↪ ")
-SETTINGS = Settings(ingestion=IngestionConfig(summaries=False), search=SearchConfig(depth=50))
+SETTINGS = Settings(
+    ingestion=IngestionConfig(summaries=False),
+    search=SearchConfig(depth=50),
+    scoring=ScoringConfig(authors=False),  # as the baseline: the texts alone are counted
+)
 VARIANTS = {
     "context_window": SETTINGS.scoring,
     "hits without reply chains": replace(SETTINGS.scoring, chain_share=0.0),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from clew.core.answer import Answer as Answer
     from clew.core.answer import RemovedSentence as RemovedSentence
+    from clew.core.attribution import PassageMessage as PassageMessage
     from clew.core.calibration import Calibration as Calibration
     from clew.core.cite import Citation as Citation
     from clew.core.cite import CitationCheck as CitationCheck
@@ -126,6 +127,7 @@ if TYPE_CHECKING:
 # The module of each name; `from … import` above tells type checkers the same.
 _HOMES = {
     "clew.core.answer": "Answer RemovedSentence",
+    "clew.core.attribution": "PassageMessage",
     "clew.core.calibration": "Calibration",
     "clew.core.cite": "Citation CitationCheck",
     "clew.core.errors": (

@@ -304,9 +304,9 @@ def test_a_thread_that_a_program_wrote_as_plain_text_is_a_page_of_that_kind(engi
 def test_a_context_says_who_said_it(engine: Engine) -> None:
     engine.add_messages(TALK)
     numbered = engine.context("lunch at noon", k=1).text
-    assert numbered.startswith("[1] #yard, Cy, 2026-03-02\nLunch is at noon today.")
+    assert numbered.startswith("[1] #yard\nCy, 2026-03-02 09:04: Lunch is at noon today.")
     base = engine.context("lunch at noon", k=1, render="knowledge_base").text
-    assert "### [1] yard/m4 (#yard, Cy, 2026-03-02)\n" in base
+    assert "### [1] yard/m4 (#yard)\nCy, 2026-03-02 09:04: Lunch" in base
 
 
 def test_related_posts_show_the_similarity_and_not_a_fused_score(engine: Engine) -> None:

@@ -22,7 +22,7 @@ from clew.drivers.llm.scripted import ScriptedLLM
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 PROMPT = "what about the key?"
 ROOT = Path(__file__).parents[2]
-EXACT = ScoringConfig(base="similarity")
+EXACT = ScoringConfig(base="similarity", authors=False)
 SEMANTIC = SearchConfig(strategy="semantic")
 
 
@@ -312,7 +312,10 @@ def test_a_hit_that_is_too_large_is_passed_over(chat: Chat) -> None:
 def test_what_is_answered_is_counted(chat: Chat) -> None:
     chat.say("q" * 200, 0.0, name="question")
     chat.say("a" * 100, 0.9, name="answer", reply="question")
-    assert ids(chat.window(tokens=70)) == ["answer"]  # without the question, which is counted
+    tight = chat.window(tokens=70)
+    assert [(each.id, each.cut) for each in tight.messages] == [("question", True), ("answer", False)]
+    assert tight.total_tokens <= 70  # the question is counted, and does not fit whole
+    assert ids(chat.window(tokens=30)) == ["answer"]
     window = chat.window(tokens=80)
     assert ids(window) == ["question", "answer"]
     assert [each.found for each in window.messages] == [True, True]
@@ -360,7 +363,8 @@ def test_best_threads_come_first(chat: Chat) -> None:
     chat.say("Thread 1 reply", 0.8, ago=2, reply="a")
     assert chat.window().text == "Thread 1 first message\n  ↪ Thread 1 reply\n\nThread 2 message"
     named = chat.window(replace(EXACT, authors=True))
-    assert named.text.startswith("ada: Thread 1 first message\n  ↪ ada: Thread 1 reply")
+    first, reply = "ada, 2026-05-01 09:00: Thread 1 first message", "ada, 2026-05-01 10:00: Thread 1 reply"
+    assert named.text.startswith(f"{first}\n  ↪ {reply}\n\nada, 2026-05-01 11:30: ")
     assert named.total_tokens > chat.window().total_tokens
 
 
@@ -471,7 +475,8 @@ def test_a_context_of_threads_says_each_message_after_an_arrow(chat: Chat) -> No
     chat.say("third", 0.7, ago=1, reply="second")
     chat.say("other", 0.5)
     context = chat.engine.context(PROMPT, render="threads", settings=settings())
-    assert context.text == "first\n  ↪ second\n  ↪ third\n\nother"
+    lines = ["ada, 2026-05-01 09:00: first", "↪ ada, 2026-05-01 10:00: second", "↪ ada, 2026-05-01 11:00: third"]
+    assert context.text == "\n  ".join(lines) + "\n\nada, 2026-05-01 12:00: other"
 
 
 # -- a person's style
@@ -504,7 +509,8 @@ def test_a_reply_prompt_shows_the_two_best_threads(chat: Chat) -> None:
     prompt = chat.engine.style_prompt("ada", PROMPT, now=NOW, settings=given)
     for words in ("Tone: ", "Vocabulary Level: ", "Message Length: short", "Common Phrases: "):
         assert words in prompt
-    assert "Thread 1 first message\n  ↪ Thread 1 reply\n\nThread 2 message" in prompt
+    first, reply = "ada, 2026-05-01 09:00: Thread 1 first message", "ada, 2026-05-01 10:00: Thread 1 reply"
+    assert f"{first}\n  ↪ {reply}\n\nada, undated: Thread 2 message" in prompt
     assert "Thread 3" not in prompt
     three = settings(replace(EXACT, style_threads=3, time_decay=0.0))
     assert "Thread 3" in chat.engine.style_prompt("ada", PROMPT, now=NOW, settings=three)

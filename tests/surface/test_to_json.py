@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from clew.core.answer import Answer, RemovedSentence
+from clew.core.attribution import PassageMessage
 from clew.core.calibration import Calibration
 from clew.core.cite import Citation, CitationCheck
 from clew.core.report import Plan, Report, SourceFailure
@@ -37,8 +38,11 @@ TRACE = Trace("search", 1.5, 2, {"strategy": "hybrid"}, [Trace("lexical", 0.5, 1
 RECORD = DocumentRecord("d1", "Vault", "pages/vault.md", "page", "hash", "stamp", 120, 2, "On keys.", {"owner": "ines"})
 CHUNK = Chunk("c1", "d1", 0, 2, "Keys rotate.", 10, 22, ("Keys",), "ctx", AT, {"tags": ("a", "b")})
 HIT = Hit(CHUNK, RECORD, 0.75, {"semantic": 0.5, "hybrid": 0.75}, similarity=0.5, relevance=0.9)
-PASSAGE = MergedChunk("Keys rotate.", "d1", ("Keys",), "Keys", (HIT,), 0.5, 12, ((10, 22),))
-CITATION = Citation("d1", "v1", 10, 22, "h", "Keys rotate.", "Vault", "pages/vault.md", 3, "m1", "dan", AT)
+SAID = PassageMessage("m1", "Keys rotate.", "dan", AT, "ops", "m0", guessed=True)
+PASSAGE = MergedChunk("Keys rotate.", "d1", ("Keys",), "Keys", (HIT,), 0.5, 12, ((10, 22),), messages=(SAID,))
+CITATION = Citation(
+    "d1", "v1", 10, 22, "h", "Keys rotate.", "Vault", "pages/vault.md", 3, "m1", "dan", AT, ("Keys",), line=7
+)
 CONTEXT = Context(
     query=Query("who rotates?"),
     passages=(PASSAGE,),

@@ -13,7 +13,8 @@ CitationStatus = Literal["stands", "moved", "changed", "gone"]
 class Citation:
     """A quote and its position: `document.text[start:end]` in that version; the other fields are for the reader.
 
-    A message of a conversation is cited with its author and time, a page of a file with its number.
+    A message of a conversation is cited with its author and time. Elsewhere `section` is the path of headings above the
+    quote, and `page` or `line` the number of the page or line that it begins on, where they are known.
     """
 
     document: str
@@ -28,6 +29,8 @@ class Citation:
     message: str = ""
     author: str = ""
     at: datetime | None = None
+    section: tuple[str, ...] = ()
+    line: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

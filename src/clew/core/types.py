@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from clew.core.attribution import PassageMessage, format_attribution
 from clew.core.cite import Citation
 from clew.core.ids import digest
 from clew.core.text import prepend_headings
@@ -284,7 +285,8 @@ class MergedChunk:
     """A passage of merged hits; `spans` are its positions in the document, from which `text` is read.
 
     `avg_similarity` is the mean similarity of the hits that have one. `copies` are hits of other documents with the
-    text of one of its chunks: they are not shown again, but their sources are named with the passage.
+    text of one of its chunks: they are not shown again, but their sources are named with the passage. `messages` are
+    those of a conversation, in the order of the text.
     """
 
     text: str
@@ -296,6 +298,7 @@ class MergedChunk:
     content_length: int
     spans: tuple[tuple[int, int], ...] = ()
     copies: tuple[Hit, ...] = ()
+    messages: tuple[PassageMessage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,6 +349,9 @@ class Explanation:
             numbers = f"relevance {hit.relevance:.2f}  similarity {hit.similarity:.2f}  score {hit.score:.3f}"
             scores = "  ".join(f"{name} {score:.3f}" for name, score in hit.scores.items())
             place = " > ".join((named.get(hit.chunk.doc_id, hit.chunk.doc_id), *hit.chunk.headings))
+            if hit.chunk.meta.get("message"):
+                said_by = format_attribution(str(hit.chunk.meta.get("author") or ""), hit.chunk.at)
+                place = "  ".join(filter(None, (place, said_by)))
             lines.append(f"  {rank}. {numbers}  {place}  ({scores})")
         return "\n".join(lines)
 

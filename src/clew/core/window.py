@@ -16,6 +16,7 @@ class ContextMessage:
     `original_score` is the score before the factors (`scoring.base`), `similarity` the cosine with the prompt and
     `relevance` the chance that the message answers it. A message that was added along with a hit (`found` is False) has
     none of them, and a score of 0. `parent` is set if it is in the window too; `guessed`: it was inferred, not marked.
+    `cut`: the message was too long, and its text is the beginning and the end of it, with "…" between them.
     """
 
     message: Message
@@ -32,6 +33,7 @@ class ContextMessage:
     parent: Message | None = None
     guessed: bool = False
     found: bool = True
+    cut: bool = False
 
     @property
     def id(self) -> str:
@@ -40,7 +42,7 @@ class ContextMessage:
 
     @property
     def text(self) -> str:
-        """The text of the whole message."""
+        """The text of the message, whole unless it was cut."""
         return self.message.text
 
 

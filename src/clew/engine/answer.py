@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from clew.core.answer import Answer
+from clew.core.attribution import format_said
 from clew.core.cite import Citation
 from clew.core.errors import SettingsError
 from clew.core.events import EventStream
@@ -191,4 +192,8 @@ def _select_cited_numbers(citations: Sequence[Citation], numbers: Mapping[str, i
 
 
 def _render_history(history: Sequence[Message]) -> str:
-    return "\n".join(f"{message.author or message.role}: {message.text}" for message in history)
+    return "\n".join(
+        format_said(name, message.at, message.text) if message.at else f"{name}: {message.text}"
+        for message in history
+        for name in [message.author or message.role]
+    )

@@ -16,7 +16,8 @@ from clew.engine.search import get_token_counter
 from clew.query.context.rebuild import rebuild_messages
 from clew.query.messages import links as message_links
 from clew.query.messages import style
-from clew.query.messages.similar import ScoredMessages, group_by_thread, score_messages
+from clew.query.messages.similar import ScoredMessages, score_messages
+from clew.query.messages.style_prompt import build_style_prompt
 from clew.query.messages.window import WindowRequest, WindowSources, build_window
 from clew.query.search.find import build_query
 
@@ -75,23 +76,35 @@ def style_prompt(
     message: str,
     *,
     where: Filter = EVERYTHING,
+    tokens: int | None = None,
     now: datetime | None = None,
     settings: Settings | None = None,
 ) -> str:
-    """The system prompt with which a model answers a message as a person would.
+    """The system prompt with which a model answers a message as a person would, within a token budget (default 1000).
 
-    It describes their style and quotes the past threads of theirs that are most like the message.
+    It describes their style and quotes messages of theirs, with what they answered, from the past threads that are most
+    like the message. Where the model's analysis of the style cannot be used, the style is measured, with a warning.
     """
     engine = engine.within(where)
     opened = engine.opened
     settings = opened.resolve_settings(settings)
     if not message.strip():
         raise SettingsError("the message is empty; give the message to answer")
-    manner = profile(engine, person, settings=settings)
+    budget = check_positive_count("tokens", settings.scoring.style_tokens if tokens is None else tokens)
+    texts = _read_messages_by_author(opened, person)
+    manner = style.profile_style(
+        person, texts, min_messages=settings.scoring.style_messages, llm=opened.llm, or_measured=True
+    )
     theirs = Filter(authors=frozenset({person}), kinds=frozenset({THREAD_KIND}))
     found = _score_similar_messages(opened, message, theirs, channel=None, now=now, settings=settings)
-    threads = group_by_thread(found.messages, found.threads, max_threads=settings.scoring.style_threads)
-    return style.build_style_prompt(manner, threads)
+    return build_style_prompt(
+        manner,
+        found.messages,
+        found.threads,
+        max_threads=settings.scoring.style_threads,
+        tokens=budget,
+        count=get_token_counter(settings.context.tokenizer),
+    )
 
 
 def links(engine: "Engine", document: str, *, where: Filter = EVERYTHING) -> Links:

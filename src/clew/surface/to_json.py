@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from clew.core.answer import Answer, RemovedSentence
+from clew.core.attribution import PassageMessage, make_passage_message
 from clew.core.calibration import Calibration
 from clew.core.cite import Citation, CitationCheck
 from clew.core.report import Plan, Report, SourceFailure
@@ -76,9 +77,16 @@ def hits_to_json(hits: Sequence[Hit]) -> list[Json]:
             **_pick_fields(hit, "relevance", "similarity", "score", "scores"),
             "document": _pick_fields(hit.document, "id", "title", "uri", "kind"),
             "chunk": _pick_fields(hit.chunk, "id", "text", "headings", "start", "end", "meta"),
+            "message": _chunk_message_to_json(hit),
         }
         for rank, hit in enumerate(hits, 1)
     ]
+
+
+def _chunk_message_to_json(hit: Hit) -> Json | None:
+    """Who wrote the message of a hit, when, and what it answers; None for a page."""
+    message = make_passage_message(hit.chunk.meta, hit.chunk.at, "")
+    return _pick_fields(message, "id", "author", "at", "channel", "reply_to", "guessed") if message else None
 
 
 def context_to_json(context: Context, *, trace: Trace) -> Json:
@@ -148,6 +156,7 @@ def _passage_to_json(passage: MergedChunk) -> Json:
         "similarity": passage.avg_similarity,
         "spans": passage.spans,
         "chunks": [hit.chunk.id for hit in passage.chunks],
+        "messages": passage.messages,
     }
 
 
@@ -160,6 +169,7 @@ def _message_to_json(message: ContextMessage) -> Json:
             message,
             "found",
             "guessed",
+            "cut",
             "relevance",
             "similarity",
             "score",
@@ -204,6 +214,7 @@ _SCHEMAS: Mapping[type, Callable[[Any], Json]] = {
     DroppedMessage: lambda dropped: {**_message_to_json(dropped.message), **_pick_fields(dropped, "reason", "tokens")},
     Links: _make_field_picker("cites", "cited_by"),
     MergedChunk: _passage_to_json,
+    PassageMessage: _make_field_picker("id", "author", "at", "channel", "reply_to", "guessed", "text"),
     Plan: _make_field_picker(
         *("added", "changed", "unchanged", "dropped", "failed", "chunks", "reused", "embedded", "embedded_tokens"),
         *("calls", "input_tokens", "output_tokens", "cost"),
@@ -213,7 +224,7 @@ _SCHEMAS: Mapping[type, Callable[[Any], Json]] = {
         *("added", "changed", "skipped", "failed", "chunks", "embedded", "reused", "seconds", "noted", "dropped"),
         *("cost", "stopped"),
     ),
-    Section: _make_field_picker("start", "end", "label", "parent", "id", "author", "at", "page"),
+    Section: _make_field_picker("start", "end", "label", "parent", "id", "author", "at", "page", "guessed"),
     StyleProfile: _make_field_picker(
         *("person", "tone", "vocabulary_level", "message_length", "common_phrases", "emoji", "habits", "messages"),
         *("confidence", "made_by"),

@@ -36,7 +36,7 @@ VERBS: Final[Mapping[str, frozenset[Surface]]] = MappingProxyType(
         "window": _BOTH,
         "channels": _PYTHON,
         "profile": _BOTH,
-        "style_prompt": _PYTHON,
+        "style_prompt": _BOTH,
         "links": _BOTH,
         "backfill": _BOTH,
         "calibrate": _BOTH,

@@ -138,6 +138,7 @@ def test_only_front_matter() -> None:
         "n": "nan",
         "b": "b'hi'",
         "s": ["x", "y"],
+        "front_matter_lines": 5,
         "format": "markdown",
     }
 

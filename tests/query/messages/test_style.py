@@ -5,11 +5,8 @@ import json
 import pytest
 
 from clew.core.errors import DriverFailed, SettingsError
-from clew.core.types import Message
-from clew.core.window import ContextMessage, WindowThread
 from clew.drivers.llm.scripted import ScriptedLLM
 from clew.query.messages.style import (
-    build_style_prompt,
     compute_sample_confidence,
     find_repeated_phrases,
     measure_style,
@@ -17,7 +14,6 @@ from clew.query.messages.style import (
     parse_style_analysis,
     profile_style,
 )
-from clew.query.messages.window import render_threads
 
 CHATTY = [
     "hey, on it! :tada:",
@@ -125,18 +121,3 @@ def test_an_analysis_with_other_values_is_refused(wrong: dict[str, object]) -> N
         parse_style_analysis(json.dumps({**GOOD, **wrong}))
     with pytest.raises(DriverFailed, match="has invalid values"):
         parse_style_analysis("[]")
-
-
-def shown(thread: str, *texts: str) -> WindowThread:
-    messages = tuple(ContextMessage(Message(text, id=f"{thread}{n}"), thread) for n, text in enumerate(texts))
-    return WindowThread(thread, "", "ops", 0.9, messages)
-
-
-def test_the_prompt_tells_the_style_and_shows_the_threads() -> None:
-    threads = [shown("1", "Thread 1 first message", "Thread 1 reply"), shown("2", "Thread 2 message")]
-    prompt = build_style_prompt(measure_style("ada", CHATTY), threads)
-    for words in ("Tone: casual", "Vocabulary Level: simple", "Message Length: short", "no worries"):
-        assert words in prompt
-    assert "Thread 1 first message\n  ↪ Thread 1 reply\n\nThread 2 message" in prompt
-    assert render_threads(threads) == "Thread 1 first message\n  ↪ Thread 1 reply\n\nThread 2 message"
-    assert "past threads" not in build_style_prompt(measure_style("ada", CHATTY), [])

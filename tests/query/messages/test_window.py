@@ -19,7 +19,7 @@ from clew.query.messages.similar import score_messages, sort_messages_by_score
 from clew.query.messages.window import WindowRequest, WindowSources, build_window
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
-PLAIN = ScoringConfig(base="similarity")
+PLAIN = ScoringConfig(base="similarity", authors=False)
 ANY = ContextConfig(min_chance=0.0, min_relevance=0.0)
 
 
@@ -114,10 +114,18 @@ def test_the_budget_is_never_passed_and_the_text_is_what_is_counted(chat: Chat, 
         assert each.text in window.text
 
 
-def text_of(chat: Chat, shown: Collection[str]) -> str:
+def text_of(chat: Chat, shown: Collection[str], cut: Mapping[str, str] | None = None) -> str:
     """The text of a window that shows these messages; the order of its threads does not change its length."""
-    threads = [[message.text for message in each.messages if message.id in shown] for each in chat.threads]
-    return "\n\n".join("\n  ↪ ".join(texts) for texts in threads if texts)
+    cut = cut or {}
+    threads = [[message for message in each.messages if message.id in shown] for each in chat.threads]
+    return "\n\n".join(
+        "\n  ".join(
+            ("↪ " if place and message.reply_to else "") + cut.get(message.id, message.text)
+            for place, message in enumerate(messages)
+        )
+        for messages in threads
+        if messages
+    )
 
 
 def chain_of(chat: Chat, id_: str) -> list[str]:
@@ -153,9 +161,10 @@ def test_nothing_is_missing_that_would_still_fit(chat: Chat, tokens: int, share:
     """Neither a hit, alone, nor a message of a thread that is shown: so of a chain only what has no room."""
     window = chat.window(tokens, config=replace(PLAIN, chain_share=share))
     shown = set(ids(window))
+    cut = {each.id: each.text for each in window.messages if each.cut}
     whole = {message.id for each in chat.threads for message in each.messages if shown & set(members(each))}
     for missing in (whole | set(chat.similar)) - shown:
-        assert estimate_tokens(text_of(chat, {*shown, missing})) > tokens
+        assert estimate_tokens(text_of(chat, {*shown, missing}, cut)) > tokens
 
 
 @given(chats(), st.integers(20, 300), st.randoms(use_true_random=False))
@@ -174,7 +183,8 @@ def test_threads_are_best_first_and_each_by_time(chat: Chat) -> None:
         assert shown.whole  # the budget allows it
     scores = [shown.score for shown in window.threads]
     assert all(earlier > later - 0.01 for earlier, later in pairwise(scores))
-    assert window.text == "\n\n".join("\n  ↪ ".join(each.text for each in shown.messages) for shown in window.threads)
+    blocks = [text_of(chat, {each.id for each in shown.messages}) for shown in window.threads]
+    assert window.text == "\n\n".join(blocks)
 
 
 def test_a_hit_brings_the_exchange_before_it() -> None:
@@ -224,11 +234,33 @@ def test_a_hit_without_room_for_what_it_answers_comes_alone() -> None:
     assert window.dropped == ()
 
 
-def test_a_hit_with_a_parent_larger_than_the_budget_is_shown() -> None:
-    log = said("log", "pasted line of a log " * 2000, 20)
+def test_a_parent_larger_than_the_budget_is_shown_by_its_beginning_and_end() -> None:
+    log = said("log", f"Traceback begins {'pasted line of a log ' * 2000}KeyError: vault", 20)
     reply = said("r", "The vault key was rotated on Monday by Dan.", 10, "log")
-    window = Chat([thread(log, reply)], {"r": 1.0}).window(600)
-    assert (ids(window), window.total_tokens, window.reason) == (["r"], 11, "")
+    for tokens in (100, 500, 1000):
+        window = Chat([thread(log, reply)], {"r": 1.0}).window(tokens)
+        assert (ids(window), window.reason) == (["log", "r"], "")
+        parent, answer = window.messages
+        assert (parent.cut, answer.cut, answer.parent) == (True, False, log)
+        assert parent.text.startswith("Traceback begins pasted")
+        assert " … " in parent.text
+        assert parent.text.endswith("log KeyError: vault")
+        assert window.text == f"{parent.text}\n  ↪ {answer.text}"
+        assert window.total_tokens <= tokens / 4 + 15
+        assert not window.threads[0].whole
+    both = Chat([thread(log, reply)], {"log": 1.0, "r": 0.5}).window(500)  # the log itself has no room, its reply has
+    assert (ids(both), both.dropped) == (["log", "r"], ())
+    found_out = Chat([Thread("log", "ops", (log, reply), guessed={"r"})], {"r": 1.0}).window(500)
+    assert ids(found_out) == ["r"]  # nobody said that it answers the log
+
+
+def test_other_hits_come_before_a_parent_that_must_be_cut() -> None:
+    log = thread(said("log", "pasted line of a log " * 2000, 20), said("r", "reply", 10, "log"))
+    others = [thread(said(f"o{n}", f"{n}" * 40, n)) for n in range(8)]
+    chat = Chat([log, *others], {"r": 0.9, **{f"o{n}": 0.5 for n in range(8)}})
+    hits = {"r", *(f"o{n}" for n in range(8))}
+    assert set(ids(chat.window(91))) == hits
+    assert set(ids(chat.window(200))) == {"log", *hits}
 
 
 def test_a_hit_brings_the_nearest_of_its_chain_that_fits() -> None:

@@ -40,7 +40,7 @@ def test_the_best_sentences_with_their_sources(clew: "Clew") -> None:
     assert done.code == 0, done.err
     answer, _, sources = done.out.partition("\n\n")
     assert answer.splitlines()[0] == f"{SENTENCE} [1]"
-    assert sources.splitlines()[0] == "[1] Vault  pages/vault.md"
+    assert sources.splitlines()[0] == "[1] Vault > Keys > Rotation  pages/vault.md  line 14"
     assert done.err == ""
     assert "\x1b" not in done.out
 
@@ -117,7 +117,8 @@ def test_sentences_come_as_they_are_checked(clew: "Clew", use_llm: UseLLM) -> No
     done = clew("ask", QUESTION, "--document", "pages/vault.md")
     assert done.code == 0, done.err
     assert done.out == (
-        "Signing keys are rotated by Dan. [1] Dan rotates keys every ninety days. [1]\n\n[1] Vault  pages/vault.md\n"
+        "Signing keys are rotated by Dan. [1] Dan rotates keys every ninety days. [1]\n\n"
+        "[1] Vault > Keys > Rotation  pages/vault.md  line 14\n"
     )
     assert done.err == (
         "removed: The moon is green [1]. (it is not supported by the cited passage)\n"
@@ -134,7 +135,7 @@ def test_the_length_of_an_answer_is_set(clew: "Clew", use_llm: UseLLM) -> None:
     assert [ask.max_tokens for ask in llm.requests] == [55, 600]
 
 
-def test_as_a_person(fresh: "Clew", use_llm: UseLLM) -> None:
+def test_as_a_person(fresh: "Clew", use_llm: UseLLM, caplog: pytest.LogCaptureFixture) -> None:
     fresh("add", "pages")
     llm = ScriptedLLM(lambda prompt: "NOT FOUND" if "Question:" in prompt else "{}")
     with Engine.open(fresh.folder / ".clew", embedder="hashed") as engine:
@@ -156,6 +157,11 @@ def test_as_a_person(fresh: "Clew", use_llm: UseLLM) -> None:
     assert SENTENCE in prompt
     assert fresh("ask", QUESTION, "--as", "Nobody").code == 3
     assert fresh("ask", QUESTION, "--as", "Ada", "--agent").code == 2
+    use_llm(ScriptedLLM(lambda prompt: f"{SENTENCE} [1]" if "Question:" in prompt else "Casual, I would say."))
+    measured = fresh("ask", QUESTION, "--as", "Ada")
+    assert (measured.code, measured.out.splitlines()[0]) == (0, f"{SENTENCE} [1]")
+    assert "analysis of Ada's style cannot be used; the style is measured instead" in caplog.text
+    assert fresh("profile", "Ada").code == 6  # where the style is what was asked for
 
 
 # -- in a conversation
@@ -206,7 +212,7 @@ def test_an_agent_answers_and_shows_its_steps(clew: "Clew", use_llm: UseLLM) -> 
     use_llm(ModelLLM.wrap(FunctionModel(model)))
     done = clew("ask", QUESTION, "--agent")
     assert done.code == 0, done.err
-    assert done.out == f"{SENTENCE} [1]\n\n[1] Vault  pages/vault.md\n"
+    assert done.out == f"{SENTENCE} [1]\n\n[1] Vault > Keys > Rotation  pages/vault.md  line 14\n"
     assert "search_knowledge_base(query='signing keys', limit=1): 1 found" in done.err
     assert "retrieve_full_document(title='nowhere'): error: there is no document 'nowhere'" in done.err
     shape = clew("ask", QUESTION, "--agent", "--json", "--strategy", "lexical").json

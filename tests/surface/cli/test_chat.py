@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from typer.testing import CliRunner
 
-from clew import Engine
+from clew import Engine, Message
 from clew.core.errors import DriverFailed
 from clew.core.protocols import LLM
 from clew.drivers.llm.model import ModelLLM
@@ -58,7 +59,7 @@ def test_answers_with_sources_that_keep_their_numbers(clew: "Clew") -> None:
     assert number != "1"
     assert f"[{number}] Lunch  pages/lunch.md" in done.out
     assert done.out.index(f"{KEYS} [1]", first + 1) > soup
-    assert "> " not in done.out  # a pipe gets no prompt
+    assert not any(line.startswith("> ") for line in done.out.splitlines())  # a pipe gets no prompt
 
 
 def test_the_end_of_the_input_and_quit_end_it(clew: "Clew") -> None:
@@ -76,6 +77,17 @@ def test_commands(clew: "Clew") -> None:
     assert "[1] Vault  pages/vault.md" in done.out
     assert "Secrets live in the vault." in done.out  # the whole page
     assert f"<CONTENT>{KEYS}</CONTENT>" in done.out
+
+
+def test_a_thread_is_read_with_who_and_when(fresh: "Clew") -> None:
+    at = datetime(2026, 4, 1, 9, tzinfo=UTC)
+    with Engine.open(fresh.folder / ".clew", embedder="hashed") as engine:
+        engine.add_messages(
+            [Message("The kittiwakes are back at the pier.", author="eva", channel="ops", id="k", at=at)]
+        )
+    done = run_chat("where are the kittiwakes?", "/read 1")
+    assert "ops/k  eva, 2026-04-01 09:00" in done.out
+    assert "\neva, 2026-04-01 09:00: The kittiwakes are back at the pier.\n" in done.out
 
 
 def test_a_strategy_holds_from_then_on(clew: "Clew") -> None:

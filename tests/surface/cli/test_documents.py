@@ -173,7 +173,7 @@ def test_drop_single_messages(fresh: "Clew") -> None:
     Path("ops.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     fresh("add", "ops.jsonl")
     assert fresh("drop", "--messages", "m2").out == "1 dropped\n"
-    assert fresh("read", "ops/m1").out.strip() == "Note 1"
+    assert fresh("read", "ops/m1").out == "2026-01-01 09:00: Note 1\n"
     missing = fresh("drop", "--messages", "m2")
     assert missing.code == 3
     assert "no message 'm2'" in missing.err

@@ -36,7 +36,7 @@ def test_search_as_json(clew: "Clew") -> None:
     shape = clew("search", QUERY, "--json").json
     assert list(shape) == ["hits", "reason", "trace"]
     for rank, hit in enumerate(shape["hits"], 1):
-        assert list(hit) == ["rank", "relevance", "similarity", "score", "scores", "document", "chunk"]
+        assert list(hit) == ["rank", "relevance", "similarity", "score", "scores", "document", "chunk", "message"]
         assert hit["rank"] == rank
         assert 0 <= hit["relevance"] <= 1
         assert list(hit["document"]) == ["id", "title", "uri", "kind"]
@@ -258,6 +258,7 @@ def test_context_is_the_text_alone(clew: "Clew") -> None:
         "similarity",
         "spans",
         "chunks",
+        "messages",
     ]
     hits = {hit["chunk"]["id"]: hit for hit in clew("search", QUERY, "-k", "10", "--json").json["hits"]}
     for passage in shape["passages"]:

@@ -48,16 +48,17 @@ class ScoringConfig:
     tokens: int = 4000  # of a window
     related_channels: int = 3  # maximum number besides the requested channel
     chain_share: float = 0.05  # of the budget, for chains of replies that are guessed, not marked
-    authors: bool = False  # whether the text of a window names the author of each message
+    authors: bool = True  # whether the text of a window names the author and time of each message
     style_messages: int = 5  # minimum number for a style profile
-    style_threads: int = 2  # past threads shown in a reply prompt
+    style_threads: int = 2  # past threads shown in a style prompt
+    style_tokens: int = 1000  # of a style prompt
 
     def __post_init__(self) -> None:
         check_choice("scoring.base", self.base, ("relevance", "similarity"))
         check_choice("scoring.scoring", self.scoring, ("product", "weighted_sum"))
         for field in fields(self):
             value = getattr(self, field.name)
-            minimum = 1 if field.name in ("tokens", "style_messages") else 0
+            minimum = 1 if field.name in ("tokens", "style_messages", "style_tokens") else 0
             if field.name != "min_similarity" and isinstance(value, int | float):
                 check_min(f"scoring.{field.name}", value, minimum)
         for name in ("time_floor", "chain_share"):

@@ -9,6 +9,7 @@ from clew.core.ids import make_chunk_ids
 from clew.core.types import Chunk, Document
 from clew.index.chunk.blocks import ChunkBlock, get_sections_or_whole
 
+FRONT_MATTER_LINES = "front_matter_lines"  # in Document.meta: lines of the file before its text
 _MAX_HEADING_CHARS = 200  # a longer heading is a paragraph that a stray line of === underlines
 
 
@@ -24,11 +25,15 @@ class ChunkSpan(NamedTuple):
 def build_chunks_from_spans(
     document: Document, spans: Sequence[ChunkSpan], blocks: Sequence[ChunkBlock] = (), *, headings: bool
 ) -> list[Chunk]:
-    """One chunk per span, numbered in order; meta["content"] marks a chunk that is mostly a table or code."""
+    """One chunk per span, numbered in order; meta["content"] marks a chunk that is mostly a table or code.
+
+    meta["line"] is the line on which it begins, in a document whose text is that of its file.
+    """
     sections = get_sections_or_whole(document)
     paths: dict[int, tuple[str, ...]] = {}
     starts = [block.start for block in blocks]
     chunks: list[Chunk] = []
+    lines = _LineCounter(document) if _has_lines_of_file(document) else None
     for span in spans:
         section = sections[span.section]
         if headings and span.section not in paths and document.sections:
@@ -41,6 +46,8 @@ def build_chunks_from_spans(
             meta["author"] = section.author
         if content := _classify_table_or_code(span, blocks, starts):
             meta["content"] = content
+        if lines:
+            meta["line"] = lines.count_to(span.start)
         chunks.append(
             Chunk(
                 id="",
@@ -57,6 +64,29 @@ def build_chunks_from_spans(
             )
         )
     return assign_chunk_indexes_and_ids(chunks)
+
+
+class _LineCounter:
+    """Counts the lines of a document up to positions that mostly ascend."""
+
+    def __init__(self, document: Document) -> None:
+        self._text = document.text
+        before = document.meta.get(FRONT_MATTER_LINES, 0)
+        self._first = 1 + (before if isinstance(before, int) else 0)
+        self._at = self._lines = 0
+
+    def count_to(self, position: int) -> int:
+        """The number of the line at a position, from 1 on."""
+        if position < self._at:
+            self._at = self._lines = 0
+        self._lines += self._text.count("\n", self._at, position)
+        self._at = position
+        return self._first + self._lines
+
+
+def _has_lines_of_file(document: Document) -> bool:
+    """Whether the text is that of a file, not one that a reader made of another format."""
+    return "source_format" not in document.meta and all(section.page is None for section in document.sections)
 
 
 def assign_chunk_indexes_and_ids(chunks: Sequence[Chunk]) -> list[Chunk]:

@@ -105,6 +105,8 @@ def _build_chunk_meta(document: Document, section: Section, number: int, total: 
         meta["access"] = sorted(section.access)
     if section.parent is not None:
         meta["reply_to"] = document.sections[section.parent].id
+        if section.guessed:
+            meta["guessed"] = True
     if total > 1:
         meta.update(chunk_index=number, total_chunks=total)
     if links := extract_links(get_message_text(document, section)):

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 from clew.core.errors import DriverFailed, NotFound
 from clew.core.protocols import LLM
+from clew.core.thread import is_thread
 from clew.core.trace import step
 from clew.core.types import Document
 from clew.query.answer.passages import Span, compile_quote_pattern
 from clew.query.context.format.escape import escape_tag, to_one_line
+from clew.query.context.format.messages import MESSAGE_LINES, split_at_attributions, split_by_message
 
 QUOTE_TAG = "CONTENT"
 NO_TEXT = "Document text not available"
@@ -39,9 +41,15 @@ class DocumentQuotes:
 
     @property
     def relevant_content(self) -> str:
-        """The quotes, each inside its tag, which is escaped inside the quote."""
-        texts = (self.document.text[start:end] for start, end in self.quotes)
-        return "\n".join(f"<{QUOTE_TAG}>{escape_tag(text, QUOTE_TAG)}</{QUOTE_TAG}>" for text in texts)
+        """The quotes, each inside its tag, which is escaped inside the quote.
+
+        Before the quote of a message stands who wrote it and when.
+        """
+        return "\n".join(
+            f"{escape_tag(said_by, QUOTE_TAG)}<{QUOTE_TAG}>{escape_tag(text, QUOTE_TAG)}</{QUOTE_TAG}>"
+            for span in self.quotes
+            for said_by, text in split_by_message(self.document, span)
+        )
 
 
 def require_document_text(document: Document) -> str:
@@ -70,7 +78,7 @@ def extract_quotes(
     if llm is None:
         return DocumentQuotes(document, tuple(sorted(find_sentences(document, query))))
     parts = split_into_windows(document.text, window)
-    prompts = [_build_quote_prompt(document.text[low:high], query) for low, high in parts]
+    prompts = [_build_quote_prompt(_format_part(document, part), query) for part in parts]
     with step("read") as trace:
         replies = llm.complete_many(prompts, system=SYSTEM, max_tokens=max_tokens, max_concurrent=max_concurrent)
         found: set[Span] = set()
@@ -82,6 +90,8 @@ def extract_quotes(
                 failed += 1
                 continue
             quotes = _QUOTE.findall(reply)
+            if is_thread(document):  # a model also copies who said it
+                quotes = [part for quote in quotes for part in split_at_attributions(quote)]
             empty += not quotes and reply.strip().rstrip(".").upper() == NO_QUOTES
             spans = [span for quote in quotes if (span := _locate_quote(quote, document.text, low, high))]
             found.update(spans)
@@ -109,6 +119,15 @@ def split_into_windows(text: str, window: int) -> list[Span]:
         )
         cuts.append(start + next(ends, window))
     return list(zip(cuts, [*cuts[1:], len(text)], strict=True))
+
+
+def _format_part(document: Document, part: Span) -> str:
+    """A part of a document, of a thread with who wrote each message and when."""
+    if not is_thread(document):
+        return document.text[part[0] : part[1]]
+    return "\n\n".join(
+        said_by + MESSAGE_LINES.escape(text.strip()) for said_by, text in split_by_message(document, part)
+    )
 
 
 def _build_quote_prompt(text: str, query: str) -> str:

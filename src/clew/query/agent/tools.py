@@ -18,10 +18,9 @@ from clew.query.agent.steps import record_step
 from clew.query.answer.passages import NumberedPassage, Span, number_passages
 from clew.query.context.format import wrap_context
 from clew.query.context.format.escape import escape_tag, to_one_line
-from clew.query.context.format.renderers import BASE_LINES
+from clew.query.context.format.messages import format_document_text
 from clew.query.context.session import Sessions
 
-SEARCH_TAG = "knowledge_base"
 DOCUMENT_TAG = "document"
 REFLECTION_TAG = "reflection"
 MAX_HITS = 50  # of one search
@@ -81,20 +80,18 @@ class Toolbox:
         """Search messages alone, of one channel if it is named: who said what, when."""
         name = self._find_channel(channel) if channel else None
         only = Filter(kinds={THREAD_KIND}, channels={name} if name else None)
-        return self._search_to_tool_result(
-            query, CONVERSATION_HITS, self._backend.default_strategy, only, with_speakers=True
-        )
+        return self._search_to_tool_result(query, CONVERSATION_HITS, self._backend.default_strategy, only)
 
     def retrieve_full_document(self, title: str) -> ToolResult:
         """Get a whole document by its title or file name, when parts of it do not tell enough."""
         record = find_document_by_title(title, self._backend.list_documents(self._backend.where))
         document = self._backend.load_document(record.id)
-        text = require_document_text(document)
+        length = len(require_document_text(document))
         number = self._assign_document_number(record)
-        end = min(len(text), self._backend.window)
-        rest = f"\nThese are the first {end} of {len(text)} characters; read_document({number}, …) reads them all."
+        text, end = format_document_text(document, max_chars=self._backend.window)
+        rest = f"\nThese are the first {end} of {length} characters; read_document({number}, …) reads them all."
         head = f"[{number}] {to_one_line(get_display_name(record))}"
-        shown = wrap_context(f"{head}\n\n{text[:end]}", DOCUMENT_TAG, "xml") + (rest if end < len(text) else "")
+        shown = wrap_context(f"{head}\n\n{text}", DOCUMENT_TAG, "xml") + (rest if end < length else "")
         return ToolResult(shown, 1, (self._make_citable_passage(record, number, [(0, end)]),))
 
     def read_document(self, documentIndex: int, query: str) -> ToolResult:  # noqa: N803 (the documented name)
@@ -131,9 +128,7 @@ class Toolbox:
                 return candidate
         raise NotFound(f"there is no channel {to_one_line(name)!r}; leave it out to search all of them")
 
-    def _search_to_tool_result(
-        self, query: str, limit: int, strategy: str, where: Filter | None = None, *, with_speakers: bool = False
-    ) -> ToolResult:
+    def _search_to_tool_result(self, query: str, limit: int, strategy: str, where: Filter | None = None) -> ToolResult:
         if not 1 <= limit <= MAX_HITS:
             raise SettingsError(f"limit is {limit}; it must be between 1 and {MAX_HITS}")
         with record_step("find") as trace:
@@ -147,11 +142,8 @@ class Toolbox:
             for passage in number_passages(context, self._backend.load_document)
             if passage.record.id in context.numbers
         )
-        text = (
-            wrap_context(_format_passages_with_speakers(context), SEARCH_TAG, "xml") if with_speakers else context.text
-        )
         count = sum(len(passage.chunks) for passage in context.passages)
-        return ToolResult(reflection + text, count, citable, context)
+        return ToolResult(reflection + context.text, count, citable, context)
 
     def _assign_document_number(self, record: DocumentRecord) -> int:
         numbers = self._backend.sessions.set_document_index(self._backend.session, [record.id])
@@ -189,17 +181,3 @@ def _walk_steps(trace: Trace) -> Iterable[Trace]:
     for step in trace.steps:
         yield step
         yield from _walk_steps(step)
-
-
-def _format_passages_with_speakers(context: Context) -> str:
-    """The passages under the numbers of their documents, each chunk preceded by its author and time."""
-    parts: list[str] = []
-    for passage in context.passages:
-        number = context.numbers.get(passage.chunks[0].chunk.doc_id, 0)
-        lines = [f"### [{number}] {to_one_line(passage.source)}"]
-        for hit in passage.chunks:
-            at = f"{hit.chunk.at:%Y-%m-%d %H:%M}" if hit.chunk.at else ""
-            who = ", ".join(filter(None, (to_one_line(hit.chunk.meta.get("author", "")), at)))
-            lines.append(BASE_LINES.escape(f"{who}: {hit.chunk.text.strip()}" if who else hit.chunk.text.strip()))
-        parts.append("\n".join(lines))
-    return "\n\n".join(parts)

@@ -41,7 +41,17 @@ def make_citation(chunk: Chunk, record: DocumentRecord, start: int, quote: str) 
         message=str(chunk.meta.get("message", "")),
         author=str(chunk.meta.get("author", "")),
         at=chunk.at,
+        section=chunk.headings,
+        line=_find_line(chunk, start),
     )
+
+
+def _find_line(chunk: Chunk, start: int) -> int | None:
+    """The line of the file on which a position of the chunk is; None where the lines are not those of a file."""
+    first = chunk.meta.get("line")
+    if not isinstance(first, int):
+        return None
+    return first + chunk.text.count("\n", 0, max(0, start - chunk.start))
 
 
 def check_citations(citations: Iterable[Citation], read: Read) -> Iterator[CitationCheck]:

@@ -5,10 +5,12 @@ text of the document. The order of the hits matters only for rows of which neith
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from math import isnan
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from clew.core.attribution import PassageMessage, make_passage_message
 from clew.core.settings import MergerConfig
 from clew.core.types import Chunk, Hit, MergedChunk
 from clew.query.context.results import HEADING_SEPARATOR, Result, has_position, result_to_hit
@@ -118,6 +120,7 @@ def as_merged_chunk(hit: Hit, source: str | None = None) -> MergedChunk:
     """The passage of a single hit; without a source, under the name of its document."""
     chunk = hit.chunk
     spans = ((chunk.start, chunk.end),) if has_position(chunk) else ()
+    message = make_passage_message(chunk.meta, chunk.at, chunk.text)
     return MergedChunk(
         chunk.text,
         get_source_name(hit) if source is None else source,
@@ -127,6 +130,7 @@ def as_merged_chunk(hit: Hit, source: str | None = None) -> MergedChunk:
         fmean(_list_similarities([hit])),
         len(chunk.text),
         spans,
+        messages=(message,) if message else (),
     )
 
 
@@ -240,7 +244,24 @@ def _join_parts(parts: Sequence[_MergePart], separators: Sequence[_Separator], s
         avg_similarity=fmean(_list_similarities(hits)),
         content_length=len(whole),
         spans=tuple(spans),
+        messages=_collect_messages(parts, separators),
     )
+
+
+def _collect_messages(parts: Sequence[_MergePart], separators: Sequence[_Separator]) -> tuple[PassageMessage, ...]:
+    """The messages that the parts are of, each with the text of all its parts; none where a part is of no message."""
+    found: list[PassageMessage] = []
+    for separator, part in zip((None, *separators), parts, strict=True):
+        gap = "" if separator is None or separator.is_verbatim else separator.text
+        message = make_passage_message(part.chunk.meta, part.chunk.at, part.text, gap=gap.strip())
+        if message is None:
+            return ()
+        if found and found[-1].id == message.id:
+            joint = separator.text if separator else ""
+            found[-1] = replace(found[-1], text=found[-1].text + joint + part.text)
+        else:
+            found.append(message)
+    return tuple(found)
 
 
 def _list_similarities(hits: Sequence[Hit]) -> list[float]:

@@ -183,7 +183,7 @@ def group_by_thread(
                 str(thread.document.meta.get("channel", "")),
                 max(each.score for each in members),
                 tuple(members),
-                whole=len(members) == len(thread.messages),
+                whole=len(members) == len(thread.messages) and not any(each.cut for each in members),
             )
         )
     return threads

@@ -1,10 +1,11 @@
-"""Style profiles: how a person writes, measured or judged by a model, and the prompt that imitates them.
+"""Style profiles: how a person writes, measured or judged by a model.
 
 Measuring counts lengths, words, punctuation and repeated phrases. A model judges tone, vocabulary, length and phrases;
 its answer must have exactly the requested JSON shape.
 """
 
 import json
+import logging
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -16,9 +17,9 @@ from clew.core.errors import DriverFailed, SettingsError
 from clew.core.languages import FUNCTION_WORDS
 from clew.core.protocols import LLM
 from clew.core.text import tokenize_words
-from clew.core.window import StyleProfile, WindowThread
-from clew.query.messages.window import render_threads
+from clew.core.window import StyleProfile
 
+log = logging.getLogger("clew")
 LEVELS = ("simple", "moderate", "advanced")
 LENGTHS = ("short", "medium", "long")
 FULL_CONFIDENCE = 20  # messages from which on the confidence is 1
@@ -42,10 +43,17 @@ How does {person} write? Answer with one JSON object and nothing else, with exac
 (a list of up to five phrases that come again)."""
 
 
-def profile_style(person: str, texts: Sequence[str], *, min_messages: int = 5, llm: LLM | None = None) -> StyleProfile:
+class InvalidStyleAnalysis(DriverFailed):
+    """The model's analysis of a style is not the JSON object that was asked for."""
+
+
+def profile_style(
+    person: str, texts: Sequence[str], *, min_messages: int = 5, llm: LLM | None = None, or_measured: bool = False
+) -> StyleProfile:
     """The style of the author of the texts, given oldest first: judged by the model if there is one, else measured.
 
-    Raises SettingsError for fewer than `min_messages` texts.
+    Raises SettingsError for fewer than `min_messages` texts, and InvalidStyleAnalysis for an answer of the model that
+    cannot be used; with `or_measured` it warns instead, and the style is measured.
     """
     own = [text.strip() for text in (_URL.sub(" ", text) for text in texts) if text.strip()]
     if len(own) < min_messages:
@@ -55,7 +63,14 @@ def profile_style(person: str, texts: Sequence[str], *, min_messages: int = 5, l
     counted = measure_style(person, own)
     if llm is None:
         return counted
-    judged = parse_style_analysis(llm.complete(_build_analysis_prompt(person, own), max_tokens=300))
+    answer = llm.complete(_build_analysis_prompt(person, own), max_tokens=300)
+    try:
+        judged = parse_style_analysis(answer)
+    except InvalidStyleAnalysis:
+        if not or_measured:
+            raise
+        log.warning("the model's analysis of %s's style cannot be used; the style is measured instead", person)
+        return counted
     return StyleProfile(
         person,
         tone=judged["tone"],
@@ -135,12 +150,14 @@ def _phrases_overlap(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
 
 
 def parse_style_analysis(answer: str) -> dict[str, Any]:
-    """The model's analysis of a style; raises DriverFailed for anything but the requested JSON object and values."""
+    """The model's analysis of a style; raises InvalidStyleAnalysis for anything but the requested JSON object."""
     body = re.sub(r"\A\s*```(?:json)?\s*\n(.*)\n```\s*\Z", r"\1", answer, flags=re.DOTALL)
     try:
         found = json.loads(body)
     except ValueError:
-        raise DriverFailed("the model's analysis of a style is not JSON; ask again, or leave the model out") from None
+        raise InvalidStyleAnalysis(
+            "the model's analysis of a style is not JSON; ask again, or leave the model out"
+        ) from None
     ok = (
         isinstance(found, dict)
         and isinstance(found.get("tone"), str)
@@ -151,29 +168,10 @@ def parse_style_analysis(answer: str) -> dict[str, Any]:
         and all(isinstance(each, str) for each in found["commonPhrases"])
     )
     if not ok:
-        raise DriverFailed("the model's analysis of a style has invalid values; ask again, or leave the model out")
+        raise InvalidStyleAnalysis(
+            "the model's analysis of a style has invalid values; ask again, or leave the model out"
+        )
     return dict(found)
-
-
-def build_style_prompt(style: StyleProfile, threads: Sequence[WindowThread]) -> str:
-    """The system prompt that makes a model write like a person, with their past threads as examples."""
-    lines = [
-        f"You answer as {style.person} would, in their own way of writing.",
-        "",
-        "How they write:",
-        f"- Tone: {style.tone}",
-        f"- Vocabulary Level: {style.vocabulary_level}",
-        f"- Message Length: {style.message_length}",
-        f"- Common Phrases: {', '.join(style.common_phrases) or 'none'}",
-    ]
-    if style.emoji:
-        lines.append(f"- Emoji: {' '.join(style.emoji)}")
-    often = [name for name, share in style.habits.items() if share >= 0.5]
-    if often:
-        lines.append(f"- Habits: {', '.join(often)}")
-    if threads:
-        lines += ["", "What they wrote in past threads like this one:", "", render_threads(threads)]
-    return "\n".join(lines)
 
 
 def _build_analysis_prompt(person: str, texts: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from clew.core.attribution import GUESSED_REPLY
 from clew.core.settings import ScoringConfig, Settings
 from clew.core.suggest import format_suggestion
 from clew.core.thread import THREAD_KIND
@@ -17,8 +18,8 @@ from clew.core.types import Filter, Hit, Message
 from clew.core.window import ContextMessage, ContextWindow, DroppedMessage, WindowThread
 from clew.query.context.budget import BUDGET, Count
 from clew.query.context.floor import find_relevance_floor
-from clew.query.context.format.escape import to_one_line
-from clew.query.context.format.renderers import GUESSED_REPLY, REPLY, THREAD_LINES
+from clew.query.context.format.renderers import NEXT_LINE
+from clew.query.messages.render import THREAD_SEPARATOR, cut_middle, format_message, render_threads
 from clew.query.messages.similar import (
     OpenThread,
     Read,
@@ -30,8 +31,9 @@ from clew.query.messages.similar import (
 )
 
 BELOW_MINIMUM = "below the minimum"  # the reason of a message that is not near enough, nor in a thread with one that is
-THREAD_SEPARATOR = "\n\n"
 _SLACK = 3  # tokens that a message may take less within the text than by itself with its separator
+_PARENT_SHARE = 0.25  # of the budget, for the beginning and end of a message that is too long to be shown whole
+_MIN_CUT_CHARS = 40  # less of a message tells nothing
 _MENTION = re.compile(r"(?<![\w&#])#([\w-]+)")
 
 
@@ -114,24 +116,6 @@ def find_related_channels(
     return chosen[:max_channels]
 
 
-def render_threads(threads: Iterable[WindowThread], *, authors: bool = False) -> str:
-    """The threads as text: an arrow before each reply, with a question mark if it was guessed to be one, and a blank
-    line between threads."""
-    texts = []
-    for thread in threads:
-        first, *others = thread.messages
-        lines = [_format_message(first.message, authors)]
-        for each in others:
-            lines += (GUESSED_REPLY if each.guessed else REPLY, _format_message(each.message, authors))
-        texts.append("".join(lines))
-    return THREAD_SEPARATOR.join(texts)
-
-
-def _format_message(message: Message, authors: bool) -> str:
-    text = THREAD_LINES.escape(message.text.strip())
-    return f"{to_one_line(message.author)}: {text}" if authors and message.author else text
-
-
 class _Selection:
     """The messages selected so far by thread, and the tokens that remain."""
 
@@ -145,20 +129,25 @@ class _Selection:
         self._is_exact = True  # whether the remaining tokens were counted on the whole text, not message by message
         self._count = count
         self._authors = config.authors
-        self._separator_tokens = max(map(count, (REPLY, GUESSED_REPLY, THREAD_SEPARATOR)))
+        self._separator_tokens = max(map(count, (f"{NEXT_LINE}{GUESSED_REPLY} ", THREAD_SEPARATOR)))
         self._token_counts: dict[str, int] = {}
+        self._without_parent: list[tuple[OpenThread, int]] = []  # hits for whose parent there was no room
+        self._cuts: dict[str, str] = {}  # what is left of the messages that were cut, by id
 
     def take_hits(self) -> None:
         """Takes the hits in their order, each with its reply chain; a hit that does not fit even alone is passed over.
 
-        A chain of explicit replies comes whole where it fits, else as much of it, nearest first, as does. A chain of
-        guessed replies ends at its share of the budget. A hit kept only for its thread comes only if the thread does.
+        A chain of explicit replies comes whole where it fits, else as much of it, nearest first, as does; of a parent
+        that does not fit, the beginning and end. A chain of guessed replies ends at its share of the budget. A hit kept
+        only for its thread comes only if the thread does.
         """
         for hit in self._found.messages:
             if hit.id not in self._found.near and hit.thread not in self._taken:
                 continue
             thread = self._found.threads[hit.thread]
             self._take_with_chain(thread, thread.places[hit.id])
+        for thread, place in self._without_parent:
+            self._take_parent_cut(thread, place)
 
     def complete_threads(self) -> None:
         """Adds the other messages of the hits' threads, the best thread first: all, or else those near the hits."""
@@ -184,14 +173,20 @@ class _Selection:
             thread = self._found.threads[name]
             beside = (place for place in places if thread.messages[place].id not in self._hits)
             taken += [as_context_message(thread, place) for place in beside]
+        taken = [self._cut_message(each) for each in taken]
         here = {each.id for each in taken}
         taken = [each if each.parent and each.parent.id in here else replace(each, parent=None) for each in taken]
         return group_by_thread(taken, self._found.threads)
 
+    def _cut_message(self, each: ContextMessage) -> ContextMessage:
+        if each.id not in self._cuts:
+            return each
+        return replace(each, message=replace(each.message, text=self._cuts[each.id]), cut=True)
+
     def count_message_tokens(self, message: Message) -> int:
         """The tokens of a message as it is rendered."""
         if message.id not in self._token_counts:
-            self._token_counts[message.id] = self._count(_format_message(message, self._authors))
+            self._token_counts[message.id] = self._count(format_message(message, authors=self._authors))
         return self._token_counts[message.id]
 
     def _take_if_fits(self, thread: OpenThread, places: Sequence[int]) -> bool:
@@ -223,6 +218,25 @@ class _Selection:
             chain = self._find_chain_places(thread, place, max_explicit=1)
             while chain and not self._take_if_fits(thread, chain):
                 chain.pop()
+            if chain == [place]:
+                self._without_parent.append((thread, place))
+
+    def _take_parent_cut(self, thread: OpenThread, place: int) -> None:
+        """Takes the beginning and end of the message that a hit replies to, where its author marked it as a reply."""
+        section, taken = thread.document.sections[place], self._taken[thread.document.id]
+        if section.parent is None or section.guessed or section.parent in taken:
+            return
+        parent = thread.messages[section.parent]
+        self._remaining, self._is_exact = self._budget - self._count_rendered_tokens(self._taken), True
+        room = min(self._remaining - self._separator_tokens, int(_PARENT_SHARE * self._budget))
+
+        def count(text: str) -> int:
+            return self._count(format_message(replace(parent, text=text), authors=self._authors))
+
+        cut = cut_middle(parent.text, lambda text: count(text) <= room)
+        if len(cut) >= _MIN_CUT_CHARS:
+            self._cuts[parent.id], self._token_counts[parent.id] = cut, count(cut)
+            self._take_if_fits(thread, [section.parent])
 
     def _count_rendered_tokens(self, taken: dict[str, set[int]]) -> int:
         """The tokens of the rendered text of the taken messages."""

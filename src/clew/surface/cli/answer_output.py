@@ -3,6 +3,7 @@
 import sys
 from typing import TYPE_CHECKING
 
+from clew.core.attribution import format_attribution
 from clew.surface.cli import render
 
 if TYPE_CHECKING:
@@ -59,10 +60,11 @@ def print_agent_step(step: "Trace") -> None:
 
 
 def format_source(citation: "Citation") -> str:
-    """The source of a citation: title, URI, and the page or the author and time of a message."""
+    """The source of a citation: title and section, URI, page or line; of a message its author and time."""
     name = citation.title or citation.uri or citation.document
+    path = render.join_headings(name, citation.section)
     page = f"page {citation.page}" if citation.page is not None else ""
-    at = f"{citation.at:%Y-%m-%d %H:%M}" if citation.at else ""
-    author = ", ".join(filter(None, (citation.author, at))) if citation.message else ""
+    line = f"line {citation.line}" if citation.line is not None else ""
+    said_by = format_attribution(citation.author, citation.at) if citation.message else ""
     uri = citation.uri if citation.uri != name else ""
-    return "  ".join(filter(None, (" ".join(name.split()), uri, page, author)))
+    return "  ".join(filter(None, (" ".join(path.split()), uri, page, line, said_by)))

@@ -29,6 +29,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "check": explain.check,
     "window": conversations.window,
     "profile": conversations.profile,
+    "style-prompt": conversations.style_prompt,
     "links": conversations.links,
     "status": documents.status,
     "backfill": documents.backfill,

@@ -11,7 +11,7 @@ from clew.surface.cli.json_file import read_json_values
 
 _FIELDS = {field.name: field for field in fields(Citation)}
 _TEXTS = frozenset({"document", "version", "hash", "quote", "title", "uri", "message", "author"})
-_NUMBERS = frozenset({"start", "end", "page"})
+_NUMBERS = frozenset({"start", "end", "page", "line"})
 
 
 def load_citations(file: Path) -> list[tuple[str, list[Citation]]]:
@@ -41,6 +41,10 @@ def _parse_citation(raw: Any, file: Path, number: int) -> Citation:
             raise fail(f"has a {name} that is not text")
         if name in _NUMBERS and (not isinstance(value, int) or isinstance(value, bool)):
             raise fail(f"has a {name} that is not a whole number")
+    if "section" in values:
+        if not isinstance(values["section"], list) or not all(isinstance(each, str) for each in values["section"]):
+            raise fail("has a section that is not a list of headings")
+        values["section"] = tuple(values["section"])
     if "at" in values:
         try:
             values["at"] = datetime.fromisoformat(values["at"])

@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from clew.core.attribution import PassageMessage, format_attribution, format_reply_mark, make_passage_message
 from clew.core.cite import CitationCheck
 from clew.core.report import Report
 from clew.core.text import extract_terms
@@ -89,23 +90,39 @@ def print_records(records: Iterable[DocumentRecord]) -> None:
 def print_hits(hits: Sequence[Hit], query: str) -> None:
     """Prints each hit with rank, relevance, title and headings, and a snippet with the query's words highlighted.
 
-    What the number means is printed on stderr.
+    A message is named by its author, time and channel. What the number means is printed on stderr.
     """
     width = shutil.get_terminal_size((_DEFAULT_WIDTH, 24)).columns if sys.stdout.isatty() else _DEFAULT_WIDTH
     query_terms = frozenset(extract_terms(query, is_query=True))
     for rank, hit in enumerate(hits, 1):
         uri = hit.document.uri
         name = hit.document.title or uri or hit.document.id
-        headings = hit.chunk.headings[1:] if hit.chunk.headings[:1] == (name,) else hit.chunk.headings
+        message = make_passage_message(hit.chunk.meta, hit.chunk.at, hit.chunk.text)
+        shown = (message and format_message_origin(message)) or join_headings(name, hit.chunk.headings)
         print_line(
             (f"{rank}. ", "bold"),
             (f"{hit.relevance:.2f}  ", "green"),
-            (" > ".join((name, *headings)), "bold"),
-            (f"  {uri}" if uri and uri != name else "", "dim"),
+            (shown, "bold"),
+            (f"  {uri}" if uri and uri != shown else "", "dim"),
         )
-        for line in make_snippet(hit.chunk.text, query_terms, width=width - 4):
+        snippet = make_snippet(hit.chunk.text, query_terms, width=width - 4)
+        if message and snippet[:1] and snippet[0].startswith("… "):
+            snippet = [textwrap.shorten(hit.chunk.text, width - 4, placeholder=" …"), *snippet]
+        for line in snippet:
             print_line(("   ", ""), *highlight_terms(line, query_terms))
     print_line(("The number is the relevance: the chance, from 0 to 1, that the result answers.", "dim"), err=True)
+
+
+def join_headings(name: str, headings: Sequence[str]) -> str:
+    """The title of a document and the headings below it, of which the first may be the title again."""
+    return " > ".join((name, *(headings[1:] if tuple(headings[:1]) == (name,) else headings)))
+
+
+def format_message_origin(message: PassageMessage) -> str:
+    """Who wrote a message, when and in which channel, after an arrow if it is a reply."""
+    channel = f"#{message.channel}" if message.channel else ""
+    said_by = "  ".join(filter(None, (format_attribution(message.author, message.at), channel)))
+    return f"{format_reply_mark(is_reply=message.reply_to is not None, guessed=message.guessed)}{said_by}".strip()
 
 
 def print_no_results(reason: str, *, err: bool = False) -> None:

@@ -24,6 +24,7 @@ class FrontMatter:
     body: str
     error: str = ""
     at: datetime | None = None  # when the page was last changed
+    lines: int = 0  # of the front matter
 
 
 def parse_front_matter(text: str) -> FrontMatter:
@@ -39,7 +40,8 @@ def parse_front_matter(text: str) -> FrontMatter:
     except (yaml.YAMLError, ValueError, OverflowError, TypeError, RecursionError) as error:
         reason = getattr(error, "problem", None) or str(error) or type(error).__name__
         return FrontMatter({}, text, f"front matter is not YAML: {reason}")
-    return FrontMatter(safe, text[match.end() :], at=_parse_updated_time(safe))
+    lines = text.count("\n", 0, match.end())
+    return FrontMatter(safe, text[match.end() :], at=_parse_updated_time(safe), lines=lines)
 
 
 def to_json_meta(values: Mapping[Any, Any]) -> dict[str, Any]:

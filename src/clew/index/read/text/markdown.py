@@ -55,6 +55,7 @@ def read_markdown(text: str, *, uri: str, name: str) -> Document:
     given = front_matter.values.get("title")
     first = next((h.label for h in headings if h.level == 1 and h.label), "")
     error = {"front_matter_error": front_matter.error} if front_matter.error else {}
+    lines = {"front_matter_lines": front_matter.lines} if front_matter.lines else {}
     return Document(
         id=make_document_id(uri),
         text=front_matter.body,
@@ -63,7 +64,7 @@ def read_markdown(text: str, *, uri: str, name: str) -> Document:
         or first
         or make_title_from_file_name(name),
         uri=uri,
-        meta={**front_matter.values, **error, "format": "markdown"},
+        meta={**front_matter.values, **error, **lines, "format": "markdown"},
     )
 
 

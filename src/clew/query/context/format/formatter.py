@@ -10,6 +10,7 @@ from clew.core.errors import SettingsError
 from clew.core.settings import ContextConfig, FormatterConfig
 from clew.core.types import MergedChunk
 from clew.query.context.format.escape import LINE_END, ReservedLines, escape_tag, to_one_line
+from clew.query.context.format.messages import format_passage_text
 from clew.query.context.merge import as_merged_chunk, list_sources
 from clew.query.context.results import HEADING_SEPARATOR, Result, result_to_hit
 
@@ -58,7 +59,8 @@ class ContextFormatter:
         headings = to_one_line(HEADING_SEPARATOR.join(path) or describe_messages(merged))
         head = f"[{number}]{score} {headings}".rstrip()
         sources = _format_sources(merged) if source else ""
-        text = drop_own_headings(merged.text, tuple(merged.heading_path)) if path else merged.text
+        text = format_passage_text(merged)
+        text = drop_own_headings(text, tuple(merged.heading_path)) if path else text
         return "\n".join(filter(None, (head, ENTRY_LINES.escape(text), sources and f"(Source: {sources})")))
 
 
@@ -85,14 +87,8 @@ def drop_own_headings(text: str, path: tuple[str, ...]) -> str:
 
 
 def describe_messages(merged: MergedChunk) -> str:
-    """The channels, authors and days of a passage's messages; empty where it has none."""
-    chunks = [hit.chunk for hit in merged.chunks if "message" in hit.chunk.meta]
-    if not chunks:
-        return ""
-    channels = dict.fromkeys(f"#{chunk.meta['channel']}" for chunk in chunks if chunk.meta.get("channel"))
-    authors = dict.fromkeys(str(chunk.meta["author"]) for chunk in chunks if chunk.meta.get("author"))
-    days = dict.fromkeys(f"{chunk.at:%Y-%m-%d}" for chunk in chunks if chunk.at)
-    return ", ".join((*channels, *authors, *days))
+    """The channels of a passage's messages, which name their authors and times themselves; empty where it has none."""
+    return ", ".join(dict.fromkeys(f"#{each.channel}" for each in merged.messages if each.channel))
 
 
 def wrap_context(context: str, tag: str, style: Style) -> str:

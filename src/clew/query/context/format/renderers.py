@@ -8,24 +8,24 @@ from itertools import chain
 from math import isnan
 from typing import Any, NamedTuple
 
+from clew.core.attribution import REPLY, PassageMessage, format_reply_mark, format_said
 from clew.core.settings import FormatterConfig
-from clew.core.time import EPOCH, assume_utc
+from clew.core.time import EPOCH, assume_utc, to_iso
 from clew.core.types import Chunk, DocumentRecord, MergedChunk
 from clew.query.context.format.escape import LINE_END, ReservedLines, drop_blank_lines, to_one_line
 from clew.query.context.format.formatter import KNOWLEDGE_BASE_TITLE, ContextFormatter, describe_messages
+from clew.query.context.format.messages import ATTRIBUTION, format_passage_text
 from clew.query.context.merge import list_sources
-from clew.query.context.rebuild import group_by_message, rebuild_message_text
 
 EXCERPT = 400  # characters of each passage that related_posts shows
-REPLY = "\n  ↪ "
-GUESSED_REPLY = "\n  ↪? "  # where nobody marked it as a reply
 POSTS_HEADER = (
     "\n\n## Related Previous Posts (for continuity and linking):\n"
     "You can reference these posts in your writing to maintain conversation continuity.\n\n"
 )
 BASE_LINES = ReservedLines(r"##\s*Knowledge\s+Base", r"###\s*\[\d+\]", marks="#")
 POST_LINES = ReservedLines(r"##\s*Related\s+Previous", r"###\s*\[", r"-\s*Tags:", r"-\s*Similarity:", marks="#-")
-THREAD_LINES = ReservedLines("↪", LINE_END)  # a blank line begins another thread
+THREAD_LINES = ReservedLines("↪", ATTRIBUTION, LINE_END)  # a blank line begins another thread
+NEXT_LINE = "\n  "  # before each further message of a thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def knowledge_base(passages: Sequence[MergedChunk], render_input: RenderInput) -
         suffix = f" ({to_one_line(origin)})" if origin else ""
         sources = dict.fromkeys(chain.from_iterable(map(list_sources, members)))
         parts.append(f"### [{numbers[document]}] {to_one_line(', '.join(sources))}{suffix}\n")
-        parts += [f"{BASE_LINES.escape(each.text)}\n\n" for each in members]
+        parts += [f"{format_passage_text(each, BASE_LINES)}\n\n" for each in members]
     return "".join(parts)
 
 
@@ -108,22 +108,20 @@ def related_posts(passages: Sequence[MergedChunk], render_input: RenderInput) ->
         titles = [post.title or each.source, *(describe_post(copy.chunk, copy.document).title for copy in each.copies)]
         parts.append(
             f"### [{to_one_line(', '.join(dict.fromkeys(filter(None, titles))))}] ({post.date})\n"
-            f"{POST_LINES.escape(each.text[:EXCERPT])}...\n"
+            f"{POST_LINES.escape(format_passage_text(each)[:EXCERPT])}...\n"
             f"- Tags: {', '.join(post.tags) or 'none'}\n- Similarity: {each.avg_similarity:.2f}\n\n"
         )
     return "".join(parts)
 
 
 def threads(passages: Sequence[MergedChunk], render_input: RenderInput) -> str:  # noqa: ARG001
-    """The passages of each document as a thread, oldest first, with an arrow before each further message."""
-    return "\n\n".join(
-        REPLY.join(
-            THREAD_LINES.escape(text.strip())
-            for each in sorted(members, key=_time_key)
-            for text in _split_messages(each)
-        )
-        for members in _group_by_document(passages).values()
-    )
+    """The passages of each document as a thread, oldest first: messages with who wrote them and when, replies after an
+    arrow, with a question mark if they were guessed to be replies; each further passage of a page after an arrow."""
+    blocks = []
+    for members in _group_by_document(passages).values():
+        (_, first), *others = (line for each in sorted(members, key=_time_key) for line in _list_thread_lines(each))
+        blocks.append("".join([first, *(f"{NEXT_LINE}{mark}{text}" for mark, text in others)]))
+    return "\n\n".join(blocks)
 
 
 def as_json(passages: Sequence[MergedChunk], render_input: RenderInput) -> str:
@@ -142,6 +140,7 @@ def as_json(passages: Sequence[MergedChunk], render_input: RenderInput) -> str:
             "relevance": _find_best_relevance(each),
             "spans": each.spans,
             "text": each.text,
+            **({"messages": [_message_to_entry(message) for message in each.messages]} if each.messages else {}),
         }
         for number, each in enumerate(passages, 1)
     ]
@@ -168,19 +167,30 @@ def _group_by_document(passages: Sequence[MergedChunk]) -> dict[str, list[Merged
     return documents
 
 
-def _split_messages(passage: MergedChunk) -> list[str]:
-    """The messages of a passage; its whole text where it has other chunks too, or was cut.
+def _list_thread_lines(passage: MergedChunk) -> list[tuple[str, str]]:
+    """The messages of a passage, each with the mark that it has after another.
 
     A page has none: its text is one message, without blank lines, which separate threads.
     """
-    messages = group_by_message(passage.chunks)
-    if not messages:
-        return [drop_blank_lines(passage.text)]
-    if len(messages) < 2 or sum(map(len, messages.values())) < len(passage.chunks):
-        return [passage.text]
-    parts = sorted(messages.values(), key=lambda hits: min(hit.chunk.start for hit in hits))
-    texts = [rebuild_message_text(hit.chunk for hit in hits) for hits in parts]
-    return texts if all(text in passage.text for text in texts) else [passage.text]
+    if not passage.messages:
+        return [(f"{REPLY} ", THREAD_LINES.escape(drop_blank_lines(passage.text).strip()))]
+    return [
+        (_get_reply_mark(each), format_thread_message(each.author, each.at, each.text)) for each in passage.messages
+    ]
+
+
+def format_thread_message(author: str, at: datetime | None, text: str) -> str:
+    """A message of a thread after who wrote it and when; no line of its text passes for another message or thread."""
+    return format_said(author, at, THREAD_LINES.escape(text.strip()))
+
+
+def _get_reply_mark(message: PassageMessage) -> str:
+    return format_reply_mark(is_reply=message.reply_to is not None, guessed=message.guessed)
+
+
+def _message_to_entry(message: PassageMessage) -> dict[str, Any]:
+    entry: dict[str, Any] = {"id": message.id, "author": message.author, "at": to_iso(message.at)}
+    return entry | {"reply_to": message.reply_to, "guessed": message.guessed, "text": message.text}
 
 
 def _time_key(passage: MergedChunk) -> tuple[datetime, int, int]:

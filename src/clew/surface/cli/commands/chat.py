@@ -135,6 +135,7 @@ class ChatConsole:
 
     def print_document(self, words: str) -> None:
         """Prints a document by its number, or the parts of it that answer a question."""
+        from clew.query.context.format.messages import format_document_text
         from clew.surface.cli import render
 
         number, *question = words.split(maxsplit=1) or [""]
@@ -144,7 +145,7 @@ class ChatConsole:
         if question:
             render.print_text(tools.read_document(int(number), question[0]).text)
         else:
-            render.print_text(tools.find_document_by_number(int(number))[1].text)
+            render.print_text(format_document_text(tools.find_document_by_number(int(number))[1])[0])
 
     def print_help(self, _: str) -> None:
         """Prints the commands."""

@@ -1,4 +1,4 @@
-"""The commands on conversations: window, profile, links."""
+"""The commands on conversations: window, profile, style-prompt, links."""
 
 from typing import Annotated
 
@@ -11,6 +11,8 @@ from clew.surface.cli.program import open_engine
 Channel = Annotated[str, typer.Argument(metavar="CHANNEL", help="Channel in which the prompt is asked.")]
 Prompt = Annotated[str, typer.Argument(metavar="PROMPT", help="The prompt.")]
 Person = Annotated[str, typer.Argument(metavar="PERSON", help="Author of messages, by name.")]
+Answered = Annotated[str, typer.Argument(metavar="MESSAGE", help="The message to answer.")]
+PromptTokens = Annotated[int | None, typer.Option("--tokens", metavar="N", help="Token budget of the prompt.")]
 Tokens = Annotated[int | None, typer.Option("--tokens", metavar="N", help="Token budget of the window.")]
 Related = Annotated[bool, typer.Option("--related", help="Also search up to three related channels.")]
 MinSimilarity = Annotated[
@@ -72,6 +74,33 @@ def profile(ctx: typer.Context, *, person: Person, options: CollectionFilterOpti
         habits = ", ".join(f"{name} {share:.0%}" for name, share in found.habits.items())
         lists = {"common_phrases": ", ".join(found.common_phrases), "emoji": " ".join(found.emoji), "habits": habits}
         render.print_pairs({**to_json(found), **lists})
+
+
+def style_prompt(
+    ctx: typer.Context,
+    *,
+    person: Person,
+    message: Answered,
+    tokens: PromptTokens = None,
+    now: Now = None,
+    options: FilterOptions,
+    as_json: o.Json = False,
+) -> None:
+    """Print the system prompt with which a model answers a message as a person would."""
+    from clew.surface.cli import render
+
+    with open_engine(ctx) as engine:
+        prompt = engine.style_prompt(
+            person,
+            message,
+            where=options.build_filter(engine),
+            tokens=tokens,
+            now=o.parse_time_option("--now", now),
+        )
+    if as_json:
+        render.print_json({"person": person, "message": message, "prompt": prompt})
+    else:
+        render.print_text(prompt)
 
 
 def links(ctx: typer.Context, *, document: o.DocumentName, options: FilterOptions, as_json: o.Json = False) -> None:

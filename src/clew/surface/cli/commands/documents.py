@@ -123,7 +123,8 @@ def list_(ctx: typer.Context, *, options: CollectionFilterOptions, as_json: o.Js
 
 
 def read(ctx: typer.Context, *, document: o.DocumentName, options: FilterOptions, as_json: o.Json = False) -> None:
-    """Print the whole text of a document, or what the filters admit of it."""
+    """Print the text of a document, or what the filters admit of it; messages with their authors and times."""
+    from clew.query.context.format.messages import format_document_text
     from clew.surface.cli import render
 
     with open_engine(ctx) as engine:
@@ -131,7 +132,7 @@ def read(ctx: typer.Context, *, document: o.DocumentName, options: FilterOptions
     if as_json:
         render.print_json(found)
     else:
-        render.print_text(found.text)
+        render.print_text(format_document_text(found)[0])
 
 
 def status(ctx: typer.Context, *, options: CollectionFilterOptions, as_json: o.Json = False) -> None:

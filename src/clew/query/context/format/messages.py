@@ -1,0 +1,86 @@
+"""Messages as prompt text: each begins a line with who wrote it and when, which no text of a message can imitate."""
+
+import re
+from collections.abc import Iterable
+
+from clew.core.attribution import (
+    TIME_PATTERN,
+    PassageMessage,
+    format_reply_mark,
+    format_said,
+)
+from clew.core.thread import SEPARATOR, extract_messages, is_thread
+from clew.core.types import Document, MergedChunk
+from clew.query.context.format.escape import ReservedLines
+
+ATTRIBUTION = rf"[^\n]{{0,200}}?{TIME_PATTERN}: "
+MESSAGE_LINES = ReservedLines("↪", ATTRIBUTION, marks="↪:")
+_ATTRIBUTION_LINE = re.compile(rf"^\s*(?:↪\??\s*)?{ATTRIBUTION}", re.MULTILINE)
+
+
+def format_message_line(message: PassageMessage) -> str:
+    """A message after who wrote it and when, and after an arrow if it is a reply."""
+    mark = format_reply_mark(is_reply=message.reply_to is not None, guessed=message.guessed)
+    return f"{mark}{format_said(message.author, message.at, MESSAGE_LINES.escape(message.text.strip()))}"
+
+
+def format_passage_text(passage: MergedChunk, reserved: ReservedLines | None = None) -> str:
+    """The text of a passage; of a conversation one message after another, each with who wrote it and when."""
+    text = _join_lines(passage.messages) if passage.messages else passage.text
+    return text if reserved is None else reserved.escape(text)
+
+
+def format_document_text(document: Document, *, max_chars: int | None = None) -> tuple[str, int]:
+    """The text of a document, of a thread with who wrote each message and when, and up to where the document is shown.
+
+    Of a thread that is longer than `max_chars` only whole messages are shown, unless not even the first fits.
+    """
+    end = len(document.text) if max_chars is None else min(len(document.text), max_chars)
+    if not is_thread(document):
+        return document.text[:end], end
+    lines: list[str] = []
+    size, shown = 0, 0
+    for section, message in zip(document.sections, extract_messages(document), strict=True):
+        line = format_message_line(
+            PassageMessage(
+                message.id,
+                message.text,
+                message.author,
+                message.at,
+                reply_to=message.reply_to,
+                guessed=section.guessed,
+            )
+        )
+        size += len(line) + 2
+        if max_chars is not None and size > max_chars:
+            break
+        lines.append(line)
+        shown = section.end
+    if not lines:
+        return document.text[:end], end
+    return "\n\n".join(lines), shown
+
+
+def split_by_message(document: Document, span: tuple[int, int]) -> list[tuple[str, str]]:
+    """The text of a span by message, each part with its reply mark, author and time before it; a page in one part."""
+    if not is_thread(document):
+        return [("", document.text[span[0] : span[1]])]
+    parts = []
+    for section in document.sections:
+        text = document.text[max(section.start, span[0]) : min(section.end, span[1])]
+        if section.start < span[1] and span[0] < section.end and text.strip():
+            mark = format_reply_mark(is_reply=section.parent is not None, guessed=section.guessed)
+            parts.append((f"{mark}{format_said(section.author, section.at, '')}", text.removesuffix(SEPARATOR)))
+    return parts
+
+
+def split_at_attributions(text: str) -> list[str]:
+    """The parts of a text between the lines that name an author and time, as a model copies them out of a prompt."""
+    return [part for part in _ATTRIBUTION_LINE.split(text) if part.strip()]
+
+
+def _join_lines(messages: Iterable[PassageMessage]) -> str:
+    lines: list[str] = []
+    for each in messages:
+        lines += filter(None, (each.gap, format_message_line(each)))
+    return "\n".join(lines)

@@ -94,7 +94,8 @@ def _list_document_fields(of: Document) -> list[Any]:
 
 def _list_section_fields(of: Section) -> list[Any]:
     columns = [of.start, of.end, of.label, of.parent, of.id, of.author, to_iso(of.at), of.page, of.guessed]
-    return columns if of.access is None else [*columns, _sort_labels(of.access)]
+    access = [] if of.access is None and of.awaits is None else [_sort_labels(of.access)]
+    return [*columns, *access, *([] if of.awaits is None else [of.awaits])]
 
 
 def _sort_labels(access: Set[str] | None) -> list[str] | None:

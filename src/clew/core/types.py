@@ -64,6 +64,7 @@ class Section:
     Sections partition the text in order; `parent` is the position of another section: the heading above it, or the
     message it replies to, so that the heading path and the reply chain are walked alike. `guessed`: the reply was
     inferred, not marked by the author. `access` are the labels of those who may see a message; None: of the document.
+    `awaits` is the id of the message that it answers where that one is not stored; it joins it when it comes.
     """
 
     start: int
@@ -76,6 +77,7 @@ class Section:
     page: int | None = None
     guessed: bool = False
     access: Set[str] | None = None
+    awaits: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from typing import Literal, Protocol
 from clew.core.protocols.models import Embedder
 from clew.core.stored import StagedModel, StoredDocument
 from clew.core.text import Terms
+from clew.core.thread_edit import ThreadEdit, ThreadPart, Waiting
 from clew.core.types import (
     EVERYTHING,
     Chunk,
@@ -63,6 +64,25 @@ class Store(Protocol):
         Positions of sections and chunks count from the start of the whole document. If the sections do not lie within
         the added text, somebody has changed the document since it was read: ConcurrentChange.
         """
+
+    def thread_part(self, doc_id: str, message_ids: Sequence[str], *, reach: int) -> ThreadPart:
+        """The named messages of a thread that are in it, and all that an edit of them needs; NotFound without thread.
+
+        These are: the `2 * reach` messages before and after each and at the end of the thread, the replies to each down
+        to `reach` levels with the `2 * reach` messages before them, and what all of these answer, `reach` levels up and
+        one more for each message that is named. The first messages of the thread, one more than are named, come too.
+        The cost does not depend on the length of the thread, unless that many messages answer those that are named.
+        """
+
+    def edit_threads(self, edits: Sequence[ThreadEdit]) -> None:
+        """Changes threads, all of them or none, at a cost that does not depend on their length.
+
+        ConcurrentChange if a thread is not the one that was read, by its revision. A message may move from one thread
+        to another; else a chunk id that belongs to another document raises DriverFailed.
+        """
+
+    def waiting_messages(self, message_ids: Sequence[str], channel: str) -> dict[str, list[Waiting]]:
+        """The messages of a channel that answer those, which were not stored when they came (`Section.awaits`)."""
 
     def summarise(self, doc_id: str, summary: str, vector: Vector) -> None:
         """Sets the summary of a document and its unit vector, for `search_documents`; NotFound if it is not there."""

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Sequence, Set
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -9,14 +10,37 @@ from typing import Any
 from clew.core.time import from_iso, to_iso
 from clew.core.types import Chunk, Document, DocumentRecord, Hit, Meta, Section
 
-CHUNK_COLUMNS = "c.id, d.id, c.idx, d.chunks, c.text, c.start, c.stop, c.headings, c.context, c.at, c.meta"
+# A chunk of a message is stored with its place in the message (`piece`), so that a thread changes without being written
+# anew; where it stands in the whole is added up from the sizes of the blocks and messages before it. Of a page, `piece`
+# is null and its places are those in the page.
+_BEFORE = (
+    "(SELECT coalesce(sum(b.{0}), 0) FROM blocks b WHERE b.doc = c.doc AND b.block < (c.piece >> 7))"
+    " + (SELECT coalesce(sum(p.{0}), 0) FROM pieces p"
+    " WHERE p.doc = c.doc AND p.n >= ((c.piece >> 7) << 7) AND p.n < c.piece AND p.message IS NOT NULL)"
+)
+_PLACED = "CASE WHEN c.piece IS NULL THEN c.{0} ELSE CAST(c.{0} + {1} AS bigint) END"
+BLOCK_BITS = 7  # a block is 128 messages
+CHUNK_COLUMNS = (
+    f"c.id, d.id, {_PLACED.format('idx', _BEFORE.format('chunks'))}, d.chunks, c.text,"
+    f" {_PLACED.format('start', _BEFORE.format('chars'))}, {_PLACED.format('stop', _BEFORE.format('chars'))},"
+    " c.headings, c.context, c.at, c.meta"
+)
+# The same where all chunks of a document are read: `o` has what stands before each message (see PIECE_OFFSETS).
+LISTED_CHUNK_COLUMNS = (
+    "c.id, d.id, c.idx + coalesce(o.chunks, 0), d.chunks, c.text, c.start + coalesce(o.chars, 0),"
+    " c.stop + coalesce(o.chars, 0), c.headings, c.context, c.at, c.meta"
+)
+PIECE_OFFSETS = (
+    "SELECT doc, n, CAST(sum(chars) OVER w - chars AS bigint) AS chars, CAST(sum(chunks) OVER w - chunks AS bigint)"
+    " AS chunks FROM pieces WHERE message IS NOT NULL AND doc {0} WINDOW w AS (PARTITION BY doc ORDER BY n)"
+)
 RECORD_COLUMNS = (
     "d.id, d.title, d.uri, d.kind, d.hash, d.stamp, d.chars, d.chunks, d.summary, d.meta, d.access, d.summary_by,"
     " d.created, d.updated"
 )
 HIT_COLUMNS = f"{CHUNK_COLUMNS}, {RECORD_COLUMNS}"
 
-_CHUNK_WIDTH = CHUNK_COLUMNS.count(",") + 1
+_CHUNK_WIDTH = 11
 _DECODER = json.JSONDecoder()  # json.loads without its checks of the argument
 
 
@@ -58,27 +82,52 @@ def sections_to_json(sections: Sequence[Section]) -> str:
 
 def _section_to_list(of: Section) -> list[Any]:
     columns = [of.start, of.end, of.label, of.parent, of.id, of.author, to_iso(of.at), of.page, of.guessed]
+    if of.awaits is not None:
+        return [*columns, None if of.access is None else sorted(of.access), of.awaits]
     return columns if of.access is None else [*columns, sorted(of.access)]
 
 
-def parse_sections(texts: Iterable[str]) -> tuple[Section, ...]:
-    """The sections of all pieces of a document, in order."""
-    return tuple(
-        Section(
-            start,
-            end,
-            label,
-            parent,
-            section_id,
-            author,
-            from_iso(at),
-            page,
-            *guessed[:1],
-            *map(frozenset, guessed[1:]),
-        )
-        for text in texts
-        for start, end, label, parent, section_id, author, at, page, *guessed in json.loads(text)
-    )
+def parse_sections(text: str) -> list[Section]:
+    """The sections of a piece of a document, in order."""
+    return [_parse_section(*columns) for columns in json.loads(text)]
+
+
+def _parse_section(
+    start: int,
+    end: int,
+    label: str,
+    parent: int | None,
+    section_id: str,
+    author: str,
+    at: str | None,
+    page: int | None,
+    guessed: bool = False,
+    access: Sequence[str] | None = None,
+    awaits: str | None = None,
+) -> Section:
+    labels = None if access is None else frozenset(access)
+    return Section(start, end, label, parent, section_id, author, from_iso(at), page, guessed, labels, awaits)
+
+
+def join_pieces(pieces: Iterable[Sequence[Any]]) -> tuple[str, tuple[Section, ...]]:
+    """The text and the sections of pieces: `(text, sections, message, parent)`, of a page without the last two.
+
+    A message is stored with the id of its parent and with spans of its own.
+    """
+    texts, sections, positions, at = list[str](), list[Section](), dict[str, int](), 0
+    for text, columns, message, _ in (pieces := list(pieces)):
+        here = parse_sections(columns)
+        if message is not None:
+            positions[message] = len(sections)
+            here = [replace(each, start=each.start + at, end=each.end + at) for each in here]
+        texts.append(text)
+        sections += here
+        at += len(text)
+    for _, _, message, parent in pieces:
+        if message is not None and parent is not None:
+            position = positions[message]
+            sections[position] = replace(sections[position], parent=positions.get(parent))
+    return "".join(texts), tuple(sections)
 
 
 def parse_chunk(columns: Sequence[Any]) -> Chunk:
@@ -132,12 +181,13 @@ def parse_hits(rows: Iterable[tuple[Sequence[Any], float]]) -> list[Hit]:
     return hits
 
 
-def build_document(record: DocumentRecord, texts: Sequence[str], sections: Sequence[str]) -> Document:
-    """The document of a record and the pieces of its text and sections."""
+def build_document(record: DocumentRecord, pieces: Iterable[Sequence[Any]]) -> Document:
+    """The document of a record and the pieces of its text and sections, as in `join_pieces`."""
+    text, sections = join_pieces(pieces)
     return Document(
         record.id,
-        "".join(texts),
-        parse_sections(sections),
+        text,
+        sections,
         record.kind,
         record.title,
         record.uri,

@@ -340,10 +340,15 @@ def take_back(folder: Path, version: int) -> None:
         2: ["DROP TRIGGER chunk_says_other", "DROP TRIGGER summary_says_other"],
         3: ["DROP TABLE calibration"],
         4: ["DROP TABLE jobs", *(f"ALTER TABLE documents DROP COLUMN {name}" for name in columns)],
+        5: [f"DROP INDEX {name}" for name in ("pieces_sizes", "pieces_message", "pieces_parent", "pieces_awaits")],
     }
+    added[5] += ["DROP TABLE blocks", "DROP INDEX chunks_doc", "CREATE INDEX chunks_doc ON chunks(doc, idx)"]
+    added[5] += ["ALTER TABLE documents DROP COLUMN revision", "ALTER TABLE chunks DROP COLUMN piece"]
+    names = ("chars", "chunks", "message", "parent", "awaits")
+    added[5] += [f"ALTER TABLE pieces DROP COLUMN {name}" for name in names]
     added[2] += [f"DROP TABLE {name}" for name in ("shadow", "shadows", "summary_shadows")]
     with sqlite3.connect(folder / schema.FILE) as db:
-        for each in (each for older in range(version, schema.VERSION) for each in added[older]):
+        for each in (each for older in reversed(range(version, schema.VERSION)) for each in added[older]):
             db.execute(each)
         db.execute(f"PRAGMA user_version = {version}")
     db.close()

@@ -22,6 +22,7 @@ _SECTION = pa.struct(
         ("page", pa.int64()),
         ("guessed", pa.bool_()),
         ("access", pa.list_(pa.string())),
+        ("awaits", pa.string()),
     ]
 )
 _DOCUMENTS = pa.schema(
@@ -95,7 +96,7 @@ def parse_stored_documents(documents: bytes, chunks: bytes, dim: int) -> list[St
 
 def _document_to_row(stored: StoredDocument) -> dict[str, Any]:
     document = stored.document
-    names = ("start", "end", "parent", "label", "id", "author", "page", "guessed")
+    names = ("start", "end", "parent", "label", "id", "author", "page", "guessed", "awaits")
     sections = [
         {
             **{name: getattr(section, name) for name in names},

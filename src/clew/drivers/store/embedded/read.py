@@ -51,14 +51,15 @@ class FilteredChunks:
         start, params = ("d.id > ?", [after]) if after is not None else ("true", [])
         with self._database.reader as db:
             read = db.execute(
-                f"SELECT {codec.CHUNK_COLUMNS} {self._source} {start}{self._conditions} ORDER BY d.id, c.idx LIMIT ?",
+                f"SELECT {codec.CHUNK_COLUMNS} {self._source} {start}{self._conditions} ORDER BY d.id, c.piece, c.idx"
+                " LIMIT ?",
                 (*params, *self._params, limit),
             ).fetchall()
         return [codec.parse_chunk(columns) for columns in read]
 
     def read_chunk_ids(self, doc_id: str) -> list[str]:
         """The ids of the chunks of a document, in order."""
-        sql = f"SELECT c.id {self._source} d.id = ?{self._conditions} ORDER BY c.idx"
+        sql = f"SELECT c.id {self._source} d.id = ?{self._conditions} ORDER BY c.piece, c.idx"
         with self._database.reader as db:
             return [chunk_id for (chunk_id,) in db.execute(sql, (doc_id, *self._params))]
 
@@ -74,14 +75,13 @@ class FilteredChunks:
 def read_document(db: sqlite3.Connection, doc_id: str) -> Document:
     """The document with its text, or NotFound."""
     pieces = db.execute(
-        f"SELECT p.text, p.sections, {codec.RECORD_COLUMNS} FROM documents d JOIN pieces p ON p.doc = d.row"
-        " WHERE d.id = ? ORDER BY p.n",
+        f"SELECT p.text, p.sections, p.message, p.parent, {codec.RECORD_COLUMNS} FROM documents d"
+        " JOIN pieces p ON p.doc = d.row WHERE d.id = ? ORDER BY p.n",
         (doc_id,),
     ).fetchall()
     if not pieces:
         raise not_found_error(doc_id)
-    record = codec.parse_record(pieces[0][2:])
-    return codec.build_document(record, [piece[0] for piece in pieces], [piece[1] for piece in pieces])
+    return codec.build_document(codec.parse_record(pieces[0][4:]), [piece[:4] for piece in pieces])
 
 
 def list_records(db: sqlite3.Connection, where: Filter) -> Iterator[DocumentRecord]:
@@ -106,9 +106,10 @@ def read_summary_vectors(db: sqlite3.Connection, change: int, dim: int) -> Summa
 def read_document_chunks(db: sqlite3.Connection, doc_id: str) -> list[Chunk]:
     """The chunks of a document in order, or NotFound."""
     read = db.execute(
-        f"SELECT {codec.CHUNK_COLUMNS} FROM documents d LEFT JOIN chunks c ON c.doc = d.row"
-        " WHERE d.id = ? ORDER BY c.idx",
-        (doc_id,),
+        f"WITH o AS MATERIALIZED ({codec.PIECE_OFFSETS.format('= (SELECT row FROM documents WHERE id = ?)')})"
+        f" SELECT {codec.LISTED_CHUNK_COLUMNS} FROM documents d LEFT JOIN chunks c ON c.doc = d.row"
+        " LEFT JOIN o ON o.doc = c.doc AND o.n = c.piece WHERE d.id = ? ORDER BY c.piece, c.idx",
+        (doc_id, doc_id),
     ).fetchall()
     if not read:
         raise not_found_error(doc_id)

@@ -1,13 +1,14 @@
 """The tables of a collection, a connection to them, and the errors of SQLite as DriverFailed with advice."""
 
 import os
+import re
 import sqlite3
 import time
 from pathlib import Path
 
 from clew.core.errors import DriverFailed, StoreMismatch
 
-VERSION = 5
+VERSION = 6
 FILE = "clew.db"
 WRITE_TIMEOUT = 30.0  # seconds that a writer waits for another one
 PRIMARY_CODE = 0xFF  # the bits of an error code of SQLite that say its kind
@@ -75,8 +76,28 @@ CREATE TABLE jobs(
   error TEXT NOT NULL DEFAULT '', worker TEXT NOT NULL DEFAULT '', heartbeat REAL, created TEXT NOT NULL,
   updated TEXT NOT NULL)
 """,
+    # A thread has a piece for each message, ordered by `n`, with its id, its parent and the missing message that it
+    # answers; its chunks name their piece, and places are counted from its start. `blocks` are sizes of 128 pieces.
+    5: """
+ALTER TABLE documents ADD COLUMN revision INTEGER NOT NULL DEFAULT -1;
+ALTER TABLE pieces ADD COLUMN chars INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE pieces ADD COLUMN chunks INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE pieces ADD COLUMN message TEXT;
+ALTER TABLE pieces ADD COLUMN parent TEXT;
+ALTER TABLE pieces ADD COLUMN awaits TEXT;
+ALTER TABLE chunks ADD COLUMN piece INTEGER;
+CREATE TABLE blocks(
+  doc INTEGER NOT NULL REFERENCES documents(row) ON DELETE CASCADE, block INTEGER NOT NULL, chars INTEGER NOT NULL,
+  chunks INTEGER NOT NULL, PRIMARY KEY(doc, block)) WITHOUT ROWID;
+CREATE INDEX pieces_sizes ON pieces(doc, n, chars, chunks) WHERE message IS NOT NULL;
+CREATE INDEX pieces_message ON pieces(doc, message) WHERE message IS NOT NULL;
+CREATE INDEX pieces_parent ON pieces(doc, parent) WHERE parent IS NOT NULL;
+CREATE INDEX pieces_awaits ON pieces(awaits) WHERE awaits IS NOT NULL;
+DROP INDEX chunks_doc;
+CREATE INDEX chunks_doc ON chunks(doc, piece, idx)
+""",
 }
-_NEW_COLUMN = "ALTER TABLE documents ADD COLUMN "
+_NEW_COLUMN = re.compile(r"ALTER TABLE (\w+) ADD COLUMN (\w+) (?:.*DEFAULT (.+))?")
 
 
 class translate_errors:  # noqa: N801
@@ -192,15 +213,15 @@ def _create_or_migrate(connection: sqlite3.Connection, place: str, meta: tuple[s
 
 def _add_temporary_tables(connection: sqlite3.Connection, version: int) -> None:
     """Gives a connection that can only read the tables and columns that an earlier version lacks, empty, temporary."""
-    columns: list[str] = []
+    columns: dict[str, list[str]] = {}
     for statement in map(str.strip, _list_upgrades(version)):
         if statement.startswith("CREATE TABLE"):
             connection.execute(statement.replace("CREATE TABLE", "CREATE TEMP TABLE", 1))
-        elif statement.startswith(_NEW_COLUMN):
-            name, _, default = statement.removeprefix(_NEW_COLUMN).partition(" ")
-            columns.append(f"{default.partition('DEFAULT ')[2] or 'NULL'} AS {name}")
-    if columns:
-        connection.execute(f"CREATE TEMP VIEW documents AS SELECT *, {', '.join(columns)} FROM main.documents")
+        elif added := _NEW_COLUMN.match(statement):
+            table, name, default = added.groups()
+            columns.setdefault(table, []).append(f"{default or 'NULL'} AS {name}")
+    for table, names in columns.items():
+        connection.execute(f"CREATE TEMP VIEW {table} AS SELECT *, {', '.join(names)} FROM main.{table}")
 
 
 def _list_upgrades(version: int) -> list[str]:

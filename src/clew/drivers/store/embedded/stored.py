@@ -47,25 +47,27 @@ def _read_document_batch(db: sqlite3.Connection, rows: Sequence[int], dim: int) 
     ).fetchall()
     pieces = _group_by_document(
         db.execute(
-            "SELECT doc, text, sections FROM pieces WHERE doc IN (SELECT value FROM json_each(?)) ORDER BY doc, n",
+            "SELECT doc, text, sections, message, parent FROM pieces"
+            " WHERE doc IN (SELECT value FROM json_each(?)) ORDER BY doc, n",
             params,
         )
     )
     chunks = _group_by_document(
         db.execute(
-            f"SELECT c.doc, s.length, s.terms, s.counts, s.vector, {codec.CHUNK_COLUMNS}"
+            f"WITH o AS MATERIALIZED ({codec.PIECE_OFFSETS.format('IN (SELECT value FROM json_each(?))')})"
+            f" SELECT c.doc, s.length, s.terms, s.counts, s.vector, {codec.LISTED_CHUNK_COLUMNS}"
             " FROM chunks c JOIN signals s ON s.row = c.row JOIN documents d ON d.row = c.doc"
-            " WHERE c.doc IN (SELECT value FROM json_each(?)) ORDER BY c.doc, c.idx",
-            params,
+            " LEFT JOIN o ON o.doc = c.doc AND o.n = c.piece"
+            " WHERE c.doc IN (SELECT value FROM json_each(?)) ORDER BY c.doc, c.piece, c.idx",
+            params * 2,
         )
     )
     batch = []
     for row, vector, *record in documents:
-        texts, sections = [text for text, _ in pieces[row]], [section for _, section in pieces[row]]
         found = chunks.get(row, [])
         batch.append(
             StoredDocument(
-                codec.build_document(codec.parse_record(record), texts, sections),
+                codec.build_document(codec.parse_record(record), pieces[row]),
                 tuple(codec.parse_chunk(columns[4:]) for columns in found),
                 np.frombuffer(b"".join(columns[3] for columns in found), np.float32).reshape(len(found), dim),
                 tuple(_parse_terms(*columns[:3]) for columns in found),

@@ -2,36 +2,69 @@
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from clew.core.errors import DriverFailed
 from clew.core.time import to_iso
 from clew.core.types import Chunk, Document, Section, Vector
-from clew.drivers.store import codec
+from clew.drivers.store import codec, pieces
 from clew.drivers.store.checks import check_append, not_found_error
 from clew.drivers.store.entries import Entry, facets_to_json
 
+NEW_REVISION = "revision = (SELECT change + 1 FROM meta)"  # never that of another state of the document
 MAX_TOMBSTONES = 20_000  # of removed rows, so that an index can catch up instead of being rebuilt
 
 
 def put_document(db: sqlite3.Connection, document: Document, entries: Sequence[Entry]) -> None:
     """Replaces a document and its chunks; a chunk whose fingerprint has not changed keeps its row."""
     doc, is_new, old = _write_document_row(db, document, len(entries))
-    sections = codec.sections_to_json(document.sections)
-    db.execute("INSERT INTO pieces VALUES(?, 0, ?, ?)", (doc, document.text, sections))
+    split = pieces.split_document(document, [entry.chunk for entry in entries])
+    write_pieces(db, doc, split.pieces)
+    added, removed, removed_length = write_chunks(db, doc, old, entries, split.places)
+    update_counts(db, documents=int(is_new), added=added, removed=removed, removed_length=removed_length)
+
+
+def write_pieces(db: sqlite3.Connection, doc: int, given: Sequence[pieces.Piece]) -> None:
+    """Writes pieces of a document, in place of those with their numbers."""
+    db.executemany("INSERT OR REPLACE INTO pieces VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)", [(doc, *each) for each in given])
+    refresh_blocks(db, doc, [each.n for each in given if each.message is not None])
+
+
+def refresh_blocks(db: sqlite3.Connection, doc: int, numbers: Iterable[int]) -> None:
+    """Adds up again the blocks of messages that these numbers are in."""
+    for block, start, end in pieces.list_block_ranges(numbers):
+        db.execute(
+            "INSERT OR REPLACE INTO blocks SELECT ?, ?, coalesce(sum(chars), 0), coalesce(sum(chunks), 0) FROM pieces"
+            " WHERE doc = ? AND n >= ? AND n < ? AND message IS NOT NULL",
+            (doc, block, doc, start, end),
+        )
+
+
+def write_chunks(
+    db: sqlite3.Connection,
+    doc: int,
+    old: Mapping[str, tuple[int, int]],
+    entries: Sequence[Entry],
+    places: Sequence[pieces.Placed],
+) -> tuple[list[Entry], int, int]:
+    """Replaces the chunks in `old` (row and fingerprint by id); those added, how many were removed, and their length.
+
+    A chunk whose fingerprint has not changed keeps its row.
+    """
     kept = {entry.chunk.id for entry in entries if old.get(entry.chunk.id, (0, None))[1] == entry.fingerprint}
     removed = [row for chunk_id, (row, _) in old.items() if chunk_id not in kept]
-    removed_length = _remove_chunks(db, removed)
-    added = [entry for entry in entries if entry.chunk.id not in kept]
-    moved = [entry.chunk for entry in entries if entry.chunk.id in kept]
+    removed_length = remove_chunks(db, removed)
+    pairs = list(zip(entries, places, strict=True))
+    added = [(entry, place) for entry, place in pairs if entry.chunk.id not in kept]
+    moved = [(entry.chunk, place) for entry, place in pairs if entry.chunk.id in kept]
     db.executemany(
-        "UPDATE chunks SET idx = ?, start = ?, stop = ?, headings = ?, context = ?, at = ?, meta = ?, text = ?"
-        " WHERE row = ?",
-        [(*_chunk_to_columns(chunk), chunk.text, old[chunk.id][0]) for chunk in moved],
+        "UPDATE chunks SET piece = ?, idx = ?, start = ?, stop = ?, headings = ?, context = ?, at = ?, meta = ?,"
+        " text = ? WHERE row = ?",
+        [(*_chunk_to_columns(chunk, place), chunk.text, old[chunk.id][0]) for chunk, place in moved],
     )
     _insert_chunks(db, doc, added)
-    _update_counts(db, documents=int(is_new), added=added, removed=len(removed), removed_length=removed_length)
+    return [entry for entry, _ in added], len(removed), removed_length
 
 
 def read_document_text(db: sqlite3.Connection, doc_id: str) -> str:
@@ -54,15 +87,21 @@ def prepare_append(db: sqlite3.Connection, doc_id: str, text: str, sections: Seq
 
 def append_to_document(db: sqlite3.Connection, appended: Document, entries: Sequence[Entry]) -> None:
     """Extends the document of that id by text, sections and chunks."""
-    doc, pieces = db.execute("SELECT row, pieces FROM documents WHERE id = ?", (appended.id,)).fetchone()
-    sections = codec.sections_to_json(appended.sections)
-    db.execute("INSERT INTO pieces VALUES(?, ?, ?, ?)", (doc, pieces, appended.text, sections))
+    doc, chars, number = db.execute(
+        "SELECT d.row, d.chars, max(p.n) + 1 FROM documents d JOIN pieces p ON p.doc = d.row WHERE d.id = ?",
+        (appended.id,),
+    ).fetchone()
+    chunks = [entry.chunk for entry in entries]
+    before = db.execute("SELECT n, message FROM pieces WHERE doc = ? AND message IS NOT NULL ORDER BY n", (doc,))
+    split = pieces.split_append(appended, chunks, start=chars, number=number, before=before.fetchall())
+    write_pieces(db, doc, split.pieces)
     db.execute(
-        "UPDATE documents SET chars = chars + ?, chunks = chunks + ?, pieces = pieces + 1, updated = ? WHERE row = ?",
-        (len(appended.text), len(entries), to_iso(datetime.now(UTC)), doc),
+        f"UPDATE documents SET chars = chars + ?, chunks = chunks + ?, pieces = pieces + ?, updated = ?, {NEW_REVISION}"
+        " WHERE row = ?",
+        (len(appended.text), len(entries), len(split.pieces), to_iso(datetime.now(UTC)), doc),
     )
-    _insert_chunks(db, doc, entries)
-    _update_counts(db, added=entries)
+    _insert_chunks(db, doc, list(zip(entries, split.places, strict=True)))
+    update_counts(db, added=entries)
 
 
 def set_summary(db: sqlite3.Connection, doc_id: str, summary: str, vector: Vector) -> None:
@@ -70,7 +109,7 @@ def set_summary(db: sqlite3.Connection, doc_id: str, summary: str, vector: Vecto
     done = db.execute("UPDATE documents SET summary = ?, vector = ? WHERE id = ?", (summary, vector.tobytes(), doc_id))
     if not done.rowcount:
         raise not_found_error(doc_id)
-    _update_counts(db)
+    update_counts(db)
 
 
 def clear_summary_vector(db: sqlite3.Connection, doc_id: str) -> None:
@@ -81,7 +120,7 @@ def clear_summary_vector(db: sqlite3.Connection, doc_id: str) -> None:
 def set_calibration(db: sqlite3.Connection, text: str) -> None:
     """Replaces the text about the collection."""
     db.execute("INSERT OR REPLACE INTO calibration VALUES(1, ?)", (text,))
-    _update_counts(db)
+    update_counts(db)
 
 
 def drop_documents(db: sqlite3.Connection, doc_ids: Iterable[str]) -> int:
@@ -92,9 +131,9 @@ def drop_documents(db: sqlite3.Connection, doc_ids: Iterable[str]) -> int:
     if not docs:
         return 0
     rows = [row for doc in docs for (row,) in db.execute("SELECT row FROM chunks WHERE doc = ?", doc)]
-    length = _remove_chunks(db, rows)
+    length = remove_chunks(db, rows)
     db.executemany("DELETE FROM documents WHERE row = ?", docs)
-    _update_counts(db, documents=-len(docs), removed=len(rows), removed_length=length)
+    update_counts(db, documents=-len(docs), removed=len(rows), removed_length=length)
     return len(docs)
 
 
@@ -133,31 +172,37 @@ def _write_document_row(
         doc: int = found[0]
         db.execute(
             "UPDATE documents SET uri = ?, title = ?, kind = ?, summary = ?, meta = ?, facets = ?, hash = ?, stamp = ?,"
-            " chars = ?, chunks = ?, pieces = 1, vector = ?, access = ?, summary_by = ?, created = ?, updated = ?"
-            " WHERE row = ?",
+            " chars = ?, chunks = ?, pieces = 1, vector = ?, access = ?, summary_by = ?, created = ?, updated = ?,"
+            f" {NEW_REVISION} WHERE row = ?",
             (*columns, doc),
         )
         db.execute("DELETE FROM pieces WHERE doc = ?", (doc,))
+        db.execute("DELETE FROM blocks WHERE doc = ?", (doc,))
         read = db.execute("SELECT id, row, print FROM chunks WHERE doc = ?", (doc,)).fetchall()
         return doc, False, {chunk_id: (row, fingerprint) for chunk_id, row, fingerprint in read}
     done = db.execute(
         "INSERT INTO documents(id, uri, title, kind, summary, meta, facets, hash, stamp, chars, chunks, pieces, vector,"
-        " access, summary_by, created, updated) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?)",
+        " access, summary_by, created, updated, revision)"
+        " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, (SELECT change + 1 FROM meta))",
         (document.id, *columns),
     )
     return done.lastrowid or 0, True, {}
 
 
-def _insert_chunks(db: sqlite3.Connection, doc: int, entries: Sequence[Entry]) -> None:
+def _insert_chunks(db: sqlite3.Connection, doc: int, entries: Sequence[tuple[Entry, pieces.Placed]]) -> None:
     if not entries:
         return
     (last,) = db.execute("SELECT last FROM meta").fetchone()
-    numbered = list(enumerate(entries, last + 1))
+    numbered = list(enumerate((entry for entry, _ in entries), last + 1))
+    columns = [
+        (row, e.chunk.id, doc, *_chunk_to_columns(e.chunk, place), e.fingerprint, e.chunk.text)
+        for row, (e, place) in enumerate(entries, last + 1)
+    ]
     try:
         db.executemany(
-            "INSERT INTO chunks(row, id, doc, idx, start, stop, headings, context, at, meta, print, text)"
-            " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [(row, e.chunk.id, doc, *_chunk_to_columns(e.chunk), e.fingerprint, e.chunk.text) for row, e in numbered],
+            "INSERT INTO chunks(row, id, doc, piece, idx, start, stop, headings, context, at, meta, print, text)"
+            " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            columns,
         )
     except sqlite3.IntegrityError as error:
         raise DriverFailed(
@@ -169,7 +214,7 @@ def _insert_chunks(db: sqlite3.Connection, doc: int, entries: Sequence[Entry]) -
     )
 
 
-def _remove_chunks(db: sqlite3.Connection, rows: Sequence[int]) -> int:
+def remove_chunks(db: sqlite3.Connection, rows: Sequence[int]) -> int:
     """Removes the chunks in these rows and writes their tombstones; their summed length."""
     if not rows:
         return 0
@@ -181,7 +226,7 @@ def _remove_chunks(db: sqlite3.Connection, rows: Sequence[int]) -> int:
     return sum(length for length, _, _ in read)
 
 
-def _update_counts(
+def update_counts(
     db: sqlite3.Connection,
     *,
     documents: int = 0,
@@ -197,12 +242,10 @@ def _update_counts(
     )
 
 
-def _chunk_to_columns(chunk: Chunk) -> tuple[int, int, int, str, str, str | None, str]:
+def _chunk_to_columns(chunk: Chunk, place: pieces.Placed) -> tuple[int | str | None, ...]:
     """The columns of a chunk that a reader is shown, without its text."""
     return (
-        chunk.index,
-        chunk.start,
-        chunk.end,
+        *place,
         codec.headings_to_json(chunk.headings),
         chunk.context,
         to_iso(chunk.at),

@@ -8,9 +8,18 @@ DO $$ BEGIN
 END $$;
 GRANT USAGE ON SCHEMA clew TO clew_app;
 GRANT SELECT ON clew.migrations TO clew_app;
-GRANT SELECT, INSERT, UPDATE, DELETE
-  ON clew.collections, clew.documents, clew.pieces, clew.summaries, clew.chunks, clew.signals, clew.postings,
-     clew.shadows, clew.summary_shadows, clew.jobs
-  TO clew_app;
+DO $$
+DECLARE
+  here regclass;
+BEGIN
+  FOR here IN
+    SELECT to_regclass('clew.' || name) FROM unnest(ARRAY['collections', 'documents', 'pieces', 'blocks', 'summaries',
+      'chunks', 'signals', 'postings', 'shadows', 'summary_shadows', 'jobs']) AS name
+  LOOP
+    IF here IS NOT NULL THEN  -- a table of a later version comes with its rights
+      EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO clew_app', here);
+    END IF;
+  END LOOP;
+END $$;
 GRANT USAGE ON SEQUENCE clew.chunk_rows TO clew_app;
 GRANT EXECUTE ON FUNCTION clew.build_graph(text), clew.drop_graph(text) TO clew_app;

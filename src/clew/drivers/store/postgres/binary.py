@@ -50,6 +50,12 @@ def encode_ints(numbers: NDArray[np.integer] | Sequence[int]) -> BinaryParam:
     return _encode_array(numbers, _SHORT, INT)
 
 
+def encode_optional_ints(values: Sequence[int | None]) -> BinaryParam:
+    """An int[] that may hold nulls."""
+    parts = [_NULL if each is None else struct.pack(">ii", 4, each) for each in values]
+    return BinaryParam(_make_array_header(INT, len(values), nulls=None in values) + b"".join(parts))
+
+
 def encode_floats(values: Sequence[float | None]) -> BinaryParam:
     """A float8[]."""
     parts = [_NULL if each is None else struct.pack(">id", 8, each) for each in values]

@@ -5,7 +5,7 @@ inside a transaction that the caller has begun.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -16,8 +16,9 @@ from psycopg.types.numeric import Int8
 from clew.core.stored import Hashes
 from clew.core.time import to_iso
 from clew.core.types import Chunk, Document
-from clew.drivers.store import codec
+from clew.drivers.store import codec, pieces
 from clew.drivers.store.entries import Entry, facets_to_json
+from clew.drivers.store.pieces import Piece
 from clew.drivers.store.postgres import binary
 from clew.drivers.store.postgres.connect.pool import fetch_rows
 from clew.drivers.store.postgres.connect.setup import OpenCollection
@@ -28,13 +29,30 @@ _RECORD_FIELDS = (
     *("uri", "title", "kind", "summary", "meta", "hash", "stamp", "chars", "chunks", "facets"),
     *("access", "summary_by", "created", "updated"),
 )
-RECORD_NAMES = f"{', '.join(_RECORD_FIELDS)}, pieces"
-RECORD_VALUES = ", ".join(f"%({name})s{'::bigint[]' if name == 'facets' else ''}" for name in _RECORD_FIELDS) + ", 1"
+NEW_REVISION = "nextval('chunk_rows')"  # never that of another state of the document
+RECORD_NAMES = f"{', '.join(_RECORD_FIELDS)}, pieces, revision"
+RECORD_VALUES = (
+    ", ".join(f"%({name})s{'::bigint[]' if name == 'facets' else ''}" for name in _RECORD_FIELDS)
+    + f", 1, {NEW_REVISION}"
+)
 
-CHUNK_FIELDS = ("idx", "start", "stop", "headings", "context", "at", "meta", "channel", "text")
+_PIECE_TYPES = {"n": "int", "text": "text", "sections": "text", "chars": "bigint", "chunks": "int"}
+_PIECE_VALUES = ", ".join(f"%(piece_{name})s::{_PIECE_TYPES.get(name, 'text')}[]" for name in Piece._fields)
+_PIECES = (
+    "SELECT {doc}, u.n, %(number)s, u.text, u.sections, u.chars, u.chunks, u.message, u.parent, u.awaits FROM {of}"
+    f" unnest({_PIECE_VALUES})"
+    f" AS u({', '.join(Piece._fields)})"
+)
+_INTO_PIECES = "INSERT INTO pieces(doc, n, collection, text, sections, chars, chunks, message, parent, awaits)"
+_WRITE_PIECES = (
+    f"{_INTO_PIECES} {_PIECES.format(doc='%(doc)s', of='')} ON CONFLICT (doc, n) DO UPDATE SET"
+    f" {', '.join(f'{name} = excluded.{name}' for name in Piece._fields[1:])}"
+)
+
+CHUNK_FIELDS = ("piece", "idx", "start", "stop", "headings", "context", "at", "meta", "channel", "text")
 CHUNK_NAMES = ", ".join(CHUNK_FIELDS)
 CHUNK_VALUES = ", ".join(
-    f"%(of_{name})s::{ {'idx': 'int', 'start': 'bigint', 'stop': 'bigint'}.get(name, 'text') }[]"
+    f"%(of_{name})s::{ {'piece': 'int', 'idx': 'int', 'start': 'bigint', 'stop': 'bigint'}.get(name, 'text') }[]"
     for name in CHUNK_FIELDS
 )
 
@@ -69,13 +87,16 @@ WITH d AS (
   INSERT INTO documents(collection, id, {RECORD_NAMES})
   SELECT %(number)s, %(id)s, {RECORD_VALUES} FROM collections WHERE number = %(number)s AND embedder = %(embedder)s
   ON CONFLICT (collection, id) DO NOTHING RETURNING row),
-t AS (
-  INSERT INTO pieces(doc, n, collection, text, sections)
-  SELECT d.row, 0, %(number)s, %(text)s, %(sections)s FROM d RETURNING doc),
+t AS ({_INTO_PIECES} {_PIECES.format(doc="d.row", of="d CROSS JOIN")} RETURNING doc),
+b AS (
+  INSERT INTO blocks(doc, block, collection, chars, chunks)
+  SELECT d.row, u.n >> {codec.BLOCK_BITS}, %(number)s, sum(u.chars), sum(u.chunks) FROM d CROSS JOIN
+    unnest(%(piece_n)s::int[], %(piece_chars)s::bigint[], %(piece_chunks)s::int[], %(piece_message)s::text[])
+    AS u(n, chars, chunks, message) WHERE u.message IS NOT NULL GROUP BY 1, 2 RETURNING doc),
 {_NUMBERED.format(doc="d.row", of=" FROM d")}, {_CHUNKS}
 UPDATE collections o
 SET change = change + 1, documents = documents + 1, chunks = chunks + %(count)s, length = length + %(total)s
-FROM d WHERE o.number = %(number)s AND (SELECT count(*) FROM t) + (SELECT count(*) FROM c)
+FROM d WHERE o.number = %(number)s AND (SELECT count(*) FROM t) + (SELECT count(*) FROM b) + (SELECT count(*) FROM c)
   + (SELECT count(*) FROM s) + (SELECT count(*) FROM p) > 0 RETURNING 1
 """
 
@@ -86,23 +107,64 @@ def insert_document(
     """Inserts a document that does not exist, with its chunks and counts; False if nothing was written."""
     if len(entries) > BATCH:
         return False
+    split = pieces.split_document(document, [each.chunk for each in entries])
     params = {
         **make_document_params(document, len(entries)),
-        **_make_entry_params(collection, entries),
+        **_make_entry_params(collection, entries, split.places),
+        **_make_piece_params(split.pieces),
         "id": document.id,
         "embedder": collection.embedder,
-        "text": document.text,
-        "sections": codec.sections_to_json(document.sections),
         "total": Int8(sum(each.length for each in entries)),
     }
     return bool(fetch_rows(connection, _INSERT_DOCUMENT, params, prepare=True))
 
 
-def insert_chunks(connection: Connection, collection: OpenCollection, doc: int, entries: Sequence[Entry]) -> None:
+def insert_chunks(
+    connection: Connection,
+    collection: OpenCollection,
+    doc: int,
+    entries: Sequence[Entry],
+    places: Sequence[pieces.Placed],
+) -> None:
     """Inserts chunks of an existing document."""
     for start in range(0, len(entries), BATCH):
-        params = {**_make_entry_params(collection, entries[start : start + BATCH]), "doc": Int8(doc)}
+        batch = slice(start, start + BATCH)
+        params = {**_make_entry_params(collection, entries[batch], places[batch]), "doc": Int8(doc)}
         connection.execute(_INSERT_CHUNKS, params, prepare=True)
+
+
+def write_pieces(connection: Connection, number: int, doc: int, given: Sequence[Piece]) -> None:
+    """Writes pieces of a document, in place of those with their numbers."""
+    if not given:
+        return
+    connection.execute(_WRITE_PIECES, {**_make_piece_params(given), "doc": Int8(doc), "number": Int8(number)})
+    refresh_blocks(connection, number, doc, [each.n for each in given if each.message is not None])
+
+
+def refresh_blocks(connection: Connection, number: int, doc: int, numbers: Sequence[int]) -> None:
+    """Adds up again the blocks of messages that these numbers are in."""
+    blocks = pieces.find_blocks(numbers)
+    if blocks:
+        connection.execute(
+            "INSERT INTO blocks(doc, block, collection, chars, chunks) SELECT %s, u.block, %s,"
+            " coalesce(sum(p.chars), 0), coalesce(sum(p.chunks), 0) FROM unnest(%s::int[]) AS u(block)"
+            " LEFT JOIN pieces p"
+            f" ON p.doc = %s AND p.n >= (u.block << {codec.BLOCK_BITS}) AND p.n < ((u.block + 1) << {codec.BLOCK_BITS})"
+            " AND p.message IS NOT NULL GROUP BY u.block"
+            " ON CONFLICT (doc, block) DO UPDATE SET chars = excluded.chars, chunks = excluded.chunks",
+            (doc, number, blocks, doc),
+        )
+
+
+def _make_piece_params(given: Sequence[Piece]) -> dict[str, Any]:
+    """Pieces as parameters, one per column."""
+    encode: dict[str, Callable[[Sequence[Any]], Any]] = {
+        "int": binary.encode_ints,
+        "bigint": binary.encode_bigints,
+        "text": binary.encode_texts,
+    }
+    columns = zip(Piece._fields, zip(*given, strict=True), strict=True)
+    return {f"piece_{name}": encode[_PIECE_TYPES.get(name, "text")](list(values)) for name, values in columns}
 
 
 def make_document_params(document: Document, chunks: int, created: str | None = None) -> dict[str, Any]:
@@ -126,13 +188,14 @@ def make_document_params(document: Document, chunks: int, created: str | None = 
     }
 
 
-def make_chunk_params(chunks: Sequence[Chunk]) -> dict[str, Any]:
+def make_chunk_params(chunks: Sequence[Chunk], places: Sequence[pieces.Placed]) -> dict[str, Any]:
     """What a reader is shown of chunks as parameters, one per column."""
     channels = [chunk.meta.get("channel") for chunk in chunks]
     return {
-        "of_idx": binary.encode_ints([chunk.index for chunk in chunks]),
-        "of_start": binary.encode_bigints([chunk.start for chunk in chunks]),
-        "of_stop": binary.encode_bigints([chunk.end for chunk in chunks]),
+        "of_piece": binary.encode_optional_ints([place.piece for place in places]),
+        "of_idx": binary.encode_ints([place.number for place in places]),
+        "of_start": binary.encode_bigints([place.start for place in places]),
+        "of_stop": binary.encode_bigints([place.end for place in places]),
         "of_headings": binary.encode_texts([codec.headings_to_json(chunk.headings) for chunk in chunks]),
         "of_context": binary.encode_texts([chunk.context for chunk in chunks]),
         "of_at": binary.encode_texts([to_iso(chunk.at) for chunk in chunks]),
@@ -142,7 +205,9 @@ def make_chunk_params(chunks: Sequence[Chunk]) -> dict[str, Any]:
     }
 
 
-def _make_entry_params(collection: OpenCollection, entries: Sequence[Entry]) -> Mapping[str, Any]:
+def _make_entry_params(
+    collection: OpenCollection, entries: Sequence[Entry], places: Sequence[pieces.Placed]
+) -> Mapping[str, Any]:
     """Everything that is written of new chunks as parameters, one per column."""
     facets = [_hash_facets(each.facets) for each in entries]
     terms = [np.frombuffer(each.terms, np.int64) for each in entries]
@@ -159,7 +224,7 @@ def _make_entry_params(collection: OpenCollection, entries: Sequence[Entry]) -> 
     width = len(entries[0].vector) // 4 if entries else 0
     vectors = np.frombuffer(b"".join(each.vector for each in entries), np.float32).reshape(len(entries), width)
     return {
-        **make_chunk_params([each.chunk for each in entries]),
+        **make_chunk_params([each.chunk for each in entries], places),
         "number": Int8(collection.number),  # always int8: a statement is prepared for the types of its parameters
         "count": Int8(len(entries)),
         "ids": binary.encode_texts([each.chunk.id for each in entries]),

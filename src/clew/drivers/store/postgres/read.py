@@ -17,6 +17,10 @@ from clew.drivers.store.staging import model_switched_error
 
 MAX_SUBSET = 100_000  # rows that a scan gathers by the postings of one condition
 _CHUNKS = f"SELECT {codec.CHUNK_COLUMNS} FROM chunks c JOIN documents d ON d.row = c.doc"
+PIECE_ARRAYS = ", ".join(
+    f"(SELECT array_agg(p.{name} ORDER BY n) FROM pieces p WHERE p.doc = d.row)"
+    for name in ("text", "sections", "message", "parent")
+)
 EMBEDDER = "(SELECT embedder FROM collections WHERE number = %s)"
 
 
@@ -42,7 +46,7 @@ class FilteredChunks:
         start, after_id = (" AND d.id > %s", (after,)) if after is not None else ("", ())
         return self._fetch_chunks(
             f"SELECT {codec.CHUNK_COLUMNS} FROM {source}{self._signals} WHERE d.collection = %s{start}"
-            f"{self._conditions.sql} ORDER BY d.id, c.idx LIMIT %s",
+            f"{self._conditions.sql} ORDER BY d.id, c.piece, c.idx LIMIT %s",
             (*params, self._number, *after_id, *self._conditions.params, limit),
         )
 
@@ -50,7 +54,7 @@ class FilteredChunks:
         """The ids of the chunks of a document, in order."""
         sql = (
             f"SELECT c.id FROM documents d JOIN chunks c ON c.doc = d.row{self._signals}"
-            f" WHERE d.collection = %s AND d.id = %s{self._conditions.sql} ORDER BY c.idx"
+            f" WHERE d.collection = %s AND d.id = %s{self._conditions.sql} ORDER BY c.piece, c.idx"
         )
         params = (self._number, doc_id, *self._conditions.params)
         return [chunk_id for (chunk_id,) in self._pool.run_read(lambda connection: fetch_rows(connection, sql, params))]
@@ -72,15 +76,13 @@ def read_document(connection: Connection, number: int, doc_id: str) -> Document:
     """The document with its text, or NotFound."""
     found = fetch_rows(
         connection,
-        f"SELECT {codec.RECORD_COLUMNS}, (SELECT array_agg(p.text ORDER BY n) FROM pieces p WHERE p.doc = d.row),"
-        " (SELECT array_agg(p.sections ORDER BY n) FROM pieces p WHERE p.doc = d.row)"
-        " FROM documents d WHERE d.collection = %s AND d.id = %s",
+        f"SELECT {codec.RECORD_COLUMNS}, {PIECE_ARRAYS} FROM documents d WHERE d.collection = %s AND d.id = %s",
         (number, doc_id),
     )
     if not found:
         raise not_found_error(doc_id)
-    (*record, texts, sections) = found[0]
-    return codec.build_document(codec.parse_record(record), texts, sections)
+    columns = found[0]
+    return codec.build_document(codec.parse_record(columns[:-4]), zip(*columns[-4:], strict=True))
 
 
 def list_records(connection: Connection, number: int, where: Filter) -> Iterator[DocumentRecord]:
@@ -99,11 +101,14 @@ def list_records(connection: Connection, number: int, where: Filter) -> Iterator
 
 def read_document_chunks(connection: Connection, number: int, doc_id: str) -> list[Chunk]:
     """The chunks of a document in order, or NotFound."""
+    offsets = codec.PIECE_OFFSETS.format("= (SELECT row FROM documents WHERE collection = %s AND id = %s)")
     read = fetch_rows(
         connection,
-        f"SELECT {codec.CHUNK_COLUMNS} FROM documents d LEFT JOIN chunks c ON c.doc = d.row"
-        " WHERE d.collection = %s AND d.id = %s ORDER BY c.idx",
-        (number, doc_id),
+        f"WITH o AS MATERIALIZED ({offsets})"
+        f" SELECT {codec.LISTED_CHUNK_COLUMNS} FROM documents d LEFT JOIN chunks c ON c.doc = d.row"
+        " LEFT JOIN o ON o.doc = c.doc AND o.n = c.piece"
+        " WHERE d.collection = %s AND d.id = %s ORDER BY c.piece, c.idx",
+        (number, doc_id, number, doc_id),
     )
     if not read:
         raise not_found_error(doc_id)

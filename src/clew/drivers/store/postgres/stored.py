@@ -15,21 +15,20 @@ from clew.drivers.store.postgres.connect.pool import Row, fetch_rows
 from clew.drivers.store.postgres.connect.setup import OpenCollection
 
 _DOCUMENTS = f"""
-SELECT d.row, u.vector, (SELECT array_agg(p.text ORDER BY n) FROM pieces p WHERE p.doc = d.row),
-  (SELECT array_agg(p.sections ORDER BY n) FROM pieces p WHERE p.doc = d.row),
-  {codec.RECORD_COLUMNS}
+SELECT d.row, u.vector, {read.PIECE_ARRAYS}, {codec.RECORD_COLUMNS}
 FROM documents d LEFT JOIN summaries u ON u.row = d.row WHERE d.row = ANY(%s::bigint[]) ORDER BY d.row
 """
 # Facets are among the postings too, with a count of 0.
 _CHUNKS = f"""
-SELECT c.doc, c.length, s.vector, t.words, t.counts, {codec.CHUNK_COLUMNS}
+WITH o AS MATERIALIZED ({codec.PIECE_OFFSETS.format("= ANY(%s::bigint[])")})
+SELECT c.doc, c.length, s.vector, t.words, t.counts, {codec.LISTED_CHUNK_COLUMNS}
 FROM chunks c JOIN documents d ON d.row = c.doc JOIN signals s ON s.row = c.row
   JOIN LATERAL (
     SELECT array_agg(p.word ORDER BY p.word) AS words, array_agg(p.count ORDER BY p.word) AS counts
     FROM unnest(c.words) AS w(word)
       JOIN postings p ON p.word = w.word AND p.collection = c.collection AND p.chunk = c.row
-    WHERE p.count > 0) t ON true
-WHERE c.doc = ANY(%s::bigint[]) ORDER BY c.doc, c.idx
+    WHERE p.count > 0) t ON true LEFT JOIN o ON o.doc = c.doc AND o.n = c.piece
+WHERE c.doc = ANY(%s::bigint[]) ORDER BY c.doc, c.piece, c.idx
 """
 
 
@@ -52,15 +51,15 @@ def read_stored_batch(
         if not docs:
             return after, []
         found = fetch_rows(connection, _DOCUMENTS, (binary.encode_bigints(docs),))
-        parts = fetch_rows(connection, _CHUNKS, (binary.encode_bigints(docs),))
+        parts = fetch_rows(connection, _CHUNKS, (binary.encode_bigints(docs),) * 2)
     chunks = {row: list(group) for row, group in groupby(parts, itemgetter(0))}
     return docs[-1], [_build_stored(columns, chunks.get(columns[0], []), dim) for columns in found]
 
 
 def _build_stored(columns: Row, chunks: Sequence[Row], dim: int) -> StoredDocument:
-    _, vector, texts, sections, *record = columns
+    _, vector, *pieces = columns[:6]
     return StoredDocument(
-        codec.build_document(codec.parse_record(record), texts, sections),
+        codec.build_document(codec.parse_record(columns[6:]), zip(*pieces, strict=True)),
         tuple(codec.parse_chunk(chunk[5:]) for chunk in chunks),
         binary.decode_vectors([chunk[2] for chunk in chunks], dim),
         tuple(

@@ -9,11 +9,11 @@ from xxhash import xxh3_64_intdigest
 
 from clew.core.stored import StoredDocument
 from clew.core.types import Chunk, Document, Section, Vector
-from clew.drivers.store import codec
+from clew.drivers.store import codec, pieces
 from clew.drivers.store.checks import check_append, check_text_unchanged, not_found_error
 from clew.drivers.store.entries import Entry
 from clew.drivers.store.postgres import binary, insert
-from clew.drivers.store.postgres.connect.pool import fetch_rows
+from clew.drivers.store.postgres.connect.pool import Row, fetch_rows
 from clew.drivers.store.postgres.connect.setup import OpenCollection
 from clew.drivers.store.postgres.read import EMBEDDER, check_embedder_unchanged, read_document_text
 from clew.drivers.store.postgres.staged import make_switch_lock_key, share_switch_lock
@@ -49,28 +49,45 @@ def put_document(
     if insert.insert_document(connection, collection, document, entries):
         return
     doc, is_new = _write_document_row(connection, collection, document, len(entries))
-    connection.execute(
-        "INSERT INTO pieces(doc, n, collection, text, sections) VALUES(%s, 0, %s, %s, %s)",
-        (doc, collection.number, document.text, codec.sections_to_json(document.sections)),
-    )
+    split = pieces.split_document(document, [each.chunk for each in entries])
+    insert.write_pieces(connection, collection.number, doc, split.pieces)
     read = [] if is_new else fetch_rows(connection, "SELECT id, row, print, length FROM chunks WHERE doc = %s", (doc,))
-    old = {chunk_id: (row, fingerprint) for chunk_id, row, fingerprint, _ in read}
-    kept = {each.chunk.id for each in entries if old.get(each.chunk.id, (0, None))[1] == each.fingerprint}
-    removed = [(row, length) for chunk_id, row, _, length in read if chunk_id not in kept]
-    if removed:
-        connection.execute("DELETE FROM chunks WHERE row = ANY(%s)", ([row for row, _ in removed],))
-    _update_moved_chunks(connection, [(each.chunk, old[each.chunk.id][0]) for each in entries if each.chunk.id in kept])
-    added = [each for each in entries if each.chunk.id not in kept]
-    insert.insert_chunks(connection, collection, doc, added)
-    removed_length = sum(length for _, length in removed)
+    added, removed, removed_length = write_chunks(connection, collection, doc, read, entries, split.places)
     update_counts(
         connection,
         collection,
         documents=int(is_new),
         added=added,
-        removed=len(removed),
+        removed=removed,
         removed_length=removed_length,
     )
+
+
+def write_chunks(
+    connection: Connection,
+    collection: OpenCollection,
+    doc: int,
+    read: Sequence[Row],
+    entries: Sequence[Entry],
+    places: Sequence[pieces.Placed],
+) -> tuple[list[Entry], int, int]:
+    """Replaces the chunks that were read (id, row, fingerprint, length); those added, how many went, and their length.
+
+    A chunk whose fingerprint has not changed keeps its row.
+    """
+    old = {chunk_id: (row, fingerprint) for chunk_id, row, fingerprint, _ in read}
+    kept = {each.chunk.id for each in entries if old.get(each.chunk.id, (0, None))[1] == each.fingerprint}
+    removed = [(row, length) for chunk_id, row, _, length in read if chunk_id not in kept]
+    if removed:
+        connection.execute("DELETE FROM chunks WHERE row = ANY(%s)", ([row for row, _ in removed],))
+    pairs = list(zip(entries, places, strict=True))
+    _update_moved_chunks(
+        connection, [(each.chunk, place, old[each.chunk.id][0]) for each, place in pairs if each.chunk.id in kept]
+    )
+    added = [(each, place) for each, place in pairs if each.chunk.id not in kept]
+    new = [each for each, _ in added]
+    insert.insert_chunks(connection, collection, doc, new, [place for _, place in added])
+    return new, len(removed), sum(length for _, length in removed)
 
 
 def put_stored_document(
@@ -107,26 +124,29 @@ def append_to_document(
     """Extends the document of that id by text, sections and chunks."""
     found = fetch_rows(
         connection,
-        "UPDATE documents SET chars = chars + %s, chunks = chunks + %s, pieces = pieces + 1, updated = %s"
-        f" WHERE collection = %s AND id = %s RETURNING row, pieces - 1, {EMBEDDER}",
+        "UPDATE documents SET chars = chars + %s, chunks = chunks + %s, pieces = pieces + 1, updated = %s,"
+        f" revision = {insert.NEW_REVISION} WHERE collection = %s AND id = %s RETURNING row, chars - %s, {EMBEDDER}",
         (
             len(appended.text),
             len(entries),
             datetime.now(UTC).isoformat(),
             collection.number,
             appended.id,
+            len(appended.text),
             collection.number,
         ),
     )
     if not found:
         raise not_found_error(appended.id)
-    ((doc, n, embedder),) = found
+    ((doc, start, embedder),) = found
     check_embedder_unchanged(collection, embedder)
-    connection.execute(
-        "INSERT INTO pieces(doc, n, collection, text, sections) VALUES(%s, %s, %s, %s, %s)",
-        (doc, n, collection.number, appended.text, codec.sections_to_json(appended.sections)),
-    )
-    insert.insert_chunks(connection, collection, doc, entries)
+    ((number,),) = fetch_rows(connection, "SELECT max(n) + 1 FROM pieces WHERE doc = %s", (doc,))
+    sql = "SELECT n, message FROM pieces WHERE doc = %s AND message IS NOT NULL ORDER BY n"
+    before = [(n, message) for n, message in fetch_rows(connection, sql, (doc,))]
+    chunks = [each.chunk for each in entries]
+    split = pieces.split_append(appended, chunks, start=start, number=number, before=before)
+    insert.write_pieces(connection, collection.number, doc, split.pieces)
+    insert.insert_chunks(connection, collection, doc, entries, split.places)
     update_counts(connection, collection, added=entries)
 
 
@@ -219,6 +239,7 @@ def _write_document_row(
         {**params, "doc": doc},
     )
     connection.execute("DELETE FROM pieces WHERE doc = %s", (doc,))
+    connection.execute("DELETE FROM blocks WHERE doc = %s", (doc,))
     if document.summary and document.summary == summary:
         connection.execute("UPDATE summaries SET facets = %s::bigint[] WHERE row = %s", (params["facets"], doc))
     else:
@@ -226,7 +247,7 @@ def _write_document_row(
     return doc, False
 
 
-def _update_moved_chunks(connection: Connection, moved: Sequence[tuple[Chunk, int]]) -> None:
+def _update_moved_chunks(connection: Connection, moved: Sequence[tuple[Chunk, pieces.Placed, int]]) -> None:
     """Rewrites what a reader is shown of chunks that keep their rows, where it has changed."""
     if not moved:
         return
@@ -236,7 +257,7 @@ def _update_moved_chunks(connection: Connection, moved: Sequence[tuple[Chunk, in
         f" FROM unnest(%(rows)s::bigint[], {insert.CHUNK_VALUES}) AS n(row, {insert.CHUNK_NAMES})"
         f" WHERE c.row = n.row AND ({of_old}) IS DISTINCT FROM ({of_new})",
         {
-            "rows": binary.encode_bigints([row for _, row in moved]),
-            **insert.make_chunk_params([chunk for chunk, _ in moved]),
+            "rows": binary.encode_bigints([row for *_, row in moved]),
+            **insert.make_chunk_params([chunk for chunk, *_ in moved], [place for _, place, _ in moved]),
         },
     )

@@ -1,0 +1,198 @@
+"""Pieces: the rows that a document's text and sections are stored in, one for each message of a thread, else one.
+
+Also which messages an edit of a thread needs, by the few reads that every store offers of its pieces.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
+
+from clew.core.errors import ConcurrentChange, DriverFailed
+from clew.core.thread import is_thread
+from clew.core.thread_edit import ThreadEdit, ThreadPart
+from clew.core.types import Chunk, Document, DocumentRecord
+from clew.drivers.store import codec
+
+MAX_PART = 512  # messages of a part; where an edit needs more, the whole thread is read at once
+
+
+class Piece(NamedTuple):
+    """A row of pieces, without its document."""
+
+    n: int
+    text: str
+    sections: str
+    chars: int = 0
+    chunks: int = 0
+    message: str | None = None
+    parent: str | None = None
+    awaits: str | None = None
+
+
+class Placed(NamedTuple):
+    """Where a chunk is stored: its piece, and number and span counted from the start of the piece; None: of a page."""
+
+    piece: int | None
+    number: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A document as pieces, and the places of its chunks."""
+
+    pieces: list[Piece]
+    places: list[Placed]
+
+
+def split_document(document: Document, chunks: Sequence[Chunk]) -> Split:
+    """One piece for each message of a thread, or one for a page."""
+    if _is_splittable(document, chunks):
+        return split_messages(document, range(len(document.sections)), range(len(document.sections)), chunks)
+    piece = Piece(0, document.text, codec.sections_to_json(document.sections))
+    return Split([piece], [Placed(None, chunk.index, chunk.start, chunk.end) for chunk in chunks])
+
+
+def split_messages(
+    document: Document, numbers: Sequence[int], positions: Iterable[int], chunks: Sequence[Chunk]
+) -> Split:
+    """The messages at some positions of a thread as pieces with these numbers, and the places of their chunks."""
+    starts = [section.start for section in document.sections]
+    counts: dict[int, int] = {}
+    places: list[Placed] = []
+    for chunk in chunks:
+        position = bisect_right(starts, chunk.start) - 1
+        index = counts[position] = counts.get(position, -1) + 1
+        start = starts[position]
+        places.append(Placed(numbers[position], index, chunk.start - start, chunk.end - start))
+    pieces = []
+    for position in positions:
+        section = document.sections[position]
+        parent = None if section.parent is None else document.sections[section.parent].id
+        own = replace(section, start=0, end=section.end - section.start, parent=None)
+        pieces.append(
+            Piece(
+                numbers[position],
+                document.text[section.start : section.end],
+                codec.sections_to_json([own]),
+                section.end - section.start,
+                counts.get(position, -1) + 1,
+                section.id,
+                parent,
+                section.awaits,
+            )
+        )
+    return Split(pieces, places)
+
+
+def split_append(
+    appended: Document, chunks: Sequence[Chunk], *, start: int, number: int, before: Sequence[tuple[int, str]]
+) -> Split:
+    """What is appended as pieces, the first with this number; its places count from the start of the whole document.
+
+    `before` are the numbers and ids of the messages so far, of a document that has a piece for each.
+    """
+    if not before:
+        piece = Piece(number, appended.text, codec.sections_to_json(appended.sections))
+        return Split([piece], [Placed(None, chunk.index, chunk.start, chunk.end) for chunk in chunks])
+    sections = [
+        replace(each, start=each.start - start, end=each.end - start, parent=None) for each in appended.sections
+    ]
+    moved = [replace(chunk, start=chunk.start - start, end=chunk.end - start) for chunk in chunks]
+    document = replace(appended, sections=tuple(sections))
+    if not _is_splittable(document, moved):
+        raise DriverFailed(f"only messages can be appended to the thread {appended.id!r}; nothing was stored")
+    ids = [*(message for _, message in before), *(section.id for section in sections)]
+    split = split_messages(document, range(number, number + len(sections)), range(len(sections)), moved)
+    parents = [None if each.parent is None else ids[each.parent] for each in appended.sections]
+    return Split([p._replace(parent=of) for p, of in zip(split.pieces, parents, strict=True)], split.places)
+
+
+def _is_splittable(document: Document, chunks: Sequence[Chunk]) -> bool:
+    """Whether the sections are messages that cover the whole text, each id once, and every chunk is of one of them."""
+    sections = document.sections
+    if not is_thread(document) or len({section.id for section in sections}) != len(sections):
+        return False
+    ends = [0, *(section.end for section in sections)]
+    if ends[-1] != len(document.text) or any(a != b.start for a, b in zip(ends, sections, strict=False)):
+        return False
+    if any(section.end <= section.start for section in sections):
+        return False
+    spans = ((bisect_right(ends, chunk.start), chunk.end) for chunk in chunks)
+    return all(position < len(ends) and end <= ends[position] for position, end in spans)
+
+
+class PieceReader(Protocol):
+    """Reads of the pieces of one thread; each is one statement."""
+
+    def by_message(self, ids: Sequence[str]) -> list[Piece]:
+        """The pieces of these messages."""
+
+    def children(self, ids: Sequence[str]) -> list[Piece]:
+        """The pieces of the messages that answer these."""
+
+    def before(self, n: int | None, count: int) -> list[Piece]:
+        """The last pieces before a number (None: of all)."""
+
+    def after(self, n: int | None, count: int) -> list[Piece]:
+        """The first pieces after a number (None: of all)."""
+
+
+def read_part(reader: PieceReader, record: DocumentRecord, revision: int, ids: Sequence[str], reach: int) -> ThreadPart:
+    """The part of a thread that `Store.thread_part` promises."""
+    found = {piece.n: piece for piece in _collect_pieces(reader, ids, reach)}
+    pieces = [found[n] for n in sorted(found)]
+    first, last = reader.after(None, 1), reader.before(None, 1)
+    document = codec.build_document(record, [(piece.text, piece.sections, *piece[5:7]) for piece in pieces])
+    return ThreadPart(document, tuple(piece.n for piece in pieces), first[0].n, last[0].n, revision)
+
+
+def _collect_pieces(reader: PieceReader, ids: Sequence[str], reach: int) -> list[Piece]:
+    near = 2 * reach
+    named = reader.by_message(ids)
+    found = {piece.message: piece for piece in (*named, *reader.after(None, len(ids) + 1), *reader.before(None, near))}
+    centres, level = list(named), list(named)
+    for _ in range(reach):
+        level = [piece for piece in reader.children([str(piece.message) for piece in level]) if piece not in centres]
+        if not level:
+            break
+        centres += level
+        if len(centres) * (near + 1) > MAX_PART:
+            return reader.after(None, 1 << 31)
+    for number, piece in enumerate(centres):
+        found.update((each.message, each) for each in (piece, *reader.before(piece.n, near)))
+        if number < len(named):
+            found.update((each.message, each) for each in reader.after(piece.n, near))
+    for _ in range(reach + len(ids) + 1):
+        missing = {piece.parent for piece in found.values() if piece.parent} - found.keys()
+        above = reader.by_message([parent for parent in missing if parent])
+        if not above:
+            break
+        found.update((piece.message, piece) for piece in above)
+    return list(found.values())
+
+
+def find_blocks(numbers: Iterable[int]) -> list[int]:
+    """The blocks that these pieces are in."""
+    return sorted({n >> codec.BLOCK_BITS for n in numbers})
+
+
+def list_block_ranges(numbers: Iterable[int]) -> Iterator[tuple[int, int, int]]:
+    """Each block that these pieces are in, with the first number of it and of the next."""
+    for block in find_blocks(numbers):
+        yield block, block << codec.BLOCK_BITS, (block + 1) << codec.BLOCK_BITS
+
+
+def split_edit(edit: ThreadEdit) -> Split:
+    """The pieces that an edit writes, and the places of its chunks."""
+    return split_messages(edit.document, edit.numbers, edit.positions, edit.chunks)
+
+
+def check_revision(doc_id: str, expected: int, stored: int) -> None:
+    """ConcurrentChange unless a thread has the revision that the caller has read; 0: it is not there."""
+    if expected != stored:
+        raise ConcurrentChange(
+            f"the thread {doc_id!r} changed since it was read; read it again and change that; nothing was stored"
+        )

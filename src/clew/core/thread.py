@@ -1,6 +1,6 @@
 """Threads: a conversation is its messages in order; inside the engine it is a Document with a section per message."""
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from clew.core.ids import make_document_id
@@ -15,7 +15,8 @@ _MAX_TITLE_CHARS = 80
 class Thread:
     """A conversation in one channel, its messages by time; `id` is that of the first message.
 
-    `guessed` are the ids of messages whose `reply_to` was inferred, not marked by the author.
+    `guessed` are the ids of messages whose `reply_to` was inferred, not marked by the author; `awaits` has the ids of
+    missing messages, by those that answer them.
     """
 
     id: str
@@ -25,13 +26,14 @@ class Thread:
     uri: str = ""
     meta: Meta = field(default_factory=dict)
     guessed: Set[str] = frozenset()
+    awaits: Mapping[str, str] = field(default_factory=dict)
 
     def document(self) -> Document:
         """The thread as a Document: the texts of the messages joined, each a section with its author and time.
 
         The parent of a section is the message that it replies to.
         """
-        text, sections = join_messages(self.messages, guessed=self.guessed)
+        text, sections = join_messages(self.messages, guessed=self.guessed, awaits=self.awaits)
         opening = self.messages[0].text if self.messages else ""
         return Document(
             id=make_document_id(f"thread:{self.channel}/{self.id}"),
@@ -52,11 +54,10 @@ def make_thread_title(channel: str, opening: str) -> str:
 
 
 def join_messages(
-    messages: Sequence[Message], *, guessed: Set[str], after: Document | None = None
+    messages: Sequence[Message], *, guessed: Set[str], awaits: Mapping[str, str] | None = None
 ) -> tuple[str, tuple[Section, ...]]:
-    """The joined text of messages and their sections; `after` is the existing thread that they extend."""
-    before = after.sections if after else ()
-    at, positions = len(after.text) if after else 0, {section.id: position for position, section in enumerate(before)}
+    """The joined text of messages and their sections."""
+    at, positions = 0, dict[str, int]()
     sections: list[Section] = []
     texts: list[str] = []
     for message in messages:
@@ -72,6 +73,7 @@ def join_messages(
                 at=message.at,
                 guessed=parent is not None and message.id in guessed,
                 access=message.access,
+                awaits=(awaits or {}).get(message.id),
             )
         )
         positions[message.id] = len(positions)
@@ -88,6 +90,11 @@ def make_first_chunk_id(message_id: str) -> str:
 def find_guessed_replies(document: Document) -> set[str]:
     """The ids of the messages in a thread's document whose `reply_to` was inferred."""
     return {section.id for section in document.sections if section.guessed}
+
+
+def find_awaited_messages(document: Document) -> dict[str, str]:
+    """The ids of missing messages, by those of the messages in a thread's document that answer them."""
+    return {section.id: section.awaits for section in document.sections if section.awaits is not None}
 
 
 def is_thread(document: Document) -> bool:

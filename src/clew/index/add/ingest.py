@@ -9,12 +9,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from clew.core.errors import NotFound, SourceError
+from clew.core.errors import SourceError
 from clew.core.metered import MeteredEmbedder, MeteredLLM
 from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Reader, Store
 from clew.core.report import OnProgress, OnWarning, Plan, Report, SourceFailure
 from clew.core.settings import Settings
-from clew.core.thread import make_first_chunk_id
 from clew.core.types import Document, Message
 from clew.core.usage import CostBudget, Price, look_up_price
 from clew.index.add import backfill, pipeline
@@ -141,18 +140,7 @@ def add_messages(context: IngestContext, messages: Iterable[Message]) -> Report:
 
 def drop_messages(context: IngestContext, ids: Sequence[str]) -> int:
     """Removes messages from their threads; returns how many. Removes none if one of the ids is not stored."""
-    stored = context.store.chunks_by_id([make_first_chunk_id(message_id) for message_id in ids])
-    by_thread: dict[str, set[str]] = {}
-    for message_id in ids:
-        chunk = stored.get(make_first_chunk_id(message_id))
-        if chunk is None:
-            raise NotFound(f"there is no message {message_id!r} in this collection; a hit has its id in chunk.meta")
-        by_thread.setdefault(chunk.doc_id, set()).add(message_id)
-    recipe = context.make_recipe(embedder=context.embedder, llm=None, on_warning=_ignore_warning)
-    return sum(
-        pipeline.remove_thread_messages(doc_id, message_ids, store=context.store, recipe=recipe)
-        for doc_id, message_ids in by_thread.items()
-    )
+    return incremental.drop_messages(ids, store=context.store, embedder=context.embedder, settings=context.settings)
 
 
 def plan_add_sources(context: IngestContext, locations: Sequence[Location], *, sync: bool) -> Plan:

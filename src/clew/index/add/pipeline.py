@@ -6,7 +6,7 @@ run continues from there.
 """
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import monotonic
 
 import numpy as np
@@ -16,6 +16,7 @@ from clew.core.parallel import prefetch
 from clew.core.protocols import Embedder, Store
 from clew.core.report import OnProgress, Progress, Report, SourceFailure
 from clew.core.thread import is_thread
+from clew.core.thread_edit import ThreadEdit
 from clew.core.types import Chunk, Matrix, Vector
 from clew.index.add.prepare import Prepared, Recipe, Source, Unchanged, prepare_source_again, prepare_sources
 from clew.index.chunk.terms import count_chunk_terms
@@ -175,7 +176,17 @@ def remove_thread_messages(doc_id: str, messages: Set[str], *, store: Store, rec
             return 0
         remaining = remove_messages_from_thread(document, messages)
         if remaining is None:
-            store.drop([doc_id])
+            part = store.thread_part(doc_id, sorted(messages), reach=0)
+            empty = replace(part.document, text="", sections=())
+            if len(part.numbers) > len(document.sections):  # another process has added to it
+                conflict = ConcurrentChange(f"the thread {doc_id!r} changed since it was read; add the export again")
+                continue
+            none = np.empty((0, recipe.embedder.dim), np.float32)
+            try:
+                store.edit_threads([ThreadEdit(empty, (), (), (), none, (), part.numbers, part.revision)])
+            except ConcurrentChange as error:
+                conflict = error
+                continue
             return len(document.sections)
         prepared = Prepared(remaining, recipe.chunker(remaining), remaining.summary)
         vectors = _embed_changed_chunks(prepared, store, recipe.embedder)

@@ -162,6 +162,7 @@ def fingerprint_document(document: Document) -> str:
     sections = [
         f"{s.start} {s.end} {s.parent} {s.page} {s.at} {s.guessed} {s.label}\x1f{s.id}\x1f{s.author}"
         + ("" if s.access is None else f"\x1f{sorted(s.access)}")
+        + ("" if s.awaits is None else f"\x1e{s.awaits}")
         for s in document.sections
     ]
     meta = [f"{key}\x1f{document.meta[key]!r}" for key in sorted(document.meta)]

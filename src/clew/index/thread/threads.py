@@ -14,6 +14,7 @@ from clew.core.settings import ThreadConfig
 from clew.core.thread import (
     Thread,
     extract_messages,
+    find_awaited_messages,
     find_guessed_replies,
     get_message_text,
     join_messages,
@@ -25,16 +26,20 @@ from clew.index.thread.untangle import infer_reply_parents
 
 
 def find_reply_parents(
-    messages: Sequence[Message], *, config: ThreadConfig, before: Sequence[Message] = ()
+    messages: Sequence[Message],
+    *,
+    config: ThreadConfig,
+    before: Sequence[Message] = (),
+    awaited: Set[str] = frozenset(),
 ) -> list[Message | None]:
     """The parent (stated or inferred) that each message replies to, or None where it starts a thread.
 
     A stated `reply_to` wins. Where its parent is missing, the first reply starts a thread that the other replies to the
     same parent join. An inferred parent is never later than its reply, nor earlier by more than `gap_hours`; a message
-    with a stated reply starts its thread, whatever it seems to reply to.
+    with a stated reply starts its thread, whatever it seems to reply to; `awaited` are others that have one.
     """
     everything = [*before, *messages]
-    answered = {message.reply_to for message in everything}
+    answered = {message.reply_to for message in everything} | awaited
     positions = {message.id: position for position, message in enumerate(everything)}
     stand_ins: dict[str, Message] = {}  # for a missing parent: the first message that replies to it
     guesses = infer_reply_parents(messages, before=before) if config.untangle else [None] * len(messages)
@@ -60,6 +65,8 @@ def build_threads(channel: str, messages: Sequence[Message], *, config: ThreadCo
     roots: dict[str, str] = {}  # the first message of the thread that a message is in, by id
     grouped: dict[str, list[Message]] = {}
     guessed: dict[str, set[str]] = {}
+    known = {message.id for message in messages}
+    awaits: dict[str, dict[str, str]] = {}
     messages = _move_replies_after_parents(messages)
     for message, parent in zip(messages, find_reply_parents(messages, config=config), strict=True):
         root = roots.get(parent.id, parent.id) if parent else message.id
@@ -67,9 +74,12 @@ def build_threads(channel: str, messages: Sequence[Message], *, config: ThreadCo
         reply_to = parent.id if parent else None
         if reply_to != message.reply_to:
             guessed.setdefault(root, set()).add(message.id)
+        if message.reply_to and message.reply_to not in known:
+            awaits.setdefault(root, {})[message.id] = message.reply_to
         grouped.setdefault(root, []).append(replace(message, reply_to=reply_to))
     return [
-        Thread(root, channel, tuple(group), guessed=guessed.get(root, frozenset())) for root, group in grouped.items()
+        Thread(root, channel, tuple(group), guessed=guessed.get(root, frozenset()), awaits=awaits.get(root, {}))
+        for root, group in grouped.items()
     ]
 
 
@@ -100,11 +110,7 @@ def add_later_stored_messages(document: Document, stored: Document, *, until: da
         for message in extract_messages(stored)
         if message.id not in exported and (message.at is None or assume_utc(message.at) > until)
     ]
-    return (
-        replace_thread_messages(document, [*extract_messages(document), *later], guessed=find_guessed_replies(stored))
-        if later
-        else document
-    )
+    return replace_thread_messages(document, [*extract_messages(document), *later], more=stored) if later else document
 
 
 def find_deleted_messages(stored: Document, *, exported_ids: Set[str], until: datetime) -> set[str]:
@@ -117,18 +123,26 @@ def find_deleted_messages(stored: Document, *, exported_ids: Set[str], until: da
 
 
 def replace_thread_messages(
-    document: Document, messages: Sequence[Message], *, guessed: Set[str] = frozenset()
+    document: Document, messages: Sequence[Message], *, more: Document | None = None
 ) -> Document:
-    """A thread's document with these messages instead; a generated title is generated again."""
+    """A thread's document with these messages instead, some of them of another one (`more`).
+
+    A generated title is generated again, and the summary goes, since it was made of the text before.
+    """
     channel = str(document.meta.get("channel", ""))
-    text, sections = join_messages(messages, guessed=guessed | find_guessed_replies(document))
+    both = (document, more or document)
+    text, sections = join_messages(
+        messages,
+        guessed=set().union(*map(find_guessed_replies, both)),
+        awaits={key: value for each in reversed(both) for key, value in find_awaited_messages(each).items()},
+    )
     opening = get_message_text(document, document.sections[0])
     title = (
         make_thread_title(channel, messages[0].text)
         if document.title == make_thread_title(channel, opening)
         else document.title
     )
-    return replace(document, text=text, sections=sections, title=title, hash="")
+    return replace(document, text=text, sections=sections, title=title, summary="", summary_by="", hash="")
 
 
 def sort_messages_as_sent(messages: Iterable[Message]) -> list[Message]:

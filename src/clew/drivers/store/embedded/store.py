@@ -12,7 +12,6 @@ from clew.core.protocols import Embedder, Mode
 from clew.core.settings import StoreConfig
 from clew.core.stored import StagedModel, StoredDocument
 from clew.core.text import Terms
-from clew.core.thread_edit import ThreadEdit, ThreadPart, Waiting
 from clew.core.types import (
     EVERYTHING,
     Chunk,
@@ -28,12 +27,13 @@ from clew.core.types import (
 )
 from clew.drivers.store import checks, order
 from clew.drivers.store.batches import scan_chunks
-from clew.drivers.store.embedded import read, staged, threads, write
+from clew.drivers.store.embedded import read, staged, write
 from clew.drivers.store.embedded.database import Database, read_stored_embedder_name
 from clew.drivers.store.embedded.hits import HitCache
 from clew.drivers.store.embedded.index import BrokenIndex, TermQuery, VectorQuery
 from clew.drivers.store.embedded.manager import IndexManager
 from clew.drivers.store.embedded.stored import read_stored_documents
+from clew.drivers.store.embedded.thread_methods import ThreadMethods
 from clew.drivers.store.entries import make_entries, make_entries_from_stored
 from clew.drivers.store.term_ids import pack_terms
 
@@ -42,7 +42,7 @@ __all__ = ["EmbeddedStore", "read_stored_embedder_name"]
 MAX_ATTEMPTS = 3  # of a search whose index breaks, or whose chunks are removed between being found and being read
 
 
-class EmbeddedStore:
+class EmbeddedStore(ThreadMethods):
     """One collection in a folder, or in memory where the folder is None. Several threads may use it."""
 
     def __init__(
@@ -95,40 +95,6 @@ class EmbeddedStore:
         with self._database.write_transaction() as db:
             appended = write.prepare_append(db, doc_id, text, sections)
             write.append_to_document(db, appended, make_entries(appended, chunks, matrix, terms))
-
-    def thread_part(self, doc_id: str, message_ids: Sequence[str], *, reach: int) -> ThreadPart:
-        """The named messages of a thread and all that an edit of them needs, or NotFound."""
-        with self._database.reader as db:
-            is_split = threads.is_split(db, doc_id)
-        if not is_split:
-            with self._database.write_transaction() as db:
-                if not threads.is_split(db, doc_id):
-                    threads.split_thread(db, doc_id)
-        with self._database.read_transaction() as db:
-            return threads.read_thread_part(db, doc_id, message_ids, reach)
-
-    def edit_threads(self, edits: Sequence[ThreadEdit]) -> None:
-        """Changes threads, all or none, at a cost that does not grow with them; ConcurrentChange as by `put`."""
-        dim = self._database.dim
-        prepared = [
-            make_entries(e.document, e.chunks, checks.check_vectors(e.vectors, e.chunks, e.terms, dim), e.terms)
-            for e in edits
-        ]
-        with self._database.write_transaction() as db:
-            threads.check_revisions(db, edits)
-            for edit in edits:
-                if edit.removed:
-                    threads.remove_from_thread(db, edit)
-            for edit, entries in zip(edits, prepared, strict=True):
-                if edit.revision:
-                    threads.write_edit(db, edit, entries)
-                else:
-                    write.put_document(db, edit.document, entries)
-
-    def waiting_messages(self, message_ids: Sequence[str], channel: str) -> dict[str, list[Waiting]]:
-        """The messages of a channel that answer those, which were not stored when they came."""
-        with self._database.reader as db:
-            return threads.read_waiting_messages(db, message_ids, channel)
 
     def summarise(self, doc_id: str, summary: str, vector: Vector) -> None:
         """Sets a document's summary and the summary's vector."""

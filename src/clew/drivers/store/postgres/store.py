@@ -12,7 +12,6 @@ from clew.core.protocols import Embedder, Mode
 from clew.core.settings import StoreConfig
 from clew.core.stored import StagedModel, StoredDocument
 from clew.core.text import Terms
-from clew.core.thread_edit import ThreadEdit, ThreadPart, Waiting
 from clew.core.types import (
     EVERYTHING,
     Chunk,
@@ -29,7 +28,7 @@ from clew.core.types import (
 from clew.drivers.store import checks, codec
 from clew.drivers.store.batches import scan_chunks
 from clew.drivers.store.entries import make_entries, make_entries_from_stored
-from clew.drivers.store.postgres import read, staged, stored, threads, write
+from clew.drivers.store.postgres import read, staged, stored, write
 from clew.drivers.store.postgres.connect.errors import translate_errors
 from clew.drivers.store.postgres.connect.planner import use_generic_plans
 from clew.drivers.store.postgres.connect.pool import Pool, Row
@@ -37,10 +36,11 @@ from clew.drivers.store.postgres.connect.setup import open_collection
 from clew.drivers.store.postgres.search import filters, graph, lexical
 from clew.drivers.store.postgres.search.nearest import NearestSearch
 from clew.drivers.store.postgres.search.vectors import CHUNKS, DOCUMENTS, NearestQuery
+from clew.drivers.store.postgres.thread_methods import ThreadMethods
 from clew.drivers.store.term_ids import pack_terms
 
 
-class PostgresStore:
+class PostgresStore(ThreadMethods):
     """One collection on a server. Several threads, programs and machines may use it at once."""
 
     def __init__(
@@ -94,30 +94,6 @@ class PostgresStore:
             )
 
         self._pool.run_transaction(append, plan=use_generic_plans)
-
-    def thread_part(self, doc_id: str, message_ids: Sequence[str], *, reach: int) -> ThreadPart:
-        """The named messages of a thread and all that an edit of them needs, or NotFound."""
-        if not self._pool.run_read(lambda connection: threads.is_split(connection, self._number, doc_id)):
-            self._pool.run_transaction(lambda connection: threads.split_thread(connection, self._collection, doc_id))
-        return self._pool.run_read(
-            lambda connection: threads.read_thread_part(connection, self._number, doc_id, message_ids, reach)
-        )
-
-    def edit_threads(self, edits: Sequence[ThreadEdit]) -> None:
-        """Changes threads, all or none, at a cost that does not grow with them; ConcurrentChange as by `put`."""
-        entries = [
-            make_entries(e.document, e.chunks, checks.check_vectors(e.vectors, e.chunks, e.terms, self._dim), e.terms)
-            for e in edits
-        ]
-        self._pool.run_transaction(
-            lambda connection: threads.write_edits(connection, self._collection, edits, entries), plan=use_generic_plans
-        )
-
-    def waiting_messages(self, message_ids: Sequence[str], channel: str) -> dict[str, list[Waiting]]:
-        """The messages of a channel that answer those, which were not stored when they came."""
-        return self._pool.run_read(
-            lambda connection: threads.read_waiting_messages(connection, self._number, message_ids, channel)
-        )
 
     def summarise(self, doc_id: str, summary: str, vector: Vector) -> None:
         """Sets a document's summary and the summary's vector."""

@@ -1,0 +1,197 @@
+"""Drafts: what is to change in a stored thread, and the edit that writes it.
+
+A draft holds the messages around the change, not the whole thread. Besides the messages that change, those are written
+that are embedded together with them: the answers to them, and the few that follow.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from clew.core.errors import ConcurrentChange
+from clew.core.protocols import Store
+from clew.core.text import extract_terms
+from clew.core.thread import (
+    Thread,
+    extract_messages,
+    find_awaited_messages,
+    find_guessed_replies,
+    get_message_text,
+    join_messages,
+    make_thread_title,
+)
+from clew.core.thread_edit import ThreadEdit, ThreadPart
+from clew.core.types import Chunk, Document, Message, Vector
+
+ChunkMessages = Callable[[Document, Sequence[int]], list[Chunk]]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A message of a draft: its place in the thread, itself (`reply_to` is in this thread), and what is said of it."""
+
+    number: int
+    message: Message
+    guessed: bool = False
+    awaits: str | None = None
+
+
+@dataclass(slots=True)
+class Draft:
+    """A thread in change: a part of the stored one (None: a new thread), and its messages as they will be, by id."""
+
+    doc_id: str
+    channel: str
+    part: ThreadPart | None = None
+    entries: dict[str, Entry] = field(default_factory=dict)
+    touched: set[str] = field(default_factory=set)
+    removed: list[int] = field(default_factory=list)
+
+    def load(self, store: Store, ids: Iterable[str], *, reach: int) -> None:
+        """Reads the part of the thread around these messages; ConcurrentChange if it changed since it was read."""
+        assert not self.touched
+        part = store.thread_part(self.doc_id, list(ids), reach=reach)
+        if self.part is not None and part.revision != self.part.revision:
+            raise ConcurrentChange(f"the thread {self.doc_id!r} changed while it was read; try again")
+        self.part = part
+        guessed, awaits = find_guessed_replies(part.document), find_awaited_messages(part.document)
+        self.entries = {
+            message.id: Entry(number, message, message.id in guessed, awaits.get(message.id))
+            for number, message in zip(part.numbers, extract_messages(part.document), strict=True)
+        }
+
+    def append(self, message: Message, *, guessed: bool = False, awaits: str | None = None) -> None:
+        """Adds a message at the end."""
+        last = max((entry.number for entry in self.entries.values()), default=-1)
+        self.put(Entry(max(last, self.part.last if self.part else -1) + 1, message, guessed, awaits))
+
+    def prepend(self, message: Message, *, awaits: str | None = None) -> None:
+        """Adds a message at the beginning."""
+        first = min((entry.number for entry in self.entries.values()), default=0)
+        self.put(Entry(min(first, self.part.first if self.part else 0) - 1, message, awaits=awaits))
+
+    def put(self, entry: Entry) -> None:
+        """Adds a message, or replaces it."""
+        self.entries[entry.message.id] = entry
+        self.touched.add(entry.message.id)
+
+    def take(self, message_id: str) -> Entry:
+        """Removes a message and returns it; the answers to it stay as they are."""
+        entry = self.entries.pop(message_id)
+        self.touched.discard(message_id)
+        self.removed.append(entry.number)
+        return entry
+
+    def drop(self, ids: Iterable[str]) -> int:
+        """Removes messages, and makes the answers to them answers to their parents; how many were there."""
+        gone = {message_id: self.entries[message_id] for message_id in ids if message_id in self.entries}
+        for message_id in gone:
+            self.take(message_id)
+        for entry in list(self.entries.values()):
+            parent = entry.message.reply_to
+            while parent in gone:
+                parent = gone[parent].message.reply_to
+            if parent != entry.message.reply_to:
+                message = replace(entry.message, reply_to=parent)
+                self.put(replace(entry, message=message, guessed=entry.guessed and parent is not None))
+        return len(gone)
+
+    def find_subtree(self, message_id: str) -> list[str]:
+        """A message and all that answer it, directly or not, in order."""
+        found = {message_id}
+        ordered = sorted(self.entries.values(), key=lambda entry: entry.number)
+        size = 0
+        while size != len(found):
+            size = len(found)
+            found |= {entry.message.id for entry in ordered if entry.message.reply_to in found}
+        return [entry.message.id for entry in ordered if entry.message.id in found]
+
+    @property
+    def is_append(self) -> bool:
+        """Whether messages are added at the end and nothing else changes."""
+        end = self.part.last if self.part else -1
+        return not self.removed and all(self.entries[each].number > end for each in self.touched)
+
+    def build_document(self) -> Document:
+        """The part as it will be."""
+        ordered = sorted(self.entries.values(), key=lambda entry: entry.number)
+        messages = [entry.message for entry in ordered]
+        guessed = {entry.message.id for entry in ordered if entry.guessed}
+        awaits = {entry.message.id: entry.awaits for entry in ordered if entry.awaits is not None}
+        if self.part is None:
+            thread = Thread(messages[0].id, self.channel, tuple(messages), guessed=guessed, awaits=awaits)
+            return replace(thread.document(), id=self.doc_id)
+        text, sections = join_messages(messages, guessed=guessed, awaits=awaits)
+        document = self.part.document
+        opening = get_message_text(document, document.sections[0])
+        title = document.title
+        if messages and title == make_thread_title(self.channel, opening):
+            title = make_thread_title(self.channel, messages[0].text)
+        return replace(document, text=text, sections=sections, title=title, summary="", summary_by="", hash="")
+
+    def find_affected_positions(self, document: Document, *, reach: int) -> list[int]:
+        """The positions of the messages that change, that answer these, and that follow them or what is removed."""
+        ids = [section.id for section in document.sections]
+        numbers = [self.entries[each].number for each in ids]
+        before = {m.id: m.text for m in extract_messages(self.part.document)} if self.part else {}
+        changed = [*self.removed]  # where what is said differs, and not only what it answers
+        changed += [e.number for e in self.entries.values() if before.get(e.message.id) != e.message.text]
+        affected = {position for position, each in enumerate(ids) if each in self.touched}
+        for number in changed:
+            later = [position for position, own in enumerate(numbers) if own > number]
+            affected.update(later[: 2 * reach])
+        level = {ids[position] for position in affected if ids[position] in self.touched}
+        for _ in range(reach):
+            level = {each for each in ids if self.entries[each].message.reply_to in level}
+            affected |= {position for position, each in enumerate(ids) if each in level}
+        return sorted(affected)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedEdit:
+    """A draft with its chunks; `reused` are the vectors of chunks whose stored ones are still right, by id."""
+
+    draft: Draft
+    document: Document
+    positions: tuple[int, ...]
+    chunks: tuple[Chunk, ...]
+    reused: Mapping[str, Vector]
+
+    def list_new_texts(self) -> dict[str, str]:
+        """The texts that must be embedded, each with the id of its message."""
+        return {chunk.embed_text: str(chunk.meta["message"]) for chunk in self.chunks if chunk.id not in self.reused}
+
+    def build_edit(self, vectors: Mapping[str, Vector], *, dim: int, language: str) -> ThreadEdit:
+        """The edit of the thread, with the vectors of new texts."""
+        draft, part = self.draft, self.draft.part
+        rows = [self.reused[c.id] if c.id in self.reused else vectors[c.embed_text] for c in self.chunks]
+        return ThreadEdit(
+            self.document,
+            tuple(draft.entries[section.id].number for section in self.document.sections),
+            self.positions,
+            self.chunks,
+            np.stack(rows) if rows else np.empty((0, dim), np.float32),
+            tuple(extract_terms(chunk.embed_text, language=language) for chunk in self.chunks),
+            removed=tuple(draft.removed),
+            revision=part.revision if part else 0,
+            is_append=draft.is_append,
+        )
+
+
+def plan_edit(draft: Draft, *, store: Store, chunk: ChunkMessages, reach: int) -> PlannedEdit:
+    """The edit that a draft needs: what it writes, and which stored vectors stay right."""
+    document = draft.build_document()
+    positions = draft.find_affected_positions(document, reach=reach)
+    chunks = chunk(document, positions)
+    stored = store.chunks_by_id([each.id for each in chunks])
+    same = {each.id for each in chunks if each.id in stored and stored[each.id].embed_text == each.embed_text}
+    of_message: dict[str, bool] = {}
+    for each in chunks:
+        message = str(each.meta["message"])
+        of_message[message] = of_message.get(message, True) and each.id in same and stored[each.id].meta == each.meta
+    ids = [section.id for section in document.sections]
+    written = [at for at in positions if ids[at] in draft.touched or not of_message.get(ids[at], True)]
+    names = {ids[at] for at in written}
+    kept = tuple(each for each in chunks if each.meta["message"] in names)
+    return PlannedEdit(draft, document, tuple(written), kept, store.vectors([c.id for c in kept if c.id in same]))

@@ -7,6 +7,7 @@ from pathlib import Path
 from benchmarks import Benchmark, Setup, Skipped
 from benchmarks.context import measure_context
 from benchmarks.ingest import measure_add, measure_add_memory, measure_second_add
+from benchmarks.long_threads import measure_long_threads
 from benchmarks.messages import measure_add_message
 from benchmarks.moving import measure_transfer_memory
 from benchmarks.postgres import measure_stores
@@ -21,6 +22,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "again": measure_second_add,
     "memory": measure_add_memory,
     "messages": measure_add_message,
+    "threads": measure_long_threads,
     "chunking": measure_chunking,
     "pdf": measure_pdf,
     "sheet": measure_sheet,

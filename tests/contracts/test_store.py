@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from clew.core.errors import ConcurrentChange, DriverFailed, NotFound, StoreMismatch
 from clew.core.protocols import Store
 from clew.core.stored import StagedModel
+from clew.core.thread_edit import ThreadEdit, ThreadPart
 from clew.core.time import to_timestamp
 from clew.core.types import EVERYTHING, Chunk, Document, Filter, Hit, Matrix, Section, Vector
 from clew.drivers.store import batches, staging
@@ -493,6 +494,128 @@ def test_a_replaced_document_forgets_what_was_appended(make_store: MakeStore) ->
     put(store, first)
     assert store.document("log") == first.document
     assert_same_results(store, [first])
+
+
+# -- threads
+
+
+def thread(texts: Sequence[str], *, name: str = "talk", parents: Sequence[int | None] = ()) -> Bundle:
+    """A thread of messages m0, m1, …, each a section and a chunk."""
+    sections, chunks, at = [], [], 0
+    for n, text in enumerate(texts):
+        parent = parents[n] if parents else (n - 1 if n else None)
+        sections.append(Section(at, at + len(text) + 1, parent=parent, id=f"m{n}", author="Ann"))
+        chunks.append(Chunk(f"m{n}_chunk_0", name, n, len(texts), text, at, at + len(text), meta={"message": f"m{n}"}))
+        at += len(text) + 1
+    document = Document(
+        name, "".join(f"{text}\n" for text in texts), tuple(sections), "thread", "Talk", "talk", hash="h"
+    )
+    rows = np.stack([vector(sum(text.encode())) for text in texts])
+    return Bundle(document, tuple(chunks), rows, tuple(Counter(text.split()) for text in texts))
+
+
+def make_edit(part: ThreadPart, texts: Mapping[int, str], *, removed: Sequence[int] = (), append: bool = False) -> Any:
+    """The edit of a part after which the messages with these numbers say something else, and others are gone."""
+    said = dict(zip(part.numbers, part.document.text.split("\n"), strict=False)) | texts
+    numbers = tuple(sorted(said.keys() - set(removed)))
+    whole = thread([said[n] for n in numbers])
+    sections = tuple(replace(s, id=f"m{n}") for s, n in zip(whole.document.sections, numbers, strict=True))
+    ids = [f"m{n}_chunk_0" for n in numbers]
+    chunks = [replace(c, id=i, meta={"message": i[:-8]}) for c, i in zip(whole.chunks, ids, strict=True)]
+    at = [position for position, n in enumerate(numbers) if n in texts or (n - 1) in removed]
+    return ThreadEdit(
+        replace(part.document, text=whole.document.text, sections=sections),
+        numbers,
+        tuple(at),
+        tuple(chunks[position] for position in at),
+        whole.vectors[at],
+        tuple(whole.terms[position] for position in at),
+        tuple(removed),
+        part.revision,
+        append,
+    )
+
+
+def test_a_thread_that_is_edited_equals_one_that_is_put(make_store: MakeStore) -> None:
+    texts = [f"{WORDS[n % 13]} number{n}" for n in range(300)]
+    store, whole = make_store(), thread(texts)
+    put(store, whole)
+    assert store.document("talk") == whole.document
+    part = store.thread_part("talk", ["m140"], reach=2)
+    assert set(range(136, 145)) <= set(part.numbers)
+    assert {0, 1, 299} <= set(part.numbers)
+    assert len(part.numbers) < 40
+    assert (part.first, part.last) == (0, 299)
+    store.edit_threads([make_edit(part, {140: "anchor edited and longer"})])
+    texts[140] = "anchor edited and longer"
+    changed = thread(texts)
+    assert store.document("talk") == replace(changed.document, hash="")
+    assert store.chunks("talk") == list(changed.chunks)
+    assert_same_results(store, [replace(changed, document=replace(changed.document, hash=""))])
+    assert store.chunks_by_id(["m299_chunk_0"]) == {"m299_chunk_0": changed.chunks[299]}
+    assert list(store.scan()) == list(changed.chunks)
+    (stored,) = store.stored_documents()
+    assert stored.chunks == changed.chunks
+
+
+def test_messages_are_removed_and_added_in_a_thread(make_store: MakeStore) -> None:
+    store = make_store()
+    put(store, thread([f"{WORDS[n % 13]} number{n}" for n in range(200)]))
+    store.summarise("talk", "about anchors", vector(3))
+    part = store.thread_part("talk", ["m100"], reach=1)
+    store.edit_threads([make_edit(part, {}, removed=[100])])
+    document = store.document("talk")
+    assert [section.id for section in document.sections] == [f"m{n}" for n in range(200) if n != 100]
+    assert [section.parent for section in document.sections] == [None, *range(198)]
+    assert (document.summary, store.search_documents(vector(3), 1)) == ("", [])
+    assert "number100 " not in document.text
+    store.summarise("talk", "about anchors", vector(3))
+    part = store.thread_part("talk", [], reach=1)
+    store.edit_threads([make_edit(part, {200: "keel new"}, append=True)])
+    assert store.document("talk").sections[-1].id == "m200"
+    assert store.document("talk").summary == "about anchors"
+    chunks, document = store.chunks("talk"), store.document("talk")
+    assert [chunk.index for chunk in chunks] == list(range(200))
+    assert all(chunk.text == document.text[chunk.start : chunk.end] for chunk in chunks)
+    assert [hit.chunk for hit in store.search_terms({"new": 1}, 3)] == [chunks[-1]]
+
+
+def test_an_edit_of_what_has_changed_meanwhile_is_refused(make_store: MakeStore) -> None:
+    store = make_store()
+    put(store, thread(["anchor", "bell", "cable"]))
+    part = store.thread_part("talk", ["m1"], reach=1)
+    store.edit_threads([make_edit(part, {1: "deck"})])
+    before = store.document("talk")
+    for stale in (make_edit(part, {2: "engine"}), make_edit(part, {}, removed=[2])):
+        with pytest.raises(ConcurrentChange, match="read it again"):
+            store.edit_threads([stale])
+    assert store.document("talk") == before
+    with pytest.raises(NotFound):
+        store.thread_part("gone", ["m1"], reach=1)
+    part = store.thread_part("talk", ["m0", "m1", "m2"], reach=1)
+    store.drop(["talk"])
+    with pytest.raises(ConcurrentChange):
+        store.edit_threads([make_edit(part, {1: "deck"})])
+
+
+def test_a_thread_that_loses_all_its_messages_goes(make_store: MakeStore) -> None:
+    store = make_store()
+    put(store, thread(["anchor", "bell"]))
+    part = store.thread_part("talk", ["m0", "m1"], reach=1)
+    empty = replace(part.document, text="", sections=())
+    store.edit_threads([ThreadEdit(empty, (), (), (), vectors(0, 0), (), part.numbers, part.revision)])
+    assert list(store.documents()) == []
+    assert (store.stats().documents, store.stats().chunks) == (0, 0)
+
+
+def test_messages_that_wait_are_found_by_what_they_wait_for(make_store: MakeStore) -> None:
+    store, given = make_store(), thread(["anchor", "bell"])
+    sections = (replace(given.document.sections[0], awaits="m9"), given.document.sections[1])
+    document = replace(given.document, sections=sections, meta={"channel": "deck"})
+    put(store, replace(given, document=document))
+    assert store.document("talk") == document
+    assert store.waiting_messages(["m9", "m8"], "deck") == {"m9": [("m0", "talk")]}
+    assert store.waiting_messages(["m9"], "hull") == {}
 
 
 # -- summaries

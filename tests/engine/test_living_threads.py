@@ -18,7 +18,7 @@ from clew.core.settings import ThreadConfig
 from clew.core.types import Matrix
 from clew.drivers.embed.hashed import HashedEmbedder
 from clew.index.chunk.messages import chunk_messages
-from tests.engine.conftest import OpenEngine
+from tests.engine.chosen import OpenEngine
 
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 FLAT = Settings(threads=ThreadConfig(untangle=False))

@@ -356,6 +356,20 @@ def test_exports_whose_channels_share_ids_are_reported_and_the_rest_is_added(eng
     assert {record.uri for record in engine.list()} == {*(f"yard/m{n}" for n in range(6)), "kitchen/m6", "weather/m9"}
 
 
+def test_a_thread_loses_only_the_messages_whose_ids_another_channel_has(engine: Engine, tmp_path: Path) -> None:
+    one, two = tmp_path / "one.jsonl", tmp_path / "two.jsonl"
+    export(one, said(2, "The winch squeaks."))
+    talk = [said(1, "The beans are out."), said(2, "Buy some.", reply_to="m1"), said(3, "Done.", reply_to="m2")]
+    export(two, *(replace(message, channel="kitchen") for message in talk))
+    report = engine.add(one, two)
+    assert [failure.source for failure in report.failed] == ["kitchen/m1"]
+    assert "a message of #yard has the same id as m2 of #kitchen" in report.failed[0].reason
+    sections = engine.read("kitchen/m1").sections
+    assert [(section.id, section.parent) for section in sections] == [("m1", None), ("m3", 0)]
+    assert engine.read("yard/m2").text.strip() == "The winch squeaks."
+    assert all("Buy" not in chunk.embed_text for chunk in engine.opened.store.scan())
+
+
 def test_two_exports_of_one_thread_are_not_taken_together(engine: Engine, tmp_path: Path) -> None:
     older, newer = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
     export(older, said(1, "The winch squeaks."))

@@ -1,6 +1,7 @@
 """Chat exports as sources: each thread of each channel is a document of its own."""
 
 import logging
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -30,8 +31,12 @@ def make_thread_sources(
         for channel, messages in export.read_channels():
             exported = list(messages)
             until, ids = find_latest_message_time(exported), frozenset(message.id for message in exported)
+            counts = Counter(message.id for message in exported)
             for thread in build_threads(channel, exported, config=config):
                 document = thread.document()
+                for message in thread.messages:
+                    if counts[message.id] > 1:
+                        on_warning(SourceFailure(document.uri, _explain_repeated_id(message.id, counts[message.id])))
                 read = partial(_return_document, document)
                 yield Source(document.id, document.uri, read, exported_until=until, exported_ids=ids)
     except SourceError as error:
@@ -40,6 +45,10 @@ def make_thread_sources(
         notes = "; ".join(f"{count:,} {what}" for what, count in sorted(export.notes.items()))
         log.info("%s: skipped or assumed: %s", export.path, notes)
         on_warning(SourceFailure(str(export.path), f"skipped or assumed: {notes}"))
+
+
+def _explain_repeated_id(message_id: str, count: int) -> str:
+    return f"the export has {count} messages with the id {message_id}; the first was kept; give each an id of its own"
 
 
 def _return_document(document: Document) -> Document:

@@ -119,17 +119,22 @@ def _embed_and_store_batch(store: Store, recipe: Recipe, run: _Run) -> None:
         raise
     except DriverFailed:
         batch_vectors = None
+    reduced: set[str] = set()  # threads without some of their messages: others are embedded with what is left
     for prepared in batch:
-        if reason := _find_id_clash(prepared, stored):
-            run.failed.append(SourceFailure(prepared.uri_or_id, reason))
-            continue
+        if clashes := _find_id_clashes(prepared, stored):
+            run.failed += [SourceFailure(prepared.uri_or_id, reason) for reason in clashes.values()]
+            rest = remove_messages_from_thread(prepared.document, clashes.keys())
+            if rest is None:
+                continue
+            prepared = replace(prepared, document=rest, chunks=recipe.chunker(rest))
+            reduced.add(rest.id)
         try:
             for doc_id, ids in _find_moved_messages(prepared, stored).items():
                 deleted = _find_deleted_messages(doc_id, prepared.source, store)
                 remove_thread_messages(doc_id, ids | deleted, store=store, recipe=recipe)
             vectors = (
-                _embed_chunks_and_summaries([prepared], known, recipe.embedder)
-                if batch_vectors is None
+                _embed_changed_chunks(prepared, store, recipe.embedder)
+                if batch_vectors is None or prepared.document.id in reduced
                 else batch_vectors
             )
             put = _store_document_with_retry(prepared, vectors, store, recipe)
@@ -216,14 +221,16 @@ def _find_deleted_messages(doc_id: str, source: Source | None, store: Store) -> 
     return find_deleted_messages(store.document(doc_id), exported_ids=source.exported_ids, until=source.exported_until)
 
 
-def _find_id_clash(prepared: Prepared, stored: Mapping[str, Chunk]) -> str:
-    """Why a thread cannot be stored: a message of another channel has the id of one of its own; empty if it can."""
+def _find_id_clashes(prepared: Prepared, stored: Mapping[str, Chunk]) -> dict[str, str]:
+    """The messages of a thread whose ids messages of other channels have, each with the reason to leave it out."""
+    clashes: dict[str, str] = {}
     for chunk in prepared.chunks if is_thread(prepared.document) else ():
         old = stored.get(chunk.id)
         home, channel = old and old.meta.get("channel"), chunk.meta.get("channel")
         if home is not None and home != channel:
-            return explain_id_clash(str(chunk.meta["message"]), home=str(home), channel=str(channel))
-    return ""
+            message = str(chunk.meta["message"])
+            clashes[message] = explain_id_clash(message, home=str(home), channel=str(channel))
+    return clashes
 
 
 def _find_unchanged_chunks(batch: Sequence[Prepared], stored: Mapping[str, Chunk]) -> list[str]:

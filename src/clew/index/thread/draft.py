@@ -4,6 +4,7 @@ A draft holds the messages around the change, not the whole thread. Besides the 
 that are embedded together with them: the answers to them, and the few that follow.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -47,6 +48,7 @@ class Draft:
     entries: dict[str, Entry] = field(default_factory=dict)
     touched: set[str] = field(default_factory=set)
     removed: list[int] = field(default_factory=list)
+    last: int = -1  # the greatest number of a message
 
     def load(self, store: Store, ids: Iterable[str], *, reach: int) -> None:
         """Reads the part of the thread around these messages; ConcurrentChange if it changed since it was read."""
@@ -54,7 +56,7 @@ class Draft:
         part = store.thread_part(self.doc_id, list(ids), reach=reach)
         if self.part is not None and part.revision != self.part.revision:
             raise ConcurrentChange(f"the thread {self.doc_id!r} changed while it was read; try again")
-        self.part = part
+        self.part, self.last = part, part.last
         guessed, awaits = find_guessed_replies(part.document), find_awaited_messages(part.document)
         self.entries = {
             message.id: Entry(number, message, message.id in guessed, awaits.get(message.id))
@@ -63,8 +65,7 @@ class Draft:
 
     def append(self, message: Message, *, guessed: bool = False, awaits: str | None = None) -> None:
         """Adds a message at the end."""
-        last = max((entry.number for entry in self.entries.values()), default=-1)
-        self.put(Entry(max(last, self.part.last if self.part else -1) + 1, message, guessed, awaits))
+        self.put(Entry(self.last + 1, message, guessed, awaits))
 
     def prepend(self, message: Message, *, awaits: str | None = None) -> None:
         """Adds a message at the beginning."""
@@ -73,6 +74,7 @@ class Draft:
 
     def put(self, entry: Entry) -> None:
         """Adds a message, or replaces it."""
+        self.last = max(self.last, entry.number)
         self.entries[entry.message.id] = entry
         self.touched.add(entry.message.id)
 
@@ -139,8 +141,8 @@ class Draft:
         changed += [e.number for e in self.entries.values() if before.get(e.message.id) != e.message.text]
         affected = {position for position, each in enumerate(ids) if each in self.touched}
         for number in changed:
-            later = [position for position, own in enumerate(numbers) if own > number]
-            affected.update(later[: 2 * reach])
+            start = bisect_right(numbers, number)
+            affected.update(range(start, min(start + 2 * reach, len(numbers))))
         level = {ids[position] for position in affected if ids[position] in self.touched}
         for _ in range(reach):
             level = {each for each in ids if self.entries[each].message.reply_to in level}

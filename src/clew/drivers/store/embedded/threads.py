@@ -13,7 +13,8 @@ from clew.drivers.store.embedded import read, write
 from clew.drivers.store.entries import Entry
 from clew.drivers.store.pieces import Piece
 
-_PIECES = "SELECT n, text, sections, chars, chunks, message, parent, awaits FROM pieces WHERE doc = ?"
+# Without statistics, SQLite would read all messages of the thread instead of looking a few up.
+_PIECES = "SELECT n, text, sections, chars, chunks, message, parent, awaits FROM pieces{0} WHERE doc = ?"
 
 
 class _PieceReader:
@@ -21,10 +22,12 @@ class _PieceReader:
         self._db, self._doc = db, doc
 
     def by_message(self, ids: Sequence[str]) -> list[Piece]:
-        return self._fetch(" AND message IN (SELECT value FROM json_each(?))", json.dumps(list(ids)))
+        return self._fetch(
+            " AND message IN (SELECT value FROM json_each(?))", json.dumps(list(ids)), by="pieces_message"
+        )
 
     def children(self, ids: Sequence[str]) -> list[Piece]:
-        return self._fetch(" AND parent IN (SELECT value FROM json_each(?))", json.dumps(list(ids)))
+        return self._fetch(" AND parent IN (SELECT value FROM json_each(?))", json.dumps(list(ids)), by="pieces_parent")
 
     def before(self, n: int | None, count: int) -> list[Piece]:
         return self._fetch(" AND n < ? ORDER BY n DESC LIMIT ?", 1 << 62 if n is None else n, count)
@@ -32,8 +35,9 @@ class _PieceReader:
     def after(self, n: int | None, count: int) -> list[Piece]:
         return self._fetch(" AND n > ? ORDER BY n LIMIT ?", -(1 << 62) if n is None else n, count)
 
-    def _fetch(self, condition: str, *params: str | int) -> list[Piece]:
-        return list(map(Piece._make, self._db.execute(f"{_PIECES}{condition}", (self._doc, *params))))
+    def _fetch(self, condition: str, *params: str | int, by: str = "") -> list[Piece]:
+        sql = _PIECES.format(f" INDEXED BY {by}" if by else "")
+        return list(map(Piece._make, self._db.execute(f"{sql}{condition}", (self._doc, *params))))
 
 
 def is_split(db: sqlite3.Connection, doc_id: str) -> bool:
@@ -74,8 +78,8 @@ def read_waiting_messages(db: sqlite3.Connection, ids: Sequence[str], channel: s
     """The messages of a channel that answer those, by the id of the one that they answer."""
     waiting: dict[str, list[Waiting]] = {}
     for awaited, message, doc_id, meta in db.execute(
-        "SELECT p.awaits, p.message, d.id, d.meta FROM pieces p JOIN documents d ON d.row = p.doc"
-        " WHERE p.awaits IN (SELECT value FROM json_each(?)) ORDER BY d.row, p.n",
+        "SELECT p.awaits, p.message, d.id, d.meta FROM pieces p INDEXED BY pieces_awaits"
+        " JOIN documents d ON d.row = p.doc WHERE p.awaits IN (SELECT value FROM json_each(?)) ORDER BY d.row, p.n",
         (json.dumps(list(ids)),),
     ):
         if json.loads(meta).get("channel") == channel:

@@ -516,7 +516,7 @@ def thread(texts: Sequence[str], *, name: str = "talk", parents: Sequence[int | 
 
 def make_edit(part: ThreadPart, texts: Mapping[int, str], *, removed: Sequence[int] = (), append: bool = False) -> Any:
     """The edit of a part after which the messages with these numbers say something else, and others are gone."""
-    said = dict(zip(part.numbers, part.document.text.split("\n"), strict=False)) | texts
+    said = {**dict(zip(part.numbers, part.document.text.split("\n"), strict=False)), **texts}
     numbers = tuple(sorted(said.keys() - set(removed)))
     whole = thread([said[n] for n in numbers])
     sections = tuple(replace(s, id=f"m{n}") for s, n in zip(whole.document.sections, numbers, strict=True))

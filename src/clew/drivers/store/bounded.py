@@ -166,7 +166,7 @@ class BoundedStore:
         raise SettingsError("this engine sees a part of the collection and only reads; change the whole collection")
 
     put = append = summarise = put_stored = stored_documents = stage_vectors = switch_to_staged = _refuse
-    discard_staged = set_stamp = drop = set_calibration = _refuse
+    discard_staged = set_stamp = drop = set_calibration = thread_part = edit_threads = waiting_messages = _refuse
 
     # -- parts of documents
 

@@ -12,7 +12,6 @@ import numpy as np
 
 from clew.core.errors import ConcurrentChange
 from clew.core.protocols import Store
-from clew.core.text import extract_terms
 from clew.core.thread import (
     Thread,
     extract_messages,
@@ -24,6 +23,7 @@ from clew.core.thread import (
 )
 from clew.core.thread_edit import ThreadEdit, ThreadPart
 from clew.core.types import Chunk, Document, Message, Vector
+from clew.index.chunk.terms import count_chunk_terms
 
 ChunkMessages = Callable[[Document, Sequence[int]], list[Chunk]]
 
@@ -174,7 +174,7 @@ class PlannedEdit:
             self.positions,
             self.chunks,
             np.stack(rows) if rows else np.empty((0, dim), np.float32),
-            tuple(extract_terms(chunk.embed_text, language=language) for chunk in self.chunks),
+            tuple(count_chunk_terms(chunk, language=language) for chunk in self.chunks),
             removed=tuple(draft.removed),
             revision=part.revision if part else 0,
             is_append=draft.is_append,
@@ -191,7 +191,9 @@ def plan_edit(draft: Draft, *, store: Store, chunk: ChunkMessages, reach: int) -
     of_message: dict[str, bool] = {}
     for each in chunks:
         message = str(each.meta["message"])
-        of_message[message] = of_message.get(message, True) and each.id in same and stored[each.id].meta == each.meta
+        old = stored.get(each.id)
+        is_same = old is not None and (old.text, old.context, old.meta) == (each.text, each.context, each.meta)
+        of_message[message] = of_message.get(message, True) and is_same
     ids = [section.id for section in document.sections]
     written = [at for at in positions if ids[at] in draft.touched or not of_message.get(ids[at], True)]
     names = {ids[at] for at in written}

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from clew.core.errors import ConcurrentChange
 from clew.core.ids import make_document_id
 from clew.core.protocols import Store
 from clew.core.thread_edit import Waiting
@@ -80,10 +81,11 @@ class DraftSet:
 
     def change(self, message: Message, doc_id: str, replies: Mapping[str, str], store: Store) -> None:
         """Replaces a stored message by one with the same id, if anything of it differs."""
-        draft = self._drafts[doc_id]
-        entry = draft.entries.get(message.id)
-        if entry is None:  # it has moved or gone since
-            return
+        drafts = (self._drafts[doc_id], *self._drafts.values())  # it may have moved with one that came
+        draft = next((each for each in drafts if message.id in each.entries), None)
+        if draft is None:  # another process has moved or dropped it
+            raise ConcurrentChange(f"the message {message.id!r} is no longer in the thread {doc_id!r}; try again")
+        entry = draft.entries[message.id]
         new = _apply_edit(message, entry)
         target = draft
         stated = message.reply_to if message.reply_to != message.id else None

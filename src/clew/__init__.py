@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from clew.core.protocols import Chunker as Chunker
     from clew.core.protocols import Embedder as Embedder
     from clew.core.protocols import Enricher as Enricher
+    from clew.core.protocols import Eraser as Eraser
     from clew.core.protocols import Fuse as Fuse
     from clew.core.protocols import Judge as Judge
     from clew.core.protocols import LLMFailure as LLMFailure
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from clew.core.protocols import Store as Store
     from clew.core.protocols import Strategy as Strategy
     from clew.core.protocols import Verdict as Verdict
+    from clew.core.receipt import Finding as Finding
+    from clew.core.receipt import Receipt as Receipt
     from clew.core.report import OnProgress as OnProgress
     from clew.core.report import Plan as Plan
     from clew.core.report import Progress as Progress
@@ -136,8 +139,9 @@ _HOMES = {
     ),
     "clew.core.events": "AnswerEvent EventStream FinalEvent SentenceEvent StepEvent",
     "clew.core.protocols": (
-        "Chunker Embedder Enricher Fuse Judge LLM LLMFailure Reader Reranker Rewrite Step Store Strategy Verdict"
+        "Chunker Embedder Enricher Eraser Fuse Judge LLM LLMFailure Reader Reranker Rewrite Step Store Strategy Verdict"
     ),
+    "clew.core.receipt": "Finding Receipt",
     "clew.core.report": "OnProgress Plan Progress Report SourceFailure",
     "clew.core.settings": (
         "AgentConfig AnswerConfig ContextConfig ConversationConfig EmbedderConfig FlowConfig FormatterConfig "

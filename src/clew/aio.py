@@ -118,6 +118,7 @@ class Engine:
     calibrate = _Verb(sync.Engine.calibrate)
     drop = _Verb(sync.Engine.drop)
     drop_messages = _Verb(sync.Engine.drop_messages)
+    erase = _Verb(sync.Engine.erase)
     list = _Stream(sync.Engine.list)
     read = _Verb(sync.Engine.read)
     status = _Verb(sync.Engine.status)

@@ -58,6 +58,14 @@ class CacheFile:
         with self._connect() as db, _transaction(db):
             db.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?)", values.items())
 
+    def clear(self) -> int:
+        """Deletes all entries, and their bytes from the file; returns how many there were."""
+        with self._connect() as db:
+            db.execute("PRAGMA secure_delete = ON")
+            count = db.execute("DELETE FROM entries").rowcount
+            db.execute("VACUUM")
+            return count
+
     @contextmanager
     def _connect(self) -> Iterator[sqlite3.Connection]:
         try:

@@ -16,6 +16,7 @@ from clew.engine import add as _add
 from clew.engine import agent as _agent
 from clew.engine import answer as _answer
 from clew.engine import conversations as _conversations
+from clew.engine import erase as _erase
 from clew.engine import explain as _explain
 from clew.engine import search as _search
 from clew.engine import sessions as _sessions
@@ -118,6 +119,7 @@ class Engine:
     calibrate = _add.calibrate
     drop = _add.drop
     drop_messages = _add.drop_messages
+    erase = _erase.erase
     # Reading
     list = _search.list_documents
     read = _search.read

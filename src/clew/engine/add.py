@@ -36,7 +36,7 @@ def add(
         if not isinstance(source, str | Path):
             kind = type(source).__name__
             raise SettingsError(f"a source has the type {kind}; give each path as an argument of its own: add(*paths)")
-    context = _make_ingest_context(engine.opened, settings)
+    context = make_ingest_context(engine.opened, settings)
     return ingest.add_sources(context, sources, sync=sync, max_cost=max_cost, on_progress=on_progress)
 
 
@@ -51,7 +51,7 @@ def add_documents(
     """Adds documents made by a program; one without sections is parsed as Markdown."""
     if isinstance(documents, Document):
         raise SettingsError("documents is one Document; give a list of them")
-    context = _make_ingest_context(engine.opened, settings)
+    context = make_ingest_context(engine.opened, settings)
     return ingest.add_documents(context, documents, max_cost=max_cost, on_progress=on_progress)
 
 
@@ -61,18 +61,18 @@ def add_messages(engine: "Engine", messages: Iterable[Message], *, settings: Set
     A message already stored is skipped, an edited one replaces itself. The report lists them by id.
     """
     with engine.opened.message_lock:
-        return ingest.add_messages(_make_ingest_context(engine.opened, settings), messages)
+        return ingest.add_messages(make_ingest_context(engine.opened, settings), messages)
 
 
 def plan(engine: "Engine", *sources: str | Path, sync: bool = False, settings: Settings | None = None) -> Plan:
     """What `add` would read, embed, ask a model and drop, and what it would cost; nothing is embedded or stored."""
-    return ingest.plan_add_sources(_make_ingest_context(engine.opened, settings), sources, sync=sync)
+    return ingest.plan_add_sources(make_ingest_context(engine.opened, settings), sources, sync=sync)
 
 
 def backfill(engine: "Engine", *, max_cost: float | None = None, on_progress: OnProgress | None = None) -> Report:
     """Writes the missing document summaries."""
     return ingest.backfill_summaries(
-        _make_ingest_context(engine.opened, None), max_cost=max_cost, on_progress=on_progress
+        make_ingest_context(engine.opened, None), max_cost=max_cost, on_progress=on_progress
     )
 
 
@@ -101,10 +101,11 @@ def drop_messages(engine: "Engine", *ids: str, settings: Settings | None = None)
     again; a thread left empty is dropped.
     """
     with engine.opened.message_lock:
-        return ingest.drop_messages(_make_ingest_context(engine.opened, settings), ids)
+        return ingest.drop_messages(make_ingest_context(engine.opened, settings), ids)
 
 
-def _make_ingest_context(opened: Opened, settings: Settings | None) -> IngestContext:
+def make_ingest_context(opened: Opened, settings: Settings | None) -> IngestContext:
+    """What the write path works with, under the settings of a call."""
     given = opened.extensions
     return IngestContext(
         opened.store,

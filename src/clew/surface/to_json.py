@@ -15,6 +15,7 @@ from clew.core.answer import Answer, RemovedSentence
 from clew.core.attribution import PassageMessage, make_passage_message
 from clew.core.calibration import Calibration
 from clew.core.cite import Citation, CitationCheck
+from clew.core.receipt import Finding, Receipt
 from clew.core.report import Plan, Report, SourceFailure
 from clew.core.secret import mask_secrets
 from clew.core.stored import Manifest
@@ -209,6 +210,7 @@ _SCHEMAS: Mapping[type, Callable[[Any], Json]] = {
     DocumentRecord: _make_field_picker("id", "title", "uri", "kind", "chars", "chunks", "summary", "meta"),
     DroppedPassage: lambda dropped: {**_passage_to_json(dropped.passage), **_pick_fields(dropped, "reason", "tokens")},
     Explanation: _explanation_to_json,
+    Finding: _pick_all_fields,
     SourceFailure: _make_field_picker("source", "reason"),
     Fix: _make_field_picker("setting", "value", "before"),
     DroppedMessage: lambda dropped: {**_message_to_json(dropped.message), **_pick_fields(dropped, "reason", "tokens")},
@@ -219,6 +221,11 @@ _SCHEMAS: Mapping[type, Callable[[Any], Json]] = {
         *("added", "changed", "unchanged", "dropped", "failed", "chunks", "reused", "embedded", "embedded_tokens"),
         *("calls", "input_tokens", "output_tokens", "cost"),
     ),
+    Receipt: lambda receipt: {
+        **_pick_fields(receipt, "selector", "selector_hash"),
+        **_pick_all_fields(receipt),
+        "complete": receipt.complete,
+    },
     RemovedSentence: _make_field_picker("text", "reason", "kept"),
     Report: _make_field_picker(
         *("added", "changed", "skipped", "failed", "chunks", "embedded", "reused", "seconds", "noted", "dropped"),

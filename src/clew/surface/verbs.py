@@ -18,6 +18,7 @@ VERBS: Final[Mapping[str, frozenset[Surface]]] = MappingProxyType(
         "plan": _BOTH,
         "drop": _BOTH,
         "drop_messages": _PYTHON,
+        "erase": _BOTH,
         "list": _BOTH,
         "read": _BOTH,
         "status": _BOTH,

@@ -1,5 +1,6 @@
 """The extension points: what holds a resource is a Protocol, what does not is a function."""
 
+from clew.core.protocols.eraser import Eraser
 from clew.core.protocols.functions import Chunker, Enricher, Fuse, Judge, Reader, Rewrite, Step, Strategy, Verdict
 from clew.core.protocols.models import LLM, Embedder, LLMFailure, Reranker, Role, complete_or_failure
 from clew.core.protocols.store import Mode, Store
@@ -9,6 +10,7 @@ __all__ = [
     "Chunker",
     "Embedder",
     "Enricher",
+    "Eraser",
     "Fuse",
     "Judge",
     "LLMFailure",

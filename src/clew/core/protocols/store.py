@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, Protocol
 
+from clew.core.protocols.eraser import Eraser
 from clew.core.protocols.models import Embedder
 from clew.core.stored import StagedModel, StoredDocument
 from clew.core.text import Terms
@@ -121,6 +122,9 @@ class Store(Protocol):
 
     def drop(self, doc_ids: Sequence[str]) -> int:
         """Deletes documents with their chunks, vectors and terms; returns how many existed."""
+
+    def eraser(self) -> Eraser:
+        """What an erasure needs beyond `drop`: it takes from the disk what deletions leave there, and looks for it."""
 
     def document(self, doc_id: str) -> Document:
         """The document, equal to the one that was put; NotFound if it is not there."""

@@ -49,6 +49,10 @@ class CachedEmbedder:
         """The number of tokens of each text."""
         return self._embedder.count(texts)
 
+    def clear_cache(self) -> int:
+        """Deletes all vectors in the file; returns how many there were."""
+        return self._cache.clear()
+
     def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
         """One unit vector per text, in order; only texts that are not in the file are embedded, each once."""
         keys = ["\x1f".join((self.name, role, digest(text))) for text in texts]

@@ -43,6 +43,10 @@ class CachedLLM:
         """The model itself, for an agent, whose turns are not cached."""
         return self._llm
 
+    def clear_cache(self) -> int:
+        """Deletes all answers in the file; returns how many there were."""
+        return self._cache.clear()
+
     def complete(self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0) -> str:
         """The cached answer, or the model's."""
         request = CompletionRequest(prompt, system, max_tokens, temperature)

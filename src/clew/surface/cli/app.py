@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from clew.surface.cli import options as o
-from clew.surface.cli.commands import answers, chat, conversations, documents, explain, questions, transfer
+from clew.surface.cli.commands import answers, chat, conversations, documents, erase, explain, questions, transfer
 from clew.surface.cli.errors import EXIT_CODES, USAGE_ERROR, ClewGroup
 from clew.surface.cli.option_groups import expand_option_groups
 from clew.surface.cli.program import ProgramOptions, log_to_stderr, resolve_invocation
@@ -18,6 +18,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "add": documents.add,
     "plan": documents.plan,
     "drop": documents.drop,
+    "erase": erase.erase,
     "list": documents.list_,
     "read": documents.read,
     "search": questions.search,

@@ -9,6 +9,7 @@ from typing import Any
 
 from clew.core.attribution import PassageMessage, format_attribution, format_reply_mark, make_passage_message
 from clew.core.cite import CitationCheck
+from clew.core.receipt import Receipt
 from clew.core.report import Report
 from clew.core.text import extract_terms
 from clew.core.types import Context, DocumentRecord, Hit
@@ -66,6 +67,47 @@ def print_report(report: Report, *, as_json: bool = False) -> None:
         print_line(("note: ", "yellow"), (note.source, "bold"), (f": {note.reason}", ""), err=True)
     for failure in report.failed:
         print_line(("failed: ", "red"), (failure.source, "bold"), (f": {failure.reason}", ""), err=True)
+
+
+def print_receipt(receipt: Receipt, *, as_json: bool = False) -> None:
+    """Prints what was removed, or would be, on stdout, and what is left to the user on stderr; or all of it as JSON."""
+    if as_json:
+        print_json(receipt)
+        return
+    counts = (
+        (len(receipt.documents), "documents"),
+        (len(receipt.messages), "messages"),
+        (receipt.chunks, "chunks"),
+        (receipt.vectors, "vectors"),
+        (receipt.postings, "postings"),
+        (receipt.summaries, "summaries"),
+        (receipt.contexts, "contexts rebuilt"),
+        (receipt.sessions, "chat sessions changed"),
+        (receipt.jobs, "jobs"),
+        (receipt.cache_entries, "cache entries"),
+    )
+    verb = "would erase" if receipt.dry_run else "finished and erased" if receipt.resumed else "erased"
+    removed = ", ".join(f"{count} {name}" for count, name in counts if count) or "nothing"
+    print_line((f"{receipt.selector}: ", "bold"), (f"{verb} {removed}", ""))
+    if not receipt.dry_run:
+        print_line(
+            (f"searched {receipt.searched} bytes for {receipt.pieces} pieces of it: ", ""),
+            (f"{sum(finding.count for finding in receipt.found)} found", "bold red" if receipt.found else "green"),
+            (f" ({receipt.ambiguous} more are short, or stand in what remains)" if receipt.ambiguous else "", "dim"),
+        )
+    for finding in receipt.found:
+        print_line(("found: ", "red"), (finding.place, "bold"), (f": {finding.what}, {finding.count}", ""), err=True)
+    for text in receipt.undone:
+        print_line(("not done: ", "red"), (text, ""), err=True)
+    for what, names in (
+        ("quoted by others", receipt.quoted_by),
+        ("named by others", receipt.named_by),
+        ("source file remains, and `clew add` would add it again", receipt.sources),
+    ):
+        for name in names:
+            print_line((f"{what}: ", "yellow"), (name, "bold"), err=True)
+    for note in receipt.notes:
+        print_line(("note: ", "yellow"), (note, ""), err=True)
 
 
 def print_records(records: Iterable[DocumentRecord]) -> None:

@@ -69,6 +69,26 @@ class IndexManager:
             shard.close_without_saving()
             _delete_path(shard.folder)
 
+    def discard(self) -> list[str]:
+        """Deletes the index with all its files; the next search builds another. What could not be deleted, if anything.
+
+        If another process has it open, it loses the names of its files, not the files: it searches on, and at its next
+        search finds itself too far behind and builds a new one.
+        """
+        with self._flush_lock, self._lock:
+            self._exact = None
+            if self._folder is None:
+                return []
+            self._acquire_lock()
+            if self._shard:
+                self._shard.close_without_saving()
+                self._shard = None
+            home = self._folder / HOME
+            for path in home.iterdir() if home.is_dir() else ():
+                _delete_path(path)
+            left = list(home.iterdir()) if home.is_dir() else []
+            return [f"{path}: another process has it open; end it and run the erasure again" for path in left]
+
     def get_index_name(self, state: CollectionState) -> str:
         """The name of the index that searches now, in memory or on disk."""
         with self._lock:

@@ -74,7 +74,8 @@ CREATE TABLE jobs(
   id TEXT PRIMARY KEY, kind TEXT NOT NULL, request TEXT NOT NULL, state TEXT NOT NULL, stage TEXT NOT NULL DEFAULT '',
   done INTEGER NOT NULL DEFAULT 0, total INTEGER NOT NULL DEFAULT 0, result TEXT NOT NULL DEFAULT '',
   error TEXT NOT NULL DEFAULT '', worker TEXT NOT NULL DEFAULT '', heartbeat REAL, created TEXT NOT NULL,
-  updated TEXT NOT NULL)
+  updated TEXT NOT NULL);
+CREATE TABLE erasing(one INTEGER PRIMARY KEY CHECK(one = 1), text TEXT NOT NULL)
 """,
     # A thread has a piece for each message, ordered by `n`, with its id, its parent and the missing message that it
     # answers; its chunks name their piece, and places are counted from its start. `blocks` are sizes of 128 pieces.

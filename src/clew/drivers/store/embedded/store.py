@@ -8,7 +8,7 @@ import numpy as np
 
 from clew.core.errors import DriverFailed
 from clew.core.facets import expand_document_filter
-from clew.core.protocols import Embedder, Mode
+from clew.core.protocols import Embedder, Eraser, Mode
 from clew.core.settings import StoreConfig
 from clew.core.stored import StagedModel, StoredDocument
 from clew.core.text import Terms
@@ -29,6 +29,7 @@ from clew.drivers.store import checks, order
 from clew.drivers.store.batches import scan_chunks
 from clew.drivers.store.embedded import read, staged, write
 from clew.drivers.store.embedded.database import Database, read_stored_embedder_name
+from clew.drivers.store.embedded.eraser import EmbeddedEraser
 from clew.drivers.store.embedded.hits import HitCache
 from clew.drivers.store.embedded.index import BrokenIndex, TermQuery, VectorQuery
 from clew.drivers.store.embedded.manager import IndexManager
@@ -151,6 +152,10 @@ class EmbeddedStore(ThreadMethods):
         """Removes documents with everything that belongs to them; how many existed."""
         with self._database.write_transaction() as db:
             return write.drop_documents(db, doc_ids)
+
+    def eraser(self) -> Eraser:
+        """What takes deleted content from the disk."""
+        return EmbeddedEraser(self._database, self._folder, self._indexes)
 
     def document(self, doc_id: str) -> Document:
         """The document with its text, or NotFound."""

@@ -8,7 +8,7 @@ from functools import partial
 from psycopg import Connection
 
 from clew.core.facets import expand_document_filter, expand_filter
-from clew.core.protocols import Embedder, Mode
+from clew.core.protocols import Embedder, Eraser, Mode
 from clew.core.settings import StoreConfig
 from clew.core.stored import StagedModel, StoredDocument
 from clew.core.text import Terms
@@ -33,6 +33,7 @@ from clew.drivers.store.postgres.connect.errors import translate_errors
 from clew.drivers.store.postgres.connect.planner import use_generic_plans
 from clew.drivers.store.postgres.connect.pool import Pool, Row
 from clew.drivers.store.postgres.connect.setup import open_collection
+from clew.drivers.store.postgres.eraser import PostgresEraser
 from clew.drivers.store.postgres.search import filters, graph, lexical
 from clew.drivers.store.postgres.search.nearest import NearestSearch
 from clew.drivers.store.postgres.search.vectors import CHUNKS, DOCUMENTS, NearestQuery
@@ -167,6 +168,10 @@ class PostgresStore(ThreadMethods):
                 partial(write.drop_documents, collection=self._collection, doc_ids=batch)
             )
         return dropped
+
+    def eraser(self) -> Eraser:
+        """What takes deleted content from the tables."""
+        return PostgresEraser(self._pool, self._number)
 
     def document(self, doc_id: str) -> Document:
         """The document with its text, or NotFound."""

@@ -1,4 +1,7 @@
--- Who may see a document, who wrote its summary, when it was written first and last, and the jobs of a collection.
+-- Who may see a document, who wrote its summary, when it was written first and last, the jobs of a collection, and what
+-- is needed to finish an erasure that was interrupted.
+
+ALTER TABLE collections ADD COLUMN erasing text NOT NULL DEFAULT '';  -- JSON; hashes, no text
 
 ALTER TABLE documents
   ADD COLUMN access text,                        -- JSON list of labels; null: everybody

@@ -1,0 +1,117 @@
+"""The third step of an erasure: which of the erased pieces stand in what remains, and who quotes or names whom.
+
+A piece that others have said too cannot be told from theirs; it is taken out of what is searched for afterwards.
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from clew.core.fingerprint import Fingerprints, Matcher
+from clew.core.protocols import Store
+from clew.core.stored import PackedTerms, StoredDocument
+from clew.core.text import Terms, extract_terms
+from clew.core.thread import get_message_text, is_thread, make_thread_title
+from clew.core.types import Chunk, Document
+
+PackTerms = Callable[[Terms], PackedTerms]
+TEXT_KINDS = ("words", "texts")
+BLOCK = 1 << 18  # characters that are compared at once
+SHARED = 64  # characters of a block that the next one begins with
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison:
+    """The fingerprints that nothing remaining has, and the ids of what quotes an erased text or names the author."""
+
+    fingerprints: Fingerprints
+    quoted_by: tuple[str, ...] = ()
+    named_by: tuple[str, ...] = ()
+
+
+def compare_with_remaining(
+    store: Store,
+    fingerprints: Fingerprints,
+    *,
+    touched: Collection[str],
+    author: str,
+    own_words: Iterable[str],
+    language: str,
+    pack_terms: PackTerms,
+) -> Comparison:
+    """Compares the fingerprints with all documents that are stored.
+
+    Of a `touched` document, one that has lost messages, only what its remaining messages say themselves counts as
+    theirs: what was made of them (contexts, terms, a title) must be found if it still holds erased text. `own_words`
+    are texts that stand in every collection.
+    """
+    matcher = Matcher(fingerprints)
+    for word in own_words:
+        matcher.count_in_text(word, TEXT_KINDS)
+    names = re.compile(rf"(?<!\w){re.escape(author)}(?!\w)", re.IGNORECASE) if author else None
+    quoted: list[str] = []
+    named: list[str] = []
+    for stored in store.stored_documents():
+        document = stored.document
+        for text in _list_own_texts(document) if document.id in touched else _list_texts(stored):
+            for start in range(0, len(text), BLOCK - SHARED):
+                matcher.count_in_text(text[start : start + BLOCK], TEXT_KINDS)
+        matcher.count(np.ascontiguousarray(stored.vectors, "<f4").tobytes(), ["vectors"])
+        if stored.summary_vector is not None:
+            matcher.count(np.ascontiguousarray(stored.summary_vector, "<f4").tobytes(), ["vectors"])
+        packed = (
+            [pack_terms(extract_terms(chunk.embed_text, language=language)) for chunk in _without_erased(stored)]
+            if document.id in touched
+            else stored.terms
+        )
+        matcher.count(b"".join(terms.hashes.astype("<i8").tobytes() for terms in packed), ["terms"])
+        if matcher.count_in_text(document.text, ["quotes"]):
+            quoted += [name for name, text in _list_parts(document) if matcher.count_in_text(text, ["quotes"])]
+        if names and names.search(document.text):
+            named += [name for name, text in _list_parts(document) if names.search(text)]
+    return Comparison(matcher.forget_met(fingerprints), tuple(quoted), tuple(named))
+
+
+def _without_erased(stored: StoredDocument) -> Iterator[Chunk]:
+    """The chunks of a thread that belong to one of its messages."""
+    ids = {section.id for section in stored.document.sections}
+    return (chunk for chunk in stored.chunks if chunk.meta.get("message") in ids)
+
+
+def _list_parts(document: Document) -> list[tuple[str, str]]:
+    """The messages of a thread with their ids, or the whole of another document with its own."""
+    if is_thread(document):
+        return [(section.id, get_message_text(document, section)) for section in document.sections]
+    return [(document.id, document.text)]
+
+
+def _list_texts(stored: StoredDocument) -> Iterator[str]:
+    """All texts of a document that lost nothing, with everything that was made of it."""
+    document = stored.document
+    yield document.text
+    about = [document.id, document.title, document.uri, document.kind, document.summary, document.summary_by]
+    about += [repr(document.meta), str(document.meta), *sorted(document.access or ())]
+    about += [value for value in document.meta.values() if isinstance(value, str)]
+    for section in document.sections:
+        about += [section.id, section.author, section.label, *sorted(section.access or ())]
+    for chunk in stored.chunks:
+        about += [chunk.id, chunk.context, *chunk.headings, repr(chunk.meta)]
+    yield "\n".join(about)
+
+
+def _list_own_texts(document: Document) -> Iterator[str]:
+    """What the remaining messages of a thread say, who wrote them, and the record of the thread."""
+    yield document.text
+    channel = str(document.meta.get("channel", ""))
+    about = [document.id, document.uri, document.kind, f"#{channel}: ", repr(document.meta)]
+    about += [*sorted(document.access or ())]
+    opening = get_message_text(document, document.sections[0]) if document.sections else ""
+    if not document.title.startswith(make_thread_title(channel, "")[:-1]) and opening:
+        about.append(document.title)  # it was given, and not made of a message
+    for section in document.sections:
+        date = f"{section.at.day} {section.at:%B %Y}" if section.at else ""
+        about.append(", ".join(part for part in (f"#{channel}", section.author, date) if part))
+        about += [section.id, section.author, f"{section.id}_chunk_0", *sorted(section.access or ())]
+    yield "\n".join(about)

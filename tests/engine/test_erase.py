@@ -1,0 +1,511 @@
+"""Erasure: what is erased is found by no verb, in no byte of the folder and in no row of the server; a receipt says so.
+
+The number of canaries is CLEW_CANARIES (default 60; `make soak` takes 1,000), spread over pages, messages, summaries,
+contexts, chat sessions, jobs, staged vectors and caches.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psycopg
+import pytest
+
+from clew import Document, Engine, Message, NotFound, Receipt, SettingsError
+from clew.core.settings import IngestionConfig, LLMConfig, RerankerConfig, Settings, StoreConfig
+from clew.drivers.embed.cached import CachedEmbedder
+from clew.drivers.embed.hashed import HashedEmbedder
+from clew.drivers.llm.cached import CachedLLM
+from clew.drivers.llm.scripted import ScriptedLLM
+from tests.engine.conftest import STORES
+
+CANARIES = int(os.environ.get("CLEW_CANARIES", "60"))
+CANARY = re.compile(r"zqcanary\w+")
+DAY = datetime(2026, 3, 1, 9, tzinfo=UTC)
+SETTINGS = Settings(reranker=RerankerConfig(name="overlap"), ingestion=IngestionConfig(summaries=False))
+
+
+def canary(number: int) -> str:
+    """A word that nothing else has, with letters outside ASCII, so that JSON may escape it."""
+    return f"zqcanary{number:05d}käfig"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where collections are kept: a folder or a server."""
+
+    path: Any
+    is_folder: bool
+
+    def read_everything(self, collection: str = "default") -> Iterator[tuple[str, bytes]]:
+        """Every byte of the collection's folder, or every value of every table of the server, as bytes."""
+        if self.is_folder:
+            for file in sorted((self.path / collection).rglob("*")):
+                if file.is_file():  # not read here: closing a file of SQLite would release the locks of this process
+                    yield str(file), subprocess.run(["cat", file], stdout=subprocess.PIPE, check=True).stdout
+            return
+        with psycopg.connect(self.path) as connection:
+            columns = connection.execute(
+                "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'clew'"
+            ).fetchall()
+            for table, column in columns:
+                for (value,) in connection.execute(f"SELECT {column}::text FROM clew.{table}").fetchall():
+                    yield f"{table}.{column}", (value or "").encode()
+            for (values,) in connection.execute(
+                "SELECT concat(most_common_vals, histogram_bounds) FROM pg_stats WHERE schemaname = 'clew'"
+            ).fetchall():
+                yield "pg_stats", values.encode()
+
+    def count_places(self, text: str, collection: str = "default") -> dict[str, int]:
+        """Where a text stands, in the forms in which it may be stored, and how often."""
+        forms = {text.encode(), json.dumps(text)[1:-1].encode()}
+        found: dict[str, int] = {}
+        for place, data in self.read_everything(collection):
+            if count := sum(data.count(form) for form in forms):
+                found[place] = found.get(place, 0) + count
+        return found
+
+
+@pytest.fixture(params=STORES)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """A folder, or a server."""
+    if request.param == "folder":
+        return Place(tmp_path / "team.clew", is_folder=True)
+    return Place(request.getfixturevalue("postgres"), is_folder=False)
+
+
+def open_engine(place: Place, **options: Any) -> Engine:
+    return Engine.open(place.path, **{"embedder": "hashed", "settings": SETTINGS, **options})
+
+
+def make_chat(count: int, *, first: int = 0, channel: str = "ops") -> list[Message]:
+    """Messages by dan, with a canary each, and by eve, in turn, all in one thread."""
+    return [
+        Message(
+            f"The boat of {canary(first + number)} needs paint."
+            if number % 2 == 0
+            else f"Fine, slot {number} is free.",
+            author="dan" if number % 2 == 0 else "eve",
+            at=DAY + timedelta(minutes=number),
+            id=f"{channel}-{number}",
+            channel=channel,
+            reply_to=f"{channel}-0" if number else None,
+        )
+        for number in range(count)
+    ]
+
+
+def test_an_erased_page_is_in_no_verb_and_in_no_byte(place: Place) -> None:
+    with open_engine(place) as engine:
+        text = f"# Crane\n\nThe crane {canary(1)} lifts nine tons."
+        engine.add_documents([Document("crane", text, uri="crane.md"), Document("tide", "The tide turns at noon.")])
+        engine.backfill()
+        engine.search(canary(1))
+        assert place.count_places(canary(1))
+        receipt = engine.erase(["crane.md"])
+        assert (receipt.documents, receipt.found, receipt.undone) == (("crane",), (), ())
+        assert (receipt.chunks, receipt.vectors, receipt.summaries) == (1, 2, 1)
+        assert receipt.postings > 5
+        assert receipt.searched > 1000
+        assert receipt.pieces > 5
+        assert receipt.complete
+        assert not receipt.dry_run
+        assert not receipt.resumed
+        assert [record.id for record in engine.list()] == ["tide"]
+        assert [hit.chunk.doc_id for hit in engine.search(f"crane {canary(1)}")] in ([], ["tide"])
+        with pytest.raises(NotFound):
+            engine.read("crane")
+    assert not place.count_places(canary(1))
+
+
+def test_an_authors_messages_go_and_the_contexts_of_their_neighbours_are_rebuilt(place: Place) -> None:
+    with open_engine(place) as engine:
+        engine.add_messages(make_chat(8))
+        engine.add_messages([Message("Quite another matter.", author="dan", id="x", channel="misc", at=DAY)])
+        engine.add_documents(
+            [
+                Document("plan", "A plan of the harbour.", meta={"author": "dan"}),
+                Document("tide", "Noon tide, dan said."),
+            ]
+        )
+        engine.backfill()
+        before = {chunk.id: chunk for chunk in engine.opened.store.scan()}
+        assert any(canary(0) in chunk.context for chunk in before.values() if chunk.meta.get("author") == "eve")
+        receipt = engine.erase(author="dan")
+        assert receipt.complete
+        assert sorted(receipt.messages) == ["ops-0", "ops-2", "ops-4", "ops-6", "x"]
+        assert sorted(set(receipt.documents) & {"plan", "tide"}) == ["plan"]
+        assert receipt.contexts == 4  # each answer of eve had one of his messages in its context
+        after = list(engine.opened.store.scan())
+        assert {chunk.meta.get("author") for chunk in after} == {"eve", None}
+        assert not any("zqcanary" in chunk.embed_text for chunk in after)
+        rebuilt = engine.opened.store.vectors([chunk.id for chunk in after])
+        expected = engine.opened.embedder.embed([chunk.embed_text for chunk in after], role="passage")
+        assert np.allclose([rebuilt[chunk.id] for chunk in after], expected)
+        (thread,) = engine.list(engine_filter("thread"))
+        assert "zqcanary" not in thread.title
+        assert "zqcanary" not in thread.summary
+        assert receipt.named_by == ("tide",)
+        with pytest.raises(NotFound):
+            engine.profile("dan")
+    for number in range(8):
+        assert not place.count_places(canary(number))
+
+
+def engine_filter(kind: str) -> Any:
+    from clew import Filter
+
+    return Filter(kinds=frozenset({kind}))
+
+
+def test_a_channel_goes_whole_and_others_stay(place: Place) -> None:
+    with open_engine(place) as engine:
+        engine.add_messages([*make_chat(4), *make_chat(2, first=50, channel="misc")])
+        receipt = engine.erase(channel="ops")
+        assert receipt.complete
+        assert len(receipt.messages) == 4
+        assert engine.channels() == ["misc"]
+        assert place.count_places(canary(50))
+    assert not place.count_places(canary(0))
+
+
+def test_a_summary_that_tells_an_erased_message_goes_with_it(place: Place) -> None:
+    llm = ScriptedLLM([f"They speak of {canary(0)} and {canary(900)} only."])
+    with open_engine(place, llm=llm) as engine:
+        engine.add_messages(make_chat(4))
+        engine.backfill()
+        assert place.count_places(canary(900))
+        receipt = engine.erase(author="dan")
+        assert receipt.complete
+        assert receipt.summaries == 1
+        assert [record.summary for record in engine.list()] == [""]
+    assert not place.count_places(canary(900))
+
+
+def test_others_who_quote_an_erased_text_are_reported_and_stay(place: Place) -> None:
+    with open_engine(place) as engine:
+        said = "I will resign on Friday and tell nobody before that day."
+        engine.add_messages([Message(said, author="dan", id="a1", channel="ops", at=DAY)])
+        quote = Message(f'He wrote: "{said}"', author="eve", id="b1", channel="ops", at=DAY, reply_to="a1")
+        engine.add_messages([quote])
+        receipt = engine.erase(author="dan")
+        assert receipt.quoted_by == ("b1",)
+        assert receipt.complete  # what others say is theirs, and cannot be told from the erased text
+        assert [hit.chunk.meta["message"] for hit in engine.search("resign on Friday")] == ["b1"]
+
+
+def test_a_dry_run_counts_and_changes_nothing(place: Place) -> None:
+    with open_engine(place) as engine:
+        engine.add_messages(make_chat(4))
+        change = engine.status().change
+        planned = engine.erase(author="dan", dry_run=True)
+        assert planned.dry_run
+        assert len(planned.messages) == 2
+        assert planned.chunks == 2
+        assert engine.status().change == change
+        assert len(list(engine.opened.store.scan())) == 4
+
+
+def test_what_is_named_must_be_there_and_of_one_kind(place: Place) -> None:
+    with open_engine(place) as engine:
+        engine.add_messages(make_chat(4))
+        with pytest.raises(NotFound, match="did you mean dan"):
+            engine.erase(author="dann")
+        with pytest.raises(NotFound, match="channel"):
+            engine.erase(channel="none")
+        with pytest.raises(NotFound):
+            engine.erase(["nothing.md"])
+        with pytest.raises(SettingsError, match="nothing to erase"):
+            engine.erase()
+        with pytest.raises(SettingsError, match="one kind"):
+            engine.erase(["a"], author="dan")
+        with pytest.raises(SettingsError, match="list"):
+            engine.erase("a")
+
+
+def test_the_selector_can_be_proved_without_the_name(place: Place) -> None:
+    with open_engine(place) as engine:
+        engine.add_messages(make_chat(2))
+        receipt = engine.erase(author="dan")
+    assert receipt.selector == "author dan"
+    assert len(receipt.selector_hash) == 64
+    assert "dan" not in receipt.selector_hash
+    assert receipt.selector_hash == replace(receipt, messages=()).selector_hash
+
+
+def test_a_source_that_remains_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "crane.md").write_text(f"# Crane\n\nIt is {canary(1)}.\n", encoding="utf-8")
+    with Engine.open(tmp_path / "team.clew", embedder="hashed", settings=SETTINGS) as engine:
+        engine.add(tmp_path / "crane.md")
+        assert engine.erase(["crane.md"]).sources == ("crane.md",)
+
+
+def test_staged_vectors_go_too(place: Place) -> None:
+    with open_engine(place) as engine:
+        engine.add_messages(make_chat(6))
+        engine.opened.store.stage_vectors(HashedEmbedder(32))
+        receipt = engine.erase(author="dan")
+        assert receipt.complete
+        staged = HashedEmbedder(32)
+        assert engine.opened.store.stage_vectors(staged) == 3  # of the contexts that were rebuilt, and of no other
+
+
+def test_caches_are_cleared_and_the_receipt_says_so(place: Place, tmp_path: Path) -> None:
+    embedder = CachedEmbedder(HashedEmbedder(), tmp_path / "vectors.db")
+    llm = CachedLLM(ScriptedLLM([f"It is about {canary(0)}."]), tmp_path / "answers.db")
+    with open_engine(place, embedder=embedder, llm=llm) as engine:
+        engine.add_messages(make_chat(4))
+        engine.backfill()
+        assert canary(0).encode() in (tmp_path / "answers.db").read_bytes()
+        receipt = engine.erase(author="dan")
+        assert receipt.complete
+        assert receipt.cache_entries >= 5
+        assert len([note for note in receipt.notes if "cache" in note]) == 2
+    assert canary(0).encode() not in (tmp_path / "answers.db").read_bytes()
+    with closing(__import__("sqlite3").connect(tmp_path / "vectors.db")) as db:
+        kept = db.execute("SELECT count(*) FROM entries").fetchone()[0]
+    assert kept == 0
+
+
+def test_finished_jobs_that_name_it_are_deleted(place: Place) -> None:
+    with open_engine(place) as engine:
+        engine.add_documents([Document("crane", f"The crane {canary(1)}."), Document("tide", "Noon tide.")])
+        jobs = [("one", "done", canary(1)), ("two", "done", "other"), ("three", "running", canary(1))]
+        insert_jobs(place, jobs)
+        receipt = engine.erase(["crane"])
+        assert receipt.jobs == 1
+        assert [finding.what for finding in receipt.found] == ["text"]  # a running job is not taken away
+        assert not receipt.complete
+        assert place.count_places(canary(1))
+        insert_jobs(place, [])
+        again = engine.erase()
+        assert again.complete
+        assert again.resumed
+    assert not place.count_places(canary(1))
+
+
+def insert_jobs(place: Place, jobs: list[tuple[str, str, str]]) -> None:
+    """Replaces all jobs."""
+    if place.is_folder:
+        with closing(__import__("sqlite3").connect(place.path / "default" / "clew.db")) as db, db:
+            db.execute("DELETE FROM jobs")
+            for job, state, text in jobs:
+                db.execute(
+                    "INSERT INTO jobs(id, kind, request, state, created, updated) VALUES(?, 'add', ?, ?, '', '')",
+                    (job, json.dumps({"text": text}), state),
+                )
+        return
+    with psycopg.connect(place.path) as connection:
+        connection.execute("DELETE FROM clew.jobs")
+        for job, state, text in jobs:
+            connection.execute(
+                "INSERT INTO clew.jobs(collection, id, kind, request, state, created, updated)"
+                " SELECT number, %s, 'add', %s, %s, '', '' FROM clew.collections",
+                (job, json.dumps({"text": text}), state),
+            )
+
+
+def test_saved_chats_lose_what_they_quote(tmp_path: Path) -> None:
+    place = Place(tmp_path / "team.clew", is_folder=True)
+    with open_engine(place) as engine:
+        engine.add_documents(
+            [Document("crane", f"The crane {canary(1)} lifts nine tons."), Document("tide", "The tide turns at noon.")]
+        )
+        for name, question in (("work", "what lifts nine tons?"), ("sea", "when does the tide turn?")):
+            engine.chat(name).ask(question, k=1)
+        assert place.count_places(canary(1))
+        receipt = engine.erase(["crane"])
+        assert receipt.complete
+        assert receipt.sessions == 1
+    with open_engine(place) as engine:
+        work, sea = engine.chat("work"), engine.chat("sea")
+        assert [message.text for message in work.messages] == ["what lifts nine tons?", "[erased]"]
+        assert "The tide turns at noon." in sea.messages[1].text
+        assert "crane" not in work.numbers
+    assert not place.count_places(canary(1))
+
+
+@pytest.mark.parametrize("is_held", [False, True], ids=["alone", "held by another"])
+def test_the_index_on_disk_is_rebuilt(tmp_path: Path, is_held: bool) -> None:
+    place = Place(tmp_path / "team.clew", is_folder=True)
+    settings = replace(SETTINGS, store=StoreConfig(exact_below=10))
+    with open_engine(place, settings=settings) as engine, open_engine(place, settings=settings) as other:
+        engine.add_messages(make_chat(40))
+        vector = engine.opened.store.vectors(["ops-0_chunk_0"])["ops-0_chunk_0"].tobytes()
+        (other if is_held else engine).search("paint")
+        engine.opened.store.flush()
+        assert any(vector in data for name, data in place.read_everything() if "/index/" in name)
+        receipt = engine.erase(author="dan")
+        assert receipt.complete
+        assert not any(vector in data for _, data in place.read_everything())
+        for each in (other, engine):  # whoever has it open goes on
+            hits = each.search(f"the boat of {canary(0)} needs paint", k=40)
+            assert hits
+            assert {hit.chunk.meta["author"] for hit in hits} == {"eve"}
+        other.add_messages([Message("One more boat.", author="eve", id="late", channel="ops", at=DAY)])
+        assert engine.search("One more boat.")[0].chunk.meta["message"] == "late"
+
+
+def test_the_scan_finds_what_an_erasure_would_leave(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_engine(place) as engine:
+        engine.add_messages(make_chat(6))
+        import clew.index.erase.remove as module
+
+        monkeypatch.setattr(module, "_clear_summary", lambda *_: None)
+        store = engine.opened.store
+        doc_id = next(iter(engine.list())).id
+        store.summarise(doc_id, f"About {canary(0)}.", engine.opened.embedder.embed(["x"], role="passage")[0])
+        receipt = engine.erase(author="dan")
+        if any(record.summary for record in engine.list()):
+            assert not receipt.complete
+            assert any(finding.what == "text" for finding in receipt.found)
+        monkeypatch.undo()
+        again = engine.erase()
+        assert again.complete
+        assert again.resumed
+    assert not place.count_places(canary(0))
+
+
+CRASH = """
+import os, sys
+import clew.index.erase.remove as remove
+import clew.engine.erase as erase
+from clew import Engine
+step, path = sys.argv[1:]
+def die(*_, **__):
+    os.kill(os.getpid(), 9)
+engine = Engine.open(path, embedder="hashed")
+if step == "remove":
+    count = iter(range(100))
+    real = remove._remove_messages
+    remove._remove_messages = lambda *a: real(*a) if next(count) < 1 else die()
+elif step == "compare":
+    erase._compare = die
+elif step == "purge":
+    type(engine.opened.store.eraser()).purge = die
+elif step == "scan":
+    erase._search_stored_bytes = die
+engine.erase(author="dan")
+"""
+
+
+@pytest.mark.parametrize("step", ["remove", "compare", "purge", "scan"])
+def test_an_erasure_that_was_killed_is_finished_by_the_next(place: Place, step: str) -> None:
+    with open_engine(place) as engine:
+        for number in range(3):
+            engine.add_messages(make_chat(4, first=10 * number, channel=f"c{number}"))
+        engine.backfill()
+    done = subprocess.run([sys.executable, "-c", CRASH, step, str(place.path)], capture_output=True, check=False)
+    assert done.returncode == -9, done.stderr
+    with open_engine(place) as engine:
+        engine.search("paint")  # it opens, and can be searched
+        receipt = engine.erase(author="dan") if step == "remove" else engine.erase()
+        assert receipt.resumed
+        assert receipt.complete
+        assert receipt.selector == "author dan"
+        assert len(receipt.messages) == 6
+        assert receipt.chunks == 6
+        assert receipt.pieces > 20
+        assert {chunk.meta["author"] for chunk in engine.opened.store.scan()} == {"eve"}
+        with pytest.raises(SettingsError):
+            engine.erase()  # nothing is left to finish
+    for number in (0, 2, 10, 12, 20, 22):
+        assert not place.count_places(canary(number))
+
+
+def test_a_role_that_may_not_rewrite_tables_says_so(postgres: str) -> None:
+    owner = Place(postgres, is_folder=False)
+    with open_engine(owner) as engine:
+        engine.add_messages(make_chat(4))
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("ALTER ROLE clew_app PASSWORD 'app'")
+    app = Place(psycopg.conninfo.make_conninfo(postgres, user="clew_app", password="app"), is_folder=False)
+    url = postgres.replace("postgresql://", "postgresql://clew_app:app@", 1) if "@" not in postgres else None
+    address = url or "postgresql://clew_app:app@" + postgres.split("@", 1)[1]
+    with open_engine(replace(app, path=address)) as engine:
+        receipt = engine.erase(author="dan")
+    assert not receipt.found
+    assert not receipt.complete
+    assert any("VACUUM (FULL, ANALYZE) clew.chunks, " in text for text in receipt.undone)
+    assert not owner.count_places(canary(0)).keys() - {"pg_stats"}
+
+
+def test_the_files_of_the_servers_tables_hold_none_of_it(postgres: str) -> None:
+    place = Place(postgres, is_folder=False)
+    with open_engine(place) as engine:
+        engine.add_messages(make_chat(40))
+        with psycopg.connect(postgres, autocommit=True) as connection:
+            connection.execute("ANALYZE; CHECKPOINT")
+            assert count_in_files(connection, canary(0))
+            receipt = engine.erase(author="dan")
+            connection.execute("CHECKPOINT")
+            assert count_in_files(connection, canary(0)) == 0
+    assert receipt.complete
+    assert any("write-ahead log" in note for note in receipt.notes)
+
+
+def count_in_files(connection: psycopg.Connection[Any], text: str) -> int:
+    """How often a text stands in the files of the tables of Clew and of the statistics."""
+    rows = connection.execute(
+        "SELECT pg_read_binary_file(pg_relation_filepath(c.oid)) FROM pg_class c WHERE pg_relation_filepath(c.oid)"
+        " IS NOT NULL AND (c.relnamespace = 'clew'::regnamespace OR c.relname = 'pg_statistic' OR c.oid IN"
+        " (SELECT reltoastrelid FROM pg_class WHERE relnamespace = 'clew'::regnamespace OR relname = 'pg_statistic'))"
+    ).fetchall()
+    return sum(bytes(data).count(text.encode()) for (data,) in rows)
+
+
+def test_canaries_everywhere_and_none_afterwards(place: Place, tmp_path: Path) -> None:
+    erased = range(CANARIES)
+    embedder = CachedEmbedder(HashedEmbedder(), tmp_path / "vectors.db")
+    answers = ScriptedLLM(lambda prompt: f"It tells {' '.join(sorted(set(CANARY.findall(prompt))))} or no name.")
+    llm = CachedLLM(answers, tmp_path / "answers.db")
+    settings = replace(SETTINGS, store=StoreConfig(exact_below=50), llm=LLMConfig())
+    with open_engine(place, embedder=embedder, llm=llm, settings=settings) as engine:
+        pages = [
+            Document(f"dan{number}", f"# Note {number}\n\nIt is {canary(number)}.", meta={"author": "dan"})
+            for number in erased
+            if number % 2
+        ]
+        engine.add_documents([*pages, Document("tide", "The tide turns at noon in the harbour.")])
+        engine.add_messages(make_chat(CANARIES))  # canaries in even messages, and in the contexts of odd ones
+        engine.backfill()
+        engine.opened.store.stage_vectors(HashedEmbedder(32))
+        if place.is_folder:
+            engine.chat("work").ask(f"what of {canary(0)}?")
+        planted = [number for number in erased if place.count_places(canary(number))]
+        assert planted == list(erased)
+        receipt = engine.erase(author="dan")
+        assert_complete(receipt)
+        found = [hit for number in erased for hit in engine.search(canary(number), k=20)]
+        assert not [hit for hit in found if "zqcanary" in f"{hit.chunk.embed_text} {hit.document}"]
+        for number in list(erased)[:20]:
+            assert "zqcanary" not in engine.context(f"the boat of {canary(number)}", tokens=2000).text.replace(
+                canary(number), "", 1
+            )
+            assert "zqcanary" not in engine.window("ops", "which boats need paint?", tokens=4000).text
+        for record in engine.list():
+            assert "zqcanary" not in f"{record} {engine.read(record.id)} {engine.links(record.id)}"
+    places = list(place.read_everything())
+    caches = [(name, (tmp_path / name).read_bytes()) for name in ("vectors.db", "answers.db")]
+    left = [(name, data.count(b"zqcanary")) for name, data in [*places, *caches] if b"zqcanary" in data]
+    assert left == []
+    sys.stdout.write(
+        f"\n{len(erased)} canaries planted, 0 found by verbs, 0 in {sum(len(data) for _, data in places)} bytes of "
+        f"{'the folder' if place.is_folder else 'the tables'}; receipt: {receipt.pieces} pieces, {receipt.chunks} "
+        f"chunks, {receipt.contexts} contexts, {receipt.cache_entries} cache entries"
+    )
+
+
+def assert_complete(receipt: Receipt) -> None:
+    assert receipt.found == ()
+    assert receipt.undone == ()

@@ -49,10 +49,10 @@ def select_author(store: Store, author: str) -> Selection:
     documents: list[str] = []
     messages: dict[str, frozenset[str]] = {}
     for record in list(store.documents()):
-        if author in _flatten_texts(record.meta.get("author")):
+        document = store.document(record.id)
+        if author in _flatten_texts(record.meta.get("author")) and not is_thread(document):
             documents.append(record.id)
             continue
-        document = store.document(record.id)
         ids = frozenset(section.id for section in document.sections if section.author == author and section.id)
         if ids and len(ids) == len(document.sections):
             documents.append(record.id)

@@ -1,0 +1,98 @@
+"""`clew erase`: it asks before it erases, prints the receipt, and its exit code says whether anything is left."""
+
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.surface.cli.conftest import Clew
+
+
+@pytest.fixture
+def clew(fresh: Clew) -> Clew:
+    """The command line with a collection of its own."""
+    done = fresh("add", "pages")
+    assert done.code == 0, done.err
+    return fresh
+
+
+def test_a_dry_run_prints_counts_and_erases_nothing(clew: Clew) -> None:
+    done = clew("erase", "pages/vault.md", "--dry-run")
+    assert done.code == 0, done.err
+    assert "would erase 1 documents" in done.out
+    assert clew("read", "pages/vault.md").code == 0
+
+
+def test_it_needs_yes_where_nobody_can_be_asked(clew: Clew) -> None:
+    done = clew("erase", "pages/vault.md")
+    assert done.code == 2
+    assert "--yes" in done.err
+    assert clew("read", "pages/vault.md").code == 0
+
+
+@pytest.mark.parametrize("answer", ["y", "n"])
+def test_it_asks_at_a_terminal(clew: Clew, answer: str) -> None:
+    script = "import sys; sys.stdin.isatty = lambda: True; from clew.surface.cli.app import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", script, "erase", "pages/vault.md"],
+        input=f"{answer}\n",
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=clew.folder,
+    )
+    assert "Erase this for good?" in done.stdout + done.stderr
+    assert (done.returncode == 0) is (answer == "y"), done.stderr
+    assert clew("read", "pages/vault.md").code == (3 if answer == "y" else 0)
+
+
+def test_an_erased_document_is_gone_and_the_receipt_says_so(clew: Clew) -> None:
+    done = clew("erase", "pages/vault.md", "--yes")
+    assert done.code == 0, done.err
+    assert "erased 1 documents" in done.out
+    assert ": 0 found" in done.out
+    assert "source file remains" in done.err
+    assert "vault.md" not in clew.hits("signing keys rotated ninety")
+
+
+def test_an_author_is_erased_with_a_receipt_in_json(clew: Clew) -> None:
+    done = clew("erase", "--author", "dan", "--yes", "--json")
+    assert done.code == 0, done.err
+    receipt = done.json
+    assert receipt["selector"] == "author dan"
+    assert len(receipt["selector_hash"]) == 64
+    assert len(receipt["documents"]) == 1
+    assert (receipt["found"], receipt["complete"], receipt["dry_run"]) == ([], True, False)
+    assert clew("erase", "--author", "dan", "--yes").code == 3
+
+
+def test_a_channel_is_erased(clew: Clew) -> None:
+    assert clew("erase", "--channel", "ops", "--yes").code == 0
+    assert "oncall.md" not in clew("list").out
+
+
+def test_what_is_found_is_printed_and_the_exit_code_says_so(clew: Clew) -> None:
+    with closing(sqlite3.connect(clew.folder / ".clew" / "default" / "clew.db")) as db, db:
+        db.execute(
+            "INSERT INTO jobs(id, kind, request, state, created, updated)"
+            " VALUES('j', 'add', 'Signing keys are rotated every ninety days', 'running', '', '')"
+        )
+    done = clew("erase", "pages/vault.md", "--yes")
+    assert done.code == 4
+    assert "found: clew.db: text" in done.err
+    with closing(sqlite3.connect(clew.folder / ".clew" / "default" / "clew.db")) as db, db:
+        db.execute("DELETE FROM jobs")
+    again = clew("erase", "--yes")
+    assert again.code == 0, again.err
+    assert "finished and erased" in again.out
+
+
+def test_a_file_beside_the_database_is_searched_too(clew: Clew) -> None:
+    copy = Path(clew.folder / ".clew" / "default" / "notes.txt")
+    copy.write_text("Signing keys are rotated every ninety days by Dan.", encoding="utf-8")
+    done = clew("erase", "pages/vault.md", "--yes")
+    assert done.code == 4
+    assert "notes.txt" in done.err

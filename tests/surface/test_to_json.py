@@ -7,6 +7,7 @@ from clew.core.answer import Answer, RemovedSentence
 from clew.core.attribution import PassageMessage
 from clew.core.calibration import Calibration
 from clew.core.cite import Citation, CitationCheck
+from clew.core.receipt import Finding, Receipt
 from clew.core.report import Plan, Report, SourceFailure
 from clew.core.settings import DEFAULTS
 from clew.core.stored import BundlePart, Manifest
@@ -100,6 +101,10 @@ def make_outputs() -> dict[str, object]:
             *((SourceFailure("a.md", "x"),), 1, 0.1),
         ),
         "plan": Plan(("a.md",), ("b.md",), 1, (SourceFailure("c", "e"),), ("d",), 4, 1, 3, 99, 2, 50, 20, 0.2),
+        "erase": Receipt(
+            *("author dan", AT, ("d1",), ("m1",), 2, 3, 40, 1, 5, 6, 1, 1, 70, 8, 4096),
+            *((Finding("clew.db", "text", 2),), ("m2",), ("d2",), ("a.md",), ("the log",), ("backups",)),
+        ),
         "record": RECORD,
         "document": Document(
             "d1",

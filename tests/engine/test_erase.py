@@ -148,7 +148,7 @@ def test_an_authors_messages_go_and_the_contexts_of_their_neighbours_are_rebuilt
         assert receipt.contexts == 4  # each answer of eve had one of his messages in its context
         after = list(engine.opened.store.scan())
         assert {chunk.meta.get("author") for chunk in after} == {"eve", None}
-        assert not any("zqcanary" in chunk.embed_text for chunk in after)
+        assert not any("zqcanary" in chunk.index_text for chunk in after)
         rebuilt = engine.opened.store.vectors([chunk.id for chunk in after])
         expected = engine.opened.embedder.embed([chunk.embed_text for chunk in after], role="passage")
         assert np.allclose([rebuilt[chunk.id] for chunk in after], expected)
@@ -396,7 +396,7 @@ def test_other_processes_that_have_it_open_go_on(place: Place) -> None:
             working.start()
             receipt = engine.erase(author="dan")
             working.join()
-            assert receipt.complete
+            assert_complete(receipt)
             assert go() == "0"
             assert len(list(engine.opened.store.scan(engine_filter("thread")))) == 20 + 7
         live.stdin.close()
@@ -534,7 +534,7 @@ def test_canaries_everywhere_and_none_afterwards(place: Place, tmp_path: Path) -
         receipt = engine.erase(author="dan")
         assert_complete(receipt)
         found = [hit for number in erased for hit in engine.search(canary(number), k=20)]
-        assert not [hit for hit in found if "zqcanary" in f"{hit.chunk.embed_text} {hit.document}"]
+        assert not [hit for hit in found if "zqcanary" in f"{hit.chunk.index_text} {hit.document}"]
         asked = "which boats need paint?"
         before = answers.calls
         engine.ask(asked)

@@ -19,7 +19,7 @@ class Receipt:
     """What `erase` removed, and what is left of it.
 
     `documents` and `messages` are ids. `contexts` counts the chunks of others that held erased text in their context
-    and were embedded again. `searched` bytes were searched for `pieces` of what was erased; `found` must be empty.
+    and were indexed again. `searched` bytes were searched for `pieces` of what was erased; `found` must be empty.
     `ambiguous` pieces stand in what remains too, or are too short, and were not searched for. `quoted_by` are the
     messages and documents of others that quote an erased text, `named_by` those that name the erased author: both
     remain. `sources` are files of erased documents: an `add` would add them again. `undone` says what could not be

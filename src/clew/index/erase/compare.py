@@ -12,9 +12,10 @@ import numpy as np
 from clew.core.fingerprint import Fingerprints, Matcher
 from clew.core.protocols import Store
 from clew.core.stored import PackedTerms, StoredDocument
-from clew.core.text import Terms, extract_terms
+from clew.core.text import Terms
 from clew.core.thread import get_message_text, is_thread, make_thread_title
 from clew.core.types import Chunk, Document
+from clew.index.chunk.terms import count_chunk_terms
 
 PackTerms = Callable[[Terms], PackedTerms]
 TEXT_KINDS = ("words", "texts")
@@ -62,7 +63,7 @@ def compare_with_remaining(
         if stored.summary_vector is not None:
             matcher.count(np.ascontiguousarray(stored.summary_vector, "<f4").tobytes(), ["vectors"])
         packed = (
-            [pack_terms(extract_terms(chunk.embed_text, language=language)) for chunk in _without_erased(stored)]
+            [pack_terms(count_chunk_terms(chunk, language=language)) for chunk in _without_erased(stored)]
             if document.id in touched
             else stored.terms
         )

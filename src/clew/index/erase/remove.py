@@ -13,7 +13,7 @@ MAX_ATTEMPTS = 20  # to change a thread that others write to at the same time
 
 
 def remove_selection(context: IngestContext, selection: Selection) -> int:
-    """Removes what is still there of a selection; how many chunks of others were embedded again without it."""
+    """Removes what is still there of a selection; how many chunks of others were indexed again without it."""
     store = context.store
     store.drop(list(selection.documents))
     return sum(_remove_messages(context, doc_id, ids) for doc_id, ids in selection.messages.items())

@@ -339,7 +339,11 @@ def take_back(folder: Path, version: int) -> None:
         1: ["DROP INDEX chunks_channel"],
         2: ["DROP TRIGGER chunk_says_other", "DROP TRIGGER summary_says_other"],
         3: ["DROP TABLE calibration"],
-        4: ["DROP TABLE jobs", *(f"ALTER TABLE documents DROP COLUMN {name}" for name in columns)],
+        4: [
+            "DROP TABLE jobs",
+            "DROP TABLE erasing",
+            *(f"ALTER TABLE documents DROP COLUMN {name}" for name in columns),
+        ],
         5: [f"DROP INDEX {name}" for name in ("pieces_sizes", "pieces_message", "pieces_parent", "pieces_awaits")],
     }
     added[5] += ["DROP TABLE blocks", "DROP INDEX chunks_doc", "CREATE INDEX chunks_doc ON chunks(doc, idx)"]

@@ -17,6 +17,7 @@ from clew.core.errors import DriverFailed
 from clew.core.fingerprint import OVERLAP
 from clew.drivers.store.embedded import schema
 from clew.drivers.store.embedded.database import Database
+from clew.drivers.store.embedded.files import list_files
 from clew.drivers.store.embedded.manager import IndexManager
 
 BLOCK = 1 << 20  # bytes that are read at once
@@ -108,9 +109,7 @@ def _read_stored_bytes(database: Database, folder: Path) -> Iterator[tuple[str, 
     """
     with database.reader as db:
         definitions = [sql.encode() for (sql,) in db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")]
-    for path in sorted(folder.rglob("*")):
-        if not path.is_file():
-            continue
+    for path, _ in list_files(folder):
         name = path.relative_to(folder).as_posix()
         for block in _read_blocks(path, in_child=name in _FILES_OF_SQLITE):
             data = block

@@ -3,6 +3,7 @@
 import logging
 import shutil
 import threading
+import time
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,6 +18,7 @@ from clew.drivers.store.embedded.lock import try_lock
 from clew.drivers.store.embedded.shard import ShardIndex
 
 HOME, LOCK = "index", "index.lock"  # the lock is outside the folder, so that the index can be removed while it is held
+DELETE_ATTEMPTS = 20  # of a shard into which another process writes meanwhile
 CHECK_ATTEMPTS = 3  # comparisons of a newly opened shard with a database that others change meanwhile
 
 log = logging.getLogger(__name__)
@@ -84,9 +86,15 @@ class IndexManager:
                 self._shard.close_without_saving()
                 self._shard = None
             home = self._folder / HOME
-            for path in home.iterdir() if home.is_dir() else ():
-                _delete_path(path)
-            left = list(home.iterdir()) if home.is_dir() else []
+            old = list(home.iterdir()) if home.is_dir() else []  # one that is built from now on holds nothing deleted
+            left = old
+            for _ in range(DELETE_ATTEMPTS):
+                for path in left:
+                    _delete_path(path)
+                left = [path for path in left if path.exists()]
+                if not left:
+                    break
+                time.sleep(0.05)
             return [f"{path}: another process has it open; end it and run the erasure again" for path in left]
 
     def get_index_name(self, state: CollectionState) -> str:

@@ -30,6 +30,7 @@ from clew.drivers.store.batches import scan_chunks
 from clew.drivers.store.embedded import read, staged, write
 from clew.drivers.store.embedded.database import Database, read_stored_embedder_name
 from clew.drivers.store.embedded.eraser import EmbeddedEraser
+from clew.drivers.store.embedded.files import list_files
 from clew.drivers.store.embedded.hits import HitCache
 from clew.drivers.store.embedded.index import BrokenIndex, TermQuery, VectorQuery
 from clew.drivers.store.embedded.manager import IndexManager
@@ -291,5 +292,4 @@ class EmbeddedStore(ThreadMethods):
 
 def _measure_disk_usage(folder: Path) -> int:
     """How many bytes of the disk a folder takes; a shard's files are mostly holes, which take none."""
-    stats = [file.stat() for file in folder.rglob("*") if file.is_file()]
-    return sum(getattr(stat, "st_blocks", (stat.st_size + 511) // 512) * 512 for stat in stats)
+    return sum(getattr(stat, "st_blocks", (stat.st_size + 511) // 512) * 512 for _, stat in list_files(folder))

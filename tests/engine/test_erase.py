@@ -1,11 +1,10 @@
 """Erasure: what is erased is found by no verb, in no byte of the folder and in no row of the server; a receipt says so.
 
-The number of canaries is CLEW_CANARIES (default 60; `make soak` takes 1,000), spread over pages, messages, summaries,
-contexts, chat sessions, jobs, staged vectors and caches.
+There are 60 canaries, 1,000 in `make soak` (`-s` prints the numbers), spread over pages, messages, summaries, contexts,
+chat sessions, staged vectors and caches.
 """
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -28,8 +27,9 @@ from clew.drivers.embed.hashed import HashedEmbedder
 from clew.drivers.llm.cached import CachedLLM
 from clew.drivers.llm.scripted import ScriptedLLM
 from tests.engine.conftest import STORES
+from tests.soak import choose_runs
 
-CANARIES = int(os.environ.get("CLEW_CANARIES", "60"))
+CANARIES = choose_runs(60, 1000)
 CANARY = re.compile(r"zqcanary\w+")
 DAY = datetime(2026, 3, 1, 9, tzinfo=UTC)
 SETTINGS = Settings(reranker=RerankerConfig(name="overlap"), ingestion=IngestionConfig(summaries=False))
@@ -231,6 +231,14 @@ def test_what_is_named_must_be_there_and_of_one_kind(place: Place) -> None:
             engine.erase(["a"], author="dan")
         with pytest.raises(SettingsError, match="list"):
             engine.erase("a")
+
+
+def test_an_engine_that_sees_a_part_erases_nothing(place: Place) -> None:
+    with open_engine(place) as engine:
+        engine.add_messages(make_chat(4))
+        with pytest.raises(SettingsError, match="only reads"):
+            engine.within(engine_filter("thread")).erase(author="dan")
+        assert len(list(engine.opened.store.scan())) == 4
 
 
 def test_the_selector_can_be_proved_without_the_name(place: Place) -> None:
@@ -511,6 +519,7 @@ def count_in_files(connection: psycopg.Connection[Any], text: str) -> int:
     return sum(bytes(data).count(text.encode()) for (data,) in rows)
 
 
+@pytest.mark.soak
 def test_canaries_everywhere_and_none_afterwards(place: Place, tmp_path: Path) -> None:
     erased = range(CANARIES)
     embedder = CachedEmbedder(HashedEmbedder(), tmp_path / "vectors.db")

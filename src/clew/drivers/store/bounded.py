@@ -167,6 +167,7 @@ class BoundedStore:
 
     put = append = summarise = put_stored = stored_documents = stage_vectors = switch_to_staged = _refuse
     discard_staged = set_stamp = drop = set_calibration = thread_part = edit_threads = waiting_messages = _refuse
+    eraser = _refuse
 
     # -- parts of documents
 

@@ -1,6 +1,7 @@
 """The async facade: the same verbs with the same answers, none of which blocks the event loop."""
 
 import asyncio
+import threading
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,8 @@ import pytest
 
 import clew
 from clew import Document, Engine, FinalEvent, NotFound, aio, record
+from clew.drivers.embed.hashed import HashedEmbedder
+from clew.query.agent.tools import TOOL_NAMES
 
 PAGES = [
     Document("keys", "Dan rotates the vault key on Monday.", title="Vault"),
@@ -32,8 +35,9 @@ async def filled() -> aio.Engine:
 
 def test_it_has_every_verb_of_the_engine() -> None:
     verbs = {name for name, each in vars(Engine).items() if isinstance(each, types.FunctionType) and name[0] != "_"}
-    objects = {"chat", "tools"}  # they return objects with verbs of their own
-    assert verbs - objects <= set(vars(aio.Engine))
+    assert verbs <= set(vars(aio.Engine))
+    assert {*TOOL_NAMES, "call", "schemas"} <= set(vars(aio.Toolbox))
+    assert {"ask", "agent"} <= set(vars(aio.ChatSession))
 
 
 def test_verbs_answer_as_the_engine_does() -> None:
@@ -48,6 +52,50 @@ def test_verbs_answer_as_the_engine_does() -> None:
 
     with running() as runner:
         runner.run(main())
+
+
+def test_a_chat_and_the_tools_are_async_too() -> None:
+    async def main() -> None:
+        async with await filled() as engine:
+            chat = await engine.chat("work")
+            answer = await chat.ask("who rotates the vault key?", k=1)
+            assert answer.found
+            assert engine.sync.chat("work").messages == chat.sync.messages
+            assert len(chat.sync.messages) == 2
+            tools = await engine.tools(session=chat.name)
+            read = await tools.read_document(1, "who rotates the vault key?")
+            assert read.data["documentName"] == "Vault"
+            called = await tools.call("read_document", {"documentIndex": 1, "query": "who rotates the vault key?"})
+            assert called["relevantContent"] == read.data["relevantContent"]
+            assert tools.schemas("openai") == clew.Toolbox.schemas("openai")
+
+    with running() as runner:
+        runner.run(main())
+
+
+def test_a_cancelled_verb_runs_to_its_end() -> None:
+    started, may_end = threading.Event(), threading.Event()
+
+    class Waiting(HashedEmbedder):
+        def embed(self, texts: Any, *, role: Any) -> Any:
+            if "slow" in texts[0]:
+                started.set()
+                may_end.wait(30)
+            return super().embed(texts, role=role)
+
+    async def main() -> None:
+        async with await aio.Engine.open(":memory:", embedder=Waiting()) as engine:
+            adding = asyncio.ensure_future(engine.add_documents([Document("slow", "A slow page.")]))
+            await asyncio.to_thread(started.wait, 30)
+            adding.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await adding
+            may_end.set()
+            while not (await engine.status()).documents:
+                await asyncio.sleep(0.01)
+
+    with running() as runner:
+        runner.run(asyncio.wait_for(main(), 60))
 
 
 def test_searches_run_at_the_same_time_and_traces_stay_apart() -> None:

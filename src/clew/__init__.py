@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from clew.core.errors import DriverMissing as DriverMissing
     from clew.core.errors import LimitReached as LimitReached
     from clew.core.errors import NotFound as NotFound
+    from clew.core.errors import ReadOnlyStore as ReadOnlyStore
     from clew.core.errors import SettingsError as SettingsError
     from clew.core.errors import SourceError as SourceError
     from clew.core.errors import StoreMismatch as StoreMismatch
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from clew.core.protocols import Reader as Reader
     from clew.core.protocols import Reranker as Reranker
     from clew.core.protocols import Rewrite as Rewrite
+    from clew.core.protocols import SessionStore as SessionStore
     from clew.core.protocols import Step as Step
     from clew.core.protocols import Store as Store
     from clew.core.protocols import Strategy as Strategy
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from clew.core.report import Progress as Progress
     from clew.core.report import Report as Report
     from clew.core.report import SourceFailure as SourceFailure
+    from clew.core.session import StoredSession as StoredSession
     from clew.core.settings import AgentConfig as AgentConfig
     from clew.core.settings import AnswerConfig as AnswerConfig
     from clew.core.settings import ContextConfig as ContextConfig
@@ -104,6 +107,7 @@ if TYPE_CHECKING:
     from clew.drivers.llm.scripted import ScriptedLLM as ScriptedLLM
     from clew.engine import Engine as Engine
     from clew.engine.sessions import ChatSession as ChatSession
+    from clew.index.read.sections import split_into_sections as split_into_sections
     from clew.query.agent import Toolbox as Toolbox
     from clew.query.agent import ToolResult as ToolResult
     from clew.query.context.format.renderers import Render as Render
@@ -134,15 +138,17 @@ _HOMES = {
     "clew.core.calibration": "Calibration",
     "clew.core.cite": "Citation CitationCheck",
     "clew.core.errors": (
-        "ClewError ConcurrentChange CostLimit DriverFailed DriverMissing LimitReached NotFound SettingsError "
-        "SourceError StoreMismatch"
+        "ClewError ConcurrentChange CostLimit DriverFailed DriverMissing LimitReached NotFound ReadOnlyStore "
+        "SettingsError SourceError StoreMismatch"
     ),
     "clew.core.events": "AnswerEvent EventStream FinalEvent SentenceEvent StepEvent",
     "clew.core.protocols": (
-        "Chunker Embedder Enricher Eraser Fuse Judge LLM LLMFailure Reader Reranker Rewrite Step Store Strategy Verdict"
+        "Chunker Embedder Enricher Eraser Fuse Judge LLM LLMFailure Reader Reranker Rewrite SessionStore Step "
+        "Store Strategy Verdict"
     ),
     "clew.core.receipt": "Finding Receipt",
     "clew.core.report": "OnProgress Plan Progress Report SourceFailure",
+    "clew.core.session": "StoredSession",
     "clew.core.settings": (
         "AgentConfig AnswerConfig ContextConfig ConversationConfig EmbedderConfig FlowConfig FormatterConfig "
         "HistoryConfig IngestionConfig LLMConfig MergerConfig QueryTransformerConfig RerankerConfig ScoringConfig "
@@ -161,6 +167,7 @@ _HOMES = {
     "clew.drivers.llm.scripted": "ScriptedLLM",
     "clew.engine": "Engine",
     "clew.engine.sessions": "ChatSession",
+    "clew.index.read.sections": "split_into_sections",
     "clew.query.agent": "ToolResult Toolbox",
     "clew.query.context.format.renderers": "Render RenderInput",
     "clew.query.context.session": "Sessions",

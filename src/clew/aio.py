@@ -11,35 +11,47 @@ import functools
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Concatenate, Generic, ParamSpec, Self, TypeVar, cast, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, cast, overload
 
 from clew import engine as sync
 from clew.core.events import EventStream
 from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Reader, Reranker
 from clew.core.settings import Settings
-from clew.core.types import Filter
+from clew.core.types import EVERYTHING, Filter
+from clew.engine import sessions as sync_sessions
 from clew.engine.opened import Opened
+from clew.query.agent import tools as sync_tools
 from clew.query.context.format.renderers import Render
 from clew.query.search.strategies import StrategyFactory
 
 P = ParamSpec("P")
+S = TypeVar("S")
 T = TypeVar("T")
 
 
-class _Verb(Generic[P, T]):
-    """A verb of the engine as an async method: it runs in a thread, with the caller's context variables."""
+class _Facade(Protocol):
+    """An object whose async methods are those of the object beneath."""
 
-    def __init__(self, function: Callable[Concatenate[sync.Engine, P], T]) -> None:
+    sync: Any
+
+
+class _Verb(Generic[S, P, T]):
+    """A method of the object beneath as an async one: it runs in a thread, with the caller's context variables.
+
+    A thread cannot be stopped: if the caller is cancelled, the method runs to its end all the same.
+    """
+
+    def __init__(self, function: Callable[Concatenate[S, P], T]) -> None:
         self._function = function
         self.__doc__ = function.__doc__
 
     @overload
-    def __get__(self, instance: None, owner: type) -> Callable[Concatenate[sync.Engine, P], T]: ...
+    def __get__(self, instance: None, owner: type) -> Callable[Concatenate[S, P], T]: ...
     @overload
-    def __get__(self, instance: "Engine", owner: type) -> Callable[P, Awaitable[T]]: ...
+    def __get__(self, instance: _Facade, owner: type) -> Callable[P, Awaitable[T]]: ...
     def __get__(
-        self, instance: "Engine | None", owner: type
-    ) -> Callable[Concatenate[sync.Engine, P], T] | Callable[P, Awaitable[T]]:
+        self, instance: _Facade | None, owner: type
+    ) -> Callable[Concatenate[S, P], T] | Callable[P, Awaitable[T]]:
         if instance is None:
             return self._function
         return functools.partial(asyncio.to_thread, functools.partial(self._function, instance.sync))
@@ -67,6 +79,34 @@ class _Stream(Generic[P, T]):
             return _iterate_in_thread(lambda: self._function(engine, *args, **kwargs))
 
         return call
+
+
+class ChatSession:
+    """A conversation with a collection for async callers; `sync` is the one beneath, with `messages` and `numbers`."""
+
+    def __init__(self, chat: sync_sessions.ChatSession) -> None:
+        self.sync = chat
+        self.name = chat.name
+
+    ask = _Verb(sync_sessions.ChatSession.ask)
+    agent = _Verb(sync_sessions.ChatSession.agent)
+
+
+class Toolbox:
+    """The agent's tools for async callers; `sync` is the toolbox beneath."""
+
+    def __init__(self, tools: sync_tools.Toolbox) -> None:
+        self.sync = tools
+
+    schemas = staticmethod(sync_tools.Toolbox.schemas)
+    call = _Verb(sync_tools.Toolbox.call)
+    search_knowledge_base = _Verb(sync_tools.Toolbox.search_knowledge_base)
+    search_with_multi_query = _Verb(sync_tools.Toolbox.search_with_multi_query)
+    search_with_reranking = _Verb(sync_tools.Toolbox.search_with_reranking)
+    search_with_self_reflection = _Verb(sync_tools.Toolbox.search_with_self_reflection)
+    search_conversations = _Verb(sync_tools.Toolbox.search_conversations)
+    retrieve_full_document = _Verb(sync_tools.Toolbox.retrieve_full_document)
+    read_document = _Verb(sync_tools.Toolbox.read_document)
 
 
 class Engine:
@@ -144,6 +184,16 @@ class Engine:
     def within(self, where: Filter) -> "Engine":
         """An engine that sees what the filter admits, as `clew.Engine.within`."""
         return Engine(self.sync.within(where).opened)
+
+    async def chat(self, name: str | None = None) -> ChatSession:
+        """The chat kept under a name with the collection, as `clew.Engine.chat`."""
+        return ChatSession(await asyncio.to_thread(self.sync.chat, name))
+
+    async def tools(
+        self, *, session: str | None = None, where: Filter = EVERYTHING, settings: Settings | None = None
+    ) -> Toolbox:
+        """The agent's tools, as `clew.Engine.tools`."""
+        return Toolbox(self.sync.tools(session=session, where=where, settings=settings))
 
     async def close(self) -> None:
         """Closes the store."""

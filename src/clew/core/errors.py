@@ -6,6 +6,7 @@
     ├── DriverMissing           a driver's package or weights are not installed: says what to install
     ├── DriverFailed            a model, disk or database answered with an error, or not at all: says whether to retry
     │   ├── ConcurrentChange    the document was changed in the store since it was read: read it again
+    │   ├── ReadOnlyStore       the collection can be read and not written: a snapshot, a standby, a missing right
     │   ├── CountMismatch       an embedder returned another number of vectors than of texts
     │   ├── RequestRefused      an HTTP server rejected the request: retrying will not help
     │   └── AttemptFailed       one attempt at a language model failed: says whether and when to retry
@@ -51,6 +52,10 @@ class DriverFailed(ClewError):
 
 class ConcurrentChange(DriverFailed):
     """A write that was refused because somebody else changed the document after it was read."""
+
+
+class ReadOnlyStore(DriverFailed):
+    """A write that was refused because the collection can only be read."""
 
 
 class CountMismatch(DriverFailed):

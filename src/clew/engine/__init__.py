@@ -97,7 +97,10 @@ class Engine:
                 folder=drivers.find_collection_folder(path, collection),
                 finder=make_finder(store, embedder, llm, settings, extensions),
                 sessions=Sessions(
-                    max_sessions=session.max_sessions, max_documents=session.max_documents, max_idle=session.idle
+                    store.sessions,
+                    max_sessions=session.max_sessions,
+                    max_documents=session.max_documents,
+                    max_idle=session.idle,
                 ),
                 extensions=extensions,
             )
@@ -106,9 +109,11 @@ class Engine:
     def within(self, where: Filter) -> "Engine":
         """An engine that sees nothing but what the filter admits, by any verb, and changes nothing.
 
-        It is what a server hands to a user. It shares the open collection and is not closed by itself.
+        It is what a server hands to a user. It shares the open collection and is not closed by itself. Its sessions
+        are its own, in memory: those of the collection quote all of it.
         """
-        return Engine(self.opened.within(where))
+        opened = self.opened.within(where)
+        return Engine(opened if opened is self.opened else replace(opened, sessions=opened.sessions.make_private()))
 
     # Writing
     add = _add.add
@@ -156,7 +161,7 @@ class Engine:
 
     @property
     def sessions(self) -> Sessions:
-        """The document numbers of running conversations."""
+        """The sessions by name: their document numbers, and the messages of their chats."""
         return self.opened.sessions
 
     @property

@@ -9,7 +9,8 @@ from clew.core.errors import SettingsError
 from clew.core.report import OnProgress, Plan, Report
 from clew.core.settings import Settings
 from clew.core.types import Document, Message
-from clew.engine.opened import Opened, resolve_document
+from clew.engine.opened import Opened
+from clew.engine.sections import resolve_document_or_sections
 from clew.index.add import ingest
 from clew.index.add.calibrate import measure_calibration
 from clew.index.add.ingest import IngestContext
@@ -89,9 +90,12 @@ def calibrate(engine: "Engine") -> Calibration:
 
 
 def drop(engine: "Engine", *documents: str) -> int:
-    """Removes documents by id or address; returns how many there were."""
+    """Removes documents by id or address; returns how many there were.
+
+    A source that was added in sections goes with all of them.
+    """
     opened = engine.opened
-    return opened.store.drop([resolve_document(opened, name) for name in documents])
+    return opened.store.drop([doc_id for name in documents for doc_id in resolve_document_or_sections(opened, name)])
 
 
 def drop_messages(engine: "Engine", *ids: str, settings: Settings | None = None) -> int:

@@ -47,7 +47,7 @@ def ask(
     says so and `found` is False.
     """
     check_question(question)
-    engine = engine.within(where)
+    engine = type(engine)(engine.opened.within(where))  # with the same sessions
     opened = engine.opened
     settings = opened.resolve_settings(settings)
     if opened.llm is None and person:

@@ -85,7 +85,7 @@ def style_prompt(
     It describes their style and quotes messages of theirs, with what they answered, from the past threads that are most
     like the message. Where the model's analysis of the style cannot be used, the style is measured, with a warning.
     """
-    engine = engine.within(where)
+    engine = type(engine)(engine.opened.within(where))
     opened = engine.opened
     settings = opened.resolve_settings(settings)
     if not message.strip():

@@ -62,7 +62,8 @@ class Opened:
     def with_store(self, store: Store, embedder: Embedder) -> "Opened":
         """A copy over another store and embedder, as after `reembed`."""
         finder = make_finder(store, embedder, self.llm, self.settings, self.extensions)
-        return replace(self, store=store, embedder=embedder, finder=finder)
+        sessions = self.sessions.with_store(store.sessions)
+        return replace(self, store=store, embedder=embedder, finder=finder, sessions=sessions)
 
     def with_llm(self, llm: LLM) -> "Opened":
         """A copy with another language model: a metered one, for the run of an agent."""

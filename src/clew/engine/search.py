@@ -1,13 +1,14 @@
 """The verbs that read a collection: list, read, search, context, status."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from clew import drivers
-from clew.core.errors import NotFound, SettingsError
+from clew.core.errors import ConcurrentChange, NotFound, SettingsError
 from clew.core.settings import Settings
 from clew.core.text import estimate_tokens
 from clew.core.types import (
@@ -21,7 +22,8 @@ from clew.core.types import (
     Query,
     StoreStats,
 )
-from clew.engine.opened import Opened, check_filter, check_positive_count, resolve_document
+from clew.engine.opened import Opened, check_filter, check_positive_count
+from clew.engine.sections import read_document_or_sections
 from clew.query.context.assemble import NO_MATCH, build_context
 from clew.query.context.budget import Count
 from clew.query.context.cite import cite_passages
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from clew.engine import Engine
 
 T = TypeVar("T")
+MAX_ATTEMPTS = 20  # to number the documents of a session that other programs use at the same time
 
 
 def list_documents(engine: "Engine", where: Filter = EVERYTHING) -> Iterator[DocumentRecord]:
@@ -44,9 +47,11 @@ def list_documents(engine: "Engine", where: Filter = EVERYTHING) -> Iterator[Doc
 
 
 def read(engine: "Engine", document: str | Path, *, where: Filter = EVERYTHING) -> Document:
-    """The document with this id or address, as far as the filter admits it; the rest of its text is blank."""
-    opened = engine.opened.within(where)
-    return opened.store.document(resolve_document(opened, str(document)))
+    """The document with this id or address, as far as the filter admits it; the rest of its text is blank.
+
+    Of a source that was added in sections, all of them in order.
+    """
+    return read_document_or_sections(engine.opened.within(where), str(document))
 
 
 def search(
@@ -63,7 +68,8 @@ def search(
 ) -> list[Hit]:
     """The k best chunks for a query, best first.
 
-    The query may be a whole conversation (an Arrow table, rows or messages); then each of its topics is a query.
+    The query may be a whole conversation (an Arrow table, rows, messages, or a request body {"messages": […]}); then
+    each of its topics is a query.
     `channel` and `now` say where and when it is asked: messages of that channel and newer ones then rank higher.
     """
     opened = engine.opened.within(where)
@@ -162,27 +168,40 @@ def assemble_context(
 ) -> Context:
     """The context of hits already found, with citations and the document numbers of the session."""
     records = {hit.document.id: hit.document for hit in hits}
-    with opened.sessions.lock_document_numbers(session) as numbers:
-        made = build_context(
-            query,
-            list(hits),
-            records,
-            read=opened.store.document,
-            chunks=opened.store.chunks,
-            tokens=settings.context.tokens,
-            render=renderer or find_renderer(opened, settings.context.render),
-            settings=settings,
-            count=get_token_counter(settings.context.tokenizer),
-            numbers=numbers.known,
-        )
-        made = replace(
-            made,
-            citations=cite_passages(made.passages, records),
-            numbers=numbers.assign(dict.fromkeys(get_document_id(passage) for passage in made.passages)),
-        )
+    renderer = renderer or find_renderer(opened, settings.context.render)
+
+    def build() -> Context:
+        with opened.sessions.lock_document_numbers(session) as numbers:
+            made = build_context(
+                query,
+                list(hits),
+                records,
+                read=opened.store.document,
+                chunks=opened.store.chunks,
+                tokens=settings.context.tokens,
+                render=renderer,
+                settings=settings,
+                count=get_token_counter(settings.context.tokenizer),
+                numbers=numbers.known,
+            )
+            return replace(
+                made,
+                citations=cite_passages(made.passages, records),
+                numbers=numbers.assign(dict.fromkeys(get_document_id(passage) for passage in made.passages)),
+            )
+
+    made = retry_concurrent_change(build)
     if not hits and opened.boundary == EVERYTHING and not opened.store.stats().chunks:
         return replace(made, reason="the collection is empty")
     return made
+
+
+def retry_concurrent_change(work: Callable[[], T]) -> T:
+    """The result of work that is done again where another program has changed what it began with."""
+    for _ in range(MAX_ATTEMPTS - 1):
+        with suppress(ConcurrentChange):
+            return work()
+    return work()
 
 
 def make_query_from_text_or_table(

@@ -1,4 +1,4 @@
-"""Chat sessions: questions that are understood by the conversation before them, saved under a name if one is given.
+"""Chat sessions: questions that are understood by the conversation before them, kept under a name if one is given.
 
 session = engine.chat("work")
 session.ask("when is soup served?")
@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
+from weakref import finalize
 
 from clew.core.answer import Answer
 from clew.core.errors import DriverFailed, SettingsError, SourceError
@@ -21,25 +22,27 @@ from clew.core.types import EVERYTHING, Filter, Message
 if TYPE_CHECKING:
     from clew.engine import Engine
 
-MAX_MESSAGES = 40  # per session; the oldest are dropped
 _NAME = re.compile(r"\w[\w.-]{0,99}")
 
 
 class ChatSession:
     """A conversation with a collection: its messages, and the numbers of the documents it has cited.
 
-    With a file it is saved after every answer. If two processes continue the same session, the last to save wins.
+    Under a name both are kept with the collection until `engine.sessions.drop(name)`, and other programs may continue
+    it; without one they are forgotten with this object.
     """
 
-    def __init__(self, engine: "Engine", *, name: str | None = None, file: Path | None = None) -> None:
-        self.name = name or f"unnamed {uuid4().hex}"  # the key of its document numbers in `engine.sessions`
-        self.messages: tuple[Message, ...] = ()
+    def __init__(self, engine: "Engine", name: str | None = None) -> None:
+        self.name = name or f"unnamed {uuid4().hex}"  # its key in `engine.sessions`
         self._engine = engine
-        self._file = file
-        if file is not None and file.is_file():
-            saved = _load_session_file(file)
-            engine.sessions.set_document_index(self.name, saved["documents"])
-            self.messages = tuple(Message(turn["text"], role=turn["role"]) for turn in saved["turns"])
+        if name is None:
+            engine.sessions.hold(self.name)
+            finalize(self, engine.sessions.release, self.name).atexit = False
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The last messages, oldest first."""
+        return self._engine.sessions.get_messages(self.name)
 
     @property
     def numbers(self) -> Mapping[str, int]:
@@ -100,47 +103,42 @@ class ChatSession:
             ),
         )
 
-    def save(self) -> None:
-        """Writes the session to its file, atomically; does nothing without one."""
-        if self._file is None:
-            return
-        numbers = self.numbers
-        content = {
-            "documents": sorted(numbers, key=lambda doc_id: numbers[doc_id]),
-            "turns": [{"role": message.role, "text": message.text} for message in self.messages],
-        }
-        temporary = self._file.with_suffix(f".{uuid4().hex}.new")  # two threads may save the same session
-        try:
-            self._file.parent.mkdir(exist_ok=True)
-            temporary.write_text(json.dumps(content), encoding="ascii")  # escapes also what UTF-8 cannot encode
-            temporary.replace(self._file)
-        except OSError as error:
-            raise DriverFailed(f"the chat session cannot be saved to {self._file}: {error.strerror}") from error
-
     def _answer_and_save_turn(self, question: str, answer_it: Callable[[], Answer]) -> Answer:
-        """Answers a question, adds the turn to the conversation and saves it; a failed question is not added."""
-        try:
-            answer = answer_it()
-            turn = (Message(question), Message(answer.text, role="assistant"))
-            self.messages = (*self.messages, *turn)[-MAX_MESSAGES:]
-            return answer
-        finally:
-            self.save()
+        """Answers a question and adds the turn to the conversation; a failed question is not added."""
+        answer = answer_it()
+        self._engine.sessions.add_messages(self.name, (Message(question), Message(answer.text, role="assistant")))
+        return answer
 
 
 def open_chat(engine: "Engine", name: str | None = None) -> ChatSession:
-    """The session saved under a name in the collection's folder, a new one if there is none; unsaved without a name."""
+    """The chat kept under a name with the collection, a new one if there is none; without a name it is not kept."""
     if name is None:
         return ChatSession(engine)
     if not _NAME.fullmatch(name):
         raise SettingsError(f"session {name!r} is not a plain name; use letters, digits, dots and dashes, 100 at most")
-    folder = engine.opened.folder
-    if folder is None or not folder.is_dir():
+    if engine.opened.boundary != EVERYTHING:
         raise SettingsError(
-            "a named session is saved in the folder of its collection, and this one has none "
-            "(PostgreSQL and in-memory collections are not supported yet); leave out the name"
+            "this engine sees a part of the collection, and named chats are kept with the whole of it; leave out the "
+            "name, or ask with where= in a chat of the whole collection"
         )
-    return ChatSession(engine, name=name, file=folder / "sessions" / f"{name}.json")
+    folder = engine.opened.folder
+    file = folder / "sessions" / f"{name}.json" if folder else None
+    if file is not None and file.is_file():
+        _import_session_file(engine, name, file)
+    else:
+        engine.sessions.keep(name)
+    return ChatSession(engine, name)
+
+
+def _import_session_file(engine: "Engine", name: str, file: Path) -> None:
+    """Takes over a session that an earlier version saved in a file, and removes the file."""
+    saved = _load_session_file(file)
+    messages = [Message(turn["text"], role=turn["role"]) for turn in saved["turns"]]
+    engine.sessions.keep(name, documents=saved["documents"], messages=messages)
+    try:
+        file.unlink()
+    except OSError as error:
+        raise DriverFailed(f"the former file of the chat, {file}, cannot be removed: {error.strerror}") from error
 
 
 def _load_session_file(file: Path) -> dict[str, Any]:

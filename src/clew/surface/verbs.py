@@ -30,7 +30,7 @@ VERBS: Final[Mapping[str, frozenset[Surface]]] = MappingProxyType(
         "chat": _BOTH,
         "agent": _PYTHON,  # `clew ask --agent`, `clew chat --agent`
         "agent_stream": _PYTHON,
-        "tools": _PYTHON,
+        "tools": _BOTH,
         "explain": _BOTH,
         "why_not": _BOTH,
         "check": _BOTH,

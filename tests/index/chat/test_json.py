@@ -323,13 +323,22 @@ def test_lines_of_messages(tmp_path: Path) -> None:
         ({"text": "hi", "author": "Ann"}, "All messages must have channelId: line 2 has no channel"),
         ({"text": "hi", "channel": " "}, "All messages must have channelId: line 2"),
         (
-            {"text": "hi", "channel": "a", "user": "Ann", "ts": 1},
-            "line 2 has unknown fields (ts, user); a message has text, author",
+            {"text": "hi", "channel": "a", "user": "Ann", "when": 1},
+            "line 2 has unknown fields (user, when); a message has text, author",
         ),
         ({"channel": "a"}, "line 2 has no text"),
         ({"text": "hi", "channel": 7}, "line 2 has a channel that is not a string"),
         ({"text": "hi", "channel": "a", "id": [1]}, "line 2 has id as neither"),
-        ({"text": "hi", "channel": "a", "at": "noon"}, "line 2 has a time that cannot be read (noon)"),
+        (
+            {"text": "hi", "channel": "a", "at": "noon"},
+            "line 2 has a time that cannot be read (at: noon); give ISO 8601, or",
+        ),
+        (
+            {"text": "hi", "channel": "a", "timestamp": "soon"},
+            "line 2 has a time that cannot be read (timestamp: soon)",
+        ),
+        ({"text": "hi", "channel": "a", "time": True}, "line 2 has a time that cannot be read (time: True)"),
+        ({"text": "hi", "channel": "a", "at": 1, "date": 2}, "line 2 has several times (at, date); keep one"),
         ({"text": "hi", "channel": "b", "id": 1}, "line 2 has the id 1, which a message of #a has too; give each"),
         ([1], "line 2 is not a JSON object"),
     ],
@@ -341,6 +350,24 @@ def test_a_line_that_is_wrong_is_named_before_anything_is_given(tmp_path: Path, 
         next(iter(open_export(write_lines(path, {"text": "fine", "channel": "a"}), "messages").read_channels()))[0]
         == "a"
     )
+
+
+@pytest.mark.parametrize("name", ["at", "timestamp", "ts", "time", "created_at", "date"])
+def test_a_time_has_any_of_its_usual_names(tmp_path: Path, name: str) -> None:
+    rows = [
+        {"text": "iso", name: "2024-01-01T11:00:01+01:00", "channel": "a"},
+        {"text": "seconds", name: 1_704_103_202, "channel": "a"},
+        {"text": "fraction", name: 1_704_103_203.5, "channel": "a"},
+        {"text": "milliseconds", name: 1_704_103_204_000, "channel": "a"},
+        {"text": "none", name: None, "channel": "a"},
+    ]
+    (messages,) = list_channels(open_export(write_lines(tmp_path / "a.jsonl", *rows), "messages")).values()
+    assert [message.at and message.at.timestamp() - 1_704_103_200 for message in messages] == [1, 2, 3.5, 4, None]
+
+
+def test_a_time_alone_marks_lines_as_messages(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "a.jsonl", {"text": "hi", "timestamp": 1_704_103_202})
+    assert "All messages must have channelId: line 1" in find_reason(path, "messages")
 
 
 def test_lines_that_are_cut_short_or_something_else(tmp_path: Path) -> None:

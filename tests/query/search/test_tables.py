@@ -65,8 +65,10 @@ Hi there
         iter(GIVEN),
         [{"ts": each["timestamp"], "author_uuid": each["author"], "text": each["message"]} for each in GIVEN],
         read_messages_from_table(GIVEN),
+        {"messages": GIVEN},
+        {"model": "any", "messages": Arrow(*GIVEN)},
     ],
-    ids=["rows", "newest first", "arrow", "iterator", "other names", "messages"],
+    ids=["rows", "newest first", "arrow", "iterator", "other names", "messages", "body", "body of arrow"],
 )
 def test_markdown_has_each_message_under_its_number(table: Any) -> None:
     assert consolidate_messages_to_markdown(table) == MARKDOWN
@@ -151,8 +153,8 @@ def test_a_row_without_the_columns_names_them() -> None:
 
 @pytest.mark.parametrize(
     "table",
-    [[1, 2], GIVEN[0], Message("hi"), "hi", b"hi", 7, None, [GIVEN], DataFrame()],
-    ids=["ints", "mapping", "message", "str", "bytes", "int", "none", "nested", "dataframe"],
+    [[1, 2], GIVEN[0], Message("hi"), "hi", b"hi", 7, None, [GIVEN], DataFrame(), {"messages": "hi"}],
+    ids=["ints", "mapping", "message", "str", "bytes", "int", "none", "nested", "dataframe", "body of text"],
 )
 def test_what_is_no_table_is_refused(table: Any) -> None:
     for use in (consolidate_messages_to_markdown, read_messages_from_table):

@@ -182,6 +182,7 @@ def test_a_session_goes_on_in_another_process(fresh: "Clew", use_llm: UseLLM) ->
     assert "user: when is soup served?" in llm.requests[-1].prompt
     assert "assistant: " in llm.requests[-1].prompt
     kept = fresh.folder / ".clew" / "default" / "sessions" / "work.json"
+    kept.parent.mkdir()
     kept.write_text("[1]", encoding="utf-8")
     broken = fresh("ask", QUESTION, "--session", "work")
     assert broken.code == 4

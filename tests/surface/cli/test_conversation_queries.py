@@ -48,9 +48,21 @@ def test_the_whole_conversation_is_the_query(clew: "Clew", talk: Path) -> None:
         "\n\n".join(json.dumps(row, indent=1) for row in ROWS),
         "\ufeff" + JSON_LINES.replace("\n", "\r\n"),
         json.dumps(TURNS),
+        json.dumps({"model": "any", "messages": TURNS}),
+        json.dumps({"messages": ROWS}),
         json.dumps([{"ts": row["timestamp"], "author_uuid": row["author"], "text": row["message"]} for row in ROWS]),
     ],
-    ids=["lines", "array", "indented array", "indented objects", "windows", "turns", "aliases"],
+    ids=[
+        "lines",
+        "array",
+        "indented array",
+        "indented objects",
+        "windows",
+        "turns",
+        "request body",
+        "body of rows",
+        "aliases",
+    ],
 )
 def test_every_form_is_the_same_conversation(clew: "Clew", talk: Path, text: str) -> None:
     expected = clew.hits("--conversation", str(talk), "-k", "4")
@@ -109,7 +121,8 @@ def test_why_not_of_a_conversation(clew: "Clew", talk: Path) -> None:
         (json.dumps([{**ROWS[0], "message": " \n"}]), "has no messages"),
         ("ada: hello", "is not JSON in line 1, column 1: "),
         (JSON_LINES + '{"role": "user", "content"', "is not JSON in line 3, column "),
-        ('{"messages": []}', "message 1 cannot be read: a row has the columns messages; it must have timestamp/ts, "),
+        ('{"messages": []}', "has no messages"),
+        ('{"messages": 3}', "message 1 cannot be read: a row has the columns messages; it must have timestamp/ts, "),
         (JSON_LINES + '"hello"', "message 3 cannot be read: a row is a str; it must be a mapping"),
         (b"\xff\xfe", "is not UTF-8 text"),
     ],

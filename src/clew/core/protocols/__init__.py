@@ -3,6 +3,7 @@
 from clew.core.protocols.eraser import Eraser
 from clew.core.protocols.functions import Chunker, Enricher, Fuse, Judge, Reader, Rewrite, Step, Strategy, Verdict
 from clew.core.protocols.models import LLM, Embedder, LLMFailure, Reranker, Role, complete_or_failure
+from clew.core.protocols.sessions import SessionStore
 from clew.core.protocols.store import Mode, Store
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Reranker",
     "Rewrite",
     "Role",
+    "SessionStore",
     "Step",
     "Store",
     "Strategy",

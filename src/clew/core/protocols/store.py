@@ -5,6 +5,7 @@ from typing import Literal, Protocol
 
 from clew.core.protocols.eraser import Eraser
 from clew.core.protocols.models import Embedder
+from clew.core.protocols.sessions import SessionStore
 from clew.core.stored import StagedModel, StoredDocument
 from clew.core.text import Terms
 from clew.core.thread_edit import ThreadEdit, ThreadPart, Waiting
@@ -184,6 +185,10 @@ class Store(Protocol):
 
     def set_calibration(self, text: str) -> None:
         """Keeps a text about the collection; the change number grows, since results that depend on it change."""
+
+    @property
+    def sessions(self) -> SessionStore:
+        """The sessions that are kept with the collection: the numbers of their documents, and their messages."""
 
     def stats(self) -> StoreStats:
         """The counts, the embedder and its dimension, the change number, and the kind and size of the index."""

@@ -75,9 +75,9 @@ class ContextConfig:
 class SessionConfig:
     """How many sessions are kept, and for how long; a session numbers the documents cited in a conversation."""
 
-    max_sessions: int = 1000  # sessions; the least recently used are dropped first
+    max_sessions: int = 1000  # the least recently used are dropped first, named chats never
     max_documents: int = 1000  # numbered documents per session
-    idle: float = 86_400.0  # seconds after which an unused session is dropped
+    idle: float = 86_400.0  # seconds after which an unused session is dropped; named chats are kept
 
     def __post_init__(self) -> None:
         check_min("session.max_sessions", self.max_sessions, 1)

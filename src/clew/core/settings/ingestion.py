@@ -13,6 +13,7 @@ class IngestionConfig:
     chunk_overlap: int = 48
     use_semantic_chunking: bool = True  # False: fixed-size windows
     quality_filter: bool = False  # merge small chunks of pages and drop those with hardly any text; never messages
+    sections: bool = False  # add each chapter of a file or web page as a document of its own
     use_contextual_enrichment: bool = False  # put a sentence before each chunk that places it in its document
     summaries: bool = True  # two or three sentences per document, with a vector of their own
     language: str = "auto"  # of the text analyser

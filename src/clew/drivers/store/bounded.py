@@ -165,6 +165,11 @@ class BoundedStore:
         """Refuses a change, or a copy of what is not admitted."""
         raise SettingsError("this engine sees a part of the collection and only reads; change the whole collection")
 
+    @property
+    def sessions(self) -> Never:
+        """Refused: the sessions of a collection quote all of it."""
+        self._refuse()
+
     put = append = summarise = put_stored = stored_documents = stage_vectors = switch_to_staged = _refuse
     discard_staged = set_stamp = drop = set_calibration = thread_part = edit_threads = waiting_messages = _refuse
     eraser = _refuse

@@ -4,7 +4,7 @@ Each makes a recipe of the settings and a budget that every model call is charge
 `prepare` reads and chunks it, `pipeline` embeds and stores it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from clew.index.add.calibrate import calibrate_once
 from clew.index.add.plan import EstimatingLLM, make_dry_run_plan
 from clew.index.add.prepare import Recipe, Source
 from clew.index.add.recipe import make_recipe, summarise_document
+from clew.index.add.sections import SectionTracker
 from clew.index.add.sources import (
     Location,
     count_expected_documents,
@@ -68,6 +69,15 @@ class IngestContext:
             enrichers=self.enrichers,
         )
 
+    def split_or_track(
+        self, sources: Iterable[Source | SourceError], tracker: SectionTracker, *, llm: LLM | None
+    ) -> Iterator[Source | SourceError]:
+        """The sources, or their sections where the settings ask for them."""
+        if not self.settings.ingestion.sections:
+            return tracker.track_sources(sources)
+        recipe = self.make_recipe(embedder=self.embedder, llm=llm, on_warning=_ignore_warning)
+        return tracker.split_sources(sources, store=self.store, fingerprint=recipe.fingerprint)
+
 
 def add_sources(
     context: IngestContext,
@@ -87,10 +97,14 @@ def add_sources(
     sources = make_sources(
         found, root=context.root, settings=context.settings, readers=context.readers, on_warning=notes.append
     )
-    report = _run_pipeline_on_budget(context, sources, total=total, max_cost=max_cost, on_progress=on_progress)
-    report = replace(report, noted=(*report.noted, *notes))
+    tracker = SectionTracker()
+    tracked = context.split_or_track(sources, tracker, llm=context.llm)
+    total = None if context.settings.ingestion.sections else total
+    report = _run_pipeline_on_budget(context, tracked, total=total, max_cost=max_cost, on_progress=on_progress)
+    dropped = tracker.drop_stale(context.store, report)
+    report = replace(report, noted=(*report.noted, *notes), dropped=dropped)
     if sync and not report.stopped and (gone := find_vanished_documents(context.store, locations, root=context.root)):
-        return replace(report, dropped=context.store.drop([record.id for record in gone]))
+        return replace(report, dropped=dropped + context.store.drop([record.id for record in gone]))
     return report
 
 
@@ -98,8 +112,11 @@ def add_documents(
     context: IngestContext, documents: Iterable[Document], *, max_cost: float | None, on_progress: OnProgress | None
 ) -> Report:
     """Adds documents that a program made."""
-    sources = (Source(each.id, each.uri or each.id, partial(validate_document, each)) for each in documents)
-    return _run_pipeline_on_budget(context, sources, total=None, max_cost=max_cost, on_progress=on_progress)
+    tracker = SectionTracker()
+    tracked = tracker.track_documents(documents)
+    sources = (Source(each.id, each.uri or each.id, partial(validate_document, each)) for each in tracked)
+    report = _run_pipeline_on_budget(context, sources, total=None, max_cost=max_cost, on_progress=on_progress)
+    return replace(report, dropped=tracker.drop_stale(context.store, report))
 
 
 def _run_pipeline_on_budget(
@@ -148,8 +165,12 @@ def plan_add_sources(context: IngestContext, locations: Sequence[Location], *, s
     llm = EstimatingLLM(context.llm) if context.llm else None
     found = discover_sources(locations, readers=context.readers)
     return make_dry_run_plan(
-        make_sources(
-            found, root=context.root, settings=context.settings, readers=context.readers, on_warning=_ignore_warning
+        context.split_or_track(
+            make_sources(
+                found, root=context.root, settings=context.settings, readers=context.readers, on_warning=_ignore_warning
+            ),
+            SectionTracker(),
+            llm=llm,
         ),
         store=context.store,
         recipe=context.make_recipe(embedder=context.embedder, llm=llm, on_warning=_ignore_warning),

@@ -19,6 +19,7 @@ from clew.index.add.prepare import Source
 from clew.index.chat import ChatExport, detect_export
 from clew.index.read import SUFFIXES, get_reader_name, read_file
 from clew.index.read.load import make_file_stamp
+from clew.index.read.sections import get_source_uri
 from clew.index.read.uri import make_file_uri
 from clew.index.read.web.fetch import read_url
 
@@ -78,7 +79,7 @@ def find_vanished_documents(store: Store, locations: Sequence[Location], *, root
         for record in store.documents()
         if record.stamp
         and any(record.uri.startswith(folder) for folder in folders)
-        and not (root / record.uri).exists()
+        and not (root / get_source_uri(record)).exists()
     ]
 
 

@@ -6,8 +6,9 @@ then read again, one channel at a time.
 
 import json
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from clew.core.errors import SourceError
@@ -25,6 +26,7 @@ from clew.index.chat.normalise import (
 )
 from clew.index.chat.tree import ExportFile
 
+TIME_FIELDS = ("at", "timestamp", "ts", "time", "created_at", "date")  # names of one field: when it was written
 FIELDS = ("text", "author", "at", "id", "channel", "reply_to", "role")
 NO_CHANNEL = "All messages must have channelId"
 MAX_LINE_BYTES = 10_000_000  # bytes
@@ -39,7 +41,8 @@ def is_jsonl_export(file: ExportFile) -> bool:
                     first = json.loads(line.removeprefix(b"\xef\xbb\xbf"))
                 except (ValueError, RecursionError):
                     return False
-                return isinstance(first, dict) and "text" in first and bool({"author", "at", "channel"} & first.keys())
+                known = {"author", "channel", *TIME_FIELDS}
+                return isinstance(first, dict) and "text" in first and not known.isdisjoint(first)
     return False
 
 
@@ -92,7 +95,7 @@ def _has_own_id(line: bytes) -> bool:
 def _parse_message(line: bytes, number: int, file: ExportFile, notes: ExportNotes) -> Message:
     """The message of a line, or a SourceError with the line number and what is wrong."""
     row = _parse_json_line(line, number, file)
-    unknown = sorted(row.keys() - set(FIELDS))
+    unknown = sorted(row.keys() - {*FIELDS, *TIME_FIELDS})
     if unknown:
         raise _make_line_error(
             file, number, f"has unknown fields ({', '.join(unknown[:5])}); a message has {', '.join(FIELDS)}"
@@ -107,12 +110,7 @@ def _parse_message(line: bytes, number: int, file: ExportFile, notes: ExportNote
             raise _make_line_error(file, number, f"has {key} as neither a string nor a number")
     if not pick_first_name(row.get("channel")):
         raise SourceError(file.uri, f"{NO_CHANNEL}: line {number:,} has no channel")
-    given = row.get("at")
-    at = parse_iso_time(given, notes) or parse_epoch_time(given) if given not in (None, "") else None
-    if at is None and given not in (None, ""):
-        raise _make_line_error(
-            file, number, f"has a time that cannot be read ({str(given)[:40]}); give ISO 8601 or seconds"
-        )
+    at = _parse_time(row, number, file, notes)
     return Message(
         clean_message_text(row["text"]),
         author=pick_first_name(row.get("author")),
@@ -122,6 +120,21 @@ def _parse_message(line: bytes, number: int, file: ExportFile, notes: ExportNote
         reply_to=pick_first_name(row.get("reply_to")) or None,
         role=as_text_or_empty(row.get("role")) or "user",
     )
+
+
+def _parse_time(row: Mapping[str, Any], number: int, file: ExportFile, notes: ExportNotes) -> datetime | None:
+    """The time of a message, under whichever name it has; None if it states none, SourceError if it is not a time."""
+    given = {name: row[name] for name in TIME_FIELDS if row.get(name) not in (None, "")}
+    if not given:
+        return None
+    if len(given) > 1:
+        raise _make_line_error(file, number, f"has several times ({', '.join(given)}); keep one of them")
+    [(name, value)] = given.items()
+    at = parse_iso_time(value, notes) or parse_epoch_time(value)
+    if at is None:
+        hint = "give ISO 8601, or seconds or milliseconds since 1970"
+        raise _make_line_error(file, number, f"has a time that cannot be read ({name}: {str(value)[:40]}); {hint}")
+    return at
 
 
 def _parse_json_line(line: bytes, number: int, file: ExportFile) -> dict[str, Any]:

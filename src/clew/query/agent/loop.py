@@ -21,8 +21,9 @@ from clew.core.trace import Trace
 from clew.core.types import Message
 from clew.query.agent.limits import AgentBudget
 from clew.query.agent.lookup import get_display_name
+from clew.query.agent.schemas import MAX_HITS
 from clew.query.agent.steps import record_step
-from clew.query.agent.tools import MAX_HITS, Toolbox, ToolResult
+from clew.query.agent.tools import Toolbox, ToolResult
 
 P = ParamSpec("P")
 MAX_TOOL_RETRIES = 3  # invalid calls of one tool in a row
@@ -87,15 +88,6 @@ def run_agent(
 ) -> AgentOutcome:
     """Runs the agent on a question. The model sees the errors of tools; `on_step` is called after every tool call."""
     results: list[ToolResult] = []
-    methods: list[Callable[..., ToolResult]] = [
-        toolbox.search_knowledge_base,
-        toolbox.search_with_multi_query,
-        toolbox.search_with_reranking,
-        toolbox.search_with_self_reflection,
-        toolbox.search_conversations,
-        toolbox.retrieve_full_document,
-        toolbox.read_document,
-    ]
     agent = Agent(
         BudgetedModel(model, budget, max_tokens=max_tokens, first_tools=first_tools),
         instructions=instructions,
@@ -105,7 +97,7 @@ def run_agent(
                 takes_ctx=False,
                 prepare=_make_schema_narrower(results) if first_tools else None,
             )
-            for method in methods
+            for method in toolbox.list_tools()
         ],
         retries=MAX_TOOL_RETRIES,
         model_settings=ModelSettings(max_tokens=max_tokens, temperature=0.0),

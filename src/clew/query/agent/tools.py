@@ -5,8 +5,9 @@ data, or raises a ClewError. A document has the same number in all of them. The 
 descriptions for the model.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from clew.core.errors import NotFound, SettingsError
 from clew.core.thread import THREAD_KIND
@@ -14,6 +15,15 @@ from clew.core.trace import Trace
 from clew.core.types import Chunk, Context, Document, DocumentRecord, Filter, Hit, MergedChunk
 from clew.query.agent.lookup import find_document_by_title, get_display_name
 from clew.query.agent.reader import QUOTE_TAG, DocumentQuotes, require_document_text
+from clew.query.agent.schemas import (
+    MAX_HITS,
+    Json,
+    SchemaFormat,
+    build_tool_schemas,
+    find_tool,
+    parse_arguments,
+    result_to_json,
+)
 from clew.query.agent.steps import record_step
 from clew.query.answer.passages import NumberedPassage, Span, number_passages
 from clew.query.context.format import wrap_context
@@ -23,18 +33,30 @@ from clew.query.context.session import Sessions
 
 DOCUMENT_TAG = "document"
 REFLECTION_TAG = "reflection"
-MAX_HITS = 50  # of one search
 CONVERSATION_HITS = 10  # messages are short
+TOOL_NAMES = (
+    "search_knowledge_base",
+    "search_with_multi_query",
+    "search_with_reranking",
+    "search_with_self_reflection",
+    "search_conversations",
+    "retrieve_full_document",
+    "read_document",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool found: the text for the model, the number of hits, and the passages that an answer may cite."""
+    """What a tool found: the text for the model, the number of hits, and the passages that an answer may cite.
+
+    `data` is what the tool itself states, by name: `documentName` and `relevantContent` of a document that was read.
+    """
 
     text: str
     count: int
     citable: tuple[NumberedPassage, ...] = ()
     context: Context | None = None
+    data: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +77,27 @@ class ToolBackend:
 
 
 class Toolbox:
-    """The tools, under the names by which a model calls them."""
+    """The tools, under the names by which a model calls them; `schemas` and `call` are for other agents."""
 
     def __init__(self, backend: ToolBackend) -> None:
         self._backend = backend
+
+    @classmethod
+    def schemas(cls, form: SchemaFormat = "json") -> list[Json]:
+        """The JSON schemas of the tools: plain ("json"), or as functions for "openai" or tools for "anthropic"."""
+        return build_tool_schemas([getattr(cls, name) for name in TOOL_NAMES], form)
+
+    def call(self, name: str, arguments: Mapping[str, Any] | str = "{}") -> Json:
+        """The result of a tool as JSON; its arguments are an object, or the JSON of one as a model writes it.
+
+        SettingsError for arguments that the schema does not have, NotFound for an unknown tool or document.
+        """
+        tool = find_tool(name, self.list_tools())
+        return result_to_json(tool(**parse_arguments(tool, arguments)))
+
+    def list_tools(self) -> list[Callable[..., ToolResult]]:
+        """The tools themselves, to register them with a framework that reads signatures and docstrings."""
+        return [getattr(self, name) for name in TOOL_NAMES]
 
     def search_knowledge_base(self, query: str, limit: int = 5) -> ToolResult:
         """Search documents and conversations for a plain, factual question. The default: fast and reliable."""
@@ -92,7 +131,8 @@ class Toolbox:
         rest = f"\nThese are the first {end} of {length} characters; read_document({number}, …) reads them all."
         head = f"[{number}] {to_one_line(get_display_name(record))}"
         shown = wrap_context(f"{head}\n\n{text}", DOCUMENT_TAG, "xml") + (rest if end < length else "")
-        return ToolResult(shown, 1, (self._make_citable_passage(record, number, [(0, end)]),))
+        data = {"documentName": get_display_name(record), "content": text, "isComplete": end == length}
+        return ToolResult(shown, 1, (self._make_citable_passage(record, number, [(0, end)]),), data=data)
 
     def read_document(self, documentIndex: int, query: str) -> ToolResult:  # noqa: N803 (the documented name)
         """Read a document, by the number it is shown with, for what it says on a question: quotes, word for word.
@@ -102,11 +142,16 @@ class Toolbox:
         record, document = self.find_document_by_number(documentIndex)
         found = self._backend.extract_quotes(document, query)
         notes = "".join(f"\n({to_one_line(note)})" for note in found.notes)
+        data = {
+            "documentName": found.document_name,
+            "relevantContent": found.relevant_content,
+            "notes": list(found.notes),
+        }
         if not found.quotes:
-            return ToolResult(f"Document {documentIndex} says nothing on this.{notes}", 0)
+            return ToolResult(f"Document {documentIndex} says nothing on this.{notes}", 0, data=data)
         head = f"[{documentIndex}] {escape_tag(found.document_name, QUOTE_TAG)}"
         citable = self._make_citable_passage(record, documentIndex, found.quotes)
-        return ToolResult(f"{head}\n{found.relevant_content}{notes}", len(found.quotes), (citable,))
+        return ToolResult(f"{head}\n{found.relevant_content}{notes}", len(found.quotes), (citable,), data=data)
 
     def find_document_by_number(self, number: int) -> tuple[DocumentRecord, Document]:
         """The document with that number in the session, within the filter; NotFound where there is none or no text."""

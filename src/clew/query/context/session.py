@@ -1,13 +1,20 @@
-"""Sessions: the document numbers of each conversation, so that `[2]` means the same document throughout."""
+"""Sessions: the document numbers and messages of each conversation, so that `[2]` means the same throughout."""
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from time import monotonic
+from copy import copy
+from dataclasses import dataclass, replace
+from time import time
+from typing import Self
 
-from clew.core.errors import SettingsError
+from clew.core.errors import ConcurrentChange, ReadOnlyStore, SettingsError
+from clew.core.protocols import SessionStore
+from clew.core.session import ChangeSession, StoredSession
+from clew.core.types import Message
+
+MAX_MESSAGES = 40  # of a session; the oldest are dropped
+MAX_TOUCH_SECONDS = 60.0  # a stored session that was used more recently is not written for being used again
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,99 +25,207 @@ class DocumentNumbers:
     assign: Callable[[Iterable[str]], dict[str, int]]
 
 
-@dataclass(slots=True)
-class _Session:
-    used: float
-    ids: list[str] = field(default_factory=list)
+class MemorySessions:
+    """Sessions in memory, the most recently used last; see `SessionStore`."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[str, StoredSession] = {}
+        self._lock = threading.RLock()  # a session may be dropped by the garbage collector, in any thread
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._sessions
+
+    def get(self, name: str) -> StoredSession | None:
+        """The session of that name, or None."""
+        return self._sessions.get(name)
+
+    def update(self, name: str, change: ChangeSession) -> StoredSession:
+        """Replaces a session by what `change` makes of it."""
+        with self._lock:
+            made = change(self._sessions.get(name, StoredSession()))
+            self._sessions.pop(name, None)
+            self._sessions[name] = made
+            return made
+
+    def drop(self, names: Sequence[str]) -> int:
+        """Deletes sessions; returns how many existed."""
+        with self._lock:
+            return sum(self._sessions.pop(name, None) is not None for name in names)
+
+    def prune(self, *, max_sessions: int, used_since: float, current: str) -> int:
+        """Deletes old sessions that are not kept; returns how many."""
+        with self._lock:
+            others = [(name, each) for name, each in self._sessions.items() if not each.kept and name != current]
+            excess = len(others) - (max_sessions - 1)
+            return self.drop(
+                [name for place, (name, each) in enumerate(others) if place < excess or each.used < used_since]
+            )
+
+    def names(self) -> list[str]:
+        """The names of all sessions, sorted."""
+        return sorted(self._sessions)
 
 
 class Sessions:
-    """Document numbers by session, from 1. An LRU cache: drops the least recently used sessions, and idle ones.
+    """Document numbers by session, from 1, kept with the collection and so the same after it is opened again.
 
-    Thread-safe.
+    The least recently used sessions are dropped, and idle ones; named chats stay until `drop`. Thread-safe, and safe
+    with other programs on the same collection. Where the collection can only be read, sessions are in memory.
     """
 
     def __init__(
         self,
+        store: SessionStore | None = None,
         *,
         max_sessions: int = 1000,
         max_documents: int = 1000,
         max_idle: float = 86_400,
-        clock: Callable[[], float] = monotonic,
+        clock: Callable[[], float] = time,
     ) -> None:
         for name, value in (("max_sessions", max_sessions), ("max_documents", max_documents), ("max_idle", max_idle)):
             if value <= 0:
                 raise SettingsError(f"{name} is {value}; it must be more than 0")
+        self._store = store
+        self._memory = MemorySessions()
         self._max_sessions = max_sessions
         self._max_documents = max_documents
         self._max_idle = max_idle
         self._clock = clock
-        self._lock = threading.Lock()
         self._answer_lock = threading.RLock()  # a renderer may ask the engine for another context
-        self._sessions: OrderedDict[str, _Session] = OrderedDict()
 
-    def set_document_index(self, session: str, ids: Sequence[str]) -> dict[str, int]:
+    def with_store(self, store: SessionStore) -> Self:
+        """The same sessions on another store of the same collection, as after `reembed`."""
+        other = copy(self)
+        other._store = store
+        return other
+
+    def make_private(self) -> Self:
+        """Sessions with the same limits, empty, in memory, and apart from these."""
+        other = copy(self)
+        other._store, other._memory, other._answer_lock = None, MemorySessions(), threading.RLock()
+        return other
+
+    def set_document_index(self, session: str, ids: Sequence[str], *, known: int | None = None) -> dict[str, int]:
         """The number of each document; known ones keep theirs, new ones get the next in the given order.
 
-        Documents beyond the limit of a session get none.
+        Documents beyond the limit of a session get none. ConcurrentChange if the session has not as many documents as
+        `known`: another program has numbered some since they were counted.
         """
-        with self._lock:
-            known = self._open_session(session)
-            for doc_id in dict.fromkeys(ids):
-                if doc_id not in known.ids and len(known.ids) < self._max_documents:
-                    known.ids.append(doc_id)
-            return {doc_id: known.ids.index(doc_id) + 1 for doc_id in dict.fromkeys(ids) if doc_id in known.ids}
+        wanted = list(dict.fromkeys(ids))
+
+        def add_documents(session: StoredSession) -> StoredSession:
+            if known is not None and len(session.documents) != known:
+                raise ConcurrentChange("another program has numbered documents in this session; try again")
+            new = [doc_id for doc_id in wanted if doc_id not in session.documents]
+            return replace(session, documents=(*session.documents, *new)[: self._max_documents])
+
+        stored = self._load(session)
+        if stored is None or add_documents(stored).documents != stored.documents:
+            stored = self._update(session, add_documents)
+        else:
+            self._touch(session, stored)
+        return {doc_id: stored.numbers[doc_id] for doc_id in wanted if doc_id in stored.numbers}
 
     def get_knowledge_source_id_by_index(self, session: str, number: int) -> str | None:
         """The document with that number in the session, or None; there is none for 0 and below."""
-        with self._lock:
-            self._expire_idle_sessions()
-            known = self._sessions.get(session)
-            if known is None:
-                return None
-            known.used = self._clock()
-            self._sessions.move_to_end(session)
-            return known.ids[number - 1] if 1 <= number <= len(known.ids) else None
+        stored = self._load(session)
+        if stored is None:
+            return None
+        self._touch(session, stored)
+        return stored.documents[number - 1] if 1 <= number <= len(stored.documents) else None
 
     @contextmanager
     def lock_document_numbers(self, session: str | None) -> "Iterator[DocumentNumbers]":
-        """The numbers of a session, locked for one answer so that no other assigns numbers meanwhile.
+        """The numbers of a session for one answer; no other thread assigns numbers meanwhile.
 
-        Without a session they start at 1 and nothing is stored.
+        If another program does, `assign` raises ConcurrentChange. Without a session they start at 1 and nothing is
+        stored.
         """
         if session is None:
             yield DocumentNumbers({}, lambda ids: {doc_id: number for number, doc_id in enumerate(ids, 1)})
             return
         with self._answer_lock:
-            yield DocumentNumbers(
-                self.get_document_numbers(session), lambda ids: self.set_document_index(session, list(ids))
-            )
+            known = self.get_document_numbers(session)
+            yield DocumentNumbers(known, lambda ids: self.set_document_index(session, list(ids), known=len(known)))
 
     def get_document_numbers(self, session: str) -> dict[str, int]:
         """All numbers of a session by document id; empty for an unknown session."""
-        with self._lock:
-            self._expire_idle_sessions()
-            known = self._sessions.get(session)
-            return {doc_id: number for number, doc_id in enumerate(known.ids, 1)} if known else {}
+        stored = self._load(session)
+        return stored.numbers if stored else {}
+
+    def get_messages(self, session: str) -> tuple[Message, ...]:
+        """The messages of a chat, oldest first; empty for an unknown session."""
+        stored = self._load(session)
+        return stored.messages if stored else ()
+
+    def add_messages(self, session: str, messages: Sequence[Message]) -> tuple[Message, ...]:
+        """Adds messages to a chat and returns all that it has; beyond a limit the oldest are dropped."""
+        return self._update(
+            session, lambda stored: replace(stored, messages=(*stored.messages, *messages)[-MAX_MESSAGES:])
+        ).messages
+
+    def keep(self, session: str, *, documents: Sequence[str] = (), messages: Sequence[Message] = ()) -> None:
+        """Keeps a session with the collection until it is dropped; a new one starts with these documents and messages.
+
+        ReadOnlyStore where it cannot be kept.
+        """
+
+        def start(stored: StoredSession) -> StoredSession:
+            is_new = not stored.documents and not stored.messages
+            return replace(stored, documents=tuple(documents), messages=tuple(messages)) if is_new else stored
+
+        stored = self._load(session)
+        if stored is None or not stored.kept:
+            (self._store or self._memory).update(
+                session, lambda current: replace(start(self._renew(current)), used=self._clock(), kept=True)
+            )
+
+    def hold(self, session: str) -> None:
+        """Keeps a session in memory, and never with the collection, until it is released."""
+        self._memory.update(session, lambda stored: replace(stored, kept=True))
+
+    def release(self, session: str) -> None:
+        """Forgets a session that is in memory."""
+        self._memory.drop([session])
+
+    def list_sessions(self) -> list[str]:
+        """The names of the sessions that are kept with the collection, sorted, without those idle for too long."""
+        return [name for name in (self._store or self._memory).names() if self._load(name)]
+
+    def drop(self, *sessions: str) -> int:
+        """Deletes sessions with their numbers and messages; returns how many there were."""
+        return self._memory.drop(sessions) + (self._store.drop(sessions) if self._store else 0)
 
     def __len__(self) -> int:
-        with self._lock:
-            self._expire_idle_sessions()
-            return len(self._sessions)
+        return len(self.list_sessions())
 
-    def _open_session(self, session: str) -> _Session:
-        self._expire_idle_sessions()
-        known = self._sessions.setdefault(session, _Session(self._clock()))
-        known.used = self._clock()
-        self._sessions.move_to_end(session)
-        while len(self._sessions) > self._max_sessions:
-            self._sessions.popitem(last=False)
-        return known
+    def _load(self, session: str) -> StoredSession | None:
+        """The session, unless it was idle for too long."""
+        stored = self._memory.get(session) or (self._store.get(session) if self._store else None)
+        return stored if stored and (stored.kept or self._clock() - stored.used <= self._max_idle) else None
 
-    def _expire_idle_sessions(self) -> None:
-        """Drops the sessions that have been idle for too long; the least recently used come first."""
-        while self._sessions:
-            session = next(iter(self._sessions))
-            if self._clock() - self._sessions[session].used <= self._max_idle:
-                return
-            del self._sessions[session]
+    def _renew(self, stored: StoredSession) -> StoredSession:
+        """The session, a new one if it was idle for too long."""
+        return stored if stored.kept or self._clock() - stored.used <= self._max_idle else StoredSession()
+
+    def _update(self, session: str, change: ChangeSession) -> StoredSession:
+        now, is_new = self._clock(), self._load(session) is None
+        place: SessionStore = self._store if self._store and session not in self._memory else self._memory
+
+        def change_and_use(stored: StoredSession) -> StoredSession:
+            return replace(change(self._renew(stored)), used=now)
+
+        try:
+            made = place.update(session, change_and_use)
+        except ReadOnlyStore:  # it goes on in memory
+            place, stored = self._memory, self._load(session)
+            made = place.update(session, lambda _: change_and_use(stored or StoredSession()))
+        if is_new and not made.kept:
+            place.prune(max_sessions=self._max_sessions, used_since=now - self._max_idle, current=session)
+        return made
+
+    def _touch(self, session: str, stored: StoredSession) -> None:
+        """Notes that a session is in use; one with the collection only now and then."""
+        age = self._clock() - stored.used
+        if self._store is None or session in self._memory or age > min(MAX_TOUCH_SECONDS, self._max_idle / 10):
+            self._update(session, lambda current: current)

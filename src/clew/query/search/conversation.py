@@ -35,7 +35,7 @@ log = logging.getLogger("clew")
 
 
 def read_messages_from_table(table: Table) -> tuple[Message, ...]:
-    """The messages of an Arrow table, of rows or of messages, ordered by time, then id.
+    """The messages of an Arrow table, of rows, of messages or of {"messages": rows}, ordered by time, then id.
 
     A row has a timestamp (or ts), an author (or author_uuid) and a message (or text), and may have an id (msg_id,
     message_id), a role and a channel. A row without a readable time stays behind the row it was given after.

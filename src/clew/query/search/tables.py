@@ -28,7 +28,8 @@ class ArrowTable(Protocol):
     def to_pylist(self) -> list[dict[str, Any]]: ...
 
 
-Table = ArrowTable | Iterable[Mapping[str, Any]] | Iterable[Message]
+# {"messages": table} is the body of a request to a chat model.
+Table = ArrowTable | Iterable[Mapping[str, Any]] | Iterable[Message] | Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +63,10 @@ def _iterate_table(table: Any) -> Iterable[Any]:
     kind = type(table)
     if kind.__name__ == "DataFrame" or kind.__module__.partition(".")[0] == "pandas":
         raise TypeError("a DataFrame is not supported; give rows, as df.to_dict('records'), or a pyarrow Table")
+    if isinstance(table, Mapping) and "messages" in table:
+        return _iterate_table(table["messages"])
     if isinstance(table, Mapping | Message):
-        raise TypeError(f"a single {kind.__name__} is not a conversation; give a list of them")
+        raise TypeError(f"a single {kind.__name__} is not a conversation; give a list of them, or {{'messages': […]}}")
     if hasattr(table, "to_pylist") and hasattr(table, "column_names"):
         rows: list[Any] = table.to_pylist()
         return rows

@@ -9,7 +9,17 @@ from typing import Annotated
 import typer
 
 from clew.surface.cli import options as o
-from clew.surface.cli.commands import answers, chat, conversations, documents, erase, explain, questions, transfer
+from clew.surface.cli.commands import (
+    answers,
+    chat,
+    conversations,
+    documents,
+    erase,
+    explain,
+    questions,
+    tools,
+    transfer,
+)
 from clew.surface.cli.errors import EXIT_CODES, USAGE_ERROR, ClewGroup
 from clew.surface.cli.option_groups import expand_option_groups
 from clew.surface.cli.program import ProgramOptions, log_to_stderr, resolve_invocation
@@ -25,6 +35,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "context": questions.context,
     "ask": answers.ask,
     "chat": chat.chat,
+    "tools": tools.tools,
     "explain": explain.explain,
     "why-not": explain.why_not,
     "check": explain.check,

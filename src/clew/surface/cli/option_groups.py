@@ -93,7 +93,7 @@ class CollectionFilterOptions(FilterOptions):
 
     def build_filter(self, engine: "Engine") -> "Filter":
         """The Filter of the options; documents may be named by URI."""
-        documents = [engine.read(name).id for name in self.document] if self.document else None
+        documents = _resolve_documents(self.document, engine) if self.document else None
         channels = _resolve_channels(self.channel, engine) if self.channel else None
         made = FilterOptions.build_filter(self, engine)
         return replace(made, documents=_to_set(documents), channels=_to_set(channels))
@@ -129,6 +129,7 @@ class IngestOptions:
     no_semantic: o.NoSemantic = False
     contextual: o.Contextual = False
     no_summaries: o.NoSummaries = False
+    sections: o.Sections = False
     sync: o.Sync = False
 
     def to_setting_overrides(self) -> dict[str, Any]:
@@ -139,6 +140,7 @@ class IngestOptions:
             "ingestion.use_semantic_chunking": False if self.no_semantic else None,
             "ingestion.use_contextual_enrichment": True if self.contextual else None,
             "ingestion.summaries": False if self.no_summaries else None,
+            "ingestion.sections": True if self.sections else None,
         }
 
 
@@ -176,6 +178,19 @@ def expand_option_groups(command: Command) -> Command:
 def _to_set(values: Sequence[str] | None) -> frozenset[str] | None:
     """The values as a set; None, which admits all, where none were given."""
     return frozenset(values) if values else None
+
+
+def _resolve_documents(names: Sequence[str], engine: "Engine") -> list[str]:
+    """The ids of the documents; a source that is split stands for all of its sections."""
+    from clew.core.types import Filter
+
+    ids: list[str] = []
+    for name in names:
+        found = engine.read(name)
+        is_split = "sections" in found.meta and "parent" not in found.meta
+        parts = engine.list(Filter(meta={"parent": found.id})) if is_split else ()
+        ids += [record.id for record in parts] or [found.id]
+    return ids
 
 
 def _resolve_channels(names: Sequence[str], engine: "Engine") -> list[str]:

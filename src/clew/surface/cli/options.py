@@ -59,6 +59,9 @@ Contextual = Annotated[
     bool, typer.Option("--contextual", help="Embed each chunk with a sentence that places it in its document.")
 ]
 NoSummaries = Annotated[bool, typer.Option("--no-summaries", help="Do not summarise documents.")]
+Sections = Annotated[
+    bool, typer.Option("--sections", help="Add each chapter of a file or page as a document of its own.")
+]
 Sync = Annotated[bool, typer.Option("--sync", help="Also drop documents whose files are gone.")]
 MaxCost = Annotated[
     float | None,

@@ -112,7 +112,7 @@ def print_receipt(receipt: Receipt, *, as_json: bool = False) -> None:
 
 def print_records(records: Iterable[DocumentRecord]) -> None:
     """Prints documents as a table on a terminal, as tab-separated lines elsewhere."""
-    rows = [(record.id, record.kind, str(record.chunks), record.title, record.uri) for record in records]
+    rows = [(each.id, each.kind, str(each.chunks), _format_title(each), each.uri) for each in records]
     if not sys.stdout.isatty():
         for row in rows:
             print("\t".join(re.sub(r"\s+", " ", cell) for cell in row))
@@ -127,6 +127,12 @@ def print_records(records: Iterable[DocumentRecord]) -> None:
     for row in rows:
         table.add_row(*(Text(cell.translate(CONTROL_CHARACTERS)) for cell in row))
     Console().print(table)
+
+
+def _format_title(record: DocumentRecord) -> str:
+    """The title of a document; with its number if it is a section of another."""
+    number, total = record.meta.get("section_number"), record.meta.get("sections")
+    return f"{record.title} ({number} of {total})" if record.meta.get("parent") and number and total else record.title
 
 
 def print_hits(hits: Sequence[Hit], query: str) -> None:

@@ -6,7 +6,7 @@ import sqlite3
 import time
 from pathlib import Path
 
-from clew.core.errors import DriverFailed, StoreMismatch
+from clew.core.errors import DriverFailed, ReadOnlyStore, StoreMismatch
 
 VERSION = 6
 FILE = "clew.db"
@@ -75,7 +75,9 @@ CREATE TABLE jobs(
   done INTEGER NOT NULL DEFAULT 0, total INTEGER NOT NULL DEFAULT 0, result TEXT NOT NULL DEFAULT '',
   error TEXT NOT NULL DEFAULT '', worker TEXT NOT NULL DEFAULT '', heartbeat REAL, created TEXT NOT NULL,
   updated TEXT NOT NULL);
-CREATE TABLE erasing(one INTEGER PRIMARY KEY CHECK(one = 1), text TEXT NOT NULL)
+CREATE TABLE erasing(one INTEGER PRIMARY KEY CHECK(one = 1), text TEXT NOT NULL);
+CREATE TABLE sessions(
+  name TEXT PRIMARY KEY, documents TEXT NOT NULL, messages TEXT NOT NULL, used REAL NOT NULL, kept INTEGER NOT NULL)
 """,
     # A thread has a piece for each message, ordered by `n`, with its id, its parent and the missing message that it
     # answers; its chunks name their piece, and places are counted from its start. `blocks` are sizes of 128 pieces.
@@ -120,7 +122,9 @@ class translate_errors:  # noqa: N801
 def raise_if_sqlite_error(place: str, error: BaseException) -> None:
     """Raises DriverFailed with advice for an error of SQLite; returns for any other."""
     if isinstance(error, (sqlite3.Error, UnicodeEncodeError)):
-        raise DriverFailed(f"{place}: {_advise_on_error(error)} ({error})") from error
+        code = getattr(error, "sqlite_errorcode", 0) & PRIMARY_CODE
+        kind = ReadOnlyStore if code == sqlite3.SQLITE_READONLY else DriverFailed
+        raise kind(f"{place}: {_advise_on_error(error)} ({error})") from error
 
 
 def connect(folder: Path | None) -> sqlite3.Connection:

@@ -34,6 +34,7 @@ from clew.drivers.store.embedded.files import list_files
 from clew.drivers.store.embedded.hits import HitCache
 from clew.drivers.store.embedded.index import BrokenIndex, TermQuery, VectorQuery
 from clew.drivers.store.embedded.manager import IndexManager
+from clew.drivers.store.embedded.sessions import EmbeddedSessions
 from clew.drivers.store.embedded.stored import read_stored_documents
 from clew.drivers.store.embedded.thread_methods import ThreadMethods
 from clew.drivers.store.entries import make_entries, make_entries_from_stored
@@ -239,6 +240,11 @@ class EmbeddedStore(ThreadMethods):
         """Keeps a text about the collection; the change number grows."""
         with self._database.write_transaction() as db:
             write.set_calibration(db, text)
+
+    @property
+    def sessions(self) -> EmbeddedSessions:
+        """The sessions that are kept with the collection."""
+        return EmbeddedSessions(self._database)
 
     def stats(self) -> StoreStats:
         """Counts, the embedder, and a number that grows with every change."""

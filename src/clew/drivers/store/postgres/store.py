@@ -37,6 +37,7 @@ from clew.drivers.store.postgres.eraser import PostgresEraser
 from clew.drivers.store.postgres.search import filters, graph, lexical
 from clew.drivers.store.postgres.search.nearest import NearestSearch
 from clew.drivers.store.postgres.search.vectors import CHUNKS, DOCUMENTS, NearestQuery
+from clew.drivers.store.postgres.sessions import PostgresSessions
 from clew.drivers.store.postgres.thread_methods import ThreadMethods
 from clew.drivers.store.term_ids import pack_terms
 
@@ -260,6 +261,11 @@ class PostgresStore(ThreadMethods):
     def set_calibration(self, text: str) -> None:
         """Keeps a text about the collection; the change number grows."""
         self._pool.run_transaction(lambda connection: write.set_calibration(connection, self._collection, text))
+
+    @property
+    def sessions(self) -> PostgresSessions:
+        """The sessions that are kept with the collection."""
+        return PostgresSessions(self._pool, self._number)
 
     def stats(self) -> StoreStats:
         """Counts, the embedder, and a number that grows with every change; the bytes are its share of the tables."""

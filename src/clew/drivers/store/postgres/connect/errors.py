@@ -8,7 +8,7 @@ from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
 
-from clew.core.errors import DriverFailed, SettingsError
+from clew.core.errors import DriverFailed, ReadOnlyStore, SettingsError
 
 _ADVICE: dict[type[psycopg.Error], str] = {
     errors.DiskFull: "the server's disk is full; make room and try again; nothing was half written",
@@ -80,7 +80,9 @@ def translate_errors(place: str) -> Iterator[None]:
         yield
     except (psycopg.Error, UnicodeEncodeError) as error:
         message = str(error).strip().split("\n")[0]
-        raise DriverFailed(f"{place}: {_advise_on_error(error)} ({message})") from error
+        is_refused = isinstance(error, (errors.ReadOnlySqlTransaction, errors.InsufficientPrivilege))
+        kind = ReadOnlyStore if is_refused else DriverFailed
+        raise kind(f"{place}: {_advise_on_error(error)} ({message})") from error
 
 
 def _advise_on_error(error: Exception) -> str:

@@ -28,3 +28,15 @@ CREATE TABLE jobs(
 );
 ALTER TABLE jobs ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY own ON jobs USING (collection = (SELECT clew.mine()));
+
+CREATE TABLE sessions(
+  collection int NOT NULL REFERENCES collections(number) ON DELETE CASCADE,
+  name text COLLATE "C" NOT NULL,
+  documents text NOT NULL DEFAULT '[]',          -- JSON list of ids, in the order of their numbers
+  messages text NOT NULL DEFAULT '[]',           -- JSON list of roles and texts
+  used float8 NOT NULL,                          -- seconds since 1970
+  kept boolean NOT NULL DEFAULT false,
+  PRIMARY KEY (collection, name)
+);
+ALTER TABLE sessions ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY own ON sessions USING (collection = (SELECT clew.mine()));

@@ -1,0 +1,121 @@
+"""Sections of one source in the write path: files are split as they are added, and stale sections are removed."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from clew.core.errors import SourceError
+from clew.core.protocols import Store
+from clew.core.report import Report
+from clew.core.types import Document, Filter
+from clew.index.add.prepare import Source
+from clew.index.read.sections import NUMBER, PARENT, TOTAL, is_section, make_section_name, split_into_sections
+
+
+@dataclass(slots=True)
+class SectionTracker:
+    """What one run of `add` was given: the sections of each source by number, and the sources that are whole."""
+
+    given: dict[str, dict[int, str]] = field(default_factory=dict)
+    totals: dict[str, int] = field(default_factory=dict)
+    whole: set[str] = field(default_factory=set)
+
+    def track_documents(self, documents: Iterable[Document]) -> Iterator[Document]:
+        """The same documents, noted as they pass."""
+        for document in documents:
+            if is_section(document.meta):
+                self._note(document)
+            else:
+                self.whole.add(document.id)
+            yield document
+
+    def track_sources(self, sources: Iterable[Source | SourceError]) -> Iterator[Source | SourceError]:
+        """The same sources, noted as they pass."""
+        for source in sources:
+            if isinstance(source, Source):
+                self.whole.add(source.id)
+            yield source
+
+    def split_sources(
+        self, sources: Iterable[Source | SourceError], *, store: Store, fingerprint: str
+    ) -> Iterator[Source | SourceError]:
+        """The sections of each file or page as sources of their own; threads stay whole, a thread is one already.
+
+        A file with the stamp of its stored sections is not read. One that cannot be read stays as it is, and reading it
+        says why.
+        """
+        for source in sources:
+            if isinstance(source, SourceError) or source.exported_until is not None:
+                yield source
+                continue
+            total = self._count_unchanged(source, store, fingerprint)
+            if total:
+                self.totals[source.id], self.given[source.id] = total, {}
+                for number in range(1, total + 1):
+                    doc_id, uri = make_section_name(source.id, number), make_section_name(source.uri, number)
+                    yield Source(doc_id, uri, partial(_read_section, source, number), source.stamp)
+                continue
+            try:
+                parts = split_into_sections(source.read())
+            except Exception:  # the pipeline reads it again and reports the error
+                yield source
+                continue
+            for part in parts:
+                self._note(part)
+                yield Source(part.id, part.uri, partial(_return_document, part), source.stamp)
+
+    def drop_stale(self, store: Store, report: Report) -> int:
+        """Drops what the given sections have replaced: further ones, others of the same number, the whole source.
+
+        And the sections of a source that is now whole. Nothing if anything failed. Returns how many were dropped.
+        """
+        if report.failed or report.stopped:
+            return 0
+        stale = set[str]()
+        if self.totals:
+            for record in store.documents(Filter(meta={PARENT: sorted(self.totals)})):
+                if is_section(record.meta):
+                    parent, number = str(record.meta[PARENT]), int(record.meta[NUMBER])
+                    given = self.given[parent].get(number, record.id)
+                    if number > self.totals[parent] or given != record.id:
+                        stale.add(record.id)
+            stale |= {record.id for record in store.documents(Filter(documents=frozenset(self.totals)))}
+        stale |= self._find_sections_of_whole(store) if report.added or report.changed else set()
+        return store.drop(sorted(stale)) if stale else 0
+
+    def _find_sections_of_whole(self, store: Store) -> set[str]:
+        """The sections of the sources that were given whole; the first of each is looked up by its id."""
+        first = frozenset(make_section_name(doc_id, 1) for doc_id in self.whole - self.totals.keys())
+        found = (
+            [record for record in store.documents(Filter(documents=first)) if is_section(record.meta)] if first else []
+        )
+        parents = sorted({str(record.meta[PARENT]) for record in found})
+        records = store.documents(Filter(meta={PARENT: parents})) if parents else ()
+        return {record.id for record in records if is_section(record.meta)}
+
+    def _note(self, section: Document) -> None:
+        parent = str(section.meta[PARENT])
+        self.totals[parent] = int(section.meta[TOTAL])
+        self.given.setdefault(parent, {})[int(section.meta[NUMBER])] = section.id
+
+    @staticmethod
+    def _count_unchanged(source: Source, store: Store, fingerprint: str) -> int:
+        """How many sections are stored of a file that has not changed since; 0 if it has, or none are."""
+        if not source.stamp:
+            return 0
+        first = Filter(documents=frozenset({make_section_name(source.id, 1)}))
+        record = next(iter(store.documents(first)), None)
+        is_unchanged = record and is_section(record.meta) and record.stamp == f"{source.stamp} {fingerprint}"
+        return int(record.meta[TOTAL]) if record and is_unchanged else 0
+
+
+def _read_section(source: Source, number: int) -> Document:
+    """A section of a file that changed just now, or lacks its summary."""
+    parts: Sequence[Document] = split_into_sections(source.read())
+    if number > len(parts):
+        raise SourceError(source.uri, "was changed while it was read; add it again")
+    return parts[number - 1]
+
+
+def _return_document(document: Document) -> Document:
+    return document

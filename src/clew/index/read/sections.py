@@ -1,0 +1,167 @@
+"""Sections of one source as documents of their own: a long source is split, and read again as one.
+
+Each knows the source that it is a part of by its `meta`: `parent` (the id of the source), `section_number` (from 1) and
+`sections` (how many there are).
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from clew.core.errors import SettingsError
+from clew.core.thread import is_thread
+from clew.core.types import Document, DocumentRecord, Meta, Section
+from clew.index.read.validate import validate_document
+
+PARENT, NUMBER, TOTAL = "parent", "section_number", "sections"
+TITLE_SEPARATOR = " > "  # between the title of a source and that of its section
+
+
+def split_into_sections(
+    document: Document, *, level: int | None = None, max_chars: int | None = None
+) -> list[Document]:
+    """The sections of a long document as documents, in order, each with its parent and number in `meta`.
+
+    A new one begins at each heading of a `level`, or above it; by default that of the chapters, the first level with
+    more than one heading. One longer than `max_chars` is cut after a paragraph. Their texts joined are that of the
+    document. The id and the address of a section are those of the document with `#section-2` after them.
+    """
+    if is_section(document.meta):
+        raise SettingsError(f"{document.uri or document.id} is a section of another document already")
+    document = validate_document(document)
+    if is_thread(document):
+        raise SettingsError(f"{document.uri or document.id} is a conversation; it is not split into sections")
+    for name, value in (("level", level), ("max_chars", max_chars)):
+        if value is not None and value < 1:
+            raise SettingsError(f"{name} is {value}; it must be at least 1")
+    spans = _cut_at_headings(document, level)
+    if max_chars is not None:
+        spans = [part for span in spans for part in _cut_after_paragraphs(document.text, span, max_chars)]
+    return [_make_section(document, span, number, len(spans)) for number, span in enumerate(spans, 1)]
+
+
+def is_section(meta: Meta) -> bool:
+    """Whether a document with this meta is a section of another: it has a parent and is number n of N."""
+    number, total = meta.get(NUMBER), meta.get(TOTAL)
+    return bool(meta.get(PARENT)) and isinstance(number, int) and isinstance(total, int) and number >= 1
+
+
+def make_section_name(name: str, number: int) -> str:
+    """The id or address of a section of the document with that id or address."""
+    return f"{name}#section-{number}" if name else ""
+
+
+def get_source_uri(record: DocumentRecord) -> str:
+    """The address of the source that a document was read from; that of a section is without its number."""
+    if not is_section(record.meta):
+        return record.uri
+    return record.uri.removesuffix(make_section_name("#", record.meta[NUMBER])[1:])
+
+
+def sort_sections(records: Sequence[DocumentRecord]) -> list[DocumentRecord]:
+    """The records of the sections among these, by number."""
+    return sorted((each for each in records if is_section(each.meta)), key=lambda each: int(each.meta[NUMBER]))
+
+
+def join_sections(parts: Sequence[Document]) -> Document:
+    """The document whose sections these are, in order; `meta["sections"]` is how many of them there are.
+
+    A blank line comes between two of them unless the first ends its line.
+    """
+    first, text, sections = parts[0], "", list[Section]()
+    for part in parts:
+        text += "" if not text or text.endswith("\n") else "\n\n"
+        if sections:  # they partition the text: the blank line belongs to the one before
+            sections[-1] = replace(sections[-1], end=len(text))
+        first_section = len(sections)
+        sections += [_shift_section(each, len(text), first_section) for each in part.sections]
+        text += part.text
+    number = make_section_name("#", first.meta[NUMBER])[1:]
+    meta = {**{key: value for key, value in first.meta.items() if key not in (PARENT, NUMBER)}, TOTAL: len(parts)}
+    title = first.title.rpartition(TITLE_SEPARATOR)[0]
+    uri = first.uri.removesuffix(number)
+    return replace(
+        first,
+        id=str(first.meta[PARENT]),
+        text=text,
+        sections=tuple(sections),
+        title=title,
+        uri=uri,
+        summary="",
+        summary_by="",
+        meta=meta,
+        hash="",
+        stamp="",
+    )
+
+
+def _cut_at_headings(document: Document, level: int | None) -> list[tuple[int, int]]:
+    """The spans between the headings of a level and above; one that is a heading alone is joined with the next."""
+    depths = [len(document.heading_path(place)) for place in range(len(document.sections))]
+    if level is None:
+        several = (each for each in range(1, max(depths, default=0) + 1) if depths.count(each) > 1)
+        level = next(several, 1)
+    starts = [
+        each.start for each, depth in zip(document.sections, depths, strict=True) if 0 < depth <= level and each.label
+    ]
+    cuts = sorted({0, *starts, len(document.text)})
+    spans: list[tuple[int, int]] = []
+    start = 0
+    for end in cuts[1:]:
+        if "\n" in document.text[start:end].strip() or end == cuts[-1]:
+            spans.append((start, end))
+            start = end
+    return spans
+
+
+def _cut_after_paragraphs(text: str, span: tuple[int, int], max_chars: int) -> list[tuple[int, int]]:
+    """A span as several of at most `max_chars`, each ending with a paragraph, or else a line; a line is never cut."""
+    start, end = span
+    spans: list[tuple[int, int]] = []
+    while end - start > max_chars:
+        last = start + max_chars
+        for mark in ("\n\n", "\n"):
+            cut = text.rfind(mark, start, last) + len(mark)
+            if cut > start + len(mark) and text[start:cut].strip():
+                break
+        else:
+            blank = len(text[start:end]) - len(text[start:end].lstrip())
+            cut = text.find("\n", max(last, start + blank), end) + 1
+            if not cut:
+                break
+        spans.append((start, cut))
+        start = cut
+    return [*spans, (start, end)] if text[start:end].strip() or not spans else [*spans[:-1], (spans[-1][0], end)]
+
+
+def _make_section(document: Document, span: tuple[int, int], number: int, total: int) -> Document:
+    start, end = span
+    inside = [place for place, each in enumerate(document.sections) if each.start < end and each.end > start]
+    places = {place: new for new, place in enumerate(inside)}
+    sections = tuple(
+        replace(
+            each,
+            start=max(each.start, start) - start,
+            end=min(each.end, end) - start,
+            parent=None if each.parent is None else places.get(each.parent),
+        )
+        for each in map(document.sections.__getitem__, inside)
+    )
+    label = next((each.label for each in sections if each.label and each.label != document.title), "")
+    return replace(
+        document,
+        id=make_section_name(document.id, number),
+        text=document.text[start:end],
+        sections=sections,
+        title=TITLE_SEPARATOR.join(filter(None, (document.title, label or f"{number} of {total}"))),
+        uri=make_section_name(document.uri, number),
+        summary="",
+        summary_by="",
+        hash="",
+        stamp="",
+        meta={**document.meta, PARENT: document.id, NUMBER: number, TOTAL: total},
+    )
+
+
+def _shift_section(section: Section, by: int, first: int) -> Section:
+    parent = None if section.parent is None else section.parent + first
+    return replace(section, start=section.start + by, end=section.end + by, parent=parent)

@@ -644,6 +644,36 @@ def test_documents_are_found_by_their_summaries(make_store: MakeStore) -> None:
     assert [name for name, _ in store.search_documents(rows[2], 2)] == ["a", "c"]
 
 
+def test_a_summary_says_who_made_it_and_is_refused_for_another_text(make_store: MakeStore) -> None:
+    store = make_store()
+    given = bundle("log", ["anchor", "bell"])
+    put(store, given)
+    store.summarise("log", "short", vector(3), by="a model", expected_text=given.document.text)
+    assert (store.document("log").summary, store.document("log").summary_by) == ("short", "a model")
+    with pytest.raises(ConcurrentChange):
+        store.summarise("log", "stale", vector(4), by="a model", expected_text="Another text.")
+    assert store.document("log").summary == "short"
+    assert dict(store.search_documents(vector(3), 1)) == pytest.approx({"log": 1.0}, abs=1e-5)
+    with pytest.raises(NotFound):
+        store.summarise("gone", "short", vector(3), by="a model", expected_text="")
+
+
+def test_a_document_is_claimed_by_one_owner_until_its_time_is_over(make_store: MakeStore) -> None:
+    store = make_store()
+    put(store, bundle("log", ["anchor", "bell"]))
+    change = store.change_number()
+    assert store.claim(["log", "unknown"], owner="a", seconds=600) == {"log"}
+    assert store.claim(["log"], owner="b", seconds=600) == set()
+    assert store.claim(["log"], owner="a", seconds=600) == {"log"}  # extended
+    assert store.claim(["log"], owner="a", seconds=0) == {"log"}  # given back
+    assert store.claim(["log"], owner="b", seconds=-1) == {"log"}  # over at once, as after a crash
+    assert store.claim(["log"], owner="a", seconds=600) == {"log"}
+    assert store.change_number() == change
+    store.drop(["log"])
+    put(store, bundle("log", ["anchor", "bell"]))
+    assert store.claim(["log"], owner="b", seconds=600) == {"log"}
+
+
 def test_a_summary_stays_when_its_document_is_put_again_with_it(make_store: MakeStore) -> None:
     store, given = make_store(), bundle("log", ["anchor"])
     put(store, given)

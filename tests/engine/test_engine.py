@@ -123,8 +123,7 @@ def test_passages_are_embedded_together_and_queries_as_queries(tmp_path: Path, p
     with Engine.open(tmp_path / "team.clew", embedder=counting) as engine:
         report = engine.add(pages)
         engine.search("keys")
-    summaries = 2  # of the documents with more than one chunk
-    assert counting.calls == [("passage", report.chunks + summaries), ("query", 1)]
+    assert counting.calls == [("passage", report.chunks + len(report.added)), ("query", 1)]  # a summary each
 
 
 def test_one_bad_file_is_reported_and_the_rest_added(engine: Engine, pages: Path) -> None:

@@ -13,6 +13,7 @@ from clew.core.settings import EmbedderConfig, IngestionConfig, LLMConfig
 from clew.drivers.llm.scripted import ScriptedLLM
 
 CONTEXTUAL = Settings(ingestion=IngestionConfig(use_contextual_enrichment=True, chunk_size=40, chunk_overlap=0))
+WRITTEN = Settings(ingestion=IngestionConfig(summary="llm"))
 PLAIN = Settings(ingestion=IngestionConfig(chunk_size=40, chunk_overlap=0))
 
 
@@ -108,7 +109,7 @@ def test_a_model_writes_contexts_at_most_so_many_at_once(tmp_path: Path, page: P
         chunk = engine.search("subject 7 story", k=1)[0].chunk
         assert chunk.context.startswith("Context of")
         assert chunk.embed_text.startswith(f"{chunk.context}\n\n")
-        assert model.usage.calls == report.chunks + 1
+        assert model.usage.calls == report.chunks
         assert model.max_active <= 5
 
 
@@ -131,7 +132,7 @@ def test_a_second_ingest_asks_nothing_and_an_edit_little(tmp_path: Path, page: P
         page.write_text(long_page(30, changed=15), encoding="utf-8")
         report = engine.add(page, settings=CONTEXTUAL)
         assert report.embedded <= 3
-        assert model.usage.calls - asked <= 4  # the chunk, its two neighbours, and the summary
+        assert model.usage.calls - asked <= 3  # the chunk and its two neighbours
 
 
 @pytest.mark.parametrize("settings", [PLAIN, CONTEXTUAL], ids=["plain", "contextual"])
@@ -200,10 +201,11 @@ def test_a_model_writes_the_summary_and_sees_no_more_than_its_share(tmp_path: Pa
         return "It is about x."
 
     with Engine.open(tmp_path / "team.clew", embedder="hashed", llm=ScriptedLLM(note)) as engine:
-        engine.add_documents([Document("short", "x" * 50_000), Document("long", "x" * 50_001)])
+        engine.add_documents([Document("short", "x" * 50_000), Document("long", "x" * 50_001)], settings=WRITTEN)
         assert {each.summary for each in engine.list()} == {"It is about x."}
-    assert "[truncated]" not in prompts[0]
-    assert "x" * 50_000 + "...[truncated]" in prompts[1]
+    short, long = sorted(prompts, key=len)
+    assert "[truncated]" not in short
+    assert "x" * 50_000 + "...[truncated]" in long
 
 
 def test_an_empty_answer_names_the_document_and_a_failed_one_is_filled_in_later(tmp_path: Path) -> None:
@@ -217,7 +219,7 @@ def test_an_empty_answer_names_the_document_and_a_failed_one_is_filled_in_later(
 
     documents = [Document("a", "All about alpha.", title="Alpha"), Document("b", "All about beta.", title="Beta")]
     with Engine.open(tmp_path / "team.clew", embedder="hashed", llm=ScriptedLLM(answer)) as engine:
-        report = engine.add_documents(documents)
+        report = engine.add_documents(documents, settings=WRITTEN)
         assert len(report.added) == 2
         assert "the model is away" in report.noted[0].reason
         assert {each.id: each.summary for each in engine.list()} == {"a": "Document: Alpha", "b": ""}
@@ -265,9 +267,8 @@ def test_a_plan_says_what_would_be_done_and_does_nothing(tmp_path: Path, page: P
     model = ScriptedLLM(describe)
     (page.parent / "bad.md").write_bytes(b"\xff\xfe\xfa")
     with Engine.open(tmp_path / "team.clew", embedder="hashed", llm=model) as engine:
-        priced = replace(
-            CONTEXTUAL, embedder=EmbedderConfig(price=1.0), llm=LLMConfig(input_price=10.0, output_price=20.0)
-        )
+        asking = replace(CONTEXTUAL, ingestion=replace(CONTEXTUAL.ingestion, summary="llm"))
+        priced = replace(asking, embedder=EmbedderConfig(price=1.0), llm=LLMConfig(input_price=10.0, output_price=20.0))
         planned = engine.plan(page.parent, settings=priced)
         assert model.usage.calls == 0
         assert engine.status().documents == 0

@@ -102,7 +102,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     folder = tmp_path_factory.mktemp("local")
     (folder / "keys.md").write_text("# Keys\n\nDan rotates the keys.\n", encoding="utf-8")
     settings = Settings(
-        ingestion=IngestionConfig(use_contextual_enrichment=True),
+        ingestion=IngestionConfig(use_contextual_enrichment=True, summary="llm"),
         search=SearchConfig(variations=1, rounds=1, min_similarity=-1.0),
         answer=AnswerConfig(max_tokens=50),
         agent=AgentConfig(max_calls=2),
@@ -121,6 +121,7 @@ def test_contexts_and_summaries_are_the_models(filled: Engine) -> None:
     assert len(hits[0].chunk.context) > 10
     assert hits[0].chunk.context not in hits[0].chunk.text
     assert all(len(filled.read(each.id).summary) > 10 for each in filled.list())
+    assert {each.summary_by for each in filled.list()} == {NAME}
 
 
 def test_several_queries_and_a_second_look(filled: Engine) -> None:

@@ -85,7 +85,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 
 def engine(llm: LLMConfig) -> Engine:
-    return Engine.open(":memory:", embedder="hashed", settings=Settings(llm=llm))
+    written = IngestionConfig(summary="llm")
+    return Engine.open(":memory:", embedder="hashed", settings=Settings(llm=llm, ingestion=written))
 
 
 PAGES = [Document(f"d{n}", f"Page {n}: signing keys are rotated by Dan every ninety days.") for n in range(4)]
@@ -150,12 +151,15 @@ def test_prices_in_the_file_and_no_key_in_the_log(
         'prices = ["m 1000 1000"]  # of a million tokens\n',
         encoding="utf-8",
     )
-    done = CliRunner().invoke(app, ["add", "page.md", "--json"])
+    done = CliRunner().invoke(app, ["add", "page.md", "--summaries", "--json"])
     assert json.loads(done.stdout)["cost"] == pytest.approx(1.1)
     for status in (401, 429, 500):
         server.status = status
         (tmp_path / "page.md").write_text(f"{PAGES[0].text} And again: {status}.", encoding="utf-8")
-        for command in (["add", "page.md"], ["--llm", "m", "search", "keys", "--strategy", "multi_query"]):
+        for command in (
+            ["add", "page.md", "--summaries"],
+            ["--llm", "m", "search", "keys", "--strategy", "multi_query"],
+        ):
             done = CliRunner().invoke(app, ["--verbose", *command])
             assert str(status) in done.stdout + done.stderr
             assert KEY not in done.stdout + done.stderr
@@ -167,8 +171,9 @@ def test_prices_in_the_file_and_no_key_in_the_log(
 def test_contexts_and_summaries_of_one_job_share_its_purse(server: Server) -> None:
     settings = Settings(
         llm=LLMConfig("m", server.url, prices=("m 1000 1000",)),
-        ingestion=IngestionConfig(use_contextual_enrichment=True),
+        ingestion=IngestionConfig(use_contextual_enrichment=True, summary="llm"),
     )
     with Engine.open(":memory:", embedder="hashed", settings=settings) as opened:
         report = opened.add_documents(PAGES)
+    assert server.asked == 8  # a context and a summary each
     assert report.cost == pytest.approx(1.1 * server.asked)

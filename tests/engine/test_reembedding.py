@@ -80,13 +80,13 @@ def test_it_then_answers_as_one_that_was_filled_with_the_other_model(open_engine
     before = answers(engine)
     report = engine.reembed("hashed:64", on_progress=told.append)
     assert report.chunks == engine.status().chunks
-    assert report.embedded == report.chunks + 2  # and the summaries of pages with more than a chunk
+    assert report.embedded == report.chunks + 3  # and the summaries of the pages
     assert (told[-1].stage, told[-1].done, told[-1].total) == ("embedding", report.embedded, report.embedded)
     assert (engine.status().embedder, engine.status().dim) == ("hashed:64", 64)
     assert answers(engine) == answers(fresh) != before
     engine.add_documents([Document("new", "A new page on the tide.")])  # goes on with the new model
     assert engine.search("a new page", strategy="semantic")[0].chunk.doc_id == "new"
-    assert engine.reembed(back=True).embedded == 1  # what came since
+    assert engine.reembed(back=True).embedded == 2  # what came since: a chunk and a summary
     assert engine.status().embedder == "hashed"
     engine.drop("new")
     assert answers(engine) == before
@@ -128,7 +128,7 @@ def test_searches_and_changes_go_on_meanwhile(open_engine: Open) -> None:
 def test_what_was_broken_off_goes_on(open_engine: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(staging, "BATCH", 2)
     engine = filled(open_engine())
-    before, whole = answers(engine), engine.status().chunks + 2
+    before, whole = answers(engine), engine.status().chunks + 3
 
     def stop() -> None:
         raise KeyboardInterrupt

@@ -66,6 +66,53 @@ def run_parallel(calls: Sequence[Callable[[], T]], *, max_concurrent: int = 8, a
     return [results[position] for position in range(len(calls))]
 
 
+def run_as_completed(calls: Sequence[Callable[[], T]], *, max_concurrent: int = 8) -> Iterator[T]:
+    """The results of the calls as each is done, run in at most `max_concurrent` threads.
+
+    A call that raises cancels the rest, and is raised here after the results that came before it. Closing the iterator,
+    as an interrupt does, starts no further call and waits for none.
+    """
+    if max_concurrent < 1:
+        raise SettingsError(f"max_concurrent is {max_concurrent}; it must be at least 1")
+    results: Queue[tuple[T] | BaseException | None] = Queue()
+    cancelled = Event()
+    lock = Lock()
+    remaining = iter(calls)
+
+    def work() -> None:
+        _cancellations.set((*_cancellations.get(), cancelled))
+        try:
+            while True:
+                with lock:
+                    call = None if cancelled.is_set() else next(remaining, None)
+                if call is None:
+                    break
+                results.put((copy_context().run(call),))
+        except BaseException as error:
+            cancelled.set()
+            results.put(error)
+        finally:
+            results.put(None)
+
+    running = min(max_concurrent, len(calls))
+    for number in range(running):
+        Thread(target=copy_context().run, args=(work,), name=f"clew-worker-{number}", daemon=True).start()
+    try:
+        while running:
+            try:
+                result = results.get(timeout=POLL_SECONDS)
+            except Empty:
+                continue
+            if result is None:
+                running -= 1
+            elif isinstance(result, BaseException):
+                raise result
+            else:
+                yield result[0]
+    finally:
+        cancelled.set()
+
+
 @contextmanager
 def cancelled_by(event: Event) -> Iterator[None]:
     """Code inside the block sees `is_cancelled` once the event is set."""

@@ -35,7 +35,8 @@ OnWarning = Callable[[SourceFailure], None]
 class Report:
     """What `add` did: documents by uri, and how many chunks were embedded and how many reused.
 
-    `noted` are warnings about documents that were added all the same; `stopped` says why the work ended early.
+    `noted` are warnings about documents that were added all the same. `incomplete` are those of them that lack a
+    summary or contexts because a model failed: the next run adds these. `stopped` says why the work ended early.
     """
 
     added: tuple[str, ...] = ()
@@ -50,6 +51,7 @@ class Report:
     dropped: int = 0
     cost: float = 0.0
     stopped: str = ""
+    incomplete: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,8 +31,8 @@ class ThreadEdit:
     are written, new ones too; the parent of each is in the part. `removed` are the numbers of messages that go; a
     thread that is left empty goes too. `chunks` are all chunks of the messages at `positions`, with spans in the text
     of the part. `revision` is that of the part that was read; 0: the thread is new. `is_append`: messages are added at
-    the end and nothing else changes, so that title, hash and summary stay; else the summary goes, since it was made
-    of the text before.
+    the end and nothing else changes, so that title and hash stay. The summary goes, since it was made of the text
+    before.
     """
 
     document: Document

@@ -119,6 +119,9 @@ class Document:
         return tuple(reversed(labels))
 
 
+INCOMPLETE = "incomplete "  # a hash that begins so is that of a document whose contexts a model failed to write
+
+
 @dataclass(frozen=True, slots=True)
 class DocumentRecord:
     """A document in a list: everything but its text and sections."""
@@ -137,6 +140,15 @@ class DocumentRecord:
     summary_by: str = ""
     created: datetime | None = field(default=None, compare=False)
     updated: datetime | None = field(default=None, compare=False)
+
+    @property
+    def lacks(self) -> tuple[str, ...]:
+        """What is missing: "contexts" that a model failed to write, a "summary".
+
+        The next `add` or `backfill` adds them; a thread gets its summary from `backfill` alone.
+        """
+        contexts = ("contexts",) if self.hash.startswith(INCOMPLETE) else ()
+        return (*contexts, "summary") if self.chunks and not self.summary else contexts
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,6 +381,8 @@ class StoreStats:
     change: int
     index: str = ""
     bytes: int = 0
+    without_summary: int = 0  # documents; counted by `engine.status`
+    without_contexts: int = 0  # documents of which a model failed to write contexts
 
 
 def _format_hit_count(hits: int) -> str:

@@ -70,11 +70,20 @@ def plan(engine: "Engine", *sources: str | Path, sync: bool = False, settings: S
     return ingest.plan_add_sources(make_ingest_context(engine.opened, settings), sources, sync=sync)
 
 
-def backfill(engine: "Engine", *, max_cost: float | None = None, on_progress: OnProgress | None = None) -> Report:
-    """Writes the missing document summaries."""
-    return ingest.backfill_summaries(
-        make_ingest_context(engine.opened, None), max_cost=max_cost, on_progress=on_progress
-    )
+def backfill(
+    engine: "Engine",
+    *,
+    refresh: bool = False,
+    max_cost: float | None = None,
+    on_progress: OnProgress | None = None,
+) -> Report:
+    """Writes the missing summaries, with the language model where there is one, and contexts that it failed to write.
+
+    `refresh` also replaces the summaries that were extracted, or made by another model, by those of this one; a
+    caller's own stays. `ingestion.max_concurrent` calls run at a time. Two runs at once share the work.
+    """
+    context = make_ingest_context(engine.opened, None)
+    return ingest.backfill_summaries(context, refresh=refresh, max_cost=max_cost, on_progress=on_progress)
 
 
 def calibrate(engine: "Engine") -> Calibration:

@@ -1,5 +1,6 @@
 """The verbs that read a collection: list, read, search, context, status."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -153,8 +154,10 @@ def find_relevant_hits(opened: Opened, query: Query, strategy: str, settings: Se
 
 
 def status(engine: "Engine", *, where: Filter = EVERYTHING) -> StoreStats:
-    """Counts, the embedder, the index in use, and the number of the last change."""
-    return engine.opened.within(where).store.stats()
+    """Counts, the embedder, the index in use, the number of the last change, and how many documents lack what."""
+    store = engine.opened.within(where).store
+    lacking = Counter(part for record in store.documents() for part in record.lacks)
+    return replace(store.stats(), without_summary=lacking["summary"], without_contexts=lacking["contexts"])
 
 
 def assemble_context(

@@ -124,7 +124,12 @@ def citation_checks_to_json(checks: Sequence[tuple[str, Sequence[CitationCheck]]
 def status_to_json(stats: StoreStats, *, invocation: Invocation) -> Json:
     """The counts of a collection and where it is."""
     place = {"path": mask_secrets(invocation.path), "collection": invocation.collection}
-    return {**place, **_pick_fields(stats, "documents", "chunks", "embedder", "dim", "change", "index", "bytes")}
+    lacking = _pick_fields(stats, "without_summary", "without_contexts")
+    return {
+        **place,
+        **_pick_fields(stats, "documents", "chunks", "embedder", "dim", "change", "index", "bytes"),
+        **lacking,
+    }
 
 
 def settings_to_json(invocation: Invocation) -> Json:
@@ -206,8 +211,10 @@ _SCHEMAS: Mapping[type, Callable[[Any], Json]] = {
     CitationCheck: lambda check: {**_pick_all_fields(check.citation), "standing": check.standing, "now": check.start},
     ContextMessage: _message_to_json,
     ContextWindow: _make_field_picker("text", "total_tokens", "channels", "messages", "threads", "dropped", "reason"),
-    Document: _make_field_picker("id", "title", "uri", "kind", "summary", "meta", "text", "sections"),
-    DocumentRecord: _make_field_picker("id", "title", "uri", "kind", "chars", "chunks", "summary", "meta"),
+    Document: _make_field_picker("id", "title", "uri", "kind", "summary", "summary_by", "meta", "text", "sections"),
+    DocumentRecord: _make_field_picker(
+        *("id", "title", "uri", "kind", "chars", "chunks", "summary", "summary_by", "lacks", "meta"),
+    ),
     DroppedPassage: lambda dropped: {**_passage_to_json(dropped.passage), **_pick_fields(dropped, "reason", "tokens")},
     Explanation: _explanation_to_json,
     Finding: _pick_all_fields,
@@ -229,7 +236,7 @@ _SCHEMAS: Mapping[type, Callable[[Any], Json]] = {
     RemovedSentence: _make_field_picker("text", "reason", "kept"),
     Report: _make_field_picker(
         *("added", "changed", "skipped", "failed", "chunks", "embedded", "reused", "seconds", "noted", "dropped"),
-        *("cost", "stopped"),
+        *("cost", "stopped", "incomplete"),
     ),
     Section: _make_field_picker("start", "end", "label", "parent", "id", "author", "at", "page", "guessed"),
     StyleProfile: _make_field_picker(

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from clew import DriverFailed
+from clew.drivers.llm.scripted import ScriptedLLM
+
 if TYPE_CHECKING:
     from tests.surface.cli.conftest import Clew
 
@@ -31,7 +34,7 @@ def test_add_says_what_it_did(fresh: "Clew") -> None:
 def test_add_as_json(fresh: "Clew") -> None:
     done = fresh("add", "pages/vault.md", "--json")
     assert list(done.json)[:8] == ["added", "changed", "skipped", "failed", "chunks", "embedded", "reused", "seconds"]
-    assert list(done.json)[8:] == ["noted", "dropped", "cost", "stopped"]
+    assert list(done.json)[8:] == ["noted", "dropped", "cost", "stopped", "incomplete"]
     assert (done.json["added"], done.json["changed"], done.json["failed"]) == (["pages/vault.md"], [], [])
     assert done.json["chunks"] == done.json["embedded"] > 0
     page = fresh.folder / "pages" / "vault.md"
@@ -85,6 +88,42 @@ def test_contexts_and_summaries_are_options(fresh: "Clew") -> None:
     assert len(done["changed"]) == 4
 
 
+def test_a_model_writes_summaries_only_where_it_is_asked(fresh: "Clew", monkeypatch: pytest.MonkeyPatch) -> None:
+    def describe(prompt: str) -> str:
+        if "soup" in prompt and not recovered:
+            raise DriverFailed("the model is away")
+        return "What the model says."
+
+    def list_makers() -> set[str]:
+        return {each["summary_by"] for each in fresh("list", "--json").json["documents"]}
+
+    refused = fresh("add", "pages", "--summaries")
+    assert refused.code == 2
+    assert "there is no language model" in refused.err
+    llm, recovered = ScriptedLLM(describe, name="small"), list[bool]()
+    monkeypatch.setattr("clew.drivers.make_language_model", lambda _: llm)
+    fresh("add", "pages")
+    assert (llm.calls, list_makers()) == (0, {"extract"})
+    assert fresh("backfill").out.startswith("0 added, 0 changed")
+    done = fresh("backfill", "--refresh")
+    assert (done.code, llm.calls) == (4, 4)
+    assert "failed: pages/lunch.md: the model is away" in done.err
+    recovered.append(True)
+    assert fresh("backfill", "--refresh").out.startswith("0 added, 1 changed")
+    assert (llm.calls, list_makers()) == (5, {"small"})
+    recovered.clear()
+    (fresh.folder / "pages" / "lunch.md").write_text("There is no soup today.", encoding="utf-8")
+    done = fresh("add", "pages", "--summaries")
+    assert "1 changed, 3 skipped" in done.out
+    assert "1 incomplete: the next run completes them" in done.out
+    assert "1 without summary: `clew backfill` adds what is missing" in fresh("list").err
+    assert fresh("status", "--json").json["without_summary"] == 1
+    recovered.append(True)
+    fresh("add", "pages", "--summaries")
+    assert fresh("status", "--json").json["without_summary"] == 0
+    assert fresh("list").err == ""
+
+
 def test_a_ceiling_of_cost_stops_the_work(fresh: "Clew") -> None:
     done = fresh("add", "pages", "--max-cost", "0", CLEW_EMBEDDER__PRICE="5")
     assert done.code == 4
@@ -134,7 +173,9 @@ def test_list(clew: "Clew") -> None:
     ]
     listed = clew("list", "--json").json["documents"]
     assert [each["uri"] for each in listed] == [row[4] for row in rows]
-    assert list(listed[0]) == ["id", "title", "uri", "kind", "chars", "chunks", "summary", "meta"]
+    assert list(listed[0]) == [
+        *("id", "title", "uri", "kind", "chars", "chunks", "summary", "summary_by", "lacks", "meta"),
+    ]
     assert sum(each["chunks"] for each in listed) == count_chunks(clew)
 
 
@@ -154,7 +195,7 @@ def test_read(clew: "Clew", name: str) -> None:
     assert done.code == 0
     assert "Soup is served at noon." in done.out
     shape = clew("read", name, "--json").json
-    assert list(shape) == ["id", "title", "uri", "kind", "summary", "meta", "text", "sections"]
+    assert list(shape) == ["id", "title", "uri", "kind", "summary", "summary_by", "meta", "text", "sections"]
     assert shape["text"].rstrip("\n") == done.out.rstrip("\n")
     assert "".join(shape["text"][part["start"] : part["end"]] for part in shape["sections"]) == shape["text"]
 
@@ -183,6 +224,7 @@ def test_status(clew: "Clew") -> None:
     shape = clew("status", "--json").json
     assert list(shape) == [
         "path", "collection", "documents", "chunks", "embedder", "dim", "change", "index", "bytes",
+        "without_summary", "without_contexts",
     ]  # fmt: skip
     assert (shape["path"], shape["collection"], shape["documents"]) == (".clew", "default", 5)
     assert shape["embedder"].startswith("hashed")

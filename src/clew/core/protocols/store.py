@@ -63,7 +63,8 @@ class Store(Protocol):
     ) -> None:
         """Extends a document at its end, at a cost that does not depend on its length; NotFound if it is not there.
 
-        Positions of sections and chunks count from the start of the whole document. If the sections do not lie within
+        The summary is removed, since it was made of less. Positions of sections and chunks count from the start of the
+        whole document. If the sections do not lie within
         the added text, somebody has changed the document since it was read: ConcurrentChange.
         """
 
@@ -86,8 +87,21 @@ class Store(Protocol):
     def waiting_messages(self, message_ids: Sequence[str], channel: str) -> dict[str, list[Waiting]]:
         """The messages of a channel that answer those, which were not stored when they came (`Section.awaits`)."""
 
-    def summarise(self, doc_id: str, summary: str, vector: Vector) -> None:
-        """Sets the summary of a document and its unit vector, for `search_documents`; NotFound if it is not there."""
+    def summarise(
+        self, doc_id: str, summary: str, vector: Vector, *, by: str = "", expected_text: str | None = None
+    ) -> None:
+        """Sets the summary of a document, its unit vector for `search_documents`, and who made it.
+
+        NotFound if the document is not there. `expected_text` is the text that was summarised: if the stored one
+        differs, ConcurrentChange is raised.
+        """
+
+    def claim(self, doc_ids: Sequence[str], *, owner: str, seconds: float) -> set[str]:
+        """Claims those of the documents that no other owner has claimed, and returns their ids.
+
+        A claim ends by itself after so many seconds, and its owner may extend it; 0 seconds give it back. It tells
+        workers what others are at, and prevents nothing else. The change number stays the same.
+        """
 
     def put_stored(self, stored: StoredDocument) -> None:
         """Replaces or adds a document exactly as another store kept it."""

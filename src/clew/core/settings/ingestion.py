@@ -1,8 +1,9 @@
 """Settings of ingestion: how sources become chunks, and messages threads."""
 
 from dataclasses import dataclass
+from typing import Literal
 
-from clew.core.settings.checks import check_min, check_range
+from clew.core.settings.checks import check_choice, check_min, check_range
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +17,9 @@ class IngestionConfig:
     sections: bool = False  # add each chapter of a file or web page as a document of its own
     use_contextual_enrichment: bool = False  # put a sentence before each chunk that places it in its document
     summaries: bool = True  # two or three sentences per document, with a vector of their own
+    summary: Literal["extract", "llm"] = (
+        "extract"  # who makes them: the document's own sentences, or the language model
+    )
     language: str = "auto"  # of the text analyser
     max_concurrent: int = 5  # simultaneous calls to the language model
     max_file_bytes: int = 100_000_000
@@ -24,6 +28,7 @@ class IngestionConfig:
     def __post_init__(self) -> None:
         check_min("ingestion.chunk_size", self.chunk_size, 8)
         check_range("ingestion.chunk_overlap", self.chunk_overlap, 0, self.chunk_size - 1)
+        check_choice("ingestion.summary", self.summary, ("extract", "llm"))
         check_min("ingestion.max_concurrent", self.max_concurrent, 1)
         check_min("ingestion.max_file_bytes", self.max_file_bytes, 1)
 

@@ -22,6 +22,7 @@ class SearchConfig:
     fusion: Literal["confident", "convex", "rrf", "round_robin"] = "confident"
     semantic_weight: float = 0.4  # of pages; the rest is the lexical weight
     rrf_k: int = 60
+    document_strategy: str = "semantic"  # whose chunks document_boost weighs by their documents
     document_weight: float = 0.3  # weight of the document's similarity in document_boost
     document_min_similarity: float | None = None  # of a summary that counts; None: any counts
     candidates: int = 20  # minimum number of hits that are re-ranked
@@ -47,6 +48,10 @@ class SearchConfig:
         check_choice("search.fusion", self.fusion, ("confident", "convex", "rrf", "round_robin"))
         check_range("search.semantic_weight", self.semantic_weight, 0, 1)
         check_min("search.rrf_k", self.rrf_k, 1)
+        if self.document_strategy in ("auto", "chunked", "document_boost"):
+            raise SettingsError(
+                f"search.document_strategy is {self.document_strategy!r}; name a strategy that finds chunks, as hybrid"
+            )
         check_range("search.document_weight", self.document_weight, 0, 1)
         if self.document_min_similarity is not None:
             check_range("search.document_min_similarity", self.document_min_similarity, -1, 1)

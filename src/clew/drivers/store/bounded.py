@@ -170,7 +170,7 @@ class BoundedStore:
         """Refused: the sessions of a collection quote all of it."""
         self._refuse()
 
-    put = append = summarise = put_stored = stored_documents = stage_vectors = switch_to_staged = _refuse
+    put = append = summarise = claim = put_stored = stored_documents = stage_vectors = switch_to_staged = _refuse
     discard_staged = set_stamp = drop = set_calibration = thread_part = edit_threads = waiting_messages = _refuse
     eraser = _refuse
 

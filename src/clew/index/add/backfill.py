@@ -1,45 +1,134 @@
-"""Backfill of summaries: documents without one get one; a document that fails does not stop the rest."""
+"""Backfill of summaries: documents without one get one, and `refresh` replaces those of a lesser maker.
 
-from collections.abc import Callable
+A document that fails does not stop the rest. A model is asked for several at a time, each summary is stored as soon as
+it is there, and a document that another run is at work on is left to it: whatever ends the work, nothing is paid twice.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from time import monotonic
 
-from clew.core.errors import CostLimit, DriverFailed
+from clew.core.errors import ConcurrentChange, CostLimit, DriverFailed, NotFound
 from clew.core.protocols import Embedder, Store
 from clew.core.report import OnProgress, Progress, Report, SourceFailure
-from clew.core.types import Document
+from clew.core.types import Document, DocumentRecord, Filter
+from clew.index.add.claims import Claims
+from clew.index.enrich.summary import CALLER, EXTRACT, Summariser, Summary, run_within_budget
+
+TAKEN = "another run is summarising it"
 
 
-def generate_missing_summaries(
-    *, store: Store, embedder: Embedder, summarise: Callable[[Document], str], on_progress: OnProgress | None = None
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What became of one document: its text and new summary, or why there is none; neither where none is wanted."""
+
+    record: DocumentRecord
+    document: Document | None = None
+    summary: Summary | None = None
+    failure: str = ""
+    note: str = ""
+
+
+@dataclass(slots=True)
+class _Run:
+    """The counts of one run."""
+
+    total: int
+    on_progress: OnProgress | None
+    started: float = field(default_factory=monotonic)
+    filled: list[str] = field(default_factory=list)
+    failed: list[SourceFailure] = field(default_factory=list)
+    noted: list[SourceFailure] = field(default_factory=list)
+    skipped: int = 0
+    stopped: str = ""
+
+    def report_progress(self) -> None:
+        """Calls `on_progress` with the counts so far."""
+        done, spent = len(self.filled) + len(self.failed) + self.skipped, monotonic() - self.started
+        if self.on_progress and done:
+            left, rate = spent / done * (self.total - done), done / spent if spent else 0.0
+            self.on_progress(Progress("summarising", done, self.total, "documents", rate, left, len(self.failed)))
+
+
+def generate_summaries(
+    *,
+    store: Store,
+    embedder: Embedder,
+    summariser: Summariser,
+    refresh: bool = False,
+    on_progress: OnProgress | None = None,
 ) -> Report:
-    """Writes and embeds a summary for every document that has none; the report says for which, and which failed."""
-    started = monotonic()
-    missing = [record for record in store.documents() if not record.summary and record.chunks]
-    filled: list[str] = []
-    failed: list[SourceFailure] = []
-    stopped = ""
-    for record in missing:
-        name = record.uri or record.id
-        try:
-            summary = summarise(store.document(record.id))
-            if summary:
-                store.summarise(record.id, summary, embedder.embed([summary], role="passage")[0])
-                filled.append(name)
-            else:
-                failed.append(SourceFailure(name, "no summary could be made of it"))
-        except DriverFailed as error:
-            failed.append(SourceFailure(name, str(error)))
-        except CostLimit as limit:
-            stopped = str(limit)
-            break
-        if on_progress:
-            spent, done = monotonic() - started, len(filled) + len(failed)
-            left = spent / done * (len(missing) - done)
-            on_progress(Progress("summarising", done, len(missing), "documents", done / spent, left, len(failed)))
+    """Writes and embeds the summaries that are wanted; the report says of which documents, and which failed."""
+    wanted = [record for record in store.documents() if is_summary_wanted(record, summariser.maker, refresh=refresh)]
+    run = _Run(len(wanted), on_progress)
+    with Claims(store) as claims:
+
+        def summarise(record: DocumentRecord) -> _Outcome:
+            if summariser.llm and not claims.take(record.id):  # without a model nothing is paid for
+                return _Outcome(record, note=TAKEN)
+            current = next(store.documents(Filter(documents=frozenset({record.id}))), None)
+            if current is None or not is_summary_wanted(current, summariser.maker, refresh=refresh):
+                return _Outcome(record)  # another run has made it since they were listed
+            try:
+                document = store.document(record.id)
+                return _Outcome(record, document, summariser.summarise(document))
+            except (DriverFailed, NotFound) as error:
+                return _Outcome(record, failure=str(error))
+
+        calls = [partial(summarise, record) for record in wanted]
+        for number, outcome in run_within_budget(calls, max_concurrent=summariser.max_concurrent):
+            if isinstance(outcome, CostLimit):
+                run.stopped = str(outcome)
+                break
+            try:
+                _store_outcome(outcome, store, embedder, run)
+            except CostLimit as limit:
+                run.stopped = str(limit)
+                break
+            claims.release(wanted[number].id)
+            run.report_progress()
     return Report(
-        changed=tuple(filled),
-        failed=tuple(failed),
-        embedded=len(filled),
-        seconds=monotonic() - started,
-        stopped=stopped,
+        changed=tuple(run.filled),
+        skipped=run.skipped,
+        failed=tuple(run.failed),
+        embedded=len(run.filled),
+        seconds=monotonic() - run.started,
+        noted=tuple(run.noted),
+        stopped=run.stopped,
     )
+
+
+def is_summary_wanted(record: DocumentRecord, maker: str, *, refresh: bool) -> bool:
+    """Whether `maker` is to summarise a document: if it has no summary, or to `refresh` one of a lesser maker.
+
+    A caller's own summary is never replaced; a model replaces extracts and what other models made.
+    """
+    if not record.chunks:
+        return False
+    return not record.summary or (refresh and maker != EXTRACT and record.summary_by not in (maker, CALLER))
+
+
+def _store_outcome(outcome: _Outcome, store: Store, embedder: Embedder, run: _Run) -> None:
+    """Embeds and stores a summary, unless the text that it was made of has changed meanwhile."""
+    record, summary, document = outcome.record, outcome.summary, outcome.document
+    name = record.uri or record.id
+    if outcome.failure:
+        run.failed.append(SourceFailure(name, outcome.failure))
+    elif summary is None or document is None:
+        run.skipped += 1
+        run.noted += [SourceFailure(name, outcome.note)] if outcome.note else []
+    else:
+        try:
+            vector = embedder.embed([summary.text], role="passage")[0]
+            store.summarise(record.id, summary.text, vector, by=summary.by, expected_text=document.text)
+            run.filled.append(name)
+        except ConcurrentChange:
+            run.failed.append(SourceFailure(name, "it changed while it was summarised; run backfill again"))
+        except (DriverFailed, NotFound) as error:
+            run.failed.append(SourceFailure(name, str(error)))
+
+
+def find_records_without_contexts(store: Store) -> Sequence[DocumentRecord]:
+    """The records of documents of which a model failed to write contexts."""
+    return [record for record in store.documents() if "contexts" in record.lacks]

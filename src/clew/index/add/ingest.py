@@ -14,13 +14,13 @@ from clew.core.metered import MeteredEmbedder, MeteredLLM
 from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Reader, Store
 from clew.core.report import OnProgress, OnWarning, Plan, Report, SourceFailure
 from clew.core.settings import Settings
-from clew.core.types import Document, Message
+from clew.core.types import INCOMPLETE, Document, Message
 from clew.core.usage import CostBudget, Price, look_up_price
 from clew.index.add import backfill, pipeline
 from clew.index.add.calibrate import calibrate_once
 from clew.index.add.plan import EstimatingLLM, make_dry_run_plan
 from clew.index.add.prepare import Recipe, Source
-from clew.index.add.recipe import make_recipe, summarise_document
+from clew.index.add.recipe import check_summary_model, make_recipe
 from clew.index.add.sections import SectionTracker
 from clew.index.add.sources import (
     Location,
@@ -29,6 +29,7 @@ from clew.index.add.sources import (
     find_vanished_documents,
     make_sources,
 )
+from clew.index.enrich.summary import CALLER, Summariser
 from clew.index.read.validate import validate_document
 from clew.index.thread import incremental
 
@@ -88,6 +89,7 @@ def add_sources(
     on_progress: OnProgress | None,
 ) -> Report:
     """Adds files, folders, chat exports and web pages; `sync` also drops documents whose files have vanished."""
+    check_summary_model(context.settings, context.llm)
     notes: list[SourceFailure] = []
     found = discover_sources(locations, readers=context.readers)
     total = None
@@ -112,6 +114,7 @@ def add_documents(
     context: IngestContext, documents: Iterable[Document], *, max_cost: float | None, on_progress: OnProgress | None
 ) -> Report:
     """Adds documents that a program made."""
+    check_summary_model(context.settings, context.llm)
     tracker = SectionTracker()
     tracked = tracker.track_documents(documents)
     sources = (Source(each.id, each.uri or each.id, partial(validate_document, each)) for each in tracked)
@@ -162,6 +165,7 @@ def drop_messages(context: IngestContext, ids: Sequence[str]) -> int:
 
 def plan_add_sources(context: IngestContext, locations: Sequence[Location], *, sync: bool) -> Plan:
     """What `add_sources` would do and cost; no model is called and nothing is stored."""
+    check_summary_model(context.settings, context.llm)
     llm = EstimatingLLM(context.llm) if context.llm else None
     found = discover_sources(locations, readers=context.readers)
     return make_dry_run_plan(
@@ -182,19 +186,66 @@ def plan_add_sources(context: IngestContext, locations: Sequence[Location], *, s
     )
 
 
-def backfill_summaries(context: IngestContext, *, max_cost: float | None, on_progress: OnProgress | None) -> Report:
-    """Writes the missing document summaries."""
+def backfill_summaries(
+    context: IngestContext, *, refresh: bool, max_cost: float | None, on_progress: OnProgress | None
+) -> Report:
+    """Writes the missing summaries, and the contexts that a model failed to write; `refresh` replaces summaries too."""
     budget = context.make_budget(max_cost)
-    notes: list[SourceFailure] = []
     llm = MeteredLLM(context.llm, budget) if context.llm else None
-    report = backfill.generate_missing_summaries(
-        store=context.store,
-        embedder=MeteredEmbedder(context.embedder, budget),
-        summarise=partial(summarise_document, llm=llm, on_warning=notes.append),
-        on_progress=on_progress,
+    embedder = MeteredEmbedder(context.embedder, budget)
+    try:
+        repaired = _repair_contexts(context, llm, embedder)
+        if repaired.stopped:
+            return replace(repaired, cost=budget.spent)
+        report = backfill.generate_summaries(
+            store=context.store,
+            embedder=embedder,
+            summariser=Summariser(llm, context.settings.ingestion.max_concurrent) if llm else Summariser(),
+            refresh=refresh,
+            on_progress=on_progress,
+        )
+    finally:
+        context.store.flush()
+    return replace(
+        report,
+        changed=tuple(dict.fromkeys((*repaired.changed, *report.changed))),
+        failed=(*repaired.failed, *report.failed),
+        noted=(*repaired.noted, *report.noted),
+        chunks=repaired.chunks,
+        embedded=repaired.embedded + report.embedded,
+        reused=repaired.reused,
+        incomplete=repaired.incomplete,
+        cost=budget.spent,
     )
-    context.store.flush()
-    return replace(report, noted=tuple(notes), cost=budget.spent)
+
+
+def _repair_contexts(context: IngestContext, llm: LLM | None, embedder: Embedder) -> Report:
+    """Writes the contexts that a model failed to write, of documents that these settings would chunk as they are."""
+    lacking = backfill.find_records_without_contexts(context.store)
+    if not lacking:
+        return Report()
+    if llm is None:
+        reason = "it lacks contexts that a language model writes; set llm.name"
+        return Report(noted=tuple(SourceFailure(record.uri or record.id, reason) for record in lacking))
+    notes: list[SourceFailure] = []
+    ingestion = replace(context.settings.ingestion, use_contextual_enrichment=True)
+    asked = replace(context, settings=replace(context.settings, ingestion=ingestion))
+    recipe = asked.make_recipe(embedder=embedder, llm=llm, on_warning=notes.append)
+    sources = []
+    for record in lacking:
+        if record.hash == f"{INCOMPLETE}{recipe.fingerprint}":
+            sources.append(Source(record.id, record.uri or record.id, partial(_read_stored, context.store, record.id)))
+        else:
+            reason = "it lacks contexts, and was added with other options; add it again with those"
+            notes.append(SourceFailure(record.uri or record.id, reason))
+    report = pipeline.run_pipeline(sources, store=context.store, recipe=recipe)
+    return replace(report, noted=tuple(notes))
+
+
+def _read_stored(store: Store, doc_id: str) -> Document:
+    """A stored document as its source gave it: with a summary only if that is the caller's."""
+    document = store.document(doc_id)
+    return document if document.summary_by == CALLER else replace(document, summary="", summary_by="")
 
 
 def _ignore_warning(_: SourceFailure) -> None:

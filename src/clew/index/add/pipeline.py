@@ -6,6 +6,7 @@ run continues from there.
 """
 
 from collections.abc import Iterable, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from time import monotonic
 
@@ -20,6 +21,7 @@ from clew.core.thread_edit import ThreadEdit
 from clew.core.types import Chunk, Matrix, Vector
 from clew.index.add.prepare import Prepared, Recipe, Source, Unchanged, prepare_source_again, prepare_sources
 from clew.index.chunk.terms import count_chunk_terms
+from clew.index.enrich.summary import NO_SUMMARY
 from clew.index.thread.threads import explain_id_clash, find_deleted_messages, remove_messages_from_thread
 
 MAX_PREFETCH = 8  # documents prepared ahead of the embedder: few, since one may be large
@@ -43,6 +45,7 @@ class _Run:
     embedded: int = 0
     reused: int = 0
     consecutive_failures: int = 0
+    incomplete: list[str] = field(default_factory=list)
     waiting: list[Prepared] = field(default_factory=list)
 
     def report_progress(self) -> None:
@@ -67,6 +70,7 @@ class _Run:
             reused=self.reused,
             seconds=monotonic() - self.started,
             stopped=stopped,
+            incomplete=tuple(self.incomplete),
         )
 
 
@@ -147,6 +151,7 @@ def _embed_and_store_batch(store: Store, recipe: Recipe, run: _Run) -> None:
         run.consecutive_failures = 0
         stored |= {chunk.id: chunk for chunk in put.chunks if is_thread(put.document)}
         (run.changed if put.record else run.added).append(put.uri_or_id)
+        run.incomplete += [put.uri_or_id] if put.incomplete else []
         reused = sum(chunk.id in known for chunk in put.chunks)
         run.chunks += len(put.chunks)
         run.reused += reused
@@ -193,7 +198,7 @@ def remove_thread_messages(doc_id: str, messages: Set[str], *, store: Store, rec
                 conflict = error
                 continue
             return len(document.sections)
-        prepared = Prepared(remaining, recipe.chunker(remaining), remaining.summary)
+        prepared = Prepared(remaining, recipe.chunker(remaining))
         vectors = _embed_changed_chunks(prepared, store, recipe.embedder)
         try:
             _store_document(prepared, vectors, store, recipe, instead_of=document.text)
@@ -261,7 +266,8 @@ def _embed_chunks_and_summaries(
 ) -> Mapping[str, Vector]:
     """The vectors of all chunks by id and of all summaries by text; those in `known` are not embedded again."""
     texts = {chunk.id: chunk.embed_text for prepared in batch for chunk in prepared.chunks if chunk.id not in known}
-    texts |= {prepared.summary: prepared.summary for prepared in batch if prepared.summary and len(prepared.chunks) > 1}
+    summaries = [prepared.summary.text for prepared in batch if prepared.summary.text and prepared.chunks]
+    texts |= dict(zip(summaries, summaries, strict=True))
     if not texts:
         return known
     vectors = embedder.embed(list(texts.values()), role="passage")
@@ -275,12 +281,20 @@ def _embed_chunks_and_summaries(
 def _store_document(
     prepared: Prepared, vectors: Mapping[str, Vector], store: Store, recipe: Recipe, *, instead_of: str | None
 ) -> None:
-    """Stores a document with its chunks, and then its summary."""
-    chunks = prepared.chunks
+    """Stores a document with its chunks, and then its summary.
+
+    A new summary that is put with the document would have no vector if the work ended in between, and would not be made
+    again; so only the stored one is, whose vector is kept.
+    """
+    chunks, summary, record = prepared.chunks, prepared.summary, prepared.record
     empty: Matrix = np.empty((0, recipe.embedder.dim), np.float32)
     terms = [count_chunk_terms(chunk, language=recipe.language) for chunk in chunks]
     matrix = np.stack([vectors[chunk.id] for chunk in chunks]) if chunks else empty
-    store.put(prepared.document, chunks, matrix, terms, expected_text=instead_of)
-    if prepared.summary and chunks:  # the one chunk of a document and its summary say the same: one vector serves both
-        vector = vectors[prepared.summary] if len(chunks) > 1 else vectors[chunks[0].id]
-        store.summarise(prepared.document.id, prepared.summary, vector)
+    is_kept = record is not None and (record.summary, record.summary_by) == (summary.text, summary.by)
+    kept = summary if is_kept or not chunks else NO_SUMMARY
+    document = replace(prepared.document, summary=kept.text, summary_by=kept.by)
+    store.put(document, chunks, matrix, terms, expected_text=instead_of)
+    if summary.text and chunks:
+        with suppress(ConcurrentChange):  # somebody has put another text meanwhile, and makes its summary
+            vector = vectors[summary.text]
+            store.summarise(document.id, summary.text, vector, by=summary.by, expected_text=document.text)

@@ -1,6 +1,7 @@
 """The dry run of the write path: what `add` would read, reuse, embed and ask a model, before any call is made."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from threading import Lock
 
 from clew.core.errors import SourceError
 from clew.core.protocols import LLM, LLMFailure, Store
@@ -18,10 +19,13 @@ class EstimatingLLM:
     def __init__(self, llm: LLM) -> None:
         self.name = llm.name
         self.usage = Usage()
+        self._lock = Lock()  # summaries are made in several threads
 
     def complete(self, prompt: str, *, system: str = "", max_tokens: int = 300, temperature: float = 0.0) -> str:  # noqa: ARG002
         """A placeholder for the answer."""
-        self.usage += Usage(1, estimate_tokens(system + prompt), min(USUAL_ANSWER_TOKENS, max_tokens))
+        used = Usage(1, estimate_tokens(system + prompt), min(USUAL_ANSWER_TOKENS, max_tokens))
+        with self._lock:
+            self.usage += used
         return "?"
 
     def complete_many(
@@ -74,8 +78,8 @@ def make_dry_run_plan(
             chunks += len(prepared.chunks)
             embedded += len(texts)
             reused += len(prepared.chunks) - len(texts)
-            if prepared.summary and len(prepared.chunks) > 1:
-                texts = [*texts, prepared.summary]
+            if prepared.summary.text and prepared.chunks:
+                texts = [*texts, prepared.summary.text]
             tokens += sum(recipe.embedder.count(texts))
     usage = llm.usage if llm else Usage()
     cost = budget.compute_cost(recipe.embedder.name, input_tokens=tokens)

@@ -1,20 +1,22 @@
 """The first half of the write path: sources are read, unchanged ones skipped, the others chunked and enriched.
 
-It yields one result per source, in order, and calls no model except the one that enriches, so that it can run ahead
-of the embedder in a thread of its own.
+It yields one result per source, in order, and calls no model except the one that enriches and summarises, so that it
+can run ahead of the embedder in a thread of its own.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Set
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from itertools import islice
 
-from clew.core.errors import ClewError, DriverMissing, SourceError
+from clew.core.errors import ClewError, CostLimit, DriverFailed, DriverMissing, SourceError
 from clew.core.ids import digest
 from clew.core.protocols import Chunker, Embedder, Enricher, Store
 from clew.core.report import OnWarning, SourceFailure
 from clew.core.thread import THREAD_KIND, is_thread
-from clew.core.types import Chunk, Document, DocumentRecord, Filter
+from clew.core.types import INCOMPLETE, Chunk, Document, DocumentRecord, Filter
+from clew.index.enrich.summary import CALLER, EXTRACT, NO_SUMMARY, Summariser, Summary, run_within_budget
 from clew.index.thread.threads import add_later_stored_messages
 
 LOOKUP_BATCH = 64  # sources whose records are fetched together
@@ -36,7 +38,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How a document becomes chunks with vectors; `fingerprint` changes when any of it does."""
+    """How a document becomes chunks with vectors; `fingerprint` changes when any of it does.
+
+    `failed_contexts` are the ids of documents of which the enricher's model failed to write a context.
+    """
 
     chunker: Chunker
     embedder: Embedder
@@ -44,7 +49,8 @@ class Recipe:
     fingerprint: str
     on_warning: OnWarning
     enricher: Enricher | None = None
-    summarise: Callable[[Document], str] | None = None
+    summariser: Summariser | None = None
+    failed_contexts: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +67,18 @@ class Prepared:
     """A document ready to be stored: its chunks and summary, the record that it replaces, and its source.
 
     `replaced_text` is the text of the thread that it replaces, for the check that nobody has written to it meanwhile;
-    None where nobody can.
+    None where nobody can. `wants_summary`: a model is still to be asked for one; `incomplete`: a model failed to write
+    its summary or contexts.
     """
 
     document: Document
     chunks: list[Chunk]
-    summary: str
+    summary: Summary = NO_SUMMARY
     record: DocumentRecord | None = None
     source: Source | None = None
     replaced_text: str | None = None
+    wants_summary: bool = False
+    incomplete: bool = False
 
     @property
     def uri_or_id(self) -> str:
@@ -83,7 +92,64 @@ PrepareResult = Prepared | Unchanged | SourceFailure
 def prepare_sources(
     sources: Iterable[Source | SourceError], *, store: Store, recipe: Recipe
 ) -> Iterator[PrepareResult]:
-    """Prepares each source for storing (see `prepare_source`): one result per source, in order."""
+    """Prepares each source for storing (see `prepare_source`): one result per source, in order.
+
+    A model is asked for several summaries at a time. Where the budget ends, the documents without one are left out.
+    """
+    waiting: list[PrepareResult] = []
+    try:
+        for result in _prepare_each(sources, store, recipe):
+            waiting.append(result)
+            wanting = sum(isinstance(each, Prepared) and each.wants_summary for each in waiting)
+            if not wanting or len(waiting) >= LOOKUP_BATCH or _is_full(wanting, recipe):
+                batch, waiting = waiting, []
+                yield from _summarise_batch(batch, recipe)
+    except CostLimit:
+        yield from _summarise_batch(waiting, recipe)  # their contexts are paid for
+        raise
+    yield from _summarise_batch(waiting, recipe)
+
+
+def _is_full(wanting: int, recipe: Recipe) -> bool:
+    return recipe.summariser is not None and wanting >= recipe.summariser.max_concurrent
+
+
+def _summarise_batch(batch: Sequence[PrepareResult], recipe: Recipe) -> Iterator[PrepareResult]:
+    """The same results, with the summaries that are still wanted; CostLimit at the end if some were not paid for."""
+    wanting = {
+        position: each for position, each in enumerate(batch) if isinstance(each, Prepared) and each.wants_summary
+    }
+    calls = [partial(_summarise_or_warn, each, recipe) for each in wanting.values()]
+    places = list(wanting)
+    summarised: dict[int, Prepared] = {}
+    limit: CostLimit | None = None
+    at_once = recipe.summariser.max_concurrent if recipe.summariser else 1
+    for number, made in run_within_budget(calls, max_concurrent=at_once):
+        if isinstance(made, CostLimit):
+            limit = made
+        else:
+            summarised[places[number]] = made
+    for position, each in enumerate(batch):
+        if position not in wanting:
+            yield each
+        elif position in summarised:
+            yield summarised[position]
+    if limit:
+        raise limit
+
+
+def _summarise_or_warn(prepared: Prepared, recipe: Recipe) -> Prepared:
+    """The document with its summary; without one, and a warning, where the model failed."""
+    assert recipe.summariser is not None
+    try:
+        summary = recipe.summariser.summarise(prepared.document)
+    except DriverFailed as error:
+        recipe.on_warning(SourceFailure(prepared.uri_or_id, f"no summary: {error}"))
+        return replace(prepared, wants_summary=False, incomplete=True)
+    return replace(prepared, wants_summary=False, summary=summary)
+
+
+def _prepare_each(sources: Iterable[Source | SourceError], store: Store, recipe: Recipe) -> Iterator[PrepareResult]:
     remaining = iter(sources)
     seen: set[int] = set()
     while batch := list(islice(remaining, LOOKUP_BATCH)):
@@ -140,21 +206,41 @@ def prepare_source(source: Source, record: DocumentRecord | None, store: Store, 
         raise
     except Exception as error:  # a bug in a reader must not stop the other sources
         return SourceFailure(source.uri, f"cannot be read: {type(error).__name__}: {error}")
-    summary = document.summary
+    prepared = Prepared(replace(document, hash=hash_, stamp=stamp), chunks, NO_SUMMARY, record, source, replaced_text)
+    if document.summary:
+        prepared = replace(prepared, summary=Summary(document.summary, document.summary_by or CALLER))
     if not is_thread(document):  # messages have a context of their own, and a thread is summarised on demand
+        recipe.failed_contexts.discard(document.id)
         try:
             chunks = recipe.enricher(document, chunks) if recipe.enricher else chunks
         except SourceError as error:
             return SourceFailure(source.uri, error.reason)
         if not chunks:
             recipe.on_warning(SourceFailure(source.uri, "no search finds it: it was left with no chunks"))
-        summary = summary or (recipe.summarise(document) if recipe.summarise else "")
-    return Prepared(replace(document, hash=hash_, stamp=stamp), chunks, summary, record, source, replaced_text)
+        prepared = replace(prepared, chunks=chunks)
+        if document.id in recipe.failed_contexts:  # neither hash nor stamp: the next `add` asks for what is missing
+            marked = replace(document, hash=f"{INCOMPLETE}{recipe.fingerprint}", stamp="")
+            prepared = replace(prepared, document=marked, incomplete=True)
+        if chunks and not document.summary and recipe.summariser:
+            return _start_summary(prepared, recipe.summariser, store)
+    return prepared
+
+
+def _start_summary(prepared: Prepared, summariser: Summariser, store: Store) -> Prepared:
+    """The document with the summary that a model made of the same text, or an extractive one; else it wants one."""
+    record, document = prepared.record, prepared.document
+    if record and record.summary and record.summary_by not in ("", EXTRACT, CALLER):
+        stored = store.document(record.id)
+        if (stored.text, stored.title) == (document.text, document.title):
+            return replace(prepared, summary=Summary(record.summary, record.summary_by))
+    if summariser.llm is not None:
+        return replace(prepared, wants_summary=True)
+    return replace(prepared, summary=summariser.summarise(document))
 
 
 def _lacks_summary(record: DocumentRecord, recipe: Recipe) -> bool:
     """Whether a stored page should have a summary and has none; one without chunks never gets any."""
-    return recipe.summarise is not None and record.kind != THREAD_KIND and not record.summary and record.chunks > 0
+    return recipe.summariser is not None and record.kind != THREAD_KIND and not record.summary and record.chunks > 0
 
 
 def fingerprint_document(document: Document) -> str:

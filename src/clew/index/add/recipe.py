@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 from functools import partial
 
-from clew.core.errors import DriverFailed, NotFound
+from clew.core.errors import NotFound, SettingsError
 from clew.core.ids import digest
 from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Store
-from clew.core.report import OnWarning, SourceFailure
+from clew.core.report import OnWarning
 from clew.core.settings import Settings
 from clew.core.types import Chunk, Document
 from clew.index.add.prepare import Recipe
 from clew.index.chunk import make_chunker
 from clew.index.chunk.custom import get_component_name, make_validating_enricher
 from clew.index.enrich.context import collect_llm_contexts, make_heading_enricher, make_llm_enricher
-from clew.index.enrich.summary import generate_llm_summary, make_extractive_summary
+from clew.index.enrich.summary import Summariser
 
 VERSION = "4"  # increased when the same file is read or chunked differently, so that the next `add` does it again
 
@@ -28,32 +28,31 @@ def make_recipe(
     chunker: Chunker | None = None,
     enrichers: Sequence[Enricher] = (),
 ) -> Recipe:
-    """The recipe (chunker, enricher, summariser, fingerprint) of the settings; `llm` writes contexts and summaries.
+    """The recipe (chunker, enricher, summariser, fingerprint) of the settings; `llm` writes what they ask it for.
 
     Failures of `llm` are reported as warnings. `chunker` replaces the built-in chunker of pages; `enrichers` run after
     the built-in one.
     """
-    config = settings.ingestion
+    config, failed = settings.ingestion, set[str]()
+    summariser = Summariser(llm, config.max_concurrent) if config.summary == "llm" else Summariser()
     return Recipe(
         chunker=make_chunker(config, embedder.count, settings.threads, page_chunker=chunker),
         embedder=embedder,
         language=config.language,
         fingerprint=_make_recipe_fingerprint(settings, embedder, llm, chunker, enrichers),
         on_warning=on_warning,
-        enricher=_make_enricher_chain(settings, llm, store, on_warning, enrichers),
-        summarise=partial(summarise_document, llm=llm, on_warning=on_warning) if config.summaries else None,
+        enricher=_make_enricher_chain(settings, llm, store, on_warning, enrichers, failed),
+        summariser=summariser if config.summaries else None,
+        failed_contexts=failed,
     )
 
 
-def summarise_document(document: Document, *, llm: LLM | None, on_warning: OnWarning) -> str:
-    """The summary of a document, by the model where there is one; empty, with a warning, where the model failed."""
-    if llm is None:
-        return make_extractive_summary(document)
-    try:
-        return generate_llm_summary(document, llm)
-    except DriverFailed as error:
-        on_warning(SourceFailure(document.uri or document.id, f"no summary: {error}"))
-        return ""
+def check_summary_model(settings: Settings, llm: LLM | None) -> None:
+    """Raises SettingsError if a model is to make the summaries and there is none."""
+    if settings.ingestion.summaries and settings.ingestion.summary == "llm" and llm is None:
+        raise SettingsError(
+            'ingestion.summary is "llm", and there is no language model; set llm.name, or leave out --summaries'
+        )
 
 
 def _make_recipe_fingerprint(
@@ -77,9 +76,17 @@ def _make_recipe_fingerprint(
 
 
 def _make_enricher_chain(
-    settings: Settings, llm: LLM | None, store: Store, on_warning: OnWarning, custom: Sequence[Enricher]
+    settings: Settings,
+    llm: LLM | None,
+    store: Store,
+    on_warning: OnWarning,
+    custom: Sequence[Enricher],
+    failed: set[str],
 ) -> Enricher | None:
-    """The built-in enricher, if it is on, and then the custom ones; None where there are none."""
+    """The built-in enricher, if it is on, and then the custom ones; None where there are none.
+
+    The ids of documents of which the model failed to write a context are added to `failed`.
+    """
     steps: list[Enricher] = []
     if settings.ingestion.use_contextual_enrichment:
         steps.append(
@@ -87,6 +94,7 @@ def _make_enricher_chain(
                 llm,
                 recall=partial(_load_stored_contexts, store),
                 on_warning=on_warning,
+                on_failure=failed.add,
                 max_concurrent=settings.ingestion.max_concurrent,
                 window=settings.llm.window,
                 keep_copy=bool(custom),

@@ -60,6 +60,7 @@ def make_llm_enricher(
     *,
     recall: RecallContexts,
     on_warning: OnWarning,
+    on_failure: Callable[[str], None] | None = None,
     max_concurrent: int = 5,
     window: int = 24_000,
     keep_copy: bool = False,
@@ -67,7 +68,8 @@ def make_llm_enricher(
     """An enricher whose contexts a model writes, at most `max_concurrent` at once; it sees `window` characters.
 
     A stored context with the same key is reused. Where the model fails, the context is a sentence that names the
-    document, with a warning. `keep_copy` stores the context in the meta too, for when later enrichers change it.
+    document, with a warning, and `on_failure` gets the document's id. `keep_copy` stores the context in the meta too,
+    for when later enrichers change it.
     """
 
     def enrich(document: Document, chunks: list[Chunk]) -> list[Chunk]:
@@ -85,6 +87,8 @@ def make_llm_enricher(
                 reason = answer.reason if isinstance(answer, LLMFailure) else "the model gave an empty answer"
                 on_warning(SourceFailure(f"{document.uri or document.id}, chunk {position}", f"no context: {reason}"))
                 failed.add(position)
+                if on_failure:
+                    on_failure(document.id)
             written = _make_fallback_context(document) if position in failed else str(answer).strip()
             contexts[position] = "\n".join(part for part in (written, chunks[position].context) if part)
         enriched = []

@@ -1,11 +1,21 @@
 """Document summaries: two or three sentences on what a document is about, embedded to find whole documents."""
 
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from threading import Event
+from typing import TypeVar
 
+from clew.core.errors import CostLimit
+from clew.core.parallel import run_as_completed
 from clew.core.protocols import LLM
 from clew.core.text import extract_terms, split_sentences
 from clew.core.types import Document
 
+T = TypeVar("T")
+EXTRACT = "extract"  # in Document.summary_by: sentences of the document itself
+CALLER = "caller"  # in Document.summary_by: given with the document
 MAX_CHARS = 50_000  # of a document in the prompt
 TRUNCATED = "...[truncated]"
 MAX_SENTENCES = 3
@@ -17,6 +27,66 @@ Document:
 {text}
 
 Summary:"""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A summary and who made it: a model's name, EXTRACT or CALLER; both empty where there is none."""
+
+    text: str = ""
+    by: str = ""
+
+
+NO_SUMMARY = Summary()
+
+
+@dataclass(frozen=True, slots=True)
+class Summariser:
+    """Makes summaries: with a model, `max_concurrent` at a time, or of the documents' own sentences without one."""
+
+    llm: LLM | None = None
+    max_concurrent: int = 1
+
+    @property
+    def maker(self) -> str:
+        """Who makes the summaries, as in `Document.summary_by`."""
+        return self.llm.name if self.llm else EXTRACT
+
+    def summarise(self, document: Document) -> Summary:
+        """The summary of a document; raises DriverFailed where the model fails."""
+        made = generate_llm_summary(document, self.llm) if self.llm else make_extractive_summary(document)
+        return Summary(made, self.maker)
+
+
+def run_within_budget(calls: Sequence[Callable[[], T]], *, max_concurrent: int) -> Iterator[tuple[int, T | CostLimit]]:
+    """The position and the result of each call as it is done; CostLimit for a call that the budget refused.
+
+    A call reserves the most it may cost, so several at once are refused earlier than one by one: what was refused while
+    others ran is tried again alone. The first that is refused then stands for all that are left.
+    """
+    is_tight = Event()
+
+    def attempt(position: int) -> tuple[int, tuple[T] | None]:
+        try:
+            return position, None if is_tight.is_set() else (calls[position](),)
+        except CostLimit:
+            is_tight.set()
+            return position, None
+
+    attempts = [partial(attempt, position) for position in range(len(calls))]
+    refused = []
+    for position, result in run_as_completed(attempts, max_concurrent=max_concurrent):
+        if result is None:
+            refused.append(position)
+        else:
+            yield position, result[0]
+    limit: CostLimit | None = None
+    for position in sorted(refused):
+        try:
+            found = limit or calls[position]()
+        except CostLimit as error:
+            found = limit = error
+        yield position, found
 
 
 def make_extractive_summary(document: Document) -> str:

@@ -1,12 +1,14 @@
 """Two-level retrieval: documents by their summaries, chunks by themselves, both mixed into one score."""
 
-from collections.abc import Mapping, Set
+import math
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
 from clew.core.errors import SettingsError
 from clew.core.protocols import Embedder, Mode, Store, Strategy
 from clew.core.trace import step
 from clew.core.types import Filter, Hit, Query
+from clew.query.search.evidence import EvidenceSource, assess
 from clew.query.search.retrieve import embed_query
 
 CHUNKS_PER_DOCUMENT = 2  # chunks that a relevant document adds, whatever their rank among all
@@ -59,6 +61,68 @@ def document_boost(
             return boosted
 
     return search
+
+
+def boost_strategy(
+    strategy: Strategy,
+    store: Store,
+    source: EvidenceSource,
+    *,
+    weight: float = 0.3,
+    max_documents: int = 10,
+    min_similarity: float | None = None,
+) -> Strategy:
+    """Any strategy, with a chunk gaining from the summary of its document.
+
+    Scores of other strategies are relative and no cosines, so both sides are relevances: that of the chunk, and that
+    of the summary, as if it were a chunk among the summaries of the other candidates. `max_documents`, the minimum and
+    documents without a summary are as in `document_boost`.
+    """
+    if not 0 <= weight <= 1:
+        raise SettingsError(f"search.document_weight is {weight}; it must be between 0 and 1")
+    judge = assess(source, every=True)
+
+    def search(query: Query) -> list[Hit]:
+        with step("document_boost") as trace:
+            query = replace(query, vector=embed_query(query, source.embedder))
+            assert query.vector is not None
+            with step("documents") as inner:
+                near = dict(store.search_documents(query.vector, max_documents, query.where))
+                inner.out = len(near)
+            with step("chunks") as inner:
+                hits = strategy(query)
+                known = {hit.chunk.id for hit in hits}
+                for doc_id in near:
+                    found = store.search_vectors(query.vector, CHUNKS_PER_DOCUMENT, _inside(query.where, {doc_id}))
+                    hits += [replace(hit, scores={}) for hit in found if hit.chunk.id not in known]
+                hits = judge(query, [replace(hit, relevance=math.nan) for hit in hits])
+                inner.set_output(hits)
+            missing = {hit.chunk.doc_id for hit in hits} - near.keys()
+            if missing:
+                near |= store.search_documents(query.vector, len(missing), _inside(query.where, missing))
+            records = {hit.document.id: hit.document for hit in hits}
+            cosines = {doc_id: near[doc_id] for doc_id in records if doc_id in near}
+            relevances = source.estimate_summaries(query, [records[doc_id].summary for doc_id in cosines], cosines)
+            floor = -1.0 if min_similarity is None else min_similarity
+            counted = {doc_id: each if cosines[doc_id] > floor else 0.0 for doc_id, each in relevances.items()}
+            boosted = _mix_relevances(hits, counted, weight)
+            trace.set_output(boosted)
+            return boosted
+
+    return search
+
+
+def _mix_relevances(hits: Sequence[Hit], by_summary: Mapping[str, float], weight: float) -> list[Hit]:
+    best: dict[str, float] = {}
+    for hit in hits:
+        best[hit.chunk.doc_id] = max(hit.relevance, best.get(hit.chunk.doc_id, hit.relevance))
+    scored = []
+    for hit in hits:
+        document = by_summary.get(hit.chunk.doc_id, best[hit.chunk.doc_id])
+        score = mix_chunk_and_document_scores(hit.relevance, document, weight)
+        scores = {**hit.scores, "document": document, "document_boost": score}
+        scored.append(replace(hit, score=score, scores=scores))
+    return sorted(scored, key=lambda hit: (-hit.score, hit.chunk.id))
 
 
 def _inside(where: Filter, documents: Set[str]) -> Filter:

@@ -1,7 +1,7 @@
 """Gathers the evidence of hits from the store, fuses a hybrid search by it, and computes similarity and relevance."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -49,6 +49,23 @@ class EvidenceSource:
         strength = certainty * np.array([matches.get(each, NO_MATCH).strength for each in ids])
         meaning = self._calibration.scale(np.array(cosines), background)
         return cosines, Evidence(meaning, (share + strength) / 2, share, [hit.chunk.text.strip() for hit in hits])
+
+    def estimate_summaries(
+        self, query: Query, summaries: Sequence[str], cosines: Mapping[str, float]
+    ) -> dict[str, float]:
+        """The relevance of summaries with these cosines, by document, as if each were a chunk among the others.
+
+        Their terms are in no index, so that every term of the query counts the same.
+        """
+        asked = self._extract_terms(query)
+        certainty = len(asked) / (len(asked) + 1)
+        found = [extract_terms(each, language=self._language) for each in summaries]
+        share = certainty * np.array([sum(term in terms for term in asked) / max(len(asked), 1) for terms in found])
+        background = self._calibration.background(embed_query(query, self.embedder))
+        meaning = self._calibration.scale(np.array(list(cosines.values())), background)
+        evidence = Evidence(meaning, share, share, summaries)
+        relevances = estimate_relevance(evidence, intent=estimate_intent(query.text)) if cosines else []
+        return dict(zip(cosines, relevances, strict=True))
 
     def find_rivals(self, query: Query, hits: Sequence[Hit]) -> list[Hit]:
         """The best chunks by meaning and by words that are not among the hits, so that any list is judged alike."""

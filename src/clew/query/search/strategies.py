@@ -118,8 +118,16 @@ def hybrid(drivers: Drivers) -> Strategy:
 
 
 def document_boost(drivers: Drivers) -> Strategy:
-    """Strategy: vector search in which a chunk gains from the similarity of its document's summary."""
+    """Strategy: a search in which a chunk gains from its document's summary, by meaning or over another strategy."""
     search = drivers.settings.search
+    if search.document_strategy != "semantic":
+        return boost.boost_strategy(
+            drivers.build_strategy(search.document_strategy),
+            drivers.store,
+            drivers.evidence,
+            weight=search.document_weight,
+            min_similarity=search.document_min_similarity,
+        )
     return boost.document_boost(
         drivers.store,
         drivers.embedder,

@@ -128,6 +128,7 @@ class IngestOptions:
     chunk_overlap: o.ChunkOverlap = None
     no_semantic: o.NoSemantic = False
     contextual: o.Contextual = False
+    summaries: o.Summaries = False
     no_summaries: o.NoSummaries = False
     sections: o.Sections = False
     sync: o.Sync = False
@@ -139,7 +140,8 @@ class IngestOptions:
             "ingestion.chunk_overlap": self.chunk_overlap,
             "ingestion.use_semantic_chunking": False if self.no_semantic else None,
             "ingestion.use_contextual_enrichment": True if self.contextual else None,
-            "ingestion.summaries": False if self.no_summaries else None,
+            "ingestion.summaries": False if self.no_summaries else True if self.summaries else None,
+            "ingestion.summary": "llm" if self.summaries else None,
             "ingestion.sections": True if self.sections else None,
         }
 

@@ -58,6 +58,9 @@ NoSemantic = Annotated[
 Contextual = Annotated[
     bool, typer.Option("--contextual", help="Embed each chunk with a sentence that places it in its document.")
 ]
+Summaries = Annotated[
+    bool, typer.Option("--summaries", help="Let the language model write the summaries; it is paid per document.")
+]
 NoSummaries = Annotated[bool, typer.Option("--no-summaries", help="Do not summarise documents.")]
 Sections = Annotated[
     bool, typer.Option("--sections", help="Add each chapter of a file or page as a document of its own.")

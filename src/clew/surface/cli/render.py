@@ -12,6 +12,7 @@ from clew.core.cite import CitationCheck
 from clew.core.receipt import Receipt
 from clew.core.report import Report
 from clew.core.text import extract_terms
+from clew.core.thread import THREAD_KIND
 from clew.core.types import Context, DocumentRecord, Hit
 from clew.surface.cli.progress import format_duration
 from clew.surface.to_json import dump_json
@@ -58,6 +59,7 @@ def print_report(report: Report, *, as_json: bool = False) -> None:
         (f"{len(report.failed)} failed", "bold red" if report.failed else ""),
         (f"; {report.chunks} chunks, {report.embedded} embedded, {report.reused} reused", ""),
         (f"; {report.dropped} dropped" if report.dropped else "", ""),
+        (f"; {len(report.incomplete)} incomplete: the next run completes them" if report.incomplete else "", "yellow"),
         (f"; {format_duration(report.seconds)}" if report.seconds >= 1 else "", "dim"),
         (f"; cost {report.cost:.4f}" if report.cost else "", "dim"),
     )
@@ -133,6 +135,15 @@ def _format_title(record: DocumentRecord) -> str:
     """The title of a document; with its number if it is a section of another."""
     number, total = record.meta.get("section_number"), record.meta.get("sections")
     return f"{record.title} ({number} of {total})" if record.meta.get("parent") and number and total else record.title
+
+
+def print_lacking(records: Sequence[DocumentRecord]) -> None:
+    """Prints on stderr how many documents lack a summary or contexts; threads get a summary on demand only."""
+    lacking = [part for record in records for part in record.lacks if part != "summary" or record.kind != THREAD_KIND]
+    counts = {part: lacking.count(part) for part in dict.fromkeys(lacking)}
+    if counts:
+        named = " and ".join(f"{count} without {part}" for part, count in counts.items())
+        print_line((f"{named}: `clew backfill` adds what is missing", "yellow"), err=True)
 
 
 def print_hits(hits: Sequence[Hit], query: str) -> None:

@@ -343,6 +343,7 @@ def take_back(folder: Path, version: int) -> None:
             "DROP TABLE jobs",
             "DROP TABLE erasing",
             "DROP TABLE sessions",
+            "DROP TABLE claims",
             *(f"ALTER TABLE documents DROP COLUMN {name}" for name in columns),
         ],
         5: [f"DROP INDEX {name}" for name in ("pieces_sizes", "pieces_message", "pieces_parent", "pieces_awaits")],

@@ -77,7 +77,9 @@ CREATE TABLE jobs(
   updated TEXT NOT NULL);
 CREATE TABLE erasing(one INTEGER PRIMARY KEY CHECK(one = 1), text TEXT NOT NULL);
 CREATE TABLE sessions(
-  name TEXT PRIMARY KEY, documents TEXT NOT NULL, messages TEXT NOT NULL, used REAL NOT NULL, kept INTEGER NOT NULL)
+  name TEXT PRIMARY KEY, documents TEXT NOT NULL, messages TEXT NOT NULL, used REAL NOT NULL, kept INTEGER NOT NULL);
+CREATE TABLE claims(
+  row INTEGER PRIMARY KEY REFERENCES documents(row) ON DELETE CASCADE, owner TEXT NOT NULL, until REAL NOT NULL)
 """,
     # A thread has a piece for each message, ordered by `n`, with its id, its parent and the missing message that it
     # answers; its chunks name their piece, and places are counted from its start. `blocks` are sizes of 128 pieces.

@@ -99,11 +99,18 @@ class EmbeddedStore(ThreadMethods):
             appended = write.prepare_append(db, doc_id, text, sections)
             write.append_to_document(db, appended, make_entries(appended, chunks, matrix, terms))
 
-    def summarise(self, doc_id: str, summary: str, vector: Vector) -> None:
-        """Sets a document's summary and the summary's vector."""
+    def summarise(
+        self, doc_id: str, summary: str, vector: Vector, *, by: str = "", expected_text: str | None = None
+    ) -> None:
+        """Sets a document's summary, the summary's vector and who made it."""
         checked = checks.check_vector(vector, self._database.dim)
         with self._database.write_transaction() as db:
-            write.set_summary(db, doc_id, summary, checked)
+            write.set_summary(db, doc_id, summary, checked, by=by, expected_text=expected_text)
+
+    def claim(self, doc_ids: Sequence[str], *, owner: str, seconds: float) -> set[str]:
+        """Claims the documents that nobody else has claimed, for so many seconds; the ids of those."""
+        with self._database.write_transaction() as db:
+            return write.claim_documents(db, doc_ids, owner=owner, seconds=seconds)
 
     def put_stored(self, stored: StoredDocument) -> None:
         """Replaces a document by one from another store, atomically."""
@@ -114,7 +121,7 @@ class EmbeddedStore(ThreadMethods):
             if stored.summary_vector is None:
                 write.clear_summary_vector(db, document.id)
             else:
-                write.set_summary(db, document.id, document.summary, stored.summary_vector)
+                write.set_summary(db, document.id, document.summary, stored.summary_vector, by=document.summary_by)
 
     def stored_documents(self, doc_ids: Sequence[str] | None = None) -> Iterator[StoredDocument]:
         """Every document, or those named, with everything stored of it, in batches, in the order they were added."""

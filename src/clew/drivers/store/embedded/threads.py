@@ -122,14 +122,12 @@ def write_edit(db: sqlite3.Connection, edit: ThreadEdit, entries: Sequence[Entry
     write.write_pieces(db, doc, split.pieces)
     added, removed, length = write.write_chunks(db, doc, old, entries, split.places)
     db.execute(
-        f"UPDATE documents SET chars = chars + ?, chunks = chunks + ?, updated = ?, {write.NEW_REVISION} WHERE row = ?",
+        f"UPDATE documents SET chars = chars + ?, chunks = chunks + ?, updated = ?, {write.NEW_REVISION}, summary = '',"
+        " summary_by = '', vector = NULL WHERE row = ?",
         (chars, len(entries) - len(old), to_iso(datetime.now(UTC)), doc),
     )
     if not edit.is_append:
-        db.execute(
-            "UPDATE documents SET title = ?, hash = '', summary = '', summary_by = '', vector = NULL WHERE row = ?",
-            (document.title, doc),
-        )
+        db.execute("UPDATE documents SET title = ?, hash = '' WHERE row = ?", (document.title, doc))
     write.update_counts(db, added=added, removed=removed, removed_length=length)
     if edit.removed and not db.execute("SELECT 1 FROM pieces WHERE doc = ? LIMIT 1", (doc,)).fetchone():
         write.drop_documents(db, [document.id])

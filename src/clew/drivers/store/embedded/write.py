@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
@@ -9,7 +10,7 @@ from clew.core.errors import DriverFailed
 from clew.core.time import to_iso
 from clew.core.types import Chunk, Document, Section, Vector
 from clew.drivers.store import codec, pieces
-from clew.drivers.store.checks import check_append, not_found_error
+from clew.drivers.store.checks import check_append, check_text_unchanged, not_found_error
 from clew.drivers.store.entries import Entry, facets_to_json
 
 NEW_REVISION = "revision = (SELECT change + 1 FROM meta)"  # never that of another state of the document
@@ -96,7 +97,8 @@ def append_to_document(db: sqlite3.Connection, appended: Document, entries: Sequ
     split = pieces.split_append(appended, chunks, start=chars, number=number, before=before.fetchall())
     write_pieces(db, doc, split.pieces)
     db.execute(
-        f"UPDATE documents SET chars = chars + ?, chunks = chunks + ?, pieces = pieces + ?, updated = ?, {NEW_REVISION}"
+        "UPDATE documents SET chars = chars + ?, chunks = chunks + ?, pieces = pieces + ?, updated = ?,"
+        f" {NEW_REVISION}, summary = '', summary_by = '', vector = NULL"  # it says nothing of what came after it
         " WHERE row = ?",
         (len(appended.text), len(entries), len(split.pieces), to_iso(datetime.now(UTC)), doc),
     )
@@ -104,12 +106,29 @@ def append_to_document(db: sqlite3.Connection, appended: Document, entries: Sequ
     update_counts(db, added=entries)
 
 
-def set_summary(db: sqlite3.Connection, doc_id: str, summary: str, vector: Vector) -> None:
-    """Sets the summary of a document and the summary's vector."""
-    done = db.execute("UPDATE documents SET summary = ?, vector = ? WHERE id = ?", (summary, vector.tobytes(), doc_id))
-    if not done.rowcount:
+def set_summary(
+    db: sqlite3.Connection, doc_id: str, summary: str, vector: Vector, *, by: str, expected_text: str | None = None
+) -> None:
+    """Sets the summary of a document, its vector and who made it; ConcurrentChange unless the text is as expected."""
+    if not db.execute("SELECT 1 FROM documents WHERE id = ?", (doc_id,)).fetchone():
         raise not_found_error(doc_id)
+    if expected_text is not None:
+        check_text_unchanged(doc_id, expected_text, read_document_text(db, doc_id))
+    db.execute(
+        "UPDATE documents SET summary = ?, vector = ?, summary_by = ? WHERE id = ?",
+        (summary, vector.tobytes(), by, doc_id),
+    )
     update_counts(db)
+
+
+def claim_documents(db: sqlite3.Connection, doc_ids: Sequence[str], *, owner: str, seconds: float) -> set[str]:
+    """Claims the documents that nobody else has claimed; the ids of those."""
+    now = time.time()
+    sql = (
+        "INSERT INTO claims SELECT row, ?, ? FROM documents WHERE id = ? ON CONFLICT(row) DO UPDATE"
+        " SET owner = excluded.owner, until = excluded.until WHERE owner = excluded.owner OR until <= ?"
+    )
+    return {doc_id for doc_id in doc_ids if db.execute(sql, (owner, now + seconds, doc_id, now)).rowcount == 1}
 
 
 def clear_summary_vector(db: sqlite3.Connection, doc_id: str) -> None:

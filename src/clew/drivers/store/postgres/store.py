@@ -97,11 +97,21 @@ class PostgresStore(ThreadMethods):
 
         self._pool.run_transaction(append, plan=use_generic_plans)
 
-    def summarise(self, doc_id: str, summary: str, vector: Vector) -> None:
-        """Sets a document's summary and the summary's vector."""
-        checked = checks.check_vector(vector, self._dim)
+    def summarise(
+        self, doc_id: str, summary: str, vector: Vector, *, by: str = "", expected_text: str | None = None
+    ) -> None:
+        """Sets a document's summary, the summary's vector and who made it."""
+        checked, of = checks.check_vector(vector, self._dim), self._collection
         self._pool.run_transaction(
-            lambda connection: write.set_summary(connection, self._collection, doc_id, summary, checked)
+            lambda connection: write.set_summary(
+                connection, of, doc_id, summary, checked, by=by, expected_text=expected_text
+            )
+        )
+
+    def claim(self, doc_ids: Sequence[str], *, owner: str, seconds: float) -> set[str]:
+        """Claims the documents that nobody else has claimed, for so many seconds; the ids of those."""
+        return self._pool.run_transaction(
+            partial(write.claim_documents, number=self._number, doc_ids=doc_ids, owner=owner, seconds=seconds)
         )
 
     def put_stored(self, stored: StoredDocument) -> None:

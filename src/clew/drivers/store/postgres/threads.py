@@ -159,15 +159,12 @@ def _write_edit(
     chars = sum(piece.chars for piece in split.pieces) - sum(size for (size,) in sizes)
     connection.execute(
         "UPDATE documents SET chars = chars + %s, chunks = chunks + %s, updated = %s,"
-        f" revision = {insert.NEW_REVISION} WHERE row = %s",
+        f" revision = {insert.NEW_REVISION}, summary = '', summary_by = '' WHERE row = %s",
         (chars, len(entries) - len(old), datetime.now(UTC).isoformat(), doc),
     )
+    connection.execute("DELETE FROM summaries WHERE row = %s", (doc,))
     if not edit.is_append:
-        connection.execute(
-            "UPDATE documents SET title = %s, hash = '', summary = '', summary_by = '' WHERE row = %s",
-            (edit.document.title, doc),
-        )
-        connection.execute("DELETE FROM summaries WHERE row = %s", (doc,))
+        connection.execute("UPDATE documents SET title = %s, hash = '' WHERE row = %s", (edit.document.title, doc))
     if edit.removed and not fetch_rows(connection, "SELECT 1 FROM pieces WHERE doc = %s LIMIT 1", (doc,)):
         write.drop_documents(connection, collection, [edit.document.id])
     write.update_counts(connection, collection, added=added, removed=removed, removed_length=length)

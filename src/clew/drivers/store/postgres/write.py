@@ -96,7 +96,14 @@ def put_stored_document(
     """Replaces a document by one from another store, with the vector of its summary."""
     put_document(connection, collection, stored.document, entries)
     if stored.summary_vector is not None:
-        set_summary(connection, collection, stored.document.id, stored.document.summary, stored.summary_vector)
+        set_summary(
+            connection,
+            collection,
+            stored.document.id,
+            stored.document.summary,
+            stored.summary_vector,
+            by=stored.document.summary_by,
+        )
     else:
         connection.execute(
             "DELETE FROM summaries WHERE row = (SELECT row FROM documents WHERE collection = %s AND id = %s)",
@@ -125,7 +132,8 @@ def append_to_document(
     found = fetch_rows(
         connection,
         "UPDATE documents SET chars = chars + %s, chunks = chunks + %s, pieces = pieces + 1, updated = %s,"
-        f" revision = {insert.NEW_REVISION} WHERE collection = %s AND id = %s RETURNING row, chars - %s, {EMBEDDER}",
+        f" revision = {insert.NEW_REVISION}, summary = '', summary_by = ''"  # it says nothing of what came after it
+        f" WHERE collection = %s AND id = %s RETURNING row, chars - %s, {EMBEDDER}",
         (
             len(appended.text),
             len(entries),
@@ -146,27 +154,57 @@ def append_to_document(
     chunks = [each.chunk for each in entries]
     split = pieces.split_append(appended, chunks, start=start, number=number, before=before)
     insert.write_pieces(connection, collection.number, doc, split.pieces)
+    connection.execute("DELETE FROM summaries WHERE row = %s", (doc,))
     insert.insert_chunks(connection, collection, doc, entries, split.places)
     update_counts(connection, collection, added=entries)
 
 
-def set_summary(connection: Connection, collection: OpenCollection, doc_id: str, summary: str, vector: Vector) -> None:
-    """Sets the summary of a document and the summary's vector."""
+def set_summary(
+    connection: Connection,
+    collection: OpenCollection,
+    doc_id: str,
+    summary: str,
+    vector: Vector,
+    *,
+    by: str,
+    expected_text: str | None = None,
+) -> None:
+    """Sets the summary of a document, its vector and who made it; ConcurrentChange unless the text is as expected."""
     lock_documents(connection, collection.number, [doc_id])
     found = fetch_rows(
         connection,
-        f"UPDATE documents SET summary = %s WHERE collection = %s AND id = %s RETURNING row, {EMBEDDER}",
-        (summary, collection.number, doc_id, collection.number),
+        "UPDATE documents SET summary = %s, summary_by = %s WHERE collection = %s AND id = %s"
+        f" RETURNING row, {EMBEDDER}",
+        (summary, by, collection.number, doc_id, collection.number),
     )
     if not found:
         raise not_found_error(doc_id)
     check_embedder_unchanged(collection, found[0][1])
+    if expected_text is not None:
+        check_text_unchanged(doc_id, expected_text, read_document_text(connection, collection.number, doc_id))
     connection.execute(
         "INSERT INTO summaries(row, collection, facets, vector) SELECT row, collection, facets, %s::vector"
         " FROM documents WHERE row = %s ON CONFLICT (row) DO UPDATE SET vector = excluded.vector",
         (binary.encode_vector(vector), found[0][0]),
     )
     update_counts(connection, collection)
+
+
+def claim_documents(
+    connection: Connection, number: int, doc_ids: Sequence[str], *, owner: str, seconds: float
+) -> set[str]:
+    """Claims the documents that nobody else has claimed; the ids of those."""
+    found = fetch_rows(
+        connection,
+        "WITH wanted AS (SELECT row, id FROM documents WHERE collection = %s AND id = ANY(%s) ORDER BY row), made AS ("
+        "INSERT INTO claims AS c (row, collection, owner, until)"
+        " SELECT row, %s, %s, clock_timestamp() + make_interval(secs => %s) FROM wanted"
+        " ON CONFLICT (row) DO UPDATE SET owner = excluded.owner, until = excluded.until"
+        " WHERE c.owner = excluded.owner OR c.until <= clock_timestamp() RETURNING row)"
+        " SELECT w.id FROM wanted w JOIN made USING (row)",
+        (number, list(doc_ids), number, owner, float(seconds)),
+    )
+    return {doc_id for (doc_id,) in found}
 
 
 def set_calibration(connection: Connection, collection: OpenCollection, text: str) -> None:

@@ -15,6 +15,9 @@ MIN_REACH = 3.0  # spreads; below it the embedder hardly tells related texts fro
 
 Watch = Annotated[bool, typer.Option("--watch", help="Watch the sources and re-index changes; implies --sync.")]
 Targets = Annotated[list[str], typer.Argument(metavar="DOCUMENT...", help="Document ids or URIs.")]
+Refresh = Annotated[
+    bool, typer.Option("--refresh", help="Also replace summaries that were extracted or made by another model.")
+]
 Messages = Annotated[bool, typer.Option("--messages", help="Remove single messages: the arguments are message ids.")]
 
 
@@ -59,14 +62,16 @@ def plan(ctx: typer.Context, *, sources: o.Sources, options: IngestOptions, as_j
         render.print_pairs(counts)
 
 
-def backfill(ctx: typer.Context, *, max_cost: o.MaxCost = None, as_json: o.Json = False) -> None:
-    """Summarise the documents that have no summary yet."""
+def backfill(
+    ctx: typer.Context, *, refresh: Refresh = False, max_cost: o.MaxCost = None, as_json: o.Json = False
+) -> None:
+    """Summarise the documents that have no summary yet, and write contexts that a model failed to write."""
     from clew.surface.cli import progress, render
 
     with open_engine(ctx) as engine, progress.report_progress() as on_progress:
-        report = engine.backfill(max_cost=max_cost, on_progress=on_progress)
+        report = engine.backfill(refresh=refresh, max_cost=max_cost, on_progress=on_progress)
     render.print_report(report, as_json=as_json)
-    if report.failed:
+    if report.failed or report.stopped:
         raise typer.Exit(INCOMPLETE)
 
 
@@ -120,6 +125,7 @@ def list_(ctx: typer.Context, *, options: CollectionFilterOptions, as_json: o.Js
         render.print_json({"documents": records})
     else:
         render.print_records(records)
+        render.print_lacking(records)
 
 
 def read(ctx: typer.Context, *, document: o.DocumentName, options: FilterOptions, as_json: o.Json = False) -> None:

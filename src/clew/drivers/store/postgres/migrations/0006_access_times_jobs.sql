@@ -40,3 +40,13 @@ CREATE TABLE sessions(
 );
 ALTER TABLE sessions ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY own ON sessions USING (collection = (SELECT clew.mine()));
+
+-- Who is at work on a document, until when: what is paid for, such as a summary, is not made twice at the same time.
+CREATE TABLE claims(
+  row bigint PRIMARY KEY REFERENCES documents(row) ON DELETE CASCADE,
+  collection int NOT NULL,
+  owner text NOT NULL,
+  until timestamptz NOT NULL
+);
+ALTER TABLE claims ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY own ON claims USING (collection = (SELECT clew.mine()));

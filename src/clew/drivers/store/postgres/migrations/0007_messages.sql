@@ -31,6 +31,6 @@ CREATE INDEX chunks_doc ON chunks(doc, piece, idx);
 
 DO $$ BEGIN
   IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'clew_app') THEN
-    GRANT SELECT, INSERT, UPDATE, DELETE ON clew.jobs, clew.blocks, clew.sessions TO clew_app;
+    GRANT SELECT, INSERT, UPDATE, DELETE ON clew.jobs, clew.blocks, clew.sessions, clew.claims TO clew_app;
   END IF;
 END $$;

@@ -5,6 +5,7 @@ import threading
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from time import sleep
 from typing import Any
 
@@ -34,7 +35,8 @@ async def filled() -> aio.Engine:
 
 
 def test_it_has_every_verb_of_the_engine() -> None:
-    verbs = {name for name, each in vars(Engine).items() if isinstance(each, types.FunctionType) and name[0] != "_"}
+    kinds = (types.FunctionType, staticmethod)
+    verbs = {name for name, each in vars(Engine).items() if isinstance(each, kinds) and name[0] != "_"}
     assert verbs <= set(vars(aio.Engine))
     assert {*TOOL_NAMES, "call", "schemas"} <= set(vars(aio.Toolbox))
     assert {"ask", "agent"} <= set(vars(aio.ChatSession))
@@ -68,6 +70,24 @@ def test_a_chat_and_the_tools_are_async_too() -> None:
             called = await tools.call("read_document", {"documentIndex": 1, "query": "who rotates the vault key?"})
             assert called["relevantContent"] == read.data["relevantContent"]
             assert tools.schemas("openai") == clew.Toolbox.schemas("openai")
+
+    with running() as runner:
+        runner.run(asyncio.wait_for(main(), 60))
+
+
+def test_jobs_and_collections_have_their_verbs_too(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# Keys\n\nDan rotates the vault key.\n")
+
+    async def main() -> None:
+        async with await aio.Engine.open(tmp_path / "team", embedder="hashed") as engine:
+            job = await engine.enqueue_add(page)
+            assert (await engine.jobs())[0].id == job.id
+            assert [each.state for each in await engine.run_jobs()] == ["done"]
+            assert (await engine.job(job.id)).done == 1
+            assert (await engine.cancel_job(job.id)).state == "done"
+        assert [each.name for each in await aio.Engine.collections(tmp_path / "team")] == ["default"]
+        assert (await aio.Engine.drop_collection(tmp_path / "team", "default")).collection.documents == 1
 
     with running() as runner:
         runner.run(main())

@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from clew.core.calibration import Calibration as Calibration
     from clew.core.cite import Citation as Citation
     from clew.core.cite import CitationCheck as CitationCheck
+    from clew.core.collection import CollectionRecord as CollectionRecord
+    from clew.core.collection import DroppedCollection as DroppedCollection
     from clew.core.errors import ClewError as ClewError
+    from clew.core.errors import CollectionLost as CollectionLost
     from clew.core.errors import ConcurrentChange as ConcurrentChange
     from clew.core.errors import CostLimit as CostLimit
     from clew.core.errors import DriverFailed as DriverFailed
@@ -28,12 +31,14 @@ if TYPE_CHECKING:
     from clew.core.events import FinalEvent as FinalEvent
     from clew.core.events import SentenceEvent as SentenceEvent
     from clew.core.events import StepEvent as StepEvent
+    from clew.core.jobs import Job as Job
     from clew.core.protocols import LLM as LLM
     from clew.core.protocols import Chunker as Chunker
     from clew.core.protocols import Embedder as Embedder
     from clew.core.protocols import Enricher as Enricher
     from clew.core.protocols import Eraser as Eraser
     from clew.core.protocols import Fuse as Fuse
+    from clew.core.protocols import JobQueue as JobQueue
     from clew.core.protocols import Judge as Judge
     from clew.core.protocols import LLMFailure as LLMFailure
     from clew.core.protocols import Reader as Reader
@@ -61,6 +66,7 @@ if TYPE_CHECKING:
     from clew.core.settings import FormatterConfig as FormatterConfig
     from clew.core.settings import HistoryConfig as HistoryConfig
     from clew.core.settings import IngestionConfig as IngestionConfig
+    from clew.core.settings import JobConfig as JobConfig
     from clew.core.settings import LLMConfig as LLMConfig
     from clew.core.settings import MergerConfig as MergerConfig
     from clew.core.settings import QueryTransformerConfig as QueryTransformerConfig
@@ -137,22 +143,25 @@ _HOMES = {
     "clew.core.attribution": "PassageMessage",
     "clew.core.calibration": "Calibration",
     "clew.core.cite": "Citation CitationCheck",
+    "clew.core.collection": "CollectionRecord DroppedCollection",
     "clew.core.errors": (
-        "ClewError ConcurrentChange CostLimit DriverFailed DriverMissing LimitReached NotFound ReadOnlyStore "
+        "ClewError CollectionLost ConcurrentChange CostLimit DriverFailed DriverMissing LimitReached NotFound "
+        "ReadOnlyStore "
         "SettingsError SourceError StoreMismatch"
     ),
     "clew.core.events": "AnswerEvent EventStream FinalEvent SentenceEvent StepEvent",
+    "clew.core.jobs": "Job",
     "clew.core.protocols": (
-        "Chunker Embedder Enricher Eraser Fuse Judge LLM LLMFailure Reader Reranker Rewrite SessionStore Step "
-        "Store Strategy Verdict"
+        "Chunker Embedder Enricher Eraser Fuse JobQueue Judge LLM LLMFailure Reader Reranker Rewrite SessionStore "
+        "Step Store Strategy Verdict"
     ),
     "clew.core.receipt": "Finding Receipt",
     "clew.core.report": "OnProgress Plan Progress Report SourceFailure",
     "clew.core.session": "StoredSession",
     "clew.core.settings": (
         "AgentConfig AnswerConfig ContextConfig ConversationConfig EmbedderConfig FlowConfig FormatterConfig "
-        "HistoryConfig IngestionConfig LLMConfig MergerConfig QueryTransformerConfig RerankerConfig ScoringConfig "
-        "SearchConfig SessionConfig Settings StoreConfig ThreadConfig"
+        "HistoryConfig IngestionConfig JobConfig LLMConfig MergerConfig QueryTransformerConfig RerankerConfig "
+        "ScoringConfig SearchConfig SessionConfig Settings StoreConfig ThreadConfig"
     ),
     "clew.core.stored": "Manifest StagedModel StoredDocument",
     "clew.core.thread": "Thread",

@@ -7,6 +7,7 @@ async with await aio.Engine.open("team.clew") as engine:
 """
 
 import asyncio
+import builtins
 import functools
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, cast, overload
 
 from clew import engine as sync
+from clew.core.collection import CollectionRecord, DroppedCollection
 from clew.core.events import EventStream
 from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Reader, Reranker
 from clew.core.settings import Settings
@@ -180,6 +182,21 @@ class Engine:
     export = _Verb(sync.Engine.export)
     restore = _Verb(sync.Engine.restore)
     reembed = _Verb(sync.Engine.reembed)
+    enqueue_add = _Verb(sync.Engine.enqueue_add)
+    jobs = _Verb(sync.Engine.jobs)
+    job = _Verb(sync.Engine.job)
+    cancel_job = _Verb(sync.Engine.cancel_job)
+    run_jobs = _Verb(sync.Engine.run_jobs)
+
+    @staticmethod
+    async def collections(path: str | Path) -> "builtins.list[CollectionRecord]":
+        """The collections in a folder or on a server, as `clew.Engine.collections` lists them."""
+        return await asyncio.to_thread(sync.Engine.collections, path)
+
+    @staticmethod
+    async def drop_collection(path: str | Path, name: str) -> DroppedCollection:
+        """Removes a collection as `clew.Engine.drop_collection` does."""
+        return await asyncio.to_thread(sync.Engine.drop_collection, path, name)
 
     def within(self, where: Filter) -> "Engine":
         """An engine that sees what the filter admits, as `clew.Engine.within`."""

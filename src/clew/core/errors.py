@@ -6,6 +6,7 @@
     ├── DriverMissing           a driver's package or weights are not installed: says what to install
     ├── DriverFailed            a model, disk or database answered with an error, or not at all: says whether to retry
     │   ├── ConcurrentChange    the document was changed in the store since it was read: read it again
+    │   ├── CollectionLost      the database of a collection is gone while its other files are there: restore it
     │   ├── ReadOnlyStore       the collection can be read and not written: a snapshot, a standby, a missing right
     │   ├── CountMismatch       an embedder returned another number of vectors than of texts
     │   ├── RequestRefused      an HTTP server rejected the request: retrying will not help
@@ -52,6 +53,10 @@ class DriverFailed(ClewError):
 
 class ConcurrentChange(DriverFailed):
     """A write that was refused because somebody else changed the document after it was read."""
+
+
+class CollectionLost(DriverFailed):
+    """A collection whose database was deleted or emptied while other files of it are there."""
 
 
 class ReadOnlyStore(DriverFailed):

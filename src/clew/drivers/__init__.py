@@ -12,11 +12,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, cast
 
+from clew.core.collection import CollectionRecord, DroppedCollection
 from clew.core.errors import DriverMissing, NotFound
 from clew.core.protocols import LLM, Embedder, Reranker, Store
 from clew.core.secret import mask_secrets
 from clew.core.settings import EmbedderConfig, LLMConfig, RerankerConfig, StoreConfig
-from clew.core.suggest import find_close_names
+from clew.core.suggest import find_close_names, format_suggestion
 
 MEMORY: Final = ":memory:"
 
@@ -119,6 +120,36 @@ def read_stored_embedder_name(path: str | Path, collection: str) -> str | None:
     from clew.drivers.store.embedded import database
 
     return None if str(path) == MEMORY else database.read_stored_embedder_name(_resolve_folder(path) / collection)
+
+
+def list_collections(path: str | Path) -> list[CollectionRecord]:
+    """The collections in a folder or on a server, by name; NotFound if there is no such folder."""
+    if is_server_address(path):
+        from clew.drivers.store import postgres
+
+        return postgres.list_collections(str(path))
+    from clew.drivers.store.embedded.folder import list_collections
+
+    root = _resolve_folder(path)
+    if not root.is_dir():
+        raise NotFound(f"there is no folder {path}, so no collections; `clew add` makes one")
+    return list_collections(root)
+
+
+def drop_collection(path: str | Path, name: str) -> DroppedCollection:
+    """Removes a collection and nothing else; what it was, or NotFound."""
+    if is_server_address(path):
+        from clew.drivers.store import postgres
+
+        return DroppedCollection(postgres.drop_collection(str(path), name))
+    from clew.drivers.store.embedded import folder as folders
+
+    folder = _resolve_folder(path) / name
+    known = {record.name: record for record in list_collections(path)}
+    if name not in known:
+        hint = format_suggestion(name, known) or "`clew collections` lists them"
+        raise NotFound(f"there is no collection {name!r} in {path}; {hint}")
+    return DroppedCollection(known[name], folders.remove_collection(folder))
 
 
 def find_source_root(path: str | Path) -> Path:

@@ -15,9 +15,11 @@ from clew.core.types import Filter
 from clew.engine import add as _add
 from clew.engine import agent as _agent
 from clew.engine import answer as _answer
+from clew.engine import collections as _collections
 from clew.engine import conversations as _conversations
 from clew.engine import erase as _erase
 from clew.engine import explain as _explain
+from clew.engine import jobs as _jobs
 from clew.engine import search as _search
 from clew.engine import sessions as _sessions
 from clew.engine import transfer as _transfer
@@ -69,8 +71,7 @@ class Engine:
         if settings is not None and not isinstance(settings, Settings):
             raise SettingsError(f"settings has the type {type(settings).__name__}; give a clew.Settings")
         settings = settings or DEFAULTS
-        if not collection or collection.startswith(".") or any(sign in collection for sign in '/\\\0:*?"<>|'):
-            raise SettingsError(f"collection {collection!r} is not a plain name: no slashes, no leading dot")
+        _collections.check_collection_name(collection)
         extensions = _build_checked_extensions(reranker, chunker, enrichers, readers, renderers, strategies)
         if isinstance(reranker, str):
             settings = replace(settings, reranker=replace(settings.reranker, name=reranker))
@@ -153,6 +154,15 @@ class Engine:
     export = _transfer.export
     restore = _transfer.restore
     reembed = _transfer.reembed
+    # Jobs
+    enqueue_add = _jobs.enqueue_add
+    jobs = _jobs.list_jobs
+    job = _jobs.get_job
+    cancel_job = _jobs.cancel_job
+    run_jobs = _jobs.run_jobs
+    # Whole collections, none of them open
+    collections = staticmethod(_collections.list_collections)
+    drop_collection = staticmethod(_collections.drop_collection)
 
     @property
     def settings(self) -> Settings:

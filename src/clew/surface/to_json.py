@@ -15,6 +15,8 @@ from clew.core.answer import Answer, RemovedSentence
 from clew.core.attribution import PassageMessage, make_passage_message
 from clew.core.calibration import Calibration
 from clew.core.cite import Citation, CitationCheck
+from clew.core.collection import CollectionRecord
+from clew.core.jobs import Job
 from clew.core.receipt import Finding, Receipt
 from clew.core.report import Plan, Report, SourceFailure
 from clew.core.secret import mask_secrets
@@ -209,11 +211,13 @@ _SCHEMAS: Mapping[type, Callable[[Any], Json]] = {
     Calibration: _make_field_picker("embedder", "chunks", "reach", "spread"),
     Citation: _pick_all_fields,
     CitationCheck: lambda check: {**_pick_all_fields(check.citation), "standing": check.standing, "now": check.start},
+    CollectionRecord: _pick_all_fields,
     ContextMessage: _message_to_json,
     ContextWindow: _make_field_picker("text", "total_tokens", "channels", "messages", "threads", "dropped", "reason"),
     Document: _make_field_picker("id", "title", "uri", "kind", "summary", "summary_by", "meta", "text", "sections"),
     DocumentRecord: _make_field_picker(
         *("id", "title", "uri", "kind", "chars", "chunks", "summary", "summary_by", "lacks", "meta"),
+        *("created", "updated"),
     ),
     DroppedPassage: lambda dropped: {**_passage_to_json(dropped.passage), **_pick_fields(dropped, "reason", "tokens")},
     Explanation: _explanation_to_json,
@@ -221,6 +225,10 @@ _SCHEMAS: Mapping[type, Callable[[Any], Json]] = {
     SourceFailure: _make_field_picker("source", "reason"),
     Fix: _make_field_picker("setting", "value", "before"),
     DroppedMessage: lambda dropped: {**_message_to_json(dropped.message), **_pick_fields(dropped, "reason", "tokens")},
+    Job: _make_field_picker(
+        *("id", "kind", "state", "stage", "done", "total", "request", "result", "error", "worker", "attempts", "host"),
+        *("created", "updated"),
+    ),
     Links: _make_field_picker("cites", "cited_by"),
     MergedChunk: _passage_to_json,
     PassageMessage: _make_field_picker("id", "author", "at", "channel", "reply_to", "guessed", "text"),

@@ -45,6 +45,13 @@ VERBS: Final[Mapping[str, frozenset[Surface]]] = MappingProxyType(
         "restore": _BOTH,
         "reembed": _BOTH,
         "within": _PYTHON,  # the filter options of each command
+        "enqueue_add": _PYTHON,  # `clew add --background`
+        "jobs": _BOTH,
+        "job": _PYTHON,  # `clew jobs show`
+        "cancel_job": _PYTHON,  # `clew jobs cancel`
+        "run_jobs": _PYTHON,  # `clew jobs work`
+        "collections": _BOTH,
+        "drop_collection": _PYTHON,  # `clew collections drop`
         "config": _CLI,  # in Python the settings are a value: `Settings`
     }
 )

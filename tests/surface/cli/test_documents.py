@@ -175,6 +175,7 @@ def test_list(clew: "Clew") -> None:
     assert [each["uri"] for each in listed] == [row[4] for row in rows]
     assert list(listed[0]) == [
         *("id", "title", "uri", "kind", "chars", "chunks", "summary", "summary_by", "lacks", "meta"),
+        *("created", "updated"),
     ]
     assert sum(each["chunks"] for each in listed) == count_chunks(clew)
 

@@ -2,6 +2,7 @@
 
 from clew.core.protocols.eraser import Eraser
 from clew.core.protocols.functions import Chunker, Enricher, Fuse, Judge, Reader, Rewrite, Step, Strategy, Verdict
+from clew.core.protocols.jobs import JobQueue
 from clew.core.protocols.models import LLM, Embedder, LLMFailure, Reranker, Role, complete_or_failure
 from clew.core.protocols.sessions import SessionStore
 from clew.core.protocols.store import Mode, Store
@@ -13,6 +14,7 @@ __all__ = [
     "Enricher",
     "Eraser",
     "Fuse",
+    "JobQueue",
     "Judge",
     "LLMFailure",
     "Mode",

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, Protocol
 
 from clew.core.protocols.eraser import Eraser
+from clew.core.protocols.jobs import JobQueue
 from clew.core.protocols.models import Embedder
 from clew.core.protocols.sessions import SessionStore
 from clew.core.stored import StagedModel, StoredDocument
@@ -34,6 +35,10 @@ class Store(Protocol):
     several threads. A failure raises DriverFailed, as does every use after `close`; it never looks like "nothing
     found". StoreMismatch is raised once another process has switched the collection to another embedder.
     """
+
+    @property
+    def jobs(self) -> JobQueue:
+        """The queue of the jobs of the collection."""
 
     def put(
         self,

@@ -11,7 +11,7 @@ from clew.core.settings.ingestion import IngestionConfig, ThreadConfig
 from clew.core.settings.messages import FlowConfig, ScoringConfig
 from clew.core.settings.models import EmbedderConfig, LLMConfig, RerankerConfig
 from clew.core.settings.search import ConversationConfig, HistoryConfig, QueryTransformerConfig, SearchConfig
-from clew.core.settings.store import StoreConfig
+from clew.core.settings.store import JobConfig, StoreConfig
 
 __all__ = [
     "DEFAULTS",
@@ -25,6 +25,7 @@ __all__ = [
     "FormatterConfig",
     "HistoryConfig",
     "IngestionConfig",
+    "JobConfig",
     "LLMConfig",
     "MergerConfig",
     "QueryTransformerConfig",
@@ -60,6 +61,7 @@ class Settings:
     flow: FlowConfig = field(default_factory=FlowConfig)
     scoring: ScoringConfig = field(default_factory=ScoringConfig)
     store: StoreConfig = field(default_factory=StoreConfig)
+    jobs: JobConfig = field(default_factory=JobConfig)
 
 
 DEFAULTS = Settings()

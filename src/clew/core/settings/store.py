@@ -1,4 +1,4 @@
-"""Settings of the embedded store."""
+"""Settings of the embedded store, and of the jobs that a store keeps."""
 
 from dataclasses import dataclass
 
@@ -15,3 +15,15 @@ class StoreConfig:
     def __post_init__(self) -> None:
         check_min("store.exact_below", self.exact_below, 0)
         check_min("store.exact_limit", self.exact_limit, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class JobConfig:
+    """When a job is taken from a worker that is gone, and when it is given up."""
+
+    lease: float = 60.0  # seconds without a sign of life after which another worker may take the job
+    max_attempts: int = 3  # workers that may end without finishing it
+
+    def __post_init__(self) -> None:
+        check_min("jobs.lease", self.lease, 0.1)
+        check_min("jobs.max_attempts", self.max_attempts, 1)

@@ -20,6 +20,8 @@ from clew.surface.cli.commands import (
     tools,
     transfer,
 )
+from clew.surface.cli.commands.collections import collections_app
+from clew.surface.cli.commands.jobs import jobs_app
 from clew.surface.cli.errors import EXIT_CODES, USAGE_ERROR, ClewGroup
 from clew.surface.cli.option_groups import expand_option_groups
 from clew.surface.cli.program import ProgramOptions, log_to_stderr, resolve_invocation
@@ -71,6 +73,8 @@ app = typer.Typer(
 )
 for name, command in COMMANDS.items():
     app.command(name)(expand_option_groups(command))
+app.add_typer(jobs_app, name="jobs")
+app.add_typer(collections_app, name="collections")
 config_app = typer.Typer()
 app.add_typer(config_app, name="config")
 citations_app = typer.Typer()

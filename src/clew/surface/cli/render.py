@@ -5,6 +5,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from clew.core.attribution import PassageMessage, format_attribution, format_reply_mark, make_passage_message
@@ -13,6 +14,7 @@ from clew.core.receipt import Receipt
 from clew.core.report import Report
 from clew.core.text import extract_terms
 from clew.core.thread import THREAD_KIND
+from clew.core.time import assume_utc
 from clew.core.types import Context, DocumentRecord, Hit
 from clew.surface.cli.progress import format_duration
 from clew.surface.to_json import dump_json
@@ -21,6 +23,7 @@ StyledText = tuple[str, str]  # text and its rich style
 CONTROL_CHARACTERS = {code: "\ufffd" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 _WORD = re.compile(r"\w+(?:[.'’-]\w+)*")
 _QUOTE_CHARS = 80  # of a quote in a list
+NUMBERS = frozenset({"documents", "chunks", "bytes", "done", "total"})  # columns set to the right
 _DEFAULT_WIDTH = 100  # columns without a terminal
 
 
@@ -114,7 +117,25 @@ def print_receipt(receipt: Receipt, *, as_json: bool = False) -> None:
 
 def print_records(records: Iterable[DocumentRecord]) -> None:
     """Prints documents as a table on a terminal, as tab-separated lines elsewhere."""
-    rows = [(each.id, each.kind, str(each.chunks), _format_title(each), each.uri) for each in records]
+    print_table(
+        ("id", "kind", "chunks", "title", "uri", "created", "updated"),
+        [
+            (
+                *(record.id, record.kind, str(record.chunks), _format_title(record), record.uri),
+                *(format_time(record.created), format_time(record.updated)),
+            )
+            for record in records
+        ],
+    )
+
+
+def format_time(at: datetime | None) -> str:
+    """The time to the second, in UTC; empty if it is unknown."""
+    return f"{assume_utc(at).astimezone(UTC):%Y-%m-%d %H:%M:%S}" if at else ""
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Prints rows as a table on a terminal, as tab-separated lines without a header elsewhere."""
     if not sys.stdout.isatty():
         for row in rows:
             print("\t".join(re.sub(r"\s+", " ", cell) for cell in row))
@@ -124,8 +145,8 @@ def print_records(records: Iterable[DocumentRecord]) -> None:
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("id", "kind", "chunks", "title", "uri"):
-        table.add_column(name, justify="right" if name == "chunks" else "left", overflow="fold")
+    for name in columns:
+        table.add_column(name, justify="right" if name in NUMBERS else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell.translate(CONTROL_CHARACTERS)) for cell in row))
     Console().print(table)

@@ -10,7 +10,7 @@ import pytest
 
 from clew.core.settings import StoreConfig
 from clew.core.types import Chunk, Document, TermMatch
-from clew.drivers.store.embedded import manager
+from clew.drivers.store.embedded.folder import HOME
 from clew.drivers.store.embedded.store import EmbeddedStore
 
 DIM = 4
@@ -64,7 +64,7 @@ def test_a_lost_index_is_rebuilt_for_matches(tmp_path: Path) -> None:
     expected = match_in_fresh_store(("log", 30, 0))
     assert store.match_terms(QUERY, ids) == expected
     store.close()
-    shutil.rmtree(tmp_path / "one" / manager.HOME)
+    shutil.rmtree(tmp_path / "one" / HOME)
     store = open_store(tmp_path / "one", SHARD)
     assert store.match_terms(QUERY, ids) == expected
     store.close()

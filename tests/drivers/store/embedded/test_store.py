@@ -17,8 +17,9 @@ import pytest
 from clew.core.errors import DriverFailed, StoreMismatch
 from clew.core.settings import StoreConfig
 from clew.core.types import Chunk, Document, Filter, Hit, Matrix, Section
-from clew.drivers.store.embedded import build, checkpoint, manager, schema, shard, write
+from clew.drivers.store.embedded import build, checkpoint, schema, shard, write
 from clew.drivers.store.embedded.checkpoint import read_checkpoint
+from clew.drivers.store.embedded.folder import HOME
 from clew.drivers.store.embedded.index import BrokenIndex
 from clew.drivers.store.embedded.store import EmbeddedStore, read_stored_embedder_name
 
@@ -78,18 +79,18 @@ def fill_store(folder: Path, config: StoreConfig = SHARD) -> list[list[tuple[str
 
 
 def find_shard(folder: Path) -> Path:
-    (found,) = (folder / manager.HOME).iterdir()
+    (found,) = (folder / HOME).iterdir()
     return found
 
 
 def garble(folder: Path) -> None:
-    for file in (folder / manager.HOME).rglob("*"):
+    for file in (folder / HOME).rglob("*"):
         if file.is_file() and file.name != checkpoint.FILE:
             file.write_bytes(b"garbage")
 
 
 def empty(folder: Path) -> None:
-    for file in (folder / manager.HOME).rglob("*"):
+    for file in (folder / HOME).rglob("*"):
         if file.is_file() and file.name != checkpoint.FILE:
             file.write_bytes(b"")
 
@@ -115,13 +116,13 @@ def unfinished(folder: Path) -> None:
 
 
 def file_in_place(folder: Path) -> None:
-    (folder / manager.HOME / "stray").write_text("stray")
+    (folder / HOME / "stray").write_text("stray")
 
 
 @pytest.mark.parametrize(
     "harm",
     [
-        lambda folder: shutil.rmtree(folder / manager.HOME),
+        lambda folder: shutil.rmtree(folder / HOME),
         lambda folder: shutil.rmtree(find_shard(folder) / "shard" / "segments"),
         garble,
         empty,
@@ -348,6 +349,7 @@ def take_back(folder: Path, version: int) -> None:
         ],
         5: [f"DROP INDEX {name}" for name in ("pieces_sizes", "pieces_message", "pieces_parent", "pieces_awaits")],
     }
+    added[4].append("ALTER TABLE meta DROP COLUMN created")
     added[5] += ["DROP TABLE blocks", "DROP INDEX chunks_doc", "CREATE INDEX chunks_doc ON chunks(doc, idx)"]
     added[5] += ["ALTER TABLE documents DROP COLUMN revision", "ALTER TABLE chunks DROP COLUMN piece"]
     names = ("chars", "chunks", "message", "parent", "awaits")

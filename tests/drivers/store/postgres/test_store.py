@@ -558,7 +558,7 @@ def test_threads_put_and_search_together(open_store: Open) -> None:
 
 def version(url: str) -> int:
     with psycopg.connect(url, autocommit=True) as connection:
-        return setup._read_version(connection)
+        return setup.read_version(connection)
 
 
 @pytest.mark.parametrize("fault", ["SELECT 1/0", "SELECT pg_terminate_backend(pg_backend_pid())"])

@@ -4,13 +4,14 @@ import sqlite3
 import threading
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 from clew.drivers.store.embedded import schema
+from clew.drivers.store.embedded.folder import MARKER, check_database_exists, has_marker, lost_error, write_marker
 from clew.drivers.store.staging import model_switched_error
 
 
@@ -59,12 +60,18 @@ class Database:
         self.dim = dim
         self.embedder = embedder
         self.place = str(folder / schema.FILE) if folder else "the collection in memory"
+        if folder:
+            check_database_exists(folder)
         self._connection = schema.connect(folder)
         self.reader = Reader(self._connection, self.place)
         try:
+            if folder and has_marker(folder) and not schema.has_tables(self._connection, self.place):
+                raise lost_error(folder, "has no tables", [MARKER])
             schema.prepare_tables(
                 self._connection, self.place, embedder=embedder, dim=dim, collection_id=uuid.uuid4().hex
             )
+            if folder:
+                write_marker(folder)
             self.collection_id = _read_state(self._connection).collection_id
         except BaseException:
             self._connection.close()
@@ -128,18 +135,15 @@ class Database:
 
 def read_stored_embedder_name(folder: Path) -> str | None:
     """The name of the embedder that a folder's collection was filled with; None if there is no collection."""
+    check_database_exists(folder)
     file = folder / schema.FILE
     if not file.exists():
         return None
-    with schema.translate_errors(str(file)):
-        db = schema.open_read_only_connection(file)
-        try:
-            if not db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'meta'").fetchone()[0]:
-                return None
-            name: str = db.execute("SELECT embedder FROM meta").fetchone()[0]
-            return name
-        finally:
-            db.close()
+    with schema.translate_errors(str(file)), closing(schema.open_read_only_connection(file)) as db:
+        if not schema.has_tables(db, str(file)):
+            return None
+        name: str = db.execute("SELECT embedder FROM meta").fetchone()[0]
+        return name
 
 
 def _read_state(db: sqlite3.Connection) -> CollectionState:

@@ -13,11 +13,11 @@ from clew.drivers.store.embedded import build
 from clew.drivers.store.embedded.checkpoint import Checkpoint, read_checkpoint
 from clew.drivers.store.embedded.database import CollectionState, Database
 from clew.drivers.store.embedded.exact import ExactIndex
+from clew.drivers.store.embedded.folder import HOME, LOCK
 from clew.drivers.store.embedded.index import BrokenIndex, Index
 from clew.drivers.store.embedded.lock import try_lock
 from clew.drivers.store.embedded.shard import ShardIndex
 
-HOME, LOCK = "index", "index.lock"  # the lock is outside the folder, so that the index can be removed while it is held
 DELETE_ATTEMPTS = 20  # of a shard into which another process writes meanwhile
 CHECK_ATTEMPTS = 3  # comparisons of a newly opened shard with a database that others change meanwhile
 

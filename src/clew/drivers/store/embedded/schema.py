@@ -4,9 +4,11 @@ import os
 import re
 import sqlite3
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 from clew.core.errors import DriverFailed, ReadOnlyStore, StoreMismatch
+from clew.core.time import to_iso
 
 VERSION = 6
 FILE = "clew.db"
@@ -70,10 +72,11 @@ ALTER TABLE documents ADD COLUMN access TEXT;
 ALTER TABLE documents ADD COLUMN summary_by TEXT NOT NULL DEFAULT '';
 ALTER TABLE documents ADD COLUMN created TEXT;
 ALTER TABLE documents ADD COLUMN updated TEXT;
+ALTER TABLE meta ADD COLUMN created TEXT;
 CREATE TABLE jobs(
-  id TEXT PRIMARY KEY, kind TEXT NOT NULL, request TEXT NOT NULL, state TEXT NOT NULL, stage TEXT NOT NULL DEFAULT '',
-  done INTEGER NOT NULL DEFAULT 0, total INTEGER NOT NULL DEFAULT 0, result TEXT NOT NULL DEFAULT '',
-  error TEXT NOT NULL DEFAULT '', worker TEXT NOT NULL DEFAULT '', heartbeat REAL, created TEXT NOT NULL,
+  number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, request TEXT NOT NULL, state TEXT NOT NULL,
+  stage TEXT NOT NULL, done INTEGER NOT NULL, total INTEGER, result TEXT NOT NULL, error TEXT NOT NULL,
+  worker TEXT NOT NULL, heartbeat REAL, attempts INTEGER NOT NULL, host TEXT NOT NULL, created TEXT NOT NULL,
   updated TEXT NOT NULL);
 CREATE TABLE erasing(one INTEGER PRIMARY KEY CHECK(one = 1), text TEXT NOT NULL);
 CREATE TABLE sessions(
@@ -177,6 +180,12 @@ def open_read_only_connection(file: Path) -> sqlite3.Connection:
         )
 
 
+def has_tables(connection: sqlite3.Connection, place: str) -> bool:
+    """Whether a database has the tables of a collection, of any version."""
+    with translate_errors(place):
+        return bool(connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'meta'").fetchone()[0])
+
+
 def prepare_tables(connection: sqlite3.Connection, place: str, *, embedder: str, dim: int, collection_id: str) -> None:
     """Creates the tables of a new collection or migrates old ones; StoreMismatch if it was filled by another model."""
     with translate_errors(place):
@@ -202,7 +211,8 @@ def _create_or_migrate(connection: sqlite3.Connection, place: str, meta: tuple[s
     try:
         version = _read_version(connection)
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if version == 0 and tables == 0:
+        is_new = version == 0 and tables == 0
+        if is_new:
             for statement in TABLES.split(";\n"):
                 connection.execute(statement)
             connection.execute("INSERT INTO meta VALUES(1, ?, ?, 0, 0, 0, 0, 0, 0, ?)", meta)
@@ -211,6 +221,8 @@ def _create_or_migrate(connection: sqlite3.Connection, place: str, meta: tuple[s
             raise StoreMismatch(_describe_version_error(place, version))
         for statement in _list_upgrades(version):
             connection.execute(statement)
+        if is_new:
+            connection.execute("UPDATE meta SET created = ?", (to_iso(datetime.now(UTC)),))
         connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
     except BaseException:

@@ -30,14 +30,16 @@ from clew.drivers.store.batches import scan_chunks
 from clew.drivers.store.embedded import read, staged, write
 from clew.drivers.store.embedded.database import Database, read_stored_embedder_name
 from clew.drivers.store.embedded.eraser import EmbeddedEraser
-from clew.drivers.store.embedded.files import list_files
+from clew.drivers.store.embedded.folder import measure_disk_usage
 from clew.drivers.store.embedded.hits import HitCache
 from clew.drivers.store.embedded.index import BrokenIndex, TermQuery, VectorQuery
+from clew.drivers.store.embedded.jobs import EmbeddedJobs
 from clew.drivers.store.embedded.manager import IndexManager
 from clew.drivers.store.embedded.sessions import EmbeddedSessions
 from clew.drivers.store.embedded.stored import read_stored_documents
 from clew.drivers.store.embedded.thread_methods import ThreadMethods
 from clew.drivers.store.entries import make_entries, make_entries_from_stored
+from clew.drivers.store.jobs import SqlJobQueue
 from clew.drivers.store.term_ids import pack_terms
 
 __all__ = ["EmbeddedStore", "read_stored_embedder_name"]
@@ -64,6 +66,7 @@ class EmbeddedStore(ThreadMethods):
         self._database = database
         self._indexes = IndexManager(database, self._folder, self._config)
         self._hits = HitCache(database)
+        self.jobs = SqlJobQueue(EmbeddedJobs(database))
         self._summaries = read.Summaries(-1, [], [], np.empty((0, database.dim), np.float32))
 
     def put(
@@ -256,7 +259,7 @@ class EmbeddedStore(ThreadMethods):
     def stats(self) -> StoreStats:
         """Counts, the embedder, and a number that grows with every change."""
         state, database = self._database.read_state(), self._database
-        size, index = _measure_disk_usage(self._folder) if self._folder else 0, self._indexes.get_index_name(state)
+        size, index = measure_disk_usage(self._folder) if self._folder else 0, self._indexes.get_index_name(state)
         return StoreStats(state.documents, state.chunks, database.embedder, database.dim, state.change, index, size)
 
     def change_number(self) -> int:
@@ -301,8 +304,3 @@ class EmbeddedStore(ThreadMethods):
             if is_complete or self._database.read_state().change == state.change:
                 break
         return hits
-
-
-def _measure_disk_usage(folder: Path) -> int:
-    """How many bytes of the disk a folder takes; a shard's files are mostly holes, which take none."""
-    return sum(getattr(stat, "st_blocks", (stat.st_size + 511) // 512) * 512 for _, stat in list_files(folder))

@@ -3,6 +3,7 @@
 from clew.core.errors import DriverMissing
 
 try:
+    from clew.drivers.store.postgres.collections import drop_collection, list_collections
     from clew.drivers.store.postgres.connect.setup import make_app_role, read_stored_embedder_name
     from clew.drivers.store.postgres.store import PostgresStore
 except ImportError as error:
@@ -10,4 +11,4 @@ except ImportError as error:
         f'a collection in PostgreSQL needs psycopg ({error}); install it with: pip install "clew[postgres]"'
     ) from error
 
-__all__ = ["PostgresStore", "make_app_role", "read_stored_embedder_name"]
+__all__ = ["PostgresStore", "drop_collection", "list_collections", "make_app_role", "read_stored_embedder_name"]

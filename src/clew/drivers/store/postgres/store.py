@@ -28,12 +28,14 @@ from clew.core.types import (
 from clew.drivers.store import checks, codec
 from clew.drivers.store.batches import scan_chunks
 from clew.drivers.store.entries import make_entries, make_entries_from_stored
+from clew.drivers.store.jobs import SqlJobQueue
 from clew.drivers.store.postgres import read, staged, stored, write
 from clew.drivers.store.postgres.connect.errors import translate_errors
 from clew.drivers.store.postgres.connect.planner import use_generic_plans
 from clew.drivers.store.postgres.connect.pool import Pool, Row
 from clew.drivers.store.postgres.connect.setup import open_collection
 from clew.drivers.store.postgres.eraser import PostgresEraser
+from clew.drivers.store.postgres.jobs import PostgresJobs
 from clew.drivers.store.postgres.search import filters, graph, lexical
 from clew.drivers.store.postgres.search.nearest import NearestSearch
 from clew.drivers.store.postgres.search.vectors import CHUNKS, DOCUMENTS, NearestQuery
@@ -59,6 +61,7 @@ class PostgresStore(ThreadMethods):
         self._number = self._collection.number
         self._pool = Pool(url, collection)
         self._nearest = NearestSearch(self._collection, config.exact_below)
+        self.jobs = SqlJobQueue(PostgresJobs(self._pool, self._number))
 
     def put(
         self,

@@ -14,6 +14,9 @@ WATCH_INTERVAL = 1.0  # seconds between two scans of the sources
 MIN_REACH = 3.0  # spreads; below it the embedder hardly tells related texts from others
 
 Watch = Annotated[bool, typer.Option("--watch", help="Watch the sources and re-index changes; implies --sync.")]
+Background = Annotated[
+    bool, typer.Option("--background", help="Queue the work, start a worker for it, print the job id and return.")
+]
 Targets = Annotated[list[str], typer.Argument(metavar="DOCUMENT...", help="Document ids or URIs.")]
 Refresh = Annotated[
     bool, typer.Option("--refresh", help="Also replace summaries that were extracted or made by another model.")
@@ -27,12 +30,18 @@ def add(
     sources: o.Sources,
     options: IngestOptions,
     watch: Watch = False,
+    background: Background = False,
     max_cost: o.MaxCost = None,
     as_json: o.Json = False,
 ) -> None:
     """Add files, folders, chat exports and web pages; unchanged ones are skipped."""
     from clew.surface.cli import progress, render
 
+    if background:
+        if watch:
+            ctx.fail("--background adds once; leave out --watch.")
+        _add_in_background(ctx, sources, options, max_cost=max_cost, as_json=as_json)
+        return
     with open_engine(ctx, options.to_setting_overrides(), create=True) as engine:
         with progress.report_progress() as on_progress:
             report = engine.add(*sources, sync=options.sync or watch, max_cost=max_cost, on_progress=on_progress)
@@ -46,6 +55,24 @@ def add(
             report = update
     if report.failed or report.stopped:
         raise typer.Exit(INCOMPLETE)
+
+
+def _add_in_background(
+    ctx: typer.Context, sources: list[str], options: IngestOptions, *, max_cost: float | None, as_json: bool
+) -> None:
+    """Queues the job and starts a worker for it."""
+    from clew.surface.cli import render
+    from clew.surface.cli.worker import start_worker
+
+    overrides = options.to_setting_overrides()
+    with open_engine(ctx, overrides, create=True) as engine:
+        job = engine.enqueue_add(*sources, sync=options.sync, max_cost=max_cost)
+    start_worker(resolve_invocation(ctx, overrides))
+    if as_json:
+        render.print_json(job)
+    else:
+        render.print_line((job.id, ""))
+        render.print_line((f"queued; `clew jobs watch {job.id}` follows it", "dim"), err=True)
 
 
 def plan(ctx: typer.Context, *, sources: o.Sources, options: IngestOptions, as_json: o.Json = False) -> None:

@@ -51,7 +51,7 @@ def open_collection(url: str, *, collection: str, embedder: str, dim: int) -> Op
 def read_stored_embedder_name(url: str, collection: str) -> str | None:
     """The name of the embedder that a collection was filled with; None if there is no such collection."""
     with translate_errors(describe_address(url)), pool.connect(url, collection) as connection:
-        if not _read_version(connection):
+        if not read_version(connection):
             return None
         found = _find_collection(connection, collection)
         return found[1] if found else None
@@ -73,11 +73,11 @@ def make_app_role(url: str) -> None:
 def migrate_tables(connection: Connection, place: str) -> None:
     """Migrates the tables to this version, one step per transaction, while every other program waits."""
     steps = list_migrations()
-    if _read_version(connection) == len(steps):
+    if read_version(connection) == len(steps):
         return
     connection.execute("SELECT pg_advisory_lock(%s)", (MIGRATION_LOCK,))
     try:
-        version = _read_version(connection)
+        version = read_version(connection)
         if version > len(steps):
             raise StoreMismatch(
                 f"{place}: the tables were written by a newer Clew (format {version}, this one reads {len(steps)}); "
@@ -109,7 +109,7 @@ def list_migrations() -> list[tuple[str, str]]:
     return [(file.name, file.read_text("utf-8")) for file in sorted(found, key=lambda file: file.name)]
 
 
-def _read_version(connection: Connection) -> int:
+def read_version(connection: Connection) -> int:
     """How many migrations have been applied."""
     if not pool.fetch_rows(connection, "SELECT to_regclass('clew.migrations')::text")[0][0]:
         return 0

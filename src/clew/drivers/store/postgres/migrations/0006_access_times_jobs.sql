@@ -11,17 +11,20 @@ ALTER TABLE documents
 
 CREATE TABLE jobs(
   collection int NOT NULL REFERENCES collections(number) ON DELETE CASCADE,
+  number bigint GENERATED ALWAYS AS IDENTITY,    -- greater means later
   id text COLLATE "C" NOT NULL,
   kind text NOT NULL,
   request text NOT NULL,                         -- JSON
   state text NOT NULL,
-  stage text NOT NULL DEFAULT '',
-  done bigint NOT NULL DEFAULT 0,
-  total bigint NOT NULL DEFAULT 0,
-  result text NOT NULL DEFAULT '',               -- JSON
-  error text NOT NULL DEFAULT '',
-  worker text NOT NULL DEFAULT '',
-  heartbeat float8,
+  stage text NOT NULL,
+  done bigint NOT NULL,
+  total bigint,                                  -- null: unknown
+  result text NOT NULL,                          -- JSON
+  error text NOT NULL,
+  worker text NOT NULL,
+  heartbeat float8,                              -- seconds of the server's clock
+  attempts int NOT NULL,
+  host text NOT NULL,                            -- of the files that it reads; empty: any
   created text NOT NULL,
   updated text NOT NULL,
   PRIMARY KEY (collection, id)
@@ -50,3 +53,10 @@ CREATE TABLE claims(
 );
 ALTER TABLE claims ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY own ON claims USING (collection = (SELECT clew.mine()));
+
+ALTER TABLE collections ADD COLUMN created timestamptz;
+ALTER TABLE collections ALTER COLUMN created SET DEFAULT now();  -- unknown for those that are there already
+
+-- The owner of the tables may see which collections there are, if the connection asks for that and names none.
+CREATE POLICY listed ON collections FOR SELECT TO CURRENT_USER
+USING (current_setting('clew.collection', true) = '*');

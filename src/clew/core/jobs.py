@@ -1,0 +1,43 @@
+"""Jobs: long work that is written down in the store before it is done, so that it survives the process that does it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, Literal, get_args
+
+JobState = Literal["queued", "running", "cancelling", "done", "failed", "cancelled"]
+JOB_STATES: Final[tuple[JobState, ...]] = get_args(JobState)
+ACTIVE: Final[frozenset[JobState]] = frozenset({"running", "cancelling"})  # a worker has it
+FINISHED: Final[frozenset[JobState]] = frozenset({"done", "failed", "cancelled"})
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One piece of long work: what was asked for, how far it is, and what came of it.
+
+    `request` and `result` are JSON; the result of an `add` has the fields of its Report. `total` is None while it is
+    unknown. `worker` is who has it or had it last, `attempts` how many workers have begun it, `heartbeat` the time of
+    the store's clock, in seconds, at which the worker was last known to live. `host` is the machine whose files it
+    reads; empty if any machine can do it.
+    """
+
+    id: str
+    kind: str
+    request: Mapping[str, Any]
+    state: JobState = "queued"
+    stage: str = ""
+    done: int = 0
+    total: int | None = None
+    result: Mapping[str, Any] = field(default_factory=dict)
+    error: str = ""
+    worker: str = ""
+    heartbeat: float | None = None
+    attempts: int = 0
+    host: str = ""
+    created: datetime | None = None
+    updated: datetime | None = None
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing more will happen to it."""
+        return self.state in FINISHED

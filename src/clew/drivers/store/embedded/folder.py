@@ -1,0 +1,157 @@
+"""The folder of a collection: which files in it are Clew's, what they say without being opened, and its removal."""
+
+import json
+import shutil
+import sqlite3
+from contextlib import closing, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from clew.core.collection import CollectionRecord
+from clew.core.errors import CollectionLost, DriverFailed
+from clew.core.time import from_iso, to_iso
+from clew.drivers.store.embedded import schema
+from clew.drivers.store.embedded.files import list_files
+from clew.drivers.store.embedded.lock import try_lock
+
+MARKER = "clew.collection"  # tells a folder whose database is gone from one that never had one
+HOME, LOCK = "index", "index.lock"  # the lock is outside the folder, so that the index can be removed while it is held
+SHARDS = "shard-*"
+SESSIONS = "sessions"
+_LOGS = (f"{schema.FILE}-wal", f"{schema.FILE}-shm")
+_OWN_FILES = (schema.FILE, *_LOGS, f"{schema.FILE}-journal", MARKER)  # and the lock
+_NOTE = "The documents of this collection are in clew.db; everything else here can be made again from it."
+
+
+def check_database_exists(folder: Path) -> None:
+    """Raises CollectionLost if there is no database, or an empty file, in a folder that had one.
+
+    Opening such a folder would make a new, empty collection, and SQLite would delete the log of the old one.
+    """
+    # What is left is read before the database: another process that creates it now leaves a trace only afterwards.
+    left = _list_traces(folder)
+    file = folder / schema.FILE
+    with suppress(OSError):  # it is not there; a file in place of the folder is the opener's error
+        if file.stat().st_size:
+            return
+    if left:
+        raise lost_error(folder, "is empty" if file.exists() else "is gone", left)
+
+
+def lost_error(folder: Path, what: str, left: list[str]) -> CollectionLost:
+    """The error for a folder whose database is gone, empty or without tables."""
+    return CollectionLost(
+        f"{folder / schema.FILE} {what}, but this was a collection (still there: {', '.join(left)}), and its documents "
+        f"were in that file; put it back from a backup, or give the collection up with "
+        f"`clew collections drop {folder.name}` and add the sources, or restore an export, again"
+    )
+
+
+def write_marker(folder: Path) -> None:
+    """Marks a folder as one that has a database, once; a folder that cannot be written stays without."""
+    if not (folder / MARKER).exists():
+        made = {"made": to_iso(datetime.now(UTC)), "note": _NOTE}
+        with suppress(OSError):
+            (folder / MARKER).write_text(json.dumps(made, indent=2) + "\n", encoding="utf-8")
+
+
+def has_marker(folder: Path) -> bool:
+    """Whether a database was completed in this folder before."""
+    return (folder / MARKER).exists()
+
+
+def list_collections(root: Path) -> list[CollectionRecord]:
+    """The collections in a folder of collections, by name; one that cannot be read says why."""
+    found = []
+    for folder in sorted(root.iterdir()):
+        if folder.is_dir() and not folder.is_symlink() and is_collection(folder):
+            try:
+                found.append(read_record(folder))
+            except DriverFailed as error:
+                found.append(CollectionRecord(folder.name, bytes=measure_disk_usage(folder), problem=str(error)))
+    return found
+
+
+def is_collection(folder: Path) -> bool:
+    """Whether a folder is a collection, whole or not."""
+    return (folder / schema.FILE).exists() or bool(_list_traces(folder))
+
+
+def _list_traces(folder: Path) -> list[str]:
+    """What an opened collection leaves in its folder besides the database."""
+    left = [name for name in (MARKER, LOCK, *_LOGS) if (folder / name).exists()]
+    return [*left, HOME] if any((folder / HOME).glob(SHARDS)) else left
+
+
+def read_record(folder: Path) -> CollectionRecord:
+    """What the database says of the collection; DriverFailed if it is lost or damaged."""
+    check_database_exists(folder)
+    file = folder / schema.FILE
+    with schema.translate_errors(str(file)), closing(schema.open_read_only_connection(file)) as db:
+        if not schema.has_tables(db, str(file)):
+            if has_marker(folder):
+                raise lost_error(folder, "has no tables", [MARKER])
+            return CollectionRecord(folder.name, problem=f"{file} is not a collection of Clew, or was never finished")
+        documents, chunks, embedder = db.execute("SELECT documents, chunks, embedder FROM meta").fetchone()
+        created, updated = _read_time(db, "meta", "created"), _read_time(db, "documents", "updated")
+    size = measure_disk_usage(folder)
+    return CollectionRecord(folder.name, documents, chunks, embedder, created, updated, bytes=size)
+
+
+def _read_time(db: sqlite3.Connection, table: str, column: str) -> datetime | None:
+    """The latest time of a column; None if there is none, or an earlier version does not have the column."""
+    known = {name for (name,) in db.execute("SELECT name FROM pragma_table_info(?)", (table,))}
+    return from_iso(db.execute(f"SELECT max({column}) FROM {table}").fetchone()[0]) if column in known else None
+
+
+def remove_collection(folder: Path) -> tuple[str, ...]:
+    """Removes what is Clew's in a collection's folder, and the folder if nothing else is in it; what is left.
+
+    DriverFailed, and nothing is removed, while another process or engine has the collection open.
+    """
+    busy = f"{folder}: the collection is open elsewhere; close the programs that use it and drop it again"
+    try:
+        lock = try_lock(folder / LOCK)
+    except OSError as error:
+        raise DriverFailed(f"{folder}: the collection cannot be removed ({error}); check its permissions") from error
+    if lock is None:
+        raise DriverFailed(busy)
+    try:
+        if not _is_unused(folder / schema.FILE):
+            raise DriverFailed(busy)
+        for name in _OWN_FILES:
+            (folder / name).unlink(missing_ok=True)
+        for shard in (folder / HOME).glob(SHARDS):
+            shutil.rmtree(shard)
+        for session in (folder / SESSIONS).glob("*.json"):
+            session.unlink(missing_ok=True)
+        for inner in (HOME, SESSIONS):
+            with suppress(OSError):  # it is not there, or holds something else
+                (folder / inner).rmdir()
+    except OSError as error:
+        raise DriverFailed(f"{folder}: the collection cannot be removed ({error}); check its permissions") from error
+    finally:
+        lock.close()
+    (folder / LOCK).unlink(missing_ok=True)
+    with suppress(OSError):
+        folder.rmdir()
+    return tuple(sorted(left.name for left in folder.iterdir())) if folder.exists() else ()
+
+
+def _is_unused(file: Path) -> bool:
+    """Whether no other connection has the database open; a damaged or missing one counts as unused."""
+    if not file.exists() or not file.stat().st_size:
+        return True
+    with closing(sqlite3.connect(file, timeout=0, isolation_level=None)) as db:
+        try:
+            db.execute("PRAGMA journal_mode = DELETE")  # possible only for the last connection
+            db.execute("BEGIN EXCLUSIVE")
+            db.execute("ROLLBACK")
+        except sqlite3.DatabaseError as error:
+            return error.sqlite_errorcode & schema.PRIMARY_CODE not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    return True
+
+
+def measure_disk_usage(folder: Path) -> int:
+    """How many bytes of the disk a folder takes; a shard's files are mostly holes, which take none."""
+    return sum(getattr(stat, "st_blocks", (stat.st_size + 511) // 512) * 512 for _, stat in list_files(folder))

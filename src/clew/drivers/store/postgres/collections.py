@@ -1,0 +1,75 @@
+"""The collections of a server: which there are, and the removal of one."""
+
+from psycopg import Connection
+
+from clew.core.collection import CollectionRecord
+from clew.core.errors import DriverFailed, NotFound
+from clew.core.time import from_iso
+from clew.drivers.store.postgres.connect import pool
+from clew.drivers.store.postgres.connect.errors import describe_address, translate_errors
+from clew.drivers.store.postgres.connect.setup import migrate_tables, read_version
+from clew.drivers.store.postgres.read import estimate_disk_usage
+from clew.drivers.store.postgres.search.graph import drop_graph
+
+ALL = "*"  # what a connection names to see which collections there are; no collection can have this name
+
+
+def list_collections(url: str) -> list[CollectionRecord]:
+    """The collections of a database, by name; DriverFailed if the role may not see which there are."""
+    place = describe_address(url)
+    with translate_errors(place), pool.connect(url, ALL) as connection:
+        if not read_version(connection):
+            return []
+        migrate_tables(connection, place)
+        if not _may_list(connection):
+            raise DriverFailed(
+                f"{place}: this role may see one collection at a time, by its name, and not which there are; list them "
+                "as the owner of the tables"
+            )
+        names = [name for (name,) in pool.fetch_rows(connection, "SELECT name FROM collections ORDER BY name")]
+        return [_read_record(connection, name) for name in names]
+
+
+def drop_collection(url: str, name: str) -> CollectionRecord:
+    """Removes a collection with every row and graph of it, whole or not at all; what it was, or NotFound."""
+    place = describe_address(url)
+    with translate_errors(place), pool.connect(url, name) as connection:
+        if read_version(connection):
+            migrate_tables(connection, place)
+        found = (
+            pool.fetch_rows(connection, "SELECT number FROM collections WHERE name = %s", (name,))
+            if read_version(connection)
+            else []
+        )
+        if not found:
+            raise NotFound(f"there is no collection {name!r} in {place}; `clew collections` lists them")
+        record, number = _read_record(connection, name), int(found[0][0])
+        for table in ("signals", "summaries"):  # and nobody builds them again while this connection is open
+            drop_graph(connection, table, number)
+        with connection.transaction():
+            connection.execute("SELECT 1 FROM collections WHERE number = %s FOR UPDATE", (number,))  # writers wait
+            # The documents go while the collection is there: row security admits what belongs to them only then.
+            connection.execute("DELETE FROM documents WHERE collection = %s", (number,))
+            connection.execute("DELETE FROM collections WHERE number = %s", (number,))
+    return record
+
+
+def _may_list(connection: Connection) -> bool:
+    """Whether row security lets this role see all collections: it owns the tables, or is free of it."""
+    ((may,),) = pool.fetch_rows(
+        connection,
+        "SELECT r.rolsuper OR r.rolbypassrls OR pg_has_role(r.oid, c.relowner, 'USAGE') FROM pg_roles r, pg_class c"
+        " WHERE r.rolname = current_user AND c.oid = 'clew.collections'::regclass",
+    )
+    return bool(may)
+
+
+def _read_record(connection: Connection, name: str) -> CollectionRecord:
+    """What the tables say of a collection; the connection then sees its rows and no others."""
+    connection.execute("SELECT set_config('clew.collection', %s, false)", (name,))
+    ((number, documents, chunks, embedder, created),) = pool.fetch_rows(
+        connection, "SELECT number, documents, chunks, embedder, created FROM collections WHERE name = %s", (name,)
+    )
+    ((updated,),) = pool.fetch_rows(connection, "SELECT max(updated) FROM documents WHERE collection = %s", (number,))
+    size = estimate_disk_usage(connection, chunks)
+    return CollectionRecord(name, documents, chunks, embedder, created, from_iso(updated), size)

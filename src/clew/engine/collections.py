@@ -1,0 +1,39 @@
+"""The verbs on whole collections: list those of a place, drop one. No collection is opened for them."""
+
+from pathlib import Path
+
+from clew import drivers
+from clew.core.collection import CollectionRecord, DroppedCollection
+from clew.core.errors import SettingsError
+
+
+def list_collections(path: str | Path) -> list[CollectionRecord]:
+    """The collections in a folder or on a server ("postgresql://…"), by name.
+
+    One that cannot be opened is listed with its `problem`. NotFound if there is no such folder.
+    """
+    _check_can_be_listed(path)
+    return drivers.list_collections(path)
+
+
+def drop_collection(path: str | Path, name: str) -> DroppedCollection:
+    """Removes a collection with all its documents, jobs and saved chats, for good; returns what it was.
+
+    On a server every row and index of it is deleted, at once. In a folder what is Clew's is deleted, and the folder if
+    nothing else is in it; `left` names what stays. NotFound if there is none of that name; DriverFailed, and nothing is
+    removed, while a folder's collection is open in this or another process.
+    """
+    _check_can_be_listed(path)
+    check_collection_name(name)
+    return drivers.drop_collection(path, name)
+
+
+def check_collection_name(name: str) -> None:
+    """Raises SettingsError if a name cannot be that of a collection."""
+    if not name or name.startswith(".") or any(sign in name for sign in '/\\\0:*?"<>|'):
+        raise SettingsError(f"collection {name!r} is not a plain name: no slashes, no leading dot")
+
+
+def _check_can_be_listed(path: str | Path) -> None:
+    if str(path) == drivers.MEMORY:
+        raise SettingsError("a collection in memory belongs to its engine alone; give a folder or postgresql://…")

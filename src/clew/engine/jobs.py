@@ -1,0 +1,231 @@
+"""The verbs on jobs: queue an `add`, list, cancel, and the worker loop that runs what is queued.
+
+A job is a row in the store, written before the work begins. Whoever runs the loop claims a row, keeps its lease from a
+thread, and writes the outcome into it. A worker that dies leaves the row behind; the next one begins the same work
+again, and `add` skips what the first has stored.
+"""
+
+import os
+import platform
+import sys
+import threading
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from clew import drivers
+from clew.core.errors import ClewError, NotFound, SettingsError, StoreMismatch
+from clew.core.jobs import ACTIVE, Job, JobState
+from clew.core.protocols import LLM
+from clew.core.report import OnProgress, Progress
+from clew.core.settings import IngestionConfig, Settings, ThreadConfig
+from clew.engine.lease import Lease, StopJob
+from clew.index.add.sources import is_url
+
+if TYPE_CHECKING:
+    from clew.engine import Engine
+
+POLL_SECONDS = 1.0  # between two looks for a new job
+OnJob = Callable[[Job], None]
+Runner = Callable[["Engine", Job, OnProgress], Mapping[str, Any]]  # does the work of a job; its result as JSON
+
+
+def enqueue_add(
+    engine: "Engine",
+    *sources: str | Path,
+    sync: bool = False,
+    max_cost: float | None = None,
+    settings: Settings | None = None,
+) -> Job:
+    """Queues what `add` would do, for a worker (`run_jobs`, `clew jobs work`), and returns the job.
+
+    Kept with it are the settings of ingestion and threads, the folder that addresses are relative to and the name of
+    the language model; keys, and parts given to `Engine.open` as objects, are those of the worker.
+    """
+    given: tuple[object, ...] = sources  # callers without a type checker pass anything
+    if not given or not all(isinstance(source, str | Path) for source in given):
+        raise SettingsError("give each source as an argument of its own, a path or an address: enqueue_add(*paths)")
+    opened, own = engine.opened, engine.opened.resolve_settings(settings)
+    request = {
+        "sources": [str(source) if is_url(source) else str(Path(source).absolute()) for source in sources],
+        "sync": sync,
+        "max_cost": max_cost,
+        "root": str(opened.root),
+        "llm": opened.llm.name if opened.llm else "",
+        "settings": {"ingestion": asdict(own.ingestion), "threads": asdict(own.threads)},
+    }
+    host = "" if all(is_url(source) for source in sources) else platform.node()
+    return opened.store.jobs.put(Job(uuid.uuid4().hex[:12], "add", request, host=host))
+
+
+def list_jobs(engine: "Engine") -> list[Job]:
+    """The jobs of the collection, the oldest first; of those that are finished, the last hundred."""
+    return engine.opened.store.jobs.all()
+
+
+def get_job(engine: "Engine", job_id: str) -> Job:
+    """The job as it is now, or NotFound."""
+    return engine.opened.store.jobs.get(job_id)
+
+
+def cancel_job(engine: "Engine", job_id: str) -> Job:
+    """Cancels a job and returns it; one that runs is stopped between two documents, and what it has added stays.
+
+    Its state is `cancelling` until its worker has stopped. A job that is finished stays as it is.
+    """
+    queue = engine.opened.store.jobs
+    return queue.cancel(job_id, lease=engine.settings.jobs.lease, dead=_find_dead_workers(queue.all()))
+
+
+def run_jobs(
+    engine: "Engine",
+    *,
+    wait: bool = False,
+    alone: bool = False,
+    host: str = "",
+    stop: threading.Event | None = None,
+    on_job: OnJob | None = None,
+) -> list[Job]:
+    """Runs the jobs that are queued or whose workers are gone, one after the other; returns those it ended.
+
+    `wait` stays for further ones, until `stop` is set. `alone` leaves at once if another worker is at work, which will
+    take the others. A job that reads files is only taken on the machine that queued it; `host` names another to stand
+    in for. `on_job` gets every job when it begins, when it gets further, and when it ends.
+    """
+    opened, jobs = engine.opened, engine.settings.jobs
+    queue, stop = opened.store.jobs, stop or threading.Event()
+    ended: list[Job] = []
+    while not stop.is_set():
+        job = queue.claim(
+            _make_worker_name(),
+            lease=jobs.lease,
+            max_attempts=jobs.max_attempts,
+            host=host or platform.node(),
+            alone=alone,
+            dead=_find_dead_workers(queue.all()),
+        )
+        if job is not None:
+            ended += _run_job(engine, job, stop, on_job)
+        elif not wait:
+            break
+        else:
+            stop.wait(POLL_SECONDS)
+    return ended
+
+
+def has_worker(job: Job) -> bool:
+    """Whether a worker has the job, and is not known to be dead."""
+    return job.state in ACTIVE and not _find_dead_workers([job])
+
+
+def _run_job(engine: "Engine", job: Job, stop: threading.Event, on_job: OnJob | None) -> list[Job]:
+    """The job as it ended; nothing if it was given back or taken over by another worker."""
+    queue = engine.opened.store.jobs
+    tell = on_job or (lambda _: None)
+    tell(job)
+    with Lease(queue, job, engine.settings.jobs.lease) as lease:
+
+        def on_progress(progress: Progress) -> None:
+            lease.report(progress.stage, progress.done, progress.total)
+            tell(replace(job, stage=progress.stage, done=progress.done, total=progress.total))
+            if stop.is_set():
+                raise StopJob("queued")
+
+        state: JobState = "done"
+        result: Mapping[str, Any] = {}
+        error = ""
+        try:
+            result = _get_runner(job.kind)(engine, job, on_progress)
+        except StopJob as stopped:
+            state = stopped.state
+        except (StoreMismatch, KeyboardInterrupt, SystemExit):  # it is the worker that ends, not the job
+            with suppress(StoreMismatch):  # where the store refuses it, the lease runs out
+                lease.finish(state="queued")
+            raise
+        except ClewError as failure:
+            state, error = "failed", str(failure)
+        except Exception as failure:
+            state, error = "failed", f"unexpected {type(failure).__name__}: {failure}"
+        if not lease.finish(state=state, result=result, error=error) or state == "queued":
+            return []
+    ended = queue.get(job.id)
+    tell(ended)
+    return [ended]
+
+
+def _run_add(engine: "Engine", job: Job, on_progress: OnProgress) -> Mapping[str, Any]:
+    """The report of an `add` as JSON."""
+    request, own = job.request, engine.settings
+    tables = request["settings"]
+    settings = replace(
+        own,
+        ingestion=replace(own.ingestion, **_pick_fields(IngestionConfig, tables["ingestion"])),
+        threads=replace(own.threads, **_pick_fields(ThreadConfig, tables["threads"])),
+    )
+    opened = replace(engine.opened, root=Path(request["root"]), llm=_get_language_model(engine, request["llm"]))
+    report = type(engine)(opened).add(
+        *request["sources"],
+        sync=request["sync"],
+        max_cost=request["max_cost"],
+        settings=settings,
+        on_progress=on_progress,
+    )
+    return asdict(report)
+
+
+def _pick_fields(table: type[Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that this version has too: the job may have been queued by another."""
+    return {item.name: given[item.name] for item in fields(table) if item.name in given}
+
+
+_RUNNERS: Final[Mapping[str, Runner]] = {"add": _run_add}
+
+
+def _get_runner(kind: str) -> Runner:
+    if kind not in _RUNNERS:
+        raise NotFound(
+            f"this Clew has no jobs of the kind {kind!r}; update it, or queue the work with the one you have"
+        )
+    return _RUNNERS[kind]
+
+
+def _get_language_model(engine: "Engine", name: str) -> LLM | None:
+    """The language model that a job names: the worker's if it has that name, else one made with the worker's keys."""
+    own = engine.opened.llm
+    if own is not None and own.name == name:
+        return own
+    return drivers.make_language_model(replace(engine.settings.llm, name=name))
+
+
+def _make_worker_name() -> str:
+    """A name for one claim: the machine, its space of process ids, the process, and a number of its own."""
+    return f"{_get_machine()}/{os.getpid()}/{uuid.uuid4().hex[:8]}"
+
+
+def _get_machine() -> str:
+    try:
+        space = str(Path("/proc/self/ns/pid").readlink())  # containers on one machine may share its name
+    except OSError:
+        space = sys.platform
+    return f"{platform.node()}/{space}"
+
+
+def _find_dead_workers(jobs: list[Job]) -> set[str]:
+    """The workers on this machine whose processes are gone; of others only the lease can tell."""
+    return {job.worker for job in jobs if job.state in ACTIVE and _is_dead(job.worker)}
+
+
+def _is_dead(worker: str) -> bool:
+    machine, _, rest = worker.rpartition("/")[0].rpartition("/")
+    if sys.platform == "win32" or machine != _get_machine() or not rest.isdigit():
+        return False
+    try:
+        os.kill(int(rest), 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False

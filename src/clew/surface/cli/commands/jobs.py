@@ -1,0 +1,182 @@
+"""The commands on jobs: list, show, watch and cancel them, and work them off."""
+
+from collections.abc import Sequence
+from time import sleep
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from clew.surface.cli import options as o
+from clew.surface.cli.errors import INCOMPLETE
+from clew.surface.cli.program import open_engine
+
+if TYPE_CHECKING:
+    from clew.core.jobs import Job
+    from clew.core.report import OnProgress
+    from clew.engine import Engine
+    from clew.engine.jobs import OnJob
+
+WATCH_INTERVAL = 0.5  # seconds between two looks at a job
+
+jobs_app = typer.Typer()
+JobId = Annotated[str, typer.Argument(metavar="JOB", help="Job id.")]
+JobIds = Annotated[list[str] | None, typer.Argument(metavar="[JOB]...", help="Job ids (default: all unfinished).")]
+Wait = Annotated[bool, typer.Option("--wait", help="Stay and wait for further jobs, until interrupted.")]
+Alone = Annotated[bool, typer.Option("--alone", help="Leave at once if another worker is at work.")]
+Host = Annotated[
+    str | None, typer.Option("--host", metavar="NAME", help="Also take jobs that read files of this machine name.")
+]
+
+
+@jobs_app.callback(invoke_without_command=True)
+def jobs(ctx: typer.Context, *, as_json: o.Json = False) -> None:
+    """List, watch, cancel and run the jobs of the collection."""
+    if ctx.invoked_subcommand is None:
+        _list_jobs(ctx, as_json=as_json)
+
+
+@jobs_app.command("list")
+def list_(ctx: typer.Context, *, as_json: o.Json = False) -> None:
+    """List the jobs, the oldest first."""
+    _list_jobs(ctx, as_json=as_json)
+
+
+@jobs_app.command()
+def show(ctx: typer.Context, *, job: JobId, as_json: o.Json = False) -> None:
+    """Show a job: its request, progress and result."""
+    from clew.surface.cli import render
+    from clew.surface.to_json import to_json
+
+    with open_engine(ctx) as engine:
+        found = engine.job(job)
+    if as_json:
+        render.print_json(found)
+    else:
+        render.print_pairs(to_json(found))
+
+
+@jobs_app.command()
+def watch(ctx: typer.Context, *, jobs: JobIds = None, as_json: o.Json = False) -> None:
+    """Follow jobs until they are finished; the exit code is 4 if one failed or left something out."""
+    from clew.surface.cli import progress, render
+
+    with open_engine(ctx) as engine:
+        ids = [engine.job(each).id for each in jobs] if jobs else [j.id for j in engine.jobs() if not j.is_finished]
+        with progress.report_progress() as on_progress:
+            _follow_jobs(engine, ids, _make_job_reporter(on_progress))
+        ended = [engine.job(each) for each in ids]
+    if as_json:
+        render.print_json({"jobs": ended})
+    else:
+        _print_jobs(ended)
+    if any(map(_is_incomplete, ended)):
+        raise typer.Exit(INCOMPLETE)
+
+
+@jobs_app.command()
+def cancel(ctx: typer.Context, *, job: JobId, as_json: o.Json = False) -> None:
+    """Cancel a job; a running one stops between two documents, and what it has added stays."""
+    from clew.surface.cli import render
+
+    with open_engine(ctx) as engine:
+        cancelled = engine.cancel_job(job)
+    if as_json:
+        render.print_json(cancelled)
+    else:
+        render.print_line((f"{cancelled.id} {cancelled.state}", ""))
+
+
+@jobs_app.command()
+def work(
+    ctx: typer.Context, *, wait: Wait = False, alone: Alone = False, host: Host = None, as_json: o.Json = False
+) -> None:
+    """Run the jobs that are queued, and those whose workers are gone."""
+    from clew.surface.cli import progress, render
+
+    with open_engine(ctx) as engine, progress.report_progress() as on_progress:
+        reporter = _make_job_reporter(on_progress)
+        ended = engine.run_jobs(wait=wait, alone=alone, host=host or "", on_job=reporter)
+    if as_json:
+        render.print_json({"jobs": ended})
+    else:
+        _print_jobs(ended)
+    if any(map(_is_incomplete, ended)):
+        raise typer.Exit(INCOMPLETE)
+
+
+def _list_jobs(ctx: typer.Context, *, as_json: bool) -> None:
+    from clew.surface.cli import render
+
+    with open_engine(ctx) as engine:
+        found = engine.jobs()
+    if as_json:
+        render.print_json({"jobs": found})
+    else:
+        _print_jobs(found)
+        _hint_at_waiting_jobs(found)
+
+
+def _make_job_reporter(on_progress: "OnProgress") -> "OnJob":
+    """A callback that shows how far each job is."""
+    from clew.core.report import Progress
+
+    def report(job: "Job") -> None:
+        if job.state != "queued":
+            on_progress(Progress(f"job {job.id}", job.done, job.total, "documents"))
+
+    return report
+
+
+def _follow_jobs(engine: "Engine", ids: Sequence[str], on_job: "OnJob") -> None:
+    """Returns when the jobs are finished."""
+    hinted = False
+    while True:
+        now = [engine.job(each) for each in ids]
+        for job in now:
+            on_job(job)
+        if all(job.is_finished for job in now):
+            return
+        if not hinted:
+            hinted = _hint_at_waiting_jobs(now)
+        sleep(WATCH_INTERVAL)
+
+
+def _hint_at_waiting_jobs(jobs: "Sequence[Job]") -> bool:
+    """Says on stderr what to do if jobs wait and no worker is at work; whether it did."""
+    from clew.engine.jobs import has_worker
+    from clew.surface.cli import render
+
+    waiting = sum(not job.is_finished for job in jobs)
+    if not waiting or any(map(has_worker, jobs)):
+        return False
+    render.print_line((f"{waiting} waiting, and no worker is at work: `clew jobs work` runs them", "yellow"), err=True)
+    return True
+
+
+def _print_jobs(jobs: "Sequence[Job]") -> None:
+    from clew.surface.cli import render
+
+    columns = ("id", "kind", "state", "done", "total", "updated", "sources", "outcome")
+    render.print_table(columns, [_to_row(job) for job in jobs])
+
+
+def _to_row(job: "Job") -> tuple[str, ...]:
+    from clew.surface.cli import render
+
+    total = "" if job.total is None else str(job.total)
+    counts = (job.id, job.kind, job.state, str(job.done), total, render.format_time(job.updated))
+    return (*counts, " ".join(job.request.get("sources", ())), _describe_outcome(job))
+
+
+def _describe_outcome(job: "Job") -> str:
+    """Why a job failed, or the counts of its report."""
+    report = job.result
+    if job.error or not report:
+        return job.error
+    counts = f"{len(report['added'])} added, {len(report['changed'])} changed, {report['skipped']} skipped"
+    failed = f", {len(report['failed'])} failed" if report["failed"] else ""
+    return f"{counts}{failed}{'; ' + report['stopped'] if report['stopped'] else ''}"
+
+
+def _is_incomplete(job: "Job") -> bool:
+    return job.state == "failed" or bool(job.result.get("failed") or job.result.get("stopped"))

@@ -310,7 +310,8 @@ def insert_jobs(place: Place, jobs: list[tuple[str, str, str]]) -> None:
             db.execute("DELETE FROM jobs")
             for job, state, text in jobs:
                 db.execute(
-                    "INSERT INTO jobs(id, kind, request, state, created, updated) VALUES(?, 'add', ?, ?, '', '')",
+                    "INSERT INTO jobs(id, kind, request, state, stage, done, result, error, worker, attempts, host,"
+                    " created, updated) VALUES(?, 'add', ?, ?, '', 0, '', '', '', 0, '', '', '')",
                     (job, json.dumps({"text": text}), state),
                 )
         return
@@ -318,14 +319,14 @@ def insert_jobs(place: Place, jobs: list[tuple[str, str, str]]) -> None:
         connection.execute("DELETE FROM clew.jobs")
         for job, state, text in jobs:
             connection.execute(
-                "INSERT INTO clew.jobs(collection, id, kind, request, state, created, updated)"
-                " SELECT number, %s, 'add', %s, %s, '', '' FROM clew.collections",
+                "INSERT INTO clew.jobs(collection, id, kind, request, state, stage, done, result, error, worker,"
+                " attempts, host, created, updated) SELECT number, %s, 'add', %s, %s, '', 0, '', '', '', 0, '', '', ''"
+                " FROM clew.collections",
                 (job, json.dumps({"text": text}), state),
             )
 
 
-def test_saved_chats_lose_what_they_quote(tmp_path: Path) -> None:
-    place = Place(tmp_path / "team.clew", is_folder=True)
+def test_saved_chats_lose_what_they_quote(place: Place) -> None:
     with open_engine(place) as engine:
         engine.add_documents(
             [Document("crane", f"The crane {canary(1)} lifts nine tons."), Document("tide", "The tide turns at noon.")]

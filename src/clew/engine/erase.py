@@ -72,7 +72,7 @@ def erase(
         contexts = remove_selection(make_ingest_context(opened, settings), journal.selection)
     compared = _compare(opened, journal, opened.resolve_settings(settings).ingestion.language)
     matcher = Matcher(compared.fingerprints)
-    sessions = scrub_sessions(opened.folder, journal.selection, matcher) if opened.folder else 0
+    sessions = scrub_sessions(opened.store.sessions, opened.folder, journal.selection, matcher)
     jobs = eraser.drop_jobs(lambda text: bool(matcher.count_in_text(text, TEXT_KINDS)))
     entries, notes = _clear_caches(opened)
     undone = eraser.purge()

@@ -1,5 +1,6 @@
 """The filter options of every command that reads: what they exclude is in no output."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,12 +44,32 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
-@pytest.mark.parametrize("json", [(), ("--json",)], ids=["text", "json"])
-def test_labels_bound_every_command(clew: "Clew", command: tuple[str, ...], json: tuple[str, ...]) -> None:
-    whole, part = clew(*command, *json), clew(*command, *json, "--access", "staff")
+@pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "json"])
+def test_labels_bound_every_command(clew: "Clew", command: tuple[str, ...], form: tuple[str, ...]) -> None:
+    whole, part = clew(*command, *form), clew(*command, *form, "--access", "staff")
     assert part.code in (0, 1), part.err
     assert "canary" not in (part.out + part.err).replace("canary harbour", "")
     assert command[0] in ("ask", "why-not", "explain", "status") or "canary" in whole.out.replace("canary harbour", "")
+
+
+def test_labels_come_from_front_matter_and_json_lines(fresh: "Clew") -> None:
+    (fresh.folder / "pay.md").write_text("---\naccess: [hr]\n---\n# Pay\n\nSalaries rise in May.\n")
+    (fresh.folder / "own.md").write_text("---\naccess: board\n---\n# Own\n\nSalaries of the board.\n")
+    said = {
+        "text": "salaries are late",
+        "author": "ana",
+        "channel": "ops",
+        "at": "2026-04-01T12:00:00Z",
+        "access": ["hr"],
+    }
+    (fresh.folder / "chat.jsonl").write_text(json.dumps(said) + "\n")
+    assert fresh("add", "pay.md", "own.md", "chat.jsonl").code == 0
+    found = {who: fresh.hits("salaries", "--access", who) for who in ("hr", "board", "staff")}
+    assert len(found["hr"]) == 2
+    assert "pay.md" in found["hr"]
+    assert (found["board"], found["staff"]) == (["own.md"], [])
+    (fresh.folder / "bad.jsonl").write_text(json.dumps({**said, "access": "hr"}) + "\n")
+    assert "access that is not a list of labels" in fresh("add", "bad.jsonl").err
 
 
 def test_counts_are_of_what_is_admitted(clew: "Clew") -> None:

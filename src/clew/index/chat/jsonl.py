@@ -27,7 +27,7 @@ from clew.index.chat.normalise import (
 from clew.index.chat.tree import ExportFile
 
 TIME_FIELDS = ("at", "timestamp", "ts", "time", "created_at", "date")  # names of one field: when it was written
-FIELDS = ("text", "author", "at", "id", "channel", "reply_to", "role")
+FIELDS = ("text", "author", "at", "id", "channel", "reply_to", "role", "access")
 NO_CHANNEL = "All messages must have channelId"
 MAX_LINE_BYTES = 10_000_000  # bytes
 
@@ -108,6 +108,9 @@ def _parse_message(line: bytes, number: int, file: ExportFile, notes: ExportNote
     for key in ("id", "reply_to"):
         if not isinstance(row.get(key), str | int | None) or isinstance(row.get(key), bool):
             raise _make_line_error(file, number, f"has {key} as neither a string nor a number")
+    labels = row.get("access")
+    if labels is not None and not (isinstance(labels, list) and all(isinstance(each, str) for each in labels)):
+        raise _make_line_error(file, number, "has an access that is not a list of labels")
     if not pick_first_name(row.get("channel")):
         raise SourceError(file.uri, f"{NO_CHANNEL}: line {number:,} has no channel")
     at = _parse_time(row, number, file, notes)
@@ -119,6 +122,7 @@ def _parse_message(line: bytes, number: int, file: ExportFile, notes: ExportNote
         channel=pick_first_name(row["channel"]),
         reply_to=pick_first_name(row.get("reply_to")) or None,
         role=as_text_or_empty(row.get("role")) or "user",
+        access=None if labels is None else frozenset(labels),
     )
 
 

@@ -26,6 +26,14 @@ class FrontMatter:
     at: datetime | None = None  # when the page was last changed
     lines: int = 0  # of the front matter
 
+    @property
+    def access(self) -> frozenset[str] | None:
+        """The labels of those who may see the page, one or a list of them; None if it names none."""
+        labels = self.values.get("access")
+        if labels is None:
+            return None
+        return frozenset(map(str, labels)) if isinstance(labels, list) else frozenset({str(labels)})
+
 
 def parse_front_matter(text: str) -> FrontMatter:
     """The front matter and body of a page; one that cannot be parsed stays part of the body."""

@@ -65,6 +65,7 @@ def read_markdown(text: str, *, uri: str, name: str) -> Document:
         or make_title_from_file_name(name),
         uri=uri,
         meta={**front_matter.values, **error, **lines, "format": "markdown"},
+        access=front_matter.access,
     )
 
 

@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 
 from clew import Engine, Message, Settings, drivers
+from clew.core.filter import EVERYTHING
 from clew.core.protocols import Reranker
 from clew.core.settings import EmbedderConfig, IngestionConfig, RerankerConfig
-from clew.core.types import EVERYTHING
 from clew.engine.answer import build_probe, find_probe_hits
 from clew.query.answer import Probe, extract_answer
 from clew.query.answer.confidence import ConfidenceSignals, compute_confidence, compute_signals

@@ -15,9 +15,10 @@ from pathlib import Path
 from statistics import fmean
 
 from clew import Document, Engine, Filter, Settings, drivers
+from clew.core.filter import EVERYTHING
 from clew.core.settings import ContextConfig, EmbedderConfig, IngestionConfig, SearchConfig
 from clew.core.text import estimate_tokens
-from clew.core.types import EVERYTHING, Hit, MergedChunk, Query
+from clew.core.types import Hit, MergedChunk, Query
 from clew.query.context.assemble import build_context
 from clew.query.context.format import RENDERERS, ContextFormatter
 from clew.query.context.merge import as_merged_chunk

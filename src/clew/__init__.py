@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from clew.core.events import FinalEvent as FinalEvent
     from clew.core.events import SentenceEvent as SentenceEvent
     from clew.core.events import StepEvent as StepEvent
+    from clew.core.filter import EVERYTHING as EVERYTHING
+    from clew.core.filter import Filter as Filter
     from clew.core.jobs import Job as Job
     from clew.core.protocols import LLM as LLM
     from clew.core.protocols import Chunker as Chunker
@@ -83,14 +85,12 @@ if TYPE_CHECKING:
     from clew.core.thread import Thread as Thread
     from clew.core.trace import Trace as Trace
     from clew.core.trace import record as record
-    from clew.core.types import EVERYTHING as EVERYTHING
     from clew.core.types import Chunk as Chunk
     from clew.core.types import Context as Context
     from clew.core.types import Document as Document
     from clew.core.types import DocumentRecord as DocumentRecord
     from clew.core.types import DroppedPassage as DroppedPassage
     from clew.core.types import Explanation as Explanation
-    from clew.core.types import Filter as Filter
     from clew.core.types import Hit as Hit
     from clew.core.types import Matrix as Matrix
     from clew.core.types import MergedChunk as MergedChunk
@@ -150,6 +150,7 @@ _HOMES = {
         "SettingsError SourceError StoreMismatch"
     ),
     "clew.core.events": "AnswerEvent EventStream FinalEvent SentenceEvent StepEvent",
+    "clew.core.filter": "EVERYTHING Filter",
     "clew.core.jobs": "Job",
     "clew.core.protocols": (
         "Chunker Embedder Enricher Eraser Fuse JobQueue Judge LLM LLMFailure Reader Reranker Rewrite SessionStore "
@@ -167,8 +168,8 @@ _HOMES = {
     "clew.core.thread": "Thread",
     "clew.core.trace": "Trace record",
     "clew.core.types": (
-        "Chunk Context Document DocumentRecord DroppedPassage EVERYTHING Explanation Filter Hit Matrix MergedChunk "
-        "Message Query Section StoreStats Vector"
+        "Chunk Context Document DocumentRecord DroppedPassage Explanation Hit Matrix MergedChunk Message "
+        "Query Section StoreStats Vector"
     ),
     "clew.core.usage": "Usage UsageMeter record_usage",
     "clew.core.why": "Fix WhyNot",

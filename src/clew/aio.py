@@ -17,9 +17,9 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 from clew import engine as sync
 from clew.core.collection import CollectionRecord, DroppedCollection
 from clew.core.events import EventStream
+from clew.core.filter import EVERYTHING, Filter
 from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Reader, Reranker
 from clew.core.settings import Settings
-from clew.core.types import EVERYTHING, Filter
 from clew.engine import sessions as sync_sessions
 from clew.engine.opened import Opened
 from clew.query.agent import tools as sync_tools

@@ -15,11 +15,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from clew.core.errors import ConcurrentChange, DriverFailed, NotFound, StoreMismatch
+from clew.core.filter import EVERYTHING, Filter
 from clew.core.protocols import Store
 from clew.core.stored import StagedModel
 from clew.core.thread_edit import ThreadEdit, ThreadPart
 from clew.core.time import to_timestamp
-from clew.core.types import EVERYTHING, Chunk, Document, Filter, Hit, Matrix, Section, Vector
+from clew.core.types import Chunk, Document, Hit, Matrix, Section, Vector
 from clew.drivers.store import batches, staging
 from clew.drivers.store.embedded.store import EmbeddedStore
 from tests.contracts.conftest import DIM, MODEL, MakeStore

@@ -5,8 +5,9 @@ from datetime import UTC, datetime
 import pytest
 
 from clew.core.facets import admits_chunk
+from clew.core.filter import Filter
 from clew.core.time import to_timestamp
-from clew.core.types import Chunk, Document, Filter
+from clew.core.types import Chunk, Document
 
 DOCUMENT = Document("d", "text", kind="page", meta={"author": "Ada", "year": 2024, "tags": ["a", 2], "done": True})
 CHUNK = Chunk("c", "d", 0, 1, "text", 0, 4, meta={"kind": "note", "author": "Eve", "ratio": 2.0})

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from clew import Document, Engine, Filter, Message, Settings
+from clew.core.filter import EVERYTHING
 from clew.core.protocols import Strategy
 from clew.core.settings import DEFAULTS, ContextConfig, ConversationConfig, MergerConfig, SearchConfig
-from clew.core.types import EVERYTHING, Hit, Query
+from clew.core.types import Hit, Query
 from clew.core.why import WhyNot
 from clew.query.rank.dedupe import limit_per_document
 from clew.query.search.compose import pipe

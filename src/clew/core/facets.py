@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
+from clew.core.filter import Filter
 from clew.core.time import to_timestamp
-from clew.core.types import Chunk, Document, Filter
+from clew.core.types import Chunk, Document
 
 _SEPARATOR = "\x1f"
 _WHOLE = ("document", "kind", "channel")  # fields that the chunks of a document have in common

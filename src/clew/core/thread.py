@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
+from clew.core.filter import Meta
 from clew.core.ids import make_document_id
-from clew.core.types import Document, Message, Meta, Section
+from clew.core.types import Document, Message, Section
 
 THREAD_KIND = "thread"
 SEPARATOR = "\n\n"  # after each message, so that a thread can grow at its end

@@ -8,10 +8,10 @@ from typing import Self
 
 from clew import drivers
 from clew.core.errors import NotFound, SettingsError
+from clew.core.filter import Filter
 from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Reader, Reranker
 from clew.core.secret import mask_secrets
 from clew.core.settings import DEFAULTS, Settings
-from clew.core.types import Filter
 from clew.engine import add as _add
 from clew.engine import agent as _agent
 from clew.engine import answer as _answer

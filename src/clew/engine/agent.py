@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from clew.core.answer import Answer
 from clew.core.errors import SettingsError
 from clew.core.events import EventStream
+from clew.core.filter import EVERYTHING, Filter
 from clew.core.metered import MeteredLLM
 from clew.core.settings import Settings
 from clew.core.trace import Trace
-from clew.core.types import EVERYTHING, Context, Document, Filter, Hit, Message, Query
+from clew.core.types import Context, Document, Hit, Message, Query
 from clew.core.usage import look_up_price
 from clew.engine.answer import answer_verbatim, build_model_answer
 from clew.engine.opened import Opened, check_question

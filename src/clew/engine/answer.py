@@ -9,9 +9,10 @@ from clew.core.attribution import format_said
 from clew.core.cite import Citation
 from clew.core.errors import SettingsError
 from clew.core.events import EventStream
+from clew.core.filter import EVERYTHING, Filter
 from clew.core.settings import Settings
 from clew.core.text import extract_terms
-from clew.core.types import EVERYTHING, Context, Filter, Hit, Message, Query
+from clew.core.types import Context, Hit, Message, Query
 from clew.core.usage import Usage, UsageMeter
 from clew.engine.conversations import style_prompt
 from clew.engine.opened import Opened, check_positive_count, check_question

@@ -6,10 +6,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from clew.core.errors import NotFound, SettingsError
+from clew.core.filter import EVERYTHING, Filter
 from clew.core.settings import Settings
 from clew.core.suggest import format_suggestion
 from clew.core.thread import THREAD_KIND
-from clew.core.types import EVERYTHING, Filter, Hit
+from clew.core.types import Hit
 from clew.core.window import ContextMessage, ContextWindow, Links, StyleProfile
 from clew.engine.opened import Opened, check_positive_count, resolve_document
 from clew.engine.search import get_token_counter

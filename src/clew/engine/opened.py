@@ -10,10 +10,10 @@ from pathlib import Path
 
 from clew import drivers
 from clew.core.errors import NotFound, SettingsError
+from clew.core.filter import EVERYTHING, Filter
 from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Reader, Reranker, Store
 from clew.core.settings import RerankerConfig, Settings
 from clew.core.suggest import format_suggestion
-from clew.core.types import EVERYTHING, Filter
 from clew.drivers.store.bounded import BoundedStore
 from clew.index.chunk import make_query_splitter
 from clew.index.read.uri import resolve_document_ids

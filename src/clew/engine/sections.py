@@ -1,7 +1,8 @@
 """Sources that were added in sections: found by the name of the source, and read as one document."""
 
 from clew.core.errors import NotFound
-from clew.core.types import Document, DocumentRecord, Filter
+from clew.core.filter import Filter
+from clew.core.types import Document, DocumentRecord
 from clew.engine.opened import Opened, resolve_document
 from clew.index.read.sections import PARENT, get_source_uri, join_sections, sort_sections
 from clew.index.read.uri import resolve_document_ids

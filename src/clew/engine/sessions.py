@@ -15,9 +15,10 @@ from weakref import finalize
 
 from clew.core.answer import Answer
 from clew.core.errors import DriverFailed, SettingsError, SourceError
+from clew.core.filter import EVERYTHING, Filter
 from clew.core.settings import Settings
 from clew.core.trace import Trace
-from clew.core.types import EVERYTHING, Filter, Message
+from clew.core.types import Message
 
 if TYPE_CHECKING:
     from clew.engine import Engine

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from clew import drivers
 from clew.core.errors import CostLimit, DriverFailed, NotFound, SettingsError, StoreMismatch
+from clew.core.filter import Filter
 from clew.core.metered import MeteredEmbedder
 from clew.core.protocols import Embedder, Store
 from clew.core.report import OnProgress, Progress, Report, SourceFailure
-from clew.core.types import Filter
 from clew.core.usage import CostBudget, Price
 from clew.engine.validate import check_embedder
 from clew.index.add.calibrate import calibrate_once

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.errors import NotFound
+from clew.core.filter import Filter
 from clew.core.settings import ContextConfig, ScoringConfig, Settings
 from clew.core.text import estimate_tokens
 from clew.core.thread import Thread
-from clew.core.types import Chunk, Document, DocumentRecord, Filter, Hit, Message
+from clew.core.types import Chunk, Document, DocumentRecord, Hit, Message
 from clew.core.window import ContextWindow
 from clew.query.messages.similar import score_messages, sort_messages_by_score
 from clew.query.messages.window import WindowRequest, WindowSources, build_window

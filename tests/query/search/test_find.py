@@ -9,6 +9,7 @@ import pytest
 
 from clew import Document, Engine, Message, Settings
 from clew.core.errors import DriverFailed, SettingsError
+from clew.core.filter import EVERYTHING
 from clew.core.protocols import Strategy
 from clew.core.settings import (
     HistoryConfig,
@@ -18,7 +19,7 @@ from clew.core.settings import (
     SearchConfig,
 )
 from clew.core.trace import Trace, record
-from clew.core.types import EVERYTHING, Hit, Query
+from clew.core.types import Hit, Query
 from clew.drivers.llm.scripted import ScriptedLLM
 from clew.query.search.find import build_query
 from clew.query.search.strategies import Drivers, StrategyFactory, hybrid, rerank

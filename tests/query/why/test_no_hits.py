@@ -4,7 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from clew.core.types import EVERYTHING, Filter, StoreStats
+from clew.core.filter import EVERYTHING, Filter
+from clew.core.types import StoreStats
 from clew.query.why.no_hits import explain_no_hits
 
 EMPTY = StoreStats(0, 0, "hashed", 256, 0)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, Protocol
 
+from clew.core.filter import EVERYTHING, Filter
 from clew.core.protocols.eraser import Eraser
 from clew.core.protocols.jobs import JobQueue
 from clew.core.protocols.models import Embedder
@@ -10,19 +11,7 @@ from clew.core.protocols.sessions import SessionStore
 from clew.core.stored import StagedModel, StoredDocument
 from clew.core.text import Terms
 from clew.core.thread_edit import ThreadEdit, ThreadPart, Waiting
-from clew.core.types import (
-    EVERYTHING,
-    Chunk,
-    Document,
-    DocumentRecord,
-    Filter,
-    Hit,
-    Matrix,
-    Section,
-    StoreStats,
-    TermMatch,
-    Vector,
-)
+from clew.core.types import Chunk, Document, DocumentRecord, Hit, Matrix, Section, StoreStats, TermMatch, Vector
 
 Mode = Literal["ann", "exact"]
 

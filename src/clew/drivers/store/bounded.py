@@ -12,22 +12,12 @@ from typing import Never
 
 from clew.core.errors import SettingsError
 from clew.core.facets import expand_filter
+from clew.core.filter import EVERYTHING, Filter
 from clew.core.protocols import Mode, Store
 from clew.core.stored import StagedModel
 from clew.core.text import Terms
 from clew.core.thread import THREAD_KIND, make_thread_title
-from clew.core.types import (
-    EVERYTHING,
-    Chunk,
-    Document,
-    DocumentRecord,
-    Filter,
-    Hit,
-    Section,
-    StoreStats,
-    TermMatch,
-    Vector,
-)
+from clew.core.types import Chunk, Document, DocumentRecord, Hit, Section, StoreStats, TermMatch, Vector
 from clew.drivers.store.checks import not_found_error
 
 BLANK = " "

@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
+from clew.core.filter import Meta
 from clew.core.time import from_iso, to_iso
-from clew.core.types import Chunk, Document, DocumentRecord, Hit, Meta, Section
+from clew.core.types import Chunk, Document, DocumentRecord, Hit, Section
 
 # A chunk of a message is stored with its place in the message (`piece`), so that a thread changes without being written
 # anew; where it stands in the whole is added up from the sizes of the blocks and messages before it. Of a page, `piece`

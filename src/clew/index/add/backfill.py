@@ -10,9 +10,10 @@ from functools import partial
 from time import monotonic
 
 from clew.core.errors import ConcurrentChange, CostLimit, DriverFailed, NotFound
+from clew.core.filter import Filter
 from clew.core.protocols import Embedder, Store
 from clew.core.report import OnProgress, Progress, Report, SourceFailure
-from clew.core.types import Document, DocumentRecord, Filter
+from clew.core.types import Document, DocumentRecord
 from clew.index.add.claims import Claims
 from clew.index.enrich.summary import CALLER, EXTRACT, Summariser, Summary, run_within_budget
 

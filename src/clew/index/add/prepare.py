@@ -11,11 +11,12 @@ from functools import partial
 from itertools import islice
 
 from clew.core.errors import ClewError, CostLimit, DriverFailed, DriverMissing, SourceError
+from clew.core.filter import Filter
 from clew.core.ids import digest
 from clew.core.protocols import Chunker, Embedder, Enricher, Store
 from clew.core.report import OnWarning, SourceFailure
 from clew.core.thread import THREAD_KIND, is_thread
-from clew.core.types import INCOMPLETE, Chunk, Document, DocumentRecord, Filter
+from clew.core.types import INCOMPLETE, Chunk, Document, DocumentRecord
 from clew.index.enrich.summary import CALLER, EXTRACT, NO_SUMMARY, Summariser, Summary, run_within_budget
 from clew.index.thread.threads import add_later_stored_messages
 

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from clew.core.errors import SourceError
+from clew.core.filter import Filter
 from clew.core.protocols import Store
 from clew.core.report import Report
-from clew.core.types import Document, Filter
+from clew.core.types import Document
 from clew.index.add.prepare import Source
 from clew.index.read.sections import NUMBER, PARENT, TOTAL, is_section, make_section_name, split_into_sections
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from clew.core.filter import Filter
 from clew.core.fingerprint import (
     Fingerprints,
     fingerprint_terms,
@@ -16,7 +17,7 @@ from clew.core.fingerprint import (
 from clew.core.protocols import Store
 from clew.core.stored import StoredDocument
 from clew.core.thread import get_message_text, is_thread
-from clew.core.types import Document, Filter
+from clew.core.types import Document
 
 
 @dataclass(frozen=True, slots=True)

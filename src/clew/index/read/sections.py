@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from clew.core.errors import SettingsError
+from clew.core.filter import Meta
 from clew.core.thread import is_thread
-from clew.core.types import Document, DocumentRecord, Meta, Section
+from clew.core.types import Document, DocumentRecord, Section
 from clew.index.read.validate import validate_document
 
 PARENT, NUMBER, TOTAL = "parent", "section_number", "sections"

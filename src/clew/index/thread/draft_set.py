@@ -4,10 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from clew.core.errors import ConcurrentChange
+from clew.core.filter import Filter
 from clew.core.ids import make_document_id
 from clew.core.protocols import Store
 from clew.core.thread_edit import Waiting
-from clew.core.types import Filter, Message
+from clew.core.types import Message
 from clew.index.thread.draft import Draft, Entry
 
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from clew.core.filter import Filter
 from clew.core.ids import make_document_id
 from clew.core.protocols import Store
 from clew.core.settings import ThreadConfig
 from clew.core.thread import make_first_chunk_id
 from clew.core.time import to_iso
-from clew.core.types import Chunk, Filter, Message
+from clew.core.types import Chunk, Message
 from clew.index.thread.draft_set import Arrival, DraftSet, Plan
 from clew.index.thread.threads import find_reply_parents, sort_messages_as_sent
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterable
 
+from clew.core.filter import Filter
 from clew.core.links import extract_links, is_link_to, parse_link
 from clew.core.thread import THREAD_KIND
-from clew.core.types import Chunk, Document, DocumentRecord, Filter
+from clew.core.types import Chunk, Document, DocumentRecord
 from clew.core.window import Links
 from clew.query.messages.similar import Read
 

@@ -9,9 +9,10 @@ from datetime import datetime
 from typing import NamedTuple
 
 from clew.core.errors import NotFound
+from clew.core.filter import Filter
 from clew.core.settings import ScoringConfig
 from clew.core.thread import extract_messages
-from clew.core.types import Document, Filter, Hit, Message
+from clew.core.types import Document, Hit, Message
 from clew.core.window import ContextMessage, WindowThread
 from clew.query.context.rebuild import group_by_message
 from clew.query.rank.calibrate import get_match

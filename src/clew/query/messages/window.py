@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from clew.core.attribution import GUESSED_REPLY
+from clew.core.filter import Filter
 from clew.core.settings import ScoringConfig, Settings
 from clew.core.suggest import format_suggestion
 from clew.core.thread import THREAD_KIND
 from clew.core.trace import step
-from clew.core.types import Filter, Hit, Message
+from clew.core.types import Hit, Message
 from clew.core.window import ContextMessage, ContextWindow, DroppedMessage, WindowThread
 from clew.query.context.budget import BUDGET, Count
 from clew.query.context.floor import find_relevance_floor

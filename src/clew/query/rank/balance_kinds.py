@@ -9,9 +9,10 @@ puts the best message beside the best page even where only one of them answers.
 from collections.abc import Sequence
 from dataclasses import replace
 
+from clew.core.filter import Filter
 from clew.core.protocols import Fuse, Strategy
 from clew.core.thread import THREAD_KIND
-from clew.core.types import Filter, Hit, Query
+from clew.core.types import Hit, Query
 from clew.query.rank.dedupe import dedupe_chunks
 from clew.query.rank.thread_smoothing import is_message_chunk
 

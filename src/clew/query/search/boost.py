@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
 from clew.core.errors import SettingsError
+from clew.core.filter import Filter
 from clew.core.protocols import Embedder, Mode, Store, Strategy
 from clew.core.trace import step
-from clew.core.types import Filter, Hit, Query
+from clew.core.types import Hit, Query
 from clew.query.search.evidence import EvidenceSource, assess
 from clew.query.search.retrieve import embed_query
 

@@ -10,13 +10,14 @@ from functools import partial
 
 from clew.core.calibration import Calibration
 from clew.core.errors import DriverMissing, SettingsError
+from clew.core.filter import EVERYTHING, Filter, Meta
 from clew.core.ids import digest
 from clew.core.lru import LRUCache, LRUEmbedder
 from clew.core.parallel import run_parallel
 from clew.core.protocols import LLM, Embedder, Reranker, Step, Store
 from clew.core.settings import ConversationConfig, RerankerConfig, SearchConfig, Settings
 from clew.core.trace import step
-from clew.core.types import EVERYTHING, Filter, Hit, Message, Meta, Query
+from clew.core.types import Hit, Message, Query
 from clew.query.rank.dedupe import dedupe_chunks
 from clew.query.rewrite.rewrites import build_expander, expand_if_ambiguous
 from clew.query.rewrite.small_talk import is_small_talk

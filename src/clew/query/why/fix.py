@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 
 from clew.core.errors import SettingsError
+from clew.core.filter import Filter
 from clew.core.settings import Settings
-from clew.core.types import Filter
 from clew.core.why import Fix, Stage
 
 IsFound = Callable[[Settings], bool]  # whether these settings find the target

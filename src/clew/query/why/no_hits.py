@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Sequence
 
+from clew.core.filter import EVERYTHING, Filter
 from clew.core.suggest import format_suggestion
-from clew.core.types import EVERYTHING, Filter, StoreStats
+from clew.core.types import StoreStats
 
 
 def explain_no_hits(stats: StoreStats, where: Filter, list_channels: Callable[[], Sequence[str]]) -> str:

@@ -12,7 +12,8 @@ from clew.core.errors import SettingsError
 from clew.surface.cli import options as o
 
 if TYPE_CHECKING:
-    from clew.core.types import Filter, Message
+    from clew.core.filter import Filter
+    from clew.core.types import Message
     from clew.engine import Engine
 
 Command = Callable[..., None]
@@ -72,7 +73,7 @@ class FilterOptions:
 
     def build_filter(self, _: "Engine") -> "Filter":
         """The Filter of the options."""
-        from clew.core.types import Filter
+        from clew.core.filter import Filter
 
         return Filter(
             kinds=_to_set(self.kind),
@@ -184,7 +185,7 @@ def _to_set(values: Sequence[str] | None) -> frozenset[str] | None:
 
 def _resolve_documents(names: Sequence[str], engine: "Engine") -> list[str]:
     """The ids of the documents; a source that is split stands for all of its sections."""
-    from clew.core.types import Filter
+    from clew.core.filter import Filter
 
     ids: list[str] = []
     for name in names:

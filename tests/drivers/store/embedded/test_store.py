@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 from clew.core.errors import DriverFailed, StoreMismatch
+from clew.core.filter import Filter
 from clew.core.settings import StoreConfig
-from clew.core.types import Chunk, Document, Filter, Hit, Matrix, Section
+from clew.core.types import Chunk, Document, Hit, Matrix, Section
 from clew.drivers.store.embedded import build, checkpoint, schema, shard, write
 from clew.drivers.store.embedded.checkpoint import read_checkpoint
 from clew.drivers.store.embedded.folder import HOME

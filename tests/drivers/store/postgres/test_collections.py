@@ -10,9 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from clew.core.filter import EVERYTHING, Filter
 from clew.core.protocols import Store
 from clew.core.settings import StoreConfig
-from clew.core.types import EVERYTHING, Chunk, Document, Filter, Vector
+from clew.core.types import Chunk, Document, Vector
 from clew.drivers.store.embedded.store import EmbeddedStore
 from clew.drivers.store.postgres import PostgresStore
 

@@ -16,9 +16,10 @@ import psycopg
 import pytest
 
 from clew.core.errors import DriverFailed, DriverMissing, SettingsError, StoreMismatch
+from clew.core.filter import EVERYTHING, Filter
 from clew.core.settings import StoreConfig
 from clew.core.text import extract_terms
-from clew.core.types import EVERYTHING, Chunk, Document, Filter, Matrix, Section, Vector
+from clew.core.types import Chunk, Document, Matrix, Section, Vector
 from clew.drivers.store.embedded.store import EmbeddedStore
 from clew.drivers.store.postgres import PostgresStore, read_stored_embedder_name
 from clew.drivers.store.postgres.connect import planner, setup

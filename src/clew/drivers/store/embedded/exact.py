@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clew.core.facets import Condition, expand_filter
+from clew.core.filter import EVERYTHING, Filter
 from clew.core.stored import PackedTerms
-from clew.core.types import EVERYTHING, Filter, Matrix, TermMatch
+from clew.core.types import Matrix, TermMatch
 from clew.drivers.store import bm25, order
 from clew.drivers.store.bm25 import Floats
 from clew.drivers.store.embedded import postings, signals

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from clew.core.filter import Filter
 from clew.core.stored import PackedTerms
-from clew.core.types import Filter, TermMatch, Vector
+from clew.core.types import TermMatch, Vector
 from clew.drivers.store.embedded.database import CollectionState
 
 RowScores = list[tuple[int, float]]  # rows of chunks and their scores, best first

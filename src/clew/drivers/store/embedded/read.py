@@ -15,7 +15,8 @@ from clew.core.facets import (
     get_facet_field,
     get_facet_values,
 )
-from clew.core.types import Chunk, Document, DocumentRecord, Filter, Hit, Matrix, Vector
+from clew.core.filter import Filter
+from clew.core.types import Chunk, Document, DocumentRecord, Hit, Matrix, Vector
 from clew.drivers.store import codec
 from clew.drivers.store.checks import not_found_error
 from clew.drivers.store.embedded import schema

@@ -16,8 +16,9 @@ import qdrant_edge as edge
 from numpy.typing import NDArray
 
 from clew.core.facets import Condition, expand_filter
+from clew.core.filter import Filter
 from clew.core.stored import Counts, Hashes, PackedTerms
-from clew.core.types import Filter, TermMatch
+from clew.core.types import TermMatch
 from clew.drivers.store import bm25, order
 from clew.drivers.store.bm25 import Floats
 from clew.drivers.store.embedded import frequencies, signals

@@ -8,23 +8,12 @@ import numpy as np
 
 from clew.core.errors import DriverFailed
 from clew.core.facets import expand_document_filter
+from clew.core.filter import EVERYTHING, Filter
 from clew.core.protocols import Embedder, Eraser, Mode
 from clew.core.settings import StoreConfig
 from clew.core.stored import StagedModel, StoredDocument
 from clew.core.text import Terms
-from clew.core.types import (
-    EVERYTHING,
-    Chunk,
-    Document,
-    DocumentRecord,
-    Filter,
-    Hit,
-    Matrix,
-    Section,
-    StoreStats,
-    TermMatch,
-    Vector,
-)
+from clew.core.types import Chunk, Document, DocumentRecord, Hit, Matrix, Section, StoreStats, TermMatch, Vector
 from clew.drivers.store import checks, order
 from clew.drivers.store.batches import scan_chunks
 from clew.drivers.store.embedded import read, staged, write

@@ -6,7 +6,8 @@ from typing import Any
 from psycopg import Connection
 
 from clew.core.facets import expand_document_filter, expand_filter
-from clew.core.types import Chunk, Document, DocumentRecord, Filter, Vector
+from clew.core.filter import Filter
+from clew.core.types import Chunk, Document, DocumentRecord, Vector
 from clew.drivers.store import codec
 from clew.drivers.store.checks import not_found_error
 from clew.drivers.store.postgres import binary

@@ -8,23 +8,12 @@ from functools import partial
 from psycopg import Connection
 
 from clew.core.facets import expand_document_filter, expand_filter
+from clew.core.filter import EVERYTHING, Filter
 from clew.core.protocols import Embedder, Eraser, Mode
 from clew.core.settings import StoreConfig
 from clew.core.stored import StagedModel, StoredDocument
 from clew.core.text import Terms
-from clew.core.types import (
-    EVERYTHING,
-    Chunk,
-    Document,
-    DocumentRecord,
-    Filter,
-    Hit,
-    Matrix,
-    Section,
-    StoreStats,
-    TermMatch,
-    Vector,
-)
+from clew.core.types import Chunk, Document, DocumentRecord, Hit, Matrix, Section, StoreStats, TermMatch, Vector
 from clew.drivers.store import checks, codec
 from clew.drivers.store.batches import scan_chunks
 from clew.drivers.store.entries import make_entries, make_entries_from_stored

@@ -119,7 +119,7 @@ class ChatConsole:
 
     def print_sources(self, _: str) -> None:
         """Lists the numbered documents."""
-        from clew.core.types import Filter
+        from clew.core.filter import Filter
         from clew.surface.cli import render
 
         numbers = self.session.numbers

@@ -10,7 +10,7 @@ from clew.surface.cli.option_groups import LoadedQuery, QueryOptions, SearchOpti
 from clew.surface.cli.program import open_engine
 
 if TYPE_CHECKING:
-    from clew.core.types import Filter
+    from clew.core.filter import Filter
     from clew.engine import Engine
 
 Render = Annotated[

@@ -1,0 +1,63 @@
+"""Filters: which part of a collection may be seen."""
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+Meta = Mapping[str, Any]  # from the source or the caller: scalars and lists of scalars
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which chunks may be seen, by any verb: all conditions must hold, each by any of its values.
+
+    None admits all, an empty set nothing. `since` is inclusive, `until` exclusive; a chunk without a time is outside
+    every time range. `access` are labels: what has none of its own is seen by anybody with at least one. `meta` is
+    compared as text with that of the chunk, or else of its document; a list matches if any of its members does.
+
+    `a | b` admits what either admits, `a & b` what both do: `any_of` and `all_of` are their sides.
+    """
+
+    documents: Set[str] | None = None
+    kinds: Set[str] | None = None
+    channels: Set[str] | None = None
+    authors: Set[str] | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    meta: Meta = field(default_factory=dict)
+    access: Set[str] | None = None
+    any_of: tuple["Filter", ...] = ()
+    all_of: tuple["Filter", ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("documents", "kinds", "channels", "authors", "access"):
+            value = getattr(self, name)
+            if isinstance(value, str):  # set("page") would be its letters
+                raise TypeError(f"Filter({name}=…) takes a set of names, not the single text {value!r}")
+            if value is not None:
+                object.__setattr__(self, name, frozenset(value))
+        for name in ("since", "until"):
+            _check_datetime(name, getattr(self, name))
+        if not isinstance(self.meta, Mapping):
+            raise TypeError(f"Filter(meta=…) takes a mapping of names to values, not {self.meta!r}")
+
+    def __or__(self, other: "Filter") -> "Filter":
+        if not isinstance(other, Filter):
+            return NotImplemented
+        return EVERYTHING if EVERYTHING in (self, other) else Filter(any_of=(self, other))
+
+    def __and__(self, other: "Filter") -> "Filter":
+        if not isinstance(other, Filter):
+            return NotImplemented
+        if other in (self, EVERYTHING):
+            return self
+        return other if self == EVERYTHING else Filter(all_of=(self, other))
+
+
+EVERYTHING = Filter()
+
+
+def _check_datetime(name: str, value: object) -> None:
+    if value is not None and not isinstance(value, datetime):
+        raise TypeError(f"Filter({name}=…) takes a datetime, not {value!r}")

@@ -8,6 +8,11 @@ from typing import Any
 Meta = Mapping[str, Any]  # from the source or the caller: scalars and lists of scalars
 
 
+def _check_datetime(name: str, value: object) -> None:
+    if value is not None and not isinstance(value, datetime):
+        raise TypeError(f"Filter({name}=…) takes a datetime, not {value!r}")
+
+
 @dataclass(frozen=True, slots=True)
 class Filter:
     """Which chunks may be seen, by any verb: all conditions must hold, each by any of its values.
@@ -56,8 +61,3 @@ class Filter:
 
 
 EVERYTHING = Filter()
-
-
-def _check_datetime(name: str, value: object) -> None:
-    if value is not None and not isinstance(value, datetime):
-        raise TypeError(f"Filter({name}=…) takes a datetime, not {value!r}")

@@ -412,26 +412,6 @@ def test_other_processes_that_have_it_open_go_on(place: Place) -> None:
         assert live.wait() == 0
 
 
-def test_the_scan_finds_what_an_erasure_would_leave(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    with open_engine(place) as engine:
-        engine.add_messages(make_chat(6))
-        import clew.index.erase.remove as module
-
-        monkeypatch.setattr(module, "_clear_summary", lambda *_: None)
-        store = engine.opened.store
-        doc_id = next(iter(engine.list())).id
-        store.summarise(doc_id, f"About {canary(0)}.", engine.opened.embedder.embed(["x"], role="passage")[0])
-        receipt = engine.erase(author="dan")
-        if any(record.summary for record in engine.list()):
-            assert not receipt.complete
-            assert any(finding.what == "text" for finding in receipt.found)
-        monkeypatch.undo()
-        again = engine.erase()
-        assert again.complete
-        assert again.resumed
-    assert not place.count_places(canary(0))
-
-
 CRASH = """
 import os, sys
 import clew.index.erase.remove as remove
@@ -492,7 +472,7 @@ def test_a_role_that_may_not_rewrite_tables_says_so(postgres: str) -> None:
         receipt = engine.erase(author="dan")
     assert not receipt.found
     assert not receipt.complete
-    assert any("VACUUM (FULL, ANALYZE) clew.chunks, " in text for text in receipt.undone)
+    assert any("VACUUM (FULL, ANALYZE) clew." in text and " clew.chunks" in text for text in receipt.undone)
     assert not owner.count_places(canary(0)).keys() - {"pg_stats"}
 
 

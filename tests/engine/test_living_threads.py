@@ -206,7 +206,6 @@ def test_a_summary_dies_with_the_text_that_it_was_made_of(open_engine: OpenEngin
     (record,) = engine.list()
     vector = engine.opened.embedder.embed(["The vault code is 9041."], role="passage")[0]
     store.summarise(record.id, "The vault code is 9041.", vector)
-    (record,) = engine.list()
     assert store.search_documents(vector, 1)
     if change == "edit":
         engine.add_messages([said(2, "The vault is open.")])
@@ -215,12 +214,11 @@ def test_a_summary_dies_with_the_text_that_it_was_made_of(open_engine: OpenEngin
     else:
         engine.add_messages([said(3, "Grease it.", reply_to="m1")])
     (now,) = engine.list()
-    assert now.summary == (record.summary if change == "append" else "")
-    assert bool(store.search_documents(vector, 1)) == (change == "append")
+    assert (now.summary, store.search_documents(vector, 1)) == ("", [])
     if change != "append":
         assert "9041" not in str(now)
         assert all("9041" not in chunk.index_text for chunk in store.chunks(record.id))
-        assert engine.backfill().changed
+    assert engine.backfill().changed
 
 
 # -- long threads

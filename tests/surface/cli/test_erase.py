@@ -77,8 +77,9 @@ def test_a_channel_is_erased(clew: Clew) -> None:
 def test_what_is_found_is_printed_and_the_exit_code_says_so(clew: Clew) -> None:
     with closing(sqlite3.connect(clew.folder / ".clew" / "default" / "clew.db")) as db, db:
         db.execute(
-            "INSERT INTO jobs(id, kind, request, state, created, updated)"
-            " VALUES('j', 'add', 'Signing keys are rotated every ninety days', 'running', '', '')"
+            "INSERT INTO jobs(id, kind, request, state, stage, done, result, error, worker, attempts, host, created,"
+            " updated) VALUES('j', 'add', ?, 'running', '', 0, '', '', '', 1, '', '', '')",
+            ("Signing keys are rotated every ninety days",),
         )
     done = clew("erase", "pages/vault.md", "--yes")
     assert done.code == 4

@@ -1,9 +1,6 @@
 """The second step of an erasure: documents and messages go, and what was made of them in their threads with them."""
 
-from dataclasses import replace
-from typing import Any
-
-from clew.core.errors import ConcurrentChange, NotFound
+from clew.core.errors import NotFound
 from clew.core.protocols import Store
 from clew.core.thread import make_first_chunk_id
 from clew.index.add.ingest import IngestContext, drop_messages
@@ -32,8 +29,6 @@ def _remove_messages(context: IngestContext, doc_id: str, ids: frozenset[str]) -
         except NotFound:  # another process has removed one of them
             continue
     after = _read_contexts(context.store, doc_id)
-    if after:
-        _clear_summary(context.store, doc_id)
     return sum(before.get(chunk_id, text) != text for chunk_id, text in after.items())
 
 
@@ -43,19 +38,3 @@ def _read_contexts(store: Store, doc_id: str) -> dict[str, str]:
         return {chunk.id: chunk.context for chunk in store.chunks(doc_id)}
     except NotFound:
         return {}
-
-
-def _clear_summary(store: Store, doc_id: str) -> None:
-    """Removes the summary of a document, which was made when the erased messages were in it."""
-    for attempt in range(MAX_ATTEMPTS):
-        stored = next(iter(store.stored_documents([doc_id])), None)
-        if stored is None or not stored.document.summary:
-            return
-        bare = replace(stored.document, summary="", summary_by="")
-        terms: Any = stored.terms  # packed ones are stored as they are
-        try:
-            store.put(bare, stored.chunks, stored.vectors, terms, expected_text=stored.document.text)
-            return
-        except ConcurrentChange:
-            if attempt == MAX_ATTEMPTS - 1:
-                raise

@@ -50,7 +50,7 @@ EXIT_CODES = (
     (1, "internal error in Clew"),
     (USAGE_ERROR, "invalid argument, option or setting"),
     (3, "document, collection, strategy or driver not found"),
-    (INCOMPLETE, "incomplete: a source was not readable, a limit was reached, or an erasure left something"),
+    (INCOMPLETE, "incomplete: a source not readable, a limit reached, something not erased"),
     (5, "driver not installed"),
     (6, "model, disk or database failed"),
     (7, "collection was filled with another embedder or by a newer Clew"),

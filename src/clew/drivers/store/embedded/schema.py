@@ -284,7 +284,7 @@ def _advise_on_error(error: Exception) -> str:
         return "the disk is full; make room and try again; nothing was half written"
     if "malformed" in text or "not a database" in text or "corrupt" in text:
         return "the file is damaged; restore a backup of it, or remove the folder and add the sources again"
-    if "readonly" in text or "read-only" in text or "unable to open" in text:
+    if any(sign in text for sign in ("readonly", "read-only", "unable to open", "because it is a view")):
         return "the file cannot be opened for writing; check that it exists and the permissions of its folder"
     if isinstance(error, sqlite3.IntegrityError):
         return "a chunk id is already taken; ids must be unique within a collection"

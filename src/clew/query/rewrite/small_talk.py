@@ -33,7 +33,7 @@ _SOCIAL_WORDS = frozenset(
         kiitos moi dzieki dziekuje czesc merhaba selam tesekkurler tesekkur ederim gunaydin iyi geceler gorusuruz
         tamam evet hayir привет здравствуите спасибо пока свидания хорошо ладно доброе утро добрыи вечер شكرا مرحبا gn
         gm nite goodnight no get getting let know think see seeing talk speak going coming gone moment minute luck
-        feel feeling well late early busy matter night morgen abend nacht noite tarde leid
+        understood noted love loved sad feel feeling well late early busy matter night morgen abend nacht noite tarde leid
         """,
     )
 )
@@ -56,7 +56,8 @@ _WISHES = re.compile(  # of words that are a subject elsewhere: a day off, a job
 )
 _COURTESIES = re.compile(
     r"\b(?:how (?:are|is|was|were) (?:you|things|it|everyone|everything|your)|how's (?:it|everything|life|your)|"
-    r"what(?:'s| is|’s) (?:up|new)|are you (?:there|ok|okay|around)|how do you do|you there)\b",
+    r"what(?:'s| is|’s) (?:up|new)|are you (?:there|ok|okay|around)|how do you do|you (?:still )?there|long time no see|no problem|"
+    r"is this (?:thing )?on|wrong (?:window|chat|channel|person)|tell me a joke|plans for (?:the|your) weekend)\b",
     re.IGNORECASE,
 )
 _MARKS = " \n!！。．.~～,，、"  # around such a phrase
@@ -86,7 +87,8 @@ def is_small_talk(text: str) -> bool:
     if len(words) > MAX_WORDS or (rest == text and is_question(text)):
         return False
     said = [word for word in words if word not in _FUNCTION_WORDS]
-    return all(word in _SOCIAL_WORDS for word in said) and (bool(said) or rest != text)
+    is_social = any(word in _SOCIAL_WORDS for word in words) or rest != text  # "no" is a function word, too
+    return is_social and all(word in _SOCIAL_WORDS for word in said)
 
 
 def is_question(text: str) -> bool:

@@ -33,7 +33,8 @@ _SOCIAL_WORDS = frozenset(
         kiitos moi dzieki dziekuje czesc merhaba selam tesekkurler tesekkur ederim gunaydin iyi geceler gorusuruz
         tamam evet hayir привет здравствуите спасибо пока свидания хорошо ладно доброе утро добрыи вечер شكرا مرحبا gn
         gm nite goodnight no get getting let know think see seeing talk speak going coming gone moment minute luck
-        understood noted love loved sad feel feeling well late early busy matter night morgen abend nacht noite tarde leid
+        understood noted love loved sad feel feeling well late early busy matter night morgen
+        abend nacht noite tarde leid
         """,
     )
 )
@@ -56,7 +57,8 @@ _WISHES = re.compile(  # of words that are a subject elsewhere: a day off, a job
 )
 _COURTESIES = re.compile(
     r"\b(?:how (?:are|is|was|were) (?:you|things|it|everyone|everything|your)|how's (?:it|everything|life|your)|"
-    r"what(?:'s| is|’s) (?:up|new)|are you (?:there|ok|okay|around)|how do you do|you (?:still )?there|long time no see|no problem|"
+    r"what(?:'s| is|’s) (?:up|new)|are you (?:there|ok|okay|around)|how do you do|you (?:still )?there|"
+    r"long time no see|no problem|"
     r"is this (?:thing )?on|wrong (?:window|chat|channel|person)|tell me a joke|plans for (?:the|your) weekend)\b",
     re.IGNORECASE,
 )

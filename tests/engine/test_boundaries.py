@@ -14,6 +14,7 @@ from clew.compat import find_similar_messages, message_with_context, query_rag_f
 from clew.core.errors import ClewError, NotFound, SettingsError
 from clew.core.settings import IngestionConfig, RerankerConfig, ScoringConfig, Settings
 from clew.core.trace import record
+from clew.core.types import Section
 from clew.drivers.llm.scripted import ScriptedLLM
 from tests.engine.chosen import OpenEngine
 from tests.engine.histories import AUTHORS, CHANNELS, NOON, QUESTION, History, admits, make_filter, make_history
@@ -235,3 +236,57 @@ def test_results_are_not_cached_across_boundaries(engine: Engine) -> None:
     part = engine.within(Filter(authors={"ben"})).search("merger pizza", **asked)
     assert len(whole) > len(part) == 1
     assert engine.search("merger pizza", **asked) == whole
+
+
+def test_an_iterator_and_another_thread_see_no_more_after_a_change(engine: Engine) -> None:
+    for number in range(3):
+        engine.add_messages(
+            [
+                Message(
+                    f"secret {number} zebrafish", author="boss", id=f"s{number}", channel=f"c{number}", access={"hr"}
+                ),
+                Message(f"public {number}", author="ana", id=f"p{number}", channel=f"c{number}", reply_to=f"s{number}"),
+            ]
+        )
+    engine.backfill()
+    inner = engine.within(Filter(access={"staff"}))
+    listed = iter(inner.list())
+    shown = [next(listed)]
+    engine.add_messages([Message("new thing", author="ana", id="n1", channel="other")])
+    inner.read(shown[0].id)  # what was known of the collection is read again
+    shown += listed
+    assert len(shown) == 4
+    assert "zebrafish" not in repr(shown)
+
+
+def test_why_not_names_nothing_but_what_was_asked_for(engine: Engine, tmp_path: Path) -> None:
+    file = tmp_path / "secret.md"
+    file.write_text("# Secret")
+    staff = Filter(access={"staff"})
+    assert "plan" not in engine.why_not("pizza", "plam", where=staff).reason.replace("plam", "")
+    assert "never added" not in engine.why_not("pizza", str(file), where=staff).reason
+    assert "never added" in engine.why_not("pizza", str(file)).reason
+    assert engine.why_not("pizza", "plan", where=staff).stage == "filter"
+    with pytest.raises(SettingsError, match="change the whole collection"):
+        engine.within(staff).plan(file)
+
+
+def test_a_thread_is_read_by_its_address_though_its_first_message_is_hidden(engine: Engine) -> None:
+    inner = engine.within(Filter(authors={"ben"}))
+    assert inner.read("ops/m1").text.split() == ["I", "order", "the", "pizza"]
+    assert inner.read("ops/m1").uri == "ops/m3"
+
+
+def test_labels_of_sections_are_for_messages_alone(engine: Engine) -> None:
+    text = "# A\n\npublic\n\n# B\n\nzebrafish\n"
+    cut = text.index("# B")
+    sections = (Section(0, cut, label="A"), Section(cut, len(text), label="B", access=frozenset({"hr"})))
+    report = engine.add_documents([Document("p", text, sections)])
+    assert "only messages may have" in report.failed[0].reason
+
+
+def test_equal_values_of_meta_are_not_the_same_filter(engine: Engine) -> None:
+    engine.add_documents([Document("one", "The oven", meta={"f": 1}), Document("yes", "The oven", meta={"f": True})])
+    both = Filter(meta={"f": 1}) & Filter(meta={"f": True})
+    assert list(engine.list(both)) == []
+    assert [record.id for record in engine.list(Filter(meta={"f": True}))] == ["yes"]

@@ -55,7 +55,7 @@ class Filter:
     def __and__(self, other: "Filter") -> "Filter":
         if not isinstance(other, Filter):
             return NotImplemented
-        if other in (self, EVERYTHING):
+        if other == EVERYTHING or repr(other) == repr(self):  # 1 and True are equal, and other values of meta
             return self
         return other if self == EVERYTHING else Filter(all_of=(self, other))
 

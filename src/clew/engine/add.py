@@ -67,6 +67,7 @@ def add_messages(engine: "Engine", messages: Iterable[Message], *, settings: Set
 
 def plan(engine: "Engine", *sources: str | Path, sync: bool = False, settings: Settings | None = None) -> Plan:
     """What `add` would read, embed, ask a model and drop, and what it would cost; nothing is embedded or stored."""
+    engine.opened.check_unbounded()
     return ingest.plan_add_sources(make_ingest_context(engine.opened, settings), sources, sync=sync)
 
 

@@ -108,8 +108,8 @@ def why_not(
     check_filter(where)
     try:
         document, chunks = _find_target(opened, target)
-    except NotFound as error:
-        return _explain_not_added(opened, question, target, str(error))
+    except NotFound:
+        return _explain_not_added(opened.within(where), question, target)
     return why.why_not(question, target, document=document, chunks=chunks, run=run, settings=base, where=where)
 
 
@@ -135,10 +135,20 @@ def _find_target(opened: Opened, name: str) -> tuple[Document, list[Chunk]]:
     return store.document(doc_id), store.chunks(doc_id)
 
 
-def _explain_not_added(opened: Opened, question: str, target: str, missing: str) -> WhyNot:
-    """The reason why a target is not in the collection: never added, not readable, or no such name."""
+def _explain_not_added(opened: Opened, question: str, target: str) -> WhyNot:
+    """The reason why a target is not in the collection: never added, not readable, or no such name.
+
+    Within a filter only the last: who may see a part may not ask for other names, or for the files of this machine.
+    """
+    try:
+        resolve_document(opened, target)
+        missing = f"there is no document {target!r}"
+    except NotFound as error:
+        missing = str(error)
+    if opened.boundary != EVERYTHING:
+        return WhyNot(question, target, "not ingested", missing)
     for path in (Path(target), opened.root / target):
-        if opened.boundary == EVERYTHING and path.is_file():  # others may not ask for the files of this machine
+        if path.is_file():
             try:
                 read_file(
                     path,

@@ -79,6 +79,11 @@ class Opened:
         finder = self.finder.within(store, boundary)
         return replace(self, store=store, finder=finder, boundary=boundary, folder=None)
 
+    def check_unbounded(self) -> None:
+        """Raises SettingsError where only a part of the collection may be seen."""
+        if self.boundary != EVERYTHING:
+            raise SettingsError("this engine sees a part of the collection and only reads; change the whole collection")
+
     def get_reranker_or_overlap(self, settings: Settings) -> Reranker:
         """The reranker of the settings; where it is missing, the term-overlap one, which needs no model."""
         reranker = self.finder.get_reranker(settings.reranker) or drivers.make_reranker(RerankerConfig(name="overlap"))
@@ -110,6 +115,10 @@ def resolve_document(opened: Opened, name: str) -> str:
     ids = {record.uri or record.id: record.id for record in opened.store.documents()}
     if name in ids:
         return ids[name]
+    if isinstance(opened.store, BoundedStore):  # a thread whose first message is hidden has another address here
+        named = [record.id for record in opened.store.inner.documents() if record.uri == name]
+        for record in opened.store.documents(Filter(documents=frozenset(named))) if named else ():
+            return record.id
     hint = format_suggestion(name, ids) or "`clew list` shows the documents"
     raise NotFound(f"there is no document {name!r}; {hint}")
 

@@ -214,9 +214,11 @@ _SCHEMAS: Mapping[type, Callable[[Any], Json]] = {
     CollectionRecord: _pick_all_fields,
     ContextMessage: _message_to_json,
     ContextWindow: _make_field_picker("text", "total_tokens", "channels", "messages", "threads", "dropped", "reason"),
-    Document: _make_field_picker("id", "title", "uri", "kind", "summary", "summary_by", "meta", "text", "sections"),
+    Document: _make_field_picker(
+        "id", "title", "uri", "kind", "summary", "summary_by", "access", "meta", "text", "sections"
+    ),
     DocumentRecord: _make_field_picker(
-        *("id", "title", "uri", "kind", "chars", "chunks", "summary", "summary_by", "lacks", "meta"),
+        *("id", "title", "uri", "kind", "chars", "chunks", "summary", "summary_by", "lacks", "access", "meta"),
         *("created", "updated"),
     ),
     DroppedPassage: lambda dropped: {**_passage_to_json(dropped.passage), **_pick_fields(dropped, "reason", "tokens")},
@@ -246,7 +248,7 @@ _SCHEMAS: Mapping[type, Callable[[Any], Json]] = {
         *("added", "changed", "skipped", "failed", "chunks", "embedded", "reused", "seconds", "noted", "dropped"),
         *("cost", "stopped", "incomplete"),
     ),
-    Section: _make_field_picker("start", "end", "label", "parent", "id", "author", "at", "page", "guessed"),
+    Section: _make_field_picker("start", "end", "label", "parent", "id", "author", "at", "page", "guessed", "access"),
     StyleProfile: _make_field_picker(
         *("person", "tone", "vocabulary_level", "message_length", "common_phrases", "emoji", "habits", "messages"),
         *("confidence", "made_by"),

@@ -174,7 +174,7 @@ def test_list(clew: "Clew") -> None:
     listed = clew("list", "--json").json["documents"]
     assert [each["uri"] for each in listed] == [row[4] for row in rows]
     assert list(listed[0]) == [
-        *("id", "title", "uri", "kind", "chars", "chunks", "summary", "summary_by", "lacks", "meta"),
+        *("id", "title", "uri", "kind", "chars", "chunks", "summary", "summary_by", "lacks", "access", "meta"),
         *("created", "updated"),
     ]
     assert sum(each["chunks"] for each in listed) == count_chunks(clew)
@@ -196,7 +196,7 @@ def test_read(clew: "Clew", name: str) -> None:
     assert done.code == 0
     assert "Soup is served at noon." in done.out
     shape = clew("read", name, "--json").json
-    assert list(shape) == ["id", "title", "uri", "kind", "summary", "summary_by", "meta", "text", "sections"]
+    assert list(shape) == ["id", "title", "uri", "kind", "summary", "summary_by", "access", "meta", "text", "sections"]
     assert shape["text"].rstrip("\n") == done.out.rstrip("\n")
     assert "".join(shape["text"][part["start"] : part["end"]] for part in shape["sections"]) == shape["text"]
 

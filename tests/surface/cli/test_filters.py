@@ -113,3 +113,16 @@ def test_a_citation_of_what_is_not_admitted_is_gone(clew: "Clew") -> None:
 def _thread_id(clew: "Clew") -> str:
     documents = clew("list", "--kind", "thread", "--json").json["documents"]
     return str(documents[0]["id"])
+
+
+def test_a_page_whose_labels_cannot_be_read_is_not_added(fresh: "Clew") -> None:
+    for name, head in (
+        ("broken.md", "access: [hr]\nowner: a: b"),
+        ("open.md", "access: [hr"),
+        ("upper.md", "Access: [hr]"),
+    ):
+        (fresh.folder / name).write_text(f"---\n{head}\n---\n# Pay cut\n\nPay is cut.\n")
+    done = fresh("add", "broken.md", "open.md", "upper.md", "--json")
+    assert {Path(failed["source"]).name for failed in done.json["failed"]} == {"broken.md", "open.md"}
+    assert fresh.hits("pay cut", "--access", "staff") == []
+    assert fresh.hits("pay cut", "--access", "hr") == ["upper.md"]

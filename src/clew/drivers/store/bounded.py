@@ -5,14 +5,14 @@ positions stay true, its other sections are gone, and so is what was made of the
 a hidden message, the messages before a chunk that are kept as its context.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Never
 
-from clew.core.errors import SettingsError
+from clew.core.errors import ConcurrentChange, SettingsError
 from clew.core.facets import expand_filter
-from clew.core.filter import EVERYTHING, Filter
+from clew.core.filter import EVERYTHING, Filter, Meta
 from clew.core.protocols import Mode, Store
 from clew.core.stored import StagedModel
 from clew.core.text import Terms
@@ -21,6 +21,7 @@ from clew.core.types import Chunk, Document, DocumentRecord, Hit, Section, Store
 from clew.drivers.store.checks import not_found_error
 
 BLANK = " "
+MAX_ATTEMPTS = 20  # to read a document that others change at the same time
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +36,16 @@ class VisiblePart:
         return list(dict.fromkeys(str(chunk.meta["message"]) for chunk in self.chunks if "message" in chunk.meta))
 
 
+Parts = Mapping[str, VisiblePart | None]  # by document; None: all of it
+
+
 class BoundedStore:
     """A store within a filter. It only reads: a change is made to the whole collection."""
 
     def __init__(self, store: Store, where: Filter) -> None:
         self.inner, self.where = store, where
         self._splits = any(each.splits_documents for each in expand_filter(where))
-        self._parts: tuple[int, dict[str, VisiblePart | None]] = (-1, {})  # as of a change number; None: all of it
+        self._known: tuple[int, Parts] = (-1, {})  # as of a change number; never changed, only replaced
 
     # -- reading
 
@@ -50,9 +54,13 @@ class BoundedStore:
         if not self._splits:
             self._check_admitted(doc_id)
             return self.inner.document(doc_id)
-        part = self._find_part(doc_id)
-        document = self.inner.document(doc_id)
-        return document if part is None else redact_document(document, part)
+        for _ in range(MAX_ATTEMPTS):
+            change = self.inner.change_number()
+            part = self._find_part(doc_id)
+            document = self.inner.document(doc_id)
+            if self.inner.change_number() == change:  # else it may have more than was admitted
+                return document if part is None else redact_document(document, part)
+        raise ConcurrentChange(f"document {doc_id!r} was changed again and again while it was read; try again")
 
     def documents(self, where: Filter = EVERYTHING) -> Iterator[DocumentRecord]:
         """The records of the documents of which something is admitted."""
@@ -66,7 +74,7 @@ class BoundedStore:
             self._check_admitted(doc_id)
             return self.inner.chunks(doc_id)
         part = self._find_part(doc_id)
-        return self.inner.chunks(doc_id) if part is None else list(part.chunks)
+        return list(self.scan(Filter(documents={doc_id}))) if part is None else list(part.chunks)
 
     def chunks_by_id(self, chunk_ids: Sequence[str]) -> dict[str, Chunk]:
         """The admitted chunks among the ids."""
@@ -113,8 +121,8 @@ class BoundedStore:
             near = self.inner.search_documents(vector, wanted, self.where & where)
             if not self._splits:
                 return near
-            self._load_parts([doc_id for doc_id, _ in near])
-            whole = [(doc_id, score) for doc_id, score in near if self._parts[1].get(doc_id, _HIDDEN) is None]
+            parts = self._load_parts(doc_id for doc_id, _ in near)
+            whole = [(doc_id, score) for doc_id, score in near if parts[doc_id] is None]
             if len(whole) >= k or len(near) < wanted:
                 return whole[: max(k, 0)]
             wanted *= 4
@@ -173,21 +181,21 @@ class BoundedStore:
 
     def _find_part(self, doc_id: str) -> VisiblePart | None:
         """The admitted part of a document, None if that is all of it; NotFound if nothing is."""
-        self._load_parts([doc_id])
-        part = self._parts[1].get(doc_id, _HIDDEN)
+        part = self._load_parts([doc_id])[doc_id]
         if part is _HIDDEN:
             raise not_found_error(doc_id)
         return part
 
-    def _load_parts(self, doc_ids: Iterable[str]) -> None:
-        """Reads which chunks of documents are admitted, where that is not known yet."""
-        change = self.inner.change_number()
-        if self._parts[0] != change:
-            self._parts = (change, {})
-        parts = self._parts[1]
-        unknown = frozenset(doc_ids) - parts.keys()
+    def _load_parts(self, doc_ids: Iterable[str]) -> "Parts":
+        """Which chunks of these documents are admitted; read where that is not known as of the last change."""
+        wanted, change = frozenset(doc_ids), self.inner.change_number()
+        known_at, known = self._known
+        parts: dict[str, VisiblePart | None] = {}
+        if known_at == change:
+            parts = {doc_id: known[doc_id] for doc_id in wanted if doc_id in known}
+        unknown = wanted - parts.keys()
         if not unknown:
-            return
+            return parts
         parts.update(dict.fromkeys(unknown, _HIDDEN))
         for doc_id, group in groupby(self.inner.scan(self.where & Filter(documents=unknown)), _get_doc_id):
             chunks = list(group)
@@ -196,6 +204,9 @@ class BoundedStore:
         for record in self.inner.documents(self.where & Filter(documents=hidden)) if hidden else ():
             if not record.chunks:  # it has none that could be hidden
                 parts[record.id] = None
+        if self.inner.change_number() == change:  # else it may be of two states
+            self._known = (change, {**(known if known_at == change else {}), **parts})
+        return parts
 
     def _redact(self, doc_id: str, chunks: Iterable[Chunk]) -> list[Chunk]:
         """Chunks of one document as they are shown."""
@@ -203,16 +214,18 @@ class BoundedStore:
         if len(found) == found[0].total:
             return found
         part = self._find_part(doc_id)
-        shown = {} if part is None else {chunk.id: chunk for chunk in part.chunks}
-        return [shown.get(chunk.id, chunk) for chunk in found]
+        if part is None:
+            return found
+        shown = {chunk.id: chunk for chunk in part.chunks}
+        return [shown[chunk.id] for chunk in found if chunk.id in shown]
 
     def _redact_hits(self, hits: list[Hit]) -> list[Hit]:
         if not self._splits or not hits:
             return hits
-        self._load_parts({hit.chunk.doc_id for hit in hits})
+        parts = self._load_parts(hit.chunk.doc_id for hit in hits)
         shown: list[Hit] = []
         for hit in hits:
-            part = self._parts[1].get(hit.chunk.doc_id)
+            part = parts[hit.chunk.doc_id]
             if part is None:
                 shown.append(hit)
                 continue
@@ -224,10 +237,11 @@ class BoundedStore:
     def _list_split_records(self, where: Filter) -> Iterator[DocumentRecord]:
         visible = {chunk.doc_id for chunk in self.inner.scan(self.where & where)}
         visible |= {record.id for record in self.inner.documents(self.where & where) if not record.chunks}
-        self._load_parts(visible)
+        parts = self._load_parts(visible)
         for record in self.inner.documents(Filter(documents=frozenset(visible))):
-            part = self._parts[1].get(record.id)
-            yield record if part is None else redact_record(record, part)
+            part = parts[record.id]
+            if part is not _HIDDEN:
+                yield record if part is None else redact_record(record, part)
 
 
 def redact_document(document: Document, part: VisiblePart) -> Document:
@@ -276,10 +290,17 @@ def _renumber(chunks: Sequence[Chunk]) -> tuple[Chunk, ...]:
             index=index,
             total=len(chunks),
             context="",
-            meta={key: value for key, value in chunk.meta.items() if key != "reply_to" or value in messages},
+            meta=_drop_hidden_reply(chunk.meta, messages),
         )
         for index, chunk in enumerate(chunks)
     )
+
+
+def _drop_hidden_reply(meta: Meta, messages: Set[object]) -> Meta:
+    """The meta of a chunk without the message that it answers, if that is none of these."""
+    if meta.get("reply_to") in messages:
+        return meta
+    return {key: value for key, value in meta.items() if key not in ("reply_to", "guessed")}
 
 
 def _blank_outside(text: str, spans: Iterable[tuple[int, int]]) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from clew.core.errors import SourceError
+from clew.core.thread import THREAD_KIND
 from clew.core.types import Document, Section
 from clew.index.read.outline import Heading, build_sections_from_headings
 from clew.index.read.text.front_matter import to_json_meta
@@ -25,6 +26,10 @@ def validate_document(document: Document) -> Document:
         title = document.title or next((heading.label for heading in headings if heading.level == 1), "")
         meta = {"format": "markdown", **document.meta}
         return replace(document, sections=build_sections_from_headings(document.text, headings), title=title, meta=meta)
+    if document.kind != THREAD_KIND and any(section.access is not None for section in document.sections):
+        raise SourceError(
+            name, "has labels of access on its sections, which only messages may have; give the document's"
+        )
     at = 0
     for position, section in enumerate(document.sections):
         if section.start != at or section.end < section.start:

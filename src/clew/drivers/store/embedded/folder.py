@@ -43,7 +43,7 @@ def lost_error(folder: Path, what: str, left: list[str]) -> CollectionLost:
     return CollectionLost(
         f"{folder / schema.FILE} {what}, but this was a collection (still there: {', '.join(left)}), and its documents "
         f"were in that file; put it back from a backup, or give the collection up with "
-        f"`clew collections drop {folder.name}` and add the sources, or restore an export, again"
+        f"`clew --path {folder.parent} collections drop {folder.name}` and add the sources, or restore an export, again"
     )
 
 

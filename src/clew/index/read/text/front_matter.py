@@ -12,6 +12,7 @@ import yaml
 from clew.core.time import parse_iso_or_none
 
 _FRONT_MATTER = re.compile(r"---[ \t]*\n(?:(.*?)\n)?(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
+_ACCESS = re.compile(r"^\s*[\"']?access[\"']?\s*:", re.IGNORECASE | re.MULTILINE)
 _MAX_CHARS = 100_000  # a longer one is a page that begins with a horizontal rule
 _MAX_VALUES = 10_000  # YAML aliases can expand a short text without limit
 
@@ -25,11 +26,12 @@ class FrontMatter:
     error: str = ""
     at: datetime | None = None  # when the page was last changed
     lines: int = 0  # of the front matter
+    labels_lost: bool = False  # whether it could not be parsed and names who may see the page
 
     @property
     def access(self) -> frozenset[str] | None:
         """The labels of those who may see the page, one or a list of them; None if it names none."""
-        labels = self.values.get("access")
+        labels = next((value for key, value in self.values.items() if key.lower() == "access"), None)
         if labels is None:
             return None
         return frozenset(map(str, labels)) if isinstance(labels, list) else frozenset({str(labels)})
@@ -47,7 +49,7 @@ def parse_front_matter(text: str) -> FrontMatter:
         safe = to_json_meta(values or {})
     except (yaml.YAMLError, ValueError, OverflowError, TypeError, RecursionError) as error:
         reason = getattr(error, "problem", None) or str(error) or type(error).__name__
-        return FrontMatter({}, text, f"front matter is not YAML: {reason}")
+        return FrontMatter({}, text, f"front matter is not YAML: {reason}", labels_lost=bool(_ACCESS.search(match[1])))
     lines = text.count("\n", 0, match.end())
     return FrontMatter(safe, text[match.end() :], at=_parse_updated_time(safe), lines=lines)
 

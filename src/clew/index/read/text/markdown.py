@@ -9,6 +9,7 @@ from typing import NamedTuple
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from clew.core.errors import SourceError
 from clew.core.ids import make_document_id
 from clew.core.types import Document
 from clew.index.read.outline import Heading, build_sections_from_headings, make_title_from_file_name
@@ -49,6 +50,8 @@ class MarkdownBlock(NamedTuple):
 def read_markdown(text: str, *, uri: str, name: str) -> Document:
     """The Document of a markdown page: front matter in `meta`, a section per heading."""
     front_matter = parse_front_matter(text)
+    if front_matter.labels_lost:  # without its labels everybody would see it
+        raise SourceError(uri, f"names who may see it (access), but its {front_matter.error}; correct it")
     headings = [
         Heading(p.start, p.level, p.label) for p in parse_markdown_blocks(front_matter.body) if p.kind == "heading"
     ]

@@ -64,6 +64,8 @@ def test_a_chat_and_the_tools_are_async_too() -> None:
             assert answer.found
             assert engine.sync.chat("work").messages == chat.sync.messages
             assert len(chat.sync.messages) == 2
+            assert await chat.messages() == chat.sync.messages
+            assert await chat.numbers() == chat.sync.numbers
             tools = await engine.tools(session=chat.name)
             read = await tools.read_document(1, "who rotates the vault key?")
             assert read.data["documentName"] == "Vault"

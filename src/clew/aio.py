@@ -20,6 +20,7 @@ from clew.core.events import EventStream
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Reader, Reranker
 from clew.core.settings import Settings
+from clew.core.types import Message
 from clew.engine import sessions as sync_sessions
 from clew.engine.opened import Opened
 from clew.query.agent import tools as sync_tools
@@ -84,7 +85,7 @@ class _Stream(Generic[P, T]):
 
 
 class ChatSession:
-    """A conversation with a collection for async callers; `sync` is the one beneath, with `messages` and `numbers`."""
+    """A conversation with a collection for async callers; `sync` is the one beneath."""
 
     def __init__(self, chat: sync_sessions.ChatSession) -> None:
         self.sync = chat
@@ -92,6 +93,14 @@ class ChatSession:
 
     ask = _Verb(sync_sessions.ChatSession.ask)
     agent = _Verb(sync_sessions.ChatSession.agent)
+
+    async def messages(self) -> tuple[Message, ...]:
+        """The last messages, oldest first; a coroutine, as they may be in a database."""
+        return await asyncio.to_thread(lambda: self.sync.messages)
+
+    async def numbers(self) -> Mapping[str, int]:
+        """The numbers of the documents that were shown, by document id."""
+        return await asyncio.to_thread(lambda: self.sync.numbers)
 
 
 class Toolbox:

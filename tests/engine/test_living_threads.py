@@ -6,13 +6,14 @@ import random
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from clew import Engine, Message, Settings
+from clew import Engine, Filter, Message, Settings
 from clew.core.protocols import Role
 from clew.core.settings import ThreadConfig
 from clew.core.types import Matrix
@@ -328,3 +329,27 @@ def test_several_processes_live_in_one_thread(kind: str, tmp_path: Path, request
 
 if __name__ == "__main__":
     live(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
+
+
+def test_new_labels_of_a_message_take_its_words_from_those_that_follow_it(open_engine: OpenEngine) -> None:
+    engine = open_engine(embedder="hashed")
+    a = said(0, "what is new", id="a")
+    b = said(1, "zebrafish merger friday", id="b", reply_to="a")
+    c = said(2, "lunch at noon", id="c", reply_to="a")
+    engine.add_messages([a, b, c])
+    staff = engine.within(Filter(access={"staff"}))
+
+    def find(who: Engine) -> set[str]:
+        return {hit.chunk.meta["message"] for hit in who.search("zebrafish merger", strategy="lexical")}
+
+    assert find(staff) == {"b", "c"}
+    assert engine.add_messages([replace(b, access={"hr"})]).changed == ("b",)
+    assert find(staff) == set()
+    assert find(engine) == {"b"}
+    assert engine.add_messages([b]).skipped == 1  # without labels it keeps those that it has
+    assert find(staff) == set()
+    engine.add_messages([replace(b, access={"hr", "staff"})])
+    assert find(staff) == {"b"}
+    engine.drop_messages("b")
+    engine.add_messages([b])
+    assert "b" in find(staff)

@@ -1,5 +1,6 @@
 """Sections of one source as documents with a parent and a number, through the engine, on both stores (9.10)."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -67,10 +68,16 @@ def test_chapters_are_sections_with_parent_and_number() -> None:
     assert [part.heading_path(len(part.sections) - 1)[-1] for part in parts] == ["Spare", "Soup", "Tides"]
 
 
-@pytest.mark.parametrize(("level", "titles"), [(1, ["Keys"]), (2, ["Keys", "Soup", "Tides"])])
-def test_a_level_decides_where_sections_begin(level: int, titles: list[str]) -> None:
-    assert [part.title for part in split_into_sections(book(), level=level)] == [f"Handbook > {it}" for it in titles]
+def test_a_level_decides_where_sections_begin() -> None:
+    titles = [[part.title for part in split_into_sections(book(), level=level)] for level in (1, 2)]
+    assert titles == [["Handbook"], ["Handbook > Keys", "Handbook > Soup", "Handbook > Tides"]]
     assert len(split_into_sections(book(), level=3)) == 4
+
+
+def test_a_document_of_one_section_stays_whole() -> None:
+    (only,) = split_into_sections(book(BOOK[: BOOK.index("## Soup")]))
+    assert (only.id, only.uri, only.title) == ("book", "handbook.md", "Handbook")
+    assert only.meta == {"format": "markdown", "year": 2026, "sections": 1}
 
 
 def test_a_long_section_is_cut_after_a_paragraph() -> None:
@@ -78,8 +85,52 @@ def test_a_long_section_is_cut_after_a_paragraph() -> None:
     parts = split_into_sections(Document("p", text, title="Page"), max_chars=200)
     assert len(parts) == 5
     assert all(len(part.text) <= 200 and part.text.startswith("Paragraph") for part in parts)
-    assert parts[1].title == "Page > 2 of 5"
+    assert {part.title for part in parts} == {"Page"}
     assert "".join(part.text for part in parts) == text
+
+
+def test_a_source_cut_by_size_is_read_under_its_own_title(open_engine: OpenEngine) -> None:
+    engine = open_engine(embedder="hashed", settings=PLAIN)
+    for title in ("Page", "Book > Page"):
+        parts = split_into_sections(Document("p", "One line.\n\nAnother line.", title=title), max_chars=12)
+        engine.add_documents(parts)
+        assert (len(parts), engine.read("p").title) == (2, title)
+
+
+def test_a_page_may_shrink_to_one_section_and_grow_again(tmp_path: Path, open_engine: OpenEngine) -> None:
+    file = tmp_path / "book.md"
+    engine = open_engine(embedder="hashed", settings=SECTIONED)
+    for text, titles in (
+        (BOOK, ["Handbook > Keys", "Handbook > Soup", "Handbook > Tides"]),
+        (BOOK[: BOOK.index("## Soup")], ["Handbook"]),
+        (BOOK[: BOOK.index("## Tides")], ["Handbook > Keys", "Handbook > Soup"]),
+    ):
+        file.write_text(text)
+        engine.add(file)
+        assert sorted(record.title for record in engine.list()) == titles
+        again = engine.add(file)
+        assert (again.skipped, again.dropped, again.changed) == (len(titles), 0, ())
+        assert engine.read(file).text == text
+
+
+def test_a_page_of_one_section_is_not_read_again_while_its_stamp_is_the_same(
+    tmp_path: Path, open_engine: OpenEngine
+) -> None:
+    file = tmp_path / "note.md"
+    file.write_text("# Leave\n\n## Parental leave\n\nA year.\n")
+    os.utime(file, (1e9, 1e9))
+    readings = list[str]()
+
+    def read(data: bytes, uri: str) -> Document:
+        readings.append(uri)
+        return Document(uri, data.decode(), title="Leave")
+
+    engine = open_engine(embedder="hashed", settings=SECTIONED, readers={".md": read})
+    engine.add(file)
+    assert [record.title for record in engine.list()] == ["Leave"]
+    count = len(readings)
+    assert engine.add(file).skipped == 1
+    assert len(readings) == count
 
 
 @example(["", "", "# A"], 1)

@@ -32,7 +32,8 @@ def _check_access(noun: str, value: Set[str] | None) -> frozenset[str] | None:
 class Message:
     """One message of a conversation; without an id it gets one made of its content.
 
-    `access` are the labels of those who may see it; None: of its thread.
+    `access` are the labels of those who may see it; None: of its thread. A message that is added again with None keeps
+    the labels that it has; other labels replace them.
     """
 
     text: str

@@ -104,6 +104,7 @@ def drop(engine: "Engine", *documents: str) -> int:
 
     A source that was added in sections goes with all of them.
     """
+    _check_names("drop", documents)
     opened = engine.opened
     return opened.store.drop([doc_id for name in documents for doc_id in resolve_document_or_sections(opened, name)])
 
@@ -114,8 +115,15 @@ def drop_messages(engine: "Engine", *ids: str, settings: Settings | None = None)
     Replies to a removed message become replies to its parent. The few messages embedded together with it are embedded
     again; a thread left empty is dropped.
     """
+    _check_names("drop_messages", ids)
     with engine.opened.message_lock:
         return ingest.drop_messages(make_ingest_context(engine.opened, settings), ids)
+
+
+def _check_names(verb: str, names: tuple[object, ...]) -> None:
+    """Raises SettingsError if a list is given instead of names: callers without a type checker pass anything."""
+    if not all(isinstance(name, str | Path) for name in names):
+        raise SettingsError(f"give each name as an argument of its own: {verb}(*names), not {verb}(names)")
 
 
 def make_ingest_context(opened: Opened, settings: Settings | None) -> IngestContext:

@@ -453,3 +453,10 @@ class Counted(HashedEmbedder):
     def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
         self.texts += len(texts)
         return super().embed(texts, role=role)
+
+
+def test_messages_are_dropped_by_names_and_not_by_a_list(engine: Engine) -> None:
+    engine.add_messages([said(1, "The winch squeaks.")])
+    for drop in (engine.drop_messages, engine.drop):
+        with pytest.raises(SettingsError, match=r"as an argument of its own: drop\w*\(\*names\)"):
+            drop(["m1"])  # type: ignore[arg-type]

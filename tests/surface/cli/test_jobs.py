@@ -109,3 +109,44 @@ def test_a_worker_gets_the_collection_and_models_by_its_environment(tmp_path: Pa
     again = load_invocation(environ=environ, overrides={}, folder=tmp_path)
     assert (again.path, again.collection, again.settings) == (start.path, start.collection, start.settings)
     assert environ["HOME"] == "/home"
+
+
+@pytest.mark.usefixtures("place")
+def test_watching_without_an_id_shows_the_outcome_of_the_last_job(fresh: Clew) -> None:
+    queue(fresh, "pages/vault.md")
+    last = queue(fresh, "pages/missing.md")
+    fresh("jobs", "work")
+    watched = fresh("jobs", "watch")
+    assert (watched.code, watched.out.split("\t")[0]) == (4, last)
+    assert "1 failed" in watched.out
+    good = queue(fresh, "pages/lunch.md")
+    fresh("jobs", "work")
+    watched = fresh("jobs", "watch", "--json")
+    assert (watched.code, [job["id"] for job in watched.json["jobs"]]) == (0, [good])
+
+
+def test_hints_repeat_the_collection_that_was_given(fresh: Clew) -> None:
+    given = ("--path", "my store", "--collection", "ops")
+    added = fresh("add", "--background", "pages/vault.md", *given)
+    job_id = added.out.strip()
+    assert added.err == f"queued; `clew jobs watch {job_id} --path 'my store' --collection ops` follows it\n"
+    assert fresh("jobs", "watch", job_id, *given).code == 0
+    with Engine.open("my store", collection="ops", embedder="hashed") as engine:
+        engine.enqueue_add(fresh.folder / "pages")
+    assert "`clew jobs work --path 'my store' --collection ops` runs them" in fresh("jobs", *given).err
+    assert "`clew jobs --path 'my store' --collection ops` lists them" in fresh("jobs", "show", "nothing", *given).err
+    missing = fresh("collections", "drop", "nothing", *given)
+    assert "`clew collections --path 'my store'` lists them" in missing.err
+
+
+def test_a_missing_path_is_refused_before_it_is_queued(fresh: Clew) -> None:
+    done = fresh("add", "pages", "nosuch", "--background")
+    assert (done.code, done.out) == (4, "")
+    assert done.err == "clew: nosuch: does not exist; nothing was queued\n"
+    assert not Path(".clew").exists()
+
+
+def test_cancelling_a_finished_job_says_that_it_has_finished(fresh: Clew) -> None:
+    job_id = queue(fresh, "pages/vault.md")
+    fresh("jobs", "work")
+    assert fresh("jobs", "cancel", job_id).out == f"{job_id} has finished already: done\n"

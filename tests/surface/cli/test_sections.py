@@ -27,3 +27,16 @@ def test_a_file_is_added_listed_searched_read_and_dropped_in_sections(fresh: "Cl
     assert fresh("read", "book.md#section-2").out.startswith("## Boats")
     assert fresh("drop", "book.md", "--json").json == {"dropped": 2}
     assert fresh("read", "book.md").code != 0
+
+
+def test_titles_of_sections_are_not_doubled(fresh: "Clew") -> None:
+    rollback = "## Rollback\n\nRoll back with the lever.\n"
+    (fresh.folder / "deploy.md").write_text(f"# Deploy\n\nOn Mondays.\n\n{rollback}\n## Freeze\n\nNo deploys.\n")
+    (fresh.folder / "leave.md").write_text("# Leave\n\n## Parental leave\n\nParents stay at home for a year.\n")
+    assert fresh("add", "deploy.md", "leave.md", "--sections").code == 0
+    titles = {line.split("\t")[3] for line in fresh("list").out.splitlines()}
+    assert titles == {"Deploy (1 of 3)", "Deploy > Rollback (2 of 3)", "Deploy > Freeze (3 of 3)", "Leave"}
+    found = fresh("search", "roll back with the lever").out
+    assert "Deploy > Rollback" in found
+    assert "Rollback > Rollback" not in found
+    assert "Leave > Parental leave" in fresh("search", "parents at home").out

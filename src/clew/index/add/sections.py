@@ -40,7 +40,7 @@ class SectionTracker:
     def split_sources(
         self, sources: Iterable[Source | SourceError], *, store: Store, fingerprint: str
     ) -> Iterator[Source | SourceError]:
-        """The sections of each file or page as sources of their own; threads stay whole, a thread is one already.
+        """The sections of each file or page as sources of their own; threads, and pages of one section, stay whole.
 
         A file with the stamp of its stored sections is not read. One that cannot be read stays as it is, and reading it
         says why.
@@ -50,6 +50,10 @@ class SectionTracker:
                 yield source
                 continue
             total = self._count_unchanged(source, store, fingerprint)
+            if total == 1:
+                self.whole.add(source.id)
+                yield source
+                continue
             if total:
                 self.totals[source.id], self.given[source.id] = total, {}
                 for number in range(1, total + 1):
@@ -62,7 +66,10 @@ class SectionTracker:
                 yield source
                 continue
             for part in parts:
-                self._note(part)
+                if is_section(part.meta):
+                    self._note(part)
+                else:
+                    self.whole.add(part.id)
                 yield Source(part.id, part.uri, partial(_return_document, part), source.stamp)
 
     def drop_stale(self, store: Store, report: Report) -> int:
@@ -104,10 +111,12 @@ class SectionTracker:
         """How many sections are stored of a file that has not changed since; 0 if it has, or none are."""
         if not source.stamp:
             return 0
-        first = Filter(documents=frozenset({make_section_name(source.id, 1)}))
-        record = next(iter(store.documents(first)), None)
-        is_unchanged = record and is_section(record.meta) and record.stamp == f"{source.stamp} {fingerprint}"
-        return int(record.meta[TOTAL]) if record and is_unchanged else 0
+        first = Filter(documents=frozenset({source.id, make_section_name(source.id, 1)}))
+        for record in store.documents(first):
+            is_whole = record.id == source.id and record.meta.get(TOTAL) == 1
+            if (is_whole or is_section(record.meta)) and record.stamp == f"{source.stamp} {fingerprint}":
+                return int(record.meta[TOTAL])
+        return 0
 
 
 def _read_section(source: Source, number: int) -> Document:

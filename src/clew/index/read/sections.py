@@ -1,7 +1,7 @@
 """Sections of one source as documents of their own: a long source is split, and read again as one.
 
 Each knows the source that it is a part of by its `meta`: `parent` (the id of the source), `section_number` (from 1) and
-`sections` (how many there are).
+`sections` (how many there are). A source of one section stays whole, under its own id: its `sections` is 1.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,8 @@ def split_into_sections(
 
     A new one begins at each heading of a `level`, or above it; by default that of the chapters, the first level with
     more than one heading. One longer than `max_chars` is cut after a paragraph. Their texts joined are that of the
-    document. The id and the address of a section are those of the document with `#section-2` after them.
+    document. The id and the address of a section are those of the document with `#section-2` after them. A document
+    that has one section only comes back whole, with its own id and title.
     """
     if is_section(document.meta):
         raise SettingsError(f"{document.uri or document.id} is a section of another document already")
@@ -37,6 +38,8 @@ def split_into_sections(
     spans = _cut_at_headings(document, level)
     if max_chars is not None:
         spans = [part for span in spans for part in _cut_after_paragraphs(document.text, span, max_chars)]
+    if len(spans) == 1:
+        return [replace(document, meta={**document.meta, TOTAL: 1}, hash="")]
     return [_make_section(document, span, number, len(spans)) for number, span in enumerate(spans, 1)]
 
 
@@ -78,14 +81,13 @@ def join_sections(parts: Sequence[Document]) -> Document:
         text += part.text
     number = make_section_name("#", first.meta[NUMBER])[1:]
     meta = {**{key: value for key, value in first.meta.items() if key not in (PARENT, NUMBER)}, TOTAL: len(parts)}
-    title = first.title.rpartition(TITLE_SEPARATOR)[0]
     uri = first.uri.removesuffix(number)
     return replace(
         first,
         id=str(first.meta[PARENT]),
         text=text,
         sections=tuple(sections),
-        title=title,
+        title=_get_source_title(first),
         uri=uri,
         summary="",
         summary_by="",
@@ -153,7 +155,7 @@ def _make_section(document: Document, span: tuple[int, int], number: int, total:
         id=make_section_name(document.id, number),
         text=document.text[start:end],
         sections=sections,
-        title=TITLE_SEPARATOR.join(filter(None, (document.title, label or f"{number} of {total}"))),
+        title=TITLE_SEPARATOR.join(filter(None, (document.title, label))),
         uri=make_section_name(document.uri, number),
         summary="",
         summary_by="",
@@ -161,6 +163,13 @@ def _make_section(document: Document, span: tuple[int, int], number: int, total:
         stamp="",
         meta={**document.meta, PARENT: document.id, NUMBER: number, TOTAL: total},
     )
+
+
+def _get_source_title(section: Document) -> str:
+    """The title of the source of a section: its own without the heading that was added to it."""
+    labels = (each.label for each in section.sections if each.label)
+    added = next((TITLE_SEPARATOR + each for each in labels if section.title.endswith(TITLE_SEPARATOR + each)), "")
+    return section.title.removesuffix(added)
 
 
 def _shift_section(section: Section, by: int, first: int) -> Section:

@@ -136,9 +136,11 @@ class Draft:
         """The positions of the messages that change, that answer these, and that follow them or what is removed."""
         ids = [section.id for section in document.sections]
         numbers = [self.entries[each].number for each in ids]
-        before = {m.id: m.text for m in extract_messages(self.part.document)} if self.part else {}
-        changed = [*self.removed]  # where what is said differs, and not only what it answers
-        changed += [e.number for e in self.entries.values() if before.get(e.message.id) != e.message.text]
+        before = {m.id: (m.text, m.access) for m in extract_messages(self.part.document)} if self.part else {}
+        changed = [*self.removed]  # where what is said, or who may see it, differs, and not only what it answers
+        for entry in self.entries.values():
+            if before.get(entry.message.id) != (entry.message.text, entry.message.access):
+                changed.append(entry.number)
         affected = {position for position, each in enumerate(ids) if each in self.touched}
         for number in changed:
             start = bisect_right(numbers, number)

@@ -28,6 +28,7 @@ from clew.core.errors import (
     SourceError,
     StoreMismatch,
 )
+from clew.surface.cli.program import repeat_options
 
 USAGE_ERROR = 2
 INCOMPLETE = 4
@@ -126,7 +127,7 @@ class ClewGroup(TyperGroup):
         except KeyboardInterrupt:
             message, name, code = "interrupted; everything finished until now is saved", "Interrupted", INTERRUPTED
         except ClewError as error:
-            message, name, code = str(error), type(error).__name__, get_exit_code(error)
+            message, name, code = repeat_options(str(error), ctx.obj), type(error).__name__, get_exit_code(error)
             _print_traceback_if_verbose(error)
         except Exception as error:
             name, code = type(error).__name__, 1

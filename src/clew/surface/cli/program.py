@@ -2,6 +2,8 @@
 
 import logging
 import os
+import re
+import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
+
+from clew.core.secret import mask_secrets
 
 if TYPE_CHECKING:
     from clew.engine import Engine
@@ -25,6 +29,27 @@ class ProgramOptions:
     config: Path | None = None
     embedder: str | None = None
     llm: str | None = None
+
+
+_HINT = re.compile(r"`clew ([a-z][^`]*)`")
+
+
+def repeat_options(text: str, options: ProgramOptions | None) -> str:
+    """A text whose commands, such as `clew jobs`, name the collection that this one was told to use.
+
+    A password in the address is masked.
+    """
+    if options is None:
+        return text
+    place = ["--path", mask_secrets(options.path)] if options.path else []
+    place += ["--config", str(options.config)] if options.config else []
+    collection = ["--collection", options.collection] if options.collection else []
+
+    def extend(found: re.Match[str]) -> str:
+        given = place if found[1].startswith("collections") else [*place, *collection]
+        return f"`{' '.join(['clew', found[1], *map(shlex.quote, given)])}`"
+
+    return _HINT.sub(extend, text)
 
 
 def resolve_invocation(ctx: typer.Context, overrides: Mapping[str, Any] | None = None) -> "Invocation":

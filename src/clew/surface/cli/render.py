@@ -155,7 +155,8 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 def _format_title(record: DocumentRecord) -> str:
     """The title of a document; with its number if it is a section of another."""
     number, total = record.meta.get("section_number"), record.meta.get("sections")
-    return f"{record.title} ({number} of {total})" if record.meta.get("parent") and number and total else record.title
+    is_section = record.meta.get("parent") and number and total
+    return f"{record.title} ({number} of {total})".lstrip() if is_section else record.title
 
 
 def print_lacking(records: Sequence[DocumentRecord]) -> None:
@@ -194,8 +195,12 @@ def print_hits(hits: Sequence[Hit], query: str) -> None:
 
 
 def join_headings(name: str, headings: Sequence[str]) -> str:
-    """The title of a document and the headings below it, of which the first may be the title again."""
-    return " > ".join((name, *(headings[1:] if tuple(headings[:1]) == (name,) else headings)))
+    """The title of a document and the headings below it, without the first of them where the title ends with these."""
+    for count in range(len(headings), 0, -1):
+        first = " > ".join(headings[:count])
+        if name == first or name.endswith(f" > {first}"):
+            return " > ".join((name, *headings[count:]))
+    return " > ".join((name, *headings))
 
 
 def format_message_origin(message: PassageMessage) -> str:

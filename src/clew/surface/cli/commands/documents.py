@@ -1,5 +1,6 @@
 """The commands on documents: add, plan, backfill, calibrate, drop, list, read, status."""
 
+from pathlib import Path
 from time import sleep
 from typing import Annotated
 
@@ -8,7 +9,7 @@ import typer
 from clew.surface.cli import options as o
 from clew.surface.cli.errors import INCOMPLETE
 from clew.surface.cli.option_groups import CollectionFilterOptions, FilterOptions, IngestOptions
-from clew.surface.cli.program import open_engine, open_engine_for_plan, resolve_invocation
+from clew.surface.cli.program import open_engine, open_engine_for_plan, repeat_options, resolve_invocation
 
 WATCH_INTERVAL = 1.0  # seconds between two scans of the sources
 MIN_REACH = 3.0  # spreads; below it the embedder hardly tells related texts from others
@@ -60,10 +61,15 @@ def add(
 def _add_in_background(
     ctx: typer.Context, sources: list[str], options: IngestOptions, *, max_cost: float | None, as_json: bool
 ) -> None:
-    """Queues the job and starts a worker for it."""
+    """Queues the job and starts a worker for it; SourceError, and nothing is queued, if a path does not exist."""
+    from clew.core.errors import SourceError
+    from clew.index.add.sources import is_url
     from clew.surface.cli import render
     from clew.surface.cli.worker import start_worker
 
+    for source in sources:
+        if not is_url(source) and not Path(source).exists():
+            raise SourceError(source, "does not exist; nothing was queued")
     overrides = options.to_setting_overrides()
     with open_engine(ctx, overrides, create=True) as engine:
         job = engine.enqueue_add(*sources, sync=options.sync, max_cost=max_cost)
@@ -72,7 +78,8 @@ def _add_in_background(
         render.print_json(job)
     else:
         render.print_line((job.id, ""))
-        render.print_line((f"queued; `clew jobs watch {job.id}` follows it", "dim"), err=True)
+        hint = repeat_options(f"queued; `clew jobs watch {job.id}` follows it", ctx.obj)
+        render.print_line((hint, "dim"), err=True)
 
 
 def plan(ctx: typer.Context, *, sources: o.Sources, options: IngestOptions, as_json: o.Json = False) -> None:

@@ -8,7 +8,7 @@ import typer
 
 from clew.surface.cli import options as o
 from clew.surface.cli.errors import INCOMPLETE
-from clew.surface.cli.program import open_engine
+from clew.surface.cli.program import open_engine, repeat_options
 
 if TYPE_CHECKING:
     from clew.core.jobs import Job
@@ -20,7 +20,9 @@ WATCH_INTERVAL = 0.5  # seconds between two looks at a job
 
 jobs_app = typer.Typer()
 JobId = Annotated[str, typer.Argument(metavar="JOB", help="Job id.")]
-JobIds = Annotated[list[str] | None, typer.Argument(metavar="[JOB]...", help="Job ids (default: all unfinished).")]
+JobIds = Annotated[
+    list[str] | None, typer.Argument(metavar="[JOB]...", help="Job ids (default: all unfinished, else the last).")
+]
 Wait = Annotated[bool, typer.Option("--wait", help="Stay and wait for further jobs, until interrupted.")]
 Alone = Annotated[bool, typer.Option("--alone", help="Leave at once if another worker is at work.")]
 Host = Annotated[
@@ -61,9 +63,11 @@ def watch(ctx: typer.Context, *, jobs: JobIds = None, as_json: o.Json = False) -
     from clew.surface.cli import progress, render
 
     with open_engine(ctx) as engine:
-        ids = [engine.job(each).id for each in jobs] if jobs else [j.id for j in engine.jobs() if not j.is_finished]
+        known = [] if jobs else engine.jobs()
+        named = [engine.job(each) for each in jobs or ()]
+        ids = [job.id for job in named or [job for job in known if not job.is_finished] or known[-1:]]
         with progress.report_progress() as on_progress:
-            _follow_jobs(engine, ids, _make_job_reporter(on_progress))
+            _follow_jobs(ctx, engine, ids, _make_job_reporter(on_progress))
         ended = [engine.job(each) for each in ids]
     if as_json:
         render.print_json({"jobs": ended})
@@ -79,11 +83,13 @@ def cancel(ctx: typer.Context, *, job: JobId, as_json: o.Json = False) -> None:
     from clew.surface.cli import render
 
     with open_engine(ctx) as engine:
+        was_finished = engine.job(job).is_finished
         cancelled = engine.cancel_job(job)
     if as_json:
         render.print_json(cancelled)
     else:
-        render.print_line((f"{cancelled.id} {cancelled.state}", ""))
+        finished = "has finished already: " if was_finished else ""
+        render.print_line((f"{cancelled.id} {finished}{cancelled.state}", ""))
 
 
 @jobs_app.command()
@@ -113,7 +119,7 @@ def _list_jobs(ctx: typer.Context, *, as_json: bool) -> None:
         render.print_json({"jobs": found})
     else:
         _print_jobs(found)
-        _hint_at_waiting_jobs(found)
+        _hint_at_waiting_jobs(ctx, found)
 
 
 def _make_job_reporter(on_progress: "OnProgress") -> "OnJob":
@@ -127,7 +133,7 @@ def _make_job_reporter(on_progress: "OnProgress") -> "OnJob":
     return report
 
 
-def _follow_jobs(engine: "Engine", ids: Sequence[str], on_job: "OnJob") -> None:
+def _follow_jobs(ctx: typer.Context, engine: "Engine", ids: Sequence[str], on_job: "OnJob") -> None:
     """Returns when the jobs are finished."""
     hinted = False
     while True:
@@ -137,11 +143,11 @@ def _follow_jobs(engine: "Engine", ids: Sequence[str], on_job: "OnJob") -> None:
         if all(job.is_finished for job in now):
             return
         if not hinted:
-            hinted = _hint_at_waiting_jobs(now)
+            hinted = _hint_at_waiting_jobs(ctx, now)
         sleep(WATCH_INTERVAL)
 
 
-def _hint_at_waiting_jobs(jobs: "Sequence[Job]") -> bool:
+def _hint_at_waiting_jobs(ctx: typer.Context, jobs: "Sequence[Job]") -> bool:
     """Says on stderr what to do if jobs wait and no worker is at work; whether it did."""
     from clew.engine.jobs import has_worker
     from clew.surface.cli import render
@@ -149,7 +155,8 @@ def _hint_at_waiting_jobs(jobs: "Sequence[Job]") -> bool:
     waiting = sum(not job.is_finished for job in jobs)
     if not waiting or any(map(has_worker, jobs)):
         return False
-    render.print_line((f"{waiting} waiting, and no worker is at work: `clew jobs work` runs them", "yellow"), err=True)
+    hint = f"{waiting} waiting, and no worker is at work: `clew jobs work` runs them"
+    render.print_line((repeat_options(hint, ctx.obj), "yellow"), err=True)
     return True
 
 

@@ -192,6 +192,90 @@ def test_a_summary_that_tells_an_erased_message_goes_with_it(place: Place) -> No
     assert not place.count_places(canary(900))
 
 
+def make_busy_chat(author: str) -> list[Message]:
+    """Three people in three threads; each says two sentences that nobody else says."""
+    people = (author, "eve", "frank")
+    return [
+        Message(
+            f"Warehouse{at}x{thread} receives shipment{at}y{thread} before noon{at}z{thread} today. "
+            f"Inspector{at}a{thread} approves certificate{at}b{thread} after lunch{at}c{thread} then.",
+            author=people[(at + thread) % 3],
+            at=DAY + timedelta(minutes=at),
+            id=f"t{thread}-{at}",
+            channel=f"quay{thread}",
+            reply_to=f"t{thread}-0" if at else None,
+        )
+        for thread in range(3)
+        for at in range(9)
+    ]
+
+
+def test_a_summary_made_of_what_others_said_is_not_looked_for(place: Place) -> None:
+    with open_engine(place) as engine:
+        engine.add_messages(make_busy_chat("wolfgang.petersen"))
+        quote = "He said: Warehouse0x0 receives shipment0y0 before noon0z0 today."
+        engine.add_messages([Message(quote, author="eve", id="quote", channel="quay0", at=DAY, reply_to="t0-0")])
+        engine.backfill()
+        summaries = " ".join(record.summary for record in engine.list())
+        others = [message for message in make_busy_chat("dan") if message.author != "dan"]
+        assert any(message.text.split(". ")[0] in summaries for message in others)
+        receipt = engine.erase(author="wolfgang.petersen")
+        assert_complete(receipt)
+        assert receipt.summaries == 3
+        assert receipt.quoted_by == ("quote",)
+        assert receipt.named_by == ()
+        with pytest.raises(SettingsError, match="nothing to erase"):
+            engine.erase()  # nothing is left to finish
+
+
+def test_an_incomplete_erasure_is_finished_after_new_summaries(place: Place) -> None:
+    with open_engine(place) as engine:
+        engine.add_messages(make_busy_chat("dan"))
+        engine.backfill()
+        insert_jobs(place, [("one", "running", "Warehouse0x0 receives shipment0y0")])
+        assert not engine.erase(author="dan").complete
+        engine.backfill()
+        insert_jobs(place, [])
+        receipt = engine.erase()
+        assert receipt.resumed
+        assert_complete(receipt)
+        assert receipt.quoted_by == ()
+        assert all(record.summary for record in engine.list())
+
+
+def test_what_names_the_author_outside_of_its_text_is_reported_and_stays(place: Place) -> None:
+    name = "wolfgang.petersen"
+    about = [
+        Document("by title", "One.", title=f"Interview with {name.title()}"),
+        Document("by address", "Two.", uri=f"people/{name}.md"),
+        Document("by meta", "Three.", meta={"review": [{"by": name}]}),
+        Document("by label", "Four.", access=frozenset({f"user_{name}"})),
+        Document("by none", "Five.", title="Wolfgang", meta={"author": f"{name}2"}),
+    ]
+    with open_engine(place) as engine:
+        engine.add_documents(about)
+        engine.add_messages(
+            [
+                Message("The crane is mine.", author=name, id=f"{name}-1", channel="ops", at=DAY),
+                Message("It is not.", author="eve", id="b", channel="ops", at=DAY, reply_to=f"{name}-1"),
+                Message("Hello there.", author="eve", id="c", channel=f"dm-{name}", at=DAY),
+            ]
+        )
+        receipt = engine.erase(author=name)
+        assert_complete(receipt)
+        threads = {f"ops/{name}-1", f"dm-{name}/c"}
+        assert sorted(receipt.named_by) == sorted({"by title", f"people/{name}.md", "by meta", "by label", *threads})
+        assert {record.uri or record.id for record in engine.list()} == {*receipt.named_by, "by none"}
+
+
+def test_the_receipt_says_that_an_export_brings_messages_back(place: Place) -> None:
+    with open_engine(place) as engine:
+        engine.add_messages(make_chat(4))
+        engine.add_documents([Document("tide", "The tide turns at noon.")])
+        assert not any("chat export" in note for note in engine.erase(["tide"]).notes)
+        assert any("chat export" in note for note in engine.erase(author="dan").notes)
+
+
 def test_others_who_quote_an_erased_text_are_reported_and_stay(place: Place) -> None:
     with open_engine(place) as engine:
         said = "I will resign on Friday and tell nobody before that day."
@@ -257,6 +341,23 @@ def test_a_source_that_remains_is_named(tmp_path: Path, monkeypatch: pytest.Monk
     with Engine.open(tmp_path / "team.clew", embedder="hashed", settings=SETTINGS) as engine:
         engine.add(tmp_path / "crane.md")
         assert engine.erase(["crane.md"]).sources == ("crane.md",)
+
+
+def test_a_split_source_is_erased_by_its_name_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = f"# Book\n\n## Keys\n\nIt is {canary(1)}.\n\n## Soup\n\nIt is {canary(2)}.\n\n## Tide\n\nNoon.\n"
+    (tmp_path / "book.md").write_text(text, encoding="utf-8")
+    place = Place(tmp_path / "team.clew", is_folder=True)
+    settings = replace(SETTINGS, ingestion=IngestionConfig(summaries=False, sections=True))
+    with open_engine(place, settings=settings) as engine:
+        engine.add("book.md")
+        assert len(list(engine.list())) == 3
+        one = engine.erase(["book.md#section-1"])
+        assert (len(one.documents), one.sources, one.complete) == (1, ("book.md",), True)
+        rest = engine.erase(["book.md"])
+        assert (len(rest.documents), rest.sources, rest.complete) == (2, ("book.md",), True)
+        assert not list(engine.list())
+    assert not place.count_places(canary(2))
 
 
 def test_staged_vectors_go_too(place: Place) -> None:

@@ -21,9 +21,10 @@ class Receipt:
     `documents` and `messages` are ids. `contexts` counts the chunks of others that held erased text in their context
     and were indexed again. `searched` bytes were searched for `pieces` of what was erased; `found` must be empty.
     `ambiguous` pieces stand in what remains too, or are too short, and were not searched for. `quoted_by` are the
-    messages and documents of others that quote an erased text, `named_by` those that name the erased author: both
-    remain. `sources` are files of erased documents: an `add` would add them again. `undone` says what could not be
-    done, `notes` what is beyond an erasure.
+    messages (by id) and documents (by address, or id) of others that quote an erased text, `named_by` those that name
+    the erased author in their text, title, address, channel, summary, labels or meta: both remain as they are.
+    `sources` are files of erased documents: an `add` would add them again. `undone` says what could not be done,
+    `notes` what is beyond an erasure.
     """
 
     selector: str

@@ -12,8 +12,9 @@ from clew.core.settings import Settings
 from clew.core.suggest import format_suggestion
 from clew.drivers.store.term_ids import pack_terms
 from clew.engine.add import make_ingest_context
-from clew.engine.opened import Opened, resolve_document
+from clew.engine.opened import Opened
 from clew.engine.scrub import scrub_sessions
+from clew.engine.sections import resolve_document_or_sections
 from clew.index.erase.compare import TEXT_KINDS, Comparison, compare_with_remaining
 from clew.index.erase.journal import Journal, join_journals, parse_journal
 from clew.index.erase.remove import remove_selection
@@ -27,6 +28,7 @@ _ALL_KINDS = ("words", "texts", "vectors", "terms")
 _LONG_KINDS = ("texts", "vectors", "terms")
 # Words of sessions, jobs and calibrations that are the same in every collection.
 _OWN_WORDS = ("assistant", "cancelled", "cancelling", "documents", "messages", "sources", "settings", "embedder")
+_EXPORTS = "a chat export that still has the messages brings them back when it is added again; take them out of it too"
 _NAMES = {"words": "text", "texts": "text", "vectors": "vector", "terms": "term"}
 
 
@@ -48,7 +50,8 @@ def erase(
 
     Everything made of it goes too: chunks, vectors, postings, summaries, copies in the contexts of other messages,
     staged vectors, caches, chat sessions, free pages of the disk. Then everything that is stored is searched for it.
-    If it is interrupted, the next call finishes it, also one that names nothing. `dry_run` only counts.
+    A source that was added in sections goes with all of them. If it is interrupted, the next call finishes it, also one
+    that names nothing. `dry_run` only counts.
     """
     if isinstance(documents, str):
         raise SettingsError("documents is one text; give a list of ids or addresses")
@@ -70,7 +73,7 @@ def erase(
         text = journal.to_text()
         eraser.set_pending(text)
         contexts = remove_selection(make_ingest_context(opened, settings), journal.selection)
-    compared = _compare(opened, journal, opened.resolve_settings(settings).ingestion.language)
+    compared = _compare(opened, journal, opened.resolve_settings(settings))
     matcher = Matcher(compared.fingerprints)
     sessions = scrub_sessions(opened.store.sessions, opened.folder, journal.selection, matcher)
     jobs = eraser.drop_jobs(lambda text: bool(matcher.count_in_text(text, TEXT_KINDS)))
@@ -121,7 +124,7 @@ def _select(
         found: list[str] = []
         for name in documents:
             with suppress(*([NotFound] if is_resumed else [])):
-                found.append(resolve_document(opened, name))
+                found += resolve_document_or_sections(opened, name)
         return Selection(tuple(dict.fromkeys(found)))
     if author:
         selection = select_author(store, author)
@@ -134,7 +137,7 @@ def _select(
     return selection
 
 
-def _compare(opened: Opened, journal: Journal, language: str) -> Comparison:
+def _compare(opened: Opened, journal: Journal, settings: Settings) -> Comparison:
     staged = opened.store.staged_model()
     return compare_with_remaining(
         opened.store,
@@ -142,7 +145,8 @@ def _compare(opened: Opened, journal: Journal, language: str) -> Comparison:
         touched=journal.selection.messages.keys(),
         author=journal.author,
         own_words=[*_OWN_WORDS, opened.store.stats().embedder, *([staged.embedder] if staged else [])],
-        language=language,
+        language=settings.ingestion.language,
+        threads=settings.threads,
         pack_terms=pack_terms,
     )
 
@@ -214,7 +218,7 @@ def _make_receipt(
         named_by=compared.named_by if compared else (),
         sources=tuple(uri for uri in tally.uris if "://" not in uri and (opened.root / uri).is_file()),
         undone=tuple(undone),
-        notes=(*notes, *opened.store.eraser().notes()),
+        notes=(*notes, *([_EXPORTS] if tally.messages else []), *opened.store.eraser().notes()),
         resumed=is_resumed,
         dry_run=dry_run,
     )

@@ -23,7 +23,19 @@ def test_a_dry_run_prints_counts_and_erases_nothing(clew: Clew) -> None:
     done = clew("erase", "pages/vault.md", "--dry-run")
     assert done.code == 0, done.err
     assert "would erase 1 documents" in done.out
+    assert "  pages/vault.md  Vault" in done.out
     assert clew("read", "pages/vault.md").code == 0
+
+
+def test_many_documents_are_listed_in_part(clew: Clew) -> None:
+    (clew.folder / "logs").mkdir()
+    for number in range(23):
+        (clew.folder / "logs" / f"{number:02}.md").write_text(f"# Log {number}\n\nAll quiet.\n", encoding="utf-8")
+    assert clew("add", "logs").code == 0
+    done = clew("erase", *(f"logs/{number:02}.md" for number in range(23)), "--dry-run")
+    assert done.code == 0, done.err
+    assert len([line for line in done.out.splitlines() if line.startswith("  logs/")]) == 20
+    assert "  and 3 more" in done.out
 
 
 def test_it_needs_yes_where_nobody_can_be_asked(clew: Clew) -> None:
@@ -45,6 +57,7 @@ def test_it_asks_at_a_terminal(clew: Clew, answer: str) -> None:
         cwd=clew.folder,
     )
     assert "Erase this for good?" in done.stdout + done.stderr
+    assert "  pages/vault.md  Vault" in done.stdout
     assert (done.returncode == 0) is (answer == "y"), done.stderr
     assert clew("read", "pages/vault.md").code == (3 if answer == "y" else 0)
 

@@ -11,10 +11,12 @@ import numpy as np
 
 from clew.core.fingerprint import Fingerprints, Matcher
 from clew.core.protocols import Store
+from clew.core.settings import ThreadConfig
 from clew.core.stored import PackedTerms, StoredDocument
 from clew.core.text import Terms
 from clew.core.thread import get_message_text, is_thread, make_thread_title
 from clew.core.types import Chunk, Document
+from clew.index.chunk.messages import build_message_context
 from clew.index.chunk.terms import count_chunk_terms
 
 PackTerms = Callable[[Terms], PackedTerms]
@@ -40,23 +42,25 @@ def compare_with_remaining(
     author: str,
     own_words: Iterable[str],
     language: str,
+    threads: ThreadConfig,
     pack_terms: PackTerms,
 ) -> Comparison:
     """Compares the fingerprints with all documents that are stored.
 
     Of a `touched` document, one that has lost messages, only what its remaining messages say themselves counts as
-    theirs: what was made of them (contexts, terms, a title) must be found if it still holds erased text. `own_words`
-    are texts that stand in every collection.
+    theirs, and what is made of that now: contexts, terms or a title that still hold erased text must be found.
+    `own_words` are texts that stand in every collection.
     """
     matcher = Matcher(fingerprints)
     for word in own_words:
         matcher.count_in_text(word, TEXT_KINDS)
     names = re.compile(rf"(?<!\w){re.escape(author)}(?!\w)", re.IGNORECASE) if author else None
+    parts_of_names = re.compile(rf"(?<![^\W_]){re.escape(author)}(?![^\W_])", re.IGNORECASE) if author else None
     quoted: list[str] = []
     named: list[str] = []
     for stored in store.stored_documents():
         document = stored.document
-        for text in _list_own_texts(document) if document.id in touched else _list_texts(stored):
+        for text in _list_own_texts(document, threads) if document.id in touched else _list_texts(stored):
             for start in range(0, len(text), BLOCK - SHARED):
                 matcher.count_in_text(text[start : start + BLOCK], TEXT_KINDS)
         matcher.count(np.ascontiguousarray(stored.vectors, "<f4").tobytes(), ["vectors"])
@@ -72,7 +76,9 @@ def compare_with_remaining(
             quoted += [name for name, text in _list_parts(document) if matcher.count_in_text(text, ["quotes"])]
         if names and names.search(document.text):
             named += [name for name, text in _list_parts(document) if names.search(text)]
-    return Comparison(matcher.forget_met(fingerprints), tuple(quoted), tuple(named))
+        if parts_of_names:
+            named += [name for name, text in _list_records(document) if parts_of_names.search(text)]
+    return Comparison(matcher.forget_met(fingerprints), tuple(quoted), tuple(dict.fromkeys(named)))
 
 
 def _without_erased(stored: StoredDocument) -> Iterator[Chunk]:
@@ -82,10 +88,20 @@ def _without_erased(stored: StoredDocument) -> Iterator[Chunk]:
 
 
 def _list_parts(document: Document) -> list[tuple[str, str]]:
-    """The messages of a thread with their ids, or the whole of another document with its own."""
+    """The messages of a thread with their ids, or the whole of another document with its address or id."""
     if is_thread(document):
         return [(section.id, get_message_text(document, section)) for section in document.sections]
-    return [(document.id, document.text)]
+    return [(document.uri or document.id, document.text)]
+
+
+def _list_records(document: Document) -> Iterator[tuple[str, str]]:
+    """What is stored about a document, with its address or id, and about the messages of a thread, with theirs."""
+    about = [document.id, document.title, document.uri, document.summary, str(document.meta)]
+    name = document.uri or document.id
+    yield name, "\n".join([*about, *sorted(document.access or ())])
+    for section in document.sections:
+        texts = (section.id, section.author, section.label, section.awaits or "", *sorted(section.access or ()))
+        yield section.id if is_thread(document) else name, "\n".join(texts)
 
 
 def _list_texts(stored: StoredDocument) -> Iterator[str]:
@@ -96,14 +112,14 @@ def _list_texts(stored: StoredDocument) -> Iterator[str]:
     about += [repr(document.meta), str(document.meta), *sorted(document.access or ())]
     about += [value for value in document.meta.values() if isinstance(value, str)]
     for section in document.sections:
-        about += [section.id, section.author, section.label, *sorted(section.access or ())]
+        about += [section.id, section.author, section.label, section.awaits or "", *sorted(section.access or ())]
     for chunk in stored.chunks:
         about += [chunk.id, chunk.context, *chunk.headings, repr(chunk.meta)]
     yield "\n".join(about)
 
 
-def _list_own_texts(document: Document) -> Iterator[str]:
-    """What the remaining messages of a thread say, who wrote them, and the record of the thread."""
+def _list_own_texts(document: Document, threads: ThreadConfig) -> Iterator[str]:
+    """What the remaining messages of a thread say, who wrote them, what is made of it, and the record of the thread."""
     yield document.text
     channel = str(document.meta.get("channel", ""))
     about = [document.id, document.uri, document.kind, f"#{channel}: ", repr(document.meta)]
@@ -111,8 +127,9 @@ def _list_own_texts(document: Document) -> Iterator[str]:
     opening = get_message_text(document, document.sections[0]) if document.sections else ""
     if not document.title.startswith(make_thread_title(channel, "")[:-1]) and opening:
         about.append(document.title)  # it was given, and not made of a message
-    for section in document.sections:
-        date = f"{section.at.day} {section.at:%B %Y}" if section.at else ""
-        about.append(", ".join(part for part in (f"#{channel}", section.author, date) if part))
-        about += [section.id, section.author, f"{section.id}_chunk_0", *sorted(section.access or ())]
+    about.append(make_thread_title(channel, opening))
+    for position, section in enumerate(document.sections):
+        about.append(build_message_context(document, position, threads))
+        about += [section.id, section.author, f"{section.id}_chunk_0", section.awaits or ""]
+        about += [*sorted(section.access or ())]
     yield "\n".join(about)

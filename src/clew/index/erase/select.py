@@ -18,6 +18,7 @@ from clew.core.protocols import Store
 from clew.core.stored import StoredDocument
 from clew.core.thread import get_message_text, is_thread
 from clew.core.types import Document
+from clew.index.read.sections import get_source_uri
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class Tally:
 
     documents: tuple[str, ...]
     messages: tuple[str, ...]
-    uris: tuple[str, ...]  # of documents that are not threads
+    uris: tuple[str, ...]  # of documents that are not threads; of a section, that of its source
     chunks: int
     vectors: int
     postings: int
@@ -94,7 +95,7 @@ def tally_selection(store: Store, selection: Selection, *, author: str, channel:
         if ids is None:
             documents.append(document.id)
             messages += [section.id for section in document.sections] if is_thread(document) else []
-            uris += [] if is_thread(document) else [document.uri]
+            uris += [] if is_thread(document) else [get_source_uri(document)]
             texts = _list_document_texts(stored)
         else:
             messages += [section.id for section in document.sections if section.id in ids]
@@ -108,7 +109,7 @@ def tally_selection(store: Store, selection: Selection, *, author: str, channel:
     return Tally(
         tuple(documents),
         tuple(messages),
-        tuple(filter(None, uris)),
+        tuple(dict.fromkeys(filter(None, uris))),
         chunks,
         vectors,
         postings,
@@ -127,9 +128,12 @@ def _fingerprint_numbers(stored: StoredDocument, key: int) -> Fingerprints:
 
 
 def _list_document_texts(stored: StoredDocument) -> Iterator[str]:
-    """Every text of a document: its own, its record, and what was written about its chunks."""
+    """Every text of a document: its own, its record, and what was written about its chunks.
+
+    Not its summary: sentences taken from the text are found as such, and the words of a model are not the author's.
+    """
     document = stored.document
-    yield from (document.id, document.text, document.title, document.uri, document.summary)
+    yield from (document.id, document.text, document.title, document.uri)
     yield from _flatten_texts(document.meta)
     for section in document.sections:
         yield from (section.id, section.author, section.label)
@@ -138,8 +142,7 @@ def _list_document_texts(stored: StoredDocument) -> Iterator[str]:
 
 
 def _list_message_texts(document: Document, ids: frozenset[str]) -> Iterator[str]:
-    """The texts of some messages, and the summary, which may tell them again."""
-    yield document.summary
+    """The texts of some messages; the summary of their thread may be made of the sentences of others."""
     for section in document.sections:
         if section.id in ids:
             yield section.id

@@ -54,7 +54,7 @@ def make_section_name(name: str, number: int) -> str:
     return f"{name}#section-{number}" if name else ""
 
 
-def get_source_uri(record: DocumentRecord) -> str:
+def get_source_uri(record: DocumentRecord | Document) -> str:
     """The address of the source that a document was read from; that of a section is without its number."""
     if not is_section(record.meta):
         return record.uri

@@ -74,8 +74,11 @@ def print_report(report: Report, *, as_json: bool = False) -> None:
         print_line(("failed: ", "red"), (failure.source, "bold"), (f": {failure.reason}", ""), err=True)
 
 
-def print_receipt(receipt: Receipt, *, as_json: bool = False) -> None:
-    """Prints what was removed, or would be, on stdout, and what is left to the user on stderr; or all of it as JSON."""
+def print_receipt(receipt: Receipt, *, records: Sequence[DocumentRecord] = (), as_json: bool = False) -> None:
+    """Prints what was removed, or would be, on stdout, and what is left to the user on stderr; or all of it as JSON.
+
+    `records` are of the documents that would be removed, some of them if there are many.
+    """
     if as_json:
         print_json(receipt)
         return
@@ -94,6 +97,10 @@ def print_receipt(receipt: Receipt, *, as_json: bool = False) -> None:
     verb = "would erase" if receipt.dry_run else "finished and erased" if receipt.resumed else "erased"
     removed = ", ".join(f"{count} {name}" for count, name in counts if count) or "nothing"
     print_line((f"{receipt.selector}: ", "bold"), (f"{verb} {removed}", ""))
+    for record in records:
+        print_line(("  ", ""), (record.uri or record.id, "bold"), (f"  {record.title}" if record.title else "", ""))
+    if records and len(receipt.documents) > len(records):
+        print_line((f"  and {len(receipt.documents) - len(records)} more", "dim"))
     if not receipt.dry_run:
         print_line(
             (f"searched {receipt.searched} bytes for {receipt.pieces} pieces of it: ", ""),
@@ -106,7 +113,7 @@ def print_receipt(receipt: Receipt, *, as_json: bool = False) -> None:
         print_line(("not done: ", "red"), (text, ""), err=True)
     for what, names in (
         ("quoted by others", receipt.quoted_by),
-        ("named by others", receipt.named_by),
+        ("named by others, not changed", receipt.named_by),
         ("source file remains, and `clew add` would add it again", receipt.sources),
     ):
         for name in names:

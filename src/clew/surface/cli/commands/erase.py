@@ -16,6 +16,7 @@ Author = Annotated[
 Channel = Annotated[str | None, typer.Option("--channel", metavar="NAME", help="All threads of a channel.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before erasing.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be erased; change nothing.")]
+MAX_LISTED = 20  # documents that are named before they are erased
 
 
 def erase(
@@ -30,20 +31,22 @@ def erase(
 ) -> None:
     """Remove documents, a person's messages or a channel for good, and print a receipt."""
     from clew.core.errors import SettingsError
+    from clew.core.filter import Filter
     from clew.surface.cli import render
 
     with open_engine(ctx) as engine:
         names = documents or []
         if dry_run or not yes:
             planned = engine.erase(names, author=author, channel=channel, dry_run=True)
+            records = list(engine.list(Filter(documents=frozenset(planned.documents[:MAX_LISTED]))))
             if dry_run:
-                render.print_receipt(planned, as_json=as_json)
+                render.print_receipt(planned, records=records, as_json=as_json)
                 return
             if as_json or not sys.stdin.isatty():
                 raise SettingsError(
                     "an erasure cannot be undone; give --yes to erase, or --dry-run to see what it would"
                 )
-            render.print_receipt(planned)
+            render.print_receipt(planned, records=records)
             typer.confirm("Erase this for good?", abort=True)
         receipt = engine.erase(names, author=author, channel=channel)
     render.print_receipt(receipt, as_json=as_json)

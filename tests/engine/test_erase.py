@@ -228,6 +228,23 @@ def test_a_summary_made_of_what_others_said_is_not_looked_for(place: Place) -> N
             engine.erase()  # nothing is left to finish
 
 
+def test_a_title_made_of_what_another_said_too_is_theirs(place: Place) -> None:
+    said = "Deliveries for the warehouse should go through the southern gate instead of this one all week."
+    with open_engine(place) as engine:
+        engine.add_messages(
+            [
+                Message(said, author="dan", id="a", channel="ops", at=DAY),
+                Message("Where do they go?", author="dan", id="b", channel="ops", at=DAY + timedelta(days=3)),
+                Message(said, author="eve", id="c", channel="ops", at=DAY + timedelta(days=3), reply_to="b"),
+            ]
+        )
+        assert len(list(engine.list())) == 2
+        receipt = engine.erase(author="dan")
+        assert [record.title[:20] for record in engine.list()] == ["#ops: Deliveries for"]
+        assert_complete(receipt)
+        assert receipt.quoted_by == ("c",)
+
+
 def test_an_incomplete_erasure_is_finished_after_new_summaries(place: Place) -> None:
     with open_engine(place) as engine:
         engine.add_messages(make_busy_chat("dan"))

@@ -63,7 +63,7 @@ def test_a_lost_database_is_named_and_dropped(fresh: Clew) -> None:
         done = fresh(*command)
         assert done.code == 6
         assert "clew.db is gone, but this was a collection" in done.err
-        assert "`clew collections drop default`" in done.err
+        assert "collections drop default`" in done.err
     listed = fresh("collections")
     assert listed.code == 0
     assert listed.err.startswith("problem: default: ")

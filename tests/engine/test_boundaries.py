@@ -26,7 +26,7 @@ SETTINGS = Settings(
     scoring=ScoringConfig(style_messages=1),
 )
 STRATEGIES = ("semantic", "lexical", "hybrid", "document_boost", "multi_query", "rerank")
-RUNS = choose_runs(few=6, many=1000)  # on each store
+RUNS = choose_runs(few=3, many=1000)  # on each store
 
 
 def fill(engine: Engine, history: History) -> None:

@@ -17,8 +17,9 @@ from clew.query.rank.dedupe import limit_per_document
 from clew.query.search.compose import pipe
 from clew.query.search.strategies import Drivers, StrategyFactory, hybrid
 from clew.query.why.fix import replace_setting
+from tests.soak import choose_runs
 
-PLANTED = 200
+PLANTED = choose_runs(few=60, many=200)
 TOPICS = ("anchor", "beacon", "cable", "derrick", "engine", "fender", "galley", "hawser", "inlet", "jetty")
 FILL = "notes about upkeep and where the spare parts are kept on the quay near the shed "
 
@@ -169,7 +170,7 @@ def mended(engine: Engine, loss: Loss, answer: WhyNot) -> bool:
     return asked(engine, loss, settings=settings).stage == "found"
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_planted_losses_are_named_and_mended(engine: Engine, tmp_path: Path) -> None:
     right, back, wrong = 0, 0, list[str]()
     mendable = 0

@@ -19,6 +19,9 @@ from clew.query.context.assemble import MIN_COPY_CHARS, build_context
 from clew.query.context.budget import BUDGET, CUT, DUPLICATE, GONE, REASONS
 from clew.query.context.format import RENDERERS
 from clew.query.context.neighbours import NEIGHBOUR, SECTION
+from tests.soak import choose_runs
+
+BUDGETS = choose_runs(few=1000, many=5000)  # with each counter
 
 TEXT = " ".join(f"Sentence number {number} of the page." for number in range(200))
 TEXTS = {
@@ -314,12 +317,13 @@ def test_a_text_of_several_documents_is_shown_once(spans: Spans, tokens: int, co
     assert {chunk.id for chunk in shown} | left == {one.chunk.id for one in hits}
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("words", [False, True], ids=["estimate", "words"])
-def test_ten_thousand_random_budgets_are_never_passed(words: bool) -> None:
+def test_random_budgets_are_never_passed(words: bool) -> None:
     chance = random.Random(7)
     count: Callable[[str], int] = (lambda text: len(text.split())) if words else estimate_tokens
     used = 0
-    for _ in range(5000):
+    for _ in range(BUDGETS):
         hits = [
             hit(at, at + chance.randint(1, 700), chance.random(), doc=chance.choice(DOCS))
             for at in (chance.randint(0, 5000) for _ in range(chance.randint(1, 9)))
@@ -328,7 +332,7 @@ def test_ten_thousand_random_budgets_are_never_passed(words: bool) -> None:
         context = made(hits, tokens, count=count, render=chance.choice(list(RENDERERS)), cut=chance.random() < 0.2)
         assert count(context.text) == context.tokens <= tokens
         used += bool(context.passages)
-    assert used > 2500
+    assert used > BUDGETS / 2
 
 
 @settings(max_examples=300)

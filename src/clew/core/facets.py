@@ -101,6 +101,11 @@ def get_facet_values(group: Set[str]) -> list[str]:
     return sorted(facet.partition(_SEPARATOR)[2] for facet in group)
 
 
+def make_label_facets(labels: Iterable[str]) -> frozenset[str]:
+    """The facets of labels of access."""
+    return frozenset(_encode_facet("access", label) for label in labels)
+
+
 def admits_chunk(where: Filter, document: Document, chunk: Chunk) -> bool:
     """Whether a filter admits a chunk of a document."""
     facets, seconds = collect_facets(document, chunk), to_timestamp(chunk.at)
@@ -125,8 +130,9 @@ def _expand_own_fields(where: Filter) -> tuple[Condition, ...]:
     own = Condition(groups, frozenset(), to_timestamp(where.since), to_timestamp(where.until))
     if where.access is None:
         return (own,)
-    labels = frozenset(_encode_facet("access", label) for label in where.access)
-    return replace(own, groups=(*groups, labels)), replace(own, forbidden=frozenset({RESTRICTED}))
+    return replace(own, groups=(*groups, make_label_facets(where.access))), replace(
+        own, forbidden=frozenset({RESTRICTED})
+    )
 
 
 def _combine(some: Sequence[Condition], others: Sequence[Condition]) -> tuple[Condition, ...]:

@@ -66,7 +66,8 @@ class Engine:
 
         Drivers are given by name or as objects. Without an embedder here or in the settings the collection's own is
         used, bge-small for a new one. A language model is optional. `create=False` raises NotFound where there is no
-        such collection.
+        such collection. With `settings.store.access` it is an engine within these labels, as by `within`; on a server
+        row-level security shows it nothing else.
         """
         if settings is not None and not isinstance(settings, Settings):
             raise SettingsError(f"settings has the type {type(settings).__name__}; give a clew.Settings")
@@ -76,7 +77,8 @@ class Engine:
         if isinstance(reranker, str):
             settings = replace(settings, reranker=replace(settings.reranker, name=reranker))
         stored = drivers.read_stored_embedder_name(path, collection)
-        if not create and stored is None and str(path) != MEMORY:
+        access = settings.store.access
+        if (not create or access is not None) and stored is None and str(path) != MEMORY:
             raise NotFound(f"there is no collection {collection!r} in {mask_secrets(str(path))}; `clew add` makes one")
         if embedder is None or isinstance(embedder, str):
             name = embedder or settings.embedder.name or stored or DEFAULT_EMBEDDER
@@ -88,24 +90,26 @@ class Engine:
             check_implements(llm, LLM, "language model")
         store = drivers.open_store(path, collection, embedder=embedder, config=settings.store)
         session = settings.session
-        return cls(
-            Opened(
-                store=store,
-                embedder=embedder,
-                llm=llm,
-                settings=settings,
-                root=drivers.find_source_root(path),
-                folder=drivers.find_collection_folder(path, collection),
-                finder=make_finder(store, embedder, llm, settings, extensions),
-                sessions=Sessions(
-                    store.sessions,
-                    max_sessions=session.max_sessions,
-                    max_documents=session.max_documents,
-                    max_idle=session.idle,
-                ),
-                extensions=extensions,
-            )
+        opened = Opened(
+            store=store,
+            embedder=embedder,
+            llm=llm,
+            settings=settings,
+            root=drivers.find_source_root(path),
+            folder=drivers.find_collection_folder(path, collection),
+            finder=make_finder(store, embedder, llm, settings, extensions),
+            sessions=Sessions(
+                store.sessions,
+                max_sessions=session.max_sessions,
+                max_documents=session.max_documents,
+                max_idle=session.idle,
+            ),
+            extensions=extensions,
         )
+        if access is not None:
+            part = opened.within(Filter(access=frozenset(access)), closes=True)
+            opened = replace(part, sessions=part.sessions.make_private())
+        return cls(opened)
 
     def within(self, where: Filter) -> "Engine":
         """An engine that sees nothing but what the filter admits, by any verb, and changes nothing.

@@ -69,13 +69,16 @@ class Opened:
         """A copy with another language model: a metered one, for the run of an agent."""
         return replace(self, llm=llm, finder=self.finder.with_llm(llm))
 
-    def within(self, where: Filter) -> "Opened":
-        """A copy that sees what the filter admits, of what this one sees, and only reads."""
+    def within(self, where: Filter, *, closes: bool = False) -> "Opened":
+        """A copy that sees what the filter admits, of what this one sees, and only reads.
+
+        `closes`: it is the only one of this store, and closes it.
+        """
         boundary = self.boundary & check_filter(where)
         if boundary == self.boundary:
             return self
         whole = self.store.inner if isinstance(self.store, BoundedStore) else self.store
-        store = BoundedStore(whole, boundary)
+        store = BoundedStore(whole, boundary, closes=closes)
         finder = self.finder.within(store, boundary)
         return replace(self, store=store, finder=finder, boundary=boundary, folder=None)
 

@@ -2,19 +2,26 @@
 
 from dataclasses import dataclass
 
+from clew.core.errors import SettingsError
 from clew.core.settings.checks import check_min
 
 
 @dataclass(frozen=True, slots=True)
 class StoreConfig:
-    """At what size the embedded store changes its index, in chunks."""
+    """At what size the embedded store changes its index, in chunks, and the labels of who reads."""
 
     exact_below: int = 10_000  # below this every search is exact and in memory
     exact_limit: int = 200_000  # maximum that is searched in memory while another process holds the index
 
+    access: tuple[str, ...] | None = None  # only what these labels admit is seen; None: everything
+
     def __post_init__(self) -> None:
         check_min("store.exact_below", self.exact_below, 0)
         check_min("store.exact_limit", self.exact_limit, 1)
+        if isinstance(self.access, str):  # its letters would be the labels
+            raise SettingsError(f"store.access is the text {self.access!r}; give a list of labels")
+        if self.access is not None:
+            object.__setattr__(self, "access", tuple(sorted(set(self.access))))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,49 +1,32 @@
 """A store that shows a part of a collection: what a filter admits, and nothing else by any method.
 
-A document of which only some chunks are admitted is shown with those alone: the rest of its text is blank, so that
-positions stay true, its other sections are gone, and so is what was made of the whole: its summary, a title taken from
-a hidden message, the messages before a chunk that are kept as its context.
+A document of which only some chunks are admitted is shown with those alone; see `redact`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Never
 
 from clew.core.errors import ConcurrentChange, SettingsError
 from clew.core.facets import expand_filter
-from clew.core.filter import EVERYTHING, Filter, Meta
+from clew.core.filter import EVERYTHING, Filter
 from clew.core.protocols import Mode, Store
 from clew.core.stored import StagedModel
 from clew.core.text import Terms
-from clew.core.thread import THREAD_KIND, make_thread_title
-from clew.core.types import Chunk, Document, DocumentRecord, Hit, Section, StoreStats, TermMatch, Vector
+from clew.core.types import Chunk, Document, DocumentRecord, Hit, StoreStats, TermMatch, Vector
 from clew.drivers.store.checks import not_found_error
+from clew.drivers.store.redact import VisiblePart, redact_document, redact_record, renumber_chunks
 
-BLANK = " "
 MAX_ATTEMPTS = 20  # to read a document that others change at the same time
-
-
-@dataclass(frozen=True, slots=True)
-class VisiblePart:
-    """The chunks of a document that are admitted, in order, where others are not."""
-
-    chunks: tuple[Chunk, ...]
-
-    @property
-    def messages(self) -> list[str]:
-        """The ids of its messages, in order."""
-        return list(dict.fromkeys(str(chunk.meta["message"]) for chunk in self.chunks if "message" in chunk.meta))
-
-
 Parts = Mapping[str, VisiblePart | None]  # by document; None: all of it
 
 
 class BoundedStore:
     """A store within a filter. It only reads: a change is made to the whole collection."""
 
-    def __init__(self, store: Store, where: Filter) -> None:
-        self.inner, self.where = store, where
+    def __init__(self, store: Store, where: Filter, *, closes: bool = False) -> None:
+        self.inner, self.where, self._closes = store, where, closes
         self._splits = any(each.splits_documents for each in expand_filter(where))
         self._known: tuple[int, Parts] = (-1, {})  # as of a change number; never changed, only replaced
 
@@ -154,7 +137,9 @@ class BoundedStore:
         return self.inner.staged_model()
 
     def close(self) -> None:
-        """Does nothing: the whole store is closed by who opened it."""
+        """Closes the whole store if it was opened for this part alone; else who opened it does."""
+        if self._closes:
+            self.inner.close()
 
     def flush(self) -> None:
         """Does nothing: there are no changes."""
@@ -199,7 +184,7 @@ class BoundedStore:
         parts.update(dict.fromkeys(unknown, _HIDDEN))
         for doc_id, group in groupby(self.inner.scan(self.where & Filter(documents=unknown)), _get_doc_id):
             chunks = list(group)
-            parts[doc_id] = None if len(chunks) == chunks[0].total else VisiblePart(_renumber(chunks))
+            parts[doc_id] = None if len(chunks) == chunks[0].total else VisiblePart(renumber_chunks(chunks))
         hidden = frozenset(doc_id for doc_id in unknown if parts[doc_id] is _HIDDEN)
         for record in self.inner.documents(self.where & Filter(documents=hidden)) if hidden else ():
             if not record.chunks:  # it has none that could be hidden
@@ -235,85 +220,16 @@ class BoundedStore:
         return shown
 
     def _list_split_records(self, where: Filter) -> Iterator[DocumentRecord]:
+        """The records as they are shown, by their uris and ids as they are shown."""
         visible = {chunk.doc_id for chunk in self.inner.scan(self.where & where)}
         visible |= {record.id for record in self.inner.documents(self.where & where) if not record.chunks}
         parts = self._load_parts(visible)
+        shown: list[DocumentRecord] = []
         for record in self.inner.documents(Filter(documents=frozenset(visible))):
             part = parts[record.id]
             if part is not _HIDDEN:
-                yield record if part is None else redact_record(record, part)
-
-
-def redact_document(document: Document, part: VisiblePart) -> Document:
-    """The document with the rest of its text blank and without the sections of the rest."""
-    messages = frozenset(part.messages)
-    spans = [(chunk.start, chunk.end) for chunk in part.chunks]
-    kept: dict[int, int] = {}  # the new position of each section that is shown
-    for position, section in enumerate(document.sections):
-        if section.id in messages if messages else _overlaps(section, spans):
-            kept[position] = len(kept)
-    sections = [document.sections[position] for position in kept]
-    if messages:
-        spans += [(section.start, section.end) for section in sections]
-    whole = DocumentRecord(document.id, document.title, document.uri, document.kind, meta=document.meta)
-    record = redact_record(whole, part)
-    return replace(
-        document,
-        text=_blank_outside(document.text, spans),
-        sections=tuple(
-            replace(each, parent=kept.get(each.parent) if each.parent is not None else None) for each in sections
-        ),
-        title=record.title,
-        uri=record.uri,
-        summary="",
-        summary_by="",
-    )
-
-
-def redact_record(record: DocumentRecord, part: VisiblePart) -> DocumentRecord:
-    """The record of a document of which only a part is shown: without its summary, with a title from that part."""
-    chunks = part.chunks
-    shown = replace(record, summary="", summary_by="", chars=sum(len(each.text) for each in chunks), chunks=len(chunks))
-    if record.kind != THREAD_KIND:
-        return shown
-    channel = str(record.meta.get("channel", ""))
-    first = part.messages[0] if part.messages else ""
-    return replace(shown, title=make_thread_title(channel, chunks[0].text), uri=f"{channel}/{first}")
-
-
-def _renumber(chunks: Sequence[Chunk]) -> tuple[Chunk, ...]:
-    """Chunks as the only ones of their document, without the context that was taken from others."""
-    messages = {chunk.meta.get("message") for chunk in chunks}
-    return tuple(
-        replace(
-            chunk,
-            index=index,
-            total=len(chunks),
-            context="",
-            meta=_drop_hidden_reply(chunk.meta, messages),
-        )
-        for index, chunk in enumerate(chunks)
-    )
-
-
-def _drop_hidden_reply(meta: Meta, messages: Set[object]) -> Meta:
-    """The meta of a chunk without the message that it answers, if that is none of these."""
-    if meta.get("reply_to") in messages:
-        return meta
-    return {key: value for key, value in meta.items() if key not in ("reply_to", "guessed")}
-
-
-def _blank_outside(text: str, spans: Iterable[tuple[int, int]]) -> str:
-    pieces, at = list[str](), 0
-    for start, end in sorted(spans):
-        pieces.append(BLANK * (start - at))
-        pieces.append(text[max(start, at) : end])
-        at = max(at, end)
-    return "".join([*pieces, BLANK * (len(text) - at)])
-
-
-def _overlaps(section: Section, spans: Iterable[tuple[int, int]]) -> bool:
-    return any(section.start < end and start < section.end for start, end in spans)
+                shown.append(record if part is None else redact_record(record, part))
+        return iter(sorted(shown, key=lambda record: (record.uri, record.id)))
 
 
 def _get_doc_id(chunk: Chunk) -> str:

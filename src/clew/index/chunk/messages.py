@@ -69,7 +69,7 @@ def build_message_context(document: Document, position: int, config: ThreadConfi
     lines = [
         QUOTE + _shorten_message(document, earlier, config.before_chars)
         for earlier in _find_context_messages(document, position, config.before)
-        if _is_seen_with(document.sections[earlier], section)
+        if _is_seen_with(document, document.sections[earlier], section)
     ]
     return "\n".join([head, *lines]) if head else "\n".join(lines)
 
@@ -87,9 +87,10 @@ def _find_context_messages(document: Document, position: int, max_messages: int)
     return sorted(chain)
 
 
-def _is_seen_with(earlier: Section, section: Section) -> bool:
+def _is_seen_with(document: Document, earlier: Section, section: Section) -> bool:
     """Whether all who may see a message may see an earlier one: else the search would tell them what it says."""
-    return earlier.access is None or (section.access is not None and section.access <= earlier.access)
+    before, own = (document.access if each.access is None else each.access for each in (earlier, section))
+    return before is None or (own is not None and own <= before)
 
 
 def _shorten_message(document: Document, position: int, max_chars: int) -> str:

@@ -40,6 +40,9 @@ def check_value_type(value: Any, value_type: Any) -> Any:
 def parse_text_as_type(text: str, value_type: Any) -> Any:
     """The text converted to the type, or unchanged if it cannot be, so that `check_value_type` rejects it."""
     if get_origin(value_type) in (Union, UnionType):
+        lists = [member for member in get_args(value_type) if get_origin(member) is tuple]
+        if lists:  # an empty text is an empty list, and not none: for labels of access that is nothing, not everything
+            return parse_text_as_type(text, lists[0])
         if NoneType in get_args(value_type) and text.strip().lower() in ("", "none"):
             return None
         parsed = [parse_text_as_type(text, member) for member in get_args(value_type) if member is not NoneType]

@@ -14,7 +14,8 @@ DECLARE
 BEGIN
   FOR here IN
     SELECT to_regclass('clew.' || name) FROM unnest(ARRAY['collections', 'documents', 'pieces', 'blocks', 'summaries',
-      'chunks', 'signals', 'postings', 'shadows', 'summary_shadows', 'jobs', 'sessions', 'claims']) AS name
+      'chunks', 'signals', 'postings', 'shadows', 'summary_shadows', 'jobs', 'sessions', 'claims',
+      'outlines']) AS name
   LOOP
     IF here IS NOT NULL THEN  -- a table of a later version comes with its rights
       EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO clew_app', here);
@@ -23,3 +24,9 @@ BEGIN
 END $$;
 GRANT USAGE ON SEQUENCE clew.chunk_rows TO clew_app;
 GRANT EXECUTE ON FUNCTION clew.build_graph(text), clew.drop_graph(text) TO clew_app;
+DO $$ BEGIN
+  IF to_regnamespace('clew_seen') IS NOT NULL THEN
+    GRANT USAGE ON SCHEMA clew_seen TO clew_app;
+    GRANT SELECT ON ALL TABLES IN SCHEMA clew_seen TO clew_app;
+  END IF;
+END $$;

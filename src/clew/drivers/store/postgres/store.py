@@ -7,34 +7,36 @@ from functools import partial
 
 from psycopg import Connection
 
-from clew.core.facets import expand_document_filter, expand_filter
+from clew.core.facets import expand_filter
 from clew.core.filter import EVERYTHING, Filter
-from clew.core.protocols import Embedder, Eraser, Mode
+from clew.core.protocols import Embedder, Eraser
 from clew.core.settings import StoreConfig
 from clew.core.stored import StagedModel, StoredDocument
 from clew.core.text import Terms
-from clew.core.types import Chunk, Document, DocumentRecord, Hit, Matrix, Section, StoreStats, TermMatch, Vector
-from clew.drivers.store import checks, codec
+from clew.core.types import Chunk, Document, DocumentRecord, Matrix, Section, StoreStats, Vector
+from clew.drivers.store import checks
 from clew.drivers.store.batches import scan_chunks
 from clew.drivers.store.entries import make_entries, make_entries_from_stored
 from clew.drivers.store.jobs import SqlJobQueue
-from clew.drivers.store.postgres import read, staged, stored, write
+from clew.drivers.store.postgres import claims, read, staged, stored, write
 from clew.drivers.store.postgres.connect.errors import translate_errors
 from clew.drivers.store.postgres.connect.planner import use_generic_plans
-from clew.drivers.store.postgres.connect.pool import Pool, Row
+from clew.drivers.store.postgres.connect.pool import Pool
 from clew.drivers.store.postgres.connect.setup import open_collection
 from clew.drivers.store.postgres.eraser import PostgresEraser
 from clew.drivers.store.postgres.jobs import PostgresJobs
-from clew.drivers.store.postgres.search import filters, graph, lexical
+from clew.drivers.store.postgres.search import graph
 from clew.drivers.store.postgres.search.nearest import NearestSearch
-from clew.drivers.store.postgres.search.vectors import CHUNKS, DOCUMENTS, NearestQuery
+from clew.drivers.store.postgres.search_methods import SearchMethods
 from clew.drivers.store.postgres.sessions import PostgresSessions
 from clew.drivers.store.postgres.thread_methods import ThreadMethods
-from clew.drivers.store.term_ids import pack_terms
 
 
-class PostgresStore(ThreadMethods):
-    """One collection on a server. Several threads, programs and machines may use it at once."""
+class PostgresStore(ThreadMethods, SearchMethods):
+    """One collection on a server. Several threads, programs and machines may use it at once.
+
+    With `config.access` the server shows it what these labels admit, and it only reads.
+    """
 
     def __init__(
         self,
@@ -48,7 +50,7 @@ class PostgresStore(ThreadMethods):
         self._dim, self._config = dim, config
         self._collection = open_collection(url, collection=collection, embedder=embedder, dim=dim)
         self._number = self._collection.number
-        self._pool = Pool(url, collection)
+        self._pool = Pool(url, collection, access=config.access)
         self._nearest = NearestSearch(self._collection, config.exact_below)
         self.jobs = SqlJobQueue(PostgresJobs(self._pool, self._number))
 
@@ -103,7 +105,7 @@ class PostgresStore(ThreadMethods):
     def claim(self, doc_ids: Sequence[str], *, owner: str, seconds: float) -> set[str]:
         """Claims the documents that nobody else has claimed, for so many seconds; the ids of those."""
         return self._pool.run_transaction(
-            partial(write.claim_documents, number=self._number, doc_ids=doc_ids, owner=owner, seconds=seconds)
+            partial(claims.claim_documents, number=self._number, doc_ids=doc_ids, owner=owner, seconds=seconds)
         )
 
     def put_stored(self, stored: StoredDocument) -> None:
@@ -210,50 +212,6 @@ class PostgresStore(ThreadMethods):
         """The vectors of those of the chunks that exist."""
         return self._pool.run_read(
             lambda connection: read.read_vectors_by_chunk_id(connection, self._collection, chunk_ids)
-        )
-
-    def search_vectors(
-        self, vector: Vector, k: int, where: Filter = EVERYTHING, *, mode: Mode = "ann", breadth: int | None = None
-    ) -> list[Hit]:
-        """The k chunks of greatest cosine, best first, equal ones by id; the score is the cosine."""
-        checked, alternatives = checks.check_vector(vector, self._dim), expand_filter(where)
-        if k < 1 or not alternatives:
-            return []
-        query = NearestQuery(CHUNKS, self._number, checked, k, filters.build_filter_conditions(alternatives))
-
-        def search(connection: Connection) -> list[tuple[Row, float]]:
-            subset = filters.find_narrow_subset(connection, self._number, alternatives, self._config.exact_below)
-            return self._nearest.search(connection, query, subset, exact=mode == "exact", breadth=breadth)
-
-        return codec.parse_hits(self._pool.run_read_with_own_plan(search))
-
-    def search_documents(self, vector: Vector, k: int, where: Filter = EVERYTHING) -> list[tuple[str, float]]:
-        """The k documents whose summaries are nearest, with the cosine."""
-        checked, alternatives = checks.check_vector(vector, self._dim), expand_document_filter(where)
-        if k < 1 or not alternatives:
-            return []
-        query = NearestQuery(DOCUMENTS, self._number, checked, k, filters.build_filter_conditions(alternatives))
-        found = self._pool.run_read_with_own_plan(lambda connection: self._nearest.search(connection, query))
-        return [(columns[0], score) for columns, score in found]
-
-    def search_terms(self, terms: Terms, k: int, where: Filter = EVERYTHING) -> list[Hit]:
-        """The k chunks of greatest BM25 score among those with any of the terms, best first, equal ones by id."""
-        packed, alternatives = pack_terms(terms), expand_filter(where)
-        if k < 1 or not len(packed.hashes) or not alternatives:
-            return []
-        conditions = filters.build_filter_conditions(alternatives)
-
-        def search(connection: Connection) -> list[tuple[Row, float]]:
-            subset = filters.find_narrow_subset(connection, self._number, alternatives, self._config.exact_below)
-            return lexical.search_terms(connection, self._number, packed, k, conditions, subset)
-
-        return codec.parse_hits(self._pool.run_read_with_own_plan(search))
-
-    def match_terms(self, terms: Terms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
-        """How well those of the chunks that exist match terms, with the counts of the whole collection."""
-        packed = pack_terms(terms)
-        return self._pool.run_read_with_own_plan(
-            lambda connection: lexical.match_terms(connection, self._number, packed, chunk_ids)
         )
 
     def calibration(self) -> str:

@@ -190,23 +190,6 @@ def set_summary(
     update_counts(connection, collection)
 
 
-def claim_documents(
-    connection: Connection, number: int, doc_ids: Sequence[str], *, owner: str, seconds: float
-) -> set[str]:
-    """Claims the documents that nobody else has claimed; the ids of those."""
-    found = fetch_rows(
-        connection,
-        "WITH wanted AS (SELECT row, id FROM documents WHERE collection = %s AND id = ANY(%s) ORDER BY row), made AS ("
-        "INSERT INTO claims AS c (row, collection, owner, until)"
-        " SELECT row, %s, %s, clock_timestamp() + make_interval(secs => %s) FROM wanted"
-        " ON CONFLICT (row) DO UPDATE SET owner = excluded.owner, until = excluded.until"
-        " WHERE c.owner = excluded.owner OR c.until <= clock_timestamp() RETURNING row)"
-        " SELECT w.id FROM wanted w JOIN made USING (row)",
-        (number, list(doc_ids), number, owner, float(seconds)),
-    )
-    return {doc_id for (doc_id,) in found}
-
-
 def set_calibration(connection: Connection, collection: OpenCollection, text: str) -> None:
     """Replaces the text about the collection."""
     share_switch_lock(connection, collection)

@@ -14,6 +14,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 from clew.drivers.store.postgres import binary
 from clew.drivers.store.postgres.connect import planner
 from clew.drivers.store.postgres.connect.errors import CommitUnknown, describe_address, translate_errors
+from clew.drivers.store.postgres.connect.labels import Access, limit_to_labels
 
 MAX_CONNECTIONS: Final = 16  # of one store, hence concurrent searches; others wait
 TIMEOUT = 10.0  # seconds to wait for a free connection, and for a server that restarts
@@ -23,25 +24,29 @@ T = TypeVar("T")
 logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
 
 
-def connect(url: str, collection: str) -> Connection:
-    """A connection that sees the rows of one collection. Raises psycopg's errors."""
+def connect(url: str, collection: str, *, access: Access = None) -> Connection:
+    """A connection that sees the rows of one collection, or what labels admit of it. Raises psycopg's errors."""
     connection = psycopg.connect(url, autocommit=True, **_make_default_options(url))
     try:
-        configure_connection(connection, collection)
+        configure_connection(connection, collection, access=access)
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def configure_connection(connection: Connection, collection: str) -> None:
-    """Configures a new connection: its collection, its search path, how statements are planned."""
+def configure_connection(connection: Connection, collection: str, *, access: Access = None) -> None:
+    """Configures a new connection: its collection and labels, its search path, how statements are planned.
+
+    With labels it sees what they admit, and only reads.
+    """
     binary.register_dumper(connection)
     # Statements are planned for their parameters, except searches (see `planner`); joined in the order they are
     # written, which does not depend on the server's statistics; not compiled, which takes longer than running them; and
     # have room to add up the postings of common words in memory.
     connection.execute(
-        "SELECT set_config('clew.collection', %s, false), set_config('plan_cache_mode', 'force_custom_plan', false),"
+        "SELECT set_config('clew.collection', %s, false), set_config('clew.access', '', false),"
+        " set_config('plan_cache_mode', 'force_custom_plan', false),"
         " set_config('enable_sort', 'on', false), set_config('client_encoding', 'UTF8', false),"
         " set_config('join_collapse_limit', '1', false), set_config('from_collapse_limit', '1', false),"
         " set_config('jit', 'off', false), set_config('work_mem', '32MB', false),"
@@ -49,18 +54,20 @@ def configure_connection(connection: Connection, collection: str) -> None:
         " JOIN pg_namespace n ON n.oid = extnamespace WHERE extname = 'vector'), 'public'), false)",
         (collection,),
     )
+    if access is not None:
+        limit_to_labels(connection, access)
 
 
 class Pool:
     """The connections of one store."""
 
-    def __init__(self, url: str, collection: str) -> None:
+    def __init__(self, url: str, collection: str, *, access: Access = None) -> None:
         self.place = describe_address(url)
-        self._url, self._collection = url, collection
+        self._url, self._collection, self._access = url, collection, access
         self._pool = ConnectionPool(
             url,
             kwargs={"autocommit": True, **_make_default_options(url)},
-            configure=lambda connection: configure_connection(connection, collection),
+            configure=lambda connection: configure_connection(connection, collection, access=access),
             min_size=1,
             max_size=MAX_CONNECTIONS,
             timeout=TIMEOUT,
@@ -102,7 +109,7 @@ class Pool:
 
     def open_connection(self) -> Connection:
         """A connection outside the pool, for long work; the caller closes it."""
-        return connect(self._url, self._collection)
+        return connect(self._url, self._collection, access=self._access)
 
     def close(self) -> None:
         """Closes all connections."""
@@ -129,7 +136,7 @@ class Pool:
         try:
             return self._pool.getconn()
         except PoolTimeout:
-            connect(self._url, self._collection).close()  # fails with the reason, if there is one
+            connect(self._url, self._collection, access=self._access).close()  # fails with the reason, if there is one
             raise
 
 

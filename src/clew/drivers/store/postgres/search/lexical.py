@@ -5,6 +5,7 @@ so a score never depends on how the collection came to be.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from psycopg import Connection
 
@@ -27,10 +28,11 @@ WITH w AS MATERIALIZED (
   SELECT a.word, {K1}::float8 * {B}::float8 / greatest(c.length::float8 / greatest(c.chunks, 1), 1e-9::float8) AS slope,
     a.times * ln(1::float8 + (greatest(c.chunks, h.many) - h.many + 0.5::float8) / (h.many + 0.5::float8)) AS weight
   FROM unnest(%s::bigint[], %s::int[]) AS a(word, times)
-  JOIN LATERAL (SELECT count(*)::float8 AS many FROM postings p WHERE p.word = a.word AND p.collection = {{number}}) h
-    ON true
+  JOIN LATERAL ({{many}}) h ON true
   JOIN collections c ON c.number = {{number}})
 """
+_COUNTED = "SELECT count(*)::float8 AS many FROM postings p WHERE p.word = a.word AND p.collection = {number}"
+_COUNTED_ALL = "SELECT clew.count_chunks(a.word)::float8 AS many"  # also those that labels hide
 _SCORE = f"sum(w.weight * p.count / (p.count + {K1}::float8 * (1::float8 - {B}::float8) + w.slope * p.length))"
 _SCORED = f"""{_WEIGHTS}, t AS (
   SELECT p.chunk, {_SCORE} AS score
@@ -56,13 +58,31 @@ WHERE c.collection = {{number}} AND c.id = ANY(%s::text[]) GROUP BY c.id
 """
 
 
+@dataclass(frozen=True, slots=True)
+class LexicalCollection:
+    """The collection that is searched, and whether the connection sees only what its labels admit."""
+
+    number: int
+    is_limited: bool
+
+    def fill(self, sql: str, *, subset: str = "") -> str:
+        """The statement for this collection; how rare a word is, is counted over all of it."""
+        many = _COUNTED_ALL if self.is_limited else _COUNTED.format(number=self.number)
+        return sql.format(number=self.number, many=many, subset=subset)
+
+
 def search_terms(
-    connection: Connection, number: int, terms: PackedTerms, k: int, conditions: SqlFragment, subset: SqlFragment | None
+    connection: Connection,
+    collection: LexicalCollection,
+    terms: PackedTerms,
+    k: int,
+    conditions: SqlFragment,
+    subset: SqlFragment | None,
 ) -> list[tuple[Row, float]]:
     """The k chunks of greatest score that meet the conditions, of all or of a subset, with their scores."""
     words = (binary.encode_bigints(terms.hashes), binary.encode_ints(terms.counts))
     params = (*words, *(subset.params if subset else ()), *conditions.params)
-    scored = _SCORED.format(number=number, subset=f" WHERE p.chunk IN ({subset.sql})" if subset else "")
+    scored = collection.fill(_SCORED, subset=f" WHERE p.chunk IN ({subset.sql})" if subset else "")
     if subset:
         planner.use_custom_plans(connection)
     else:
@@ -82,7 +102,7 @@ def search_terms(
 
 
 def match_terms(
-    connection: Connection, number: int, terms: PackedTerms, chunk_ids: Sequence[str]
+    connection: Connection, collection: LexicalCollection, terms: PackedTerms, chunk_ids: Sequence[str]
 ) -> dict[str, TermMatch]:
     """How well those of the chunks that exist match terms, by id."""
     planner.use_generic_plans(connection)
@@ -91,7 +111,7 @@ def match_terms(
         binary.encode_ints(terms.counts),
         binary.encode_texts(list(chunk_ids)),
     )
-    found = fetch_rows(connection, _MATCHES.format(number=number), params, prepare=True)
+    found = fetch_rows(connection, collection.fill(_MATCHES), params, prepare=True)
     return {each: TermMatch(round(share, DIGITS), round(strength, DIGITS)) for each, share, strength in found}
 
 

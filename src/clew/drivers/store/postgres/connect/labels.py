@@ -1,0 +1,24 @@
+"""Labels of access on a connection: the server then shows it what they admit, whatever a statement asks for."""
+
+from collections.abc import Sequence
+
+from psycopg import Connection
+
+from clew.core.facets import make_label_facets
+from clew.drivers.store.postgres import binary
+
+Access = Sequence[str] | None  # the labels of who reads; None: all is seen
+
+
+def limit_to_labels(connection: Connection, access: Sequence[str]) -> None:
+    """Makes a connection see what has one of the labels, and what has none, and only read.
+
+    Statements then read the views of `clew_seen` in place of the tables of the same names: they have the sizes of
+    hidden messages, by which places in a thread are added up.
+    """
+    labels = ",".join(str(binary.hash_facet(facet)) for facet in sorted(make_label_facets(access)))
+    connection.execute(
+        "SELECT set_config('clew.access', %s, false), set_config('default_transaction_read_only', 'on', false),"
+        " set_config('search_path', 'clew_seen, ' || current_setting('search_path'), false)",
+        (f"{{{labels}}}",),
+    )

@@ -1,0 +1,202 @@
+-- Row-level security by labels of access. A connection that is given labels (clew.access: the hashes of the facets of
+-- its labels, as an array) sees what has one of them and what has none, and changes nothing; with none of its own ('{}')
+-- it sees nothing. One that is given none (unset or empty) sees and changes its whole collection, as before.
+--
+--   chunks, signals            a row with its own labels, among its facets
+--   postings                   those of the chunks that are seen
+--   documents, summaries       those of which all chunks are seen: a title and a summary are made of the whole
+--   outlines                   threads of which some chunks are seen, without what was made of their messages
+--   pieces                     those of the documents that are seen whole, and of messages that are seen
+--   collections, migrations    all: they have counts and names of models, no content
+--   blocks, shadows, summary_shadows, jobs, sessions, claims    nothing: who only reads does not need them
+--
+-- `admits` is the rule of Filter(access=…). The number is the hash of the facet that restricted chunks have.
+
+CREATE FUNCTION sees_all() RETURNS boolean LANGUAGE sql STABLE
+RETURN coalesce(current_setting('clew.access', true), '') = '';
+CREATE FUNCTION labels() RETURNS bigint[] LANGUAGE sql STABLE
+RETURN CAST(nullif(current_setting('clew.access', true), '') AS bigint[]);
+CREATE FUNCTION admits(facets bigint[], labels bigint[]) RETURNS boolean LANGUAGE sql IMMUTABLE
+RETURN cardinality(labels) > 0 AND (NOT facets @> '{-5938617013417215964}'::bigint[] OR facets && labels);
+
+-- Whether a document has hidden chunks is asked of those alone that are restricted.
+CREATE INDEX chunks_restricted ON chunks(doc) WHERE words @> '{-5938617013417215964}'::bigint[];
+
+-- What is known of a thread without having read its messages. A row is kept for every thread, and seen in place of that
+-- of `documents` where that is hidden in part.
+CREATE TABLE outlines(
+  row bigint PRIMARY KEY REFERENCES documents(row) ON DELETE CASCADE,
+  collection int NOT NULL,
+  id text COLLATE "C" NOT NULL,
+  kind text NOT NULL,
+  meta text NOT NULL,
+  chars bigint NOT NULL,
+  chunks int NOT NULL,
+  pieces int NOT NULL,
+  facets bigint[] NOT NULL,
+  access text,
+  created text,
+  updated text,
+  revision bigint NOT NULL,
+  UNIQUE (collection, id)
+);
+ALTER TABLE documents NO FORCE ROW LEVEL SECURITY;  -- of all collections
+INSERT INTO outlines
+SELECT row, collection, id, kind, meta, chars, chunks, pieces, facets, access, created, updated, revision
+FROM documents WHERE kind = 'thread';
+ALTER TABLE documents FORCE ROW LEVEL SECURITY;
+CREATE FUNCTION keep_outline() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF NEW.kind = 'thread' THEN
+    INSERT INTO clew.outlines AS o VALUES (
+      NEW.row, NEW.collection, NEW.id, NEW.kind, NEW.meta, NEW.chars, NEW.chunks, NEW.pieces, NEW.facets, NEW.access,
+      NEW.created, NEW.updated, NEW.revision)
+    ON CONFLICT (row) DO UPDATE SET meta = excluded.meta, chars = excluded.chars, chunks = excluded.chunks,
+      pieces = excluded.pieces, facets = excluded.facets, access = excluded.access, created = excluded.created,
+      updated = excluded.updated, revision = excluded.revision;
+  ELSE
+    DELETE FROM clew.outlines WHERE row = NEW.row;
+  END IF;
+  RETURN NULL;
+END $$;
+CREATE TRIGGER has_outline AFTER INSERT ON documents FOR EACH ROW WHEN (NEW.kind = 'thread')
+EXECUTE FUNCTION keep_outline();
+CREATE TRIGGER changes_outline AFTER UPDATE ON documents FOR EACH ROW
+WHEN (NEW.kind = 'thread' OR OLD.kind = 'thread') EXECUTE FUNCTION keep_outline();
+
+-- The functions below look past the labels, never past the collection, and tell no content: whether something is
+-- hidden, how long it is, how many chunks have a word. They are STABLE, so they see the state that the query sees.
+
+CREATE FUNCTION has_hidden(document bigint, labels bigint[]) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  given text := current_setting('clew.access', true);
+  answer boolean;
+BEGIN
+  PERFORM set_config('clew.access', '', true);
+  answer := cardinality(labels) = 0 OR EXISTS (SELECT FROM clew.chunks c WHERE c.doc = document
+    AND c.words @> '{-5938617013417215964}'::bigint[] AND NOT clew.admits(c.words, labels));
+  PERFORM set_config('clew.access', given, true);
+  RETURN answer;
+END $$;
+
+CREATE FUNCTION hidden_chunks(labels bigint[]) RETURNS SETOF bigint LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  given text := current_setting('clew.access', true);
+BEGIN
+  PERFORM set_config('clew.access', '', true);
+  RETURN QUERY SELECT p.chunk FROM clew.postings p
+    WHERE p.word = -5938617013417215964 AND p.collection = clew.mine() AND NOT EXISTS (SELECT FROM clew.postings l
+      WHERE l.word = ANY(labels) AND l.collection = p.collection AND l.chunk = p.chunk);
+  PERFORM set_config('clew.access', given, true);
+END $$;
+
+CREATE FUNCTION count_chunks(of_word bigint) RETURNS bigint LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  given text := current_setting('clew.access', true);
+  answer bigint;
+BEGIN
+  PERFORM set_config('clew.access', '', true);
+  answer := (SELECT count(*) FROM clew.postings p WHERE p.word = of_word AND p.collection = clew.mine());
+  PERFORM set_config('clew.access', given, true);
+  RETURN answer;
+END $$;
+
+CREATE FUNCTION piece_sizes(document bigint) RETURNS TABLE(n int, collection int, chars bigint, chunks int)
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  given text := current_setting('clew.access', true);
+BEGIN
+  PERFORM set_config('clew.access', '', true);
+  RETURN QUERY SELECT p.n, p.collection, CASE WHEN p.message IS NULL THEN char_length(p.text) ELSE p.chars END, p.chunks
+    FROM clew.pieces p WHERE p.doc = document;
+  PERFORM set_config('clew.access', given, true);
+END $$;
+
+-- What stands before a message in its thread: characters, then chunks.
+CREATE FUNCTION sizes_before(document bigint, piece int) RETURNS bigint[] LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  given text := current_setting('clew.access', true);
+  whole bigint[];
+  rest bigint[];
+BEGIN
+  PERFORM set_config('clew.access', '', true);
+  whole := (SELECT ARRAY[coalesce(sum(b.chars), 0), coalesce(sum(b.chunks), 0)] FROM clew.blocks b
+    WHERE b.doc = document AND b.block < (piece >> 7));
+  rest := (SELECT ARRAY[coalesce(sum(p.chars), 0), coalesce(sum(p.chunks), 0)] FROM clew.pieces p
+    WHERE p.doc = document AND p.n >= ((piece >> 7) << 7) AND p.n < piece AND p.message IS NOT NULL);
+  PERFORM set_config('clew.access', given, true);
+  RETURN ARRAY[whole[1] + rest[1], whole[2] + rest[2]];
+END $$;
+
+-- What a connection with labels sees of each table …
+CREATE POLICY own ON outlines USING (collection = (SELECT clew.mine()));
+CREATE POLICY seen ON signals AS RESTRICTIVE FOR SELECT
+USING ((SELECT clew.sees_all()) OR clew.admits(facets, (SELECT clew.labels())));
+CREATE POLICY seen ON chunks AS RESTRICTIVE FOR SELECT
+USING ((SELECT clew.sees_all()) OR clew.admits(words, (SELECT clew.labels())));
+CREATE POLICY seen ON postings AS RESTRICTIVE FOR SELECT
+USING ((SELECT clew.sees_all()) OR (cardinality((SELECT clew.labels())) > 0
+  AND chunk NOT IN (SELECT clew.hidden_chunks((SELECT clew.labels())))));
+CREATE POLICY seen ON documents AS RESTRICTIVE FOR SELECT
+USING ((SELECT clew.sees_all()) OR ((chunks > 0 OR clew.admits(facets, (SELECT clew.labels())))
+  AND NOT clew.has_hidden(row, (SELECT clew.labels()))));
+CREATE POLICY seen ON summaries AS RESTRICTIVE FOR SELECT
+USING ((SELECT clew.sees_all()) OR EXISTS (SELECT FROM clew.documents d WHERE d.row = summaries.row));
+CREATE POLICY seen ON outlines AS RESTRICTIVE FOR SELECT
+USING ((SELECT clew.sees_all()) OR (clew.has_hidden(row, (SELECT clew.labels()))
+  AND EXISTS (SELECT FROM clew.chunks c WHERE c.doc = outlines.row)));
+CREATE POLICY seen ON pieces AS RESTRICTIVE FOR SELECT
+USING ((SELECT clew.sees_all())
+  OR EXISTS (SELECT FROM clew.chunks c WHERE c.doc = pieces.doc AND c.piece = pieces.n)
+  OR EXISTS (SELECT FROM clew.documents d WHERE d.row = pieces.doc));
+
+-- … of these nothing, and it changes none.
+DO $$
+DECLARE
+  here text;
+  command text;
+BEGIN
+  ALTER TABLE clew.outlines ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+  FOREACH here IN ARRAY ARRAY['blocks', 'shadows', 'summary_shadows', 'jobs', 'sessions', 'claims'] LOOP
+    EXECUTE format('CREATE POLICY seen ON clew.%I AS RESTRICTIVE FOR SELECT USING ((SELECT clew.sees_all()))', here);
+  END LOOP;
+  FOREACH here IN ARRAY ARRAY['collections', 'documents', 'outlines', 'pieces', 'blocks', 'summaries', 'chunks',
+    'signals', 'postings', 'shadows', 'summary_shadows', 'jobs', 'sessions', 'claims'] LOOP
+    EXECUTE format('CREATE POLICY added ON clew.%I AS RESTRICTIVE FOR INSERT WITH CHECK ((SELECT clew.sees_all()))', here);
+    EXECUTE format('CREATE POLICY changed ON clew.%I AS RESTRICTIVE FOR UPDATE USING ((SELECT clew.sees_all()))', here);
+    EXECUTE format('CREATE POLICY removed ON clew.%I AS RESTRICTIVE FOR DELETE USING ((SELECT clew.sees_all()))', here);
+  END LOOP;
+END $$;
+
+-- The tables as the statements of Clew read them with labels, by the search path: a thread that is hidden in part is
+-- there by its outline, hidden messages are blank, and chunks have their places in the whole. These views add nothing to
+-- what the role may read by itself, except sizes.
+CREATE SCHEMA clew_seen;
+CREATE VIEW clew_seen.documents WITH (security_invoker = true) AS
+SELECT row, collection, id, uri, title, kind, summary, meta, hash, stamp, chars, chunks, pieces, facets, access,
+  summary_by, created, updated, revision
+FROM clew.documents
+UNION ALL
+SELECT row, collection, id, '', '', kind, '', meta, '', '', chars, chunks, pieces, facets, access,
+  '', created, updated, revision
+FROM clew.outlines;
+CREATE VIEW clew_seen.chunks WITH (security_invoker = true) AS
+SELECT row, doc, collection, id, CAST(NULL AS int) AS piece,
+  CASE WHEN piece IS NULL THEN idx ELSE CAST(idx + (clew.sizes_before(doc, piece))[2] AS int) END AS idx,
+  CASE WHEN piece IS NULL THEN start ELSE start + (clew.sizes_before(doc, piece))[1] END AS start,
+  CASE WHEN piece IS NULL THEN stop ELSE stop + (clew.sizes_before(doc, piece))[1] END AS stop,
+  length, print, headings, context, at, meta, channel, text, words
+FROM clew.chunks;
+CREATE VIEW clew_seen.pieces WITH (security_invoker = true) AS
+SELECT d.row AS doc, s.n, s.collection, coalesce(p.text, repeat(' ', CAST(s.chars AS int))) AS text,
+  coalesce(p.sections, '[]') AS sections, s.chars, s.chunks, p.message, p.parent, p.awaits
+FROM clew_seen.documents d CROSS JOIN LATERAL clew.piece_sizes(d.row) s
+  LEFT JOIN clew.pieces p ON p.doc = d.row AND p.n = s.n;
+
+DO $$ BEGIN
+  IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'clew_app') THEN
+    GRANT SELECT, INSERT, UPDATE, DELETE ON clew.outlines TO clew_app;
+    GRANT USAGE ON SCHEMA clew_seen TO clew_app;
+    GRANT SELECT ON ALL TABLES IN SCHEMA clew_seen TO clew_app;
+  END IF;
+END $$;

@@ -7,6 +7,7 @@ from pathlib import Path
 from benchmarks import Benchmark, Setup, Skipped
 from benchmarks.context import measure_context
 from benchmarks.ingest import measure_add, measure_add_memory, measure_second_add
+from benchmarks.labels import measure_labels
 from benchmarks.long_threads import measure_long_threads
 from benchmarks.messages import measure_add_message
 from benchmarks.moving import measure_transfer_memory
@@ -32,6 +33,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "strategies": measure_overhead,
     "search-many": measure_search_many,
     "postgres": measure_stores,
+    "labels": measure_labels,
     "moving": measure_transfer_memory,
 }
 

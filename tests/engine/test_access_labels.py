@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from random import Random
@@ -15,7 +16,7 @@ from clew.core.errors import ClewError, NotFound, SettingsError
 from clew.core.settings import EmbedderConfig, IngestionConfig, RerankerConfig, ScoringConfig, Settings, StoreConfig
 from clew.core.types import Section
 from clew.drivers import make_embedder
-from clew.drivers.store.postgres.connect import pool
+from clew.drivers.store.postgres.connect import pool, setup
 from clew.drivers.store.term_ids import pack_terms
 from tests.engine.histories import CHANNELS, NOON, QUESTION, History, admits, make_history
 
@@ -88,7 +89,7 @@ def test_it_shows_what_an_engine_within_the_labels_shows(path: str) -> None:
     history = make_history(Random(SEEDS[0]))
     with open_whole(path) as whole:
         fill(whole, history)
-        for labels in (LABELS, ("hr", "board"), ("nobody",), ()):
+        for labels in (LABELS, ("hr", "board"), ()):
             within = whole.within(Filter(access=set(labels)))
             with open_part(path, *labels) as part:
                 for number, verb in enumerate(list_verbs(history)):
@@ -312,3 +313,29 @@ def test_messages_of_a_labelled_thread_have_its_labels_in_contexts(path: str) ->
             assert part.search("zebrafish", strategy="lexical") == []
             if "clew_app" in path:
                 assert "zebrafish" not in repr(part.opened.store.inner._pool.run_read(dump))  # type: ignore[attr-defined]
+
+
+def test_threads_of_an_earlier_version_are_shown_in_part(
+    postgres_database: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = postgres_database("template0")
+    with psycopg.connect(url, autocommit=True) as server:
+        server.execute("CREATE EXTENSION vector")
+        with suppress(psycopg.errors.DuplicateObject):
+            server.execute("CREATE ROLE clew_test_owner")
+        server.execute(f"GRANT CREATE ON DATABASE {server.info.dbname} TO clew_test_owner")
+    owner = f"{url}{'&' if '?' in url else '?'}options=-c%20role%3Dclew_test_owner"
+    messages = [
+        Message("the zebrafish is sold", id="m1", channel="ops", at=NOON, access={"hr"}),
+        Message("who knows?", id="m2", channel="ops", at=NOON, reply_to="m1"),
+    ]
+    before = setup.list_migrations()[:7]
+    with monkeypatch.context() as patch:
+        patch.setattr(setup, "list_migrations", lambda: before)
+        for name in ("one", "two"):
+            with Engine.open(owner, collection=name, embedder="hashed") as engine:
+                engine.add_messages(messages)
+    for name in ("two", "one"):  # the migration sees all collections, though the owner sees one at a time
+        with Engine.open(owner, collection=name, embedder="hashed", settings=settings(LABELS)) as part:
+            assert [record.title for record in part.list()] == ["#ops: who knows?"]
+            assert "zebrafish" not in repr(part.opened.store.inner._pool.run_read(dump))  # type: ignore[attr-defined]

@@ -63,6 +63,7 @@ def test_every_setting_can_be_given_in_the_file_and_in_the_environment(tmp_path:
         "agent.max_cost": 0.5,
         "agent.guided": True,
         "session.idle": 60.5,
+        "store.access": ["hr", "staff"],
     }
     for key in list_setting_keys().values():
         value = given.get(
@@ -101,6 +102,16 @@ def test_a_named_file_is_read_in_place_of_the_nearest(tmp_path: Path) -> None:
     other = tmp_path / "other.toml"
     other.write_text("search.k = 3", encoding="utf-8")
     assert load_invocation(file=other, environ={}, overrides={}, folder=tmp_path).settings.search.k == 3
+
+
+def test_labels_in_the_environment_are_never_taken_for_no_limit(tmp_path: Path) -> None:
+    assert load_from(tmp_path).settings.store.access is None
+    read = {
+        text: load_from(tmp_path, None, {"CLEW_STORE__ACCESS": text}).settings.store.access for text in ("", "none")
+    }
+    assert read == {"": (), "none": ("none",)}
+    assert load_from(tmp_path, None, {"CLEW_STORE__ACCESS": "staff, hr"}).settings.store.access == ("hr", "staff")
+    assert load_from(tmp_path, "[store]\naccess = []").settings.store.access == ()
 
 
 @pytest.mark.parametrize(

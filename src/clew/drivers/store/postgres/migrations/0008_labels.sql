@@ -65,9 +65,11 @@ CREATE TRIGGER changes_outline AFTER UPDATE ON documents FOR EACH ROW
 WHEN (NEW.kind = 'thread' OR OLD.kind = 'thread') EXECUTE FUNCTION keep_outline();
 
 -- The functions below look past the labels, never past the collection, and tell no content: whether something is
--- hidden, how long it is, how many chunks have a word. They are STABLE, so they see the state that the query sees.
+-- hidden, how long it is, how many chunks have a word. They are STABLE, so they see the state that the query sees, and
+-- planned once a connection.
 
-CREATE FUNCTION has_hidden(document bigint, labels bigint[]) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+CREATE FUNCTION has_hidden(document bigint, labels bigint[]) RETURNS boolean LANGUAGE plpgsql STABLE
+SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   given text := current_setting('clew.access', true);
   answer boolean;
@@ -79,10 +81,16 @@ BEGIN
   RETURN answer;
 END $$;
 
-CREATE FUNCTION hidden_chunks(labels bigint[]) RETURNS SETOF bigint LANGUAGE plpgsql STABLE AS $$
+-- With no labels of its own a null, so that no chunk is known not to be among them.
+CREATE FUNCTION hidden_chunks() RETURNS SETOF bigint LANGUAGE plpgsql STABLE
+SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   given text := current_setting('clew.access', true);
+  labels bigint[] := clew.labels();
 BEGIN
+  IF cardinality(labels) = 0 THEN
+    RETURN NEXT NULL;
+  END IF;
   PERFORM set_config('clew.access', '', true);
   RETURN QUERY SELECT p.chunk FROM clew.postings p
     WHERE p.word = -5938617013417215964 AND p.collection = clew.mine() AND NOT EXISTS (SELECT FROM clew.postings l
@@ -90,7 +98,8 @@ BEGIN
   PERFORM set_config('clew.access', given, true);
 END $$;
 
-CREATE FUNCTION count_chunks(of_word bigint) RETURNS bigint LANGUAGE plpgsql STABLE AS $$
+CREATE FUNCTION count_chunks(of_word bigint) RETURNS bigint LANGUAGE plpgsql STABLE
+SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   given text := current_setting('clew.access', true);
   answer bigint;
@@ -102,7 +111,8 @@ BEGIN
 END $$;
 
 CREATE FUNCTION piece_sizes(document bigint) RETURNS TABLE(n int, collection int, chars bigint, chunks int)
-LANGUAGE plpgsql STABLE AS $$
+LANGUAGE plpgsql STABLE
+SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   given text := current_setting('clew.access', true);
 BEGIN
@@ -113,7 +123,8 @@ BEGIN
 END $$;
 
 -- What stands before a message in its thread: characters, then chunks.
-CREATE FUNCTION sizes_before(document bigint, piece int) RETURNS bigint[] LANGUAGE plpgsql STABLE AS $$
+CREATE FUNCTION sizes_before(document bigint, piece int) RETURNS bigint[] LANGUAGE plpgsql STABLE
+SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   given text := current_setting('clew.access', true);
   whole bigint[];
@@ -128,6 +139,24 @@ BEGIN
   RETURN ARRAY[whole[1] + rest[1], whole[2] + rest[2]];
 END $$;
 
+-- These see what the labels admit. A function, and no subquery in a policy: that would be made ready by every statement.
+CREATE FUNCTION sees_document(document bigint) RETURNS boolean LANGUAGE plpgsql STABLE
+SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+  RETURN EXISTS (SELECT FROM clew.documents d WHERE d.row = document);
+END $$;
+CREATE FUNCTION sees_part(document bigint) RETURNS boolean LANGUAGE plpgsql STABLE
+SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+  RETURN clew.has_hidden(document, clew.labels()) AND EXISTS (SELECT FROM clew.chunks c WHERE c.doc = document);
+END $$;
+CREATE FUNCTION sees_piece(document bigint, number int) RETURNS boolean LANGUAGE plpgsql STABLE
+SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+  RETURN EXISTS (SELECT FROM clew.chunks c WHERE c.doc = document AND c.piece = number)
+    OR EXISTS (SELECT FROM clew.documents d WHERE d.row = document);
+END $$;
+
 -- What a connection with labels sees of each table …
 CREATE POLICY own ON outlines USING (collection = (SELECT clew.mine()));
 CREATE POLICY seen ON signals AS RESTRICTIVE FOR SELECT
@@ -135,20 +164,16 @@ USING ((SELECT clew.sees_all()) OR clew.admits(facets, (SELECT clew.labels())));
 CREATE POLICY seen ON chunks AS RESTRICTIVE FOR SELECT
 USING ((SELECT clew.sees_all()) OR clew.admits(words, (SELECT clew.labels())));
 CREATE POLICY seen ON postings AS RESTRICTIVE FOR SELECT
-USING ((SELECT clew.sees_all()) OR (cardinality((SELECT clew.labels())) > 0
-  AND chunk NOT IN (SELECT clew.hidden_chunks((SELECT clew.labels())))));
+USING ((SELECT clew.sees_all()) OR chunk NOT IN (SELECT clew.hidden_chunks()));
 CREATE POLICY seen ON documents AS RESTRICTIVE FOR SELECT
 USING ((SELECT clew.sees_all()) OR ((chunks > 0 OR clew.admits(facets, (SELECT clew.labels())))
   AND NOT clew.has_hidden(row, (SELECT clew.labels()))));
 CREATE POLICY seen ON summaries AS RESTRICTIVE FOR SELECT
-USING ((SELECT clew.sees_all()) OR EXISTS (SELECT FROM clew.documents d WHERE d.row = summaries.row));
+USING ((SELECT clew.sees_all()) OR clew.sees_document(row));
 CREATE POLICY seen ON outlines AS RESTRICTIVE FOR SELECT
-USING ((SELECT clew.sees_all()) OR (clew.has_hidden(row, (SELECT clew.labels()))
-  AND EXISTS (SELECT FROM clew.chunks c WHERE c.doc = outlines.row)));
+USING ((SELECT clew.sees_all()) OR clew.sees_part(row));
 CREATE POLICY seen ON pieces AS RESTRICTIVE FOR SELECT
-USING ((SELECT clew.sees_all())
-  OR EXISTS (SELECT FROM clew.chunks c WHERE c.doc = pieces.doc AND c.piece = pieces.n)
-  OR EXISTS (SELECT FROM clew.documents d WHERE d.row = pieces.doc));
+USING ((SELECT clew.sees_all()) OR clew.sees_piece(doc, n));
 
 -- … of these nothing, and it changes none.
 DO $$

@@ -73,24 +73,15 @@ _ONESELF = re.compile(r"\b(?:i|i'm|i’m|im|i'll|i’ll|i've|i’ve|me|my|mine|m
 
 def estimate_intent(text: str) -> float:
     """The chance that a message wants an answer from documents: 1 for anything but small talk and chatter."""
-    if is_small_talk(text):
+    words = tokenize_words(text)
+    if _is_small_talk(text, words):
         return 0.01
-    return 0.35 if is_chatter(text) else 1.0
+    return 0.35 if _is_chatter(text, words) else 1.0
 
 
 def is_small_talk(text: str) -> bool:
     """Whether a message has no words, or only words that greet, thank or react; of questions only courtesies are."""
-    if not any(word.isalpha() for word in tokenize_words(text)) and not any(map(str.isdigit, text)):
-        return True
-    if text.strip(_MARKS) in _SOCIAL_PHRASES:
-        return True
-    rest = _COURTESIES.sub(" ", _WISHES.sub(" ", text))
-    words = tokenize_words(rest)
-    if len(words) > MAX_WORDS or (rest == text and is_question(text)):
-        return False
-    said = [word for word in words if word not in _FUNCTION_WORDS]
-    is_social = any(word in _SOCIAL_WORDS for word in words) or rest != text  # "no" is a function word, too
-    return is_social and all(word in _SOCIAL_WORDS for word in said)
+    return _is_small_talk(text, tokenize_words(text))
 
 
 def is_question(text: str) -> bool:
@@ -98,9 +89,23 @@ def is_question(text: str) -> bool:
     return bool(_QUESTION.search(text))
 
 
-def is_chatter(text: str) -> bool:
+def _is_small_talk(text: str, words: list[str]) -> bool:
+    if not any(map(str.isalpha, words)) and not any(map(str.isdigit, text)):
+        return True
+    if text.strip(_MARKS) in _SOCIAL_PHRASES:
+        return True
+    rest = _COURTESIES.sub(" ", _WISHES.sub(" ", text))
+    if rest != text:
+        words = tokenize_words(rest)
+    if len(words) > MAX_WORDS or (rest == text and is_question(text)):
+        return False
+    said = [word for word in words if word not in _FUNCTION_WORDS]
+    is_social = any(word in _SOCIAL_WORDS for word in words) or rest != text  # "no" is a function word, too
+    return is_social and all(word in _SOCIAL_WORDS for word in said)
+
+
+def _is_chatter(text: str, words: list[str]) -> bool:
     """Whether a short message asks nothing and tells of oneself, or is mostly social: "sorry, my train is late"."""
-    words = tokenize_words(text)
     if len(words) > MAX_WORDS or is_question(text):
         return False
     said = [word for word in words if word not in _FUNCTION_WORDS]

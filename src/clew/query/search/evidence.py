@@ -43,10 +43,11 @@ class EvidenceSource:
             found.get(hit.chunk.id, background) if math.isnan(hit.similarity) else hit.similarity for hit in hits
         ]
         terms = self._extract_terms(query)
-        matches = self._store.match_terms(terms, ids)
+        matched = self._store.match_terms(terms, ids)
+        matches = [matched.get(each, NO_MATCH) for each in ids]
         certainty = len(terms) / (len(terms) + 1)  # one word in common says less than all of five
-        share = certainty * np.array([matches.get(each, NO_MATCH).share for each in ids])
-        strength = certainty * np.array([matches.get(each, NO_MATCH).strength for each in ids])
+        share = certainty * np.array([each.share for each in matches])
+        strength = certainty * np.array([each.strength for each in matches])
         meaning = self._calibration.scale(np.array(cosines), background)
         return cosines, Evidence(meaning, (share + strength) / 2, share, [hit.chunk.text.strip() for hit in hits])
 

@@ -17,7 +17,7 @@ from clew.core.parallel import run_parallel
 from clew.core.protocols import LLM, Embedder, Reranker, Step, Store
 from clew.core.settings import ConversationConfig, RerankerConfig, SearchConfig, Settings
 from clew.core.trace import step
-from clew.core.types import Hit, Message, Query
+from clew.core.types import Chunk, DocumentRecord, Hit, Message, Query
 from clew.query.rank.dedupe import dedupe_chunks
 from clew.query.rewrite.rewrites import build_expander, expand_if_ambiguous
 from clew.query.rewrite.small_talk import is_small_talk
@@ -184,12 +184,16 @@ def drop_below_minimum(config: SearchConfig) -> Step:
 
 def _copy_hit(hit: Hit) -> Hit:
     """The hit with dicts and lists of its own: a caller who changes them changes neither the cache nor the index."""
-    return replace(
-        hit,
-        chunk=replace(hit.chunk, meta=_copy_meta(hit.chunk.meta)),
-        document=replace(hit.document, meta=_copy_meta(hit.document.meta)),
-        scores=dict(hit.scores),
-    )
+    of = hit.chunk  # not by `replace`, which takes more than twice as long, for every hit of every search
+    head = of.id, of.doc_id, of.index, of.total, of.text, of.start, of.end, of.headings, of.context
+    chunk = Chunk(*head, of.at, _copy_meta(of.meta))
+    document = _copy_record(hit.document)
+    return Hit(chunk, document, hit.score, dict(hit.scores), hit.similarity, hit.relevance)
+
+
+def _copy_record(of: DocumentRecord) -> DocumentRecord:
+    head = of.id, of.title, of.uri, of.kind, of.hash, of.stamp, of.chars, of.chunks, of.summary
+    return DocumentRecord(*head, _copy_meta(of.meta), of.access, of.summary_by, of.created, of.updated)
 
 
 def _copy_meta(meta: Meta) -> Meta:

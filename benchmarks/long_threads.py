@@ -11,7 +11,6 @@ from clew import Engine, Message
 
 SIZES = (100, 1_000, 10_000)
 ROUNDS = 20
-WINDOWS = 3  # a window reads whole threads
 WORDS = tuple(f"{first}{second}" for first in ("an", "be", "ca", "do", "el", "fi", "gu", "ho") for second in "abcdefgh")
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -36,10 +35,10 @@ def measure_places(places: Sequence[Path | str]) -> list[Measurement]:
             ("an edit", "≤ 2", _edit),
             ("a drop", "≤ 2", _drop),
             ("a new message", "", _add),
-            ("a window", "", _open_window),
+            ("a window", "≤ 3", _open_window),
         ):
             calls = [make(engine, size) for engine, size in zip(engines, SIZES, strict=True)]
-            times = [p50(own) for own in time_interleaved(*calls, rounds=WINDOWS if make is _open_window else ROUNDS)]
+            times = [p50(own) for own in time_interleaved(*calls, rounds=ROUNDS)]
             note = ", ".join(f"{size:,}: {1000 * own:.1f} ms" for size, own in zip(SIZES, times, strict=True))
             lines.append(
                 Measurement(f"{name} in a thread of {SIZES[-1]:,} / of {SIZES[0]:,}", times[-1] / times[0], goal, note)

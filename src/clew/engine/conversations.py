@@ -194,7 +194,7 @@ def _make_window_sources(opened: Opened, text: str, settings: Settings, *, k: in
 
     return WindowSources(
         search,
-        opened.store.document,
+        opened.store.thread_view,
         lambda name: _is_channel(opened, name),
         opened.store.channels,
     )

@@ -14,8 +14,10 @@ from clew.core.filter import Filter
 from clew.core.settings import ContextConfig, ScoringConfig, Settings
 from clew.core.text import estimate_tokens
 from clew.core.thread import Thread
-from clew.core.types import Chunk, Document, DocumentRecord, Hit, Message
+from clew.core.thread_view import ThreadView, view_document
+from clew.core.types import Chunk, DocumentRecord, Hit, Message
 from clew.core.window import ContextWindow
+from clew.query.context.budget import Count
 from clew.query.messages.similar import score_messages, sort_messages_by_score
 from clew.query.messages.window import WindowRequest, WindowSources, build_window
 
@@ -43,6 +45,7 @@ class Chat:
         prompt: str = "what?",
         hits: Sequence[Hit] | None = None,
         context: ContextConfig = ANY,
+        count: Count = estimate_tokens,
     ) -> ContextWindow:
         documents = {document.id: document for document in (thread.document() for thread in self.threads)}
         found = self.hits() if hits is None else list(hits)
@@ -50,15 +53,15 @@ class Chat:
         def search(where: Filter) -> list[Hit]:
             return [hit for hit in found if not where.channels or hit.chunk.meta["channel"] in where.channels]
 
-        def read(id_: str) -> Document:
+        def read(id_: str) -> ThreadView:
             if id_ not in documents:
                 raise NotFound(id_)
-            return documents[id_]
+            return view_document(documents[id_])
 
         channels = {thread.channel for thread in self.threads}
         sources = WindowSources(search, read, channels.__contains__, lambda: sorted(channels))
         asked = WindowRequest("ops", prompt, tokens, related, NOW)
-        return build_window(asked, sources, settings=Settings(scoring=config, context=context), count=estimate_tokens)
+        return build_window(asked, sources, settings=Settings(scoring=config, context=context), count=count)
 
     def _hit(self, id_: str, score: float) -> Hit:
         thread = next(each for each in self.threads if any(message.id == id_ for message in each.messages))
@@ -307,7 +310,7 @@ def test_a_message_is_as_near_as_its_nearest_part() -> None:
         for n, similarity in enumerate((0.2, 0.8))
     ]
     config = replace(PLAIN, min_similarity=0.5)
-    found = score_messages(hits, read=lambda _: document, channel="ops", now=NOW, config=config)
+    found = score_messages(hits, read=lambda _: view_document(document), channel="ops", now=NOW, config=config)
     assert [each.similarity for each in found.messages] == [0.8]
 
 
@@ -343,3 +346,19 @@ def test_related_channels_are_mentioned_or_similar_and_at_most_three() -> None:
     assert chat.window(related=True, config=replace(PLAIN, related_channels=1)).channels == {"ops", "e"}
     assert chat.window(related=True, config=replace(PLAIN, related_channels=0)).channels == {"ops"}
     assert "b1" in ids(chat.window(related=True, prompt="as said in #c"))
+
+
+# -- what is told without parsing a message
+
+
+def count_exactly(text: str) -> int:
+    """The same estimate by another function, of which nothing is known before a message is parsed."""
+    return estimate_tokens(text)
+
+
+@given(chats(), st.integers(1, 300), st.booleans(), st.sampled_from([0.0, 0.2, 1.0]))
+def test_what_is_told_from_the_size_of_messages_changes_no_window(
+    chat: Chat, tokens: int, authors: bool, share: float
+) -> None:
+    config = replace(PLAIN, authors=authors, chain_share=share)
+    assert chat.window(tokens, config=config) == chat.window(tokens, config=config, count=count_exactly)

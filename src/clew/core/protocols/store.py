@@ -11,6 +11,7 @@ from clew.core.protocols.sessions import SessionStore
 from clew.core.stored import StagedModel, StoredDocument
 from clew.core.text import Terms
 from clew.core.thread_edit import ThreadEdit, ThreadPart, Waiting
+from clew.core.thread_view import ThreadView
 from clew.core.types import Chunk, Document, DocumentRecord, Hit, Matrix, Section, StoreStats, TermMatch, Vector
 
 Mode = Literal["ann", "exact"]
@@ -70,6 +71,9 @@ class Store(Protocol):
         one more for each message that is named. The first messages of the thread, one more than are named, come too.
         The cost does not depend on the length of the thread, unless that many messages answer those that are named.
         """
+
+    def thread_view(self, doc_id: str) -> ThreadView:
+        """A thread whose messages are parsed when they are asked for; NotFound if it is not there."""
 
     def edit_threads(self, edits: Sequence[ThreadEdit]) -> None:
         """Changes threads, all of them or none, at a cost that does not depend on their length.

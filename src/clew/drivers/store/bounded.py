@@ -14,6 +14,7 @@ from clew.core.filter import EVERYTHING, Filter
 from clew.core.protocols import Mode, Store
 from clew.core.stored import StagedModel
 from clew.core.text import Terms
+from clew.core.thread_view import ThreadView, view_document
 from clew.core.types import Chunk, Document, DocumentRecord, Hit, StoreStats, TermMatch, Vector
 from clew.drivers.store.checks import not_found_error
 from clew.drivers.store.redact import VisiblePart, redact_document, redact_record, renumber_chunks
@@ -44,6 +45,13 @@ class BoundedStore:
             if self.inner.change_number() == change:  # else it may have more than was admitted
                 return document if part is None else redact_document(document, part)
         raise ConcurrentChange(f"document {doc_id!r} was changed again and again while it was read; try again")
+
+    def thread_view(self, doc_id: str) -> ThreadView:
+        """The thread as far as it is admitted; where that is not all of it, it is read whole."""
+        if self._splits:
+            return view_document(self.document(doc_id))
+        self._check_admitted(doc_id)
+        return self.inner.thread_view(doc_id)
 
     def documents(self, where: Filter = EVERYTHING) -> Iterator[DocumentRecord]:
         """The records of the documents of which something is admitted."""

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from clew.core.filter import Meta
+from clew.core.thread_view import Head
 from clew.core.time import from_iso, to_iso
 from clew.core.types import Chunk, Document, DocumentRecord, Hit, Section
 
@@ -91,6 +92,11 @@ def _section_to_list(of: Section) -> list[Any]:
 def parse_sections(text: str) -> list[Section]:
     """The sections of a piece of a document, in order."""
     return [_parse_section(*columns) for columns in json.loads(text)]
+
+
+def parse_heads(sections: Iterable[str]) -> list[Head]:
+    """The head of each message, by the sections of its piece."""
+    return [Head(own[5], own[6], own[8]) for (own,) in json.loads(f"[{','.join(sections)}]")]
 
 
 def _parse_section(

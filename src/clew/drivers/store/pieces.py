@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 from clew.core.errors import ConcurrentChange, DriverFailed
 from clew.core.thread import is_thread
 from clew.core.thread_edit import ThreadEdit, ThreadPart
+from clew.core.thread_view import ThreadView, view_document
 from clew.core.types import Chunk, Document, DocumentRecord
 from clew.drivers.store import codec
 
@@ -122,6 +123,31 @@ def _is_splittable(document: Document, chunks: Sequence[Chunk]) -> bool:
         return False
     spans = ((bisect_right(ends, chunk.start), chunk.end) for chunk in chunks)
     return all(position < len(ends) and end <= ends[position] for position, end in spans)
+
+
+def build_thread_view(
+    record: DocumentRecord,
+    texts: Sequence[str],
+    sections: Sequence[str],
+    messages: Sequence[str | None],
+    parents: Sequence[str | None],
+) -> ThreadView:
+    """The view of a thread by the columns of its pieces, in order; of what an earlier version wrote, from the whole."""
+    ids = [message for message in messages if message is not None]
+    if len(ids) != len(messages):
+        return view_document(codec.build_document(record, zip(texts, sections, messages, parents, strict=True)))
+    places: dict[str | None, int] = {message: place for place, message in enumerate(ids)}
+    answered = list(map(places.get, parents))  # no place is kept for None, as for a message that is gone
+    return ThreadView(
+        record.id,
+        record.title,
+        record.meta,
+        ids,
+        texts,
+        answered,
+        lambda place: codec.parse_sections(sections[place])[0],
+        lambda: codec.parse_heads(sections),
+    )
 
 
 class PieceReader(Protocol):

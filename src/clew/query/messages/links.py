@@ -7,8 +7,8 @@ from clew.core.links import extract_links, is_link_to, parse_link
 from clew.core.thread import THREAD_KIND
 from clew.core.types import Chunk, Document, DocumentRecord
 from clew.core.window import Links
-from clew.query.messages.similar import Read
 
+Read = Callable[[str], Document]
 Scan = Callable[[Filter], Iterable[Chunk]]
 
 

@@ -6,13 +6,12 @@ It stands between the search and the selection, of a context window or of exampl
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import NamedTuple
 
 from clew.core.errors import NotFound
 from clew.core.filter import Filter
 from clew.core.settings import ScoringConfig
-from clew.core.thread import extract_messages
-from clew.core.types import Document, Hit, Message
+from clew.core.thread_view import ThreadView
+from clew.core.types import Hit
 from clew.core.window import ContextMessage, WindowThread
 from clew.query.context.rebuild import group_by_message
 from clew.query.rank.calibrate import get_match
@@ -26,31 +25,7 @@ from clew.query.rank.message_score import (
 )
 
 Search = Callable[[Filter], list[Hit]]
-Read = Callable[[str], Document]
-
-
-class OpenThread(NamedTuple):
-    """A thread that has been read: its document, its messages, and the position of each by id."""
-
-    document: Document
-    messages: list[Message]
-    places: dict[str, int]
-
-    def is_in_marked_thread(self, place: int) -> bool:
-        """Whether the message there is a reply, or has one, by the mark of an author and not by a guess."""
-        sections = self.document.sections
-        replies = (each for each in sections if each.parent == place)
-        own = sections[place]
-        return (own.parent is not None and not own.guessed) or any(not each.guessed for each in replies)
-
-    def get_reply_chain(self, place: int) -> list[int]:
-        """The positions of the messages that one replies to, directly or not, the nearest first."""
-        chain: list[int] = []
-        at = self.document.sections[place].parent
-        while at is not None:
-            chain.append(at)
-            at = self.document.sections[at].parent
-        return chain
+ReadThread = Callable[[str], ThreadView]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +38,13 @@ class ScoredMessages:
     messages: list[ContextMessage]
     below: list[ContextMessage]
     near: set[str]
-    threads: dict[str, OpenThread]
+    threads: dict[str, ThreadView]
 
 
 def score_messages(
     hits: Sequence[Hit],
     *,
-    read: Read,
+    read: ReadThread,
     channel: str | None,
     now: datetime,
     config: ScoringConfig,
@@ -103,9 +78,9 @@ def score_messages(
 
     def score_hit(hit: Hit, base: float) -> ContextMessage:
         name, thread = _get_message_id(hit), threads[hit.chunk.doc_id]
-        message, places = thread.messages[thread.places[name]], thread.places
-        others = [thread.messages[places[other]].at for other in kept if other != name and other in places]
-        chain = [name, *(thread.messages[place].id for place in thread.get_reply_chain(thread.places[name]))]
+        message, places = thread.message(thread.places[name]), thread.places
+        others = [thread.message(places[other]).at for other in kept if other != name and other in places]
+        chain = [name, *map(thread.ids.__getitem__, thread.reply_chain(places[name]))]
         inputs = ScoringInputs(
             base,
             message.at,
@@ -138,15 +113,14 @@ def score_messages(
     )
 
 
-def as_context_message(thread: OpenThread, place: int) -> ContextMessage:
+def as_context_message(thread: ThreadView, place: int) -> ContextMessage:
     """A message of a thread that was not found itself, with the one it replies to."""
-    message = thread.messages[place]
-    section = thread.document.sections[place]
+    parent = thread.parents[place]
     return ContextMessage(
-        message,
-        thread.document.id,
-        parent=None if section.parent is None else thread.messages[section.parent],
-        guessed=section.guessed,
+        thread.message(place),
+        thread.id,
+        parent=None if parent is None else thread.message(parent),
+        guessed=thread.is_guessed(place),
         found=False,
     )
 
@@ -163,7 +137,7 @@ def sort_messages_by_score(messages: Iterable[ContextMessage], config: ScoringCo
 
 
 def group_by_thread(
-    messages: Sequence[ContextMessage], open_threads: Mapping[str, OpenThread], *, max_threads: int | None = None
+    messages: Sequence[ContextMessage], open_threads: Mapping[str, ThreadView], *, max_threads: int | None = None
 ) -> list[WindowThread]:
     """The messages by thread, the thread of the best message first, each thread by time; no time counts as the oldest.
 
@@ -180,25 +154,23 @@ def group_by_thread(
         threads.append(
             WindowThread(
                 name,
-                thread.document.title,
-                str(thread.document.meta.get("channel", "")),
+                thread.title,
+                thread.channel,
                 max(each.score for each in members),
                 tuple(members),
-                whole=len(members) == len(thread.messages) and not any(each.cut for each in members),
+                whole=len(members) == len(thread.ids) and not any(each.cut for each in members),
             )
         )
     return threads
 
 
-def _read_threads(ids: Iterable[str], read: Read) -> dict[str, OpenThread]:
-    threads: dict[str, OpenThread] = {}
+def _read_threads(ids: Iterable[str], read: ReadThread) -> dict[str, ThreadView]:
+    threads: dict[str, ThreadView] = {}
     for id_ in dict.fromkeys(ids):
         try:
-            document = read(id_)
+            threads[id_] = read(id_)
         except NotFound:  # dropped since the search
             continue
-        messages = extract_messages(document)
-        threads[id_] = OpenThread(document, messages, {message.id: place for place, message in enumerate(messages)})
     return threads
 
 

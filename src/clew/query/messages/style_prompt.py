@@ -4,11 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from clew.core.attribution import format_reply_mark
+from clew.core.thread_view import ThreadView
 from clew.core.types import Message
 from clew.core.window import ContextMessage, StyleProfile
 from clew.query.context.format.renderers import NEXT_LINE
 from clew.query.messages.render import THREAD_SEPARATOR, cut_middle, format_message
-from clew.query.messages.similar import OpenThread, group_by_thread
+from clew.query.messages.similar import group_by_thread
 
 EXAMPLES = "What they wrote in past threads like this one; ↪ marks an answer to the message above it, ↪? a likely one:"
 _MESSAGE_SHARE = 0.2  # of the budget, for one message; a longer one is cut in the middle
@@ -20,7 +21,7 @@ Count = Callable[[str], int]
 def build_style_prompt(
     style: StyleProfile,
     messages: Sequence[ContextMessage],
-    open_threads: Mapping[str, OpenThread],
+    open_threads: Mapping[str, ThreadView],
     *,
     max_threads: int,
     tokens: int,
@@ -79,7 +80,7 @@ def _cut_exchange(each: ContextMessage, room: int, count: Count) -> ContextMessa
     return replace(each, message=cut(each.message), parent=cut(each.parent) if each.parent else None)
 
 
-def _render_exchanges(messages: Sequence[ContextMessage], open_threads: Mapping[str, OpenThread]) -> str:
+def _render_exchanges(messages: Sequence[ContextMessage], open_threads: Mapping[str, ThreadView]) -> str:
     """The messages by thread, each thread by time; before a reply stands what it answers, unless it was just shown."""
     blocks = []
     for thread in group_by_thread(messages, open_threads):

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from clew.core.thread_edit import ThreadEdit, ThreadPart, Waiting
+from clew.core.thread_view import ThreadView
 from clew.drivers.store import checks
 from clew.drivers.store.embedded import threads, write
 from clew.drivers.store.embedded.database import Database
@@ -24,6 +25,11 @@ class ThreadMethods:
                     threads.split_thread(db, doc_id)
         with self._database.read_transaction() as db:
             return threads.read_thread_part(db, doc_id, message_ids, reach)
+
+    def thread_view(self, doc_id: str) -> ThreadView:
+        """A thread whose messages are parsed when they are asked for, or NotFound."""
+        with self._database.read_transaction() as db:
+            return threads.read_thread_view(db, doc_id)
 
     def edit_threads(self, edits: Sequence[ThreadEdit]) -> None:
         """Changes threads, all or none, at a cost that does not grow with them; ConcurrentChange as by `put`."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from clew.core.thread_edit import ThreadEdit, ThreadPart, Waiting
+from clew.core.thread_view import ThreadView
 from clew.core.time import to_iso
 from clew.drivers.store import codec, pieces
 from clew.drivers.store.checks import not_found_error
@@ -72,6 +73,16 @@ def read_thread_part(db: sqlite3.Connection, doc_id: str, ids: Sequence[str], re
         raise not_found_error(doc_id)
     doc, revision, *record = found
     return pieces.read_part(_PieceReader(db, doc), codec.parse_record(record), revision, ids, reach)
+
+
+def read_thread_view(db: sqlite3.Connection, doc_id: str) -> ThreadView:
+    """A thread whose messages are parsed when they are asked for, or NotFound."""
+    found = db.execute(f"SELECT d.row, {codec.RECORD_COLUMNS} FROM documents d WHERE d.id = ?", (doc_id,)).fetchone()
+    if not found:
+        raise not_found_error(doc_id)
+    doc, *record = found
+    read = db.execute("SELECT text, sections, message, parent FROM pieces WHERE doc = ? ORDER BY n", (doc,)).fetchall()
+    return pieces.build_thread_view(codec.parse_record(record), *zip(*read, strict=True))
 
 
 def read_waiting_messages(db: sqlite3.Connection, ids: Sequence[str], channel: str) -> dict[str, list[Waiting]]:

@@ -7,9 +7,11 @@ from psycopg import Connection
 
 from clew.core.facets import expand_document_filter, expand_filter
 from clew.core.filter import Filter
+from clew.core.thread_view import ThreadView
 from clew.core.types import Chunk, Document, DocumentRecord, Vector
 from clew.drivers.store import codec
 from clew.drivers.store.checks import not_found_error
+from clew.drivers.store.pieces import build_thread_view
 from clew.drivers.store.postgres import binary
 from clew.drivers.store.postgres.connect.pool import Pool, fetch_rows
 from clew.drivers.store.postgres.connect.setup import OpenCollection
@@ -75,6 +77,18 @@ class FilteredChunks:
 
 def read_document(connection: Connection, number: int, doc_id: str) -> Document:
     """The document with its text, or NotFound."""
+    record, columns = _read_pieces(connection, number, doc_id)
+    return codec.build_document(record, zip(*columns, strict=True))
+
+
+def read_thread_view(connection: Connection, number: int, doc_id: str) -> ThreadView:
+    """A thread whose messages are parsed when they are asked for, or NotFound."""
+    record, columns = _read_pieces(connection, number, doc_id)
+    return build_thread_view(record, *columns)
+
+
+def _read_pieces(connection: Connection, number: int, doc_id: str) -> tuple[DocumentRecord, Sequence[Any]]:
+    """The record of a document and the columns of its pieces: texts, sections, messages, parents."""
     found = fetch_rows(
         connection,
         f"SELECT {codec.RECORD_COLUMNS}, {PIECE_ARRAYS} FROM documents d WHERE d.collection = %s AND d.id = %s",
@@ -83,7 +97,7 @@ def read_document(connection: Connection, number: int, doc_id: str) -> Document:
     if not found:
         raise not_found_error(doc_id)
     columns = found[0]
-    return codec.build_document(codec.parse_record(columns[:-4]), zip(*columns[-4:], strict=True))
+    return codec.parse_record(columns[:-4]), columns[-4:]
 
 
 def list_records(connection: Connection, number: int, where: Filter) -> Iterator[DocumentRecord]:

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 from clew.core.thread_edit import ThreadEdit, ThreadPart, Waiting
+from clew.core.thread_view import ThreadView
 from clew.drivers.store import checks
 from clew.drivers.store.entries import make_entries
-from clew.drivers.store.postgres import threads
+from clew.drivers.store.postgres import read, threads
 from clew.drivers.store.postgres.connect.planner import use_generic_plans
 from clew.drivers.store.postgres.connect.pool import Pool
 from clew.drivers.store.postgres.connect.setup import OpenCollection
@@ -26,6 +27,10 @@ class ThreadMethods:
         return self._pool.run_read(
             lambda connection: threads.read_thread_part(connection, self._number, doc_id, message_ids, reach)
         )
+
+    def thread_view(self, doc_id: str) -> ThreadView:
+        """A thread whose messages are parsed when they are asked for, or NotFound."""
+        return self._pool.run_read(lambda connection: read.read_thread_view(connection, self._number, doc_id))
 
     def edit_threads(self, edits: Sequence[ThreadEdit]) -> None:
         """Changes threads, all or none, at a cost that does not grow with them; ConcurrentChange as by `put`."""

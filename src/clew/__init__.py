@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from clew.core.receipt import Finding as Finding
     from clew.core.receipt import Receipt as Receipt
     from clew.core.report import OnProgress as OnProgress
+    from clew.core.report import PassedOver as PassedOver
     from clew.core.report import Plan as Plan
     from clew.core.report import Progress as Progress
     from clew.core.report import Report as Report
@@ -157,7 +158,7 @@ _HOMES = {
         "Step Store Strategy Verdict"
     ),
     "clew.core.receipt": "Finding Receipt",
-    "clew.core.report": "OnProgress Plan Progress Report SourceFailure",
+    "clew.core.report": "OnProgress PassedOver Plan Progress Report SourceFailure",
     "clew.core.session": "StoredSession",
     "clew.core.settings": (
         "AgentConfig AnswerConfig ContextConfig ConversationConfig EmbedderConfig FlowConfig FormatterConfig "

@@ -53,6 +53,8 @@ def test_every_setting_can_be_given_in_the_file_and_in_the_environment(tmp_path:
         "llm.window": 2000,
         "history.keyword_weight": 1.5,
         "llm.prices": ["openai:small 0.1 0.4"],
+        "ingestion.include": ["*.md"],
+        "ingestion.exclude": ["drafts/"],
         "formatter.medium_chunk_threshold": 900,
         "conversation.max_tokens": 500,
         "conversation.single_below": 5,

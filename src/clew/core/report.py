@@ -1,6 +1,6 @@
 """What long-running work reports: Progress while it runs, a Report when it is done, a Plan before it begins."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 
@@ -15,6 +15,8 @@ class Progress:
     rate: float = 0.0  # units per second
     seconds_left: float | None = None
     failed: int = 0
+    chunks: int = 0  # embedded so far, or found by `plan`
+    chunk_rate: float = 0.0  # per second
 
 
 OnProgress = Callable[[Progress], None]
@@ -32,11 +34,30 @@ OnWarning = Callable[[SourceFailure], None]
 
 
 @dataclass(frozen=True, slots=True)
+class PassedOver:
+    """A file that a walk left out, or a folder (its name ends with a slash) with so many files, and the reason."""
+
+    source: str
+    reason: str
+    files: int = 1
+
+
+def count_passed_over(entries: Iterable[PassedOver]) -> dict[str, int]:
+    """How many files were passed over for each reason, the most frequent first."""
+    counts: dict[str, int] = {}
+    for entry in entries:
+        counts[entry.reason] = counts.get(entry.reason, 0) + entry.files
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """What `add` did: documents by uri, and how many chunks were embedded and how many reused.
 
     `noted` are warnings about documents that were added all the same. `incomplete` are those of them that lack a
     summary or contexts because a model failed: the next run adds these. `stopped` says why the work ended early.
+    `passed_over` are the files that were not tried, each with its reason. `held_back` are documents that `sync` would
+    have dropped: more than half of a folder, which needs `allow_mass_drop`.
     """
 
     added: tuple[str, ...] = ()
@@ -52,11 +73,22 @@ class Report:
     cost: float = 0.0
     stopped: str = ""
     incomplete: tuple[str, ...] = ()
+    passed_over: tuple[PassedOver, ...] = ()
+    held_back: tuple[str, ...] = ()
+
+    @property
+    def passed_over_counts(self) -> dict[str, int]:
+        """How many files were passed over for each reason."""
+        return count_passed_over(self.passed_over)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What `add` would do, found out without calling a model or storing anything. Tokens of a model are estimates."""
+    """What `add` would do, found out without storing anything. Tokens of a model are estimates.
+
+    `seconds` is how long reading and embedding would take, by the time that reading took and, of an embedder that runs
+    here, that of a few chunks; None if that is not known.
+    """
 
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
@@ -71,3 +103,11 @@ class Plan:
     input_tokens: int = 0
     output_tokens: int = 0
     cost: float = 0.0
+    seconds: float | None = None
+    passed_over: tuple[PassedOver, ...] = ()
+    held_back: tuple[str, ...] = ()
+
+    @property
+    def passed_over_counts(self) -> dict[str, int]:
+        """How many files would be passed over for each reason."""
+        return count_passed_over(self.passed_over)

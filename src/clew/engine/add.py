@@ -13,7 +13,7 @@ from clew.engine.opened import Opened
 from clew.engine.sections import resolve_document_or_sections
 from clew.index.add import ingest
 from clew.index.add.calibrate import measure_calibration
-from clew.index.add.ingest import IngestContext
+from clew.index.add.context import IngestContext
 
 if TYPE_CHECKING:
     from clew.engine import Engine
@@ -23,14 +23,16 @@ def add(
     engine: "Engine",
     *sources: str | Path,
     sync: bool = False,
+    allow_mass_drop: bool = False,
     max_cost: float | None = None,
     settings: Settings | None = None,
     on_progress: OnProgress | None = None,
 ) -> Report:
     """Adds files, folders, chat exports and web pages; unchanged ones are skipped.
 
-    `sync` also drops documents whose files have disappeared from the folders. The work stops before it costs more than
-    `max_cost`.
+    `sync` also drops documents whose files have disappeared from the folders; where these are more than half of a
+    folder, as when a share is not mounted, only with `allow_mass_drop`. The work stops before it costs more than
+    `max_cost`. What is passed over is a matter of `settings.ingestion` (include, exclude, ignore), and in the report.
     """
     given: tuple[object, ...] = sources  # callers without a type checker pass anything
     for source in given:
@@ -38,7 +40,9 @@ def add(
             kind = type(source).__name__
             raise SettingsError(f"a source has the type {kind}; give each path as an argument of its own: add(*paths)")
     context = make_ingest_context(engine.opened, settings)
-    return ingest.add_sources(context, sources, sync=sync, max_cost=max_cost, on_progress=on_progress)
+    return ingest.add_sources(
+        context, sources, sync=sync, allow_mass_drop=allow_mass_drop, max_cost=max_cost, on_progress=on_progress
+    )
 
 
 def add_documents(
@@ -65,10 +69,20 @@ def add_messages(engine: "Engine", messages: Iterable[Message], *, settings: Set
         return ingest.add_messages(make_ingest_context(engine.opened, settings), messages)
 
 
-def plan(engine: "Engine", *sources: str | Path, sync: bool = False, settings: Settings | None = None) -> Plan:
-    """What `add` would read, embed, ask a model and drop, and what it would cost; nothing is embedded or stored."""
+def plan(
+    engine: "Engine",
+    *sources: str | Path,
+    sync: bool = False,
+    settings: Settings | None = None,
+    on_progress: OnProgress | None = None,
+) -> Plan:
+    """What `add` would read, embed, ask a model and drop, how long it would take and what it would cost.
+
+    Nothing is stored and no service is called; an embedder that runs on this machine is timed on a few chunks.
+    """
     engine.opened.check_unbounded()
-    return ingest.plan_add_sources(make_ingest_context(engine.opened, settings), sources, sync=sync)
+    context = make_ingest_context(engine.opened, settings)
+    return ingest.plan_add_sources(context, sources, sync=sync, on_progress=on_progress)
 
 
 def backfill(

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from clew.engine import Engine
 
 POLL_SECONDS = 1.0  # between two looks for a new job
+MAX_KEPT_PASSED_OVER = 1000  # files passed over that are named in the result of a job; all are counted
 OnJob = Callable[[Job], None]
 Runner = Callable[["Engine", Job, OnProgress], Mapping[str, Any]]  # does the work of a job; its result as JSON
 
@@ -37,6 +38,7 @@ def enqueue_add(
     engine: "Engine",
     *sources: str | Path,
     sync: bool = False,
+    allow_mass_drop: bool = False,
     max_cost: float | None = None,
     settings: Settings | None = None,
 ) -> Job:
@@ -52,6 +54,7 @@ def enqueue_add(
     request = {
         "sources": [str(source) if is_url(source) else str(Path(source).absolute()) for source in sources],
         "sync": sync,
+        "allow_mass_drop": allow_mass_drop,
         "max_cost": max_cost,
         "root": str(opened.root),
         "llm": opened.llm.name if opened.llm else "",
@@ -169,11 +172,13 @@ def _run_add(engine: "Engine", job: Job, on_progress: OnProgress) -> Mapping[str
     report = type(engine)(opened).add(
         *request["sources"],
         sync=request["sync"],
+        allow_mass_drop=request.get("allow_mass_drop", False),
         max_cost=request["max_cost"],
         settings=settings,
         on_progress=on_progress,
     )
-    return asdict(report)
+    kept = report.passed_over[:MAX_KEPT_PASSED_OVER]  # a repository may have very many
+    return {**asdict(replace(report, passed_over=kept)), "passed_over_counts": report.passed_over_counts}
 
 
 def _pick_fields(table: type[Any], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from clew.core.cite import Citation, CitationCheck
 from clew.core.collection import CollectionRecord
 from clew.core.jobs import Job
 from clew.core.receipt import Finding, Receipt
-from clew.core.report import Plan, Report, SourceFailure
+from clew.core.report import PassedOver, Plan, Report, SourceFailure
 from clew.core.secret import mask_secrets
 from clew.core.stored import Manifest
 from clew.core.trace import Trace
@@ -233,10 +233,20 @@ _SCHEMAS: Mapping[type, Callable[[Any], Json]] = {
     ),
     Links: _make_field_picker("cites", "cited_by"),
     MergedChunk: _passage_to_json,
+    PassedOver: _pick_all_fields,
     PassageMessage: _make_field_picker("id", "author", "at", "channel", "reply_to", "guessed", "text"),
     Plan: _make_field_picker(
         *("added", "changed", "unchanged", "dropped", "failed", "chunks", "reused", "embedded", "embedded_tokens"),
-        *("calls", "input_tokens", "output_tokens", "cost"),
+        *(
+            "calls",
+            "input_tokens",
+            "output_tokens",
+            "cost",
+            "seconds",
+            "held_back",
+            "passed_over_counts",
+            "passed_over",
+        ),
     ),
     Receipt: lambda receipt: {
         **_pick_fields(receipt, "selector", "selector_hash"),
@@ -246,7 +256,7 @@ _SCHEMAS: Mapping[type, Callable[[Any], Json]] = {
     RemovedSentence: _make_field_picker("text", "reason", "kept"),
     Report: _make_field_picker(
         *("added", "changed", "skipped", "failed", "chunks", "embedded", "reused", "seconds", "noted", "dropped"),
-        *("cost", "stopped", "incomplete"),
+        *("cost", "stopped", "incomplete", "held_back", "passed_over_counts", "passed_over"),
     ),
     Section: _make_field_picker("start", "end", "label", "parent", "id", "author", "at", "page", "guessed", "access"),
     StyleProfile: _make_field_picker(

@@ -15,7 +15,8 @@ from clew.core.report import Report
 from clew.core.settings import DEFAULTS, IngestionConfig
 from clew.core.types import Chunk
 from clew.drivers.llm.scripted import ScriptedLLM
-from clew.index.add.ingest import IngestContext, add_documents, add_messages
+from clew.index.add.context import IngestContext
+from clew.index.add.ingest import add_documents, add_messages
 from clew.index.chunk.custom import get_component_name
 
 PAGE = Document("winches", "# Winches\n\nOil them in May.\n\nStore them in October.")

@@ -13,7 +13,8 @@ from clew.core.settings import Settings, StoreConfig
 from clew.core.types import Document, Section
 from clew.drivers import open_store
 from clew.drivers.embed.hashed import HashedEmbedder
-from clew.index.add.ingest import IngestContext, add_sources, plan_add_sources
+from clew.index.add.context import IngestContext
+from clew.index.add.ingest import add_sources, plan_add_sources
 from clew.index.read import check_reader_suffixes, read_file
 
 

@@ -34,7 +34,9 @@ def test_add_says_what_it_did(fresh: "Clew") -> None:
 def test_add_as_json(fresh: "Clew") -> None:
     done = fresh("add", "pages/vault.md", "--json")
     assert list(done.json)[:8] == ["added", "changed", "skipped", "failed", "chunks", "embedded", "reused", "seconds"]
-    assert list(done.json)[8:] == ["noted", "dropped", "cost", "stopped", "incomplete"]
+    assert list(done.json)[8:] == [
+        *("noted", "dropped", "cost", "stopped", "incomplete", "held_back", "passed_over_counts", "passed_over")
+    ]
     assert (done.json["added"], done.json["changed"], done.json["failed"]) == (["pages/vault.md"], [], [])
     assert done.json["chunks"] == done.json["embedded"] > 0
     page = fresh.folder / "pages" / "vault.md"
@@ -61,7 +63,7 @@ def test_plan_says_what_add_would_do_and_does_nothing(fresh: "Clew") -> None:
     assert len(planned["added"]) == 4
     assert planned["embedded"] == planned["chunks"] > 0
     assert not (fresh.folder / ".clew").exists()
-    assert re.search(r"^embedded_tokens +\d+$", fresh("plan", "pages").out, re.MULTILINE)
+    assert re.search(r"^tokens to embed +\d+$", fresh("plan", "pages").out, re.MULTILINE)
     priced = fresh("plan", "pages", "--json", CLEW_EMBEDDER__PRICE="5").json
     assert priced["cost"] == pytest.approx(5 * priced["embedded_tokens"] / 1e6)
     assert fresh("add", "pages", "--json").json["embedded"] == planned["embedded"]

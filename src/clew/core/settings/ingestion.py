@@ -23,6 +23,9 @@ class IngestionConfig:
     language: str = "auto"  # of the text analyser
     max_concurrent: int = 5  # simultaneous calls to the language model
     max_file_bytes: int = 100_000_000
+    include: tuple[str, ...] = ()  # only files that match one of these patterns (as in .gitignore); empty: all
+    exclude: tuple[str, ...] = ()  # no files and folders that match one of these patterns
+    ignore: bool = True  # whether .gitignore, .clewignore and the default rules pass files over
     allow_private: bool = False  # whether web pages may be fetched from private addresses
 
     def __post_init__(self) -> None:

@@ -39,6 +39,7 @@ class HashedEmbedder:
 
     max_tokens = 1 << 20  # there is no model with a limit
     min_similarity = 0.05
+    is_local = True  # `plan` may time it
 
     def __init__(self, dim: int = DIM) -> None:
         if not MIN_DIM <= dim <= MAX_DIM:

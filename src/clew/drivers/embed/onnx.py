@@ -34,6 +34,8 @@ BGE_SMALL = ModelCard(
 class OnnxEmbedder:
     """An embedding model in a folder (`model.onnx`, `tokenizer.json`), used as its card says."""
 
+    is_local = True  # `plan` may time it
+
     def __init__(self, folder: Path, card: ModelCard) -> None:
         self._model = OnnxModel(folder, name=card.name)
         self._prefix, self._suffix = _find_special_tokens(self._model.tokenizer)

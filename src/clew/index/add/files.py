@@ -2,33 +2,46 @@
 
 import os
 from collections.abc import Iterable, Iterator, Sequence, Set
+from dataclasses import replace
 from pathlib import Path
 
 from clew.core.errors import SourceError
+from clew.core.report import PassedOver
+from clew.index.add.ignore import DEPENDENCIES, WalkRules, begin_walk, is_python_environment
 from clew.index.chat import detect_export
 from clew.index.read import SUFFIXES
 from clew.index.read.load import describe_os_error
 
 EXPORT_SUFFIXES = frozenset({".zip", ".json", ".jsonl", ".ndjson", ".mbox", ".mbx", ".mboxrd"})
-EXPORT_MARKERS = (
-    "users.json",
-    "channels.json",
-    "realm.json",
-    "result.json",
-    "_chat.txt",
+EXPORT_MARKERS = frozenset(
+    {"users.json", "channels.json", "realm.json", "result.json", "_chat.txt"}
 )  # in a folder that is an export
 DATABASE_FILE, SETTINGS_FILE = "clew.db", "clew.toml"
+UNKNOWN_FORMAT, LINK, SPECIAL = "unknown format", "symbolic link", "not a regular file"
+OWN_FILES = "files of Clew"
+MAX_COUNTED_FILES = 100_000  # in one folder that is passed over: counting more would take longer than it is worth
+
+Found = Path | SourceError | PassedOver
+DEFAULT_RULES = WalkRules()
 
 
-def find_files(paths: Iterable[Path], *, suffixes: Set[str] = SUFFIXES) -> Iterator[Path | SourceError]:
+def find_files(
+    paths: Iterable[Path],
+    *,
+    suffixes: Set[str] = SUFFIXES,
+    rules: WalkRules = DEFAULT_RULES,
+    root: Path | None = None,
+) -> Iterator[Found]:
     """Each file once, in order; a path that cannot be opened comes as the SourceError that says why.
 
     A file, and a folder that is a chat export, is returned as given. Any other folder is walked, sorted by name, for
-    files with one of the suffixes and for exports. Hidden files, Clew's own folders and its settings file, which may
-    hold a key, are skipped. Symbolic links are not followed.
+    files with one of the suffixes and for exports. What the rules keep out comes as PassedOver, and so do links, which
+    are not followed, Clew's own folders and its settings file, which may hold a key. The ignore files above a folder
+    count up to its repository, or else up to `root`.
     """
-    done: list[Path] = []  # resolved paths of the sources so far: what is inside one of them was found already
-    for source in paths:
+    sources = list(paths)
+    seen = _SeenPaths(sources)
+    for source in sources:
         try:
             real = source.resolve(strict=True)
             is_folder = real.is_dir()
@@ -38,97 +51,159 @@ def find_files(paths: Iterable[Path], *, suffixes: Set[str] = SUFFIXES) -> Itera
         except (ValueError, RuntimeError):  # a NUL in the path; a link to itself
             yield SourceError(str(source), "is not a valid path")
             continue
-        if _is_covered_by_roots(real, done, suffixes):
+        if not seen.add_source(real):
             continue
         if not is_folder:
-            yield source
+            reason = rules.find_named_reason(source)
+            yield PassedOver(str(source), reason) if reason else source
         elif real.suffix == ".clew":
             yield SourceError(str(source), "is a Clew collection, not a source")
-        elif is_chat_export_folder(real):
-            yield source
         else:
-            for found in _walk_folder(source, suffixes):
-                if (
-                    isinstance(found, SourceError)
-                    or not done
-                    or not _is_covered_by_roots(found.resolve(), done, suffixes)
-                ):
-                    yield found
-        done.append(real)
+            yield from seen.filter(_walk_source(source, real, suffixes, rules, root))
 
 
-def _walk_folder(folder: Path, suffixes: Set[str]) -> Iterator[Path | SourceError]:
+class _SeenPaths:
+    """The sources and files so far, by resolved path; files are only kept where one source contains another."""
+
+    def __init__(self, sources: Sequence[Path]) -> None:
+        given = {Path(os.path.realpath(source)) for source in sources if "\0" not in str(source)}
+        self._is_overlapping = any(not given.isdisjoint(path.parents) for path in given)
+        self._seen: set[str] = set()
+
+    def add_source(self, real: Path) -> bool:
+        """Whether neither this path nor an export that contains it was found before."""
+        if str(real) in self._seen or (self._is_overlapping and any(str(each) in self._seen for each in real.parents)):
+            return False
+        if not real.is_dir():
+            self._seen.add(str(real))
+        return True
+
+    def filter(self, found: Iterable[Found]) -> Iterator[Found]:
+        """What was not found before."""
+        for each in found:
+            if isinstance(each, Path) and self._is_overlapping:
+                key = str(each.resolve())
+                if key in self._seen:
+                    continue
+                self._seen.add(key)
+            yield each
+
+
+def _walk_source(source: Path, real: Path, suffixes: Set[str], rules: WalkRules, root: Path | None) -> Iterator[Found]:
+    try:
+        rules = begin_walk(rules, real, given=source, root=root)
+    except SourceError as error:
+        yield error
+        return
+    yield from _walk_folder(source, suffixes, rules)
+
+
+def _walk_folder(folder: Path, suffixes: Set[str], rules: WalkRules) -> Iterator[Found]:
     """The files of a folder and those below, depth first; only the folders on the current path are in memory."""
-    open_folders = [_list_entries(folder)]
+    open_folders: list[_OpenFolder] = []
+    yield from _enter_folder(folder, "", rules, open_folders)
     while open_folders:
-        entry = next(open_folders[-1], None)
+        inside = open_folders[-1]
+        entry = next(inside.entries, None)
         if entry is None:
             open_folders.pop()
-        elif isinstance(entry, SourceError):
-            yield entry
-        elif entry.is_dir(follow_symlinks=False):
-            if entry.name.endswith(".clew") or Path(entry.path, DATABASE_FILE).exists():
-                continue
-            if is_chat_export_folder(Path(entry.path)):
-                yield Path(entry.path)
-            else:
-                open_folders.append(_list_entries(Path(entry.path)))
-        elif _is_supported_file(entry, suffixes):
-            yield from _yield_regular_file(entry)
+            continue
+        path = inside.path + entry.name
+        try:
+            is_folder = entry.is_dir(follow_symlinks=False)
+        except OSError as error:
+            yield SourceError(entry.path, describe_os_error(error))
+            continue
+        if reason := inside.rules.find_reason(entry.name, path, is_folder=is_folder):
+            yield _pass_over(entry, reason, is_folder=is_folder)
+        elif is_folder:
+            yield from _enter_folder(Path(entry.path), f"{path}/", inside.rules, open_folders)
+        else:
+            yield _examine_file(entry, suffixes)
 
 
-def is_chat_export_folder(folder: Path) -> bool:
-    """Whether a folder as a whole is a chat export."""
-    return any(Path(folder, marker).exists() for marker in EXPORT_MARKERS) and detect_export(folder) is not None
+class _OpenFolder:
+    """A folder on the path of a walk: its entries that are still to come, its path, and the rules inside it."""
+
+    __slots__ = ("entries", "path", "rules")
+
+    def __init__(self, entries: Sequence["os.DirEntry[str]"], path: str, rules: WalkRules) -> None:
+        self.entries, self.path, self.rules = iter(entries), path, rules
 
 
-def _is_supported_file(entry: "os.DirEntry[str]", suffixes: Set[str]) -> bool:
-    """Whether a file has one of the suffixes, or is a chat export."""
-    suffix = Path(entry.name).suffix.lower()
-    if suffix in suffixes:
-        return entry.name != SETTINGS_FILE
+def _enter_folder(folder: Path, path: str, rules: WalkRules, open_folders: list[_OpenFolder]) -> Iterator[Found]:
+    """Opens a folder for the walk; yields what comes instead: an export, an error, or why it is passed over."""
+    if path and folder.suffix == ".clew":
+        yield PassedOver(f"{folder}/", OWN_FILES, count_files(folder))
+        return
     try:
-        return (
-            suffix in EXPORT_SUFFIXES
-            and entry.is_file(follow_symlinks=False)
-            and detect_export(Path(entry.path)) is not None
-        )
+        with os.scandir(folder) as found:
+            entries = sorted(found, key=lambda entry: entry.name)
+        names = {entry.name for entry in entries}
+        if path and (DATABASE_FILE in names or (rules.is_ignoring and is_python_environment(names))):
+            reason = OWN_FILES if DATABASE_FILE in names else DEPENDENCIES
+            yield PassedOver(f"{folder}/", reason, count_files(folder))
+            return
+        rules = rules.enter(entries, path)
+    except OSError as error:
+        yield SourceError(str(folder), describe_os_error(error))
+        return
+    except SourceError as error:
+        yield error
+        return
+    if not EXPORT_MARKERS.isdisjoint(names):
+        try:
+            if detect_export(folder) is not None:
+                yield folder
+                return
+        except SourceError as error:
+            yield error
+            rules = replace(rules, is_broken_export=True)
+    open_folders.append(_OpenFolder(entries, path, rules))
+
+
+def _examine_file(entry: "os.DirEntry[str]", suffixes: Set[str]) -> Found:
+    """The path of a file with one of the suffixes, or of an export; else why it is passed over or cannot be read."""
+    try:
+        entry.name.encode()
+        if not entry.is_file(follow_symlinks=False):
+            return PassedOver(entry.path, LINK if entry.is_symlink() else SPECIAL)
+        if entry.name == SETTINGS_FILE:
+            return PassedOver(entry.path, OWN_FILES)
+        is_read = _has_known_format(entry, suffixes)
+    except UnicodeEncodeError:
+        return SourceError(_make_printable(entry.path), "has a name that is not UTF-8; rename it")
+    except OSError as error:
+        return SourceError(entry.path, describe_os_error(error))
+    return Path(entry.path) if is_read else PassedOver(entry.path, UNKNOWN_FORMAT)
+
+
+def _has_known_format(entry: "os.DirEntry[str]", suffixes: Set[str]) -> bool:
+    """Whether a file has one of the suffixes, or is a chat export."""
+    suffix = os.path.splitext(entry.name)[1].lower()  # noqa: PTH122 (many times faster than a Path)
+    if suffix in suffixes:
+        return True
+    try:
+        return suffix in EXPORT_SUFFIXES and detect_export(Path(entry.path)) is not None
     except SourceError:
         return True  # a damaged export: reading it reports that
 
 
-def _list_entries(folder: Path) -> Iterator["os.DirEntry[str] | SourceError"]:
-    """The entries of a folder that are not hidden, sorted by name."""
-    try:
-        with os.scandir(folder) as entries:
-            ordered = sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda e: e.name)
-    except OSError as error:
-        yield SourceError(str(folder), describe_os_error(error))
-        return
-    yield from ordered
+def _pass_over(entry: "os.DirEntry[str]", reason: str, *, is_folder: bool) -> PassedOver:
+    path = _make_printable(entry.path)
+    return PassedOver(f"{path}/", reason, count_files(Path(entry.path))) if is_folder else PassedOver(path, reason)
 
 
-def _yield_regular_file(entry: "os.DirEntry[str]") -> Iterator[Path | SourceError]:
-    """The path of an entry; nothing for pipes, devices and links."""
-    try:
-        entry.name.encode()
-        if entry.is_file(follow_symlinks=False):
-            yield Path(entry.path)
-    except UnicodeEncodeError:
-        name = entry.path.encode(errors="surrogateescape").decode(errors="replace")
-        yield SourceError(name, "has a name that is not UTF-8; rename it")
-    except OSError as error:
-        yield SourceError(entry.path, describe_os_error(error))
+def count_files(folder: Path) -> int:
+    """How many files are below a folder, at most MAX_COUNTED_FILES; what may not be entered counts as empty."""
+    count = 0
+    for _, _, names in os.walk(folder):
+        count += len(names)
+        if count >= MAX_COUNTED_FILES:
+            return MAX_COUNTED_FILES
+    return count
 
 
-def _is_covered_by_roots(real: Path, roots: Sequence[Path], suffixes: Set[str]) -> bool:
-    """Whether this file or folder is one of the roots, or is found when one of them is walked."""
-    for root in roots:
-        if real == root:
-            return True
-        if real.is_relative_to(root):
-            inside = real.relative_to(root).parts
-            is_skipped = any(part.startswith(".") or part.endswith(".clew") for part in inside)
-            if not is_skipped and (real.suffix.lower() in suffixes or real.is_dir()):
-                return True
-    return False
+def _make_printable(path: str) -> str:
+    """A path whose bytes that are not UTF-8 are replaced."""
+    return path.encode(errors="surrogateescape").decode(errors="replace")

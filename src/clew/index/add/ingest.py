@@ -4,80 +4,33 @@ Each makes a recipe of the settings and a budget that every model call is charge
 `prepare` reads and chunks it, `pipeline` embeds and stores it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 from clew.core.errors import SourceError
 from clew.core.metered import MeteredEmbedder, MeteredLLM
-from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Reader, Store
-from clew.core.report import OnProgress, OnWarning, Plan, Report, SourceFailure
-from clew.core.settings import Settings
+from clew.core.protocols import LLM, Embedder, Store
+from clew.core.report import OnProgress, PassedOver, Plan, Report, SourceFailure
 from clew.core.types import INCOMPLETE, Document, Message
-from clew.core.usage import CostBudget, Price, look_up_price
 from clew.index.add import backfill, pipeline
 from clew.index.add.calibrate import calibrate_once
+from clew.index.add.context import IngestContext, ignore_warning
+from clew.index.add.moved import MovedFiles
 from clew.index.add.plan import EstimatingLLM, make_dry_run_plan
-from clew.index.add.prepare import Recipe, Source
-from clew.index.add.recipe import check_summary_model, make_recipe
+from clew.index.add.prepare import Source
+from clew.index.add.recipe import check_summary_model
 from clew.index.add.sections import SectionTracker
 from clew.index.add.sources import (
     Location,
+    count_bytes,
     count_expected_documents,
-    discover_sources,
-    find_vanished_documents,
-    make_sources,
+    list_folders,
 )
+from clew.index.add.sync import Vanished, find_vanished_documents
 from clew.index.enrich.summary import CALLER, Summariser
 from clew.index.read.validate import validate_document
 from clew.index.thread import incremental
-
-
-@dataclass(frozen=True, slots=True)
-class IngestContext:
-    """What the write path works with: store, models, settings, and the caller's own components, if any.
-
-    uris of files are relative to `root`. `chunker` replaces the built-in chunker of pages, `enrichers` run after the
-    built-in one, `readers` (by suffix) go before the built-in ones.
-    """
-
-    store: Store
-    embedder: Embedder
-    llm: LLM | None
-    settings: Settings
-    root: Path
-    chunker: Chunker | None = None
-    enrichers: Sequence[Enricher] = ()
-    readers: Mapping[str, Reader] = field(default_factory=dict)
-
-    def make_budget(self, limit: float | None = None) -> CostBudget:
-        """A budget with nothing spent, at the prices of the settings."""
-        prices = {self.embedder.name: Price(self.settings.embedder.price)}
-        if self.llm:
-            prices[self.llm.name] = look_up_price(self.settings.llm, self.llm.name)
-        return CostBudget(prices, limit)
-
-    def make_recipe(self, *, embedder: Embedder, llm: LLM | None, on_warning: OnWarning) -> Recipe:
-        """The recipe of the settings and the caller's own components, with these models."""
-        return make_recipe(
-            self.settings,
-            embedder=embedder,
-            llm=llm,
-            store=self.store,
-            on_warning=on_warning,
-            chunker=self.chunker,
-            enrichers=self.enrichers,
-        )
-
-    def split_or_track(
-        self, sources: Iterable[Source | SourceError], tracker: SectionTracker, *, llm: LLM | None
-    ) -> Iterator[Source | SourceError]:
-        """The sources, or their sections where the settings ask for them."""
-        if not self.settings.ingestion.sections:
-            return tracker.track_sources(sources)
-        recipe = self.make_recipe(embedder=self.embedder, llm=llm, on_warning=_ignore_warning)
-        return tracker.split_sources(sources, store=self.store, fingerprint=recipe.fingerprint)
 
 
 def add_sources(
@@ -87,27 +40,51 @@ def add_sources(
     sync: bool,
     max_cost: float | None,
     on_progress: OnProgress | None,
+    allow_mass_drop: bool = False,
 ) -> Report:
-    """Adds files, folders, chat exports and web pages; `sync` also drops documents whose files have vanished."""
+    """Adds files, folders, chat exports and web pages; `sync` also drops documents whose files have vanished.
+
+    Where that would be more than half of a folder, they are held back unless `allow_mass_drop`.
+    """
     check_summary_model(context.settings, context.llm)
     notes: list[SourceFailure] = []
-    found = discover_sources(locations, readers=context.readers)
-    total = None
+    passed_over: list[PassedOver] = []
+    found = context.discover(locations, passed_over)
+    total, total_bytes = None, 0
     if on_progress:  # a total needs a walk of all folders before the work begins
         found = iter(everything := list(found))
-        total = count_expected_documents(everything)
-    sources = make_sources(
-        found, root=context.root, settings=context.settings, readers=context.readers, on_warning=notes.append
+        if not context.settings.ingestion.sections:
+            total, total_bytes = count_expected_documents(everything), count_bytes(everything)
+    tracker, moved = SectionTracker(), MovedFiles(context.store, context.root)
+    tracked = context.split_or_track(context.make_sources(found, notes.append), tracker, llm=context.llm)
+    report = _run_pipeline_on_budget(
+        context,
+        tracked,
+        total=total,
+        total_bytes=total_bytes,
+        max_cost=max_cost,
+        on_progress=on_progress,
+        moved=moved,
     )
-    tracker = SectionTracker()
-    tracked = context.split_or_track(sources, tracker, llm=context.llm)
-    total = None if context.settings.ingestion.sections else total
-    report = _run_pipeline_on_budget(context, tracked, total=total, max_cost=max_cost, on_progress=on_progress)
     dropped = tracker.drop_stale(context.store, report)
-    report = replace(report, noted=(*report.noted, *notes), dropped=dropped)
-    if sync and not report.stopped and (gone := find_vanished_documents(context.store, locations, root=context.root)):
-        return replace(report, dropped=dropped + context.store.drop([record.id for record in gone]))
-    return report
+    vanished = Vanished()
+    if sync and not report.stopped:
+        vanished = find_vanished_documents(
+            context.store,
+            list_folders(locations),
+            root=context.root,
+            allow_mass_drop=allow_mass_drop,
+            added=frozenset(report.added),
+            moved=frozenset(moved.former.values()),
+        )
+        dropped += context.store.drop([record.id for record in vanished.dropped]) if vanished.dropped else 0
+    return replace(
+        report,
+        noted=(*report.noted, *notes, *vanished.notes),
+        dropped=dropped,
+        passed_over=tuple(passed_over),
+        held_back=tuple(record.uri for record in vanished.held_back),
+    )
 
 
 def add_documents(
@@ -129,6 +106,8 @@ def _run_pipeline_on_budget(
     total: int | None,
     max_cost: float | None,
     on_progress: OnProgress | None,
+    total_bytes: int = 0,
+    moved: MovedFiles | None = None,
 ) -> Report:
     """Runs the pipeline on a budget; the report also holds the cost and what the models failed at."""
     budget = context.make_budget(max_cost)
@@ -137,10 +116,16 @@ def _run_pipeline_on_budget(
         embedder=MeteredEmbedder(context.embedder, budget),
         llm=MeteredLLM(context.llm, budget) if context.llm else None,
         on_warning=notes.append,
+        moved=moved,
     )
     try:
         report = pipeline.run_pipeline(
-            sources, store=context.store, recipe=recipe, total=total, on_progress=on_progress
+            sources,
+            store=context.store,
+            recipe=recipe,
+            total=total,
+            total_bytes=total_bytes,
+            on_progress=on_progress,
         )
         if not report.stopped:
             calibrate_once(context.store, MeteredEmbedder(context.embedder, budget))
@@ -163,26 +148,43 @@ def drop_messages(context: IngestContext, ids: Sequence[str]) -> int:
     return incremental.drop_messages(ids, store=context.store, embedder=context.embedder, settings=context.settings)
 
 
-def plan_add_sources(context: IngestContext, locations: Sequence[Location], *, sync: bool) -> Plan:
-    """What `add_sources` would do and cost; no model is called and nothing is stored."""
+def plan_add_sources(
+    context: IngestContext,
+    locations: Sequence[Location],
+    *,
+    sync: bool,
+    on_progress: OnProgress | None = None,
+) -> Plan:
+    """What `add_sources` would do and cost; nothing is stored, and no model is called but a local embedder, timed."""
     check_summary_model(context.settings, context.llm)
     llm = EstimatingLLM(context.llm) if context.llm else None
-    found = discover_sources(locations, readers=context.readers)
-    return make_dry_run_plan(
-        context.split_or_track(
-            make_sources(
-                found, root=context.root, settings=context.settings, readers=context.readers, on_warning=_ignore_warning
-            ),
-            SectionTracker(),
-            llm=llm,
-        ),
+    notes: list[SourceFailure] = []
+    passed_over: list[PassedOver] = []
+    found = list(context.discover(locations, passed_over))
+    moved = MovedFiles(context.store, context.root)
+    plan = make_dry_run_plan(
+        context.split_or_track(context.make_sources(found, notes.append), SectionTracker(), llm=llm),
         store=context.store,
-        recipe=context.make_recipe(embedder=context.embedder, llm=llm, on_warning=_ignore_warning),
+        recipe=context.make_recipe(embedder=context.embedder, llm=llm, on_warning=ignore_warning, moved=moved),
         llm=llm,
         budget=context.make_budget(),
-        vanished=[record.uri for record in find_vanished_documents(context.store, locations, root=context.root)]
-        if sync
-        else (),
+        total=None if context.settings.ingestion.sections else count_expected_documents(found),
+        on_progress=on_progress,
+    )
+    vanished = Vanished()
+    if sync:
+        vanished = find_vanished_documents(
+            context.store,
+            list_folders(locations),
+            root=context.root,
+            allow_mass_drop=False,
+            moved=frozenset(moved.former.values()),
+        )
+    return replace(
+        plan,
+        dropped=tuple(record.uri for record in (*vanished.dropped, *vanished.held_back)),
+        held_back=tuple(record.uri for record in vanished.held_back),
+        passed_over=tuple(passed_over),
     )
 
 
@@ -246,7 +248,3 @@ def _read_stored(store: Store, doc_id: str) -> Document:
     """A stored document as its source gave it: with a summary only if that is the caller's."""
     document = store.document(doc_id)
     return document if document.summary_by == CALLER else replace(document, summary="", summary_by="")
-
-
-def _ignore_warning(_: SourceFailure) -> None:
-    """An `on_warning` callback that does nothing."""

@@ -5,7 +5,7 @@ model never waits and memory does not grow with the corpus. Whatever ends the wo
 run continues from there.
 """
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from time import monotonic
@@ -14,11 +14,17 @@ import numpy as np
 
 from clew.core.errors import ConcurrentChange, CostLimit, CountMismatch, DriverFailed, SourceError
 from clew.core.parallel import prefetch
-from clew.core.protocols import Embedder, Store
+from clew.core.protocols import Store
 from clew.core.report import OnProgress, Progress, Report, SourceFailure
 from clew.core.thread import is_thread
 from clew.core.thread_edit import ThreadEdit
 from clew.core.types import Chunk, Matrix, Vector
+from clew.index.add.embed import (
+    embed_changed_chunks,
+    embed_chunks_and_summaries,
+    find_moved_vectors,
+    find_unchanged_chunks,
+)
 from clew.index.add.prepare import Prepared, Recipe, Source, Unchanged, prepare_source_again, prepare_sources
 from clew.index.chunk.terms import count_chunk_terms
 from clew.index.enrich.summary import NO_SUMMARY
@@ -36,7 +42,10 @@ class _Run:
 
     total: int | None
     on_progress: OnProgress | None
+    total_bytes: int = 0
     started: float = field(default_factory=monotonic)
+    done_bytes: int = 0
+    embedding: int = 0  # chunks of the waiting documents that are embedded
     added: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
     skipped: int = 0
@@ -54,9 +63,34 @@ class _Run:
             return
         done = len(self.added) + len(self.changed) + self.skipped + len(self.failed)
         spent = monotonic() - self.started
-        left = spent / done * (self.total - done) if self.total is not None and done else None
-        rate = done / spent if spent else 0.0
-        self.on_progress(Progress("adding", done, self.total, "documents", rate, left, len(self.failed)))
+        chunks = self.embedded + self.embedding
+        self.on_progress(
+            Progress(
+                "adding",
+                done,
+                self.total,
+                "documents",
+                rate=done / spent if spent else 0.0,
+                seconds_left=self._estimate_seconds_left(done, spent),
+                failed=len(self.failed),
+                chunks=chunks,
+                chunk_rate=chunks / spent if spent else 0.0,
+            )
+        )
+
+    def _estimate_seconds_left(self, done: int, spent: float) -> float | None:
+        """By the bytes of the files, since their lengths differ; by documents where there are other sources too."""
+        if self.total is None:
+            return None
+        if self.total_bytes:
+            share = min(1.0, self.done_bytes / self.total_bytes)
+            return spent / share * (1 - share) if share else None
+        return spent / done * (self.total - done) if done else None
+
+    def count_embedded(self, chunks: int) -> None:
+        """Counts chunks of the current batch, and reports them."""
+        self.embedding += chunks
+        self.report_progress()
 
     def make_report(self, stopped: str) -> Report:
         """The report of what was added, changed, skipped and failed, and why the run stopped early."""
@@ -80,13 +114,14 @@ def run_pipeline(
     store: Store,
     recipe: Recipe,
     total: int | None = None,
+    total_bytes: int = 0,
     on_progress: OnProgress | None = None,
 ) -> Report:
     """Prepares, embeds and stores the sources in batches; one that fails is reported and the rest is added.
 
     Where the cost limit stops it, what was stored so far is kept and the report says so.
     """
-    run = _Run(total, on_progress)
+    run = _Run(total, on_progress, total_bytes)
     stopped = ""
     try:
         for result in prefetch(prepare_sources(sources, store=store, recipe=recipe), max_ahead=MAX_PREFETCH):
@@ -94,6 +129,7 @@ def run_pipeline(
                 run.waiting.append(result)
             elif isinstance(result, Unchanged):
                 run.skipped += 1
+                run.done_bytes += result.size
                 if result.stamp:
                     store.set_stamp(result.id, result.stamp)
             else:
@@ -116,9 +152,9 @@ def _embed_and_store_batch(store: Store, recipe: Recipe, run: _Run) -> None:
     batch, run.waiting = run.waiting, []
     message_chunks = [chunk.id for prepared in batch if is_thread(prepared.document) for chunk in prepared.chunks]
     stored = dict(store.chunks_by_id(message_chunks)) if message_chunks else {}
-    known = store.vectors(_find_unchanged_chunks(batch, stored))
+    known = {**store.vectors(find_unchanged_chunks(batch, stored)), **find_moved_vectors(batch)}
     try:
-        batch_vectors = _embed_chunks_and_summaries(batch, known, recipe.embedder)
+        batch_vectors = embed_chunks_and_summaries(batch, known, recipe.embedder, run.count_embedded)
     except CountMismatch:
         raise
     except DriverFailed:
@@ -137,7 +173,7 @@ def _embed_and_store_batch(store: Store, recipe: Recipe, run: _Run) -> None:
                 deleted = _find_deleted_messages(doc_id, prepared.source, store)
                 remove_thread_messages(doc_id, ids | deleted, store=store, recipe=recipe)
             vectors = (
-                _embed_changed_chunks(prepared, store, recipe.embedder)
+                embed_changed_chunks(prepared, store, recipe.embedder)
                 if batch_vectors is None or prepared.document.id in reduced
                 else batch_vectors
             )
@@ -156,6 +192,8 @@ def _embed_and_store_batch(store: Store, recipe: Recipe, run: _Run) -> None:
         run.chunks += len(put.chunks)
         run.reused += reused
         run.embedded += len(put.chunks) - reused
+        run.embedding = max(0, run.embedding - len(put.chunks) + reused)
+        run.done_bytes += put.source.size if put.source else 0
         run.report_progress()
 
 
@@ -174,7 +212,7 @@ def _store_document_with_retry(
             if not isinstance(again, Prepared):
                 raise
             prepared, conflict = again, error
-            vectors = _embed_changed_chunks(prepared, store, recipe.embedder)
+            vectors = embed_changed_chunks(prepared, store, recipe.embedder)
     raise conflict
 
 
@@ -199,7 +237,7 @@ def remove_thread_messages(doc_id: str, messages: Set[str], *, store: Store, rec
                 continue
             return len(document.sections)
         prepared = Prepared(remaining, recipe.chunker(remaining))
-        vectors = _embed_changed_chunks(prepared, store, recipe.embedder)
+        vectors = embed_changed_chunks(prepared, store, recipe.embedder)
         try:
             _store_document(prepared, vectors, store, recipe, instead_of=document.text)
         except ConcurrentChange as error:
@@ -236,46 +274,6 @@ def _find_id_clashes(prepared: Prepared, stored: Mapping[str, Chunk]) -> dict[st
             message = str(chunk.meta["message"])
             clashes[message] = explain_id_clash(message, home=str(home), channel=str(channel))
     return clashes
-
-
-def _find_unchanged_chunks(batch: Sequence[Prepared], stored: Mapping[str, Chunk]) -> list[str]:
-    """The ids of chunks whose stored vector is still right.
-
-    The id of a page's chunk is made from what is embedded; that of a message is not, so its text is compared.
-    """
-    unchanged: list[str] = []
-    for prepared in batch:
-        if not is_thread(prepared.document):
-            unchanged += [chunk.id for chunk in prepared.chunks if prepared.record]
-            continue
-        for chunk in prepared.chunks:
-            old = stored.get(chunk.id)
-            if old and old.embed_text == chunk.embed_text:
-                unchanged.append(chunk.id)
-    return unchanged
-
-
-def _embed_changed_chunks(prepared: Prepared, store: Store, embedder: Embedder) -> Mapping[str, Vector]:
-    """The vectors of one document; stored ones that are still right are reused."""
-    stored = store.chunks_by_id([chunk.id for chunk in prepared.chunks])
-    return _embed_chunks_and_summaries([prepared], store.vectors(_find_unchanged_chunks([prepared], stored)), embedder)
-
-
-def _embed_chunks_and_summaries(
-    batch: Sequence[Prepared], known: Mapping[str, Vector], embedder: Embedder
-) -> Mapping[str, Vector]:
-    """The vectors of all chunks by id and of all summaries by text; those in `known` are not embedded again."""
-    texts = {chunk.id: chunk.embed_text for prepared in batch for chunk in prepared.chunks if chunk.id not in known}
-    summaries = [prepared.summary.text for prepared in batch if prepared.summary.text and prepared.chunks]
-    texts |= dict(zip(summaries, summaries, strict=True))
-    if not texts:
-        return known
-    vectors = embedder.embed(list(texts.values()), role="passage")
-    if len(vectors) != len(texts):
-        raise CountMismatch(
-            f"count mismatch: {embedder.name} gave {len(vectors)} vectors for {len(texts)} texts; none was stored"
-        )
-    return {**known, **dict(zip(texts, vectors, strict=True))}
 
 
 def _store_document(

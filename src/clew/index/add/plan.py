@@ -2,15 +2,17 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from threading import Lock
+from time import monotonic
 
 from clew.core.errors import SourceError
-from clew.core.protocols import LLM, LLMFailure, Store
-from clew.core.report import Plan, SourceFailure
+from clew.core.protocols import LLM, Embedder, LLMFailure, Store
+from clew.core.report import OnProgress, Plan, Progress, SourceFailure
 from clew.core.text import estimate_tokens
 from clew.core.usage import CostBudget, Usage
 from clew.index.add.prepare import Prepared, Recipe, Source, Unchanged, prepare_sources
 
 USUAL_ANSWER_TOKENS = 100  # of a context or a summary
+SAMPLE_TEXTS = 16  # embedded to time a local embedder
 
 
 class EstimatingLLM:
@@ -60,14 +62,17 @@ def make_dry_run_plan(
     recipe: Recipe,
     llm: EstimatingLLM | None,
     budget: CostBudget,
-    vanished: Sequence[str] = (),
+    total: int | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Plan:
     """What adding the sources would do; `recipe` must have been made with the estimating `llm`, not the real one."""
     added: list[str] = []
     changed: list[str] = []
     failed: list[SourceFailure] = []
     unchanged = chunks = reused = embedded = tokens = 0
-    for prepared in prepare_sources(sources, store=store, recipe=recipe):
+    started, timing = monotonic(), 0.0
+    timer = _EmbeddingTimer(recipe.embedder)
+    for done, prepared in enumerate(prepare_sources(sources, store=store, recipe=recipe), 1):
         if isinstance(prepared, Unchanged):
             unchanged += 1
         elif isinstance(prepared, SourceFailure):
@@ -81,6 +86,15 @@ def make_dry_run_plan(
             if prepared.summary.text and prepared.chunks:
                 texts = [*texts, prepared.summary.text]
             tokens += sum(recipe.embedder.count(texts))
+            timing += timer.sample(texts)
+        if on_progress:
+            spent = monotonic() - started
+            left = None if total is None else spent / done * max(0, total - done)
+            on_progress(
+                Progress(
+                    "planning", done, total, "documents", done / spent if spent else 0.0, left, len(failed), chunks
+                )
+            )
     usage = llm.usage if llm else Usage()
     cost = budget.compute_cost(recipe.embedder.name, input_tokens=tokens)
     if llm:
@@ -90,7 +104,6 @@ def make_dry_run_plan(
         changed=tuple(changed),
         unchanged=unchanged,
         failed=tuple(failed),
-        dropped=tuple(vanished),
         chunks=chunks,
         reused=reused,
         embedded=embedded,
@@ -99,10 +112,44 @@ def make_dry_run_plan(
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
         cost=cost,
+        seconds=timer.estimate(tokens, reading=monotonic() - started - timing),
     )
+
+
+class _EmbeddingTimer:
+    """The speed of an embedder that runs on this machine, from a few of the texts; others are never called."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._is_local = getattr(embedder, "is_local", False)
+        self._texts = self._tokens = 0
+        self._seconds = 0.0
+
+    def sample(self, texts: Sequence[str]) -> float:
+        """Embeds some of the texts if more are wanted; returns the seconds that it took."""
+        part = texts[: SAMPLE_TEXTS - self._texts] if self._is_local else ()
+        if not part:
+            return 0.0
+        tokens = sum(self._embedder.count(part))
+        if not self._texts:
+            self._embedder.embed(part[:1], role="passage")  # the first call loads the model
+        started = monotonic()
+        self._embedder.embed(part, role="passage")
+        spent = monotonic() - started
+        self._texts += len(part)
+        self._tokens += tokens
+        self._seconds += spent
+        return spent
+
+    def estimate(self, tokens: int, *, reading: float) -> float | None:
+        """How long reading and embedding so many tokens takes; None if the speed is not known."""
+        if not tokens:
+            return reading
+        return reading + self._seconds / self._tokens * tokens if self._tokens else None
 
 
 def _find_texts_to_embed(prepared: Prepared, store: Store) -> list[str]:
     """The embed_text of the chunks that have no stored vector."""
-    known = store.vectors([chunk.id for chunk in prepared.chunks]) if prepared.record else {}
+    known = set(store.vectors([chunk.id for chunk in prepared.chunks])) if prepared.record else set[str]()
+    known |= {chunk.id for chunk in prepared.chunks if chunk.embed_text in prepared.moved_vectors}
     return [chunk.embed_text for chunk in prepared.chunks if chunk.id not in known]

@@ -4,7 +4,7 @@ It yields one result per source, in order, and calls no model except the one tha
 can run ahead of the embedder in a thread of its own.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -16,7 +16,9 @@ from clew.core.ids import digest
 from clew.core.protocols import Chunker, Embedder, Enricher, Store
 from clew.core.report import OnWarning, SourceFailure
 from clew.core.thread import THREAD_KIND, is_thread
-from clew.core.types import INCOMPLETE, Chunk, Document, DocumentRecord
+from clew.core.types import INCOMPLETE, Chunk, Document, DocumentRecord, Vector
+from clew.index.add.date import date_document
+from clew.index.add.moved import MovedFiles, collect_vectors_by_text
 from clew.index.enrich.summary import CALLER, EXTRACT, NO_SUMMARY, Summariser, Summary, run_within_budget
 from clew.index.thread.threads import add_later_stored_messages
 
@@ -31,6 +33,8 @@ class Source:
     uri: str
     read: Callable[[], Document]
     stamp: str = ""  # of a file: its time and size; a file with the stored stamp is not read again
+    size: int = 0  # of a file, in bytes
+    modified: datetime | None = None  # of a file: its time, which is that of a document that states none
     exported_until: datetime | None = (
         None  # of a thread: the time of the last message that the export has of its channel
     )
@@ -52,6 +56,7 @@ class Recipe:
     enricher: Enricher | None = None
     summariser: Summariser | None = None
     failed_contexts: set[str] = field(default_factory=set)
+    moved: MovedFiles | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,7 @@ class Unchanged:
     uri: str
     id: str = ""
     stamp: str = ""
+    size: int = 0  # of its file, in bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +75,7 @@ class Prepared:
 
     `replaced_text` is the text of the thread that it replaces, for the check that nobody has written to it meanwhile;
     None where nobody can. `wants_summary`: a model is still to be asked for one; `incomplete`: a model failed to write
-    its summary or contexts.
+    its summary or contexts. `moved_vectors` are by text: those of the document that its file was before it was moved.
     """
 
     document: Document
@@ -80,6 +86,7 @@ class Prepared:
     replaced_text: str | None = None
     wants_summary: bool = False
     incomplete: bool = False
+    moved_vectors: Mapping[str, Vector] = field(default_factory=dict)
 
     @property
     def uri_or_id(self) -> str:
@@ -184,12 +191,12 @@ def prepare_source(source: Source, record: DocumentRecord | None, store: Store, 
     replaced_text = None if source.exported_until is None else ""
     is_complete = record is not None and not _lacks_summary(record, recipe)
     if record is not None and is_complete and stamp and record.stamp == stamp:
-        return Unchanged(source.uri)
+        return Unchanged(source.uri, size=source.size)
     try:
         document = source.read()
         hash_ = digest(recipe.fingerprint, fingerprint_document(document))
         if record is not None and is_complete and record.hash == hash_:
-            return Unchanged(source.uri, record.id, stamp if stamp != record.stamp else "")
+            return Unchanged(source.uri, record.id, stamp if stamp != record.stamp else "", source.size)
         if record is not None and source.exported_until is not None:
             stored = store.document(record.id)
             replaced_text = stored.text
@@ -198,6 +205,7 @@ def prepare_source(source: Source, record: DocumentRecord | None, store: Store, 
                 hash_ = digest(recipe.fingerprint, fingerprint_document(document))
                 if record.hash == hash_:
                     return Unchanged(source.uri)
+        document = date_document(document, source.modified)  # not part of the hash: a copied file is unchanged
         chunks = recipe.chunker(document)
     except SourceError as error:
         return SourceFailure(source.uri, error.reason)
@@ -208,6 +216,9 @@ def prepare_source(source: Source, record: DocumentRecord | None, store: Store, 
     except Exception as error:  # a bug in a reader must not stop the other sources
         return SourceFailure(source.uri, f"cannot be read: {type(error).__name__}: {error}")
     prepared = Prepared(replace(document, hash=hash_, stamp=stamp), chunks, NO_SUMMARY, record, source, replaced_text)
+    moved = recipe.moved.find(document) if recipe.moved and record is None and source.modified else None
+    if moved:
+        prepared = replace(prepared, moved_vectors=collect_vectors_by_text(moved))
     if document.summary:
         prepared = replace(prepared, summary=Summary(document.summary, document.summary_by or CALLER))
     if not is_thread(document):  # messages have a context of their own, and a thread is summarised on demand
@@ -223,15 +234,15 @@ def prepare_source(source: Source, record: DocumentRecord | None, store: Store, 
             marked = replace(document, hash=f"{INCOMPLETE}{recipe.fingerprint}", stamp="")
             prepared = replace(prepared, document=marked, incomplete=True)
         if chunks and not document.summary and recipe.summariser:
-            return _start_summary(prepared, recipe.summariser, store)
+            return _start_summary(prepared, recipe.summariser, store, moved.document if moved else None)
     return prepared
 
 
-def _start_summary(prepared: Prepared, summariser: Summariser, store: Store) -> Prepared:
+def _start_summary(prepared: Prepared, summariser: Summariser, store: Store, moved: Document | None) -> Prepared:
     """The document with the summary that a model made of the same text, or an extractive one; else it wants one."""
-    record, document = prepared.record, prepared.document
+    record, document = prepared.record or moved, prepared.document
     if record and record.summary and record.summary_by not in ("", EXTRACT, CALLER):
-        stored = store.document(record.id)
+        stored = moved or store.document(record.id)
         if (stored.text, stored.title) == (document.text, document.title):
             return replace(prepared, summary=Summary(record.summary, record.summary_by))
     if summariser.llm is not None:

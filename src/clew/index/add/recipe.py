@@ -9,13 +9,14 @@ from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Store
 from clew.core.report import OnWarning
 from clew.core.settings import Settings
 from clew.core.types import Chunk, Document
+from clew.index.add.moved import MovedFiles
 from clew.index.add.prepare import Recipe
 from clew.index.chunk import make_chunker
 from clew.index.chunk.custom import get_component_name, make_validating_enricher
 from clew.index.enrich.context import collect_llm_contexts, make_heading_enricher, make_llm_enricher
 from clew.index.enrich.summary import Summariser
 
-VERSION = "4"  # increased when the same file is read or chunked differently, so that the next `add` does it again
+VERSION = "5"  # increased when the same file is read or chunked differently, so that the next `add` does it again
 
 
 def make_recipe(
@@ -27,11 +28,12 @@ def make_recipe(
     on_warning: OnWarning,
     chunker: Chunker | None = None,
     enrichers: Sequence[Enricher] = (),
+    moved: MovedFiles | None = None,
 ) -> Recipe:
     """The recipe (chunker, enricher, summariser, fingerprint) of the settings; `llm` writes what they ask it for.
 
     Failures of `llm` are reported as warnings. `chunker` replaces the built-in chunker of pages; `enrichers` run after
-    the built-in one.
+    the built-in one. `moved` finds what the files that were moved have stored.
     """
     config, failed = settings.ingestion, set[str]()
     summariser = Summariser(llm, config.max_concurrent) if config.summary == "llm" else Summariser()
@@ -41,9 +43,10 @@ def make_recipe(
         language=config.language,
         fingerprint=_make_recipe_fingerprint(settings, embedder, llm, chunker, enrichers),
         on_warning=on_warning,
-        enricher=_make_enricher_chain(settings, llm, store, on_warning, enrichers, failed),
+        enricher=_make_enricher_chain(settings, llm, store, on_warning, enrichers, failed, moved),
         summariser=summariser if config.summaries else None,
         failed_contexts=failed,
+        moved=moved,
     )
 
 
@@ -82,6 +85,7 @@ def _make_enricher_chain(
     on_warning: OnWarning,
     custom: Sequence[Enricher],
     failed: set[str],
+    moved: MovedFiles | None,
 ) -> Enricher | None:
     """The built-in enricher, if it is on, and then the custom ones; None where there are none.
 
@@ -92,7 +96,7 @@ def _make_enricher_chain(
         steps.append(
             make_llm_enricher(
                 llm,
-                recall=partial(_load_stored_contexts, store),
+                recall=partial(_load_stored_contexts, store, moved),
                 on_warning=on_warning,
                 on_failure=failed.add,
                 max_concurrent=settings.ingestion.max_concurrent,
@@ -112,9 +116,9 @@ def _make_enricher_chain(
     return enrich if steps else None
 
 
-def _load_stored_contexts(store: Store, doc_id: str) -> dict[str, str]:
-    """The contexts that the stored chunks of a document have, empty for a new document."""
+def _load_stored_contexts(store: Store, moved: MovedFiles | None, doc_id: str) -> dict[str, str]:
+    """The contexts that the stored chunks of a document have, empty for a new one whose file was not moved."""
     try:
-        return collect_llm_contexts(store.chunks(doc_id))
+        return collect_llm_contexts(store.chunks(moved.former.get(doc_id, doc_id) if moved else doc_id))
     except NotFound:
         return {}

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 
 from clew.core.errors import SourceError
@@ -58,7 +59,7 @@ class SectionTracker:
                 self.totals[source.id], self.given[source.id] = total, {}
                 for number in range(1, total + 1):
                     doc_id, uri = make_section_name(source.id, number), make_section_name(source.uri, number)
-                    yield Source(doc_id, uri, partial(_read_section, source, number), source.stamp)
+                    yield Source(doc_id, uri, partial(_read_section, source, number), *_list_file_state(source))
                 continue
             try:
                 parts = split_into_sections(source.read())
@@ -70,7 +71,7 @@ class SectionTracker:
                     self._note(part)
                 else:
                     self.whole.add(part.id)
-                yield Source(part.id, part.uri, partial(_return_document, part), source.stamp)
+                yield Source(part.id, part.uri, partial(_return_document, part), *_list_file_state(source))
 
     def drop_stale(self, store: Store, report: Report) -> int:
         """Drops what the given sections have replaced: further ones, others of the same number, the whole source.
@@ -125,6 +126,11 @@ def _read_section(source: Source, number: int) -> Document:
     if number > len(parts):
         raise SourceError(source.uri, "was changed while it was read; add it again")
     return parts[number - 1]
+
+
+def _list_file_state(source: Source) -> tuple[str, int, datetime | None]:
+    """What the sections of a file share with it: its stamp, no size, since it is not known which, and its time."""
+    return source.stamp, 0, source.modified
 
 
 def _return_document(document: Document) -> Document:

@@ -3,23 +3,22 @@
 Chat exports are recognised here, once, and each of their threads is a Source of its own.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from clew.core.errors import SourceError
 from clew.core.ids import make_document_id
-from clew.core.protocols import Reader, Store
-from clew.core.report import OnWarning
+from clew.core.protocols import Reader
+from clew.core.report import OnWarning, PassedOver
 from clew.core.settings import Settings
-from clew.core.types import DocumentRecord
 from clew.index.add.exports import make_thread_sources, may_be_chat_export
-from clew.index.add.files import find_files
+from clew.index.add.files import DEFAULT_RULES, find_files
+from clew.index.add.ignore import WalkRules
 from clew.index.add.prepare import Source
 from clew.index.chat import ChatExport, detect_export
 from clew.index.read import SUFFIXES, get_reader_name, read_file
-from clew.index.read.load import make_file_stamp
-from clew.index.read.sections import get_source_uri
+from clew.index.read.load import read_file_status
 from clew.index.read.uri import make_file_uri
 from clew.index.read.web.fetch import read_url
 
@@ -27,14 +26,26 @@ Location = str | Path  # a file, a folder or the address of a web page
 Found = str | Path | ChatExport | SourceError  # a web address, a file, a chat export, or why one cannot be read
 
 
-def discover_sources(locations: Sequence[Location], *, readers: Mapping[str, Reader]) -> Iterator[Found]:
+def discover_sources(
+    locations: Sequence[Location],
+    *,
+    readers: Mapping[str, Reader],
+    rules: WalkRules = DEFAULT_RULES,
+    root: Path | None = None,
+    on_passed_over: Callable[[PassedOver], None] | None = None,
+) -> Iterator[Found]:
     """The web addresses, files and chat exports at the locations, each once: web addresses first, the rest in order.
 
-    `readers` are custom readers by suffix; their files are found too, and never taken for chat exports.
+    `readers` are custom readers by suffix; their files are found too, and never taken for chat exports. What the rules
+    keep out is told to `on_passed_over`.
     """
     yield from dict.fromkeys(str(location) for location in locations if is_url(location))
     paths = [Path(location) for location in locations if not is_url(location)]
-    for path in find_files(paths, suffixes=SUFFIXES.union(readers)):
+    for path in find_files(paths, suffixes=SUFFIXES.union(readers), rules=rules, root=root):
+        if isinstance(path, PassedOver):
+            if on_passed_over:
+                on_passed_over(path)
+            continue
         if isinstance(path, SourceError) or not may_be_chat_export(path) or _has_custom_reader(path, readers):
             yield path
             continue
@@ -64,23 +75,25 @@ def make_sources(
         else:
             uri = make_file_uri(each, root)
             read_source = partial(read_file, each, uri=uri, max_bytes=config.max_file_bytes, readers=readers)
-            yield Source(make_document_id(uri), uri, read_source, _make_stamp_with_reader(each, readers))
+            status = read_file_status(each)
+            reader = readers.get(each.suffix.lower())
+            stamp = status.stamp if reader is None else f"{status.stamp} {get_reader_name(reader)}"
+            yield Source(make_document_id(uri), uri, read_source, stamp, status.size, status.modified)
 
 
-def find_vanished_documents(store: Store, locations: Sequence[Location], *, root: Path) -> list[DocumentRecord]:
-    """The documents whose files were below one of the folders and no longer exist.
+def count_bytes(found: Sequence[Found]) -> int:
+    """The bytes of the files; 0 if there are other sources too, whose sizes are not known."""
+    if not all(isinstance(each, Path | SourceError) for each in found):
+        return 0
+    try:
+        return sum(each.stat().st_size for each in found if isinstance(each, Path))
+    except (OSError, ValueError):  # one has vanished
+        return 0
 
-    Only a document read from a file has a stamp: one that a program made is never taken for a deleted file.
-    """
-    paths = [Path(location) for location in locations if not is_url(location)]
-    folders = [f"{make_file_uri(path, root)}/".removeprefix("./") for path in paths if path.is_dir()]
-    return [
-        record
-        for record in store.documents()
-        if record.stamp
-        and any(record.uri.startswith(folder) for folder in folders)
-        and not (root / get_source_uri(record)).exists()
-    ]
+
+def list_folders(locations: Sequence[Location]) -> list[Path]:
+    """The paths among the locations, which may be folders."""
+    return [Path(location) for location in locations if not is_url(location)]
 
 
 def is_url(location: Location) -> bool:
@@ -90,9 +103,3 @@ def is_url(location: Location) -> bool:
 
 def _has_custom_reader(path: Path, readers: Mapping[str, Reader]) -> bool:
     return path.suffix.lower() in readers and path.is_file()
-
-
-def _make_stamp_with_reader(path: Path, readers: Mapping[str, Reader]) -> str:
-    """The stamp of a file (its time and size), with the name of its reader if that is a custom one."""
-    reader = readers.get(path.suffix.lower())
-    return make_file_stamp(path) if reader is None else f"{make_file_stamp(path)} {get_reader_name(reader)}"

@@ -3,7 +3,8 @@
 from clew.core.errors import NotFound
 from clew.core.protocols import Store
 from clew.core.thread import make_first_chunk_id
-from clew.index.add.ingest import IngestContext, drop_messages
+from clew.index.add.context import IngestContext
+from clew.index.add.ingest import drop_messages
 from clew.index.erase.select import Selection
 
 MAX_ATTEMPTS = 20  # to change a thread that others write to at the same time

@@ -3,8 +3,10 @@
 import codecs
 import re
 import stat
+from datetime import UTC, datetime
 from pathlib import Path
 from time import time_ns
+from typing import NamedTuple
 
 from clew.core.errors import SourceError
 
@@ -88,18 +90,31 @@ def get_file_state(path: Path) -> tuple[int, ...]:
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def make_file_stamp(path: Path) -> str:
-    """The stamp of a file that is kept with its document: equal as long as the file is not written to, never empty.
+class FileStatus(NamedTuple):
+    """The state of a file before it is read.
+
+    The stamp is kept with its document: equal as long as the file is not written to, never empty.
+    """
+
+    stamp: str
+    size: int = 0
+    modified: datetime | None = None
+
+
+def read_file_status(path: Path) -> FileStatus:
+    """The stamp, size and time of a file.
 
     A file modified in the last two seconds could change again within one tick of its clock, so its stamp is unique.
     """
     now = time_ns()
     try:
         status = path.stat()
-    except (OSError, ValueError):
-        return f"unknown at {now}"
+        modified = datetime.fromtimestamp(int(status.st_mtime), UTC)
+    except (OSError, ValueError, OverflowError):
+        return FileStatus(f"unknown at {now}")
     settled = now - status.st_mtime_ns > SETTLED_NS
-    return f"{status.st_mtime_ns} {status.st_size}" if settled else f"unsettled at {now}"
+    stamp = f"{status.st_mtime_ns} {status.st_size}" if settled else f"unsettled at {now}"
+    return FileStatus(stamp, status.st_size, modified)
 
 
 def describe_os_error(error: OSError) -> str:

@@ -115,7 +115,7 @@ def set_program_options(
         raise typer.Exit(USAGE_ERROR)
     if verbose:
         log_to_stderr(ctx)
-    ctx.obj = ProgramOptions(path, collection, config, embedder, llm)
+    ctx.obj = ProgramOptions(path, collection, config, embedder, llm, verbose)
 
 
 @citations_app.callback()

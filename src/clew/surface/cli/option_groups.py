@@ -132,6 +132,9 @@ class IngestOptions:
     summaries: o.Summaries = False
     no_summaries: o.NoSummaries = False
     sections: o.Sections = False
+    include: o.Include = None
+    exclude: o.Exclude = None
+    no_ignore: o.NoIgnore = False
     sync: o.Sync = False
 
     def to_setting_overrides(self) -> dict[str, Any]:
@@ -144,6 +147,9 @@ class IngestOptions:
             "ingestion.summaries": False if self.no_summaries else True if self.summaries else None,
             "ingestion.summary": "llm" if self.summaries else None,
             "ingestion.sections": True if self.sections else None,
+            "ingestion.include": self.include or None,
+            "ingestion.exclude": self.exclude or None,
+            "ingestion.ignore": False if self.no_ignore else None,
         }
 
 

@@ -46,7 +46,9 @@ Config = Annotated[
 ]
 Embedder = Annotated[str | None, typer.Option("--embedder", metavar="NAME", help="Embedding model.")]
 Llm = Annotated[str | None, typer.Option("--llm", metavar="NAME", help="Language model (optional).")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log to stderr and show tracebacks.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Log to stderr, list what add passes over, show tracebacks.")
+]
 
 ChunkSize = Annotated[int | None, typer.Option("--chunk-size", metavar="N", help="Tokens per chunk.")]
 ChunkOverlap = Annotated[
@@ -66,6 +68,21 @@ Sections = Annotated[
     bool, typer.Option("--sections", help="Add each chapter of a file or page as a document of its own.")
 ]
 Sync = Annotated[bool, typer.Option("--sync", help="Also drop documents whose files are gone.")]
+Yes = Annotated[
+    bool, typer.Option("--yes", help="Let --sync drop more than half of a folder's documents without asking.")
+]
+Include = Annotated[
+    list[str] | None,
+    typer.Option("--include", metavar="PATTERN", help="Only files that match, as in .gitignore (repeatable)."),
+]
+Exclude = Annotated[
+    list[str] | None,
+    typer.Option("--exclude", metavar="PATTERN", help="No files and folders that match (repeatable)."),
+]
+NoIgnore = Annotated[
+    bool,
+    typer.Option("--no-ignore", help="Also what .gitignore, .clewignore or the rules for build folders keep out."),
+]
 MaxCost = Annotated[
     float | None,
     typer.Option("--max-cost", metavar="X", help="Stop before model calls cost more than this.", min=0),

@@ -29,6 +29,7 @@ class ProgramOptions:
     config: Path | None = None
     embedder: str | None = None
     llm: str | None = None
+    verbose: bool = False
 
 
 _HINT = re.compile(r"`clew ([a-z][^`]*)`")

@@ -43,7 +43,11 @@ def format_progress(progress: Progress) -> str:
     """The progress in a line: "embedding: 120 of 400 chunks, 55.2/s, 5 s left"."""
     total = "" if progress.total is None else f" of {progress.total}"
     parts = [f"{progress.stage}: {progress.done}{total} {progress.unit}".rstrip()]
-    if progress.rate:
+    if progress.chunks:
+        parts.append(f"{progress.chunks} chunks")
+    if progress.chunks and progress.chunk_rate:
+        parts.append(f"{format_rate(progress.chunk_rate).removesuffix('/s')} chunks/s")
+    elif progress.rate:
         parts.append(format_rate(progress.rate))
     if progress.seconds_left:
         parts.append(f"{format_duration(progress.seconds_left)} left")
@@ -87,12 +91,14 @@ def _show_progress_bars() -> Iterator[OnProgress]:
                 tasks[progress.stage] = bars.add_task(progress.stage, total=None, count="", speed="", left="")
             total = "" if progress.total is None else f"/{progress.total}"
             failed = f", {progress.failed} failed" if progress.failed else ""
+            chunks = f", {progress.chunks} chunks" if progress.chunks else ""
+            rate = progress.chunk_rate if progress.chunks and progress.chunk_rate else progress.rate
             bars.update(
                 tasks[progress.stage],
                 completed=progress.done,
                 total=progress.total,
-                count=f"{progress.done}{total} {progress.unit}{failed}",
-                speed=format_rate(progress.rate) if progress.rate else "",
+                count=f"{progress.done}{total} {progress.unit}{chunks}{failed}",
+                speed=format_rate(rate) if rate else "",
                 left=f"{format_duration(progress.seconds_left)} left" if progress.seconds_left else "",
             )
 

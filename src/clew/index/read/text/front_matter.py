@@ -51,7 +51,7 @@ def parse_front_matter(text: str) -> FrontMatter:
         reason = getattr(error, "problem", None) or str(error) or type(error).__name__
         return FrontMatter({}, text, f"front matter is not YAML: {reason}", labels_lost=bool(_ACCESS.search(match[1])))
     lines = text.count("\n", 0, match.end())
-    return FrontMatter(safe, text[match.end() :], at=_parse_updated_time(safe), lines=lines)
+    return FrontMatter(safe, text[match.end() :], at=parse_updated_time(safe), lines=lines)
 
 
 def to_json_meta(values: Mapping[Any, Any]) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def to_json_value(value: Any, budget: list[int]) -> Any:
     return str(value)
 
 
-def _parse_updated_time(values: Mapping[str, Any]) -> datetime | None:
+def parse_updated_time(values: Mapping[str, Any]) -> datetime | None:
     """When the page was last changed, else written: the first of `updated` and `date` that is a time, in UTC."""
     for key in ("updated", "date"):
         value = values.get(key)

@@ -31,35 +31,54 @@ def add(
     sources: o.Sources,
     options: IngestOptions,
     watch: Watch = False,
+    yes: o.Yes = False,
     background: Background = False,
     max_cost: o.MaxCost = None,
     as_json: o.Json = False,
 ) -> None:
     """Add files, folders, chat exports and web pages; unchanged ones are skipped."""
-    from clew.surface.cli import progress, render
+    from clew.surface.cli import progress, render, report_output
 
     if background:
         if watch:
             ctx.fail("--background adds once; leave out --watch.")
-        _add_in_background(ctx, sources, options, max_cost=max_cost, as_json=as_json)
+        _add_in_background(ctx, sources, options, yes=yes, max_cost=max_cost, as_json=as_json)
         return
     with open_engine(ctx, options.to_setting_overrides(), create=True) as engine:
         with progress.report_progress() as on_progress:
-            report = engine.add(*sources, sync=options.sync or watch, max_cost=max_cost, on_progress=on_progress)
+            report = engine.add(
+                *sources,
+                sync=options.sync or watch,
+                allow_mass_drop=yes,
+                max_cost=max_cost,
+                on_progress=on_progress,
+            )
         render.print_report(report, as_json=as_json)
+        if not as_json:
+            report_output.print_passed_over(report.passed_over, verbose=ctx.obj.verbose)
+        if report.held_back and not as_json and report_output.confirm_drop(report.held_back):
+            report = engine.add(*sources, sync=True, allow_mass_drop=True, max_cost=max_cost)
+            render.print_report(report)
         while watch and not report.stopped:  # until interrupted
             sleep(WATCH_INTERVAL)
             max_cost = None if max_cost is None else max_cost - report.cost
-            update = engine.add(*sources, sync=True, max_cost=max_cost)
-            if update.added or update.changed or update.dropped or update.failed != report.failed:
+            update = engine.add(*sources, sync=True, allow_mass_drop=yes, max_cost=max_cost)
+            is_news = update.failed != report.failed or update.held_back != report.held_back
+            if update.added or update.changed or update.dropped or is_news:
                 render.print_report(update, as_json=as_json)
             report = update
-    if report.failed or report.stopped:
+    if report.failed or report.stopped or report.held_back:
         raise typer.Exit(INCOMPLETE)
 
 
 def _add_in_background(
-    ctx: typer.Context, sources: list[str], options: IngestOptions, *, max_cost: float | None, as_json: bool
+    ctx: typer.Context,
+    sources: list[str],
+    options: IngestOptions,
+    *,
+    yes: bool,
+    max_cost: float | None,
+    as_json: bool,
 ) -> None:
     """Queues the job and starts a worker for it; SourceError, and nothing is queued, if a path does not exist."""
     from clew.core.errors import SourceError
@@ -72,7 +91,7 @@ def _add_in_background(
             raise SourceError(source, "does not exist; nothing was queued")
     overrides = options.to_setting_overrides()
     with open_engine(ctx, overrides, create=True) as engine:
-        job = engine.enqueue_add(*sources, sync=options.sync, max_cost=max_cost)
+        job = engine.enqueue_add(*sources, sync=options.sync, allow_mass_drop=yes, max_cost=max_cost)
     start_worker(resolve_invocation(ctx, overrides))
     if as_json:
         render.print_json(job)
@@ -83,17 +102,15 @@ def _add_in_background(
 
 
 def plan(ctx: typer.Context, *, sources: o.Sources, options: IngestOptions, as_json: o.Json = False) -> None:
-    """Dry run of add: what it would read, embed and drop, and what it would cost."""
-    from clew.surface.cli import render
-    from clew.surface.to_json import to_json
+    """Dry run of add: what it would read, embed and drop, how long it would take and what it would cost."""
+    from clew.surface.cli import progress, render, report_output
 
-    with open_engine_for_plan(ctx, options.to_setting_overrides()) as engine:
-        planned = to_json(engine.plan(*sources, sync=options.sync))
+    with open_engine_for_plan(ctx, options.to_setting_overrides()) as engine, progress.report_progress() as on_progress:
+        planned = engine.plan(*sources, sync=options.sync, on_progress=on_progress)
     if as_json:
         render.print_json(planned)
     else:
-        counts = {name: len(value) if isinstance(value, list) else value for name, value in planned.items()}
-        render.print_pairs(counts)
+        report_output.print_plan(planned, verbose=ctx.obj.verbose)
 
 
 def backfill(

@@ -182,8 +182,9 @@ def _describe_outcome(job: "Job") -> str:
         return job.error
     counts = f"{len(report['added'])} added, {len(report['changed'])} changed, {report['skipped']} skipped"
     failed = f", {len(report['failed'])} failed" if report["failed"] else ""
-    return f"{counts}{failed}{'; ' + report['stopped'] if report['stopped'] else ''}"
+    held = f", {len(report['held_back'])} not dropped" if report.get("held_back") else ""
+    return f"{counts}{failed}{held}{'; ' + report['stopped'] if report['stopped'] else ''}"
 
 
 def _is_incomplete(job: "Job") -> bool:
-    return job.state == "failed" or bool(job.result.get("failed") or job.result.get("stopped"))
+    return job.state == "failed" or any(job.result.get(part) for part in ("failed", "stopped", "held_back"))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from clew.core.errors import SourceError
 from clew.core.types import Message
-from clew.index.chat import ChatExport, detect_export
+from clew.index.chat import ChatExport, detect_export, jsonl
 from clew.index.chat.json_stream import JsonScanner
 from clew.index.chat.normalise import (
     EDITED,
@@ -343,13 +343,13 @@ def test_lines_of_messages(tmp_path: Path) -> None:
         ([1], "line 2 is not a JSON object"),
     ],
 )
-def test_a_line_that_is_wrong_is_named_before_anything_is_given(tmp_path: Path, row: object, reason: str) -> None:
-    path = write_lines(tmp_path / "a.jsonl", {"text": "fine", "author": "Ann", "channel": "a", "id": "1"}, row)
-    assert reason in find_reason(path, "messages")
-    assert (
-        next(iter(open_export(write_lines(path, {"text": "fine", "channel": "a"}), "messages").read_channels()))[0]
-        == "a"
-    )
+def test_a_line_that_is_wrong_is_named_and_the_others_are_read(tmp_path: Path, row: object, reason: str) -> None:
+    last = {"text": "last", "author": "Ben", "channel": "a", "id": "2"}
+    path = write_lines(tmp_path / "a.jsonl", {"text": "fine", "author": "Ann", "channel": "a", "id": "1"}, row, last)
+    whole = open_export(path, "messages")
+    assert [message.text for message in list_channels(whole)["a"]] == ["fine", "last"]
+    assert [reason in str(failure) for failure in whole.notes.failures] == [True]
+    assert list_channels(open_export(write_lines(path, {"text": "fine", "channel": "a"}), "messages"))
 
 
 @pytest.mark.parametrize("name", ["at", "timestamp", "ts", "time", "created_at", "date"])
@@ -370,12 +370,30 @@ def test_a_time_alone_marks_lines_as_messages(tmp_path: Path) -> None:
     assert "All messages must have channelId: line 1" in find_reason(path, "messages")
 
 
+def list_failures(path: Path) -> list[str]:
+    whole = open_export(path, "messages")
+    assert list_channels(whole)
+    return [failure.reason for failure in whole.notes.failures]
+
+
+def test_a_line_that_is_too_long_is_skipped_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jsonl, "MAX_LINE_BYTES", 100)
+    path = write_lines(tmp_path / "a.jsonl", *({"text": text, "channel": "a"} for text in ("one", "x" * 350, "two")))
+    whole = open_export(path, "messages")
+    assert [message.text for message in list_channels(whole)["a"]] == ["one", "two"]
+    assert [failure.reason for failure in whole.notes.failures] == ["line 2 is longer than 100 bytes"]
+
+
 def test_lines_that_are_cut_short_or_something_else(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "a.jsonl", {"text": "fine", "author": "Ann", "channel": "a"})
     path.write_text(path.read_text() + '{"text": "and')
-    assert "line 2 is not valid JSON and the file ends there" in find_reason(path, "messages")
+    assert list_failures(path) == ["line 2 is not valid JSON and the file ends there: it may be cut short"]
     path.write_bytes(b'{"text": "a", "channel": "a"}\n{"text": "caf\xe9", "channel": "a"}\n')
-    assert "line 2 is not UTF-8" in find_reason(path, "messages")
+    assert list_failures(path) == ["line 2 is not UTF-8; save the file as UTF-8"]
+    path.write_bytes(b'{"text": \n' * 30 + b'{"text": "a", "channel": "a"}\n')
+    assert detect_export(path) is None
+    path.write_bytes(b'{"text": "a", "channel": "a"}\n' + b"{\n" * 30)
+    assert len(list_failures(path)) == 20
     for text in ('{"question": "who?"}', '{"text": "a page"}', "[1]", "", "no JSON"):
         path.write_text(text)
         assert detect_export(path) is None

@@ -9,6 +9,7 @@ from pathlib import Path
 from clew.core.errors import SourceError
 from clew.core.report import OnWarning, SourceFailure
 from clew.core.settings import ThreadConfig
+from clew.core.time import EARLIEST
 from clew.core.types import Document
 from clew.index.add.files import EXPORT_SUFFIXES
 from clew.index.add.prepare import Source
@@ -30,7 +31,9 @@ def make_thread_sources(
     try:
         for channel, messages in export.read_channels():
             exported = list(messages)
-            until, ids = find_latest_message_time(exported), frozenset(message.id for message in exported)
+            ids = frozenset(message.id for message in exported)
+            # A message that cannot be read is not one that was deleted: what is stored of it stays.
+            until = EARLIEST if export.notes.failures else find_latest_message_time(exported)
             counts = Counter(message.id for message in exported)
             for thread in build_threads(channel, exported, config=config):
                 document = thread.document()
@@ -39,6 +42,9 @@ def make_thread_sources(
                         on_warning(SourceFailure(document.uri, _explain_repeated_id(message.id, counts[message.id])))
                 read = partial(_return_document, document)
                 yield Source(document.id, document.uri, read, exported_until=until, exported_ids=ids)
+        yield from export.notes.failures
+        if more := export.notes.unlisted_failures:
+            yield SourceError(str(export.path), f"{more:,} more lines cannot be read")
     except SourceError as error:
         yield error
     if export.notes:

@@ -34,7 +34,8 @@ _MAILBOX_SUFFIXES = frozenset(
 class ChatExport:
     """A chat export: its format, its path, and its messages by channel, sorted by time.
 
-    `notes` counts what was skipped or assumed; it is filled while the channels are read, and reset by each reading.
+    `notes` counts what was skipped or assumed, and has the failures of single lines; it is filled before the first
+    channel is yielded and while the channels are read, and reset by each reading.
     """
 
     kind: str
@@ -57,6 +58,8 @@ class ChatExport:
                     found = True
                     yield name, chain((first,), rest)
         if not found:
+            if self.notes.failures:
+                raise self.notes.failures[0]
             skipped = "; ".join(f"{count:,} {what}" for what, count in sorted(self.notes.items()))
             raise SourceError(
                 str(self.path), f"is a {self.kind} export without messages{f'; skipped: {skipped}' if skipped else ''}"

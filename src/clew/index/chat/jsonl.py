@@ -1,7 +1,7 @@
 """Messages of any source as JSON Lines, the generic import: one object per line, with the fields of a Message.
 
-All lines are validated before the first message is yielded, so that a file with an error adds nothing. The lines are
-then read again, one channel at a time.
+All lines are validated before the first message is yielded; a line that is no message is reported, and the others are
+read. They are then read again, one channel at a time.
 """
 
 import json
@@ -9,7 +9,8 @@ from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from itertools import islice
+from typing import IO, Any
 
 from clew.core.errors import SourceError
 from clew.core.types import Message
@@ -30,17 +31,18 @@ TIME_FIELDS = ("at", "timestamp", "ts", "time", "created_at", "date")  # names o
 FIELDS = ("text", "author", "at", "id", "channel", "reply_to", "role", "access")
 NO_CHANNEL = "All messages must have channelId"
 MAX_LINE_BYTES = 10_000_000  # bytes
+MAX_FIRST_LINES = 10  # looked at for the first object: some may be damaged
 
 
 def is_jsonl_export(file: ExportFile) -> bool:
-    """Whether the first object of a file has a text and an author, a time or a channel."""
+    """Whether the first object of a file, in one of its first lines, has a text and an author, a time or a channel."""
     with file.open() as stream:
-        for line in iter(lambda: stream.readline(MAX_LINE_BYTES), b""):
+        for line in islice(iter(lambda: stream.readline(MAX_LINE_BYTES), b""), MAX_FIRST_LINES):
             if line.strip():
                 try:
                     first = json.loads(line.removeprefix(b"\xef\xbb\xbf"))
                 except (ValueError, RecursionError):
-                    return False
+                    continue
                 known = {"author", "channel", *TIME_FIELDS}
                 return isinstance(first, dict) and "text" in first and not known.isdisjoint(first)
     return False
@@ -53,7 +55,12 @@ def read_jsonl_export(file: ExportFile, notes: ExportNotes) -> Iterator[tuple[st
     with file.open() as stream:
         start = 0
         for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE_BYTES + 1), b""), 1):
-            if line.strip():
+            line_start, start = start, start + len(line)
+            if len(line) > MAX_LINE_BYTES and not line.endswith(b"\n"):
+                start += _skip_line(stream)
+            if not line.strip():
+                continue
+            try:
                 message = _parse_message(line, number, file, ExportNotes())
                 channel, at = seen.get(hash(message.id), ("", -1))
                 is_repeated = at >= 0 and _has_own_id(line)
@@ -62,17 +69,29 @@ def read_jsonl_export(file: ExportFile, notes: ExportNotes) -> Iterator[tuple[st
                     raise _make_line_error(
                         file, number, f"has the id {message.id}, which a message of #{channel} has too; {hint}"
                     )
-                notes.count_event(REPEATED, is_repeated)
-                notes.count_event(EMPTY, not message.text and not is_repeated)
-                if message.text and is_repeated:
-                    places[channel][at : at + 2] = array("q", (start, number))
-                elif message.text:
-                    own = places.setdefault(message.channel, array("q"))
-                    seen[hash(message.id)] = (message.channel, len(own))
-                    own.extend((start, number))
-            start += len(line)
+            except SourceError as error:
+                notes.add_failure(error)
+                continue
+            notes.count_event(REPEATED, is_repeated)
+            notes.count_event(EMPTY, not message.text and not is_repeated)
+            if message.text and is_repeated:
+                places[channel][at : at + 2] = array("q", (line_start, number))
+            elif message.text:
+                own = places.setdefault(message.channel, array("q"))
+                seen[hash(message.id)] = (message.channel, len(own))
+                own.extend((line_start, number))
         for channel, starts in places.items():
             yield channel, sort_messages_by_time(_read_channel_messages(file, starts, notes))
+
+
+def _skip_line(stream: IO[bytes]) -> int:
+    """Reads to the end of a line that is too long, and returns its remaining bytes."""
+    skipped = 0
+    while part := stream.readline(MAX_LINE_BYTES):
+        skipped += len(part)
+        if part.endswith(b"\n"):
+            break
+    return skipped
 
 
 def _read_channel_messages(file: ExportFile, places: "array[int]", notes: ExportNotes) -> Iterator[Message]:

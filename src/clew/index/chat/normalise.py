@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from clew.core.errors import SourceError
 from clew.core.time import assume_utc
 from clew.core.types import Message
 
@@ -19,10 +20,29 @@ UNREADABLE = "entries that are not messages"
 EDITED = "edited messages (last version kept)"
 UTC_ASSUMED = "timestamps without a time zone (assumed UTC)"
 UNDATED = "messages without a readable timestamp"
+MAX_FAILURES = 20  # of an export that are reported one by one
 
 
 class ExportNotes(Counter[str]):
-    """Counts of what was skipped or assumed while an export was read."""
+    """Counts of what was skipped or assumed while an export was read, and the failures: parts that cannot be read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.failures: list[SourceError] = []
+        self.unlisted_failures = 0
+
+    def clear(self) -> None:
+        """Forgets everything."""
+        super().clear()
+        self.failures.clear()
+        self.unlisted_failures = 0
+
+    def add_failure(self, error: SourceError) -> None:
+        """Keeps a failure; from a certain number on they are only counted."""
+        if len(self.failures) < MAX_FAILURES:
+            self.failures.append(error)
+        else:
+            self.unlisted_failures += 1
 
     def count_event(self, event: str, condition: object = True) -> None:
         """Counts the event if the condition holds."""

@@ -13,7 +13,9 @@ from clew.index.read.pdf.document import read_pdf
 from clew.index.read.pdf.ocr import IMAGE_SUFFIXES, read_image
 from clew.index.read.text.code import LANGUAGES, read_code
 from clew.index.read.text.markdown import read_markdown
+from clew.index.read.text.notebook import read_notebook
 from clew.index.read.text.plain import read_plain_text
+from clew.index.read.text.tex import read_tex
 from clew.index.read.web.html import read_html
 
 
@@ -51,7 +53,9 @@ READERS: dict[str, FileReader] = {
     **dict.fromkeys((".vtt", ".srt"), read_captions),
     **dict.fromkeys(IMAGE_SUFFIXES, read_image),
     **dict.fromkeys(FORMAT_NAMES, read_office),
+    **dict.fromkeys((".tex", ".ltx", ".latex"), _make_bytes_reader(read_tex)),
     ".eml": read_mail,
+    ".ipynb": _make_bytes_reader(read_notebook),
     ".pdf": read_pdf,
     ".xml": read_xml,
 }

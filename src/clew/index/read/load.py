@@ -9,6 +9,7 @@ from time import time_ns
 from typing import NamedTuple
 
 from clew.core.errors import SourceError
+from clew.index.read.encoding import detect_legacy_encoding
 
 SETTLED_NS = 2_000_000_000  # age of a modification time from which it can be relied on
 _NEWLINE = re.compile(r"\r\n?")
@@ -48,19 +49,25 @@ def read_bytes_within_limit(path: Path, *, uri: str, max_bytes: int) -> bytes:
 
 
 def decode_text(data: bytes, *, uri: str) -> str:
-    """The text with line endings made newlines; the encoding is UTF-8 or that of the byte order mark."""
+    """The text with line endings made newlines.
+
+    The encoding is that of the byte order mark, else UTF-8, else a legacy one that is detected.
+    """
     encoding = _detect_bom_encoding(data) or "utf-8"
     if encoding.startswith("utf-8") and b"\0" in data:
         raise SourceError(uri, f"is not text: it has a NUL byte at offset {data.index(0)}")
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
-        raise SourceError(uri, _describe_decode_error(data, error)) from error
+        legacy = detect_legacy_encoding(data) if encoding == "utf-8" else ""
+        if not legacy:
+            raise SourceError(uri, _describe_decode_error(data, error)) from error
+        text = data.decode(legacy)
     return _NEWLINE.sub("\n", text) if "\r" in text else text
 
 
 def is_decodable_text(data: bytes) -> bool:
-    """Whether the bytes are text in UTF-8 or in the encoding of their byte order mark."""
+    """Whether the bytes are text, in UTF-8 or an encoding that is detected."""
     try:
         decode_text(data, uri="")
     except SourceError:

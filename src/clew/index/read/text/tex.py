@@ -1,0 +1,195 @@
+"""LaTeX: sections, paragraphs, lists, tables, formulas and code of a source file; other files are not read in."""
+
+import re
+from collections.abc import Generator, Iterator
+from datetime import datetime
+
+from clew.core.types import Document
+from clew.index.read.blocks import ParsedSource, SourceBlock, build_document
+from clew.index.read.tables import split_large_table
+from clew.index.read.text.tex_inline import convert_inline, read_group, skip_options
+
+_LEVELS = ("part", "chapter", "section", "subsection", "subsubsection", "paragraph", "subparagraph")
+_CODE = frozenset(("verbatim", "Verbatim", "lstlisting", "minted", "alltt", "comment", "filecontents"))
+_MATH = frozenset(("equation", "align", "gather", "multline", "eqnarray", "displaymath", "math", "alignat", "flalign"))
+_TABLES = frozenset(("tabular", "tabularx", "longtable", "tabulary"))
+_LISTS = frozenset(("itemize", "enumerate", "description", "thebibliography", "compactitem", "compactenum"))
+_PICTURES = frozenset(("tikzpicture", "picture", "pgfpicture", "asy", "pspicture"))
+_MARK = re.compile(
+    rf"\\(?P<level>{'|'.join(_LEVELS)})(?![A-Za-z])\*?"
+    r"|\\begin\s*\{(?P<begin>[A-Za-z]+)\*?\}|\\end\s*\{(?P<end>[A-Za-z]+)\*?\}"
+    r"|\\(?P<item>item|bibitem)(?![A-Za-z])|\\(?P<caption>caption)\*?(?![A-Za-z])"
+    r"|(?P<math>\\\[|\$\$)|(?P<blank>\n[ \t]*\n\s*)"
+)
+_COMMENT = re.compile(r"(?<!\\)((?:\\\\)*)%.*")
+_RULES = re.compile(r"\\(?:hline|toprule|midrule|bottomrule|endhead|endfirsthead|endfoot|endlastfoot)(?![A-Za-z])")
+_ROW_END = re.compile(r"\\\\(?:\[[^\]\n]*\])?|\\tabularnewline(?![A-Za-z])")
+_CELL = re.compile(r"(?<!\\)&")
+_AND = re.compile(r"\s*\\and(?![A-Za-z])\s*")
+_DATE_FORMATS = ("%Y-%m-%d", "%B %d, %Y", "%d %B %Y", "%B %Y")
+
+
+def read_tex(text: str, *, uri: str, name: str) -> Document:
+    """The Document of a LaTeX file: a section per sectioning command, its title, author and date in `meta`."""
+    source = _strip_comments(text)
+    start, end = source.find("\\begin{document}"), source.rfind("\\end{document}")
+    body = source[start + len("\\begin{document}") if start >= 0 else 0 : end if end >= 0 else None]
+    title, author, date = (_read_declaration(source, command) for command in ("title", "author", "date"))
+    head = [SourceBlock("heading", title, level=1)] if title else []
+    head += [SourceBlock("paragraph", "\n".join(filter(None, (author, date))))] if author or date else []
+    meta = {"author": author} if author else {}
+    if at := _parse_date(date):
+        meta["date"] = at
+    used = [level for level in _LEVELS if re.search(rf"\\{level}(?![A-Za-z])", body)]
+    levels = {level: rank + (2 if title else 1) for rank, level in enumerate(used)}
+    parsed = ParsedSource([*head, *_Parser(body, levels).parse()], title, meta)
+    return build_document(parsed, uri=uri, name=name, source_format="tex")
+
+
+def _strip_comments(text: str) -> str:
+    """The source without comments, except in code; a line that is nothing else goes with its line end."""
+    lines: list[str] = []
+    code = ""
+    for line in text.split("\n"):
+        if code:
+            code = "" if f"\\end{{{code}" in line else code
+            lines.append(line)
+            continue
+        code = next((name for name in _CODE if f"\\begin{{{name}" in line and f"\\end{{{name}" not in line), "")
+        kept = line if code else _COMMENT.sub(r"\1", line)
+        if kept.strip() or not line.strip():
+            lines.append(kept)
+    return "\n".join(lines)
+
+
+def _read_declaration(source: str, command: str) -> str:
+    """The argument of \\title, \\author or \\date as text on one line."""
+    found = re.search(rf"\\{command}(?![A-Za-z])", source)
+    if found is None:
+        return ""
+    argument, _ = read_group(source, skip_options(source, found.end()))
+    return " ".join(convert_inline(_AND.sub(", ", argument)).split())
+
+
+def _parse_date(text: str) -> str:
+    for form in _DATE_FORMATS:
+        try:
+            return datetime.strptime(text, form).date().isoformat()
+        except ValueError:
+            continue
+    return ""
+
+
+class _Parser:
+    """Walks the body once, from mark to mark; what stands between is text of the open paragraph or list item."""
+
+    def __init__(self, body: str, levels: dict[str, int]) -> None:
+        self._body, self._levels = body, levels
+        self._text: list[str] = []
+        self._lists: list[str] = []
+        self._marker: str | None = None  # of the list item that is open
+        self._is_quote = False
+
+    def parse(self) -> Iterator[SourceBlock]:
+        """The blocks of the body, in order."""
+        body, at = self._body, 0
+        while (mark := _MARK.search(body, at)) is not None:
+            self._text.append(body[at : mark.start()])
+            at = mark.end()
+            if mark["blank"]:
+                yield from self._flush(ends_item=False)
+                continue
+            yield from self._flush()
+            if mark["level"]:
+                title, at = read_group(body, skip_options(body, at))
+                yield SourceBlock("heading", _to_line(title), level=self._levels[mark["level"]])
+            elif mark["begin"]:
+                at = yield from self._begin(mark["begin"], at)
+            elif mark["end"]:
+                self._end(mark["end"])
+            elif mark["item"]:
+                at = self._open_item(mark["item"], at)
+            elif mark["caption"]:
+                caption, at = read_group(body, skip_options(body, at))
+                yield SourceBlock("caption", _to_line(caption))
+            else:
+                at = yield from self._take_formula("\\]" if mark["math"] == "\\[" else "$$", at)
+        self._text.append(body[at:])
+        yield from self._flush()
+
+    def _flush(self, *, ends_item: bool = True) -> Iterator[SourceBlock]:
+        """The open paragraph or list item; a blank line alone does not end an item."""
+        if not ends_item and self._marker is not None:
+            self._text.append("\n")
+            return
+        text = convert_inline("".join(self._text)).strip()
+        self._text = []
+        if text and self._marker is not None:
+            yield SourceBlock("list_item", text, level=max(0, len(self._lists) - 1), marker=self._marker)
+        elif text:
+            yield SourceBlock("quote" if self._is_quote else "paragraph", text)
+        self._marker = None
+
+    def _begin(self, name: str, at: int) -> Generator[SourceBlock, None, int]:
+        """The blocks of an environment that is taken whole; returns the position after it, or after its opening."""
+        if name in _CODE | _MATH | _PICTURES:
+            end = re.compile(rf"\\end\s*\{{{name}\*?\}}").search(self._body, at)
+            stop, after = (end.start(), end.end()) if end else (len(self._body), len(self._body))
+            content = self._body[at:stop]
+            if name in _MATH:
+                yield SourceBlock("formula", content)
+            elif name in _CODE and name != "comment":
+                yield SourceBlock("code", content[skip_options(content, 0) :].strip("\n"))
+            return after
+        if name in _TABLES:
+            end = re.compile(rf"\\end\s*\{{{name}\*?\}}").search(self._body, at)
+            stop, after = (end.start(), end.end()) if end else (len(self._body), len(self._body))
+            yield from split_large_table(_split_rows(self._body[at:stop]))
+            return after
+        if name in _LISTS:
+            self._lists.append(name)
+            if name == "thebibliography":  # its argument is the widest label
+                _, at = read_group(self._body, at)
+        elif name in ("quote", "quotation", "verse"):
+            self._is_quote = True
+        elif name == "abstract":
+            yield SourceBlock("heading", "Abstract", level=min(self._levels.values(), default=1))
+        return skip_options(self._body, at)
+
+    def _end(self, name: str) -> None:
+        if name in _LISTS and self._lists:
+            self._lists.pop()
+        elif name in ("quote", "quotation", "verse"):
+            self._is_quote = False
+
+    def _open_item(self, command: str, at: int) -> int:
+        """Opens a list item; its own label, or the key of a reference, is the first of its text."""
+        self._marker = "1." if self._lists and self._lists[-1] in ("enumerate", "compactenum") else "-"
+        if command == "bibitem":
+            key, at = read_group(self._body, skip_options(self._body, at))
+            self._text.append(f"[{key}]")
+            return at
+        after = skip_options(self._body, at)
+        if label := self._body[at:after].strip().strip("[]").strip():
+            self._text.append(f"{label}:")
+        return after
+
+    def _take_formula(self, closing: str, at: int) -> Generator[SourceBlock, None, int]:
+        end = self._body.find(closing, at)
+        stop = end if end >= 0 else len(self._body)
+        yield SourceBlock("formula", self._body[at:stop])
+        return min(len(self._body), stop + len(closing))
+
+
+def _to_line(text: str) -> str:
+    return " ".join(convert_inline(text).split())
+
+
+def _split_rows(content: str) -> list[list[str]]:
+    """The rows of a table, after the description of its columns."""
+    at = skip_options(content, 0)
+    first, after = read_group(content, at)
+    if first and content[after : after + 1] == "{":  # tabularx has its width first
+        _, after = read_group(content, after)
+    rows = (_RULES.sub("", row) for row in _ROW_END.split(content[after:]))
+    return [[_to_line(cell) for cell in _CELL.split(row)] for row in rows if row.strip()]

@@ -8,6 +8,7 @@ from clew.core.errors import SourceError
 from clew.core.types import Document
 from clew.index.read.pdf import document as pdf
 from clew.index.read.pdf import ocr
+from clew.index.read.pdf.layout import parse_pdf_date
 from clew.index.read.pdf.lines import (
     find_hyphen_joins,
     find_running_lines,
@@ -208,3 +209,54 @@ def test_scanned_words_are_recognised_whichever_way_the_page_lies() -> None:
         turned = np.ascontiguousarray(np.rot90(page, turns))
         blocks = ocr.recognise_text(turned, uri="a.png", page=1)
         assert [line for block in blocks for line in block.text.splitlines()] == expected
+
+
+def list_headings(pages: Sequence[Sequence[Line]], *, title: str = "") -> list[str]:
+    document = pdf.read_pdf(make_pdf(pages, title=title), uri="a.pdf", name="a.pdf")
+    return [section.label for section in document.sections if section.label]
+
+
+def test_a_title_and_the_heading_below_it_are_two() -> None:
+    body = [(11, BODY[0]), (11, BODY[1])]
+    assert list_headings([[(18, "Keys of the vault"), (18, "1 Introduction"), *body]]) == [
+        *("Keys of the vault", "1 Introduction")
+    ]
+    assert list_headings([[(18, "Keys of the vault"), (18, "A handbook"), *body]], title="Keys of the vault") == [
+        *("Keys of the vault", "A handbook")
+    ]
+    assert list_headings([[(18, "How the keys of the vault"), (18, "are rotated"), *body]]) == [
+        "How the keys of the vault are rotated"
+    ]
+    assert list_headings([[(18, "Chapter 3"), (18, "Introduction to winches"), *body]]) == [
+        "Chapter 3 Introduction to winches"
+    ]
+
+
+def test_prose_in_columns_is_no_table() -> None:
+    left = [
+        "The keys of the vault are",
+        "rotated every week by the",
+        "team on duty, and whoever",
+        "is on duty asks Ada first.",
+    ]
+    right = [
+        "Winches are oiled on every",
+        "second day of the month, or",
+        "whenever a crew comes back",
+        "from the outer harbour.",
+    ]
+    rows = "\n".join(f"| {a} | {b} |" for a, b in zip(left, right, strict=True))
+    found = list(parse_structured_page(f"{rows}\n", page=1))
+    assert [(block.kind, block.text) for block in found] == [
+        *(("paragraph", "\n".join(left)), ("paragraph", "\n".join(right)))
+    ]
+    table = "| Item | Cost of it |\n|---|---|\n| Safe | 10 |\n| Key | 2 |\n| Lock | 3 |\n"
+    assert [block.kind for block in parse_structured_page(table, page=1)] == ["table"]
+
+
+def test_the_date_of_the_metadata() -> None:
+    assert parse_pdf_date("D:20240131120000+01'00'") == "2024-01-31T12:00:00+01:00"
+    assert parse_pdf_date("D:2024") == "2024-01-01T00:00:00+00:00"
+    assert parse_pdf_date("20240230") == parse_pdf_date("yesterday") == ""
+    dated = make_pdf([[(18, "Keys"), (11, BODY[0])]], title="Keys) /ModDate (D:20240131120000Z")
+    assert pdf.read_pdf(dated, uri="a.pdf", name="a.pdf").meta["date"] == "2024-01-31T12:00:00+00:00"

@@ -80,6 +80,53 @@ def test_sync_drops_what_has_vanished(fresh: "Clew") -> None:
     assert "lunch" not in fresh("list").out
 
 
+def test_sync_of_an_empty_folder_asks_or_needs_yes(fresh: "Clew") -> None:
+    fresh("add", "pages")
+    for page in (fresh.folder / "pages").iterdir():
+        page.unlink()
+    assert "4, of which 4 only with --yes" in fresh("plan", "pages", "--sync").out
+    refused = fresh("add", "pages", "--sync")
+    assert refused.code == 4
+    assert "4 of its 4 files are gone" in refused.err
+    assert "--yes" in refused.err
+    assert len(fresh("list", "--json").json["documents"]) == 4
+    assert len(fresh("add", "pages", "--sync", "--json").json["held_back"]) == 4
+    done = fresh("add", "pages", "--sync", "--yes")
+    assert (done.code, "; 4 dropped" in done.out) == (0, True)
+
+
+def test_what_is_passed_over_is_counted_and_listed(fresh: "Clew") -> None:
+    pages = fresh.folder / "pages"
+    (pages / ".hidden.md").write_text("# Hidden")
+    (pages / "data.bin").write_text("?")
+    (pages / "node_modules").mkdir()
+    (pages / "node_modules" / "a.md").write_text("# Theirs")
+    (pages / ".gitignore").write_text("secret.md\n")
+    (pages / "secret.md").write_text("# Secret")
+    done = fresh("add", "pages", "--exclude", "lunch.md", "--include", "*.md", "--include", "*.bin")
+    assert done.code == 0
+    assert done.out.startswith("3 added")
+    counts = "2 hidden, 1 dependencies, 1 excluded, 1 in .gitignore, 1 unknown format"
+    assert f"passed over: {counts} (--verbose lists them)\n" in done.err
+    listed = fresh("add", "pages", "--verbose").err
+    assert re.search(r"^  .*secret.md: in .gitignore$", listed, re.MULTILINE)
+    assert re.search(r"^  .*node_modules/: dependencies \(1 files\)$", listed, re.MULTILINE)
+    shown = fresh("add", "pages", "--json").json
+    assert shown["passed_over_counts"]["in .gitignore"] == 1
+    assert {"source": str(Path("pages", "secret.md")), "reason": "in .gitignore", "files": 1} in shown["passed_over"]
+    assert fresh("add", "pages", "--no-ignore").out.startswith("2 added")
+    assert fresh("add", "pages", "--include", "!").code == 2
+
+
+def test_plan_names_what_fails_and_estimates_the_time(fresh: "Clew") -> None:
+    (fresh.folder / "pages" / "empty.md").write_text("")
+    planned = fresh("plan", "pages")
+    assert re.search(r"^failing sources +1$", planned.out, re.MULTILINE)
+    assert re.search(r"^time +about \d+ (?:s|min) on this machine$", planned.out, re.MULTILINE)
+    assert re.search(r"^fails: .*empty.md: is empty", planned.err, re.MULTILINE)
+    assert "planning: 5 of 5 documents" in planned.err
+
+
 def test_contexts_and_summaries_are_options(fresh: "Clew") -> None:
     fresh("add", "pages", "--no-summaries")
     assert not any(each["summary"] for each in fresh("list", "--json").json["documents"])

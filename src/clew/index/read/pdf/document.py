@@ -18,6 +18,7 @@ from clew.core.errors import DriverMissing, SourceError
 from clew.core.types import Document
 from clew.index.read.blocks import ParsedSource, SourceBlock, build_document, collapse_whitespace
 from clew.index.read.guard import PASSWORD_PROTECTED, wrap_library_errors
+from clew.index.read.pdf.layout import parse_pdf_date
 from clew.index.read.pdf.lines import (
     HyphenJoins,
     find_hyphen_joins,
@@ -48,11 +49,12 @@ _pdfium_lock = Lock()  # pdfium has global state and is not thread-safe
 
 @dataclass(frozen=True, slots=True)
 class _RawPages:
-    """What pypdfium2 finds: the text of each page, the scanned pages, and the title in the metadata."""
+    """What pypdfium2 finds: the text of each page, the scanned pages, and the title and date in the metadata."""
 
     texts: Sequence[str]
     scans: frozenset[int]
     title: str
+    date: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,25 +81,29 @@ def read_pdf(data: bytes, *, uri: str, name: str) -> Document:
             remove_edge_lines(page_text, dropped),
             remove_edge_lines(structured.pages.get(page, ""), dropped),
         )
-        found, method = _choose_page_blocks(page, text, markdown, joins, is_doubtful=page in structured.columns)
+        found, method = _choose_page_blocks(
+            page, text, markdown, joins, is_doubtful=page in structured.columns, title=raw.title
+        )
         if page in raw.scans and is_ocr_installed():
             found, method = [*found, *_recognise_scanned_page(data, page, uri=uri)], "ocr"
         elif page in raw.scans:
             method = "unread"
         blocks += found
         pages_by_method[method].append(page + 1)
-    parsed = ParsedSource(blocks, raw.title, _make_extraction_meta(len(raw.texts), pages_by_method))
+    meta = {**_make_extraction_meta(len(raw.texts), pages_by_method), **({"date": raw.date} if raw.date else {})}
+    parsed = ParsedSource(blocks, raw.title, meta)
     return build_document(parsed, uri=uri, name=name, source_format="pdf")
 
 
 def _choose_page_blocks(
-    page: int, text: str, markdown: str, joins: HyphenJoins, *, is_doubtful: bool
+    page: int, text: str, markdown: str, joins: HyphenJoins, *, is_doubtful: bool, title: str = ""
 ) -> tuple[list[SourceBlock], str]:
     """The blocks of a page, and the method that found them: "structured" or "raw"."""
     text, markdown = joins.join_hyphenated_words(text), joins.join_hyphenated_words(markdown)
     is_doubtful = is_doubtful or len(_RIGHT_TO_LEFT.findall(text)) > len(text) / 4
     if markdown and has_same_words(text, markdown, check_order=is_doubtful):
-        return list(parse_structured_page(markdown, page=page + 1)), "structured"
+        lines = text.splitlines()
+        return list(parse_structured_page(markdown, page=page + 1, raw_lines=lines, title=title)), "structured"
     return list(parse_raw_page(text, page=page + 1)), "raw"
 
 
@@ -136,8 +142,10 @@ def _extract_raw_pages(data: bytes, *, uri: str) -> _RawPages:
             if len("".join(text.split())) < MAX_SCAN_CHARS and _has_picture(page):
                 scans.add(number)
             page.close()
-        title = collapse_whitespace(file.get_metadata_dict(skip_empty=True).get("Title", ""))
-        return _RawPages(texts, frozenset(scans), "" if _NO_TITLE.match(title) else title)
+        stated = file.get_metadata_dict(skip_empty=True)
+        title = collapse_whitespace(stated.get("Title", ""))
+        date = parse_pdf_date(stated.get("ModDate", "")) or parse_pdf_date(stated.get("CreationDate", ""))
+        return _RawPages(texts, frozenset(scans), "" if _NO_TITLE.match(title) else title, date)
 
 
 @contextmanager

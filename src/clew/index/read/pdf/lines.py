@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from clew.index.read.blocks import SourceBlock
+from clew.index.read.pdf.layout import is_prose_in_columns, read_columns, split_joined_heading
 from clew.index.read.tables import split_large_table
 
 EDGE_LINES = 2  # at the top and bottom of a page that may be a running head or foot
@@ -130,8 +131,13 @@ def _normalise_line(line: str) -> str:
     return " ".join(_DIGITS.sub("#", _MARKUP.sub("", line)).split()).casefold()
 
 
-def parse_structured_page(markdown: str, *, page: int) -> Iterator[SourceBlock]:
-    """The blocks of pdf-inspector's markdown; it uses few forms, so line rules do, many times faster than a parser."""
+def parse_structured_page(
+    markdown: str, *, page: int, raw_lines: Sequence[str] = (), title: str = ""
+) -> Iterator[SourceBlock]:
+    """The blocks of pdf-inspector's markdown; it uses few forms, so line rules do, many times faster than a parser.
+
+    By the lines of the raw text, and the title of the document, it is seen where it has joined two headings.
+    """
     lines = _TAGS.sub("", markdown).split("\n")
     paragraph: list[str] = []
     at = 0
@@ -148,7 +154,8 @@ def parse_structured_page(markdown: str, *, page: int) -> Iterator[SourceBlock]:
             yield SourceBlock("paragraph", "\n".join(paragraph), page=page)
             paragraph = []
         if heading:
-            yield _make_heading(heading[2], len(heading[1]), page)
+            for number, part in enumerate(split_joined_heading(heading[2], raw_lines, title)):
+                yield _make_heading(part, min(6, len(heading[1]) + min(number, 1)), page)
         elif item:
             marker = item[2] if item[2][0].isdigit() else ""
             yield SourceBlock("list_item", item[3], level=len(item[1].expandtabs(2)) // 2, page=page, marker=marker)
@@ -157,9 +164,11 @@ def parse_structured_page(markdown: str, *, page: int) -> Iterator[SourceBlock]:
             while at < len(lines) and lines[at].startswith("|"):
                 rows.append(lines[at])
                 at += 1
-            yield from split_large_table(
-                (_split_cells(row) for row in rows if not _TABLE_RULE.fullmatch(row)), page=page
-            )
+            cells = [_split_cells(row) for row in rows if not _TABLE_RULE.fullmatch(row)]
+            if is_prose_in_columns(cells):
+                yield from read_columns(cells, page=page)
+            else:
+                yield from split_large_table(cells, page=page)
         elif line.startswith("```"):
             end = next((i for i in range(at, len(lines)) if lines[i].startswith("```")), len(lines))
             yield SourceBlock("code", "\n".join(lines[at:end]), page=page, marker=line.strip("` "))

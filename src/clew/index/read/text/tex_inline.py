@@ -3,7 +3,7 @@
 import re
 import unicodedata
 
-MAX_GROUP_CHARS = 3000  # of an argument that is read whole; a longer one is taken for one that is not closed
+MAX_GROUP_CHARS = 1000  # of an argument that is read whole; a longer one is taken for one that is not closed
 _TOKEN = re.compile(
     r"\\[A-Za-z]+\*?[ \t]*|\\.|[{}~$]|---?|``|''|\n[ \t]*", re.DOTALL
 )  # commands, braces, formulas, dashes, quotes, line ends
@@ -83,6 +83,8 @@ def read_group(text: str, at: int) -> tuple[str, int]:
         at += 1
     if at >= len(text) or text[at] != "{":
         return "", at
+    if text.find("}", at, at + MAX_GROUP_CHARS) < 0:
+        return "", at + 1
     depth = 0
     for mark in _GROUP_MARK.finditer(text, at, at + MAX_GROUP_CHARS):
         depth += {"{": 1, "}": -1}.get(mark[0], 0)

@@ -1,0 +1,106 @@
+"""Layout rules of PDF pages: headings one below the other are not one, columns of prose are no table; and dates."""
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+
+from clew.core.time import parse_iso_or_none
+from clew.index.read.blocks import SourceBlock
+
+MIN_COLUMN_ROWS = 4  # of a table that may be columns of prose
+MAX_COLUMNS = 3
+MIN_PROSE_CHARS = 20  # of a usual cell in a column of prose
+MIN_CONTINUED_SHARE = 0.5  # of its rows in which a sentence goes on from the row above
+_NUMBERED = re.compile(r"(?:\d+(?:\.\d+)*\.?|[IVX]+\.|[A-Z]\.\d*)\s+\S")
+_NAMED = re.compile(
+    r"(?:chapter|part|section|appendix|abstract|introduction|summary|contents|preface|foreword|references|kapitel|teil"
+    r"|chapitre|partie|capítulo|anhang|annexe)\b",
+    re.IGNORECASE,
+)
+_LABEL = re.compile(r"(?:chapter|part|appendix|kapitel|teil|chapitre|partie|capítulo)\s+\w+[.:]?\Z", re.IGNORECASE)
+_DATE = re.compile(
+    r"(?:D:)?(?P<year>\d{4})(?P<month>\d\d)?(?P<day>\d\d)?(?P<hour>\d\d)?(?P<minute>\d\d)?(?P<second>\d\d)?"
+    r"(?:Z|(?P<sign>[+-])(?P<ahead>\d\d)'?(?P<more>\d\d)?)?"
+)
+_CONTINUED = re.compile(r"[^\W\d_]")
+
+
+def parse_pdf_date(text: str) -> str:
+    """The date of PDF metadata (D:20240131120000+01'00') as ISO 8601; empty if it is none."""
+    found = _DATE.match(text)
+    if found is None:
+        return ""
+    year, month, day = found["year"], found["month"] or "01", found["day"] or "01"
+    clock = ":".join((found["hour"] or "00", found["minute"] or "00", found["second"] or "00"))
+    zone = f"{found['sign']}{found['ahead']}:{found['more'] or '00'}" if found["sign"] else "+00:00"
+    at = parse_iso_or_none(f"{year}-{month}-{day}T{clock}{zone}")
+    return at.isoformat() if at else ""
+
+
+def split_joined_heading(text: str, lines: Sequence[str], title: str = "") -> list[str]:
+    """The headings in a text that was made of several lines of large type; a heading that runs over lines stays one.
+
+    `lines` are those of the page as raw text. A heading begins at a line with a number or a usual name, and after a
+    line that is the title of the document.
+    """
+    words = text.split()
+    parts = _find_lines(words, lines)
+    if len(parts) < 2:
+        return [text]
+    headings = [parts[0]]
+    for part in parts[1:]:
+        begins = _NUMBERED.match(part) or _NAMED.match(part)
+        is_title = bool(title) and headings[-1].casefold() == title.casefold()
+        if (begins and not _LABEL.match(headings[-1])) or is_title:
+            headings.append(part)
+        else:
+            headings[-1] += f" {part}"
+    return headings
+
+
+def _find_lines(words: Sequence[str], lines: Sequence[str]) -> list[str]:
+    """The lines of a page that make up the words, in order; empty if none do."""
+    for first, line in enumerate(lines):
+        own = line.split()
+        if not own or own != list(words[: len(own)]):
+            continue
+        parts, at = [line.strip()], len(own)
+        for following in lines[first + 1 :]:
+            own = following.split()
+            if at == len(words) or own != list(words[at : at + len(own)]):
+                break
+            if own:
+                parts.append(following.strip())
+                at += len(own)
+        if at == len(words):
+            return parts
+    return []
+
+
+def is_prose_in_columns(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether what looks like a table is text set in columns: long cells whose sentences go on in the row below."""
+    width = max(map(len, rows), default=0)
+    if len(rows) < MIN_COLUMN_ROWS or not 2 <= width <= MAX_COLUMNS:
+        return False
+    columns = [[row[at] if at < len(row) else "" for row in rows] for at in range(width)]
+    return all(_is_prose(column) for column in columns)
+
+
+def _is_prose(cells: Sequence[str]) -> bool:
+    filled = [cell for cell in cells if cell]
+    sizes = sorted(map(len, filled))
+    if len(filled) < MIN_COLUMN_ROWS or sizes[len(sizes) // 2] < MIN_PROSE_CHARS:
+        return False
+    continued = sum(
+        bool(_CONTINUED.match(cell)) and cell[0].islower() and before[-1] not in ".!?:;"
+        for before, cell in itertools.pairwise(filled)
+    )
+    return continued >= MIN_CONTINUED_SHARE * (len(filled) - 1)
+
+
+def read_columns(rows: Sequence[Sequence[str]], *, page: int) -> Iterator[SourceBlock]:
+    """The text of columns, one after the other."""
+    for at in range(max(map(len, rows), default=0)):
+        lines = [row[at] for row in rows if at < len(row) and row[at]]
+        if lines:
+            yield SourceBlock("paragraph", "\n".join(lines), page=page)

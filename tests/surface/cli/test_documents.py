@@ -105,8 +105,8 @@ def test_what_is_passed_over_is_counted_and_listed(fresh: "Clew") -> None:
     (pages / "secret.md").write_text("# Secret")
     done = fresh("add", "pages", "--exclude", "lunch.md", "--include", "*.md", "--include", "*.bin")
     assert done.code == 0
-    assert done.out.startswith("3 added")
-    counts = "2 hidden, 1 dependencies, 1 excluded, 1 in .gitignore, 1 unknown format"
+    assert done.out.startswith("2 added")
+    counts = "2 hidden, 1 dependencies, 1 excluded, 1 in .gitignore, 1 not included, 1 unknown format"
     assert f"passed over: {counts} (--verbose lists them)\n" in done.err
     listed = fresh("add", "pages", "--verbose").err
     assert re.search(r"^  .*secret.md: in .gitignore$", listed, re.MULTILINE)

@@ -303,7 +303,9 @@ def test_progress_counts_the_chunks_of_a_long_document(tmp_path: Path) -> None:
 
 
 def test_one_bad_line_of_messages_is_reported_and_the_rest_added(tmp_path: Path, open_engine: OpenEngine) -> None:
-    rows = [{"text": f"Message {n} on winches.", "channel": "yard", "id": f"m{n}", "author": "Ann"} for n in range(3)]
+    rows: list[dict[str, Any]] = [
+        {"text": f"Message {n} on winches.", "channel": "yard", "id": f"m{n}", "author": "Ann"} for n in range(3)
+    ]
     rows = [{**row, "at": f"2026-03-02T09:0{n}:00Z", "reply_to": "m0" if n else None} for n, row in enumerate(rows)]
     file = tmp_path / "talk.jsonl"
     file.write_text("\n".join(map(json.dumps, rows)))

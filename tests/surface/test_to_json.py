@@ -8,7 +8,7 @@ from clew.core.attribution import PassageMessage
 from clew.core.calibration import Calibration
 from clew.core.cite import Citation, CitationCheck
 from clew.core.receipt import Finding, Receipt
-from clew.core.report import Plan, Report, SourceFailure
+from clew.core.report import PassedOver, Plan, Report, SourceFailure
 from clew.core.settings import DEFAULTS
 from clew.core.stored import BundlePart, Manifest
 from clew.core.trace import Trace
@@ -99,6 +99,8 @@ def make_outputs() -> dict[str, object]:
         "report": Report(
             *(("a.md",), ("b.md",), 1, (SourceFailure("c.md", "empty"),), 4, 3, 1, 0.5),
             *((SourceFailure("a.md", "x"),), 1, 0.1),
+            passed_over=(PassedOver("docs/.git/", "version control", 7),),
+            held_back=("z.md",),
         ),
         "plan": Plan(("a.md",), ("b.md",), 1, (SourceFailure("c", "e"),), ("d",), 4, 1, 3, 99, 2, 50, 20, 0.2),
         "erase": Receipt(

@@ -112,7 +112,7 @@ def _walk_folder(folder: Path, suffixes: Set[str], rules: WalkRules) -> Iterator
         try:
             is_folder = entry.is_dir(follow_symlinks=False)
         except OSError as error:
-            yield SourceError(entry.path, describe_os_error(error))
+            yield SourceError(_make_printable(entry.path), describe_os_error(error))
             continue
         if reason := inside.rules.find_reason(entry.name, path, is_folder=is_folder):
             yield _pass_over(entry, reason, is_folder=is_folder)
@@ -167,15 +167,15 @@ def _examine_file(entry: "os.DirEntry[str]", suffixes: Set[str]) -> Found:
     try:
         entry.name.encode()
         if not entry.is_file(follow_symlinks=False):
-            return PassedOver(entry.path, LINK if entry.is_symlink() else SPECIAL)
+            return PassedOver(_make_printable(entry.path), LINK if entry.is_symlink() else SPECIAL)
         if entry.name == SETTINGS_FILE:
-            return PassedOver(entry.path, OWN_FILES)
+            return PassedOver(_make_printable(entry.path), OWN_FILES)
         is_read = _has_known_format(entry, suffixes)
     except UnicodeEncodeError:
         return SourceError(_make_printable(entry.path), "has a name that is not UTF-8; rename it")
     except OSError as error:
-        return SourceError(entry.path, describe_os_error(error))
-    return Path(entry.path) if is_read else PassedOver(entry.path, UNKNOWN_FORMAT)
+        return SourceError(_make_printable(entry.path), describe_os_error(error))
+    return Path(entry.path) if is_read else PassedOver(_make_printable(entry.path), UNKNOWN_FORMAT)
 
 
 def _has_known_format(entry: "os.DirEntry[str]", suffixes: Set[str]) -> bool:
@@ -205,5 +205,5 @@ def count_files(folder: Path) -> int:
 
 
 def _make_printable(path: str) -> str:
-    """A path whose bytes that are not UTF-8 are replaced."""
-    return path.encode(errors="surrogateescape").decode(errors="replace")
+    """A path as it is reported: without a leading dot, and with the bytes that are not UTF-8 replaced."""
+    return path.removeprefix("./").encode(errors="surrogateescape").decode(errors="replace")

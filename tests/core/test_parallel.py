@@ -88,7 +88,7 @@ def test_ahead_works_before_it_is_asked_and_not_too_far() -> None:
     assert next(found) == 0
     assert second.wait(5)
     assert len(made) <= 7
-    found.close()  # type: ignore[attr-defined]
+    found.close()
 
 
 def test_ahead_raises_what_goes_wrong_after_what_went_well() -> None:
@@ -106,5 +106,5 @@ def test_ahead_leaves_no_thread_behind() -> None:
     before = threading.active_count()
     found = prefetch(iter(int, 1), max_ahead=2)  # never ends by itself
     next(found)
-    found.close()  # type: ignore[attr-defined]
+    found.close()
     assert threading.active_count() == before

@@ -1,6 +1,6 @@
 """Threads for blocking work: calls in parallel, and items prefetched; the trace is carried over."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from queue import Empty, Full, Queue
@@ -128,10 +128,13 @@ def is_cancelled() -> bool:
     return any(event.is_set() for event in _cancellations.get())
 
 
-def prefetch(items: Iterable[T], *, max_ahead: int) -> Iterator[T]:
+def prefetch(
+    items: Iterable[T], *, max_ahead: int, on_idle: Callable[[], None] | None = None, idle_seconds: float = 1.0
+) -> Generator[T, None, None]:
     """The same items in the same order, produced by another thread up to `max_ahead` before they are needed.
 
-    An exception there is raised here. Closing the iterator, as an interrupt does, ends the thread.
+    An exception there is raised here. Closing the iterator, as an interrupt does, ends the thread, which can see
+    `is_cancelled`. `on_idle` is called here once when an item takes longer than `idle_seconds`.
     """
     waiting: Queue[tuple[T] | BaseException | None] = Queue(max_ahead)
     closed = Event()
@@ -146,6 +149,7 @@ def prefetch(items: Iterable[T], *, max_ahead: int) -> Iterator[T]:
         return False
 
     def work() -> None:
+        _cancellations.set((*_cancellations.get(), closed))
         try:
             for item in items:
                 if not offer((item,)):
@@ -156,12 +160,18 @@ def prefetch(items: Iterable[T], *, max_ahead: int) -> Iterator[T]:
 
     thread = Thread(target=copy_context().run, args=(work,), name="clew-ahead", daemon=True)
     thread.start()
+    waited = 0.0
     try:
         while True:
             try:
                 item = waiting.get(timeout=POLL_SECONDS)
             except Empty:
+                is_idle = waited < idle_seconds <= waited + POLL_SECONDS
+                waited += POLL_SECONDS
+                if is_idle and on_idle:
+                    on_idle()
                 continue
+            waited = 0.0
             if item is None:
                 return
             if isinstance(item, BaseException):

@@ -17,6 +17,7 @@ from clew.core.why import WhyNot
 from clew.engine.opened import Opened, check_filter, check_positive_count, resolve_document
 from clew.engine.search import choose_strategy, context, find_renderer, make_query_from_text_or_table, search
 from clew.index.read import read_file
+from clew.index.read.process.limits import ReadLimits
 from clew.index.read.uri import make_file_uri
 from clew.query import why
 from clew.query.context import cite
@@ -155,6 +156,7 @@ def _explain_not_added(opened: Opened, question: str, target: str) -> WhyNot:
                     uri=make_file_uri(path, opened.root),
                     max_bytes=opened.settings.ingestion.max_file_bytes,
                     readers=opened.extensions.readers,
+                    limits=ReadLimits.of(opened.settings.ingestion),
                 )
             except SourceError as error:
                 return WhyNot(question, target, "parse", f"the file cannot be read: {error.reason}")

@@ -26,6 +26,9 @@ class IngestionConfig:
     include: tuple[str, ...] = ()  # only files that match one of these patterns (as in .gitignore); empty: all
     exclude: tuple[str, ...] = ()  # no files and folders that match one of these patterns
     ignore: bool = True  # whether .gitignore, .clewignore and the default rules pass files over
+    max_read_seconds: float = 25.0  # for a file, or for a page of one that has pages
+    max_read_memory: int = 1_200_000_000  # bytes, of the process in which a file is read
+    max_pages: int = 10_000
     allow_private: bool = False  # whether web pages may be fetched from private addresses
 
     def __post_init__(self) -> None:
@@ -34,6 +37,9 @@ class IngestionConfig:
         check_choice("ingestion.summary", self.summary, ("extract", "llm"))
         check_min("ingestion.max_concurrent", self.max_concurrent, 1)
         check_min("ingestion.max_file_bytes", self.max_file_bytes, 1)
+        check_range("ingestion.max_read_seconds", self.max_read_seconds, 0.1, 86_400)
+        check_min("ingestion.max_read_memory", self.max_read_memory, 100_000_000)
+        check_min("ingestion.max_pages", self.max_pages, 1)
 
 
 @dataclass(frozen=True, slots=True)

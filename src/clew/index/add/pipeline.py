@@ -8,27 +8,29 @@ run continues from there.
 from collections.abc import Iterable, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from time import monotonic
 
 import numpy as np
 
-from clew.core.errors import ConcurrentChange, CostLimit, CountMismatch, DriverFailed, SourceError
+from clew.core.errors import ClewError, ConcurrentChange, CostLimit, CountMismatch, DriverFailed, SourceError
 from clew.core.parallel import prefetch
 from clew.core.protocols import Store
 from clew.core.report import OnProgress, Progress, Report, SourceFailure
 from clew.core.thread import is_thread
 from clew.core.thread_edit import ThreadEdit
-from clew.core.types import Chunk, Matrix, Vector
+from clew.core.types import Matrix, Vector
 from clew.index.add.embed import (
     embed_changed_chunks,
     embed_chunks_and_summaries,
     find_moved_vectors,
     find_unchanged_chunks,
 )
+from clew.index.add.moves import find_id_clashes, find_messages_deleted_from, find_moved_messages
 from clew.index.add.prepare import Prepared, Recipe, Source, Unchanged, prepare_source_again, prepare_sources
 from clew.index.chunk.terms import count_chunk_terms
 from clew.index.enrich.summary import NO_SUMMARY
-from clew.index.thread.threads import explain_id_clash, find_deleted_messages, remove_messages_from_thread
+from clew.index.thread.threads import remove_messages_from_thread
 
 MAX_PREFETCH = 8  # documents prepared ahead of the embedder: few, since one may be large
 BATCH_CHUNKS = 64  # chunks embedded together: enough to sort by length, few enough to show progress
@@ -56,6 +58,7 @@ class _Run:
     consecutive_failures: int = 0
     incomplete: list[str] = field(default_factory=list)
     waiting: list[Prepared] = field(default_factory=list)
+    is_storing: bool = False  # whether an error comes from the models or the store, not from a source
 
     def report_progress(self) -> None:
         """Calls `on_progress` with the counts so far."""
@@ -119,12 +122,17 @@ def run_pipeline(
 ) -> Report:
     """Prepares, embeds and stores the sources in batches; one that fails is reported and the rest is added.
 
-    Where the cost limit stops it, what was stored so far is kept and the report says so.
+    Where the cost limit stops it, what was stored so far is kept and the report says so. What was read is stored
+    whatever comes after it: while a source takes long, and before an interrupt or an error of a later one is raised.
     """
     run = _Run(total, on_progress, total_bytes)
     stopped = ""
+    store_waiting = partial(_embed_and_store_batch, store, recipe, run)
+    results = prefetch(
+        prepare_sources(sources, store=store, recipe=recipe), max_ahead=MAX_PREFETCH, on_idle=store_waiting
+    )
     try:
-        for result in prefetch(prepare_sources(sources, store=store, recipe=recipe), max_ahead=MAX_PREFETCH):
+        for result in results:
             if isinstance(result, Prepared):
                 run.waiting.append(result)
             elif isinstance(result, Unchanged):
@@ -135,12 +143,18 @@ def run_pipeline(
             else:
                 run.failed.append(result)
             if sum(len(prepared.chunks) for prepared in run.waiting) >= BATCH_CHUNKS:
-                _embed_and_store_batch(store, recipe, run)
+                store_waiting()
             run.report_progress()
     except CostLimit as limit:
         stopped = str(limit)
+    except BaseException as error:
+        if not (run.is_storing and isinstance(error, ClewError)):
+            results.close()
+            with suppress(ClewError):
+                store_waiting()
+        raise
     try:
-        _embed_and_store_batch(store, recipe, run)
+        store_waiting()
     except CostLimit as limit:
         stopped = str(limit)
     run.report_progress()
@@ -149,7 +163,8 @@ def run_pipeline(
 
 def _embed_and_store_batch(store: Store, recipe: Recipe, run: _Run) -> None:
     """Embeds the waiting documents in one call and stores each; if the call fails, each is embedded by itself."""
-    batch, run.waiting = run.waiting, []
+    batch = list(run.waiting)
+    run.is_storing = True
     message_chunks = [chunk.id for prepared in batch if is_thread(prepared.document) for chunk in prepared.chunks]
     stored = dict(store.chunks_by_id(message_chunks)) if message_chunks else {}
     known = {**store.vectors(find_unchanged_chunks(batch, stored)), **find_moved_vectors(batch)}
@@ -161,16 +176,17 @@ def _embed_and_store_batch(store: Store, recipe: Recipe, run: _Run) -> None:
         batch_vectors = None
     reduced: set[str] = set()  # threads without some of their messages: others are embedded with what is left
     for prepared in batch:
-        if clashes := _find_id_clashes(prepared, stored):
+        if clashes := find_id_clashes(prepared, stored):
             run.failed += [SourceFailure(prepared.uri_or_id, reason) for reason in clashes.values()]
             rest = remove_messages_from_thread(prepared.document, clashes.keys())
             if rest is None:
+                run.waiting.pop(0)
                 continue
             prepared = replace(prepared, document=rest, chunks=recipe.chunker(rest))
             reduced.add(rest.id)
         try:
-            for doc_id, ids in _find_moved_messages(prepared, stored).items():
-                deleted = _find_deleted_messages(doc_id, prepared.source, store)
+            for doc_id, ids in find_moved_messages(prepared, stored).items():
+                deleted = find_messages_deleted_from(doc_id, prepared.source, store)
                 remove_thread_messages(doc_id, ids | deleted, store=store, recipe=recipe)
             vectors = (
                 embed_changed_chunks(prepared, store, recipe.embedder)
@@ -179,11 +195,13 @@ def _embed_and_store_batch(store: Store, recipe: Recipe, run: _Run) -> None:
             )
             put = _store_document_with_retry(prepared, vectors, store, recipe)
         except DriverFailed as error:
+            run.waiting.pop(0)
             run.failed.append(SourceFailure(prepared.uri_or_id, str(error)))
             run.consecutive_failures += 1
             if run.consecutive_failures >= MAX_CONSECUTIVE_FAILURES:
                 raise
             continue
+        run.waiting.pop(0)
         run.consecutive_failures = 0
         stored |= {chunk.id: chunk for chunk in put.chunks if is_thread(put.document)}
         (run.changed if put.record else run.added).append(put.uri_or_id)
@@ -195,6 +213,7 @@ def _embed_and_store_batch(store: Store, recipe: Recipe, run: _Run) -> None:
         run.embedding = max(0, run.embedding - len(put.chunks) + reused)
         run.done_bytes += put.source.size if put.source else 0
         run.report_progress()
+    run.is_storing = False
 
 
 def _store_document_with_retry(
@@ -245,35 +264,6 @@ def remove_thread_messages(doc_id: str, messages: Set[str], *, store: Store, rec
             continue
         return len(document.sections) - len(remaining.sections)
     raise conflict
-
-
-def _find_moved_messages(prepared: Prepared, stored: Mapping[str, Chunk]) -> dict[str, set[str]]:
-    """The messages of a thread that are stored in other threads of its channel, by the ids of those threads."""
-    moved: dict[str, set[str]] = {}
-    for chunk in prepared.chunks if is_thread(prepared.document) else ():
-        old = stored.get(chunk.id)
-        if old and old.doc_id != chunk.doc_id and old.meta.get("channel") == chunk.meta.get("channel"):
-            moved.setdefault(old.doc_id, set()).add(str(chunk.meta["message"]))
-    return moved
-
-
-def _find_deleted_messages(doc_id: str, source: Source | None, store: Store) -> set[str]:
-    """The messages of a stored thread that the export should have and does not."""
-    if source is None or source.exported_until is None:
-        return set()
-    return find_deleted_messages(store.document(doc_id), exported_ids=source.exported_ids, until=source.exported_until)
-
-
-def _find_id_clashes(prepared: Prepared, stored: Mapping[str, Chunk]) -> dict[str, str]:
-    """The messages of a thread whose ids messages of other channels have, each with the reason to leave it out."""
-    clashes: dict[str, str] = {}
-    for chunk in prepared.chunks if is_thread(prepared.document) else ():
-        old = stored.get(chunk.id)
-        home, channel = old and old.meta.get("channel"), chunk.meta.get("channel")
-        if home is not None and home != channel:
-            message = str(chunk.meta["message"])
-            clashes[message] = explain_id_clash(message, home=str(home), channel=str(channel))
-    return clashes
 
 
 def _store_document(

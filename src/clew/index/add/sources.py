@@ -19,6 +19,7 @@ from clew.index.add.prepare import Source
 from clew.index.chat import ChatExport, detect_export
 from clew.index.read import SUFFIXES, get_reader_name, read_file
 from clew.index.read.load import read_file_status
+from clew.index.read.process.limits import ReadLimits
 from clew.index.read.uri import make_file_uri
 from clew.index.read.web.fetch import read_url
 
@@ -65,16 +66,20 @@ def make_sources(
 ) -> Iterator[Source | SourceError]:
     """One Source per file, web page and thread; uris of files are relative to `root`."""
     config = settings.ingestion
+    limits = ReadLimits.of(config)
     for each in found:
         if isinstance(each, SourceError):
             yield each
         elif isinstance(each, ChatExport):
             yield from make_thread_sources(each, settings.threads, on_warning)
         elif isinstance(each, str):
-            yield Source(make_document_id(each), each, partial(read_url, each, allow_private=config.allow_private))
+            read_page = partial(read_url, each, allow_private=config.allow_private, limits=limits)
+            yield Source(make_document_id(each), each, read_page)
         else:
             uri = make_file_uri(each, root)
-            read_source = partial(read_file, each, uri=uri, max_bytes=config.max_file_bytes, readers=readers)
+            read_source = partial(
+                read_file, each, uri=uri, max_bytes=config.max_file_bytes, readers=readers, limits=limits
+            )
             status = read_file_status(each)
             reader = readers.get(each.suffix.lower())
             stamp = status.stamp if reader is None else f"{status.stamp} {get_reader_name(reader)}"

@@ -13,11 +13,13 @@ from clew.core.errors import SettingsError, SourceError
 from clew.core.ids import make_document_id
 from clew.core.protocols import Reader
 from clew.core.types import Document
-from clew.index.read.formats import READERS, read_plain_bytes
+from clew.index.read.formats import READERS, TEXT_SUFFIXES, read_plain_bytes
 from clew.index.read.guard import wrap_library_errors
 from clew.index.read.load import get_file_state, is_decodable_text, read_bytes_within_limit
 from clew.index.read.outline import make_title_from_file_name
 from clew.index.read.pdf.ocr import IMAGE_SUFFIXES, is_ocr_installed
+from clew.index.read.process.limits import DEFAULT_LIMITS, ReadLimits
+from clew.index.read.process.pool import read_in_process
 from clew.index.read.validate import validate_document
 
 # What is read from a folder: images only where OCR is installed. A file that is named by itself is always tried.
@@ -25,11 +27,17 @@ SUFFIXES = frozenset(READERS) - (frozenset() if is_ocr_installed() else frozense
 
 
 def read_file(
-    path: Path, *, uri: str, max_bytes: int = 100_000_000, readers: Mapping[str, Reader] | None = None
+    path: Path,
+    *,
+    uri: str,
+    max_bytes: int = 100_000_000,
+    readers: Mapping[str, Reader] | None = None,
+    limits: ReadLimits = DEFAULT_LIMITS,
 ) -> Document:
     """The Document of a file, or a SourceError that says why it cannot be read.
 
-    `readers` go before Clew's own; a suffix that neither knows is read as plain text if it is text.
+    `readers` go before Clew's own; a suffix that neither knows is read as plain text if it is text. Anything but text
+    is read in another process within `limits`; a program's own reader is called here.
     """
     before = get_file_state(path)
     data = read_bytes_within_limit(path, uri=uri, max_bytes=max_bytes)
@@ -42,7 +50,9 @@ def read_file(
     if reader is None and not is_decodable_text(data):
         formats = ", ".join(sorted(SUFFIXES.union(readers or ())))
         raise SourceError(uri, f"is not a format Clew reads; it reads plain text and {formats}")
-    return (reader or read_plain_bytes)(data, uri=uri, name=path.name)
+    if reader is None or suffix in TEXT_SUFFIXES:
+        return (reader or read_plain_bytes)(data, uri=uri, name=path.name)
+    return read_in_process(suffix, data, uri=uri, name=path.name, limits=limits)
 
 
 def check_reader_suffixes(readers: Mapping[str, Reader]) -> None:

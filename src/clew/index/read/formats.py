@@ -44,10 +44,14 @@ def _make_bytes_reader(reader: TextReader) -> FileReader:
 
 
 read_plain_bytes = _make_bytes_reader(read_plain_text)
-READERS: dict[str, FileReader] = {
+_TEXT_READERS: dict[str, FileReader] = {
     **dict.fromkeys((".md", ".markdown", ".mdown", ".mkd", ".mdx"), _make_bytes_reader(read_markdown)),
     **dict.fromkeys((".txt", ".text", ".log", ".rst"), read_plain_bytes),
     **dict.fromkeys(LANGUAGES, _make_bytes_reader(read_code)),
+}
+TEXT_SUFFIXES = frozenset(_TEXT_READERS)  # read in time and memory that grow with the size of the file alone
+READERS: dict[str, FileReader] = {
+    **_TEXT_READERS,
     **dict.fromkeys((".html", ".htm", ".xhtml"), read_html),
     **dict.fromkeys((".csv", ".tsv"), read_delimited),
     **dict.fromkeys((".vtt", ".srt"), read_captions),

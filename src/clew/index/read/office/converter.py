@@ -7,40 +7,18 @@ two to three seconds for what is not used here. If the user has installed Doclin
 import importlib.util
 import io
 import json
-import subprocess
 import sys
 from pathlib import Path, PurePath
 from types import ModuleType
 from typing import Any
 
 from clew.core.errors import DriverMissing, SourceError
-from clew.index.read.guard import PASSWORD_PROTECTED, shorten_error_message, wrap_library_errors
+from clew.index.read.guard import PASSWORD_PROTECTED, wrap_library_errors
 
-LEGACY_SUFFIXES = frozenset({".doc", ".dot", ".xls", ".xlt", ".ppt", ".pps", ".pot", ".msg", ".rtf"})
 DOCLING_SUFFIXES = frozenset(
     {".docx", ".pptx", ".xlsx", ".adoc", ".asciidoc"}
 )  # converted by Docling itself if it is installed
-TIMEOUT_SECONDS = 120
-MAX_MEMORY_BYTES = 4_000_000_000
 _EXTENSION_MODULE = "docling_rs._native"
-# A broken file of an older Office can make the parser allocate more memory than there is, which kills its process:
-# those are converted in a subprocess, which needs nothing but the extension.
-_SUBPROCESS_CODE = f"""
-import importlib.util, sys
-try:
-    import resource
-    resource.setrlimit(resource.RLIMIT_AS, ({MAX_MEMORY_BYTES}, {MAX_MEMORY_BYTES}))
-except (ImportError, ValueError, OSError):
-    pass
-spec = importlib.util.spec_from_file_location("{_EXTENSION_MODULE}", sys.argv[1])
-native = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(native)
-try:
-    result = native.DocumentConverter().convert_bytes(sys.argv[2], sys.stdin.buffer.read())
-except Exception as error:
-    sys.exit(f"{{type(error).__name__}}: {{error}}")
-sys.stdout.buffer.write(result.document_json.encode())
-"""
 
 
 def convert_to_docling(data: bytes, *, uri: str, name: str, format_name: str) -> dict[str, Any]:
@@ -49,16 +27,11 @@ def convert_to_docling(data: bytes, *, uri: str, name: str, format_name: str) ->
     with wrap_library_errors(uri, format_name=format_name):
         if suffix in DOCLING_SUFFIXES and (converted := _convert_with_docling(data, name)) is not None:
             return converted
-        extension = _find_extension()
-        if suffix in LEGACY_SUFFIXES:
-            text = _convert_in_subprocess(extension, data, name)
-        else:
-            text = _convert_in_process(extension, data, name, uri=uri)
-        document: dict[str, Any] = json.loads(text)
+        document: dict[str, Any] = json.loads(_convert_with_extension(_find_extension(), data, name, uri=uri))
         return document
 
 
-def _convert_in_process(extension: Path, data: bytes, name: str, *, uri: str) -> str:
+def _convert_with_extension(extension: Path, data: bytes, name: str, *, uri: str) -> str:
     native = _load_extension(extension)
     try:
         text: str = native.DocumentConverter().convert_bytes(name, data).document_json
@@ -90,20 +63,6 @@ def _find_extension() -> Path:
             if file.suffix in (".so", ".pyd"):
                 return file
     raise DriverMissing("reading office documents needs docling-rs: pip install 'clew[documents]'")
-
-
-def _convert_in_subprocess(extension: Path, data: bytes, name: str) -> str:
-    command = [sys.executable, "-I", "-S", "-c", _SUBPROCESS_CODE, str(extension), f"source{PurePath(name).suffix}"]
-    try:
-        done = subprocess.run(command, input=data, capture_output=True, timeout=TIMEOUT_SECONDS, check=False)
-    except subprocess.TimeoutExpired as error:
-        raise ValueError(f"converting it took more than {TIMEOUT_SECONDS} seconds") from error
-    if done.returncode == 0:
-        return done.stdout.decode("utf-8")
-    errors = done.stderr.decode("utf-8", "replace").strip().splitlines()
-    if done.returncode != 1 or not errors:
-        raise ValueError("it is broken: the converter crashed on it")
-    raise ValueError(shorten_error_message(ValueError(errors[-1].partition(": ")[2] or errors[-1])))
 
 
 def _convert_with_docling(data: bytes, name: str) -> dict[str, Any] | None:

@@ -29,6 +29,7 @@ from clew.index.read.pdf.lines import (
     remove_edge_lines,
 )
 from clew.index.read.pdf.ocr import is_ocr_installed, recognise_text
+from clew.index.read.process.limits import check_page_count, start_pages
 
 if TYPE_CHECKING:
     import pypdfium2 as pdfium
@@ -70,6 +71,7 @@ def read_pdf(data: bytes, *, uri: str, name: str) -> Document:
     raw = _extract_raw_pages(data, uri=uri)
     if len(raw.scans) == len(raw.texts) and not is_ocr_installed():
         raise SourceError(uri, "is scanned: its pages are pictures without text; to read them: pip install 'clew[ocr]'")
+    start_pages(len(raw.texts))
     structured = _extract_structured_pages(data, uri=uri) if len(raw.scans) < len(raw.texts) else _StructuredPages()
     running_lines = find_running_lines(raw.texts)
     joins = find_hyphen_joins(raw.texts)
@@ -85,6 +87,7 @@ def read_pdf(data: bytes, *, uri: str, name: str) -> Document:
             page, text, markdown, joins, is_doubtful=page in structured.columns, title=raw.title
         )
         if page in raw.scans and is_ocr_installed():
+            start_pages()
             found, method = [*found, *_recognise_scanned_page(data, page, uri=uri)], "ocr"
         elif page in raw.scans:
             method = "unread"
@@ -133,9 +136,11 @@ def _extract_raw_pages(data: bytes, *, uri: str) -> _RawPages:
     with wrap_library_errors(uri, format_name="PDF"), _pdfium_lock, _open_pdf(data, uri=uri) as file:
         if len(file) == 0:
             raise SourceError(uri, "has no pages")
+        check_page_count(len(file), uri=uri)
         texts: list[str] = []
         scans: set[int] = set()
         for number in range(len(file)):
+            start_pages()
             page = file[number]
             text = page.get_textpage().get_text_range()
             texts.append(text)

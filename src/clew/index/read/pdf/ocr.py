@@ -18,6 +18,7 @@ from clew.core.types import Document
 from clew.index.read.blocks import ParsedSource, SourceBlock, build_document
 from clew.index.read.guard import wrap_library_errors
 from clew.index.read.outline import make_title_from_file_name
+from clew.index.read.process.limits import check_page_count, start_pages
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp")
 OCR_MISSING = "is a picture; reading its text needs rapidocr: pip install 'clew[ocr]'"
@@ -42,7 +43,11 @@ def read_image(data: bytes, *, uri: str, name: str) -> Document:
         frames = _decode_frames(data)
         if not frames:
             raise SourceError(uri, "is not a readable picture: it is broken, or too large")
-    blocks = [block for page, frame in enumerate(frames, 1) for block in recognise_text(frame, uri=uri, page=page)]
+    check_page_count(len(frames), uri=uri)
+    blocks: list[SourceBlock] = []
+    for page, frame in enumerate(frames, 1):
+        start_pages()
+        blocks += recognise_text(frame, uri=uri, page=page)
     if not blocks:
         raise SourceError(uri, "is a picture in which no text was recognised")
     meta = {"pages": len(frames), "extraction": "ocr"}

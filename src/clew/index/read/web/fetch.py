@@ -20,10 +20,10 @@ from urllib.parse import SplitResult, quote, urljoin, urlsplit
 from clew.core.errors import SourceError
 from clew.core.types import Document
 from clew.index.read.load import decode_with_fallbacks
-from clew.index.read.pdf.document import read_pdf
+from clew.index.read.process.limits import DEFAULT_LIMITS, ReadLimits
+from clew.index.read.process.pool import read_in_process
 from clew.index.read.text.markdown import read_markdown
 from clew.index.read.text.plain import read_plain_text
-from clew.index.read.web.html import read_html
 
 MAX_BYTES = 20_000_000
 TIMEOUT_SECONDS = 30.0
@@ -53,7 +53,12 @@ class FetchedPage:
 
 
 def read_url(
-    url: str, *, allow_private: bool = False, max_bytes: int = MAX_BYTES, timeout: float = TIMEOUT_SECONDS
+    url: str,
+    *,
+    allow_private: bool = False,
+    max_bytes: int = MAX_BYTES,
+    timeout: float = TIMEOUT_SECONDS,
+    limits: ReadLimits = DEFAULT_LIMITS,
 ) -> Document:
     """The Document at a URL: HTML, markdown, plain text or PDF, by its content type or else its first bytes."""
     fetched = fetch_url(url, allow_private=allow_private, max_bytes=max_bytes, timeout=timeout)
@@ -63,9 +68,9 @@ def read_url(
     name = path.name or urlsplit(fetched.url).hostname or "page"
     kind = _detect_content_kind(fetched, path.suffix.lower())
     if kind == "pdf":
-        return read_pdf(fetched.data, uri=url, name=name)
+        return read_in_process(".pdf", fetched.data, uri=url, name=name, limits=limits)
     if kind == "html":
-        return read_html(fetched.data, uri=url, name=name, charset=fetched.charset)
+        return read_in_process(".html", fetched.data, uri=url, name=name, limits=limits, charset=fetched.charset)
     if kind in ("markdown", "text"):
         text = decode_with_fallbacks(fetched.data, charset=fetched.charset).replace("\r\n", "\n")
         return (read_markdown if kind == "markdown" else read_plain_text)(text, uri=url, name=name)

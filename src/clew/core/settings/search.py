@@ -28,6 +28,7 @@ class SearchConfig:
     candidates: int = 20  # minimum number of hits that are re-ranked
     variations: int = 3  # queries that multi_query adds to the question
     rounds: int = 2  # maximum number of searches of self_reflective
+    max_query_chars: int = 100_000
     cache: int = 256  # size of the LRU cache of results, valid until the collection changes; 0: none
 
     @property
@@ -58,6 +59,7 @@ class SearchConfig:
         check_min("search.candidates", self.candidates, 1)
         check_min("search.variations", self.variations, 0)
         check_min("search.rounds", self.rounds, 1)
+        check_min("search.max_query_chars", self.max_query_chars, 1)
         check_min("search.cache", self.cache, 0)
 
 

@@ -31,6 +31,7 @@ _MAX_TITLE_CHARS = 80  # of a line that may be the title of what follows
 _SENTENCE_ENDS = ".!?…,;。！？"
 _LINE = re.compile(r"\S[^\n]*")
 MAX_CHARS_PER_TOKEN = 24  # an unknown word may count as one token however long it is
+_MAX_MARKS = 32  # combining marks of one letter that stay with it
 _PIECES_PER_CHUNK = 16  # how finely an oversized sentence is split
 _BLANK_LINES = re.compile(r"\n[^\S\n]*\n\s*")
 _LINE_END = re.compile(r"\n\s*")
@@ -224,7 +225,8 @@ def _split_word(text: str, atom: Atom, parts: int) -> list[tuple[int, int]]:
     step = max(1, length // max(parts, 2))
     starts = [atom.start]
     for start in range(atom.start + step, atom.end, step):
-        while start < atom.end and unicodedata.combining(text[start]):
+        last = min(start + _MAX_MARKS, atom.end)
+        while start < last and unicodedata.combining(text[start]):
             start += 1
         if starts[-1] < start < atom.end:
             starts.append(start)

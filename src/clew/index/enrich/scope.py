@@ -9,6 +9,7 @@ import re
 from clew.index.read.text.code import read_code
 
 _MAX_LABEL_CHARS = 120  # characters of a definition's line
+_MAX_LINES = 2_000  # looked at from one chunk: each chunk of a file that is one block would walk over all of it
 _WORD = re.compile(r"[^\W\d]")
 _COMMENT = re.compile(r"\s*(?:#|//|/\*|\*|--|;|@|\"\"\"|''')")
 _CONTROL = re.compile(  # opens a block, but names nothing
@@ -28,7 +29,9 @@ def find_enclosing_definitions(text: str, start: int) -> tuple[str, ...]:
     margin = _find_code_indent(text, line_start)
     found: list[str] = []
     end = line_start - 1
-    while margin > 0 and end > 0:
+    for _ in range(_MAX_LINES):
+        if margin <= 0 or end <= 0:
+            break
         begin = text.rfind("\n", 0, end) + 1
         line = text[begin:end].expandtabs(4)
         end = begin - 1
@@ -60,7 +63,9 @@ def _is_continued_statement(words: str) -> bool:
 def _find_code_indent(text: str, start: int) -> int:
     """The indentation of the first line of code from a position on; a comment belongs to what follows it."""
     first = -1
-    while start < len(text):
+    for _ in range(_MAX_LINES):
+        if start >= len(text):
+            break
         end = text.find("\n", start)
         end = len(text) if end < 0 else end
         line = text[start:end].expandtabs(4)

@@ -39,6 +39,7 @@ _COMPARISONS = (
 _LIST = re.compile(r"[^,]+(?:,[^,]+)*,?\s(?:and|or)\s[^,]+")
 _ITEM_SEPARATOR = re.compile(r"\s*,\s*(?:(?:and|or)\s+)?|\s+(?:and|or)\s+", re.IGNORECASE)
 _SHARED_TAIL = re.compile(r"\s(?=(?:of|for|in|on|with|from|at|about)\s)", re.IGNORECASE)  # … and treatments of flu
+_MAX_COMPOUND_CHARS = 1_000  # of a question that is searched for what it compares or lists
 _MIN_CLAUSE_WORDS = 3  # content words from which a list item needs no shared words
 
 
@@ -75,6 +76,8 @@ def split_question(query: str) -> list[str]:
         topic = condense_query(first)
         return [first, *(_prepend_topic(topic, each) if is_ambiguous_query(each) else each for each in others)]
     whole = questions[0] if questions else _trim_punctuation(query)
+    if len(whole) > _MAX_COMPOUND_CHARS:
+        return [whole]
     sides = next((found for side in _COMPARISONS if (found := side.search(whole))), None)
     if sides:
         return _distribute_shared_words([sides["one"], sides["two"]])

@@ -164,6 +164,9 @@ def build_query(
     """
     if not text.strip():
         raise SettingsError("the query is empty; ask something")
+    if len(text) > (limit := settings.search.max_query_chars):
+        advice = "shorten it, or raise search.max_query_chars"
+        raise SettingsError(f"the query has {len(text):,} characters, and the limit is {limit:,}; {advice}")
     if k < 1:
         raise SettingsError(f"k is {k}; it must be at least 1")
     if k > MAX_K or k % 1:  # neither is 2.5; asking a range would count up to it

@@ -61,6 +61,7 @@ _BRACED = re.compile(r"[\w~].*(?:\)|[\w>\]*&])[^;=]*\{\s*$|[\w~][\w\s:*&<>,~]*\(
 _SHELL = re.compile(r"(?:function\s+)?[\w-]+\s*\(\)")
 _TABLE_HEADER = re.compile(r"\[+[^\]]+\]+\s*(?:[#;].*)?$")
 _MAX_LABEL_CHARS = 100  # characters
+_MAX_PARSED_CHARS = 2_000_000  # a syntax tree takes some hundred times the memory of its text
 _MAX_LINE_CHARS = 400  # of a line that may begin a definition; a longer one is generated
 _warnings_lock = Lock()
 
@@ -91,9 +92,11 @@ def _find_definitions(text: str, language: str) -> Iterator[Heading]:
 
 
 def _parse_python(text: str) -> ast.Module | None:
-    """The syntax tree; None if this Python cannot parse the text."""
+    """The syntax tree; None if this Python cannot parse the text, or it is so long that it was generated."""
     with _warnings_lock, warnings.catch_warnings():  # the warning filters are global to all threads
         warnings.simplefilter("ignore")  # such as an invalid escape in the file
+        if len(text) > _MAX_PARSED_CHARS:
+            return None
         try:
             return ast.parse(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -141,7 +144,8 @@ def _find_definitions_by_line(text: str, language: str) -> Iterator[Heading]:
     for number, line in enumerate(lines):
         if not line or line[0] in " \t})]" or (number and lines[number - 1]):
             continue
-        first = next((below for below in lines[number:] if not below or not _COMMENT.match(below)), "")
+        below = (lines[at] for at in range(number, len(lines)))  # not a slice: that would copy the rest each time
+        first = next((each for each in below if not each or not _COMMENT.match(each)), "")
         label = _match_definition(first or line, language)
         if label or in_definition:
             yield Heading(starts[number], 1, label)
@@ -154,9 +158,11 @@ def _split_lines(text: str) -> list[str]:
 
 def _match_definition(line: str, language: str) -> str:
     """The label of the definition that a line begins; empty if it begins none."""
+    if len(line) > _MAX_LINE_CHARS:
+        return ""
     if language in ("toml", "ini"):
         return line.strip() if _TABLE_HEADER.match(line) else ""
     rules = (_SHELL,) if language == "shell" else (_KEYWORD, _ARROW, _BRACED)
-    if len(line) > _MAX_LINE_CHARS or not any(rule.match(line) for rule in rules):
+    if not any(rule.match(line) for rule in rules):
         return ""
     return line.strip().rstrip("{:").rstrip()[:_MAX_LABEL_CHARS]

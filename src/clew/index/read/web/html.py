@@ -13,8 +13,16 @@ from clew.index.read.web.markup import extract_html_blocks
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-MAX_ELEMENT_DEPTH = 5_000  # parsing time grows with the square of the depth
+# Parsing time grows with the square of these.
+MAX_ELEMENT_DEPTH = 5_000
+MAX_ATTRIBUTES = 500  # of one element
+MAX_OPTIONS = 1_000  # of all menus; their texts are not read
 _TAG = re.compile(r"<(/?)([a-zA-Z][^\s/>]*)")
+_MANY_ATTRIBUTES = re.compile(
+    r"<[a-zA-Z][^\s/>]{0,40}+(?:[\s/]++[^\s/>=][^\s/>=]*+(?:\s*+=\s*+(?:\"[^\"]*+\"|'[^']*+'|[^\s>\"'][^\s>]*+))?+)"
+    f"{{{MAX_ATTRIBUTES + 1}}}"
+)
+_OPTION = re.compile(r"(</?)option(?![^\s/>])", re.IGNORECASE)
 # Elements with an optional end tag or none: a page may leave thousands of them open.
 _SELF_CLOSING = frozenset(
     re.split(
@@ -38,6 +46,10 @@ def read_html(data: bytes, *, uri: str, name: str, charset: str = "") -> Documen
 def parse_html(text: str, *, uri: str) -> ParsedSource:
     """The blocks of the main content, the title, and description, language, date and author as meta."""
     _check_nesting_depth(text, uri=uri)
+    if _MANY_ATTRIBUTES.search(text):
+        raise SourceError(uri, f"is refused: one of its elements has more than {MAX_ATTRIBUTES} attributes")
+    if sum(1 for _ in _OPTION.finditer(text)) > MAX_OPTIONS:
+        text = _OPTION.sub(r"\1wbr", text)  # an element without content
     with wrap_library_errors(uri, format_name="web page"):
         try:
             from selectolax.lexbor import LexborHTMLParser

@@ -35,6 +35,7 @@ from clew.core.languages import (
     TITLE_ABBREVIATIONS,
     TRAILING_ABBREVIATIONS,
 )
+from clew.core.unicode import compose
 
 Terms = Mapping[str, int]  # term frequencies
 
@@ -111,7 +112,7 @@ def extract_terms(text: str, *, language: str = "auto", is_query: bool = False) 
 
 def tokenize_words(text: str) -> list[str]:
     """The words in order, case-folded and without diacritics, not stemmed; scripts without spaces as bigrams."""
-    plain = _PLAIN_WORD.findall(_strip_diacritics(unicodedata.normalize("NFKC", text).casefold()).replace("_", " "))
+    plain = _PLAIN_WORD.findall(_strip_diacritics(compose(text).casefold()).replace("_", " "))
     return list(chain.from_iterable(_split_bigrams(word) if _UNSPACED_RUN.match(word) else (word,) for word in plain))
 
 
@@ -152,7 +153,7 @@ def _split_pieces(text: str) -> list[str]:
     """The case-folded pieces of every token of the text."""
     if text.isascii():
         return list(chain.from_iterable(map(_expand_token, _TOKEN.findall(text))))
-    text = unicodedata.normalize("NFKC", text)
+    text = compose(text)
     spaced = chain.from_iterable(map(_expand_token, _TOKEN.findall(_UNSPACED_RUN.sub(" ", text))))
     return [*spaced, *chain.from_iterable(map(_split_bigrams, _UNSPACED_RUN.findall(text)))]
 

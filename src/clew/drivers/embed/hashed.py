@@ -6,7 +6,6 @@ machines without the weights, and gives the same vectors in every process and on
 
 import math
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 
@@ -18,6 +17,7 @@ from clew.core.errors import SettingsError
 from clew.core.protocols import Role
 from clew.core.settings import EmbedderConfig
 from clew.core.types import Matrix
+from clew.core.unicode import compose
 from clew.drivers.embed.vectors import normalize
 
 DIM = 256
@@ -59,7 +59,7 @@ class HashedEmbedder:
         return [sum(1 for _ in _TOKEN.finditer(text)) for text in texts]
 
     def _embed_text(self, text: str) -> Matrix:
-        folded = unicodedata.normalize("NFKC", text).casefold()
+        folded = compose(text).casefold()
         words = Counter(_WORD.findall(folded)) or Counter([folded.strip()])
         features = list(map(self._hash_word, words))
         frequencies = [1 + math.log(times) for times in words.values()]  # sublinear

@@ -160,7 +160,15 @@ def _summarise_or_warn(prepared: Prepared, recipe: Recipe) -> Prepared:
 def _prepare_each(sources: Iterable[Source | SourceError], store: Store, recipe: Recipe) -> Iterator[PrepareResult]:
     remaining = iter(sources)
     seen: set[int] = set()
-    while batch := list(islice(remaining, LOOKUP_BATCH)):
+    error: BaseException | None = None
+    while error is None:
+        batch: list[Source | SourceError] = []
+        try:
+            batch.extend(islice(remaining, LOOKUP_BATCH))
+        except BaseException as raised:  # what came before it is prepared first
+            error = raised
+        if not batch:
+            break
         ids = frozenset(source.id for source in batch if isinstance(source, Source))
         records = {record.id: record for record in store.documents(Filter(documents=ids))} if ids else {}
         for source in batch:
@@ -171,6 +179,8 @@ def _prepare_each(sources: Iterable[Source | SourceError], store: Store, recipe:
             else:
                 seen.add(hash(source.id))
                 yield prepare_source(source, records.get(source.id), store, recipe)
+    if error is not None:
+        raise error
 
 
 def _explain_duplicate_id(source: Source) -> str:

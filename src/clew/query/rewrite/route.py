@@ -71,6 +71,7 @@ _BROAD = re.compile(
     re.IGNORECASE,
 )
 _MIN_COMPLEX_WORDS = 25  # from which a question is taken to ask for several things
+_MAX_ROUTED_CHARS = 1_000  # of a question, from its beginning, that say what kind it is
 _MAX_HISTORY = 100  # messages before a question beyond which they are searched with as well
 _MAX_VAGUE_WORDS = 2  # up to which a query may mean many things
 
@@ -86,21 +87,23 @@ class Route:
 
 def route_question(text: str, *, history_length: int = 0) -> Route:
     """The route of a question: strategy, kind and reason; `history_length` is the number of messages before it."""
+    asked = " ".join(text.split())
+    opening = asked[:_MAX_ROUTED_CHARS]
     for pattern, name in _REQUESTS:
-        if found := pattern.search(text):
-            rest = " ".join((text[: found.start()] + " " + text[found.end() :]).split()).strip(" ,:;")
+        if found := pattern.search(opening):
+            rest = " ".join((asked[: found.start()] + " " + asked[found.end() :]).split()).strip(" ,:;")
             return Route(name, f"the question asks for {found.group().strip(' ,.;!')!r}", rest or text)
     if history_length and not text.strip():
         return Route("chunked", f"the query is a conversation of {history_length} messages", text)
     if history_length > _MAX_HISTORY:
         return Route("chunked", f"the conversation has {history_length} messages", text)
     tokens = tokenize_words(text)
-    if _WHOLE_DOCUMENT.search(text):
+    if _WHOLE_DOCUMENT.search(opening):
         return Route("document_boost", "it asks for a whole document: find the document first", text)
-    if _RESEARCH.search(text) or len(tokens) >= _MIN_COMPLEX_WORDS:
+    if _RESEARCH.search(opening) or len(tokens) >= _MIN_COMPLEX_WORDS:
         return Route("self_reflective", "it is a complex question", text)
     if precise := next((word for word in tokens if word in _PRECISE), None):
         return Route("rerank", f"{precise!r} calls for precision", text)
-    if _BROAD.search(text) or len(tokens) <= _MAX_VAGUE_WORDS:
+    if _BROAD.search(opening) or len(tokens) <= _MAX_VAGUE_WORDS:
         return Route("multi_query", "it is broad or may mean several things", text)
     return Route("hybrid", "it is a plain question", text)

@@ -10,7 +10,7 @@ from clew.index.read.load import decode_with_fallbacks
 from clew.index.read.office.captions import read_captions
 from clew.index.read.office.delimited import read_delimited
 from clew.index.read.office.mail import read_mail
-from clew.index.read.web.html import read_html
+from clew.index.read.web.html import parse_html, read_html
 
 
 def read_page(page: str | bytes) -> Document:
@@ -175,3 +175,17 @@ def test_quoted_mail_is_a_quote_and_what_is_no_mail_an_error() -> None:
     assert found.text.endswith("Yes.\n\n> Shall we?\n> Now?")
     with pytest.raises(SourceError, match="not a readable mail"):
         read_mail(b"hello there", uri="a.eml", name="a.eml")
+
+
+def test_elements_with_too_many_attributes_are_refused() -> None:
+    def make_page(count: int) -> str:
+        return f'<p {" ".join(f"""a{n}="<p x>" """ for n in range(count))}>Keys.</p>'
+
+    assert parse_html(make_page(500), uri="a").blocks[0].text == "Keys."
+    with pytest.raises(SourceError, match="has more than 500 attributes"):
+        parse_html(make_page(501), uri="a")
+
+
+def test_menus_of_any_length_are_left_out() -> None:
+    page = "<p>Keys.</p><select>" + "<option value=a>Iceland" * 3_000 + "</select><p>Locks.</p>"
+    assert [block.text for block in parse_html(page, uri="a").blocks] == ["Keys.", "Locks."]

@@ -87,8 +87,9 @@ def _count_attribution_lines(lines: Sequence[str], at: int) -> int:
         joined = " ".join(line.strip() for line in lines[at : at + size]).strip()
         if not joined or any(line.startswith(">") for line in lines[at : at + size]):
             return 0
-        following = next((line for line in lines[at + size :] if line.strip()), "")
-        is_one = _DATE_WROTE.fullmatch(joined) or (size == 1 and _NAME_WROTE.fullmatch(joined))
-        if is_one and (not following or following.startswith(">")):
-            return size
+        if _DATE_WROTE.fullmatch(joined) or (size == 1 and _NAME_WROTE.fullmatch(joined)):
+            below = (lines[number] for number in range(at + size, len(lines)))
+            following = next((line for line in below if line.strip()), "")
+            if not following or following.startswith(">"):
+                return size
     return 0

@@ -1,6 +1,9 @@
 """A collection in one file: out of one store and into another through the engine, and what becomes of it on the way."""
 
 import builtins
+import hashlib
+import io
+import json
 import shutil
 import zipfile
 from collections.abc import Callable, Iterator
@@ -8,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -306,3 +310,88 @@ def test_equal_collections_make_equal_files(open_engine: Open, tmp_path: Path) -
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     open_engine(tmp_path / "b").export(tmp_path / "two.zip")
     assert (tmp_path / "one.zip").read_bytes() == (tmp_path / "two.zip").read_bytes()
+
+
+def forged(file: Path, change: Callable[[str, list[dict[str, Any]]], list[dict[str, Any]] | None]) -> Path:
+    """A copy of an export with other rows and the right hashes: what somebody who makes exports can write."""
+    other = file.with_name("forged.zip")
+    with zipfile.ZipFile(file) as old, zipfile.ZipFile(other, "w") as new:
+        manifest = json.loads(old.read("manifest.json"))
+        for part in manifest["parts"]:
+            table = pq.read_table(io.BytesIO(old.read(part["name"])))
+            rows = change(part["name"].partition("-")[0], table.to_pylist())
+            sink = io.BytesIO()
+            pq.write_table(table if rows is None else pa.Table.from_pylist(rows, schema=table.schema), sink)
+            part["sha256"] = hashlib.sha256(sink.getvalue()).hexdigest()
+            new.writestr(part["name"], sink.getvalue())
+        new.writestr("manifest.json", json.dumps(manifest))
+    return other
+
+
+def change_rows(kind: str, **values: Any) -> Callable[[str, list[dict[str, Any]]], list[dict[str, Any]] | None]:
+    """A change of the first row of the documents or the chunks."""
+
+    def change(part: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
+        return [{**rows[0], **values}, *rows[1:]] if part == kind else None
+
+    return change
+
+
+SECTION = {"start": 0, "end": 1, "parent": None, "label": "", "id": "", "author": "", "at": None, "page": None}
+FORGERIES = {
+    "another text": change_rows("chunks", text="Pay into account 12."),
+    "a span beyond the text": change_rows("chunks", start=5, end=900_000),
+    "a negative span": change_rows("chunks", start=-4),
+    "a chunk of another document": change_rows("chunks", document="hafen.md"),
+    "a place of another chunk": change_rows("chunks", index=7),
+    "no id": change_rows("chunks", id=""),
+    "no text": change_rows("chunks", text=None),
+    "meta that is not JSON": change_rows("chunks", meta="{"),
+    "a time that is none": change_rows("chunks", at="yesterday"),
+    "a vector that is not of length one": change_rows("chunks", vector=[9.0] * 256),
+    "words without counts": change_rows("chunks", counts=[]),
+    "more chunks than there are": change_rows("documents", chunks=900),
+    "fewer chunks than there are": change_rows("documents", chunks=0),
+    "a negative count": change_rows("documents", chunks=-1),
+    "a document without an id": change_rows("documents", id=None),
+    "sections beyond the text": change_rows("documents", sections=[{**SECTION, "end": 900_000}]),
+    "sections that leave a gap": change_rows("documents", sections=[{**SECTION, "start": 1, "end": 2}]),
+    "a section under one that is not there": change_rows("documents", sections=[{**SECTION, "parent": 9}]),
+    "a section under itself": change_rows("documents", sections=[{**SECTION, "parent": 0}]),
+    "a short summary vector": change_rows("documents", summary_vector=[1.0]),
+    "a row twice": lambda part, rows: [*rows, rows[0]] if part == "chunks" else None,
+    "no rows": lambda _, __: [],
+}
+
+
+@pytest.mark.parametrize("change", FORGERIES.values(), ids=FORGERIES)
+def test_right_hashes_do_not_make_a_file_true(open_engine: Open, tmp_path: Path, change: Any) -> None:
+    filled(open_engine()).export(tmp_path / "a.zip")
+    target = open_engine(tmp_path / "new")
+    assert len(target.restore(forged(tmp_path / "a.zip", lambda _, __: None)).added) == 4
+    target.drop(*(record.id for record in target.list()))
+    with pytest.raises(SourceError, match=r"not as Clew writes it|where its manifest has"):
+        target.restore(forged(tmp_path / "a.zip", change))
+    assert list(target.list()) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"dim": "256"},
+        {"dim": 0},
+        {"parts": [{"name": "x", "rows": 1, "sha256": ""}]},
+        {"parts": {}},
+        {"calibration": "{"},
+        {"documents": None},
+        {"embedder": 3},
+    ],
+    ids=str,
+)
+def test_a_manifest_with_other_types_is_refused(open_engine: Open, tmp_path: Path, change: dict[str, Any]) -> None:
+    filled(open_engine()).export(tmp_path / "a.zip")
+    other = swapped(
+        tmp_path / "a.zip", "manifest.json", lambda data: json.dumps({**json.loads(data), **change}).encode()
+    )
+    with pytest.raises(SourceError, match=r"no manifest.json that can be read|where its manifest has"):
+        open_engine().restore(other)

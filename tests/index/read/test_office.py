@@ -259,3 +259,19 @@ def test_asciidoc_and_articles() -> None:
     assert "Words." in read_xml(article, uri="a.xml", name="a.xml").text
     other = read_xml(b"<project/>", uri="pom.xml", name="pom.xml")
     assert (other.text, other.meta["format"]) == ("<project/>", "code")
+
+
+def test_other_encodings_are_read_without_a_word_on_stderr(capfd: pytest.CaptureFixture[str]) -> None:
+    article = (
+        '<?xml version="1.0" encoding="{}"?><article><front><article-meta><title-group><article-title>Grüße'
+        "</article-title></title-group></article-meta></front><body><p>Köln</p></body></article>"
+    )
+    for name, data in (
+        ("a.adoc", "= Grüße\n\nKöln\n".encode("cp1252")),
+        ("b.nxml", article.format("iso-8859-1").encode("cp1252")),
+        ("c.nxml", article.format("utf-16").encode("utf-16")),
+    ):
+        document = read_office(data, uri=name, name=name)
+        assert "Grüße" in document.text
+        assert "Köln" in document.text
+    assert capfd.readouterr() == ("", "")

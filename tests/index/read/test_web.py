@@ -105,7 +105,28 @@ def test_private_addresses_are_refused_unless_allowed() -> None:
         "fd00::1",
         "::ffff:127.0.0.1",
         "64:ff9b::7f00:1",
+        "64:ff9b:1::7f00:1",
         "2002:7f00:1::",
+        "192.0.0.192",
+        "168.63.129.16",
+        "100.100.100.200",
+        "192.88.99.1",
+        "198.18.0.1",
+        "240.0.0.1",
+        "255.255.255.255",
+        "::",
+        "::127.0.0.1",
+        "::ffff:168.63.129.16",
+        "64:ff9b::a83f:8110",
+        "fec0::1",
+        "3fff::1",
+        "2001:db8::1",
+        "2001:2::1",
+        "100::1",
+        "5f00::1",
+        "ff02::1",
+        "2606:2800:21f:cb07:0:5efe:7f00:1",
+        "2606:2800:21f:cb07:200:5efe:a00:1",
     ],
 )
 def test_addresses_inside_a_network_are_not_public(address: str) -> None:
@@ -117,6 +138,8 @@ def test_addresses_inside_a_network_are_not_public(address: str) -> None:
 
 def test_addresses_of_the_internet_are_public() -> None:
     assert web.is_public_address(ipaddress.ip_address("93.184.215.14"))
+    assert web.is_public_address(ipaddress.ip_address("::ffff:93.184.215.14"))
+    assert web.is_public_address(ipaddress.ip_address("64:ff9b::5db8:d70e"))
     assert web.is_public_address(ipaddress.ip_address("2606:2800:21f:cb07:6820:80da:af6b:8b2c"))
 
 

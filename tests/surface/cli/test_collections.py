@@ -28,7 +28,7 @@ def test_collections_are_listed_and_dropped(fresh: Clew) -> None:
     assert list(listed[0]) == ["name", "documents", "chunks", "embedder", "created", "updated", "bytes", "problem"]
     assert listed[0]["created"] <= listed[0]["updated"]
     assert fresh("collections", "list", "--json").json["collections"] == listed
-    lines = [line.split("\t") for line in fresh("collections").out.splitlines()]
+    lines = [line.split("\t") for line in fresh("collections").out.splitlines()[1:]]
     assert [(line[0], line[1], line[3]) for line in lines] == [("ops", "1", "hashed"), ("sales", "4", "hashed")]
     dropped = fresh("collections", "drop", "sales", "--yes", "--json")
     assert (dropped.code, dropped.json["dropped"]["documents"], dropped.json["left"]) == (0, 4, [])

@@ -214,7 +214,8 @@ def test_chunk_options_change_how_it_is_cut(fresh: "Clew") -> None:
 
 
 def test_list(clew: "Clew") -> None:
-    rows = [line.split("\t") for line in clew("list").out.splitlines()]
+    header, *rows = [line.split("\t") for line in clew("list").out.splitlines()]
+    assert header == ["id", "kind", "chunks", "title", "uri", "created", "updated"]
     assert [(row[1], row[3], row[4]) for row in rows if row[3] and row[4] != "pages/tide.py"] == [
         ("page", "Lunch", "pages/lunch.md"),
         ("page", "On call", "pages/oncall.md"),
@@ -253,7 +254,7 @@ def test_read(clew: "Clew", name: str) -> None:
 def test_drop(fresh: "Clew") -> None:
     fresh("add", "pages")
     assert fresh("drop", "pages/lunch.md", "pages/vault.md").out == "2 dropped\n"
-    assert [line.split("\t")[4] for line in fresh("list").out.splitlines()] == ["pages/oncall.md", "pages/tide.py"]
+    assert [line.split("\t")[4] for line in fresh("list").out.splitlines()[1:]] == ["pages/oncall.md", "pages/tide.py"]
     assert fresh("drop", "pages/oncall.md", "--json").json == {"dropped": 1}
     assert fresh("drop", "pages/oncall.md").code == 3
 

@@ -48,7 +48,7 @@ def test_adding_in_the_background_prints_the_job_and_a_worker_does_it(fresh: Cle
 def test_jobs_are_listed_shown_run_and_cancelled(fresh: Clew) -> None:
     first, second = queue(fresh, "pages/vault.md"), queue(fresh, "pages/lunch.md")
     listed = fresh("jobs")
-    assert [line.split("\t")[:3] for line in listed.out.splitlines()] == [
+    assert [line.split("\t")[:3] for line in listed.out.splitlines()[1:]] == [
         [first, "add", "queued"],
         [second, "add", "queued"],
     ]
@@ -56,7 +56,7 @@ def test_jobs_are_listed_shown_run_and_cancelled(fresh: Clew) -> None:
     assert fresh("jobs", "cancel", second).out == f"{second} cancelled\n"
     worked = fresh("jobs", "work")
     assert worked.code == 0
-    assert worked.out.split("\t")[2] == "done"
+    assert worked.out.splitlines()[1].split("\t")[2] == "done"
     assert worked.out.rstrip("\n").endswith("1 added, 0 changed, 0 skipped")
     assert fresh("jobs", "show", first, "--json").json["state"] == "done"
     assert "pages/vault.md" in fresh("jobs", "show", first).out
@@ -117,7 +117,7 @@ def test_watching_without_an_id_shows_the_outcome_of_the_last_job(fresh: Clew) -
     last = queue(fresh, "pages/missing.md")
     fresh("jobs", "work")
     watched = fresh("jobs", "watch")
-    assert (watched.code, watched.out.split("\t")[0]) == (4, last)
+    assert (watched.code, watched.out.splitlines()[1].split("\t")[0]) == (4, last)
     assert "1 failed" in watched.out
     good = queue(fresh, "pages/lunch.md")
     fresh("jobs", "work")

@@ -1,11 +1,11 @@
 """Validation of Documents made outside: checks their sections, and parses them as markdown if they have none."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from clew.core.errors import SourceError
+from clew.core.sections import find_section_cycle
 from clew.core.thread import THREAD_KIND
-from clew.core.types import Document, Section
+from clew.core.types import Document
 from clew.index.read.outline import Heading, build_sections_from_headings
 from clew.index.read.text.front_matter import to_json_meta
 from clew.index.read.text.markdown import parse_markdown_blocks
@@ -39,21 +39,6 @@ def validate_document(document: Document) -> Document:
         at = section.end
     if at != len(document.text):
         raise SourceError(name, f"has sections that end at {at}, but a text of {len(document.text)} characters")
-    if (cycle := _find_section_cycle(document.sections)) is not None:
+    if (cycle := find_section_cycle(document.sections)) is not None:
         raise SourceError(name, f"has a section that is its own ancestor: see section {cycle}")
     return document
-
-
-def _find_section_cycle(sections: Sequence[Section]) -> int | None:
-    """The position of a section that is among its own ancestors, or None."""
-    acyclic: set[int] = set()  # sections whose chain of parents is known to end
-    for start in range(len(sections)):
-        path: dict[int, None] = {}
-        at: int | None = start
-        while at is not None and at not in acyclic:
-            if at in path:
-                return at
-            path[at] = None
-            at = sections[at].parent
-        acyclic |= path.keys()
-    return None

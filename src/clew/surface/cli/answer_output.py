@@ -1,10 +1,12 @@
 """Prints an answer: its sentences as they come, then its numbered sources; what was removed goes to stderr."""
 
+import shutil
 import sys
 from typing import TYPE_CHECKING
 
 from clew.core.attribution import format_attribution
 from clew.surface.cli import render
+from clew.surface.cli.terminal import clean_for_stream, wrap_words
 
 if TYPE_CHECKING:
     from clew.core.answer import Answer
@@ -13,15 +15,19 @@ if TYPE_CHECKING:
 
 
 class SentencePrinter:
-    """Prints sentences as soon as they are checked."""
+    """Prints sentences as soon as they are checked; on a terminal no word is broken at the end of a line."""
 
     def __init__(self) -> None:
         self._last = ""
+        self._column = 0
 
     def print_sentence(self, sentence: str) -> None:
         """Prints a sentence at once."""
         self._last = sentence
-        text = sentence.translate(render.CONTROL_CHARACTERS) if sys.stdout.isatty() else sentence
+        text = clean_for_stream(sentence, sys.stdout)
+        if sys.stdout.isatty():
+            text = wrap_words(text, width=shutil.get_terminal_size().columns, column=self._column)
+            self._column = len(text) - text.rindex("\n") - 1 if "\n" in text else self._column + len(text)
         print(text, end="", flush=True)
 
     def finish_answer(self, answer: "Answer") -> None:

@@ -24,7 +24,7 @@ from clew.surface.cli.commands.collections import collections_app
 from clew.surface.cli.commands.jobs import jobs_app
 from clew.surface.cli.errors import EXIT_CODES, USAGE_ERROR, ClewGroup
 from clew.surface.cli.option_groups import expand_option_groups
-from clew.surface.cli.program import ProgramOptions, log_to_stderr, resolve_invocation
+from clew.surface.cli.program import ProgramOptions, log_to_stderr, resolve_invocation, silence_other_programs
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "add": documents.add,
@@ -84,6 +84,7 @@ app.add_typer(citations_app, name="citations", hidden=True)  # the former name o
 
 def main() -> None:
     """Runs the command line of this process."""
+    silence_other_programs()
     app(prog_name="clew")
 
 

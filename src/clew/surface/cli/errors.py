@@ -29,6 +29,7 @@ from clew.core.errors import (
     StoreMismatch,
 )
 from clew.surface.cli.program import repeat_options
+from clew.surface.cli.terminal import clean_for_stream
 
 USAGE_ERROR = 2
 INCOMPLETE = 4
@@ -177,12 +178,12 @@ def _print_error(message: str, name: str, *, as_json: bool) -> None:
         if as_json:
             print(json.dumps({"error": {"type": name, "message": message}}))
         else:
-            print(f"clew: {' '.join(message.split())}", file=sys.stderr)
+            print(clean_for_stream(f"clew: {' '.join(message.split())}", sys.stderr), file=sys.stderr)
 
 
 def _print_traceback_if_verbose(error: Exception) -> None:
     if logging.getLogger("clew").isEnabledFor(logging.DEBUG):
-        traceback.print_exception(error)
+        print(clean_for_stream("".join(traceback.format_exception(error)), sys.stderr), end="", file=sys.stderr)
 
 
 def _discard_stdout() -> int:

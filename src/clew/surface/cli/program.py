@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from clew.core.secret import mask_secrets
+from clew.surface.cli.terminal import CleanFormatter
 
 if TYPE_CHECKING:
     from clew.engine import Engine
@@ -94,11 +95,20 @@ def open_engine_for_plan(ctx: typer.Context, overrides: Mapping[str, Any]) -> It
         yield engine
 
 
+def silence_other_programs() -> None:
+    """Keeps the warnings and log messages of other packages off stderr, where only Clew reports to the user.
+
+    Python prints them where nothing handles them.
+    """
+    logging.captureWarnings(True)
+    logging.getLogger().addHandler(logging.NullHandler())
+
+
 def log_to_stderr(ctx: typer.Context) -> None:
     """Sends the log of Clew to stderr until the command ends."""
     logger = logging.getLogger("clew")
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(CleanFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     level = logger.level
     logger.addHandler(handler)
     logger.setLevel(logging.DEBUG)

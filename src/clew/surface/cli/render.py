@@ -17,38 +17,39 @@ from clew.core.thread import THREAD_KIND
 from clew.core.time import assume_utc
 from clew.core.types import Context, DocumentRecord, Hit
 from clew.surface.cli.progress import format_duration
+from clew.surface.cli.table import print_table
+from clew.surface.cli.terminal import clean_for_stream, escape_json
 from clew.surface.to_json import dump_json
 
 StyledText = tuple[str, str]  # text and its rich style
-CONTROL_CHARACTERS = {code: "\ufffd" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 _WORD = re.compile(r"\w+(?:[.'’-]\w+)*")
 _QUOTE_CHARS = 80  # of a quote in a list
-NUMBERS = frozenset({"documents", "chunks", "bytes", "done", "total"})  # columns set to the right
 _DEFAULT_WIDTH = 100  # columns without a terminal
 
 
 def print_line(*parts: StyledText, err: bool = False) -> None:
     """Prints one line on stdout or stderr, styled if that is a terminal."""
     stream = sys.stderr if err else sys.stdout
+    safe = [(clean_for_stream(text, stream), style) for text, style in parts]
     if not stream.isatty():
-        print("".join(text for text, _ in parts), file=stream)
+        print("".join(text for text, _ in safe), file=stream)
         return
     from rich.console import Console
     from rich.text import Text
 
-    safe = ((text.translate(CONTROL_CHARACTERS), style) for text, style in parts)
-    Console(file=stream).print(Text.assemble(*safe), soft_wrap=True)
+    Console(file=stream).print(Text.assemble(*safe, overflow="ignore"), crop=False)  # wrapped between words
 
 
 def print_json(value: Any) -> None:
     """Prints the value as JSON on stdout: one line in a pipe, indented on a terminal."""
     encoding = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "")
-    print(dump_json(value, indent=2 if sys.stdout.isatty() else None, ascii_only=encoding != "utf8"))
+    text = dump_json(value, indent=2 if sys.stdout.isatty() else None, ascii_only=encoding != "utf8")
+    print(escape_json(text))
 
 
 def print_text(text: str) -> None:
-    """Prints the text on stdout as it is; on a terminal without control characters."""
-    text = text.translate(CONTROL_CHARACTERS) if sys.stdout.isatty() else text
+    """Prints the text on stdout, without control characters."""
+    text = clean_for_stream(text, sys.stdout)
     print(text, end="" if text.endswith("\n") else "\n")
 
 
@@ -123,7 +124,9 @@ def print_receipt(receipt: Receipt, *, records: Sequence[DocumentRecord] = (), a
 
 
 def print_records(records: Iterable[DocumentRecord]) -> None:
-    """Prints documents as a table on a terminal, as tab-separated lines elsewhere."""
+    """Prints documents as a table; on a narrow terminal without their ids, which the addresses stand for."""
+    records = list(records)
+    needs_id = not all(record.uri for record in records)
     print_table(
         ("id", "kind", "chunks", "title", "uri", "created", "updated"),
         [
@@ -133,30 +136,14 @@ def print_records(records: Iterable[DocumentRecord]) -> None:
             )
             for record in records
         ],
+        optional=("created", *(() if needs_id else ("id",)), "updated", "kind"),
+        texts={"title": 20, "uri": 48},
     )
 
 
 def format_time(at: datetime | None) -> str:
     """The time to the second, in UTC; empty if it is unknown."""
     return f"{assume_utc(at).astimezone(UTC):%Y-%m-%d %H:%M:%S}" if at else ""
-
-
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Prints rows as a table on a terminal, as tab-separated lines without a header elsewhere."""
-    if not sys.stdout.isatty():
-        for row in rows:
-            print("\t".join(re.sub(r"\s+", " ", cell) for cell in row))
-        return
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in columns:
-        table.add_column(name, justify="right" if name in NUMBERS else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(cell.translate(CONTROL_CHARACTERS)) for cell in row))
-    Console().print(table)
 
 
 def _format_title(record: DocumentRecord) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from clew.core.errors import DriverFailed, DriverMissing, SourceError, StoreMismatch
 from clew.core.stored import BundlePart, Manifest, StoredDocument
@@ -81,16 +81,52 @@ def read_manifest(path: Path) -> Manifest:
             fields = json.loads(archive.read(MANIFEST))
             version = int(fields["format"])
             if version <= FORMAT:
-                return Manifest(**{**fields, "parts": tuple(BundlePart(**part) for part in fields["parts"])})
+                return _parse_manifest(fields)
         except (KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
             reason = f"it has no {MANIFEST} that can be read ({error}), so it is not an export of Clew; {AGAIN}"
             raise SourceError(str(path), reason) from error
     raise StoreMismatch(f"{path} was made by a newer Clew (format {version}, this one reads {FORMAT}); update Clew")
 
 
+def _parse_manifest(fields: Any) -> Manifest:
+    """The manifest of JSON; ValueError where a value has not its type."""
+    parts = tuple(BundlePart(**part) for part in fields["parts"])
+    manifest = Manifest(**{**fields, "parts": parts})
+    for value, kind in (
+        *((getattr(manifest, name), str) for name in ("embedder", "language", "calibration")),
+        *((getattr(manifest, name), int) for name in ("dim", "documents", "chunks", "format")),
+        *((value, kind) for part in parts for value, kind in ((part.name, str), (part.rows, int), (part.sha256, str))),
+    ):
+        if type(value) is not kind:
+            raise ValueError(f"{value!r} is not of the type {kind.__name__}")
+    if len(parts) % 2 or manifest.dim < 1:
+        raise ValueError("its parts do not come in pairs, or its vectors have no dimension")
+    if manifest.calibration:
+        json.loads(manifest.calibration)
+    return manifest
+
+
 def verify_bundle(path: Path, on_progress: OnProgress | None = None) -> Manifest:
-    """The manifest of an export after checking the hash of every part; SourceError names a damaged one."""
+    """The manifest of an export after checking every part; SourceError names a damaged one.
+
+    Checked are the hash of each part, the types of its columns, and that chunks are the spans of their documents.
+    """
     manifest = read_manifest(path)
+    _verify_hashes(path, manifest, on_progress)
+    seen: set[str] = set()
+    documents = chunks = 0
+    for batch in read_bundle(path, manifest):
+        with _name_malformed_part(path, "a document of it"):
+            tables.check_stored_documents(batch, manifest.dim, seen=seen)
+        documents, chunks = documents + len(batch), chunks + sum(len(stored.chunks) for stored in batch)
+    if (documents, chunks) != (manifest.documents, manifest.chunks):
+        counts = f"it has {documents} documents and {chunks} chunks"
+        reason = f"{counts} where its manifest has {manifest.documents} and {manifest.chunks}; {AGAIN}"
+        raise SourceError(str(path), reason)
+    return manifest
+
+
+def _verify_hashes(path: Path, manifest: Manifest, on_progress: OnProgress | None) -> None:
     with _open_archive(path) as archive:
         for number, part in enumerate(manifest.parts, 1):
             try:
@@ -105,7 +141,6 @@ def verify_bundle(path: Path, on_progress: OnProgress | None = None) -> Manifest
                 raise SourceError(str(path), f"the part {part.name} is damaged: its hash is another; {AGAIN}")
             if on_progress:
                 on_progress(number)
-    return manifest
 
 
 def read_bundle(path: Path, manifest: Manifest) -> Iterator[list[StoredDocument]]:
@@ -113,7 +148,9 @@ def read_bundle(path: Path, manifest: Manifest) -> Iterator[list[StoredDocument]
     names = [part.name for part in manifest.parts]
     with _open_archive(path) as archive:
         for documents, chunks in zip(names[::2], names[1::2], strict=True):
-            yield tables.parse_stored_documents(archive.read(documents), archive.read(chunks), manifest.dim)
+            with _name_malformed_part(path, f"the part {documents} or {chunks}"):
+                batch = tables.parse_stored_documents(archive.read(documents), archive.read(chunks), manifest.dim)
+            yield batch
 
 
 def _split_batches(documents: Iterable[StoredDocument]) -> Iterator[Sequence[StoredDocument]]:
@@ -142,6 +179,16 @@ def _open_archive(path: Path) -> Iterator[zipfile.ZipFile]:
             raise SourceError(str(path), reason) from error
         with archive:
             yield archive
+
+
+@contextmanager
+def _name_malformed_part(path: Path, what: str) -> Iterator[None]:
+    """SourceError for whatever a crafted part makes fail: its hash is right, so it was not damaged on the way."""
+    try:
+        yield
+    except Exception as error:  # Arrow, JSON and numpy raise errors of many types
+        reason = f"{what} is not as Clew writes it ({error}); nothing was restored; make it again with `clew export`"
+        raise SourceError(str(path), reason) from error
 
 
 @contextmanager

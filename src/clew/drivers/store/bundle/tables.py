@@ -13,7 +13,9 @@ from clew.core.stored import PackedTerms, StoredDocument
 from clew.core.time import from_iso, to_iso
 from clew.core.types import Chunk, Document, Section
 from clew.drivers.store import codec
+from clew.drivers.store.bundle.verify import MalformedPart, check_columns, check_stored_documents
 
+__all__ = ["check_stored_documents", "chunks_to_parquet", "documents_to_parquet", "parse_stored_documents"]
 _TEXT_FIELDS = ("id", "text", "kind", "title", "uri", "summary", "hash", "stamp")
 _SECTION = pa.struct(
     [
@@ -44,6 +46,16 @@ _CHUNKS = pa.schema(
 )
 
 
+# Columns that exports of earlier versions do not have; sections had fewer fields, too.
+_LATER_COLUMNS = ("access", "summary_by", "created", "updated", "sections")
+
+
+def _make_chunk_arrays(dim: int) -> Any:
+    """The columns of chunks that hold numbers."""
+    arrays = {"vector": pa.list_(pa.float32(), dim), "terms": pa.list_(pa.int64()), "counts": pa.list_(pa.uint16())}
+    return pa.schema(list(arrays.items()))
+
+
 def documents_to_parquet(batch: Sequence[StoredDocument]) -> bytes:
     """A Parquet part with the documents without their chunks; meta is JSON, times are ISO 8601."""
     return _to_parquet(pa.Table.from_pylist([_document_to_row(stored) for stored in batch], schema=_DOCUMENTS))
@@ -66,14 +78,18 @@ def chunks_to_parquet(batch: Sequence[StoredDocument], dim: int) -> bytes:
 
 
 def parse_stored_documents(documents: bytes, chunks: bytes, dim: int) -> list[StoredDocument]:
-    """The documents of a pair of Parquet parts."""
+    """The documents of a pair of Parquet parts; MalformedPart, or an error of a library, if they cannot be read."""
     table = pq.read_table(pa.BufferReader(chunks))
+    check_columns(table, _CHUNKS, nullable=("at",))
+    check_columns(table, _make_chunk_arrays(dim))
     rows = table.select(_CHUNKS.names).to_pylist()
     vectors = _flatten(table, "vector").reshape(len(rows), dim)
     hashes, counts = _flatten(table, "terms"), _flatten(table, "counts")
     ends = list(accumulate(table["terms"].combine_chunks().value_lengths().to_pylist() if rows else []))
     batch, start = [], 0
-    for row in pq.read_table(pa.BufferReader(documents)).to_pylist():
+    records = pq.read_table(pa.BufferReader(documents))
+    check_columns(records, _DOCUMENTS, optional=_LATER_COLUMNS, nullable=(*_LATER_COLUMNS, "summary_vector"))
+    for row in records.to_pylist():
         count = row["chunks"]
         here = range(start, start + count)
         spans = [slice(ends[at - 1] if at else 0, ends[at]) for at in here]
@@ -91,6 +107,8 @@ def parse_stored_documents(documents: bytes, chunks: bytes, dim: int) -> list[St
             )
         )
         start += count
+    if start != len(rows):
+        raise MalformedPart(f"it has {len(rows)} chunks where its documents have {start}")
     return batch
 
 

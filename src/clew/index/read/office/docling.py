@@ -14,7 +14,7 @@ from clew.core.ids import make_document_id
 from clew.core.types import Document, Section
 from clew.index.read.blocks import ParsedSource, SourceBlock, build_document, collapse_whitespace
 from clew.index.read.guard import check_archive_safety, check_xml_safety
-from clew.index.read.load import decode_text
+from clew.index.read.load import decode_text, decode_with_fallbacks
 from clew.index.read.office.converter import convert_to_docling
 from clew.index.read.office.large_workbook import is_large_workbook, stream_visible_sheets
 from clew.index.read.outline import make_title_from_file_name
@@ -48,6 +48,8 @@ FORMAT_NAMES = {**ZIPPED_FORMATS, **OTHER_FORMATS}
 MAX_GROUP_DEPTH = 150  # nested groups; what is deeper is skipped
 _SHEET_SUFFIXES = frozenset({".xlsx", ".xlsm", ".ods", ".xls"})
 _SLIDE_SUFFIXES = frozenset({".pptx", ".pptm", ".ppsx", ".odp", ".ppt"})
+_TEXT_SUFFIXES = frozenset({".adoc", ".asciidoc", ".nxml"})
+_XML_ENCODING = re.compile(r"""\A(\s{0,9}<\?xml[^>]{0,99}?)\s+encoding\s*=\s*["'][^"'>]{0,99}["']""")
 _SKIPPED_LAYERS = frozenset({"furniture", "background", "invisible"})
 _SKIPPED_LABELS = frozenset({"page_header", "page_footer", "empty_value"})
 _JATS_ROOT = re.compile(rb"<!DOCTYPE\s+article|<(?:\w+:)?article[\s>]")
@@ -65,6 +67,8 @@ def read_office(data: bytes, *, uri: str, name: str) -> Document:
     if suffix == ".nxml":
         for _ in check_xml_safety([data], uri=uri):
             pass
+    if suffix in _TEXT_SUFFIXES:  # Docling would print a warning of its own about any other encoding
+        data = _XML_ENCODING.sub(r"\1", decode_with_fallbacks(data), count=1).encode()
     if suffix in (".xlsx", ".xlsm") and is_large_workbook(data, uri=uri):
         page = ParsedSource(list(stream_visible_sheets(data, uri=uri)), meta={"extraction": "streamed"})
     else:

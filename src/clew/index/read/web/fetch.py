@@ -38,6 +38,19 @@ _SAFE_CHARACTERS = "%/:=&?~+!$,;'@()*[]"
 _READ_BYTES = 1 << 16
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_ISATAP = 0x5EFE  # what stands before the IPv4 address in the address of such a tunnel
+_GLOBAL_UNICAST = ipaddress.ip_network("2000::/3")  # all that is assigned of IPv6 for the internet
+# What Python counts as public, all or in some versions, and no page is at: metadata of Oracle, Azure and Alibaba,
+# addresses of protocols, documentation, benchmarks, relays and tunnels into IPv4.
+_NOT_PUBLIC = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            *("192.0.0.0/24", "168.63.129.16/32", "100.64.0.0/10", "192.88.99.0/24", "198.18.0.0/15"),
+            *("2001::/23", "2001:db8::/32", "3fff::/20"),
+        ),
+    )
+)
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -142,10 +155,14 @@ def is_public_address(address: Address) -> bool:
     """Whether an address is on the public internet: not this machine, a local network or a cloud's metadata."""
     if isinstance(address, ipaddress.IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour or (address.teredo[1] if address.teredo else None)
-        if inner is None and address in _NAT64:
+        if inner is None and (address in _NAT64 or int(address) >> 32 & 0xFDFFFFFF == _ISATAP):
             inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
         if inner is not None:
             return is_public_address(inner)
+        if address not in _GLOBAL_UNICAST:
+            return False
+    if any(address in network for network in _NOT_PUBLIC):
+        return False
     return address.is_global and not address.is_multicast and not address.is_reserved and not address.is_unspecified
 
 

@@ -1,20 +1,24 @@
 """Escapes retrieved text, so that no line of it passes for one of the format's, and no tag in it for the wrapper's.
 
 A line that looks like a reserved one gets a backslash before it, and one with backslashes gets one more, so that
-`unescape` restores the text and nothing else changes. A tag gets its backslash after the `<`.
+`unescape` restores the text and nothing else changes. A tag gets its backslash after the `<`. What a line looks like
+is decided without the characters in it that show nothing.
 """
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 
 # Characters that show nothing: format characters, soft hyphens, joiners, fillers, variation selectors and controls.
 INVISIBLE = (
-    "\x00-\x08\x0e-\x1b\x7f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5"
-    "\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb"
+    "\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5"
+    "\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb"
     "\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 LINE_END = "(?=[\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]|\\Z)"  # whatever may be read as the end of a line
-_BLANK = f"[^\\S\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]|[{INVISIBLE}]"  # what may stand unseen before a line
+_SPACE = "[^\\S\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]"  # white space within a line
+_UNSEEN = re.compile(f"[{INVISIBLE}]+")
+_BLANK = re.compile(f"(?:{_SPACE}|[{INVISIBLE}])*")  # what may stand unseen before a line
 TAG_OPENERS = "<\uff1c\ufe64"
 
 
@@ -24,8 +28,8 @@ class ReservedLines:
     def __init__(self, *patterns: str, marks: str = "", cache_size: int = 512) -> None:
         pattern = f"(?=(?:{'|'.join(patterns)}))"
         self._marks = marks  # characters of which a reserved line has at least one; empty: not known
-        self._reserved = re.compile(rf"((?:{_BLANK})*)(\\*){pattern}", re.IGNORECASE)
-        self._escaped = re.compile(rf"((?:{_BLANK})*)\\(\\*){pattern}", re.IGNORECASE)
+        self._reserved = re.compile(rf"(?:{_SPACE})*\\*{pattern}", re.IGNORECASE)
+        self._escaped = re.compile(rf"(?:{_SPACE})*\\\\*{pattern}", re.IGNORECASE)
         self.escape = lru_cache(maxsize=cache_size)(self._escape)  # a text is rendered several times until it fits
 
     def _escape(self, text: str) -> str:
@@ -33,15 +37,15 @@ class ReservedLines:
         if self._marks and not any(mark in text for mark in self._marks):
             return text
         return "".join(
-            f"{found[1]}\\{line[found.end(1) :]}" if (found := self._reserved.match(line)) else line
-            for line in text.splitlines(keepends=True)
+            f"{line[: (at := _find_first_visible(line))]}\\{line[at:]}" if self._reserved.match(visible) else line
+            for line, visible in _split_lines(text)
         )
 
     def unescape(self, text: str) -> str:
         """The text before it was escaped."""
         return "".join(
-            f"{found[1]}{line[found.end(1) + 1 :]}" if (found := self._escaped.match(line)) else line
-            for line in text.splitlines(keepends=True)
+            f"{line[: (at := _find_first_visible(line))]}{line[at + 1 :]}" if self._escaped.match(visible) else line
+            for line, visible in _split_lines(text)
         )
 
 
@@ -63,6 +67,19 @@ def drop_blank_lines(text: str) -> str:
 def to_one_line(text: object) -> str:
     """A name with all white space collapsed, so that it cannot begin another line."""
     return " ".join(str(text).split())
+
+
+def _split_lines(text: str) -> Iterator[tuple[str, str]]:
+    """The lines of a text with their ends, each beside itself without what shows nothing."""
+    has_unseen = _UNSEEN.search(text) is not None
+    for line in text.splitlines(keepends=True):
+        yield line, _UNSEEN.sub("", line) if has_unseen else line
+
+
+def _find_first_visible(line: str) -> int:
+    """Where the first character of a line stands that can be seen."""
+    blank = _BLANK.match(line)
+    return blank.end() if blank else 0
 
 
 @lru_cache(maxsize=16)

@@ -58,13 +58,17 @@ def drop(ctx: typer.Context, *, name: Name, yes: Yes = False, as_json: o.Json = 
 def _list_collections(ctx: typer.Context, *, as_json: bool) -> None:
     from clew.engine import Engine
     from clew.surface.cli import render
+    from clew.surface.cli.table import print_table
 
     found = Engine.collections(resolve_invocation(ctx).path)
     if as_json:
         render.print_json({"collections": found})
         return
-    render.print_table(
-        ("name", "documents", "chunks", "embedder", "created", "updated", "bytes"), [_to_row(each) for each in found]
+    print_table(
+        ("name", "documents", "chunks", "embedder", "created", "updated", "bytes"),
+        [_to_row(each) for each in found],
+        optional=("created", "updated"),
+        texts={"name": 24, "embedder": 16},
     )
     for each in found:
         if each.problem:

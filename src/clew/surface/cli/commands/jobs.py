@@ -161,10 +161,11 @@ def _hint_at_waiting_jobs(ctx: typer.Context, jobs: "Sequence[Job]") -> bool:
 
 
 def _print_jobs(jobs: "Sequence[Job]") -> None:
-    from clew.surface.cli import render
+    from clew.surface.cli.table import print_table
 
     columns = ("id", "kind", "state", "done", "total", "updated", "sources", "outcome")
-    render.print_table(columns, [_to_row(job) for job in jobs])
+    rows = [_to_row(job) for job in jobs]
+    print_table(columns, rows, optional=("kind", "updated"), texts={"sources": 20, "outcome": 24})
 
 
 def _to_row(job: "Job") -> tuple[str, ...]:

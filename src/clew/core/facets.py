@@ -106,6 +106,11 @@ def make_label_facets(labels: Iterable[str]) -> frozenset[str]:
     return frozenset(_encode_facet("access", label) for label in labels)
 
 
+def fold_channel_signs(names: Set[str]) -> frozenset[str]:
+    """The channels that names stand for: `#ops` is the channel of that name, or `ops`, which people write so."""
+    return frozenset(names) | {name[1:] for name in names if name.startswith("#") and len(name) > 1}
+
+
 def admits_chunk(where: Filter, document: Document, chunk: Chunk) -> bool:
     """Whether a filter admits a chunk of a document."""
     facets, seconds = collect_facets(document, chunk), to_timestamp(chunk.at)
@@ -116,7 +121,7 @@ def _expand_own_fields(where: Filter) -> tuple[Condition, ...]:
     named = {
         "document": where.documents,
         "kind": where.kinds,
-        "channel": where.channels,
+        "channel": None if where.channels is None else fold_channel_signs(where.channels),
         "author": where.authors,
         **{f"meta.{key}": frozenset(_flatten_values(value)) for key, value in where.meta.items()},
     }

@@ -17,9 +17,10 @@ def _check_datetime(name: str, value: object) -> None:
 class Filter:
     """Which chunks may be seen, by any verb: all conditions must hold, each by any of its values.
 
-    None admits all, an empty set nothing. `since` is inclusive, `until` exclusive; a chunk without a time is outside
-    every time range. `access` are labels: what has none of its own is seen by anybody with at least one. `meta` is
-    compared as text with that of the chunk, or else of its document; a list matches if any of its members does.
+    None admits all, an empty set nothing. A channel may be written with its sign, `#ops`. `since` is inclusive, `until`
+    exclusive; a chunk without a time is outside every time range. `access` are labels: what has none of its own is seen
+    by anybody with at least one. `meta` is compared as text with that of the chunk, or else of its document; a list
+    matches if any of its members does.
 
     `a | b` admits what either admits, `a & b` what both do: `any_of` and `all_of` are their sides.
     """

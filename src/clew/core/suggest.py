@@ -1,21 +1,54 @@
-"""Suggestions ("did you mean"): the known names nearest to one that is not known, for error messages."""
+"""Suggestions ("did you mean"): the known names nearest to one that is not known, and lists of names, for messages."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+
+_WORD = re.compile(r"[^\W_]+")
+_MIN_WORD = 2  # characters of a word by which a name is found
 
 
 def find_close_names(name: str, candidates: Iterable[str], *, max_names: int = 3, cutoff: float = 0.4) -> list[str]:
     """The candidates most like the name, nearest first, compared without regard to case.
 
-    `cutoff` is the least likeness, from 0 to 1, by difflib's ratio.
+    First the same name in another case, then names that have a word in common as a person's first name and full name
+    do, then those alike by difflib's ratio, of which `cutoff` is the least, from 0 to 1.
     """
-    folded: dict[str, str] = {}
-    for candidate in candidates:
-        folded.setdefault(candidate.casefold(), candidate)
-    return [folded[near] for near in get_close_matches(name.casefold(), folded, n=max_names, cutoff=cutoff)]
+    wanted = name.casefold()
+    folded: dict[str, list[str]] = {}
+    for candidate in dict.fromkeys(candidates):
+        folded.setdefault(candidate.casefold(), []).append(candidate)
+    words = _split_words(wanted)
+    related = [each for each in folded if words and _shares_words(words, _split_words(each))]
+    near = get_close_matches(wanted, folded, n=max(max_names, 1), cutoff=cutoff)
+    related.sort(key=lambda each: (near.index(each) if each in near else max_names, each))
+    ranked = dict.fromkeys([*([wanted] if wanted in folded else []), *related, *near])
+    return [each for fold in ranked for each in folded[fold]][:max_names]
 
 
 def format_suggestion(name: str, candidates: Iterable[str], *, max_names: int = 3, cutoff: float = 0.4) -> str:
     """The question `did you mean a, b?` with the nearest candidates; empty if none is near."""
     near = find_close_names(name, candidates, max_names=max_names, cutoff=cutoff)
     return f"did you mean {', '.join(near)}?" if near else ""
+
+
+def format_names(names: Sequence[str], *, max_names: int = 3) -> str:
+    """The names in a list, which says how many more there are: `general, leads, ops and 4 more`."""
+    shown = ", ".join(names[:max_names])
+    return f"{shown} and {len(names) - max_names} more" if len(names) > max_names else shown
+
+
+def suggest_name(what: str, name: str, known: Iterable[str]) -> str:
+    """The sentence for a name that is not known: the nearest ones, or else the first of those that there are."""
+    names = sorted(known)
+    hint = format_suggestion(name, names, cutoff=0.5) or (f"there are {format_names(names)}" if names else "")
+    return f"there is no {what} {name!r}; {hint}" if hint else f"there is no {what} {name!r}"
+
+
+def _split_words(name: str) -> set[str]:
+    return {word for word in _WORD.findall(name) if len(word) >= _MIN_WORD}
+
+
+def _shares_words(some: set[str], others: set[str]) -> bool:
+    """Whether all words of one name are words of the other."""
+    return bool(others) and (some <= others or others <= some)

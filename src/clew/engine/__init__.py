@@ -20,6 +20,7 @@ from clew.engine import conversations as _conversations
 from clew.engine import erase as _erase
 from clew.engine import explain as _explain
 from clew.engine import jobs as _jobs
+from clew.engine import names as _names
 from clew.engine import search as _search
 from clew.engine import sessions as _sessions
 from clew.engine import transfer as _transfer
@@ -133,6 +134,7 @@ class Engine:
     # Reading
     list = _search.list_documents
     read = _search.read
+    message = _names.message
     status = _search.status
     search = _search.search
     search_many = _search.search_many
@@ -151,6 +153,7 @@ class Engine:
     # Conversations
     window = _conversations.window
     channels = _conversations.channels
+    unknown_names = _names.unknown_names
     profile = _conversations.profile
     style_prompt = _conversations.style_prompt
     links = _conversations.links

@@ -9,8 +9,8 @@ from clew.core.errors import SettingsError
 from clew.core.report import OnProgress, Plan, Report
 from clew.core.settings import Settings
 from clew.core.types import Document, Message
+from clew.engine.names import resolve_documents
 from clew.engine.opened import Opened
-from clew.engine.sections import resolve_document_or_sections
 from clew.index.add import ingest
 from clew.index.add.calibrate import measure_calibration
 from clew.index.add.context import IngestContext
@@ -114,13 +114,13 @@ def calibrate(engine: "Engine") -> Calibration:
 
 
 def drop(engine: "Engine", *documents: str) -> int:
-    """Removes documents by id or address; returns how many there were.
+    """Removes documents by id, address, folder or pattern (`notes/*.md`); returns how many there were.
 
-    A source that was added in sections goes with all of them.
+    A source that was added in sections goes with all of them. Nothing is removed if one name stands for nothing.
     """
     _check_names("drop", documents)
     opened = engine.opened
-    return opened.store.drop([doc_id for name in documents for doc_id in resolve_document_or_sections(opened, name)])
+    return opened.store.drop([doc_id for name in documents for doc_id in resolve_documents(opened, str(name))])
 
 
 def drop_messages(engine: "Engine", *ids: str, settings: Settings | None = None) -> int:

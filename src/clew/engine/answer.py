@@ -19,6 +19,7 @@ from clew.engine.opened import Opened, check_positive_count, check_question
 from clew.engine.search import assemble_context, make_query_from_text_or_table
 from clew.query.answer import NO_ANSWER, PROBE_HITS, Probe, extract_answer, number_passages, write_answer
 from clew.query.answer.write import SYSTEM, WrittenAnswer, build_answer_prompt
+from clew.query.context.assemble import NO_MATCH
 
 if TYPE_CHECKING:
     from clew.engine import Engine
@@ -48,7 +49,7 @@ def ask(
     says so and `found` is False.
     """
     check_question(question)
-    engine = type(engine)(engine.opened.within(where))  # with the same sessions
+    whole, engine = engine, type(engine)(engine.opened.within(where))  # with the same sessions
     opened = engine.opened
     settings = opened.resolve_settings(settings)
     if opened.llm is None and person:
@@ -61,6 +62,8 @@ def ask(
     probe = find_probe_hits(opened, query, settings) if opened.llm is None and strategy == PROBE else None
     found = opened.finder.find(query, strategy, shape) if probe is None else probe[: query.k]
     context = assemble_context(opened, query, found, session=session, settings=shape)
+    if not found and context.reason == NO_MATCH and (unknown := whole.unknown_names(where)):
+        context = replace(context, reason="; ".join(unknown))
     hits = sorted((hit for passage in context.passages for hit in passage.chunks), key=lambda hit: -hit.score)
     numbers = context.numbers if session else {}
     if opened.llm is None or not hits:

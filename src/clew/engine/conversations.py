@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from clew.core.errors import NotFound, SettingsError
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.settings import Settings
-from clew.core.suggest import format_suggestion
+from clew.core.suggest import format_names, format_suggestion
 from clew.core.thread import THREAD_KIND
 from clew.core.types import Hit
 from clew.core.window import ContextMessage, ContextWindow, Links, StyleProfile
@@ -158,7 +158,7 @@ def _read_messages_by_author(opened: Opened, person: str) -> list[str]:
     authors = {
         str(chunk.meta.get("author", "")) for chunk in opened.store.scan(Filter(kinds=frozenset({THREAD_KIND})))
     } - {""}
-    hint = format_suggestion(person, sorted(authors)) or f"authors: {', '.join(sorted(authors)[:3])}"
+    hint = format_suggestion(person, sorted(authors)) or f"authors: {format_names(sorted(authors))}"
     raise NotFound(f"there is no message by {person!r}; {hint if authors else 'the collection has no messages yet'}")
 
 

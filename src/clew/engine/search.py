@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from clew import drivers
 from clew.core.errors import ConcurrentChange, NotFound, SettingsError
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from clew.engine import Engine
 
 T = TypeVar("T")
+GROUP_OVERFETCH = 4  # hits per document that is wanted, and again in each further fetch
+MAX_FETCHES = 3
 MAX_ATTEMPTS = 20  # to number the documents of a session that other programs use at the same time
 
 
@@ -56,9 +58,10 @@ def search(
     history: Sequence[Message] = (),
     channel: str | None = None,
     now: datetime | None = None,
+    group_by: Literal["document"] | None = None,
     settings: Settings | None = None,
 ) -> list[Hit]:
-    """The k best chunks for a query, best first.
+    """The k best chunks for a query, best first; grouped by document, the best chunk of each of the k best documents.
 
     The query may be a whole conversation (an Arrow table, rows, messages, or a request body {"messages": […]}); then
     each of its topics is a query.
@@ -70,7 +73,25 @@ def search(
         query, settings.search.k if k is None else k, where, history, settings, channel=channel, now=now
     )
     name, settings = choose_strategy(query, strategy, settings)
-    return opened.finder.find(request, name, settings)
+    if group_by is None:
+        return opened.finder.find(request, name, settings)
+    return find_best_per_document(lambda wanted: opened.finder.find(wanted, name, settings), request, group_by)
+
+
+def find_best_per_document(find: Callable[[Query], list[Hit]], query: Query, group_by: str) -> list[Hit]:
+    """The best hit of each document, as many as the query wants; more hits are fetched while they are of too few."""
+    if group_by != "document":
+        raise SettingsError(f"group_by is {group_by!r}; it may be document")
+    wanted, best = query.k, dict[str, Hit]()
+    for _ in range(MAX_FETCHES):
+        wanted *= GROUP_OVERFETCH
+        hits = find(replace(query, k=wanted, depth=max(query.depth, wanted)))
+        best = {}
+        for hit in hits:
+            best.setdefault(hit.chunk.doc_id, hit)
+        if len(best) >= query.k or len(hits) < wanted:
+            break
+    return list(best.values())[: query.k]
 
 
 def search_many(
@@ -130,6 +151,8 @@ def context(
         return note_irrelevant_hits(made, left_out, count, settings.context)
     if not hits and made.reason == NO_MATCH and settings.search.has_floor:
         return replace(made, reason="no hit reaches search.min_similarity and search.min_relevance")
+    if not hits and made.reason == NO_MATCH and (unknown := engine.unknown_names(where)):
+        return replace(made, reason="; ".join(unknown))
     return made
 
 

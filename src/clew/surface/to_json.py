@@ -30,6 +30,7 @@ from clew.core.types import (
     Explanation,
     Hit,
     MergedChunk,
+    Message,
     Section,
     StoreStats,
 )
@@ -123,13 +124,14 @@ def citation_checks_to_json(checks: Sequence[tuple[str, Sequence[CitationCheck]]
     }
 
 
-def status_to_json(stats: StoreStats, *, invocation: Invocation) -> Json:
-    """The counts of a collection and where it is."""
+def status_to_json(stats: StoreStats, *, invocation: Invocation, is_whole: bool = True) -> Json:
+    """The counts of a collection and where it is; of a part of it the size and the last change are not told."""
     place = {"path": mask_secrets(invocation.path), "collection": invocation.collection}
     lacking = _pick_fields(stats, "without_summary", "without_contexts")
     return {
         **place,
         **_pick_fields(stats, "documents", "chunks", "embedder", "dim", "change", "index", "bytes"),
+        **({} if is_whole else {"change": None, "bytes": None}),
         **lacking,
     }
 
@@ -233,6 +235,7 @@ _SCHEMAS: Mapping[type, Callable[[Any], Json]] = {
     ),
     Links: _make_field_picker("cites", "cited_by"),
     MergedChunk: _passage_to_json,
+    Message: _make_field_picker("id", "channel", "author", "at", "reply_to", "access", "text"),
     PassedOver: _pick_all_fields,
     PassageMessage: _make_field_picker("id", "author", "at", "channel", "reply_to", "guessed", "text"),
     Plan: _make_field_picker(

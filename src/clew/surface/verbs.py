@@ -21,6 +21,7 @@ VERBS: Final[Mapping[str, frozenset[Surface]]] = MappingProxyType(
         "erase": _BOTH,
         "list": _BOTH,
         "read": _BOTH,
+        "message": _PYTHON,  # `clew read` with the id of a message
         "status": _BOTH,
         "search": _BOTH,
         "search_many": _PYTHON,
@@ -36,6 +37,7 @@ VERBS: Final[Mapping[str, frozenset[Surface]]] = MappingProxyType(
         "check": _BOTH,
         "window": _BOTH,
         "channels": _PYTHON,
+        "unknown_names": _PYTHON,  # the command line says so by itself
         "profile": _BOTH,
         "style_prompt": _BOTH,
         "links": _BOTH,
@@ -52,6 +54,7 @@ VERBS: Final[Mapping[str, frozenset[Surface]]] = MappingProxyType(
         "run_jobs": _PYTHON,  # `clew jobs work`
         "collections": _BOTH,
         "drop_collection": _PYTHON,  # `clew collections drop`
+        "models": _CLI,
         "config": _CLI,  # in Python the settings are a value: `Settings`
     }
 )

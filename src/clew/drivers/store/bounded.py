@@ -86,7 +86,12 @@ class BoundedStore:
 
     def channels(self) -> list[str]:
         """The channels that have admitted chunks."""
-        return [name for name in self.inner.channels() if any(True for _ in self.scan(Filter(channels={name})))]
+        return [name for name in self.inner.channels() if self._has_channel(name)]
+
+    def _has_channel(self, name: str) -> bool:
+        if name.startswith("#"):  # a filter would take it for the channel without the sign, too
+            return bool(self.latest_chunks(name, 1))
+        return any(True for _ in self.scan(Filter(channels={name})))
 
     def scan(self, where: Filter = EVERYTHING) -> Iterator[Chunk]:
         """The admitted chunks that another filter admits too."""

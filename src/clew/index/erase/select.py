@@ -65,7 +65,9 @@ def select_author(store: Store, author: str) -> Selection:
 
 def select_channel(store: Store, channel: str) -> Selection:
     """The threads of a channel, and the documents that name it in their meta."""
-    return Selection(tuple(record.id for record in store.documents(Filter(channels=frozenset({channel})))))
+    named = store.documents(Filter(channels=frozenset({channel})))
+    # The very name: a filter also takes `#ops` for `ops`, and an erasure cannot be undone.
+    return Selection(tuple(each.id for each in named if channel in _flatten_texts(each.meta.get("channel"))))
 
 
 def list_authors(store: Store) -> set[str]:

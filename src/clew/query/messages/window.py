@@ -11,7 +11,7 @@ from datetime import datetime
 
 from clew.core.filter import Filter
 from clew.core.settings import Settings
-from clew.core.suggest import format_suggestion
+from clew.core.suggest import format_names, format_suggestion
 from clew.core.thread import THREAD_KIND
 from clew.core.trace import step
 from clew.core.types import Hit
@@ -116,7 +116,7 @@ def _explain_empty_window(request: WindowRequest, sources: WindowSources, droppe
         best = max(each.message.relevance for each in dropped)
         return f"no message is relevant enough: the best of {len(dropped)} has a relevance of {best:.2f}"
     if not sources.has_channel(request.channel):
-        known = ", ".join(sources.list_channels()[:3])
+        known = format_names(sources.list_channels())
         others = f"there are {known}" if known else "the collection has no messages yet; add a chat export"
         hint = format_suggestion(request.channel, sources.list_channels(), cutoff=0.5) or others
         return f"channel {request.channel!r} has no messages; {hint}"

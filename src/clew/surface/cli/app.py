@@ -16,6 +16,7 @@ from clew.surface.cli.commands import (
     documents,
     erase,
     explain,
+    models,
     questions,
     tools,
     transfer,
@@ -51,6 +52,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "export": transfer.export,
     "restore": transfer.restore,
     "reembed": transfer.reembed,
+    "models": models.models,
 }
 # Typer joins the lines of a paragraph and puts no space between two, so each line is a paragraph, and so is a gap.
 EPILOG = "\n\n".join(
@@ -80,6 +82,9 @@ app.add_typer(config_app, name="config")
 citations_app = typer.Typer()
 citations_app.command("check")(expand_option_groups(explain.check))
 app.add_typer(citations_app, name="citations", hidden=True)  # the former name of `check`
+
+
+Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there.")]
 
 
 def main() -> None:
@@ -126,7 +131,7 @@ def citations() -> None:
 
 @config_app.callback()
 def config() -> None:
-    """Show the settings and their origin."""
+    """Show the settings and their origin, or write a settings file."""
 
 
 @config_app.command("show")
@@ -140,3 +145,16 @@ def config_show(ctx: typer.Context, *, as_json: o.Json = False) -> None:
         render.print_json(shown)
     else:
         render.print_config(shown)
+
+
+@config_app.command("init")
+def config_init(ctx: typer.Context, *, force: Force = False, as_json: o.Json = False) -> None:
+    """Write a clew.toml with every setting and its default, and the values of --path, --collection and the models."""
+    from clew.surface.cli import render
+    from clew.surface.cli.commands.config_file import write_settings_file
+
+    file = write_settings_file(ctx.obj, force=force)
+    if as_json:
+        render.print_json({"file": str(file)})
+    else:
+        render.print_line((f"{file} written; remove the # before a line to set it", ""))

@@ -28,6 +28,7 @@ from clew.core.errors import (
     SourceError,
     StoreMismatch,
 )
+from clew.core.suggest import find_close_names
 from clew.surface.cli.program import repeat_options
 from clew.surface.cli.terminal import clean_for_stream
 
@@ -59,6 +60,20 @@ EXIT_CODES = (
     (CITATIONS_INVALID, "citations no longer match their documents (check)"),
     (INTERRUPTED, "interrupted"),
 )
+# What other programs call our commands.
+SYNONYMS = {
+    **dict.fromkeys(("remove", "delete", "rm", "del"), "drop"),
+    **dict.fromkeys(("ls", "documents", "docs"), "list"),
+    **dict.fromkeys(("cat", "show", "get", "print"), "read"),
+    **dict.fromkeys(("find", "query", "grep", "retrieve"), "search"),
+    **dict.fromkeys(("index", "ingest", "load", "import", "update", "sync"), "add"),
+    **dict.fromkeys(("info", "stats"), "status"),
+    **dict.fromkeys(("answer", "question"), "ask"),
+    **dict.fromkeys(("settings", "init"), "config"),
+    **dict.fromkeys(("purge", "forget"), "erase"),
+    **dict.fromkeys(("backup", "save", "dump"), "export"),
+    "whynot": "why-not",
+}
 
 # Typer contains its own copy of click. It exports this exception, but not the base class of all usage errors.
 ClickException: type[Any] = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
@@ -109,8 +124,13 @@ class ClewGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command and its arguments; an underscore in the name counts as a hyphen (`why_not`)."""
         name, *rest = args
-        known = self.get_command(ctx, name) is not None
-        return super().resolve_command(ctx, [name if known else name.replace("_", "-"), *rest])
+        name = name if self.get_command(ctx, name) is not None else name.replace("_", "-").lower()
+        if self.get_command(ctx, name) is None and not name.startswith("-") and not ctx.resilient_parsing:
+            known = [each for each in self.list_commands(ctx) if not getattr(self.commands[each], "hidden", False)]
+            near = [SYNONYMS[name]] if name in SYNONYMS else find_close_names(name, known, max_names=2, cutoff=0.6)
+            hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+            ctx.fail(f"No such command {args[0]!r}.{hint}")
+        return super().resolve_command(ctx, [name, *rest])
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """The arguments left for the command, after the program's own options were taken from anywhere on the line."""

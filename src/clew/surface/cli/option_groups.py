@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from clew.engine import Engine
 
 Command = Callable[..., None]
+STDIN = "-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +31,14 @@ class QueryOptions:
         """The question and the messages of the conversation file; a usage error if neither was given."""
         if self.query is None and self.conversation is None:
             ctx.fail("Missing argument 'QUERY', or --conversation FILE.")
+        if self.query == STDIN and self.conversation is not None and str(self.conversation) == STDIN:
+            ctx.fail("QUERY and --conversation cannot both be read from standard input.")
+        question = None if self.query is None else read_question(self.query)
         if self.conversation is None:
-            return LoadedQuery(self.query)
+            return LoadedQuery(question)
         from clew.surface.cli.conversation_file import load_conversation
 
-        return LoadedQuery(self.query, load_conversation(self.conversation))
+        return LoadedQuery(question, load_conversation(self.conversation))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,13 @@ class FilterOptions:
     meta: o.Metas = None
     access: o.Access = None
 
-    def build_filter(self, _: "Engine") -> "Filter":
+    def build_filter(self, engine: "Engine") -> "Filter":
+        """The Filter of the options; names that nothing has are reported on stderr."""
+        where = self.make_filter(engine)
+        warn_of_unknown_names(engine, where)
+        return where
+
+    def make_filter(self, _: "Engine") -> "Filter":
         """The Filter of the options."""
         from clew.core.filter import Filter
 
@@ -92,12 +102,11 @@ class CollectionFilterOptions(FilterOptions):
     document: o.Documents = None
     channel: o.Channels = None
 
-    def build_filter(self, engine: "Engine") -> "Filter":
-        """The Filter of the options; documents may be named by URI."""
-        documents = _resolve_documents(self.document, engine) if self.document else None
-        channels = _resolve_channels(self.channel, engine) if self.channel else None
-        made = FilterOptions.build_filter(self, engine)
-        return replace(made, documents=_to_set(documents), channels=_to_set(channels))
+    def make_filter(self, engine: "Engine") -> "Filter":
+        """The Filter of the options; documents may be named by URI, folder or pattern."""
+        made = replace(FilterOptions.make_filter(self, engine), channels=_to_set(self.channel))
+        documents = _resolve_documents(self.document, engine, made) if self.document else None
+        return replace(made, documents=_to_set(documents))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +119,10 @@ class SearchOptions(CollectionFilterOptions):
     depth: o.Depth = None
     min_relevance: o.MinRelevance = None
     min_similarity: o.MinSimilarity = None
+
+    def build_filter(self, engine: "Engine") -> "Filter":
+        """The Filter of the options; what a search finds, or why it finds nothing, tells of names that nothing has."""
+        return self.make_filter(engine)
 
     def to_setting_overrides(self) -> dict[str, Any]:
         """The options that are settings, by dotted name; None is one that was not given."""
@@ -189,23 +202,43 @@ def _to_set(values: Sequence[str] | None) -> frozenset[str] | None:
     return frozenset(values) if values else None
 
 
-def _resolve_documents(names: Sequence[str], engine: "Engine") -> list[str]:
-    """The ids of the documents; a source that is split stands for all of its sections."""
-    from clew.core.filter import Filter
+def read_question(text: str) -> str:
+    """The question, or that on standard input for `-`; SourceError if there is none."""
+    if text != STDIN:
+        return text
+    import sys
+
+    from clew.core.errors import SourceError
+
+    question = sys.stdin.read().strip()
+    if not question:
+        raise SourceError("standard input", "has no question")
+    return question
+
+
+def warn_of_unknown_names(engine: "Engine", where: "Filter") -> None:
+    """Reports the authors, channels and kinds of a filter that nothing has on stderr, with those most like them."""
+    from clew.surface.cli import render
+
+    for sentence in engine.unknown_names(where):
+        render.print_line((sentence, "yellow"), err=True)
+
+
+def _resolve_documents(names: Sequence[str], engine: "Engine", rest: "Filter") -> list[str]:
+    """The ids of the documents; a source that is split stands for all of its sections, a folder for what is in it.
+
+    An unknown name is an error, which names others only within the rest of the filter.
+    """
+    from clew.core.errors import NotFound
+    from clew.engine.names import resolve_documents
 
     ids: list[str] = []
     for name in names:
-        found = engine.read(name)
-        is_split = "sections" in found.meta and "parent" not in found.meta
-        parts = engine.list(Filter(meta={"parent": found.id})) if is_split else ()
-        ids += [record.id for record in parts] or [found.id]
+        try:
+            ids += resolve_documents(engine.opened, name)
+        except NotFound:
+            ids += resolve_documents(engine.opened.within(rest), name)
     return ids
-
-
-def _resolve_channels(names: Sequence[str], engine: "Engine") -> list[str]:
-    """The channels by their stored names: `#ops` stands for `ops` if only that exists."""
-    known = set(engine.channels())
-    return [name if name in known or name.removeprefix("#") not in known else name.removeprefix("#") for name in names]
 
 
 def _parse_meta_pairs(texts: Sequence[str]) -> dict[str, list[str]]:

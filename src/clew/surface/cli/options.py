@@ -10,7 +10,10 @@ from clew.core.errors import SettingsError
 
 QueryText = Annotated[
     str | None,
-    typer.Argument(metavar="QUERY", help="Question or keywords; with --conversation, a question asked after it."),
+    typer.Argument(
+        metavar="QUERY",
+        help="Question or keywords, - for standard input; with --conversation, a question asked after it.",
+    ),
 ]
 Conversation = Annotated[
     Path | None,
@@ -122,7 +125,9 @@ def _make_filter_option(name: str, metavar: str, text: str) -> Any:
 Kinds = Annotated[
     list[str] | None, _make_filter_option("--kind", "KIND", "Only this kind: page, thread, … (repeatable).")
 ]
-Documents = Annotated[list[str] | None, _make_filter_option("--document", "DOC", "Only this id or URI (repeatable).")]
+Documents = Annotated[
+    list[str] | None, _make_filter_option("--document", "DOC", "Only this id, URI, folder or pattern (repeatable).")
+]
 Channels = Annotated[list[str] | None, _make_filter_option("--channel", "NAME", "Only this channel (repeatable).")]
 Authors = Annotated[list[str] | None, _make_filter_option("--author", "NAME", "Only this author (repeatable).")]
 Access = Annotated[

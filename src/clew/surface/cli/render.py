@@ -8,14 +8,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from clew.core.attribution import PassageMessage, format_attribution, format_reply_mark, make_passage_message
+from clew.core.attribution import (
+    PassageMessage,
+    format_attribution,
+    format_reply_mark,
+    format_said,
+    make_passage_message,
+)
 from clew.core.cite import CitationCheck
 from clew.core.receipt import Receipt
 from clew.core.report import Report
 from clew.core.text import extract_terms
 from clew.core.thread import THREAD_KIND
 from clew.core.time import assume_utc
-from clew.core.types import Context, DocumentRecord, Hit
+from clew.core.types import Context, DocumentRecord, Hit, Message
 from clew.surface.cli.progress import format_duration
 from clew.surface.cli.table import print_table
 from clew.surface.cli.terminal import clean_for_stream, escape_json
@@ -202,6 +208,11 @@ def format_message_origin(message: PassageMessage) -> str:
     channel = f"#{message.channel}" if message.channel else ""
     said_by = "  ".join(filter(None, (format_attribution(message.author, message.at), channel)))
     return f"{format_reply_mark(is_reply=message.reply_to is not None, guessed=message.guessed)}{said_by}".strip()
+
+
+def print_message(message: Message) -> None:
+    """Prints a message after who wrote it and when."""
+    print_text(format_said(message.author, message.at, message.text))
 
 
 def print_no_results(reason: str, *, err: bool = False) -> None:

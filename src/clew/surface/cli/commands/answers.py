@@ -7,10 +7,10 @@ import typer
 from clew.core.errors import DriverFailed, SettingsError
 from clew.surface.cli import options as o
 from clew.surface.cli.errors import CODE_BY_ERROR
-from clew.surface.cli.option_groups import SearchOptions
+from clew.surface.cli.option_groups import SearchOptions, read_question
 from clew.surface.cli.program import open_engine
 
-Question = Annotated[str, typer.Argument(metavar="QUESTION", help="The question.")]
+Question = Annotated[str, typer.Argument(metavar="QUESTION", help="The question; - reads it from standard input.")]
 Session = Annotated[
     str | None, typer.Option("--session", metavar="NAME", help="Continue and save the chat session of this name.")
 ]
@@ -39,6 +39,7 @@ def ask(
     from clew.surface.cli import answer_output, render
     from clew.surface.to_json import answer_to_json
 
+    question = read_question(question)
     if agent and (options.k is not None or person is not None):
         option = "-k" if options.k is not None else "--as"
         raise SettingsError(f"--agent and {option} cannot be combined; leave out one of them")

@@ -18,7 +18,11 @@ Watch = Annotated[bool, typer.Option("--watch", help="Watch the sources and re-i
 Background = Annotated[
     bool, typer.Option("--background", help="Queue the work, start a worker for it, print the job id and return.")
 ]
-Targets = Annotated[list[str], typer.Argument(metavar="DOCUMENT...", help="Document ids or URIs.")]
+Targets = Annotated[
+    list[str],
+    typer.Argument(metavar="DOCUMENT...", help="Document ids, URIs, folders or patterns such as 'notes/*.md'."),
+]
+Readable = Annotated[str, typer.Argument(metavar="DOCUMENT", help="Document id or URI, or the id of a message.")]
 Refresh = Annotated[
     bool, typer.Option("--refresh", help="Also replace summaries that were extracted or made by another model.")
 ]
@@ -179,27 +183,45 @@ def list_(ctx: typer.Context, *, options: CollectionFilterOptions, as_json: o.Js
         render.print_lacking(records)
 
 
-def read(ctx: typer.Context, *, document: o.DocumentName, options: FilterOptions, as_json: o.Json = False) -> None:
-    """Print the text of a document, or what the filters admit of it; messages with their authors and times."""
+def read(ctx: typer.Context, *, document: Readable, options: FilterOptions, as_json: o.Json = False) -> None:
+    """Print the text of a document, or what the filters admit of it; messages with their authors and times.
+
+    The id of a message prints that message.
+    """
+    from clew.core.errors import NotFound
+    from clew.core.types import Document, Message
     from clew.query.context.format.messages import format_document_text
     from clew.surface.cli import render
 
     with open_engine(ctx) as engine:
-        found = engine.read(document, where=options.build_filter(engine))
+        where = options.build_filter(engine)
+        found: Document | Message
+        try:
+            found = engine.read(document, where=where)
+        except NotFound as error:
+            try:
+                found = engine.message(document, where=where)
+            except NotFound as no_message:
+                raise (no_message if "messages have" in str(no_message) else error) from None
     if as_json:
         render.print_json(found)
+    elif isinstance(found, Message):
+        render.print_message(found)
     else:
         render.print_text(format_document_text(found)[0])
 
 
 def status(ctx: typer.Context, *, options: CollectionFilterOptions, as_json: o.Json = False) -> None:
     """Show the size, embedder and index of the collection, or of what the filters admit."""
+    from clew.core.filter import EVERYTHING
     from clew.surface.cli import render
     from clew.surface.to_json import status_to_json
 
     with open_engine(ctx) as engine:
-        shown = status_to_json(engine.status(where=options.build_filter(engine)), invocation=resolve_invocation(ctx))
+        where = options.build_filter(engine)
+        stats = engine.status(where=where)
+        shown = status_to_json(stats, invocation=resolve_invocation(ctx), is_whole=where == EVERYTHING)
     if as_json:
         render.print_json(shown)
     else:
-        render.print_pairs(shown)
+        render.print_pairs({name: value for name, value in shown.items() if value is not None})

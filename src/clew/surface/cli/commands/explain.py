@@ -8,7 +8,7 @@ import typer
 
 from clew.surface.cli import options as o
 from clew.surface.cli.errors import CITATIONS_INVALID
-from clew.surface.cli.option_groups import CollectionFilterOptions, QueryOptions, SearchOptions
+from clew.surface.cli.option_groups import CollectionFilterOptions, QueryOptions, SearchOptions, warn_of_unknown_names
 from clew.surface.cli.program import open_engine
 
 AnswerFile = Annotated[
@@ -28,6 +28,7 @@ def explain(ctx: typer.Context, *, asked: QueryOptions, options: SearchOptions, 
     loaded = asked.load(ctx)
     with open_engine(ctx, options.to_setting_overrides()) as engine:
         where = options.build_filter(engine)
+        warn_of_unknown_names(engine, where)
         explanation = engine.explain(
             loaded.query, k=options.k, strategy=options.strategy, where=where, history=loaded.history
         )

@@ -1,12 +1,12 @@
 """The commands that search: search and context."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from clew.surface.cli import options as o
-from clew.surface.cli.option_groups import LoadedQuery, QueryOptions, SearchOptions
+from clew.surface.cli.option_groups import LoadedQuery, QueryOptions, SearchOptions, warn_of_unknown_names
 from clew.surface.cli.program import open_engine
 
 if TYPE_CHECKING:
@@ -18,7 +18,20 @@ Render = Annotated[
 ]
 
 
-def search(ctx: typer.Context, *, asked: QueryOptions, options: SearchOptions, as_json: o.Json = False) -> None:
+GroupBy = Annotated[
+    Literal["document"] | None,
+    typer.Option("--group-by", help="Show each document once, by its best chunk: -k counts documents."),
+]
+
+
+def search(
+    ctx: typer.Context,
+    *,
+    asked: QueryOptions,
+    group_by: GroupBy = None,
+    options: SearchOptions,
+    as_json: o.Json = False,
+) -> None:
     """Find the most relevant chunks."""
     from clew.core.trace import record
     from clew.surface.cli import render
@@ -29,8 +42,15 @@ def search(ctx: typer.Context, *, asked: QueryOptions, options: SearchOptions, a
         where = options.build_filter(engine)
         with record("search") as trace:
             hits = engine.search(
-                loaded.query, k=options.k, strategy=options.strategy, where=where, history=loaded.history
+                loaded.query,
+                k=options.k,
+                strategy=options.strategy,
+                where=where,
+                history=loaded.history,
+                group_by=group_by,
             )
+        if hits:
+            warn_of_unknown_names(engine, where)
         reason = "" if hits else _explain_empty_result(engine, loaded, options, where)
     if as_json:
         render.print_json(search_to_json(hits, reason=reason, trace=trace))
@@ -90,4 +110,4 @@ def _explain_empty_result(engine: "Engine", loaded: LoadedQuery, options: Search
         ):
             numbers = f"a relevance of {best.relevance:.2f} and a similarity of {best.similarity:.2f}"
             return f"the best hit has {numbers}, below the minimum that is set"
-    return explain_no_hits(engine.status(), where, engine.channels)
+    return explain_no_hits(engine.status(), where, engine.unknown_names(where))

@@ -1,0 +1,133 @@
+"""Names that users give: those of a filter that nothing has, a folder or pattern of documents, a message by its id."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clew.core.errors import NotFound
+from clew.core.filter import EVERYTHING, Filter
+from clew.core.suggest import suggest_name
+from clew.core.thread import THREAD_KIND, extract_messages
+from clew.core.types import DocumentRecord, Message
+from clew.engine.opened import Opened
+from clew.engine.sections import resolve_document_or_sections
+from clew.index.read.uri import make_file_uri
+
+if TYPE_CHECKING:
+    from clew.engine import Engine
+
+_PATTERN_SIGNS = re.compile(r"[*?\[]")
+_FIELDS = {"authors": "author", "channels": "channel", "kinds": "kind"}
+
+
+def unknown_names(engine: "Engine", where: Filter) -> list[str]:
+    """A sentence for each author, channel and kind of a filter that nothing has: `there is no author 'Ben'; did you …`.
+
+    Suggested are only names that the rest of the filter admits, of what the engine sees. A filter with an unknown name
+    is no error, since a channel may get its first message later: it admits nothing by that name.
+    """
+    return list(_find_unknown_names(engine.opened, where))
+
+
+def message(engine: "Engine", id: str, *, where: Filter = EVERYTHING) -> Message:  # noqa: A002 (as in Message.id)
+    """The stored message with this id, or `channel/id` where several channels have it; NotFound if there is none."""
+    opened = engine.opened.within(where)
+    channel, _, short = id.rpartition("/")
+    for name, place in ((id, EVERYTHING), (short, Filter(channels={channel}))):
+        found = [each for doc_id in _find_threads(opened, name, place) for each in _read_messages(opened, doc_id, name)]
+        if len(found) > 1:
+            places = ", ".join(f"{each.channel}/{each.id}" for each in found)
+            raise NotFound(f"{len(found)} messages have the id {name!r}; name one of {places}")
+        if found:
+            return found[0]
+        if not channel:
+            break
+    raise NotFound(f"there is no message {id!r}; `clew search --json` shows the ids of messages")
+
+
+def resolve_documents(opened: Opened, name: str) -> list[str]:
+    """The ids of the documents that a name stands for: one, the sections of a source, a folder, or a pattern.
+
+    In a pattern `*` and `?` stand for anything but a slash, `**` for any folders; without a slash it is matched against
+    file names in all folders. A folder stands for all documents below it. NotFound with the nearest names if there are
+    none.
+    """
+    try:
+        return resolve_document_or_sections(opened, name)
+    except NotFound:
+        found = [record.id for record in _match_documents(opened, name)]
+        if not found:
+            raise
+        return found
+
+
+def _match_documents(opened: Opened, name: str) -> Iterator[DocumentRecord]:
+    places = [name]
+    if "://" not in name:
+        places.append(make_file_uri(Path(name), opened.root))
+    records = opened.store.documents()
+    if _PATTERN_SIGNS.search(name):
+        patterns = [_compile_pattern(each) for each in ([name] if "/" not in name else places)]
+        return (record for record in records if any(each.fullmatch(record.uri) for each in patterns))
+    folders = tuple(f"{each.rstrip('/')}/" for each in places)
+    return (record for record in records if record.kind != THREAD_KIND and record.uri.startswith(folders))
+
+
+def _compile_pattern(pattern: str) -> re.Pattern[str]:
+    parts = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    signs = re.split(r"(\*\*/|\*\*|\*|\?|\[[^\]/]+\])", pattern)
+    text = "".join(
+        parts.get(each) or (_translate_set(each) if each.startswith("[") else re.escape(each)) for each in signs
+    )
+    return re.compile(text if "/" in pattern else f"(?:.*/)?{text}")
+
+
+def _translate_set(text: str) -> str:
+    if not text.endswith("]"):
+        return re.escape(text)
+    inside = text[1:-1].replace("\\", "\\\\").replace("[", "\\[").replace("^", "\\^").replace("&", "\\&")
+    return f"[^{inside[1:]}]" if inside.startswith("!") and len(inside) > 1 else f"[{inside}]"
+
+
+def _find_unknown_names(opened: Opened, where: Filter, others: Filter = EVERYTHING) -> Iterator[str]:
+    """The sentences about a filter, which is joined with others by *and*."""
+    for field, what in _FIELDS.items():
+        missing = [name for name in sorted(getattr(where, field) or ()) if not _is_known(opened, field, name)]
+        known = _list_known(opened.within(others & replace(where, **{field: None})), field) if missing else ()
+        for name in missing:
+            yield suggest_name(what, name, known)
+    for place, side in enumerate(where.all_of):
+        rest = replace(where, all_of=tuple(each for at, each in enumerate(where.all_of) if at != place))
+        yield from _find_unknown_names(opened, side, others & rest)
+
+
+def _is_known(opened: Opened, field: str, name: str) -> bool:
+    by_name = Filter(**{field: frozenset({name})})
+    found: Iterable[object] = opened.store.documents(by_name) if field == "kinds" else opened.store.scan(by_name)
+    return any(True for _ in found)
+
+
+def _list_known(opened: Opened, field: str) -> set[str]:
+    if field == "channels":
+        return set(opened.store.channels())
+    records = list(opened.store.documents())
+    if field == "kinds":
+        return {record.kind for record in records}
+    metas = [*(record.meta for record in records), *(chunk.meta for chunk in opened.store.scan())]
+    names: set[str] = set()
+    for meta in metas:
+        author = meta.get("author")
+        names.update(map(str, author if isinstance(author, list | tuple) else [author] if author else []))
+    return names
+
+
+def _find_threads(opened: Opened, message_id: str, where: Filter) -> list[str]:
+    """The documents that have a message of this id."""
+    named = where & Filter(meta={"message": message_id}, kinds={THREAD_KIND})
+    return list(dict.fromkeys(chunk.doc_id for chunk in opened.store.scan(named)))
+
+
+def _read_messages(opened: Opened, doc_id: str, message_id: str) -> list[Message]:
+    return [each for each in extract_messages(opened.store.document(doc_id)) if each.id == message_id]

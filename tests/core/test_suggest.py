@@ -18,9 +18,10 @@ def test_the_cutoff_and_the_number_are_kept() -> None:
 
 
 def test_a_first_name_stands_for_a_full_name_and_the_other_way_round() -> None:
-    assert find_close_names("Ben", ["eva", "Ben Okafor", "ben"]) == ["ben", "Ben Okafor"]
-    assert find_close_names("ben okafor", ["Ruth Mann", "Ben"]) == ["Ben"]
-    assert find_close_names("vault", ["pages/vault.md", "pages/lunch.md"], max_names=1) == ["pages/vault.md"]
+    assert find_close_names("Ben", ["eva", "Ben Okafor", "ben"], by_word=True) == ["ben", "Ben Okafor"]
+    assert find_close_names("ben okafor", ["Ruth Mann", "Ben"], by_word=True) == ["Ben"]
+    names = ["search.k", "search.depth"]
+    assert find_close_names("search.depht", names, max_names=1) == ["search.depth"]
 
 
 def test_both_spellings_of_a_name_are_suggested() -> None:

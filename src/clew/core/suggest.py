@@ -8,17 +8,19 @@ _WORD = re.compile(r"[^\W_]+")
 _MIN_WORD = 2  # characters of a word by which a name is found
 
 
-def find_close_names(name: str, candidates: Iterable[str], *, max_names: int = 3, cutoff: float = 0.4) -> list[str]:
+def find_close_names(
+    name: str, candidates: Iterable[str], *, max_names: int = 3, cutoff: float = 0.4, by_word: bool = False
+) -> list[str]:
     """The candidates most like the name, nearest first, compared without regard to case.
 
-    First the same name in another case, then names that have a word in common as a person's first name and full name
-    do, then those alike by difflib's ratio, of which `cutoff` is the least, from 0 to 1.
+    First the same name in another case, then, `by_word`, names of which one has all words of the other, as a person's
+    first name and full name, then those alike by difflib's ratio, of which `cutoff` is the least, from 0 to 1.
     """
     wanted = name.casefold()
     folded: dict[str, list[str]] = {}
     for candidate in dict.fromkeys(candidates):
         folded.setdefault(candidate.casefold(), []).append(candidate)
-    words = _split_words(wanted)
+    words = _split_words(wanted) if by_word else set()
     related = [each for each in folded if words and _shares_words(words, _split_words(each))]
     near = get_close_matches(wanted, folded, n=max(max_names, 1), cutoff=cutoff)
     related.sort(key=lambda each: (near.index(each) if each in near else max_names, each))
@@ -26,9 +28,11 @@ def find_close_names(name: str, candidates: Iterable[str], *, max_names: int = 3
     return [each for fold in ranked for each in folded[fold]][:max_names]
 
 
-def format_suggestion(name: str, candidates: Iterable[str], *, max_names: int = 3, cutoff: float = 0.4) -> str:
+def format_suggestion(
+    name: str, candidates: Iterable[str], *, max_names: int = 3, cutoff: float = 0.4, by_word: bool = False
+) -> str:
     """The question `did you mean a, b?` with the nearest candidates; empty if none is near."""
-    near = find_close_names(name, candidates, max_names=max_names, cutoff=cutoff)
+    near = find_close_names(name, candidates, max_names=max_names, cutoff=cutoff, by_word=by_word)
     return f"did you mean {', '.join(near)}?" if near else ""
 
 
@@ -41,7 +45,9 @@ def format_names(names: Sequence[str], *, max_names: int = 3) -> str:
 def suggest_name(what: str, name: str, known: Iterable[str]) -> str:
     """The sentence for a name that is not known: the nearest ones, or else the first of those that there are."""
     names = sorted(known)
-    hint = format_suggestion(name, names, cutoff=0.5) or (f"there are {format_names(names)}" if names else "")
+    hint = format_suggestion(name, names, cutoff=0.5, by_word=True) or (
+        f"there are {format_names(names)}" if names else ""
+    )
     return f"there is no {what} {name!r}; {hint}" if hint else f"there is no {what} {name!r}"
 
 

@@ -158,7 +158,7 @@ def _read_messages_by_author(opened: Opened, person: str) -> list[str]:
     authors = {
         str(chunk.meta.get("author", "")) for chunk in opened.store.scan(Filter(kinds=frozenset({THREAD_KIND})))
     } - {""}
-    hint = format_suggestion(person, sorted(authors)) or f"authors: {format_names(sorted(authors))}"
+    hint = format_suggestion(person, sorted(authors), by_word=True) or f"authors: {format_names(sorted(authors))}"
     raise NotFound(f"there is no message by {person!r}; {hint if authors else 'the collection has no messages yet'}")
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from clew.core.errors import NotFound
 from clew.core.filter import EVERYTHING, Filter
@@ -95,7 +95,8 @@ def _find_unknown_names(opened: Opened, where: Filter, others: Filter = EVERYTHI
     """The sentences about a filter, which is joined with others by *and*."""
     for field, what in _FIELDS.items():
         missing = [name for name in sorted(getattr(where, field) or ()) if not _is_known(opened, field, name)]
-        known = _list_known(opened.within(others & replace(where, **{field: None})), field) if missing else ()
+        lifted: dict[str, Any] = {field: None}
+        known = _list_known(opened.within(others & replace(where, **lifted)), field) if missing else ()
         for name in missing:
             yield suggest_name(what, name, known)
     for place, side in enumerate(where.all_of):
@@ -104,7 +105,8 @@ def _find_unknown_names(opened: Opened, where: Filter, others: Filter = EVERYTHI
 
 
 def _is_known(opened: Opened, field: str, name: str) -> bool:
-    by_name = Filter(**{field: frozenset({name})})
+    condition: dict[str, Any] = {field: {name}}
+    by_name = Filter(**condition)
     found: Iterable[object] = opened.store.documents(by_name) if field == "kinds" else opened.store.scan(by_name)
     return any(True for _ in found)
 

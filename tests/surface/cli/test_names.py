@@ -1,6 +1,5 @@
 """Names and forms that help: suggestions, folders and patterns, questions from a pipe, messages, groups, settings."""
 
-import json
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -63,7 +62,7 @@ def test_a_channel_may_be_written_with_its_sign(chats: "Clew") -> None:
 def test_documents_by_folder_and_pattern(fresh: "Clew") -> None:
     fresh("add", "pages")
     assert len(fresh("list", "--document", "pages", "--json").json["documents"]) == 4
-    assert fresh.hits("keys", "--document", "pages/*.py") == ["tide.py"]
+    assert set(fresh.hits("keys", "--document", "pages/*.py")) == {"tide.py"}
     assert fresh("drop", "*.md").out == "3 dropped\n"
     assert fresh("drop", "pages/").out == "1 dropped\n"
 
@@ -73,14 +72,8 @@ def test_a_question_comes_from_standard_input(chats: "Clew") -> None:
         done = chats(*words, stdin="who has the soup plan?\n")
         assert done.code == 0, done.err
         assert "soup" in done.out.lower()
-    assert (
-        chats("search", "-", "--json", stdin="soup plan\n").json
-        == {
-            **chats("search", "soup plan", "--json").json,
-            "trace": chats("search", "-", "--json", stdin="soup plan").json["trace"],
-        }
-        or chats("search", "-", "--json", stdin="soup plan").json["hits"]
-    )
+    piped, given = chats("search", "-", "--json", stdin="soup plan\n"), chats("search", "soup plan", "--json")
+    assert piped.json["hits"] == given.json["hits"] != []
     assert (chats("ask", "-", stdin=" \n").code, chats("search", "-", stdin="").code) == (4, 4)
     assert chats("search", "-", "--conversation", "-", stdin="x").code == 2
 
@@ -177,4 +170,3 @@ def test_every_model_of_the_tables_is_in_the_list() -> None:
         listed = [each.name for each in list_models() if each.setting == setting]
         for name in table:
             assert any(each.startswith(name.removesuffix(":")) for each in listed), name
-    assert json.dumps([each.name for each in list_models()])

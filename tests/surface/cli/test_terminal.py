@@ -80,7 +80,7 @@ COMMANDS = [
     ("search", "soup", "--author", "eve"),
     ("search", "soup", "--channel", "opsi"),
     ("erase", "d1", "--dry-run"),
-    ("plan", "no\x1b[31mthing\u202e"),
+    ("check", "no\x1b[31mthing\u202e"),
     ("jobs", "show", "\x1b[31m"),
 ]
 

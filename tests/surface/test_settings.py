@@ -55,6 +55,7 @@ def test_every_setting_can_be_given_in_the_file_and_in_the_environment(tmp_path:
         "llm.prices": ["openai:small 0.1 0.4"],
         "ingestion.include": ["*.md"],
         "ingestion.exclude": ["drafts/"],
+        "ingestion.max_read_memory": 200_000_000,
         "formatter.medium_chunk_threshold": 900,
         "conversation.max_tokens": 500,
         "conversation.single_below": 5,

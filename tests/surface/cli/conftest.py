@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from clew import Document, Engine
 from clew.surface.cli.app import app
 
+LAST_CHANGE = 1_577_836_800  # of every page: 2020-01-01
 PAGES = {
     "vault.md": "---\ntitle: Vault\nauthor: dan\ndate: 2025-03-01\nowner: ines\n---\n\n"
     "Secrets live in the vault.\n\n## Keys\n\n### Rotation\n\nSigning keys are rotated every ninety days by Dan.\n",
@@ -97,6 +98,7 @@ def _write_pages(folder: Path) -> None:
     (folder / "pages").mkdir()
     for name, text in PAGES.items():
         (folder / "pages" / name).write_text(text, encoding="utf-8")
+        os.utime(folder / "pages" / name, (LAST_CHANGE, LAST_CHANGE))
 
 
 def _enter(folder: Path, patch: pytest.MonkeyPatch) -> None:

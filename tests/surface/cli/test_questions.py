@@ -160,7 +160,7 @@ WIDE = ("-k", "10", "--min-similarity=-1")
         (("--author", "dan", "--channel", "ops"), set()),
         (("--since", "2025-03-01"), {"vault.md", "oncall.md"}),
         (("--since", "2025-03-02"), {"oncall.md"}),
-        (("--until", "2025-06-01"), {"vault.md"}),
+        (("--until", "2025-06-01"), {"vault.md", "lunch.md", "tide.py"}),
         (("--since", "2025-06-01T00:00:00Z", "--until", "2025-06-01T00:00:01+00:00"), {"oncall.md"}),
         (("--meta", "owner=ines"), {"vault.md"}),
         (("--meta", "owner=ines", "--meta", "owner=sol"), {"vault.md", "oncall.md"}),

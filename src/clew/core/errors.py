@@ -7,6 +7,7 @@
     ├── DriverFailed            a model, disk or database answered with an error, or not at all: says whether to retry
     │   ├── ConcurrentChange    the document was changed in the store since it was read: read it again
     │   ├── CollectionLost      the database of a collection is gone while its other files are there: restore it
+    │   ├── CollectionDamaged   what is stored is not what was written, or cannot be read: run `clew doctor`
     │   ├── ReadOnlyStore       the collection can be read and not written: a snapshot, a standby, a missing right
     │   ├── CountMismatch       an embedder returned another number of vectors than of texts
     │   ├── RequestRefused      an HTTP server rejected the request: retrying will not help
@@ -57,6 +58,10 @@ class ConcurrentChange(DriverFailed):
 
 class CollectionLost(DriverFailed):
     """A collection whose database was deleted or emptied while other files of it are there."""
+
+
+class CollectionDamaged(DriverFailed):
+    """A collection of which something that is stored is not what was written, or cannot be read any more."""
 
 
 class ReadOnlyStore(DriverFailed):

@@ -11,6 +11,7 @@ from clew.core.filter import Meta
 from clew.core.thread_view import Head
 from clew.core.time import from_iso, to_iso
 from clew.core.types import Chunk, Document, DocumentRecord, Hit, Section
+from clew.drivers.store import checksums
 
 # A chunk of a message is stored with its place in the message (`piece`), so that a thread changes without being written
 # anew; where it stands in the whole is added up from the sizes of the blocks and messages before it. Of a page, `piece`
@@ -21,16 +22,17 @@ _BEFORE = (
     " WHERE p.doc = c.doc AND p.n >= ((c.piece >> 7) << 7) AND p.n < c.piece AND p.message IS NOT NULL)"
 )
 _PLACED = "CASE WHEN c.piece IS NULL THEN c.{0} ELSE CAST(c.{0} + {1} AS bigint) END"
+_CHECKED = "c.row, c.doc, c.piece, c.idx, c.start, c.stop, c.sum"  # what the checksum is of, besides
 BLOCK_BITS = 7  # a block is 128 messages
 CHUNK_COLUMNS = (
     f"c.id, d.id, {_PLACED.format('idx', _BEFORE.format('chunks'))}, d.chunks, c.text,"
     f" {_PLACED.format('start', _BEFORE.format('chars'))}, {_PLACED.format('stop', _BEFORE.format('chars'))},"
-    " c.headings, c.context, c.at, c.meta"
+    f" c.headings, c.context, c.at, c.meta, {_CHECKED}"
 )
 # The same where all chunks of a document are read: `o` has what stands before each message (see PIECE_OFFSETS).
 LISTED_CHUNK_COLUMNS = (
     "c.id, d.id, c.idx + coalesce(o.chunks, 0), d.chunks, c.text, c.start + coalesce(o.chars, 0),"
-    " c.stop + coalesce(o.chars, 0), c.headings, c.context, c.at, c.meta"
+    f" c.stop + coalesce(o.chars, 0), c.headings, c.context, c.at, c.meta, {_CHECKED}"
 )
 PIECE_OFFSETS = (
     "SELECT doc, n, CAST(sum(chars) OVER w - chars AS bigint) AS chars, CAST(sum(chunks) OVER w - chunks AS bigint)"
@@ -38,11 +40,12 @@ PIECE_OFFSETS = (
 )
 RECORD_COLUMNS = (
     "d.id, d.title, d.uri, d.kind, d.hash, d.stamp, d.chars, d.chunks, d.summary, d.meta, d.access, d.summary_by,"
-    " d.created, d.updated"
+    " d.created, d.updated, d.row, d.sum"
 )
+PIECE_COLUMNS = "n, text, sections, chars, chunks, message, parent, awaits, doc, sum"
 HIT_COLUMNS = f"{CHUNK_COLUMNS}, {RECORD_COLUMNS}"
 
-_CHUNK_WIDTH = 11
+_CHUNK_WIDTH = 18
 _DECODER = json.JSONDecoder()  # json.loads without its checks of the argument
 
 
@@ -116,13 +119,15 @@ def _parse_section(
     return Section(start, end, label, parent, section_id, author, from_iso(at), page, guessed, labels, awaits)
 
 
-def join_pieces(pieces: Iterable[Sequence[Any]]) -> tuple[str, tuple[Section, ...]]:
-    """The text and the sections of pieces: `(text, sections, message, parent)`, of a page without the last two.
+def join_pieces(doc_id: str, pieces: Iterable[Sequence[Any]]) -> tuple[str, tuple[Section, ...]]:
+    """The text and the sections of the PIECE_COLUMNS of a document; CollectionDamaged if one is not as written.
 
     A message is stored with the id of its parent and with spans of its own.
     """
     texts, sections, positions, at = list[str](), list[Section](), dict[str, int](), 0
-    for text, columns, message, _ in (pieces := list(pieces)):
+    for *piece, doc, stored in (pieces := list(pieces)):
+        checksums.check_piece(doc_id, doc, piece, stored)
+        _, text, columns, _, _, message, _, _ = piece
         here = parse_sections(columns)
         if message is not None:
             positions[message] = len(sections)
@@ -130,7 +135,7 @@ def join_pieces(pieces: Iterable[Sequence[Any]]) -> tuple[str, tuple[Section, ..
         texts.append(text)
         sections += here
         at += len(text)
-    for _, _, message, parent in pieces:
+    for *_, message, parent, _, _, _ in pieces:
         if message is not None and parent is not None:
             position = positions[message]
             sections[position] = replace(sections[position], parent=positions.get(parent))
@@ -138,8 +143,9 @@ def join_pieces(pieces: Iterable[Sequence[Any]]) -> tuple[str, tuple[Section, ..
 
 
 def parse_chunk(columns: Sequence[Any]) -> Chunk:
-    """A chunk from CHUNK_COLUMNS."""
-    chunk_id, doc_id, index, total, text, start, end, headings, context, at, meta = columns
+    """A chunk from CHUNK_COLUMNS; CollectionDamaged if it is not as written."""
+    checksums.check_chunk(columns)
+    chunk_id, doc_id, index, total, text, start, end, headings, context, at, meta, *_ = columns
     return Chunk(
         chunk_id,
         doc_id,
@@ -156,9 +162,10 @@ def parse_chunk(columns: Sequence[Any]) -> Chunk:
 
 
 def parse_record(columns: Sequence[Any]) -> DocumentRecord:
-    """A document's record from RECORD_COLUMNS."""
+    """A document's record from RECORD_COLUMNS; CollectionDamaged if it is not as written."""
+    checksums.check_record(columns)
     doc_id, title, uri, kind, digest, stamp, chars, chunks, summary, meta, access, summary_by, created, updated = (
-        columns
+        columns[:-2]
     )
     return DocumentRecord(
         doc_id,
@@ -189,8 +196,8 @@ def parse_hits(rows: Iterable[tuple[Sequence[Any], float]]) -> list[Hit]:
 
 
 def build_document(record: DocumentRecord, pieces: Iterable[Sequence[Any]]) -> Document:
-    """The document of a record and the pieces of its text and sections, as in `join_pieces`."""
-    text, sections = join_pieces(pieces)
+    """The document of a record and the PIECE_COLUMNS of its text and sections."""
+    text, sections = join_pieces(record.id, pieces)
     return Document(
         record.id,
         text,
@@ -207,6 +214,14 @@ def build_document(record: DocumentRecord, pieces: Iterable[Sequence[Any]]) -> D
         record.created,
         record.updated,
     )
+
+
+def build_whole_document(record: DocumentRecord, pieces: Iterable[Sequence[Any]]) -> Document:
+    """The document of a record and all its pieces; CollectionDamaged if one is missing."""
+    document = build_document(record, pieces)
+    if len(document.text) != record.chars:
+        raise checksums.damaged_error(f"the text of the document {record.id!r}")
+    return document
 
 
 @lru_cache(4096)  # the chunks of a section have the same

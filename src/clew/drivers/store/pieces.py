@@ -6,7 +6,7 @@ Also which messages an edit of a thread needs, by the few reads that every store
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from clew.core.errors import ConcurrentChange, DriverFailed
 from clew.core.thread import is_thread
@@ -14,6 +14,7 @@ from clew.core.thread_edit import ThreadEdit, ThreadPart
 from clew.core.thread_view import ThreadView, view_document
 from clew.core.types import Chunk, Document, DocumentRecord
 from clew.drivers.store import codec
+from clew.drivers.store.checksums import UNCHECKED, check_piece
 
 MAX_PART = 512  # messages of a part; where an edit needs more, the whole thread is read at once
 
@@ -166,12 +167,21 @@ class PieceReader(Protocol):
         """The first pieces after a number (None: of all)."""
 
 
+def parse_pieces(doc_id: str, read: Iterable[Sequence[Any]]) -> list[Piece]:
+    """Pieces of a document from PIECE_COLUMNS; CollectionDamaged if one is not as written."""
+    found = []
+    for *columns, doc, stored in read:
+        check_piece(doc_id, doc, columns, stored)
+        found.append(Piece._make(columns))
+    return found
+
+
 def read_part(reader: PieceReader, record: DocumentRecord, revision: int, ids: Sequence[str], reach: int) -> ThreadPart:
     """The part of a thread that `Store.thread_part` promises."""
     found = {piece.n: piece for piece in _collect_pieces(reader, ids, reach)}
     pieces = [found[n] for n in sorted(found)]
     first, last = reader.after(None, 1), reader.before(None, 1)
-    document = codec.build_document(record, [(piece.text, piece.sections, *piece[5:7]) for piece in pieces])
+    document = codec.build_document(record, [(*piece, 0, UNCHECKED) for piece in pieces])  # they are checked
     return ThreadPart(document, tuple(piece.n for piece in pieces), first[0].n, last[0].n, revision)
 
 

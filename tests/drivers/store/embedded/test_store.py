@@ -18,7 +18,7 @@ from clew.core.errors import DriverFailed, StoreMismatch
 from clew.core.filter import Filter
 from clew.core.settings import StoreConfig
 from clew.core.types import Chunk, Document, Hit, Matrix, Section
-from clew.drivers.store.embedded import build, checkpoint, schema, shard, write
+from clew.drivers.store.embedded import build, checkpoint, connection, schema, shard, write
 from clew.drivers.store.embedded.checkpoint import read_checkpoint
 from clew.drivers.store.embedded.folder import HOME
 from clew.drivers.store.embedded.index import BrokenIndex
@@ -356,6 +356,9 @@ def take_back(folder: Path, version: int) -> None:
     names = ("chars", "chunks", "message", "parent", "awaits")
     added[5] += [f"ALTER TABLE pieces DROP COLUMN {name}" for name in names]
     added[2] += [f"DROP TABLE {name}" for name in ("shadow", "shadows", "summary_shadows")]
+    summed = ("meta", "documents", "pieces", "chunks", "signals", "gone", "shadows", "summary_shadows", "calibration")
+    added[6] = [f"ALTER TABLE {name} DROP COLUMN sum" for name in (*summed, "erasing", "sessions")]
+    added[6].append("ALTER TABLE documents DROP COLUMN found_sum")
     with sqlite3.connect(folder / schema.FILE) as db:
         for each in (each for older in reversed(range(version, schema.VERSION)) for each in added[older]):
             db.execute(each)
@@ -386,7 +389,7 @@ def test_a_database_of_an_older_clew_that_can_only_be_read_is_searched(
 ) -> None:
     before = fill_store(folder, StoreConfig())
     take_back(folder, version)
-    monkeypatch.setattr(schema, "is_writable", lambda _: False)
+    monkeypatch.setattr(connection, "is_writable", lambda _: False)
     with closing(open_store(folder, StoreConfig())) as store:
         assert run_searches(store) == before
         assert (store.calibration(), store.staged_model(), store.channels()) == ("", None, [])
@@ -487,7 +490,7 @@ def test_a_collection_that_can_only_be_read_is_searched(folder: Path, monkeypatc
     with closing(open_store(folder)) as store:
         put(store, "log")
         wanted = run_searches(store)
-    monkeypatch.setattr(schema, "is_writable", lambda _: False)
+    monkeypatch.setattr(connection, "is_writable", lambda _: False)
     assert read_stored_embedder_name(folder) == "m"
     with closing(open_store(folder)) as store:
         assert run_searches(store) == wanted

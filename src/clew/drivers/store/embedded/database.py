@@ -3,15 +3,25 @@
 import sqlite3
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
-from clew.drivers.store.embedded import schema
-from clew.drivers.store.embedded.folder import MARKER, check_database_exists, has_marker, lost_error, write_marker
+from clew.core.errors import CollectionDamaged, DriverFailed
+from clew.drivers.store import checksums
+from clew.drivers.store.embedded import connection, schema, sums
+from clew.drivers.store.embedded.folder import (
+    MARKER,
+    check_database_exists,
+    has_marker,
+    lost_error,
+    read_last_change,
+    write_last_change,
+    write_marker,
+)
 from clew.drivers.store.staging import model_switched_error
 
 
@@ -34,21 +44,52 @@ class CollectionState:
         return self.length / self.chunks if self.chunks else 0.0
 
 
+class FrozenFile:
+    """A database that is read without locks, because it cannot be written and has no log; notices when it gets one."""
+
+    def __init__(self, file: Path, prepare: Callable[[sqlite3.Connection], None]) -> None:
+        self._file, self._prepare = file, prepare
+        self._seen = _describe_file(file)
+
+    def has_changed(self) -> bool:
+        """Whether another process, which may write, has opened it since."""
+        return not connection.is_frozen(self._file) or _describe_file(self._file) != self._seen
+
+    def reopen(self, old: sqlite3.Connection) -> tuple[sqlite3.Connection, "FrozenFile | None"]:
+        """A new connection in place of an old one, and the frozen file if it is one still."""
+        frozen = FrozenFile(self._file, self._prepare) if connection.is_frozen(self._file) else None
+        opened = connection.open_read_only_connection(self._file)
+        self._prepare(opened)
+        old.close()
+        return opened, frozen
+
+
 class Reader:
     """`with reader as connection`: one thread at a time, errors of SQLite as DriverFailed. Nests."""
 
-    __slots__ = ("_connection", "_lock", "_place")
+    __slots__ = ("_connection", "_depth", "_frozen", "_lock", "_place")
 
-    def __init__(self, connection: sqlite3.Connection, place: str) -> None:
-        self._connection, self._place = connection, place
-        self._lock = threading.RLock()
+    def __init__(self, opened: sqlite3.Connection, place: str, frozen: FrozenFile | None = None) -> None:
+        self._connection, self._place, self._frozen = opened, place, frozen
+        self._lock, self._depth = threading.RLock(), 0
 
     def __enter__(self) -> sqlite3.Connection:
         self._lock.acquire()
+        try:
+            if self._frozen and not self._depth and self._frozen.has_changed():
+                self._connection, self._frozen = self._frozen.reopen(self._connection)
+        except BaseException:
+            self._lock.release()
+            raise
+        self._depth += 1
         return self._connection
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._depth -= 1
+        frozen = self._frozen
         self._lock.release()
+        if frozen and isinstance(error, (sqlite3.Error, CollectionDamaged)) and frozen.has_changed():
+            raise DriverFailed(f"{self._place}: another process began to write while it was read; try again") from error
         if error:
             schema.raise_if_sqlite_error(self._place, error)
 
@@ -60,22 +101,31 @@ class Database:
         self.dim = dim
         self.embedder = embedder
         self.place = str(folder / schema.FILE) if folder else "the collection in memory"
+        self._folder = folder
+        self._known = tuple[Any, ...]()  # the record of the collection that was checked last
         if folder:
             check_database_exists(folder)
-        self._connection = schema.connect(folder)
-        self.reader = Reader(self._connection, self.place)
+        last = read_last_change(folder) if folder else None  # before the database: it is written after it
+        frozen = FrozenFile(folder / schema.FILE, self._prepare) if folder and _is_frozen(folder) else None
+        self._connection = connection.connect(folder)
+        self.reader = Reader(self._connection, self.place, frozen)
         try:
             if folder and has_marker(folder) and not schema.has_tables(self._connection, self.place):
                 raise lost_error(folder, "has no tables", [MARKER])
-            schema.prepare_tables(
-                self._connection, self.place, embedder=embedder, dim=dim, collection_id=uuid.uuid4().hex
-            )
+            self._prepare(self._connection)
             if folder:
                 write_marker(folder)
-            self.collection_id = _read_state(self._connection).collection_id
+            with self.reader as db:
+                state = self._read_state(db)
+            self.collection_id = state.collection_id
+            if last and last[0] == state.collection_id and last[1] > state.change:
+                raise CollectionDamaged(_describe_lost_changes(self.place, last[1] - state.change))
         except BaseException:
             self._connection.close()
             raise
+
+    def _prepare(self, opened: sqlite3.Connection) -> None:
+        schema.prepare_tables(opened, self.place, embedder=self.embedder, dim=self.dim, collection_id=uuid.uuid4().hex)
 
     def read_state(self) -> CollectionState:
         """The state now; StoreMismatch if it was switched to another model since it was opened."""
@@ -84,7 +134,7 @@ class Database:
 
     def check_model_unchanged(self, db: sqlite3.Connection) -> CollectionState:
         """The state inside a transaction; StoreMismatch if it was switched to another model since it was opened."""
-        state = _read_state(db)
+        state = self._read_state(db)
         if state.collection_id != self.collection_id:
             (embedder,) = db.execute("SELECT embedder FROM meta").fetchone()
             raise model_switched_error(self.place, embedder, self.embedder)
@@ -108,13 +158,16 @@ class Database:
         with self.reader as db:
             try:
                 db.execute("BEGIN IMMEDIATE")
-                self.check_model_unchanged(db)
+                before = self.check_model_unchanged(db)
                 yield db
+                after = self._read_state(db)
                 db.execute("COMMIT")
             except BaseException:
                 if db.in_transaction:
                     db.execute("ROLLBACK")
                 raise
+            if self._folder and after.change != before.change:
+                write_last_change(self._folder, after.collection_id, after.change)
 
     def reopen_for_model(self, *, embedder: str, dim: int, collection_id: str) -> Self:
         """A copy of this on the same connection, for another model; this one raises StoreMismatch from then on."""
@@ -130,7 +183,21 @@ class Database:
     def close(self) -> None:
         """Closes the connection."""
         with self.reader as db:
-            db.close()
+            connection.close_connection(db, self._folder)
+
+    def _read_state(self, db: sqlite3.Connection) -> CollectionState:
+        """The state in the record of the collection; CollectionDamaged if that is not as written."""
+        found = db.execute(
+            f"SELECT {', '.join(sums.META)}, sum, data_version FROM meta, pragma_data_version"
+        ).fetchone()
+        if found is None:
+            raise checksums.damaged_error(f"{self.place}: the record of the collection")
+        *columns, stored, data_version = found
+        if found[:-1] != self._known:
+            checksums.check_values(f"{self.place}: the record of the collection", stored, *columns)
+            self._known = found[:-1]
+        _, _, change, documents, chunks, length, last, pruned, birth, _ = columns
+        return CollectionState(change, documents, chunks, length, last, pruned, birth, data_version)
 
 
 def read_stored_embedder_name(folder: Path) -> str | None:
@@ -139,16 +206,25 @@ def read_stored_embedder_name(folder: Path) -> str | None:
     file = folder / schema.FILE
     if not file.exists():
         return None
-    with schema.translate_errors(str(file)), closing(schema.open_read_only_connection(file)) as db:
+    with schema.translate_errors(str(file)), closing(connection.open_read_only_connection(file)) as db:
         if not schema.has_tables(db, str(file)):
             return None
         name: str = db.execute("SELECT embedder FROM meta").fetchone()[0]
         return name
 
 
-def _read_state(db: sqlite3.Connection) -> CollectionState:
-    return CollectionState(
-        *db.execute(
-            "SELECT change, documents, chunks, length, last, pruned, birth, data_version FROM meta, pragma_data_version"
-        ).fetchone()
+def _is_frozen(folder: Path) -> bool:
+    return (folder / schema.FILE).exists() and connection.is_frozen(folder / schema.FILE)
+
+
+def _describe_file(file: Path) -> tuple[int, int, int]:
+    found = file.stat()
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _describe_lost_changes(place: str, lost: int) -> str:
+    return (
+        f"{place}: the last {lost} changes are missing: the log beside it is damaged or gone, or an older copy was put "
+        "in its place; put the newer one back, or run `clew doctor --repair` to go on with what is there, then add the "
+        "sources again"
     )

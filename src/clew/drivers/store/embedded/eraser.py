@@ -15,10 +15,11 @@ from pathlib import Path
 
 from clew.core.errors import DriverFailed
 from clew.core.fingerprint import OVERLAP
-from clew.drivers.store.embedded import schema
+from clew.drivers.store.embedded import connection, schema
 from clew.drivers.store.embedded.database import Database
 from clew.drivers.store.embedded.files import list_files
 from clew.drivers.store.embedded.manager import IndexManager
+from clew.drivers.store.embedded.sums import read_checked_text
 
 BLOCK = 1 << 20  # bytes that are read at once
 ENDED = ("done", "failed", "cancelled")  # states of jobs that may be deleted
@@ -38,8 +39,7 @@ class EmbeddedEraser:
     def pending(self) -> str:
         """The text about an unfinished erasure, or an empty one."""
         with self._database.reader as db:
-            found = db.execute("SELECT text FROM erasing").fetchone()
-        return str(found[0]) if found else ""
+            return read_checked_text(db, "erasing", "the record of an unfinished erasure")
 
     def set_pending(self, text: str) -> None:
         """Replaces the text about an unfinished erasure; an empty one deletes it, and its bytes."""
@@ -49,7 +49,7 @@ class EmbeddedEraser:
                 with self._database.write_transaction():
                     db.execute("DELETE FROM erasing")
                     if text:
-                        db.execute("INSERT INTO erasing VALUES(1, ?)", (text,))
+                        db.execute("INSERT INTO erasing(one, text) VALUES(1, ?)", (text,))
                 if not text and self._folder:
                     _truncate_log(db)
             finally:
@@ -92,7 +92,7 @@ def _rewrite_database(folder: Path) -> list[str]:
     """Rewrites the database without free pages and empties its log; what could not be done, as sentences."""
     file = folder / schema.FILE
     try:
-        with closing(schema.connect(folder)) as db:
+        with closing(connection.connect(folder)) as db:
             db.execute("PRAGMA secure_delete = ON")  # for new pages too: they would hold what was in memory before
             db.execute("VACUUM")
             if not _truncate_log(db):

@@ -14,6 +14,7 @@ from clew.core.stored import PackedTerms
 from clew.core.types import Matrix, TermMatch
 from clew.drivers.store import bm25, order
 from clew.drivers.store.bm25 import Floats
+from clew.drivers.store.checksums import damaged_error
 from clew.drivers.store.embedded import postings, signals
 from clew.drivers.store.embedded.database import CollectionState, Database
 from clew.drivers.store.embedded.index import RowScores, TermQuery, VectorQuery
@@ -64,6 +65,10 @@ class ExactIndex:
             if not self._apply_changes(state) or len(self._removed) > max(1024, self._columns.used // 4):
                 self._reset()
                 self._apply_changes(state)
+            is_whole = self._columns.used - len(self._removed) == state.chunks
+            if not is_whole and self._database.read_state().change == state.change:
+                self._reset()
+                raise damaged_error("the table of the vectors and terms")
 
     def search_vectors(self, query: VectorQuery) -> RowScores:
         """The k rows of greatest cosine; always exact."""

@@ -1,9 +1,24 @@
-"""The files in the folder of a collection, where other processes remove and write some meanwhile."""
+"""The files in the folder of a collection, which only their owner may read, and which others may change meanwhile."""
 
 import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+
+PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
+
+
+def make_private_folder(folder: Path) -> None:
+    """Creates a folder, and those above it that are missing, for their owner alone; existing ones stay as they are."""
+    if not folder.is_dir():
+        if folder.parent != folder:
+            make_private_folder(folder.parent)
+        folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+
+
+def open_private(path: str | Path, flags: int) -> int:
+    """An opener for `open`: a file that is created is its owner's alone."""
+    return os.open(path, flags, PRIVATE_FILE)
 
 
 def list_files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:

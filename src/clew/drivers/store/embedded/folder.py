@@ -1,6 +1,7 @@
 """The folder of a collection: which files in it are Clew's, what they say without being opened, and its removal."""
 
 import json
+import os
 import shutil
 import sqlite3
 from contextlib import closing, suppress
@@ -10,8 +11,10 @@ from pathlib import Path
 from clew.core.collection import CollectionRecord
 from clew.core.errors import CollectionLost, DriverFailed
 from clew.core.time import from_iso, to_iso
+from clew.drivers.store import checksums
 from clew.drivers.store.embedded import schema
-from clew.drivers.store.embedded.files import list_files
+from clew.drivers.store.embedded.connection import open_read_only_connection
+from clew.drivers.store.embedded.files import list_files, open_private
 from clew.drivers.store.embedded.lock import try_lock
 
 MARKER = "clew.collection"  # tells a folder whose database is gone from one that never had one
@@ -19,7 +22,8 @@ HOME, LOCK = "index", "index.lock"  # the lock is outside the folder, so that th
 SHARDS = "shard-*"
 SESSIONS = "sessions"
 _LOGS = (f"{schema.FILE}-wal", f"{schema.FILE}-shm")
-_OWN_FILES = (schema.FILE, *_LOGS, f"{schema.FILE}-journal", MARKER)  # and the lock
+LAST_CHANGE = "clew.change"  # the number of the last change: a log that has lost some is noticed
+_OWN_FILES = (schema.FILE, *_LOGS, f"{schema.FILE}-journal", MARKER, LAST_CHANGE)  # and the lock
 _NOTE = "The documents of this collection are in clew.db; everything else here can be made again from it."
 
 
@@ -51,8 +55,30 @@ def write_marker(folder: Path) -> None:
     """Marks a folder as one that has a database, once; a folder that cannot be written stays without."""
     if not (folder / MARKER).exists():
         made = {"made": to_iso(datetime.now(UTC)), "note": _NOTE}
-        with suppress(OSError):
-            (folder / MARKER).write_text(json.dumps(made, indent=2) + "\n", encoding="utf-8")
+        with suppress(OSError), open(folder / MARKER, "w", encoding="utf-8", opener=open_private) as file:
+            file.write(json.dumps(made, indent=2) + "\n")
+
+
+def write_last_change(folder: Path, collection_id: str, change: int) -> None:
+    """Notes the number of the last change after its commit; it may come late, and is never ahead of the database."""
+    text = f"{collection_id} {change:020}"
+    with suppress(OSError):
+        handle = open_private(folder / LAST_CHANGE, os.O_WRONLY | os.O_CREAT)
+        try:
+            os.write(handle, f"{text} {checksums.hash_values(text):+020}\n".encode())
+        finally:
+            os.close(handle)
+
+
+def read_last_change(folder: Path) -> tuple[str, int] | None:
+    """The id of the collection and the number of the last change that were noted; None if there are none."""
+    try:
+        collection_id, change, stored = (folder / LAST_CHANGE).read_text("ascii").split()
+        if int(stored) == checksums.hash_values(f"{collection_id} {change}"):
+            return collection_id, int(change)
+    except (OSError, ValueError):
+        pass
+    return None
 
 
 def has_marker(folder: Path) -> bool:
@@ -87,7 +113,7 @@ def read_record(folder: Path) -> CollectionRecord:
     """What the database says of the collection; DriverFailed if it is lost or damaged."""
     check_database_exists(folder)
     file = folder / schema.FILE
-    with schema.translate_errors(str(file)), closing(schema.open_read_only_connection(file)) as db:
+    with schema.translate_errors(str(file)), closing(open_read_only_connection(file)) as db:
         if not schema.has_tables(db, str(file)):
             if has_marker(folder):
                 raise lost_error(folder, "has no tables", [MARKER])

@@ -2,8 +2,9 @@
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -19,11 +20,14 @@ from clew.core.filter import Filter
 from clew.core.types import Chunk, Document, DocumentRecord, Hit, Matrix, Vector
 from clew.drivers.store import codec
 from clew.drivers.store.checks import not_found_error
-from clew.drivers.store.embedded import schema
+from clew.drivers.store.checksums import check_values, damaged_error
+from clew.drivers.store.embedded import schema, sums
 from clew.drivers.store.embedded.database import Database
-from clew.drivers.store.embedded.signals import make_placeholders
+from clew.drivers.store.embedded.signals import make_placeholders, read_signals
 
 _FACETS_AMONG = "SELECT 1 FROM json_each(s.facets) f WHERE f.value IN (SELECT value FROM json_each(?))"
+_PIECES = ", ".join(f"p.{name}" for name in codec.PIECE_COLUMNS.split(", "))
+_PIECE_WIDTH = len(codec.PIECE_COLUMNS.split(", "))
 _CHUNKS = f"SELECT {codec.CHUNK_COLUMNS} FROM chunks c JOIN documents d ON d.row = c.doc"
 
 
@@ -76,13 +80,16 @@ class FilteredChunks:
 def read_document(db: sqlite3.Connection, doc_id: str) -> Document:
     """The document with its text, or NotFound."""
     pieces = db.execute(
-        f"SELECT p.text, p.sections, p.message, p.parent, {codec.RECORD_COLUMNS} FROM documents d"
-        " JOIN pieces p ON p.doc = d.row WHERE d.id = ? ORDER BY p.n",
+        f"SELECT {_PIECES}, {codec.RECORD_COLUMNS} FROM documents d"
+        " LEFT JOIN pieces p ON p.doc = d.row WHERE d.id = ? ORDER BY p.n",
         (doc_id,),
     ).fetchall()
     if not pieces:
         raise not_found_error(doc_id)
-    return codec.build_document(codec.parse_record(pieces[0][4:]), [piece[:4] for piece in pieces])
+    record = codec.parse_record(pieces[0][_PIECE_WIDTH:])
+    if record.id != doc_id or pieces[0][0] is None:
+        raise damaged_error(f"the document {doc_id!r}")
+    return codec.build_whole_document(record, [piece[:_PIECE_WIDTH] for piece in pieces])
 
 
 def list_records(db: sqlite3.Connection, where: Filter) -> Iterator[DocumentRecord]:
@@ -91,15 +98,30 @@ def list_records(db: sqlite3.Connection, where: Filter) -> Iterator[DocumentReco
     alternatives = expand_document_filter(where)
     named = [find_named_documents(each) for each in alternatives]
     if None not in named:  # all name their documents
-        sql += " WHERE d.id IN (SELECT value FROM json_each(?))"
-        params = [codec.to_json(sorted({doc_id for each in named for doc_id in each or ()}))]
-    read = db.execute(f"{sql} ORDER BY d.uri, d.id", params).fetchall()
-    return (codec.parse_record(columns[1:]) for columns in read if admits_facets(columns[0], alternatives))
+        ids = {doc_id for each in named for doc_id in each or ()}
+        params = [codec.to_json(sorted(ids))]
+        read = db.execute(
+            f"{sql} WHERE d.id IN (SELECT value FROM json_each(?)) ORDER BY d.uri, d.id", params
+        ).fetchall()
+        if any(columns[1] not in ids for columns in read):
+            raise damaged_error("the index of the documents")
+    else:
+        (count,) = db.execute("SELECT documents FROM meta").fetchone()
+        read = db.execute(f"{sql} NOT INDEXED").fetchall()
+        read.sort(key=_uri_and_id)
+        if len(read) != count:
+            raise damaged_error("the list of the documents")
+    return iter([codec.parse_record(columns[1:]) for columns in read if admits_facets(columns[0], alternatives)])
 
 
 def read_summary_vectors(db: sqlite3.Connection, change: int, dim: int) -> Summaries:
     """The vectors of all summaries, read at or after a change."""
-    read = db.execute("SELECT id, facets, vector FROM documents WHERE vector IS NOT NULL").fetchall()
+    columns = ", ".join(sums.FOUND_BY)
+    sql = f"SELECT {columns}, found_sum FROM documents NOT INDEXED WHERE vector IS NOT NULL"
+    read = []
+    for *found, stored in db.execute(sql):
+        check_values(f"the summary of the document {found[1]!r}", stored, *found)
+        read.append(found[1:4])
     vectors = np.frombuffer(b"".join(each[2] for each in read), np.float32).reshape(len(read), dim)
     return Summaries(change, [each[0] for each in read], [each[1] for each in read], vectors)
 
@@ -114,13 +136,18 @@ def read_document_chunks(db: sqlite3.Connection, doc_id: str) -> list[Chunk]:
     ).fetchall()
     if not read:
         raise not_found_error(doc_id)
-    return [codec.parse_chunk(columns) for columns in read if columns[0] is not None]
+    chunks = [codec.parse_chunk(columns) for columns in read if columns[0] is not None]
+    if any(chunk.doc_id != doc_id or chunk.index != at for at, chunk in enumerate(chunks)) or len(chunks) != read[0][3]:
+        raise damaged_error(f"the list of the chunks of the document {doc_id!r}")
+    return chunks
 
 
 def read_chunks_by_id(db: sqlite3.Connection, chunk_ids: Sequence[str]) -> dict[str, Chunk]:
     """Those of the chunks that exist, by id."""
     read = db.execute(f"{_CHUNKS} WHERE c.id IN (SELECT value FROM json_each(?))", (json.dumps(list(chunk_ids)),))
-    return {columns[0]: codec.parse_chunk(columns) for columns in read}
+    found = {columns[0]: codec.parse_chunk(columns) for columns in read}
+    check_ids(found.keys(), chunk_ids)
+    return found
 
 
 def read_latest_chunks(db: sqlite3.Connection, channel: str, k: int) -> list[Chunk]:
@@ -153,18 +180,26 @@ def read_hits(db: sqlite3.Connection, rows: Sequence[int]) -> dict[int, Hit]:
 
 def read_vectors_by_chunk_id(db: sqlite3.Connection, chunk_ids: Sequence[str]) -> dict[str, Vector]:
     """The vectors of those of the chunks that exist."""
-    read = db.execute(
-        "SELECT c.id, s.vector FROM chunks c JOIN signals s ON s.row = c.row"
-        " WHERE c.id IN (SELECT value FROM json_each(?))",
-        (json.dumps(list(chunk_ids)),),
+    read = read_signals(
+        db, "SELECT row FROM chunks WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(list(chunk_ids)),)
     )
-    return {chunk_id: np.frombuffer(vector, np.float32) for chunk_id, vector in read}
+    check_ids({each[1] for each in read}, chunk_ids)
+    return {each[1]: np.frombuffer(each[7], np.float32) for each in read}
+
+
+def check_ids(found: Set[str], wanted: Sequence[str]) -> None:
+    """CollectionDamaged if a chunk was found that was not asked for: the index by which it was looked up is damaged."""
+    if not found <= set(wanted):
+        raise damaged_error("the index of the chunks")
 
 
 def read_calibration(db: sqlite3.Connection) -> str:
     """The text about the collection; empty if there is none."""
-    found = db.execute("SELECT text FROM calibration").fetchone()
-    return str(found[0]) if found else ""
+    return sums.read_checked_text(db, "calibration", "the calibration")
+
+
+def _uri_and_id(columns: Sequence[Any]) -> tuple[str, str]:
+    return columns[3], columns[1]
 
 
 def admits_facets(facets: str, alternatives: Sequence[Condition]) -> bool:

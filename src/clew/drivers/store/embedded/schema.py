@@ -1,16 +1,14 @@
-"""The tables of a collection, a connection to them, and the errors of SQLite as DriverFailed with advice."""
+"""The tables of a collection, their migrations, and the errors of SQLite as DriverFailed with advice."""
 
-import os
 import re
 import sqlite3
-import time
 from datetime import UTC, datetime
-from pathlib import Path
 
-from clew.core.errors import DriverFailed, ReadOnlyStore, StoreMismatch
+from clew.core.errors import CollectionDamaged, DriverFailed, ReadOnlyStore, StoreMismatch
 from clew.core.time import to_iso
+from clew.drivers.store.embedded.sums import create_triggers, fill_sums
 
-VERSION = 6
+VERSION = 7
 FILE = "clew.db"
 WRITE_TIMEOUT = 30.0  # seconds that a writer waits for another one
 PRIMARY_CODE = 0xFF  # the bits of an error code of SQLite that say its kind
@@ -104,7 +102,32 @@ CREATE INDEX pieces_awaits ON pieces(awaits) WHERE awaits IS NOT NULL;
 DROP INDEX chunks_doc;
 CREATE INDEX chunks_doc ON chunks(doc, piece, idx)
 """,
+    # The checksum of each row (see `sums`), which the migration then computes.
+    6: """
+ALTER TABLE meta ADD COLUMN sum INTEGER NOT NULL DEFAULT -1;
+ALTER TABLE documents ADD COLUMN sum INTEGER NOT NULL DEFAULT -1;
+ALTER TABLE pieces ADD COLUMN sum INTEGER NOT NULL DEFAULT -1;
+ALTER TABLE chunks ADD COLUMN sum INTEGER NOT NULL DEFAULT -1;
+ALTER TABLE signals ADD COLUMN sum INTEGER NOT NULL DEFAULT -1;
+ALTER TABLE gone ADD COLUMN sum INTEGER NOT NULL DEFAULT -1;
+ALTER TABLE shadows ADD COLUMN sum INTEGER NOT NULL DEFAULT -1;
+ALTER TABLE summary_shadows ADD COLUMN sum INTEGER NOT NULL DEFAULT -1;
+ALTER TABLE calibration ADD COLUMN sum INTEGER NOT NULL DEFAULT -1;
+ALTER TABLE erasing ADD COLUMN sum INTEGER NOT NULL DEFAULT -1;
+ALTER TABLE sessions ADD COLUMN sum INTEGER NOT NULL DEFAULT -1;
+ALTER TABLE documents ADD COLUMN found_sum INTEGER NOT NULL DEFAULT -1
+""",
 }
+CHECKED_SINCE = 7
+# What SQLite says of a damaged file, our functions of a row that they cannot read, and Python of bytes without text.
+_DAMAGE = (
+    "malformed",
+    "not a database",
+    "corrupt",
+    "user-defined function raised",
+    "could not decode",
+    "no such table",
+)
 _NEW_COLUMN = re.compile(r"ALTER TABLE (\w+) ADD COLUMN (\w+) (?:.*DEFAULT (.+))?")
 
 
@@ -129,55 +152,9 @@ def raise_if_sqlite_error(place: str, error: BaseException) -> None:
     if isinstance(error, (sqlite3.Error, UnicodeEncodeError)):
         code = getattr(error, "sqlite_errorcode", 0) & PRIMARY_CODE
         kind = ReadOnlyStore if code == sqlite3.SQLITE_READONLY else DriverFailed
+        if any(sign in str(error).lower() for sign in _DAMAGE):
+            kind = CollectionDamaged
         raise kind(f"{place}: {_advise_on_error(error)} ({error})") from error
-
-
-def connect(folder: Path | None) -> sqlite3.Connection:
-    """A connection to the collection in a folder, created if missing (None: one in memory)."""
-    if folder is None:
-        connection = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
-        connection.execute("PRAGMA foreign_keys = ON")
-        return connection
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DriverFailed(f"{folder}: the collection cannot be created ({error}); give another folder") from error
-    if (folder / FILE).exists() and not is_writable(folder):
-        return open_read_only_connection(folder / FILE)
-    with translate_errors(str(folder / FILE)):
-        connection = sqlite3.connect(
-            folder / FILE, timeout=WRITE_TIMEOUT, check_same_thread=False, isolation_level=None
-        )
-        try:
-            connection.execute("PRAGMA page_size = 8192")  # a row with a vector of 384 and its terms takes 2.5 kB
-            _enable_wal(connection)
-            connection.execute("PRAGMA synchronous = NORMAL")
-            connection.execute("PRAGMA foreign_keys = ON")
-            connection.execute("PRAGMA wal_autocheckpoint = 4000")  # pages: each time waits for the disk
-            connection.execute("PRAGMA cache_size = -16000")
-            connection.execute("PRAGMA mmap_size = 268435456")  # a hit reads a few rows all over a large file
-        except BaseException:
-            connection.close()
-            raise
-    return connection
-
-
-def is_writable(folder: Path) -> bool:
-    """Whether a collection can be changed: False on a read-only disk, a snapshot or a folder without permission."""
-    return os.access(folder, os.W_OK)
-
-
-def open_read_only_connection(file: Path) -> sqlite3.Connection:
-    """A connection that only reads; immutable where no log can be written beside the file."""
-    immutable = "" if is_writable(file.parent) else "&immutable=1"
-    with translate_errors(str(file)):
-        return sqlite3.connect(
-            f"{file.as_uri()}?mode=ro{immutable}",
-            uri=True,
-            timeout=WRITE_TIMEOUT,
-            check_same_thread=False,
-            isolation_level=None,
-        )
 
 
 def has_tables(connection: sqlite3.Connection, place: str) -> bool:
@@ -197,6 +174,8 @@ def prepare_tables(connection: sqlite3.Connection, place: str, *, embedder: str,
                 if version == 0 or error.sqlite_errorcode & PRIMARY_CODE != sqlite3.SQLITE_READONLY:
                     raise
                 _add_temporary_tables(connection, version)
+        if _read_version(connection) == VERSION:
+            create_triggers(connection)
         name, width = connection.execute("SELECT embedder, dim FROM meta").fetchone()
     if (name, width) != (embedder, dim):
         raise StoreMismatch(
@@ -219,10 +198,20 @@ def _create_or_migrate(connection: sqlite3.Connection, place: str, meta: tuple[s
             version = 1
         if version not in range(1, VERSION + 1):
             raise StoreMismatch(_describe_version_error(place, version))
-        for statement in _list_upgrades(version):
-            connection.execute(statement)
+        try:
+            for statement in _list_upgrades(version):
+                connection.execute(statement)
+        except sqlite3.OperationalError as error:
+            if not any(sign in str(error) for sign in ("already exists", "duplicate column")):
+                raise
+            raise StoreMismatch(
+                f"{place} says that it has the format {version}, and has tables of a later one ({error}); nothing was "
+                "changed; put back a backup of the file, or restore an export into a new collection"
+            ) from error
         if is_new:
             connection.execute("UPDATE meta SET created = ?", (to_iso(datetime.now(UTC)),))
+        if version < CHECKED_SINCE:
+            fill_sums(connection)
         connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
     except BaseException:
@@ -233,12 +222,17 @@ def _create_or_migrate(connection: sqlite3.Connection, place: str, meta: tuple[s
 def _add_temporary_tables(connection: sqlite3.Connection, version: int) -> None:
     """Gives a connection that can only read the tables and columns that an earlier version lacks, empty, temporary."""
     columns: dict[str, list[str]] = {}
+    created: set[str] = set()
     for statement in map(str.strip, _list_upgrades(version)):
         if statement.startswith("CREATE TABLE"):
             connection.execute(statement.replace("CREATE TABLE", "CREATE TEMP TABLE", 1))
+            created.add(statement.split("(")[0].split()[-1])
         elif added := _NEW_COLUMN.match(statement):
             table, name, default = added.groups()
-            columns.setdefault(table, []).append(f"{default or 'NULL'} AS {name}")
+            if table in created:
+                connection.execute(statement.replace("TABLE ", "TABLE temp.", 1))
+            else:
+                columns.setdefault(table, []).append(f"{default or 'NULL'} AS {name}")
     for table, names in columns.items():
         connection.execute(f"CREATE TEMP VIEW {table} AS SELECT *, {', '.join(names)} FROM main.{table}")
 
@@ -255,21 +249,14 @@ def _read_version(connection: sqlite3.Connection) -> int:
 
 def _describe_version_error(place: str, version: int) -> str:
     if version > VERSION:
-        return f"{place} was written by a newer Clew (format {version}, this one reads {VERSION}); update Clew"
-    return f"{place} is a database, but not a collection of Clew (format {VERSION}); give another folder"
-
-
-def _enable_wal(connection: sqlite3.Connection) -> None:
-    """Turns the write-ahead log on; SQLite does not wait for this lock, so we retry."""
-    deadline = time.monotonic() + WRITE_TIMEOUT
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-            return
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)
+        return (
+            f"{place} was written by a newer Clew (format {version}, this one reads up to {VERSION}); update this Clew "
+            "(`pip install --upgrade clew`), or read the collection with the Clew that wrote it"
+        )
+    return (
+        f"{place} is a database, but not a collection of Clew (format {version}, where 1 to {VERSION} are known); "
+        "nothing was changed; give another folder with --path, or move the file away"
+    )
 
 
 def _advise_on_error(error: Exception) -> str:
@@ -282,8 +269,11 @@ def _advise_on_error(error: Exception) -> str:
         return f"another process has been writing for more than {WRITE_TIMEOUT:.0f} seconds; try again when it is done"
     if "full" in text:
         return "the disk is full; make room and try again; nothing was half written"
-    if "malformed" in text or "not a database" in text or "corrupt" in text:
-        return "the file is damaged; restore a backup of it, or remove the folder and add the sources again"
+    if any(sign in text for sign in _DAMAGE):
+        return (
+            "the file is damaged; `clew doctor` names what is, and `clew doctor --repair` saves the rest; or restore a "
+            "backup of it, or an export into a new collection"
+        )
     if any(sign in text for sign in ("readonly", "read-only", "unable to open", "because it is a view")):
         return "the file cannot be opened for writing; check that it exists and the permissions of its folder"
     if isinstance(error, sqlite3.IntegrityError):

@@ -5,7 +5,9 @@ import sqlite3
 from collections.abc import Sequence
 
 from clew.core.session import ChangeSession, StoredSession, messages_to_json, parse_messages
+from clew.drivers.store.checksums import check_values
 from clew.drivers.store.embedded.database import Database
+from clew.drivers.store.embedded.sums import SESSION
 
 
 class EmbeddedSessions:
@@ -54,8 +56,11 @@ class EmbeddedSessions:
 
 
 def _read_session(db: sqlite3.Connection, name: str) -> StoredSession | None:
-    found = db.execute("SELECT documents, messages, used, kept FROM sessions WHERE name = ?", (name,)).fetchone()
+    sql = f"SELECT {', '.join(SESSION)}, sum FROM sessions WHERE name = ?"
+    found = db.execute(sql, (name,)).fetchone()
     if found is None:
         return None
-    documents, messages, used, kept = found
+    *columns, stored = found
+    check_values(f"the session {name!r}", stored, *columns)
+    _, documents, messages, used, kept = columns
     return StoredSession(tuple(json.loads(documents)), parse_messages(messages), used, bool(kept))

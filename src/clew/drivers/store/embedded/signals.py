@@ -1,6 +1,7 @@
 """Signals: what an index follows of chunks (vector, terms, facets, time), read from the database column by column."""
 
 import json
+import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,8 +12,10 @@ from numpy.typing import NDArray
 from clew.core.stored import Counts, Hashes
 from clew.core.types import Matrix
 from clew.drivers.store.bm25 import Floats
+from clew.drivers.store.checksums import check_signal, check_values
 from clew.drivers.store.embedded.database import CollectionState, Database
 
+COLUMNS = "row, id, facets, seconds, length, terms, counts, vector, sum"
 BATCH = 2000  # signals that are read at once
 Rows = NDArray[np.int64]
 Tombstone = tuple[int, Hashes]  # a removed row and the words it had
@@ -56,18 +59,15 @@ class SignalBatch:
 
 def read_rows_in_batches(database: Database, row: int, upto: CollectionState) -> Iterator[SignalBatch]:
     """The signals (vector, terms, facets, time) of all rows after one that existed at a state, in batches."""
-    columns = "row, id, facets, seconds, length, terms, counts, vector"
     while row < upto.last_row:
         with database.read_transaction() as db:
             read = db.execute(
-                f"SELECT {columns} FROM signals WHERE row > ? AND row <= ? ORDER BY row LIMIT {BATCH}",
+                f"SELECT {COLUMNS} FROM signals WHERE row > ? AND row <= ? ORDER BY row LIMIT {BATCH}",
                 (row, upto.last_row),
             ).fetchall()
             last = read[-1][0] if len(read) == BATCH else upto.last_row
-            removed = db.execute(
-                "SELECT terms FROM gone WHERE change > ? AND row > ? AND row <= ?", (upto.change, row, last)
-            ).fetchall()
-        removed_terms = [np.frombuffer(terms, np.int64) for (terms,) in removed]
+            removed = _read_gone(db, "change > ? AND row > ? AND row <= ?", (upto.change, row, last))
+        removed_terms = [terms for _, terms in removed]
         yield SignalBatch(_parse_signals(read, database.dim), removed_terms, last)
         row = last
 
@@ -75,36 +75,53 @@ def read_rows_in_batches(database: Database, row: int, upto: CollectionState) ->
 def read_tombstones(database: Database, change: int, upto: CollectionState) -> list[Tombstone] | None:
     """The rows removed after a change up to a state; None if some of these tombstones have been pruned."""
     with database.reader as db:
-        read = db.execute("SELECT row, terms FROM gone WHERE change > ? AND change <= ?", (change, upto.change))
-        tombstones = [(row, np.frombuffer(terms, np.int64)) for row, terms in read]
+        tombstones = _read_gone(db, "change > ? AND change <= ?", (change, upto.change))
         pruned = database.check_model_unchanged(db).pruned  # read last: it only grows, so up to it nothing was missed
     return None if pruned > change else tombstones
 
 
 def read_vectors_by_row(database: Database, rows: Sequence[int]) -> tuple[list[int], list[str], Matrix]:
     """Those of the rows that still exist, the ids of their chunks, and their vectors; none after a switch of model."""
-    sql = "SELECT row, id, vector FROM signals WHERE (SELECT birth FROM meta) = ? AND row IN"
+    sql = f"SELECT {COLUMNS} FROM signals WHERE (SELECT birth FROM meta) = ? AND row IN"
     with database.reader as db:
-        read = db.execute(f"{sql} ({make_placeholders(rows)})", (database.collection_id, *rows)).fetchall()
-    matrix = np.frombuffer(b"".join([each[2] for each in read]), np.float32).reshape(len(read), database.dim)
+        read = _check_signals(
+            db.execute(f"{sql} ({make_placeholders(rows)})", (database.collection_id, *rows)).fetchall()
+        )
+    matrix = np.frombuffer(b"".join([each[7] for each in read]), np.float32).reshape(len(read), database.dim)
     return [each[0] for each in read], [each[1] for each in read], matrix
 
 
 def read_terms_by_row(database: Database, rows: Sequence[int]) -> RowTerms:
     """The terms of those of the rows that still exist."""
-    sql = f"SELECT row, id, length, terms, counts FROM signals WHERE row IN ({make_placeholders(rows)})"
     with database.reader as db:
-        return _parse_row_terms(db.execute(sql, rows).fetchall())
+        return _parse_row_terms(read_signals(db, make_placeholders(rows), rows))
 
 
 def read_terms_by_chunk_id(database: Database, chunk_ids: Sequence[str]) -> RowTerms:
     """The terms of those of the chunks that exist."""
-    sql = (
-        "SELECT s.row, s.id, s.length, s.terms, s.counts FROM chunks c JOIN signals s ON s.row = c.row"
-        " WHERE c.id IN (SELECT value FROM json_each(?))"
-    )
+    rows = "SELECT row FROM chunks WHERE id IN (SELECT value FROM json_each(?))"
     with database.reader as db:
-        return _parse_row_terms(db.execute(sql, (json.dumps(list(chunk_ids)),)).fetchall())
+        return _parse_row_terms(read_signals(db, rows, (json.dumps(list(chunk_ids)),)))
+
+
+def read_signals(db: sqlite3.Connection, rows: str, params: Sequence[Any]) -> list[Any]:
+    """The columns of the signals in some rows (a list or a query); CollectionDamaged if one is not as written."""
+    return _check_signals(db.execute(f"SELECT {COLUMNS} FROM signals WHERE row IN ({rows})", params).fetchall())
+
+
+def _check_signals(read: list[Any]) -> list[Any]:
+    for columns in read:
+        check_signal(columns[:-1], columns[-1])
+    return read
+
+
+def _read_gone(db: sqlite3.Connection, condition: str, params: Sequence[int]) -> list[Tombstone]:
+    """The tombstones that meet a condition; CollectionDamaged if one is not as written."""
+    found = []
+    for change, row, terms, stored in db.execute(f"SELECT change, row, terms, sum FROM gone WHERE {condition}", params):
+        check_values("the record of a removed chunk", stored, change, row, terms)
+        found.append((row, np.frombuffer(terms, np.int64)))
+    return found
 
 
 def make_placeholders(values: Sequence[object]) -> str:
@@ -116,15 +133,16 @@ def _parse_row_terms(read: list[Any]) -> RowTerms:
     return RowTerms(
         [each[0] for each in read],
         [each[1] for each in read],
-        np.array([each[2] for each in read], np.float64),
-        np.frombuffer(b"".join([each[3] for each in read]), np.int64),
-        np.frombuffer(b"".join([each[4] for each in read]), np.uint16),
-        np.array([len(each[3]) // 8 for each in read], np.int64),
+        np.array([each[4] for each in read], np.float64),
+        np.frombuffer(b"".join([each[5] for each in read]), np.int64),
+        np.frombuffer(b"".join([each[6] for each in read]), np.uint16),
+        np.array([len(each[5]) // 8 for each in read], np.int64),
     )
 
 
 def _parse_signals(read: list[Any], dim: int) -> Signals:
-    rows, ids, facets, seconds, lengths, terms, counts, vectors = zip(*read, strict=True) if read else ((),) * 8
+    _check_signals(read)
+    rows, ids, facets, seconds, lengths, terms, counts, vectors, _ = zip(*read, strict=True) if read else ((),) * 9
     return Signals(
         np.array(rows, np.int64),
         list(ids),

@@ -6,10 +6,12 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from clew.core.errors import CollectionDamaged
 from clew.core.protocols import Embedder
 from clew.core.stored import StagedModel
 from clew.core.types import Matrix
 from clew.drivers.store.embedded.database import Database
+from clew.drivers.store.embedded.sums import SIGNAL_SUM
 from clew.drivers.store.staging import (
     Kind,
     MissingVector,
@@ -62,7 +64,7 @@ class SqliteStagedVectors:
         rows = json.dumps([each.row for each in missing])
         now = {row: tuple(columns) for row, *columns in self._db.execute(_TEXTS[kind], (rows,))}
         self._db.executemany(
-            f"INSERT OR REPLACE INTO {_TABLE[kind]} VALUES(?, ?)",
+            f"INSERT OR REPLACE INTO {_TABLE[kind]}(row, vector, sum) VALUES(?1, ?2, row_sum(?1, ?2))",
             [
                 (each.row, vector)
                 for each, vector in zip(missing, vectors_to_blobs(vectors), strict=True)
@@ -73,7 +75,7 @@ class SqliteStagedVectors:
     def copy_chunk_vectors_to_summaries(self) -> None:
         """Stages the vector of a document's only chunk for its summary too, where the two share the one in use."""
         self._db.execute(
-            f"INSERT OR REPLACE INTO summary_shadows SELECT d.row, s.vector FROM {_SHARED}"
+            f"INSERT OR REPLACE INTO summary_shadows SELECT d.row, s.vector, row_sum(d.row, s.vector) FROM {_SHARED}"
             " JOIN shadows s ON s.row = c.row"
         )
 
@@ -88,7 +90,9 @@ def stage_vectors(database: Database, embedder: Embedder, on_progress: OnProgres
     """Makes the staged vectors of a model that are missing, one transaction per batch; how many were made."""
     with database.write_transaction() as db:
         if not read_staged_model(db):
-            db.execute("INSERT INTO shadow VALUES(1, ?, ?, 0)", (embedder.name, embedder.dim))
+            db.execute(
+                "INSERT INTO shadow(one, embedder, dim, was_used) VALUES(1, ?, ?, 0)", (embedder.name, embedder.dim)
+            )
 
     def run(work: Callable[[StagedVectors], T]) -> T:
         with database.write_transaction() as db:  # another process may discard them between two batches
@@ -121,10 +125,20 @@ def swap_staged_vectors(db: sqlite3.Connection, collection_id: str) -> None:
     The collection gets a new id, so that no old index is taken for one of the new vectors. The fingerprints of chunks
     stay those of the old vectors: a chunk that is put again is rewritten, once.
     """
+    for table in _TABLE.values():
+        damaged = db.execute(
+            f"SELECT 1 FROM {table} WHERE sum <> -1 AND sum <> row_sum(row, vector) LIMIT 1"
+        ).fetchone()
+        if damaged:
+            raise CollectionDamaged(
+                "a vector of the model to switch to is damaged; `clew reembed --discard` deletes those vectors, and "
+                "`clew reembed --to` makes them again"
+            )
     db.execute("CREATE TEMP TABLE used AS SELECT row, vector FROM signals")
     db.execute("UPDATE signals SET vector = (SELECT s.vector FROM shadows s WHERE s.row = signals.row)")
+    db.execute(f"UPDATE signals SET sum = {SIGNAL_SUM}")
     db.execute("DELETE FROM shadows")
-    db.execute("INSERT INTO shadows SELECT row, vector FROM used")
+    db.execute("INSERT INTO shadows SELECT row, vector, row_sum(row, vector) FROM used")
     db.execute("DROP TABLE used")
     db.execute(
         "CREATE TEMP TABLE used AS SELECT d.row, d.vector AS old, s.vector AS new"
@@ -132,7 +146,7 @@ def swap_staged_vectors(db: sqlite3.Connection, collection_id: str) -> None:
     )
     db.execute("UPDATE documents SET vector = u.new FROM used u WHERE u.row = documents.row")
     db.execute("DELETE FROM summary_shadows")
-    db.execute("INSERT INTO summary_shadows SELECT row, old FROM used")
+    db.execute("INSERT INTO summary_shadows SELECT row, old, row_sum(row, old) FROM used")
     db.execute("DROP TABLE used")
     ((embedder, dim),) = db.execute("SELECT embedder, dim FROM meta").fetchall()
     db.execute(

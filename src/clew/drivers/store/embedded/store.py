@@ -16,6 +16,7 @@ from clew.core.text import Terms
 from clew.core.types import Chunk, Document, DocumentRecord, Hit, Matrix, Section, StoreStats, TermMatch, Vector
 from clew.drivers.store import checks, order
 from clew.drivers.store.batches import scan_chunks
+from clew.drivers.store.checksums import damaged_error
 from clew.drivers.store.embedded import read, staged, write
 from clew.drivers.store.embedded.database import Database, read_stored_embedder_name
 from clew.drivers.store.embedded.eraser import EmbeddedEraser
@@ -291,5 +292,7 @@ class EmbeddedStore(ThreadMethods):
             hits = [Hit(loaded[row].chunk, loaded[row].document, score) for row, score in found if row in loaded]
             is_complete = len(hits) == query.k or (len(hits) == len(found) and not index.rereads)
             if is_complete or self._database.read_state().change == state.change:
+                if not is_complete and len(hits) < len(found):
+                    raise damaged_error("the table of the chunks")
                 break
         return hits

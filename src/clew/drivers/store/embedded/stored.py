@@ -13,7 +13,11 @@ from clew.core.stored import PackedTerms, StoredDocument
 from clew.core.types import Vector
 from clew.drivers.store import codec
 from clew.drivers.store.batches import DOCUMENT_PAGE, take_batch
+from clew.drivers.store.checksums import check_signal, check_values, damaged_error
 from clew.drivers.store.embedded.database import Database
+from clew.drivers.store.embedded.signals import COLUMNS
+
+_SIGNALS = ", ".join(f"s.{name}" for name in COLUMNS.split(", "))
 
 
 def read_stored_documents(database: Database, doc_ids: Sequence[str] | None) -> Iterator[StoredDocument]:
@@ -41,13 +45,13 @@ def _read_document_batch(db: sqlite3.Connection, rows: Sequence[int], dim: int) 
     """The documents in these rows, in order."""
     params = (json.dumps(list(rows)),)
     documents = db.execute(
-        f"SELECT d.row, d.vector, {codec.RECORD_COLUMNS} FROM documents d"
+        f"SELECT d.row, d.facets, d.vector, d.pieces, d.revision, d.found_sum, {codec.RECORD_COLUMNS} FROM documents d"
         " WHERE d.row IN (SELECT value FROM json_each(?)) ORDER BY d.row",
         params,
     ).fetchall()
     pieces = _group_by_document(
         db.execute(
-            "SELECT doc, text, sections, message, parent FROM pieces"
+            f"SELECT doc, {codec.PIECE_COLUMNS} FROM pieces"
             " WHERE doc IN (SELECT value FROM json_each(?)) ORDER BY doc, n",
             params,
         )
@@ -55,7 +59,7 @@ def _read_document_batch(db: sqlite3.Connection, rows: Sequence[int], dim: int) 
     chunks = _group_by_document(
         db.execute(
             f"WITH o AS MATERIALIZED ({codec.PIECE_OFFSETS.format('IN (SELECT value FROM json_each(?))')})"
-            f" SELECT c.doc, s.length, s.terms, s.counts, s.vector, {codec.LISTED_CHUNK_COLUMNS}"
+            f" SELECT c.doc, {_SIGNALS}, {codec.LISTED_CHUNK_COLUMNS}"
             " FROM chunks c JOIN signals s ON s.row = c.row JOIN documents d ON d.row = c.doc"
             " LEFT JOIN o ON o.doc = c.doc AND o.n = c.piece"
             " WHERE c.doc IN (SELECT value FROM json_each(?)) ORDER BY c.doc, c.piece, c.idx",
@@ -63,14 +67,22 @@ def _read_document_batch(db: sqlite3.Connection, rows: Sequence[int], dim: int) 
         )
     )
     batch = []
-    for row, vector, *record in documents:
-        found = chunks.get(row, [])
+    for row, facets, vector, count, revision, stored, *record in documents:
+        found, width = chunks.get(row, []), len(_SIGNALS.split(", "))
+        doc_id = record[0]
+        check_values(f"the summary of the document {doc_id!r}", stored, row, doc_id, facets, vector, count, revision)
+        for columns in found:
+            check_signal(columns[: width - 1], columns[width - 1])
+        parsed = tuple(codec.parse_chunk(columns[width:]) for columns in found)
+        document = codec.parse_record(record)
+        if len(found) != document.chunks:
+            raise damaged_error(f"the list of the chunks of the document {doc_id!r}")
         batch.append(
             StoredDocument(
-                codec.build_document(codec.parse_record(record), pieces[row]),
-                tuple(codec.parse_chunk(columns[4:]) for columns in found),
-                np.frombuffer(b"".join(columns[3] for columns in found), np.float32).reshape(len(found), dim),
-                tuple(_parse_terms(*columns[:3]) for columns in found),
+                codec.build_whole_document(document, pieces.get(row, [])),
+                parsed,
+                np.frombuffer(b"".join(columns[7] for columns in found), np.float32).reshape(len(found), dim),
+                tuple(_parse_terms(*columns[4:7]) for columns in found),
                 _parse_vector(vector),
             )
         )

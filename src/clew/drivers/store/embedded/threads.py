@@ -10,17 +10,17 @@ from clew.core.thread_view import ThreadView
 from clew.core.time import to_iso
 from clew.drivers.store import codec, pieces
 from clew.drivers.store.checks import not_found_error
-from clew.drivers.store.embedded import read, write
+from clew.drivers.store.embedded import read, sums, write
 from clew.drivers.store.entries import Entry
 from clew.drivers.store.pieces import Piece
 
 # Without statistics, SQLite would read all messages of the thread instead of looking a few up.
-_PIECES = "SELECT n, text, sections, chars, chunks, message, parent, awaits FROM pieces{0} WHERE doc = ?"
+_PIECES = f"SELECT {codec.PIECE_COLUMNS} FROM pieces{{0}} WHERE doc = ?"
 
 
 class _PieceReader:
-    def __init__(self, db: sqlite3.Connection, doc: int) -> None:
-        self._db, self._doc = db, doc
+    def __init__(self, db: sqlite3.Connection, doc: int, doc_id: str) -> None:
+        self._db, self._doc, self._doc_id = db, doc, doc_id
 
     def by_message(self, ids: Sequence[str]) -> list[Piece]:
         return self._fetch(
@@ -38,7 +38,7 @@ class _PieceReader:
 
     def _fetch(self, condition: str, *params: str | int, by: str = "") -> list[Piece]:
         sql = _PIECES.format(f" INDEXED BY {by}" if by else "")
-        return list(map(Piece._make, self._db.execute(f"{sql}{condition}", (self._doc, *params))))
+        return pieces.parse_pieces(self._doc_id, self._db.execute(f"{sql}{condition}", (self._doc, *params)))
 
 
 def is_split(db: sqlite3.Connection, doc_id: str) -> bool:
@@ -59,7 +59,7 @@ def split_thread(db: sqlite3.Connection, doc_id: str) -> None:
     db.execute("DELETE FROM pieces WHERE doc = ?", (doc,))
     write.write_pieces(db, doc, split.pieces)
     db.executemany(
-        "UPDATE chunks SET piece = ?, idx = ?, start = ?, stop = ? WHERE id = ?",
+        f"UPDATE chunks SET piece = ?1, idx = ?2, start = ?3, stop = ?4, sum = {sums.PLACED_SUM} WHERE id = ?5",
         [(*place, chunk.id) for chunk, place in zip(chunks, split.places, strict=True)],
     )
 
@@ -72,7 +72,7 @@ def read_thread_part(db: sqlite3.Connection, doc_id: str, ids: Sequence[str], re
     if not found:
         raise not_found_error(doc_id)
     doc, revision, *record = found
-    return pieces.read_part(_PieceReader(db, doc), codec.parse_record(record), revision, ids, reach)
+    return pieces.read_part(_PieceReader(db, doc, doc_id), codec.parse_record(record), revision, ids, reach)
 
 
 def read_thread_view(db: sqlite3.Connection, doc_id: str) -> ThreadView:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from clew.core.errors import DriverFailed
 from clew.core.time import to_iso
 from clew.core.types import Chunk, Document, Section, Vector
-from clew.drivers.store import codec, pieces
+from clew.drivers.store import checksums, codec, pieces
 from clew.drivers.store.checks import check_append, check_text_unchanged, not_found_error
 from clew.drivers.store.entries import Entry, facets_to_json
 
@@ -28,7 +28,11 @@ def put_document(db: sqlite3.Connection, document: Document, entries: Sequence[E
 
 def write_pieces(db: sqlite3.Connection, doc: int, given: Sequence[pieces.Piece]) -> None:
     """Writes pieces of a document, in place of those with their numbers."""
-    db.executemany("INSERT OR REPLACE INTO pieces VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)", [(doc, *each) for each in given])
+    db.executemany(
+        "INSERT OR REPLACE INTO pieces(doc, n, text, sections, chars, chunks, message, parent, awaits, sum)"
+        " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [(doc, *each, checksums.hash_piece(doc, each)) for each in given],
+    )
     refresh_blocks(db, doc, [each.n for each in given if each.message is not None])
 
 
@@ -61,8 +65,8 @@ def write_chunks(
     moved = [(entry.chunk, place) for entry, place in pairs if entry.chunk.id in kept]
     db.executemany(
         "UPDATE chunks SET piece = ?, idx = ?, start = ?, stop = ?, headings = ?, context = ?, at = ?, meta = ?,"
-        " text = ? WHERE row = ?",
-        [(*_chunk_to_columns(chunk, place), chunk.text, old[chunk.id][0]) for chunk, place in moved],
+        " text = ?, sum = ? WHERE row = ?",
+        [(*_chunk_to_columns(old[chunk.id][0], doc, chunk, place), old[chunk.id][0]) for chunk, place in moved],
     )
     _insert_chunks(db, doc, added)
     return [entry for entry, _ in added], len(removed), removed_length
@@ -138,7 +142,7 @@ def clear_summary_vector(db: sqlite3.Connection, doc_id: str) -> None:
 
 def set_calibration(db: sqlite3.Connection, text: str) -> None:
     """Replaces the text about the collection."""
-    db.execute("INSERT OR REPLACE INTO calibration VALUES(1, ?)", (text,))
+    db.execute("INSERT OR REPLACE INTO calibration(one, text) VALUES(1, ?)", (text,))
     update_counts(db)
 
 
@@ -214,22 +218,24 @@ def _insert_chunks(db: sqlite3.Connection, doc: int, entries: Sequence[tuple[Ent
     (last,) = db.execute("SELECT last FROM meta").fetchone()
     numbered = list(enumerate((entry for entry, _ in entries), last + 1))
     columns = [
-        (row, e.chunk.id, doc, *_chunk_to_columns(e.chunk, place), e.fingerprint, e.chunk.text)
+        (row, e.chunk.id, doc, e.fingerprint, *_chunk_to_columns(row, doc, e.chunk, place))
         for row, (e, place) in enumerate(entries, last + 1)
     ]
     try:
         db.executemany(
-            "INSERT INTO chunks(row, id, doc, piece, idx, start, stop, headings, context, at, meta, print, text)"
-            " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO chunks(row, id, doc, print, piece, idx, start, stop, headings, context, at, meta, text, sum)"
+            " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             columns,
         )
     except sqlite3.IntegrityError as error:
         raise DriverFailed(
             f"a chunk id is given twice, or is taken by another document ({error}); nothing was stored"
         ) from error
+    signals = [(row, e.chunk.id, e.facets, e.seconds, e.length, e.terms, e.counts, e.vector) for row, e in numbered]
     db.executemany(
-        "INSERT INTO signals VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
-        [(row, e.chunk.id, e.seconds, e.length, e.facets, e.terms, e.counts, e.vector) for row, e in numbered],
+        "INSERT INTO signals(row, id, facets, seconds, length, terms, counts, vector, sum)"
+        " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [(*each, checksums.hash_signal(each)) for each in signals],
     )
 
 
@@ -240,7 +246,10 @@ def remove_chunks(db: sqlite3.Connection, rows: Sequence[int]) -> int:
     keys = [(row,) for row in rows]
     read = [db.execute("SELECT length, row, terms FROM signals WHERE row = ?", key).fetchone() for key in keys]
     (change,) = db.execute("SELECT change + 1 FROM meta").fetchone()
-    db.executemany("INSERT INTO gone VALUES(?, ?, ?)", [(change, row, terms) for _, row, terms in read])
+    db.executemany(
+        "INSERT INTO gone(change, row, terms, sum) VALUES(?, ?, ?, ?)",
+        [(change, row, terms, checksums.hash_values(change, row, terms)) for _, row, terms in read],
+    )
     db.executemany("DELETE FROM chunks WHERE row = ?", keys)
     return sum(length for length, _, _ in read)
 
@@ -261,12 +270,13 @@ def update_counts(
     )
 
 
-def _chunk_to_columns(chunk: Chunk, place: pieces.Placed) -> tuple[int | str | None, ...]:
-    """The columns of a chunk that a reader is shown, without its text."""
-    return (
-        *place,
+def _chunk_to_columns(row: int, doc: int, chunk: Chunk, place: pieces.Placed) -> tuple[int | str | None, ...]:
+    """The columns of a chunk that a reader is shown, and their checksum."""
+    shown = (
         codec.headings_to_json(chunk.headings),
         chunk.context,
         to_iso(chunk.at),
         codec.meta_to_json(chunk.meta),
+        chunk.text,
     )
+    return (*place, *shown, checksums.hash_chunk(row, doc, place, shown, chunk.id))

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, Protocol
 from clew.core.errors import ConcurrentChange, DriverFailed
 from clew.core.thread import is_thread
 from clew.core.thread_edit import ThreadEdit, ThreadPart
-from clew.core.thread_view import ThreadView, view_document
-from clew.core.types import Chunk, Document, DocumentRecord
-from clew.drivers.store import codec
+from clew.core.thread_view import Head, ThreadView, view_document
+from clew.core.types import Chunk, Document, DocumentRecord, Section
+from clew.drivers.store import checksums, codec
 from clew.drivers.store.checksums import UNCHECKED, check_piece
 
 MAX_PART = 512  # messages of a part; where an edit needs more, the whole thread is read at once
@@ -126,29 +126,30 @@ def _is_splittable(document: Document, chunks: Sequence[Chunk]) -> bool:
     return all(position < len(ends) and end <= ends[position] for position, end in spans)
 
 
-def build_thread_view(
-    record: DocumentRecord,
-    texts: Sequence[str],
-    sections: Sequence[str],
-    messages: Sequence[str | None],
-    parents: Sequence[str | None],
-) -> ThreadView:
-    """The view of a thread by the columns of its pieces, in order; of what an earlier version wrote, from the whole."""
-    ids = [message for message in messages if message is not None]
-    if len(ids) != len(messages):
-        return view_document(codec.build_document(record, zip(texts, sections, messages, parents, strict=True)))
+def build_thread_view(record: DocumentRecord, rows: Sequence[Sequence[Any]]) -> ThreadView:
+    """The view of a thread by the PIECE_COLUMNS of its pieces; of what an earlier version wrote, from the whole.
+
+    A piece is compared with its checksum when its message is asked for.
+    """
+    ids = [row[5] for row in rows if row[5] is not None]
+    if len(ids) != len(rows):
+        return view_document(codec.build_whole_document(record, rows))
     places: dict[str | None, int] = {message: place for place, message in enumerate(ids)}
-    answered = list(map(places.get, parents))  # no place is kept for None, as for a message that is gone
-    return ThreadView(
-        record.id,
-        record.title,
-        record.meta,
-        ids,
-        texts,
-        answered,
-        lambda place: codec.parse_sections(sections[place])[0],
-        lambda: codec.parse_heads(sections),
-    )
+
+    def parse_section(place: int) -> Section:
+        *piece, doc, stored = rows[place]
+        checksums.check_piece(record.id, doc, piece, stored)
+        return codec.parse_sections(piece[2])[0]
+
+    def read_heads() -> Sequence[Head]:
+        try:
+            return codec.parse_heads([row[2] for row in rows])
+        except (ValueError, TypeError, IndexError) as error:
+            raise checksums.damaged_error(f"the text of the document {record.id!r}") from error
+
+    answered = [places.get(row[6]) for row in rows]  # no place is kept for None, as for a message that is gone
+    texts = [row[1] for row in rows]
+    return ThreadView(record.id, record.title, record.meta, ids, texts, answered, parse_section, read_heads)
 
 
 class PieceReader(Protocol):

@@ -81,8 +81,8 @@ def read_thread_view(db: sqlite3.Connection, doc_id: str) -> ThreadView:
     if not found:
         raise not_found_error(doc_id)
     doc, *record = found
-    read = db.execute("SELECT text, sections, message, parent FROM pieces WHERE doc = ? ORDER BY n", (doc,)).fetchall()
-    return pieces.build_thread_view(codec.parse_record(record), *zip(*read, strict=True))
+    read = db.execute(f"SELECT {codec.PIECE_COLUMNS} FROM pieces WHERE doc = ? ORDER BY n", (doc,)).fetchall()
+    return pieces.build_thread_view(codec.parse_record(record), read)
 
 
 def read_waiting_messages(db: sqlite3.Connection, ids: Sequence[str], channel: str) -> dict[str, list[Waiting]]:

@@ -11,6 +11,7 @@ from clew.core.thread_view import ThreadView
 from clew.core.types import Chunk, Document, DocumentRecord, Vector
 from clew.drivers.store import codec
 from clew.drivers.store.checks import not_found_error
+from clew.drivers.store.checksums import damaged_error
 from clew.drivers.store.pieces import build_thread_view
 from clew.drivers.store.postgres import binary
 from clew.drivers.store.postgres.connect.pool import Pool, fetch_rows
@@ -22,8 +23,9 @@ MAX_SUBSET = 100_000  # rows that a scan gathers by the postings of one conditio
 _CHUNKS = f"SELECT {codec.CHUNK_COLUMNS} FROM chunks c JOIN documents d ON d.row = c.doc"
 PIECE_ARRAYS = ", ".join(
     f"(SELECT array_agg(p.{name} ORDER BY n) FROM pieces p WHERE p.doc = d.row)"
-    for name in ("text", "sections", "message", "parent")
+    for name in codec.PIECE_COLUMNS.split(", ")
 )
+PIECE_WIDTH = len(codec.PIECE_COLUMNS.split(", "))
 EMBEDDER = "(SELECT embedder FROM collections WHERE number = %s)"
 
 
@@ -77,18 +79,18 @@ class FilteredChunks:
 
 def read_document(connection: Connection, number: int, doc_id: str) -> Document:
     """The document with its text, or NotFound."""
-    record, columns = _read_pieces(connection, number, doc_id)
-    return codec.build_document(record, zip(*columns, strict=True))
+    record, rows = _read_pieces(connection, number, doc_id)
+    return codec.build_whole_document(record, rows)
 
 
 def read_thread_view(connection: Connection, number: int, doc_id: str) -> ThreadView:
     """A thread whose messages are parsed when they are asked for, or NotFound."""
-    record, columns = _read_pieces(connection, number, doc_id)
-    return build_thread_view(record, *columns)
+    record, rows = _read_pieces(connection, number, doc_id)
+    return build_thread_view(record, rows)
 
 
 def _read_pieces(connection: Connection, number: int, doc_id: str) -> tuple[DocumentRecord, Sequence[Any]]:
-    """The record of a document and the columns of its pieces: texts, sections, messages, parents."""
+    """The record of a document and the PIECE_COLUMNS of its pieces."""
     found = fetch_rows(
         connection,
         f"SELECT {codec.RECORD_COLUMNS}, {PIECE_ARRAYS} FROM documents d WHERE d.collection = %s AND d.id = %s",
@@ -97,7 +99,12 @@ def _read_pieces(connection: Connection, number: int, doc_id: str) -> tuple[Docu
     if not found:
         raise not_found_error(doc_id)
     columns = found[0]
-    return codec.parse_record(columns[:-4]), columns[-4:]
+    return codec.parse_record(columns[:-PIECE_WIDTH]), zip_pieces(columns[-PIECE_WIDTH:])
+
+
+def zip_pieces(arrays: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """The rows of PIECE_ARRAYS; none if the pieces are lost."""
+    return list(zip(*arrays, strict=True)) if arrays[0] is not None else []
 
 
 def list_records(connection: Connection, number: int, where: Filter) -> Iterator[DocumentRecord]:
@@ -127,7 +134,10 @@ def read_document_chunks(connection: Connection, number: int, doc_id: str) -> li
     )
     if not read:
         raise not_found_error(doc_id)
-    return [codec.parse_chunk(columns) for columns in read if columns[0] is not None]
+    chunks = [codec.parse_chunk(columns) for columns in read if columns[0] is not None]
+    if len(chunks) != read[0][3] or any(chunk.index != at for at, chunk in enumerate(chunks)):
+        raise damaged_error(f"the list of the chunks of the document {doc_id!r}")
+    return chunks
 
 
 def read_chunks_by_id(connection: Connection, number: int, chunk_ids: Sequence[str]) -> dict[str, Chunk]:

@@ -10,6 +10,7 @@ from psycopg import Connection
 from clew.core.stored import PackedTerms, StoredDocument
 from clew.drivers.store import codec
 from clew.drivers.store.batches import DOCUMENT_PAGE, take_batch
+from clew.drivers.store.checksums import damaged_error
 from clew.drivers.store.postgres import binary, read
 from clew.drivers.store.postgres.connect.pool import Row, fetch_rows
 from clew.drivers.store.postgres.connect.setup import OpenCollection
@@ -57,9 +58,12 @@ def read_stored_batch(
 
 
 def _build_stored(columns: Row, chunks: Sequence[Row], dim: int) -> StoredDocument:
-    _, vector, *pieces = columns[:6]
+    vector, pieces, record = columns[1], columns[2 : 2 + read.PIECE_WIDTH], columns[2 + read.PIECE_WIDTH :]
+    document = codec.build_whole_document(codec.parse_record(record), read.zip_pieces(pieces))
+    if len(chunks) != record[7]:
+        raise damaged_error(f"the list of the chunks of the document {document.id!r}")
     return StoredDocument(
-        codec.build_document(codec.parse_record(columns[6:]), zip(*pieces, strict=True)),
+        document,
         tuple(codec.parse_chunk(chunk[5:]) for chunk in chunks),
         binary.decode_vectors([chunk[2] for chunk in chunks], dim),
         tuple(

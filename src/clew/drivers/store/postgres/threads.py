@@ -16,13 +16,13 @@ from clew.drivers.store.postgres import insert, read, write
 from clew.drivers.store.postgres.connect.pool import fetch_rows
 from clew.drivers.store.postgres.connect.setup import OpenCollection
 
-_PIECES = "SELECT n, text, sections, chars, chunks, message, parent, awaits FROM pieces WHERE doc = %s"
+_PIECES = f"SELECT {codec.PIECE_COLUMNS} FROM pieces WHERE doc = %s"
 _MAX_INT = (1 << 31) - 1
 
 
 class _PieceReader:
-    def __init__(self, connection: Connection, doc: int) -> None:
-        self._connection, self._doc = connection, doc
+    def __init__(self, connection: Connection, doc: int, doc_id: str) -> None:
+        self._connection, self._doc, self._doc_id = connection, doc, doc_id
 
     def by_message(self, ids: Sequence[str]) -> list[Piece]:
         return self._fetch(" AND message = ANY(%s)", list(ids)) if ids else []
@@ -37,7 +37,8 @@ class _PieceReader:
         return self._fetch(" AND n > %s ORDER BY n LIMIT %s", -_MAX_INT if n is None else n, count)
 
     def _fetch(self, condition: str, *params: Any) -> list[Piece]:
-        return list(map(Piece._make, fetch_rows(self._connection, f"{_PIECES}{condition}", (self._doc, *params))))
+        read = fetch_rows(self._connection, f"{_PIECES}{condition}", (self._doc, *params))
+        return pieces.parse_pieces(self._doc_id, read)
 
 
 def is_split(connection: Connection, number: int, doc_id: str) -> bool:
@@ -85,7 +86,7 @@ def read_thread_part(connection: Connection, number: int, doc_id: str, ids: Sequ
         if not found:
             raise not_found_error(doc_id)
         ((doc, revision, *record),) = found
-        return pieces.read_part(_PieceReader(connection, doc), codec.parse_record(record), revision, ids, reach)
+        return pieces.read_part(_PieceReader(connection, doc, doc_id), codec.parse_record(record), revision, ids, reach)
 
 
 def read_waiting_messages(

@@ -14,7 +14,11 @@ if TYPE_CHECKING:
     from clew.core.cite import CitationCheck as CitationCheck
     from clew.core.collection import CollectionRecord as CollectionRecord
     from clew.core.collection import DroppedCollection as DroppedCollection
+    from clew.core.doctor import Defect as Defect
+    from clew.core.doctor import DoctorReport as DoctorReport
+    from clew.core.doctor import Inspectable as Inspectable
     from clew.core.errors import ClewError as ClewError
+    from clew.core.errors import CollectionDamaged as CollectionDamaged
     from clew.core.errors import CollectionLost as CollectionLost
     from clew.core.errors import ConcurrentChange as ConcurrentChange
     from clew.core.errors import CostLimit as CostLimit
@@ -145,9 +149,10 @@ _HOMES = {
     "clew.core.calibration": "Calibration",
     "clew.core.cite": "Citation CitationCheck",
     "clew.core.collection": "CollectionRecord DroppedCollection",
+    "clew.core.doctor": "Defect DoctorReport Inspectable",
     "clew.core.errors": (
-        "ClewError CollectionLost ConcurrentChange CostLimit DriverFailed DriverMissing LimitReached NotFound "
-        "ReadOnlyStore "
+        "ClewError CollectionDamaged CollectionLost ConcurrentChange CostLimit DriverFailed DriverMissing LimitReached "
+        "NotFound ReadOnlyStore "
         "SettingsError SourceError StoreMismatch"
     ),
     "clew.core.events": "AnswerEvent EventStream FinalEvent SentenceEvent StepEvent",

@@ -16,6 +16,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 
 from clew import engine as sync
 from clew.core.collection import CollectionRecord, DroppedCollection
+from clew.core.doctor import DoctorReport
 from clew.core.events import EventStream
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Reader, Reranker
@@ -193,6 +194,7 @@ class Engine:
     export = _Verb(sync.Engine.export)
     restore = _Verb(sync.Engine.restore)
     reembed = _Verb(sync.Engine.reembed)
+    doctor = _Verb(sync.Engine.doctor)
     enqueue_add = _Verb(sync.Engine.enqueue_add)
     jobs = _Verb(sync.Engine.jobs)
     job = _Verb(sync.Engine.job)
@@ -208,6 +210,11 @@ class Engine:
     async def drop_collection(path: str | Path, name: str) -> DroppedCollection:
         """Removes a collection as `clew.Engine.drop_collection` does."""
         return await asyncio.to_thread(sync.Engine.drop_collection, path, name)
+
+    @staticmethod
+    async def accept_missing_changes(path: str | Path, collection: str = "default") -> DoctorReport:
+        """Lets a collection be opened whose last changes are missing, as `clew.Engine.accept_missing_changes`."""
+        return await asyncio.to_thread(sync.Engine.accept_missing_changes, path, collection)
 
     def within(self, where: Filter) -> "Engine":
         """An engine that sees what the filter admits, as `clew.Engine.within`."""

@@ -7,6 +7,7 @@ from clew.core.answer import Answer, RemovedSentence
 from clew.core.attribution import PassageMessage
 from clew.core.calibration import Calibration
 from clew.core.cite import Citation, CitationCheck
+from clew.core.doctor import Defect, DoctorReport
 from clew.core.receipt import Finding, Receipt
 from clew.core.report import PassedOver, Plan, Report, SourceFailure
 from clew.core.settings import DEFAULTS
@@ -106,6 +107,11 @@ def make_outputs() -> dict[str, object]:
         "erase": Receipt(
             *("author dan", AT, ("d1",), ("m1",), 2, 3, 40, 1, 5, 6, 1, 1, 70, 8, 4096),
             *((Finding("clew.db", "text", 2),), ("m2",), ("d2",), ("a.md",), ("the log",), ("backups",)),
+        ),
+        "doctor": DoctorReport(
+            (Defect("counts", "the collection says 2 chunks where there are 3", "", "recount", True),),
+            {"documents": 1, "chunks": 3},
+            0.5,
         ),
         "record": RECORD,
         "document": Document(

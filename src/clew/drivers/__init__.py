@@ -152,6 +152,16 @@ def drop_collection(path: str | Path, name: str) -> DroppedCollection:
     return DroppedCollection(known[name], folders.remove_collection(folder))
 
 
+def accept_missing_changes(path: str | Path, collection: str) -> str:
+    """Lets a folder's collection be opened whose last changes are missing; what was wrong, empty if nothing was."""
+    folder = find_collection_folder(path, collection)
+    if folder is None:
+        return ""
+    from clew.drivers.store.embedded.database import accept_missing_changes
+
+    return accept_missing_changes(folder)
+
+
 def find_source_root(path: str | Path) -> Path:
     """The folder to which the uris of files are relative: the parent of the collections' folder, else the current."""
     return Path.cwd() if str(path) == MEMORY or is_server_address(path) else _resolve_folder(path).parent

@@ -4,9 +4,10 @@ The file is opened for each call and closed after it. That is cheap beside a mod
 there is nothing to close. A file that was deleted is created again.
 """
 
+import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from clew.core.errors import DriverFailed
@@ -38,6 +39,8 @@ class CacheFile:
         self.path = Path(path).expanduser()
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(OSError):  # SQLite says why it cannot be created
+                os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))  # what is cached is its owner's alone
         except OSError as error:
             raise DriverFailed(f"{path}: the cache file cannot be created ({error}); name another file") from error
         with self._connect():

@@ -17,6 +17,7 @@ from clew.engine import agent as _agent
 from clew.engine import answer as _answer
 from clew.engine import collections as _collections
 from clew.engine import conversations as _conversations
+from clew.engine import doctor as _doctor
 from clew.engine import erase as _erase
 from clew.engine import explain as _explain
 from clew.engine import jobs as _jobs
@@ -161,6 +162,8 @@ class Engine:
     export = _transfer.export
     restore = _transfer.restore
     reembed = _transfer.reembed
+    doctor = _doctor.doctor
+    accept_missing_changes = staticmethod(_doctor.accept_missing_changes)
     # Jobs
     enqueue_add = _jobs.enqueue_add
     jobs = _jobs.list_jobs

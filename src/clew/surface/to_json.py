@@ -16,6 +16,7 @@ from clew.core.attribution import PassageMessage, make_passage_message
 from clew.core.calibration import Calibration
 from clew.core.cite import Citation, CitationCheck
 from clew.core.collection import CollectionRecord
+from clew.core.doctor import Defect, DoctorReport
 from clew.core.jobs import Job
 from clew.core.receipt import Finding, Receipt
 from clew.core.report import PassedOver, Plan, Report, SourceFailure
@@ -224,6 +225,8 @@ _SCHEMAS: Mapping[type, Callable[[Any], Json]] = {
         *("created", "updated"),
     ),
     DroppedPassage: lambda dropped: {**_passage_to_json(dropped.passage), **_pick_fields(dropped, "reason", "tokens")},
+    Defect: _make_field_picker("area", "problem", "document", "remedy", "advice", "is_repaired"),
+    DoctorReport: lambda report: {"is_sound": report.is_sound, **_pick_all_fields(report)},
     Explanation: _explanation_to_json,
     Finding: _pick_all_fields,
     SourceFailure: _make_field_picker("source", "reason"),

@@ -46,6 +46,8 @@ VERBS: Final[Mapping[str, frozenset[Surface]]] = MappingProxyType(
         "export": _BOTH,
         "restore": _BOTH,
         "reembed": _BOTH,
+        "doctor": _BOTH,
+        "accept_missing_changes": _PYTHON,  # `clew doctor --repair`
         "within": _PYTHON,  # the filter options of each command
         "enqueue_add": _PYTHON,  # `clew add --background`
         "jobs": _BOTH,

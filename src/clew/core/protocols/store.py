@@ -38,13 +38,15 @@ class Store(Protocol):
         terms: Sequence[Terms],
         *,
         expected_text: str | None = None,
+        summary_vector: Vector | None = None,
     ) -> None:
         """Replaces a document and all its chunks, or adds it.
 
         `vectors` has one unit row per chunk, of the collection's dimension, and `terms` one mapping per chunk;
-        anything else raises DriverFailed, as does a chunk id that belongs to another document. The summary's vector is
-        kept if the summary is the same. `expected_text` is the text that is to be replaced: if the stored one differs,
-        or the document is gone, ConcurrentChange is raised.
+        anything else raises DriverFailed, as does a chunk id that belongs to another document. `summary_vector` is
+        that of the document's summary; without one, the stored one is kept if the summary is the same.
+        `expected_text` is the text that is to be replaced: if the stored one differs, or the document is gone,
+        ConcurrentChange is raised.
         """
 
     def append(

@@ -6,7 +6,6 @@ run continues from there.
 """
 
 from collections.abc import Iterable, Mapping, Set
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from time import monotonic
@@ -29,7 +28,6 @@ from clew.index.add.embed import (
 from clew.index.add.moves import find_id_clashes, find_messages_deleted_from, find_moved_messages
 from clew.index.add.prepare import Prepared, Recipe, Source, Unchanged, prepare_source_again, prepare_sources
 from clew.index.chunk.terms import count_chunk_terms
-from clew.index.enrich.summary import NO_SUMMARY
 from clew.index.thread.threads import remove_messages_from_thread
 
 MAX_PREFETCH = 8  # documents prepared ahead of the embedder: few, since one may be large
@@ -222,7 +220,7 @@ def _store_document_with_retry(
     """Stores a document and returns it; a thread that others changed meanwhile is prepared again with their changes."""
     for _ in range(MAX_ATTEMPTS):
         try:
-            _store_document(prepared, vectors, store, recipe, instead_of=prepared.replaced_text)
+            store_document(prepared, vectors, store, recipe, instead_of=prepared.replaced_text)
             return prepared
         except ConcurrentChange as error:
             again = prepare_source_again(prepared.source, store=store, recipe=recipe) if prepared.source else prepared
@@ -258,7 +256,7 @@ def remove_thread_messages(doc_id: str, messages: Set[str], *, store: Store, rec
         prepared = Prepared(remaining, recipe.chunker(remaining))
         vectors = embed_changed_chunks(prepared, store, recipe.embedder)
         try:
-            _store_document(prepared, vectors, store, recipe, instead_of=document.text)
+            store_document(prepared, vectors, store, recipe, instead_of=document.text)
         except ConcurrentChange as error:
             conflict = error
             continue
@@ -266,23 +264,14 @@ def remove_thread_messages(doc_id: str, messages: Set[str], *, store: Store, rec
     raise conflict
 
 
-def _store_document(
+def store_document(
     prepared: Prepared, vectors: Mapping[str, Vector], store: Store, recipe: Recipe, *, instead_of: str | None
 ) -> None:
-    """Stores a document with its chunks, and then its summary.
-
-    A new summary that is put with the document would have no vector if the work ended in between, and would not be made
-    again; so only the stored one is, whose vector is kept.
-    """
-    chunks, summary, record = prepared.chunks, prepared.summary, prepared.record
+    """Stores a document with its chunks and its summary, in one transaction."""
+    chunks, summary = prepared.chunks, prepared.summary
     empty: Matrix = np.empty((0, recipe.embedder.dim), np.float32)
     terms = [count_chunk_terms(chunk, language=recipe.language) for chunk in chunks]
     matrix = np.stack([vectors[chunk.id] for chunk in chunks]) if chunks else empty
-    is_kept = record is not None and (record.summary, record.summary_by) == (summary.text, summary.by)
-    kept = summary if is_kept or not chunks else NO_SUMMARY
-    document = replace(prepared.document, summary=kept.text, summary_by=kept.by)
-    store.put(document, chunks, matrix, terms, expected_text=instead_of)
-    if summary.text and chunks:
-        with suppress(ConcurrentChange):  # somebody has put another text meanwhile, and makes its summary
-            vector = vectors[summary.text]
-            store.summarise(document.id, summary.text, vector, by=summary.by, expected_text=document.text)
+    document = replace(prepared.document, summary=summary.text, summary_by=summary.by)
+    of_summary = vectors[summary.text] if summary.text and chunks else None
+    store.put(document, chunks, matrix, terms, expected_text=instead_of, summary_vector=of_summary)

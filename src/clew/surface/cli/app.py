@@ -13,6 +13,7 @@ from clew.surface.cli.commands import (
     answers,
     chat,
     conversations,
+    doctor,
     documents,
     erase,
     explain,
@@ -52,6 +53,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "export": transfer.export,
     "restore": transfer.restore,
     "reembed": transfer.reembed,
+    "doctor": doctor.doctor,
     "models": models.models,
 }
 # Typer joins the lines of a paragraph and puts no space between two, so each line is a paragraph, and so is a gap.

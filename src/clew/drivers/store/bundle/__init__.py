@@ -7,7 +7,6 @@ and its chunks: a writer or reader holds one pair in memory.
 
 import hashlib
 import json
-import os
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from typing import IO, Any
 from clew.core.errors import DriverFailed, DriverMissing, SourceError, StoreMismatch
 from clew.core.stored import BundlePart, Manifest, StoredDocument
 from clew.drivers.store.batches import MAX_CHARS, MAX_CHUNKS
+from clew.drivers.store.bundle.unnamed import create_unnamed
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -44,33 +44,28 @@ def write_bundle(
 ) -> Manifest:
     """Writes an export and returns its manifest; `on_progress` gets the number of documents so far.
 
-    It is written to a temporary file, which replaces the one under the name when it is complete.
+    It is written to a file without a name, for its owner alone, which gets the name when it is complete: a process that
+    is killed leaves nothing behind.
     """
-    temporary = path.with_name(f"{path.name}.part")
     parts, count, chunks = list[BundlePart](), 0, 0
-    with _translate_errors(path):
-        try:
-            with temporary.open("wb") as file:
-                with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:  # Parquet is compressed already
-                    for number, batch in enumerate(_split_batches(documents), 1):
-                        batch_chunks = sum(len(stored.chunks) for stored in batch)
-                        for name, rows, data in (
-                            (f"documents-{number:05}.parquet", len(batch), tables.documents_to_parquet(batch)),
-                            (f"chunks-{number:05}.parquet", batch_chunks, tables.chunks_to_parquet(batch, dim)),
-                        ):
-                            archive.writestr(zipfile.ZipInfo(name), data)
-                            parts.append(BundlePart(name, rows, hashlib.sha256(data).hexdigest()))
-                        count, chunks = count + len(batch), chunks + parts[-1].rows
-                        if on_progress:
-                            on_progress(count)
-                    manifest = Manifest(embedder, dim, language, count, chunks, tuple(parts), FORMAT, calibration)
-                    archive.writestr(zipfile.ZipInfo(MANIFEST), json.dumps(asdict(manifest), indent=1))
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+    with (
+        _translate_errors(path),
+        create_unnamed(path) as file,
+        zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive,  # Parquet is compressed already
+    ):
+        for number, batch in enumerate(_split_batches(documents), 1):
+            batch_chunks = sum(len(stored.chunks) for stored in batch)
+            for name, rows, data in (
+                (f"documents-{number:05}.parquet", len(batch), tables.documents_to_parquet(batch)),
+                (f"chunks-{number:05}.parquet", batch_chunks, tables.chunks_to_parquet(batch, dim)),
+            ):
+                archive.writestr(zipfile.ZipInfo(name), data)
+                parts.append(BundlePart(name, rows, hashlib.sha256(data).hexdigest()))
+            count, chunks = count + len(batch), chunks + parts[-1].rows
+            if on_progress:
+                on_progress(count)
+        manifest = Manifest(embedder, dim, language, count, chunks, tuple(parts), FORMAT, calibration)
+        archive.writestr(zipfile.ZipInfo(MANIFEST), json.dumps(asdict(manifest), indent=1))
     return manifest
 
 
@@ -85,7 +80,10 @@ def read_manifest(path: Path) -> Manifest:
         except (KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
             reason = f"it has no {MANIFEST} that can be read ({error}), so it is not an export of Clew; {AGAIN}"
             raise SourceError(str(path), reason) from error
-    raise StoreMismatch(f"{path} was made by a newer Clew (format {version}, this one reads {FORMAT}); update Clew")
+    raise StoreMismatch(
+        f"{path} was made by a newer Clew (format {version}, this one reads up to {FORMAT}); update this "
+        "Clew (`pip install --upgrade clew`), or export again with the older one"
+    )
 
 
 def _parse_manifest(fields: Any) -> Manifest:

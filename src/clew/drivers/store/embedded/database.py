@@ -213,6 +213,19 @@ def read_stored_embedder_name(folder: Path) -> str | None:
         return name
 
 
+def accept_missing_changes(folder: Path) -> str:
+    """Takes the last change that is there for the last there was; what was wrong, empty if nothing was."""
+    file, last = folder / schema.FILE, read_last_change(folder)
+    if last is None or not file.exists():
+        return ""
+    with schema.translate_errors(str(file)), closing(connection.open_read_only_connection(file)) as db:
+        birth, change = db.execute("SELECT birth, change FROM meta").fetchone()
+    if birth != last[0] or change >= last[1]:
+        return ""
+    write_last_change(folder, birth, change)
+    return f"{file}: the last {last[1] - change} changes are missing"
+
+
 def _is_frozen(folder: Path) -> bool:
     return (folder / schema.FILE).exists() and connection.is_frozen(folder / schema.FILE)
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import sqlite3
 from contextlib import closing, suppress
@@ -19,7 +20,7 @@ from clew.drivers.store.embedded.lock import try_lock
 
 MARKER = "clew.collection"  # tells a folder whose database is gone from one that never had one
 HOME, LOCK = "index", "index.lock"  # the lock is outside the folder, so that the index can be removed while it is held
-SHARDS = "shard-*"
+_SHARD = re.compile("shard-[0-9a-f]{12}")
 SESSIONS = "sessions"
 _LOGS = (f"{schema.FILE}-wal", f"{schema.FILE}-shm")
 LAST_CHANGE = "clew.change"  # the number of the last change: a log that has lost some is noticed
@@ -106,7 +107,18 @@ def is_collection(folder: Path) -> bool:
 def _list_traces(folder: Path) -> list[str]:
     """What an opened collection leaves in its folder besides the database."""
     left = [name for name in (MARKER, LOCK, *_LOGS) if (folder / name).exists()]
-    return [*left, HOME] if any((folder / HOME).glob(SHARDS)) else left
+    return [*left, HOME] if list_own_shards(folder / HOME) else left
+
+
+def list_own_shards(home: Path) -> list[Path]:
+    """The folders in `index/` that Clew made: by their name and what is in them; nothing else there is ever touched."""
+    found = [each for each in home.iterdir() if _SHARD.fullmatch(each.name)] if home.is_dir() else []
+    return sorted(each for each in found if not each.is_symlink() and each.is_dir() and _is_own_shard(each))
+
+
+def _is_own_shard(folder: Path) -> bool:
+    names = {each.name for each in folder.iterdir()}
+    return not names or bool(names & {"shard", "mark.json"})
 
 
 def read_record(folder: Path) -> CollectionRecord:
@@ -147,7 +159,7 @@ def remove_collection(folder: Path) -> tuple[str, ...]:
             raise DriverFailed(busy)
         for name in _OWN_FILES:
             (folder / name).unlink(missing_ok=True)
-        for shard in (folder / HOME).glob(SHARDS):
+        for shard in list_own_shards(folder / HOME):
             shutil.rmtree(shard)
         for session in (folder / SESSIONS).glob("*.json"):
             session.unlink(missing_ok=True)

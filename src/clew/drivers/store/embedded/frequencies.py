@@ -51,15 +51,27 @@ def get_document_frequencies(frequencies: DocumentFrequencies, words: Hashes) ->
 
 def save_document_frequencies(file: Path, frequencies: DocumentFrequencies) -> None:
     """Writes the frequencies to a file."""
-    table = _sum_tables(frequencies.merged, frequencies.recent)
+    table = merge_document_frequencies(frequencies)
     with file.open("wb") as target:
         np.save(target, np.stack([table.words, table.numbers]), allow_pickle=False)
 
 
+def merge_document_frequencies(frequencies: DocumentFrequencies) -> CountTable:
+    """The frequencies as one table."""
+    return _sum_tables(frequencies.merged, frequencies.recent)
+
+
 def load_document_frequencies(file: Path) -> DocumentFrequencies:
-    """The frequencies in a file; ValueError, EOFError or OSError if they cannot be read."""
-    with file.open("rb") as source:
-        words, numbers = np.load(source, allow_pickle=False)
+    """The frequencies in a file; ValueError or OSError if they cannot be read."""
+    try:
+        with file.open("rb") as source:
+            words, numbers = np.load(source, allow_pickle=False)
+    except OSError:
+        raise
+    except Exception as error:  # the header of a damaged file is parsed as Python, and raises what that raises
+        raise ValueError(f"{file.name} cannot be read ({error})") from error
+    if words.dtype != np.int64 or numbers.dtype != np.int64:
+        raise ValueError(f"{file.name} does not hold counts")
     return DocumentFrequencies(CountTable(words, numbers), _NO_COUNTS)
 
 

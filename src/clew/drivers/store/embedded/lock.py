@@ -1,17 +1,32 @@
 """An exclusive lock on a file, across processes; the operating system frees it when the holder ends."""
 
+import errno
 import sys
 from pathlib import Path
 from typing import BinaryIO
 
+from clew.drivers.store.embedded.files import open_private
+
+
+class LockRefused(OSError):
+    """The file system does not lock files."""
+
+
+_TAKEN = (errno.EAGAIN, errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK)
+
 
 def try_lock(file: Path) -> BinaryIO | None:
-    """The locked file, which the caller closes to unlock it; None if it is locked already."""
-    handle = file.open("ab")
+    """The locked file, which the caller closes to unlock it; None if it is locked already.
+
+    LockRefused where the file system does not lock, as some network folders do not.
+    """
+    handle = open(file, "ab", opener=open_private)  # noqa: SIM115
     try:
         _lock(handle)
-    except OSError:
+    except OSError as error:
         handle.close()
+        if error.errno not in _TAKEN:
+            raise LockRefused(error.errno, error.strerror or str(error)) from error
         return None
     return handle
 

@@ -7,20 +7,27 @@ import time
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
+
+from clew.core.doctor import Defect
 from clew.core.errors import DriverFailed
 from clew.core.settings import StoreConfig
-from clew.drivers.store.embedded import build
+from clew.drivers.store.checksums import damaged_error
+from clew.drivers.store.embedded import build, frequencies, signals
 from clew.drivers.store.embedded.checkpoint import Checkpoint, read_checkpoint
 from clew.drivers.store.embedded.database import CollectionState, Database
 from clew.drivers.store.embedded.exact import ExactIndex
-from clew.drivers.store.embedded.folder import HOME, LOCK
+from clew.drivers.store.embedded.files import PRIVATE_FOLDER
+from clew.drivers.store.embedded.folder import HOME, LOCK, list_own_shards
 from clew.drivers.store.embedded.index import BrokenIndex, Index
-from clew.drivers.store.embedded.lock import try_lock
+from clew.drivers.store.embedded.lock import LockRefused, try_lock
+from clew.drivers.store.embedded.seal import has_wrong_seal
 from clew.drivers.store.embedded.shard import ShardIndex
 
 DELETE_ATTEMPTS = 20  # of a shard into which another process writes meanwhile
 CHECK_ATTEMPTS = 3  # comparisons of a newly opened shard with a database that others change meanwhile
 
+_ELSEWHERE = "keep the collection on a local disk, or in PostgreSQL"
 log = logging.getLogger(__name__)
 
 
@@ -41,6 +48,7 @@ class IndexManager:
         self._exact: ExactIndex | None = None
         self._shard: ShardIndex | None = None
         self._building: Path | None = None  # the folder of a shard that is not finished
+        self._refused = ""  # why the file system does not lock, if it does not
 
     def get_caught_up_index(self, state: CollectionState) -> Index:
         """The index to search, in memory or on disk, caught up with the database at least to a state."""
@@ -52,9 +60,9 @@ class IndexManager:
                 return self._get_caught_up_shard(state)
             elif state.chunks > self._config.exact_limit:
                 raise DriverFailed(
-                    f"{self._folder}: another process has the index of these {state.chunks} chunks open, and they are "
-                    f"too many to search in memory (store.exact_limit is {self._config.exact_limit}); ask that "
-                    "process, serve the collection with `clew serve`, or keep it in PostgreSQL"
+                    f"{self._folder}: {self._refused or 'another process has the index open'}, and its {state.chunks} "
+                    f"chunks are too many to search in memory (store.exact_limit is {self._config.exact_limit}); "
+                    + (_ELSEWHERE if self._refused else "ask that process, or keep the collection in PostgreSQL")
                 )
             index = self._exact = self._exact or ExactIndex(self._database)
         index.catch_up(state)
@@ -85,9 +93,7 @@ class IndexManager:
             if self._shard:
                 self._shard.close_without_saving()
                 self._shard = None
-            home = self._folder / HOME
-            old = list(home.iterdir()) if home.is_dir() else []  # one that is built from now on holds nothing deleted
-            left = old
+            left = list_own_shards(self._folder / HOME)  # one that is built from now on holds nothing deleted
             for _ in range(DELETE_ATTEMPTS):
                 for path in left:
                     _delete_path(path)
@@ -127,6 +133,41 @@ class IndexManager:
                     except BrokenIndex as error:
                         self.discard_broken_shard(index, error)
 
+    def inspect(self, state: CollectionState) -> list[Defect]:
+        """What is wrong with the index on disk: files, chunks, words. One that another process holds is passed over."""
+        with self._flush_lock, self._lock:
+            if not self._folder or not self._acquire_lock():
+                return []
+            shards, home = list_own_shards(self._folder / HOME), self._folder / HOME
+            defects = [
+                Defect("orphans", f"{folder} is an index that was not finished", "", "rebuild")
+                for folder in shards
+                if read_checkpoint(folder) is None
+            ]
+            usable = _list_usable_shards(home, state, self._database.dim)
+            for folder, _ in usable if self._shard is None else []:
+                if has_wrong_seal(folder):
+                    defects.append(Defect("index", f"{folder} is damaged", "", "rebuild"))
+            if not defects and self._needs_shard(state):
+                defects += self._inspect_shard(state)
+            if not self._needs_shard(state):
+                self._close_shard_and_unlock()
+            return defects
+
+    def _inspect_shard(self, state: CollectionState) -> list[Defect]:
+        index = self._get_caught_up_shard(state)
+        defects = []
+        if index.count_chunks() != state.chunks:
+            problem = f"the index has {index.count_chunks()} chunks of {state.chunks}"
+            defects.append(Defect("index", problem, "", "rebuild"))
+        counted = frequencies.EMPTY
+        for batch in signals.read_rows_in_batches(self._database, 0, state):
+            counted = frequencies.update_document_frequencies(counted, batch.signals.terms)
+        right, found = frequencies.merge_document_frequencies(counted), index.count_words()
+        if not np.array_equal(right.words, found.words) or not np.array_equal(right.numbers, found.numbers):
+            defects.append(Defect("postings", "the index counts words otherwise than the chunks do", "", "rebuild"))
+        return defects
+
     def close(self) -> None:
         """Closes the index and releases its lock."""
         with self._lock:
@@ -152,10 +193,10 @@ class IndexManager:
         """The shard on disk if it is sound, else a new one that is filled from the database."""
         assert self._folder
         home, state = self._folder / HOME, self._database.read_state()  # under our lock no shard is ahead of it
-        home.mkdir(exist_ok=True)
+        home.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
         usable = _list_usable_shards(home, state, self._database.dim)
         newest = max(usable, key=lambda each: _freshness_key(each[1]), default=None)
-        for other in home.iterdir():
+        for other in list_own_shards(home):
             if other != self._building and (newest is None or other != newest[0]):
                 _delete_path(other)
         if newest:
@@ -172,6 +213,9 @@ class IndexManager:
         index = ShardIndex(build.make_shard_path(home), self._database, checkpoint)
         index.catch_up(state)
         index.save()
+        if not self._has_all_chunks(index, state):
+            index.close_without_saving()
+            raise damaged_error("the table of the vectors and terms")
         return index
 
     def _has_all_chunks(self, index: ShardIndex, state: CollectionState) -> bool:
@@ -193,6 +237,10 @@ class IndexManager:
         if self._lock_file is None and self._folder:
             try:
                 self._lock_file = try_lock(self._folder / LOCK)
+            except LockRefused as error:
+                if not self._refused:
+                    log.warning("%s: the file system does not lock files (%s); %s", self._folder, error, _ELSEWHERE)
+                self._refused = f"the file system does not lock files ({error.strerror}), so its index is not used"
             except OSError as error:  # a read-only collection is searched in memory
                 log.debug("%s: the index cannot be locked: %s", self._folder, error)
         return self._lock_file is not None
@@ -213,7 +261,7 @@ class IndexManager:
 
 def _list_usable_shards(home: Path, state: CollectionState, dim: int) -> list[tuple[Path, Checkpoint]]:
     """The shards on disk that are of this collection and can catch up with it from their checkpoint."""
-    read = [(folder, read_checkpoint(folder)) for folder in home.iterdir()] if home.is_dir() else []
+    read = [(folder, read_checkpoint(folder)) for folder in list_own_shards(home)]
     return [
         (folder, checkpoint)
         for folder, checkpoint in read
@@ -229,7 +277,4 @@ def _freshness_key(checkpoint: Checkpoint) -> tuple[int, int]:
 
 
 def _delete_path(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
+    shutil.rmtree(path, ignore_errors=True)

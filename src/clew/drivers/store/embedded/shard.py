@@ -25,6 +25,7 @@ from clew.drivers.store.embedded import frequencies, signals
 from clew.drivers.store.embedded.checkpoint import Checkpoint, write_checkpoint
 from clew.drivers.store.embedded.database import CollectionState, Database
 from clew.drivers.store.embedded.index import BrokenIndex, RowScores, TermQuery, VectorQuery
+from clew.drivers.store.embedded.seal import break_seal, has_wrong_seal, write_seal
 from clew.drivers.store.embedded.signals import RowTerms, Signals, Tombstone
 
 BREADTH = 160  # candidates that a search in the graph keeps: recall@10 is .985 at 100,000 chunks, .96 with 64
@@ -56,6 +57,8 @@ class ShardIndex:
         with _translate_errors():
             place = folder / "shard"
             is_new = not checkpoint.counts
+            if has_wrong_seal(folder):
+                raise BrokenIndex("its files are not as they were written")
             self._frequencies = (
                 frequencies.EMPTY if is_new else frequencies.load_document_frequencies(folder / checkpoint.counts)
             )
@@ -75,6 +78,7 @@ class ShardIndex:
             tombstones = signals.read_tombstones(self._database, self.checkpoint.change, state)
             if tombstones is None:
                 raise BrokenIndex("it is too far behind to catch up")
+            break_seal(self.folder)
             self._remove_rows(tombstones)
             self._advance_checkpoint(len(tombstones), change=max(self.checkpoint.change, state.change))
             for batch in signals.read_rows_in_batches(self._database, self.checkpoint.row, state):
@@ -132,6 +136,10 @@ class ShardIndex:
         norms = bm25.length_norm(read.lengths, state.average_chunk_length)
         return bm25.match_terms(read.ids, self._weigh_terms(terms, state), counts, norms)
 
+    def count_words(self) -> frequencies.CountTable:
+        """How many chunks have each word, as this index has counted them."""
+        return frequencies.merge_document_frequencies(self._frequencies)
+
     def count_chunks(self) -> int:
         """How many chunks are in the shard."""
         with _translate_errors():
@@ -140,6 +148,7 @@ class ShardIndex:
     def build_graph(self) -> None:
         """Builds the HNSW graph. Holds the interpreter's lock, perhaps for a minute."""
         with self._lock, _translate_errors():
+            break_seal(self.folder)
             self._shard.optimize()
             self.checkpoint = replace(self.checkpoint, unindexed=0)
             self._saved = replace(self._saved, change=-1)
@@ -148,6 +157,7 @@ class ShardIndex:
         """Saves the shard and its checkpoint; returns when both are safe on disk."""
         with self._lock, _translate_errors():
             if self.checkpoint != self._saved:
+                break_seal(self.folder)
                 self._shard.flush()
                 old, name = self.checkpoint.counts, f"counts-{self.checkpoint.row}-{self.checkpoint.change}.npy"
                 frequencies.save_document_frequencies(self.folder / name, self._frequencies)
@@ -169,6 +179,8 @@ class ShardIndex:
             finally:
                 with _translate_errors():
                     self._shard.close()
+            with _translate_errors():
+                write_seal(self.folder)
 
     def _weigh_terms(self, terms: PackedTerms, state: CollectionState) -> Floats:
         """The weight of each term of a query."""

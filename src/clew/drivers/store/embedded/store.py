@@ -23,6 +23,7 @@ from clew.drivers.store.embedded.eraser import EmbeddedEraser
 from clew.drivers.store.embedded.folder import measure_disk_usage
 from clew.drivers.store.embedded.hits import HitCache
 from clew.drivers.store.embedded.index import BrokenIndex, TermQuery, VectorQuery
+from clew.drivers.store.embedded.inspect import InspectMethods
 from clew.drivers.store.embedded.jobs import EmbeddedJobs
 from clew.drivers.store.embedded.manager import IndexManager
 from clew.drivers.store.embedded.sessions import EmbeddedSessions
@@ -37,7 +38,7 @@ __all__ = ["EmbeddedStore", "read_stored_embedder_name"]
 MAX_ATTEMPTS = 3  # of a search whose index breaks, or whose chunks are removed between being found and being read
 
 
-class EmbeddedStore(ThreadMethods):
+class EmbeddedStore(ThreadMethods, InspectMethods):
     """One collection in a folder, or in memory where the folder is None. Several threads may use it."""
 
     def __init__(
@@ -67,15 +68,18 @@ class EmbeddedStore(ThreadMethods):
         terms: Sequence[Terms],
         *,
         expected_text: str | None = None,
+        summary_vector: Vector | None = None,
     ) -> None:
         """Replaces a document and all its chunks, atomically; ConcurrentChange unless its text is the expected one."""
-        entries = make_entries(
-            document, chunks, checks.check_vectors(vectors, chunks, terms, self._database.dim), terms
-        )
+        dim = self._database.dim
+        entries = make_entries(document, chunks, checks.check_vectors(vectors, chunks, terms, dim), terms)
+        summary = None if summary_vector is None else checks.check_vector(summary_vector, dim)
         with self._database.write_transaction() as db:
             if expected_text is not None:
                 checks.check_text_unchanged(document.id, expected_text, write.read_document_text(db, document.id))
             write.put_document(db, document, entries)
+            if summary is not None:
+                write.set_summary(db, document.id, document.summary, summary, by=document.summary_by)
 
     def append(
         self,

@@ -38,13 +38,14 @@ _BULK = {
     "summary_shadows": "row_sum(row, vector)",
 }
 _LISTS = {"record": _RECORD, "found": FOUND_BY, "meta": META, "session": SESSION, "text": ("text",)}
-SIGNAL_SUM = _BULK["signals"]
+SIGNAL_SUM, PIECE_SUM = _BULK["signals"], _BULK["pieces"]
 PLACED_SUM = "chunk_sum(row, doc, ?1, ?2, ?3, ?4, headings, context, at, meta, text, id)"  # of a chunk that is moved
 
 
 def register_functions(connection: sqlite3.Connection) -> None:
     """Gives a connection the functions that compute checksums."""
     functions = {
+        "text_chars": (len, 1),  # SQLite's own counts up to a NUL
         "row_sum": (checksums.hash_values, -1),
         "record_sum": (checksums.hash_record, len(_RECORD)),
         "signal_sum": (lambda *columns: checksums.hash_signal(columns), len(_SIGNAL)),

@@ -24,6 +24,7 @@ from clew.drivers.store.postgres.connect.planner import use_generic_plans
 from clew.drivers.store.postgres.connect.pool import Pool
 from clew.drivers.store.postgres.connect.setup import open_collection
 from clew.drivers.store.postgres.eraser import PostgresEraser
+from clew.drivers.store.postgres.inspect import InspectMethods
 from clew.drivers.store.postgres.jobs import PostgresJobs
 from clew.drivers.store.postgres.search import graph
 from clew.drivers.store.postgres.search.nearest import NearestSearch
@@ -32,7 +33,7 @@ from clew.drivers.store.postgres.sessions import PostgresSessions
 from clew.drivers.store.postgres.thread_methods import ThreadMethods
 
 
-class PostgresStore(ThreadMethods, SearchMethods):
+class PostgresStore(ThreadMethods, SearchMethods, InspectMethods):
     """One collection on a server. Several threads, programs and machines may use it at once.
 
     With `config.access` the server shows it what these labels admit, and it only reads.
@@ -62,12 +63,18 @@ class PostgresStore(ThreadMethods, SearchMethods):
         terms: Sequence[Terms],
         *,
         expected_text: str | None = None,
+        summary_vector: Vector | None = None,
     ) -> None:
         """Replaces a document and all its chunks, atomically; ConcurrentChange unless its text is the expected one."""
         entries = make_entries(document, chunks, checks.check_vectors(vectors, chunks, terms, self._dim), terms)
 
+        of, summary = self._collection, document.summary
+        vector = None if summary_vector is None else checks.check_vector(summary_vector, self._dim)
+
         def put(connection: Connection) -> None:
-            write.put_document(connection, self._collection, document, entries, expected_text=expected_text)
+            write.put_document(connection, of, document, entries, expected_text=expected_text)
+            if vector is not None:
+                write.set_summary(connection, of, document.id, summary, vector, by=document.summary_by)
 
         self._pool.run_transaction(put, plan=use_generic_plans)
 

@@ -1,0 +1,58 @@
+"""The seal of a shard: the checksums of its files, written when it is closed and broken before it is changed.
+
+A shard whose seal does not match was damaged, and is built again; one without a seal was not closed, and is trusted.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from xxhash import xxh3_64
+
+SEAL = "seal.json"
+BLOCK = 1 << 20
+_VOLATILE = ("tracker_journal.dat", "edge_config.json", SEAL)  # rewritten whenever a shard is opened
+
+
+def write_seal(folder: Path) -> None:
+    """Seals a shard that is closed; one that is sealed already stays as it is."""
+    if not (folder / SEAL).exists():
+        new = folder / f"{SEAL}.new"
+        new.write_text(json.dumps(dict(_list_sums(folder))), "utf-8")
+        new.replace(folder / SEAL)
+
+
+def break_seal(folder: Path) -> None:
+    """Removes the seal of a shard that is about to be changed."""
+    (folder / SEAL).unlink(missing_ok=True)
+
+
+def has_wrong_seal(folder: Path) -> bool:
+    """Whether a shard is sealed and a file of it is not as it was then."""
+    try:
+        sealed = json.loads((folder / SEAL).read_text("utf-8"))
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError):
+        return True
+    return bool(sealed != dict(_list_sums(folder)))
+
+
+def _list_sums(folder: Path) -> Iterator[tuple[str, str]]:
+    for place, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(names):
+            if name not in _VOLATILE and not name.endswith(".new"):
+                path = Path(place, name)
+                with suppress(FileNotFoundError):
+                    yield path.relative_to(folder).as_posix(), _hash_file(path)
+
+
+def _hash_file(path: Path) -> str:
+    hasher = xxh3_64()
+    with path.open("rb") as file:
+        while block := file.read(BLOCK):
+            hasher.update(block)
+    return hasher.hexdigest()

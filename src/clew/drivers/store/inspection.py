@@ -1,0 +1,104 @@
+"""Checks of documents as they are stored, the same for every store: spans, counts, vectors and terms of each."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from clew.core.doctor import Defect
+from clew.core.errors import CollectionDamaged, DriverFailed, NotFound
+from clew.core.stored import StoredDocument
+from clew.core.types import Document
+from clew.drivers.store.checks import UNIT_TOLERANCE
+
+BATCH = 32  # documents that are read at once; one by one where one of them is damaged
+
+
+class DocumentReader(Protocol):
+    """The reads of a store that a check of its documents needs."""
+
+    def stored_documents(self, doc_ids: Sequence[str] | None = None) -> Iterator[StoredDocument]:
+        """Those documents with everything stored of them."""
+
+    def document(self, doc_id: str) -> Document:
+        """The document with its text."""
+
+
+def inspect_documents(store: DocumentReader, ids: Sequence[str]) -> Iterator[Defect]:
+    """What is wrong with each of these documents."""
+    for start in range(0, len(ids), BATCH):
+        batch = ids[start : start + BATCH]
+        try:
+            found = list(store.stored_documents(batch))
+        except (DriverFailed, ValueError, TypeError, KeyError):
+            for doc_id in batch:
+                yield from _inspect_alone(store, doc_id)
+            continue
+        for stored in found:
+            yield from inspect_stored(stored)
+
+
+def _inspect_alone(store: DocumentReader, doc_id: str) -> Iterator[Defect]:
+    """What is wrong with one document, which may not be readable."""
+    try:
+        found = list(store.stored_documents([doc_id]))
+    except CollectionDamaged as error:
+        yield Defect("truth", str(error), doc_id, "rechunk" if _has_sound_text(store, doc_id) else "remove")
+        return
+    except (DriverFailed, ValueError, TypeError, KeyError) as error:
+        yield Defect("truth", f"the document {doc_id!r} cannot be read ({error})", doc_id, "remove")
+        return
+    for stored in found:
+        yield from inspect_stored(stored)
+
+
+def _has_sound_text(store: DocumentReader, doc_id: str) -> bool:
+    try:
+        store.document(doc_id)
+    except (DriverFailed, NotFound):
+        return False
+    return True
+
+
+def inspect_stored(stored: StoredDocument) -> Iterator[Defect]:
+    """What is wrong with a document whose rows are as they were written."""
+    document = stored.document
+    name = f"the document {document.id!r}"
+    if wrong := _count_wrong_spans(stored):
+        yield Defect("spans", f"{wrong} chunks of {name} are not where they say in its text", document.id, "rechunk")
+    at = 0
+    for section in document.sections:
+        if not at <= section.start <= section.end <= len(document.text):
+            yield Defect("spans", f"the sections of {name} do not lie in its text in order", document.id, "remove")
+            break
+        at = section.start
+    if any(chunk.index != number or chunk.total != len(stored.chunks) for number, chunk in enumerate(stored.chunks)):
+        yield Defect("counts", f"the chunks of {name} are not numbered from 0 to the last", document.id, "rechunk")
+    if wrong := _count_wrong_lengths(stored.vectors):
+        yield Defect("vectors", f"{wrong} vectors of {name} are not of unit length", document.id, "rechunk")
+    if any(
+        len(terms.hashes) != len(terms.counts) or (np.diff(terms.hashes) <= 0).any() or not terms.counts.all()
+        for terms in stored.terms
+    ):
+        yield Defect("postings", f"the terms of {name} are not sorted, or not counted", document.id, "rechunk")
+    if document.summary and stored.summary_vector is None and stored.chunks:
+        yield Defect("summaries", f"the summary of {name} has no vector", document.id, "summarise")
+    if stored.summary_vector is not None and _count_wrong_lengths(stored.summary_vector[None]):
+        yield Defect(
+            "summaries", f"the vector of the summary of {name} is not of unit length", document.id, "summarise"
+        )
+
+
+def find_ids(defects: Iterable[Defect], remedy: str) -> list[str]:
+    """The documents that are to be repaired in one way, each once."""
+    return list(dict.fromkeys(each.document for each in defects if each.remedy == remedy and each.document))
+
+
+def _count_wrong_spans(stored: StoredDocument) -> int:
+    text = stored.document.text
+    return sum(chunk.text != text[chunk.start : chunk.end] for chunk in stored.chunks)
+
+
+def _count_wrong_lengths(vectors: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> int:
+    lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
+    return int((~(np.abs(lengths - 1.0) <= UNIT_TOLERANCE)).sum())

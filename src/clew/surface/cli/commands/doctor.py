@@ -1,0 +1,65 @@
+"""The command that checks a collection, and repairs it."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from clew.surface.cli import options as o
+from clew.surface.cli.program import open_engine, resolve_invocation
+
+if TYPE_CHECKING:
+    from clew.core.doctor import DoctorReport
+
+Repair = Annotated[bool, typer.Option("--repair", help="Repair what can be repaired.")]
+
+
+def doctor(ctx: typer.Context, *, repair: Repair = False, as_json: o.Json = False) -> None:
+    """Check every document, chunk, vector and index of the collection, and name what is wrong."""
+    from clew.core.errors import DriverFailed
+    from clew.surface.cli import render
+    from clew.surface.cli.errors import get_exit_code
+
+    report = _examine(ctx, repair=repair)
+    if as_json:
+        render.print_json(report)
+    else:
+        _print_report(report, repair=repair)
+    if not report.is_sound:
+        raise typer.Exit(get_exit_code(DriverFailed()))
+
+
+def _examine(ctx: typer.Context, *, repair: bool) -> "DoctorReport":
+    """The report of a collection, also of one that cannot be opened."""
+    from dataclasses import replace
+
+    from clew.core.doctor import Defect, DoctorReport
+    from clew.core.errors import CollectionDamaged
+    from clew.engine import Engine
+
+    start = resolve_invocation(ctx)
+    try:
+        accepted = Engine.accept_missing_changes(start.path, start.collection) if repair else DoctorReport()
+        with open_engine(ctx) as engine:
+            report = engine.doctor(repair=repair)
+    except CollectionDamaged as error:
+        return DoctorReport((Defect("truth", str(error)),))
+    return replace(report, defects=(*accepted.defects, *report.defects))
+
+
+def _print_report(report: "DoctorReport", *, repair: bool) -> None:
+    """Prints each defect with what becomes of it, and how much was checked."""
+    from clew.core.doctor import AREAS
+    from clew.surface.cli.render import print_line
+
+    for defect in sorted(report.defects, key=lambda each: AREAS.index(each.area)):
+        done = "repaired: " if defect.is_repaired else "" if repair or not defect.remedy else "with --repair: "
+        colour = "yellow" if defect.is_repaired else "bold red"
+        print_line((f"{defect.area}: ", colour), (defect.problem, ""), (f"; {done}{defect.advice}", "dim"))
+    checked = ", ".join(f"{count} {name}" for name, count in report.checked.items()) or "nothing could be"
+    left = sum(not defect.is_repaired for defect in report.defects)
+    repaired = len(report.defects) - left
+    print_line(
+        (f"{checked} checked: ", ""),
+        (f"{left} defects" if left else "sound", "bold red" if left else "green"),
+        (f", {repaired} repaired" if repaired else "", ""),
+    )

@@ -10,6 +10,7 @@ from clew.core.errors import CollectionDamaged, DriverFailed, NotFound
 from clew.core.stored import StoredDocument
 from clew.core.types import Document
 from clew.drivers.store.checks import UNIT_TOLERANCE
+from clew.drivers.store.checksums import ADVICE
 
 BATCH = 32  # documents that are read at once; one by one where one of them is damaged
 
@@ -43,7 +44,8 @@ def _inspect_alone(store: DocumentReader, doc_id: str) -> Iterator[Defect]:
     try:
         found = list(store.stored_documents([doc_id]))
     except CollectionDamaged as error:
-        yield Defect("truth", str(error), doc_id, "rechunk" if _has_sound_text(store, doc_id) else "remove")
+        problem = str(error).removesuffix(f"; {ADVICE}")
+        yield Defect("truth", problem, doc_id, "rechunk" if _has_sound_text(store, doc_id) else "remove")
         return
     except (DriverFailed, ValueError, TypeError, KeyError) as error:
         yield Defect("truth", f"the document {doc_id!r} cannot be read ({error})", doc_id, "remove")

@@ -43,15 +43,20 @@ def _give_name(handle: int, path: Path) -> None:
     """Links an open file to a path, in place of what is there."""
     source = f"/proc/self/fd/{handle}"
     with suppress(FileExistsError):
-        os.link(source, path, follow_symlinks=True)
+        _link(handle, source, path)
         return
     fresh = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    os.link(source, fresh, follow_symlinks=True)
+    _link(handle, source, fresh)
     try:
         fresh.replace(path)
     except BaseException:
         fresh.unlink(missing_ok=True)
         raise
+
+
+def _link(handle: int, source: str, path: Path) -> None:
+    # Python follows the link in /proc only where it is given a folder too, which an absolute path makes no use of.
+    os.link(source, path, src_dir_fd=handle, follow_symlinks=True)
 
 
 def _create_named(path: Path) -> Iterator[IO[bytes]]:

@@ -24,6 +24,9 @@ from clew.drivers.store.embedded.folder import (
 )
 from clew.drivers.store.staging import model_switched_error
 
+MAX_CHECKED = 100_000  # rows that are remembered as checked
+_STATE = f"SELECT {', '.join(sums.META)}, sum, data_version FROM meta, pragma_data_version"
+
 
 @dataclass(frozen=True, slots=True)
 class CollectionState:
@@ -94,6 +97,16 @@ class Reader:
             schema.raise_if_sqlite_error(self._place, error)
 
 
+class CheckedRows(dict[int, int]):
+    """The checksums of signals that matched when they were first read, by row, which never changes."""
+
+    def add(self, row: int, stored: int) -> None:
+        """Remembers a row, and forgets all others when there are too many."""
+        if len(self) >= MAX_CHECKED:
+            self.clear()
+        self[row] = stored
+
+
 class Database:
     """The database of a collection. `folder=None` keeps it in memory. Several threads may use it."""
 
@@ -103,6 +116,7 @@ class Database:
         self.place = str(folder / schema.FILE) if folder else "the collection in memory"
         self._folder = folder
         self._known = tuple[Any, ...]()  # the record of the collection that was checked last
+        self.checked = CheckedRows()  # the signals that were
         if folder:
             check_database_exists(folder)
         last = read_last_change(folder) if folder else None  # before the database: it is written after it
@@ -187,9 +201,7 @@ class Database:
 
     def _read_state(self, db: sqlite3.Connection) -> CollectionState:
         """The state in the record of the collection; CollectionDamaged if that is not as written."""
-        found = db.execute(
-            f"SELECT {', '.join(sums.META)}, sum, data_version FROM meta, pragma_data_version"
-        ).fetchone()
+        found = db.execute(_STATE).fetchone()
         if found is None:
             raise checksums.damaged_error(f"{self.place}: the record of the collection")
         *columns, stored, data_version = found

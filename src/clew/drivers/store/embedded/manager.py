@@ -136,9 +136,11 @@ class IndexManager:
     def inspect(self, state: CollectionState) -> list[Defect]:
         """What is wrong with the index on disk: files, chunks, words. One that another process holds is passed over."""
         with self._flush_lock, self._lock:
-            if not self._folder or not self._acquire_lock():
+            if not self._folder:
                 return []
-            shards, home = list_own_shards(self._folder / HOME), self._folder / HOME
+            home, shards = self._folder / HOME, list_own_shards(self._folder / HOME)
+            if not (shards or self._needs_shard(state)) or not self._acquire_lock():
+                return []
             defects = [
                 Defect("orphans", f"{folder} is an index that was not finished", "", "rebuild")
                 for folder in shards

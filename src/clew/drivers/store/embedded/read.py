@@ -23,7 +23,7 @@ from clew.drivers.store.checks import not_found_error
 from clew.drivers.store.checksums import check_values, damaged_error
 from clew.drivers.store.embedded import schema, sums
 from clew.drivers.store.embedded.database import Database
-from clew.drivers.store.embedded.signals import make_placeholders, read_signals
+from clew.drivers.store.embedded.signals import check_rows, make_placeholders
 
 _FACETS_AMONG = "SELECT 1 FROM json_each(s.facets) f WHERE f.value IN (SELECT value FROM json_each(?))"
 _PIECES = ", ".join(f"p.{name}" for name in codec.PIECE_COLUMNS.split(", "))
@@ -178,13 +178,17 @@ def read_hits(db: sqlite3.Connection, rows: Sequence[int]) -> dict[int, Hit]:
     return {columns[-1]: hit for columns, hit in zip(read, hits, strict=True)}
 
 
-def read_vectors_by_chunk_id(db: sqlite3.Connection, chunk_ids: Sequence[str]) -> dict[str, Vector]:
+def read_vectors_by_chunk_id(database: Database, chunk_ids: Sequence[str]) -> dict[str, Vector]:
     """The vectors of those of the chunks that exist."""
-    read = read_signals(
-        db, "SELECT row FROM chunks WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(list(chunk_ids)),)
-    )
-    check_ids({each[1] for each in read}, chunk_ids)
-    return {each[1]: np.frombuffer(each[7], np.float32) for each in read}
+    with database.read_transaction() as db:
+        read = db.execute(
+            "SELECT s.row, s.sum, s.id, s.vector FROM chunks c JOIN signals s ON s.row = c.row"
+            " WHERE c.id IN (SELECT value FROM json_each(?))",
+            (json.dumps(list(chunk_ids)),),
+        ).fetchall()
+        check_rows(database, db, read)
+    check_ids({each[2] for each in read}, chunk_ids)
+    return {chunk_id: np.frombuffer(vector, np.float32) for _, _, chunk_id, vector in read}
 
 
 def check_ids(found: Set[str], wanted: Sequence[str]) -> None:

@@ -68,6 +68,7 @@ def read_rows_in_batches(database: Database, row: int, upto: CollectionState) ->
             last = read[-1][0] if len(read) == BATCH else upto.last_row
             removed = _read_gone(db, "change > ? AND row > ? AND row <= ?", (upto.change, row, last))
         removed_terms = [terms for _, terms in removed]
+        _check_signals(database, read)
         yield SignalBatch(_parse_signals(read, database.dim), removed_terms, last)
         row = last
 
@@ -82,37 +83,50 @@ def read_tombstones(database: Database, change: int, upto: CollectionState) -> l
 
 def read_vectors_by_row(database: Database, rows: Sequence[int]) -> tuple[list[int], list[str], Matrix]:
     """Those of the rows that still exist, the ids of their chunks, and their vectors; none after a switch of model."""
-    sql = f"SELECT {COLUMNS} FROM signals WHERE (SELECT birth FROM meta) = ? AND row IN"
+    sql = "SELECT row, sum, id, vector FROM signals WHERE (SELECT birth FROM meta) = ? AND row IN"
     with database.reader as db:
-        read = _check_signals(
-            db.execute(f"{sql} ({make_placeholders(rows)})", (database.collection_id, *rows)).fetchall()
-        )
-    matrix = np.frombuffer(b"".join([each[7] for each in read]), np.float32).reshape(len(read), database.dim)
-    return [each[0] for each in read], [each[1] for each in read], matrix
+        read = db.execute(f"{sql} ({make_placeholders(rows)})", (database.collection_id, *rows)).fetchall()
+        check_rows(database, db, read)
+    matrix = np.frombuffer(b"".join([each[3] for each in read]), np.float32).reshape(len(read), database.dim)
+    return [each[0] for each in read], [each[2] for each in read], matrix
 
 
 def read_terms_by_row(database: Database, rows: Sequence[int]) -> RowTerms:
     """The terms of those of the rows that still exist."""
-    with database.reader as db:
-        return _parse_row_terms(read_signals(db, make_placeholders(rows), rows))
+    return _read_terms(database, make_placeholders(rows), rows)
 
 
 def read_terms_by_chunk_id(database: Database, chunk_ids: Sequence[str]) -> RowTerms:
     """The terms of those of the chunks that exist."""
     rows = "SELECT row FROM chunks WHERE id IN (SELECT value FROM json_each(?))"
+    return _read_terms(database, rows, (json.dumps(list(chunk_ids)),))
+
+
+def _read_terms(database: Database, rows: str, params: Sequence[Any]) -> RowTerms:
+    sql = f"SELECT row, sum, id, length, terms, counts FROM signals WHERE row IN ({rows})"
     with database.reader as db:
-        return _parse_row_terms(read_signals(db, rows, (json.dumps(list(chunk_ids)),)))
+        read = db.execute(sql, params).fetchall()
+        check_rows(database, db, read)
+    return _parse_row_terms(read)
 
 
-def read_signals(db: sqlite3.Connection, rows: str, params: Sequence[Any]) -> list[Any]:
-    """The columns of the signals in some rows (a list or a query); CollectionDamaged if one is not as written."""
-    return _check_signals(db.execute(f"SELECT {COLUMNS} FROM signals WHERE row IN ({rows})", params).fetchall())
+def check_rows(database: Database, db: sqlite3.Connection, read: Sequence[Sequence[Any]]) -> None:
+    """CollectionDamaged if a signal, of which row and checksum are the first columns, is not as it was written.
+
+    A row is compared the first time that an open store reads it: it never changes, and one search reads many.
+    """
+    known = database.checked
+    rows = [each[0] for each in read if known.get(each[0]) != each[1]]
+    for start in range(0, len(rows), BATCH):
+        some = rows[start : start + BATCH]
+        sql = f"SELECT {COLUMNS} FROM signals WHERE row IN ({make_placeholders(some)})"
+        _check_signals(database, db.execute(sql, some).fetchall())
 
 
-def _check_signals(read: list[Any]) -> list[Any]:
+def _check_signals(database: Database, read: Sequence[Sequence[Any]]) -> None:
     for columns in read:
         check_signal(columns[:-1], columns[-1])
-    return read
+        database.checked.add(columns[0], columns[-1])
 
 
 def _read_gone(db: sqlite3.Connection, condition: str, params: Sequence[int]) -> list[Tombstone]:
@@ -132,16 +146,15 @@ def make_placeholders(values: Sequence[object]) -> str:
 def _parse_row_terms(read: list[Any]) -> RowTerms:
     return RowTerms(
         [each[0] for each in read],
-        [each[1] for each in read],
-        np.array([each[4] for each in read], np.float64),
-        np.frombuffer(b"".join([each[5] for each in read]), np.int64),
-        np.frombuffer(b"".join([each[6] for each in read]), np.uint16),
-        np.array([len(each[5]) // 8 for each in read], np.int64),
+        [each[2] for each in read],
+        np.array([each[3] for each in read], np.float64),
+        np.frombuffer(b"".join([each[4] for each in read]), np.int64),
+        np.frombuffer(b"".join([each[5] for each in read]), np.uint16),
+        np.array([len(each[4]) // 8 for each in read], np.int64),
     )
 
 
 def _parse_signals(read: list[Any], dim: int) -> Signals:
-    _check_signals(read)
     rows, ids, facets, seconds, lengths, terms, counts, vectors, _ = zip(*read, strict=True) if read else ((),) * 9
     return Signals(
         np.array(rows, np.int64),

@@ -199,8 +199,7 @@ class EmbeddedStore(ThreadMethods, InspectMethods):
 
     def vectors(self, chunk_ids: Sequence[str]) -> dict[str, Vector]:
         """The vectors of those of the chunks that exist."""
-        with self._database.read_transaction() as db:
-            return read.read_vectors_by_chunk_id(db, chunk_ids)
+        return read.read_vectors_by_chunk_id(self._database, chunk_ids)
 
     def search_vectors(
         self, vector: Vector, k: int, where: Filter = EVERYTHING, *, mode: Mode = "ann", breadth: int | None = None

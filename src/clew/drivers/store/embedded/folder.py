@@ -74,7 +74,7 @@ def write_last_change(folder: Path, collection_id: str, change: int) -> None:
 def read_last_change(folder: Path) -> tuple[str, int] | None:
     """The id of the collection and the number of the last change that were noted; None if there are none."""
     try:
-        collection_id, change, stored = (folder / LAST_CHANGE).read_text("ascii").split()
+        collection_id, change, stored = (folder / LAST_CHANGE).read_text("utf-8").split()
         if int(stored) == checksums.hash_values(f"{collection_id} {change}"):
             return collection_id, int(change)
     except (OSError, ValueError):

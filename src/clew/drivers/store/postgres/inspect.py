@@ -35,7 +35,7 @@ _WRONG: tuple[tuple[Area, str, str], ...] = (
         " IS NOT NULL AND (p.chars <> length(p.text)"
         " OR p.chunks <> (SELECT count(*) FROM chunks c WHERE c.doc = p.doc AND c.piece = p.n))"
         " UNION SELECT d.id FROM documents d JOIN blocks b ON b.doc = d.row WHERE d.collection = {0} AND"
-        " (b.chars, b.chunks) IS DISTINCT FROM (SELECT coalesce(sum(p.chars), 0), coalesce(sum(p.chunks), 0)"
+        " ROW(b.chars, b.chunks)::text <> (SELECT ROW(coalesce(sum(p.chars), 0), coalesce(sum(p.chunks), 0))::text"
         " FROM pieces p WHERE p.doc = b.doc AND (p.n >> 7) = b.block AND p.message IS NOT NULL)",
     ),
     (

@@ -1,0 +1,209 @@
+"""`doctor`: names what is wrong with a collection in either store, and repairs it."""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clew import CollectionDamaged, Document, Engine, Filter, Message, SettingsError, StoreMismatch
+from clew.core.doctor import AREAS
+from tests.engine.chosen import OpenEngine
+
+Change = Callable[[str], None]
+PAGES = [Document(f"d{n}", f"Page {n} is on the vault. Its keys rotate every {n} days. " * 20, ()) for n in range(4)]
+START = datetime(2024, 5, 1, tzinfo=UTC)
+CHAT = [Message(f"the rota, part {n}", "ann", START + timedelta(minutes=n), f"m{n}", "ops") for n in range(5)]
+
+
+def fill(engine: Engine) -> None:
+    engine.add_documents(PAGES)
+    engine.add_messages(CHAT)
+
+
+def make_change(request: pytest.FixtureRequest, engine: Engine) -> Change:
+    """Runs SQL on the store past Clew, as damage would come: without the checksums following it."""
+    if engine.opened.folder is None:
+        import psycopg
+
+        url = request.getfixturevalue("postgres")
+        with psycopg.connect(url, autocommit=True) as connection:
+            for table in ("documents", "pieces", "chunks"):
+                made = connection.execute(
+                    "SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = %s::regclass AND adnum ="
+                    " (SELECT attnum FROM pg_attribute WHERE attrelid = adrelid AND attname = 'sum')",
+                    (f"clew.{table}",),
+                ).fetchone()
+                assert made
+                connection.execute(f"ALTER TABLE clew.{table} ALTER COLUMN sum DROP EXPRESSION")
+                connection.execute(
+                    f"CREATE FUNCTION clew.sum_{table}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+                    f" NEW.sum := (SELECT {made[0]} FROM (SELECT NEW.*) AS t); RETURN NEW; END $$;"
+                    f" CREATE TRIGGER summed BEFORE INSERT OR UPDATE ON clew.{table} FOR EACH ROW"
+                    f" EXECUTE FUNCTION clew.sum_{table}()"
+                )
+
+        def change(sql: str) -> None:
+            with psycopg.connect(url, autocommit=True) as connection:
+                connection.execute("SET session_replication_role = replica")  # past that trigger
+                connection.execute("SET search_path TO clew, public")
+                connection.execute(sql)
+
+        return change
+    file = engine.opened.folder / "clew.db"
+
+    def change_file(sql: str) -> None:
+        with closing(sqlite3.connect(file)) as db, db:
+            db.execute(sql)
+
+    return change_file
+
+
+def test_a_sound_collection_has_no_defects(open_engine: OpenEngine) -> None:
+    engine = open_engine(embedder="hashed:32")
+    fill(engine)
+    report = engine.doctor()
+    assert report.is_sound
+    assert report.defects == ()
+    assert report.checked == {"documents": 5, "chunks": engine.status().chunks}
+
+
+@pytest.mark.parametrize(
+    ("sql", "read"),
+    [
+        ("UPDATE chunks SET text = replace(text, 'vault', 'fault')", lambda engine: engine.search("keys")),
+        ("UPDATE documents SET title = 'another'", lambda engine: list(engine.list())),
+        ("UPDATE pieces SET text = replace(text, 'vault', 'fault')", lambda engine: engine.read("d1")),
+        ("UPDATE pieces SET sections = '[]x'", lambda engine: engine.read("d1")),
+        ("DELETE FROM pieces WHERE n = 0", lambda engine: engine.read("d1")),
+    ],
+)
+def test_a_row_that_is_not_as_it_was_written_is_an_error_and_never_shown(
+    open_engine: OpenEngine, request: pytest.FixtureRequest, sql: str, read: Callable[[Engine], Any]
+) -> None:
+    engine = open_engine(embedder="hashed:32")
+    fill(engine)
+    make_change(request, engine)(sql)
+    with pytest.raises(CollectionDamaged, match="clew doctor"):
+        read(engine)
+    assert not engine.doctor().is_sound
+
+
+def test_chunks_that_are_damaged_are_made_again_from_the_text(
+    open_engine: OpenEngine, request: pytest.FixtureRequest
+) -> None:
+    engine = open_engine(embedder="hashed:32")
+    fill(engine)
+    before = [(hit.chunk.id, hit.chunk.text, hit.score) for hit in engine.search("keys rotate", k=20)]
+    change = make_change(request, engine)
+    change("UPDATE chunks SET text = 'forged' WHERE doc = (SELECT min(row) FROM documents)")
+    report = engine.doctor(repair=True)
+    assert [(each.area, each.document, each.remedy, each.is_repaired) for each in report.defects] == [
+        ("truth", "d0", "rechunk", True)
+    ]
+    assert engine.doctor().defects == ()
+    assert [(hit.chunk.id, hit.chunk.text, hit.score) for hit in engine.search("keys rotate", k=20)] == before
+
+
+def test_a_document_whose_text_is_damaged_is_removed_and_named(
+    open_engine: OpenEngine, request: pytest.FixtureRequest
+) -> None:
+    engine = open_engine(embedder="hashed:32")
+    fill(engine)
+    make_change(request, engine)("UPDATE pieces SET text = 'forged' WHERE doc = (SELECT min(row) FROM documents)")
+    report = engine.doctor(repair=True)
+    assert [(each.document, each.remedy) for each in report.defects if each.area == "truth"] == [("d0", "remove")]
+    assert "d0" not in {record.id for record in engine.list()}
+    assert engine.doctor().is_sound
+    engine.add_documents(PAGES[:1])
+    assert engine.read("d0").text == PAGES[0].text
+
+
+def test_counts_are_added_up_again(open_engine: OpenEngine, request: pytest.FixtureRequest) -> None:
+    engine = open_engine(embedder="hashed:32")
+    fill(engine)
+    before = engine.status()
+    table = "meta" if engine.opened.folder else "collections"
+    change = make_change(request, engine)
+    change(f"UPDATE {table} SET chunks = chunks + 7, length = length + 3")
+    if engine.opened.folder:
+        with pytest.raises(CollectionDamaged):
+            engine.status()
+        return
+    assert {each.area for each in engine.doctor().defects} == {"counts"}
+    assert engine.doctor(repair=True).is_sound
+    assert engine.status().chunks == before.chunks
+
+
+def test_missing_summaries_are_named_and_made(open_engine: OpenEngine) -> None:
+    engine = open_engine(embedder="hashed:32")
+    fill(engine)
+    (stored,) = engine.opened.store.stored_documents(["d1"])
+    bare = replace(stored, document=replace(stored.document, summary="", summary_by=""), summary_vector=None)
+    engine.opened.store.put_stored(bare)  # as an earlier version left it that was killed between the two
+    (stored,) = engine.opened.store.stored_documents(["d2"])
+    engine.opened.store.put_stored(replace(stored, summary_vector=None))
+    report = engine.doctor()
+    assert [(each.area, each.document) for each in report.defects] == [("summaries", "d2"), ("summaries", "d1")]
+    assert engine.doctor(repair=True).is_sound
+    assert engine.doctor().defects == ()
+    assert all(record.summary for record in engine.list(Filter(kinds=frozenset({"page"}))))
+
+
+def test_postings_and_orphans_of_a_server_are_found(postgres: str, request: pytest.FixtureRequest) -> None:
+    with Engine.open(postgres, embedder="hashed:32") as engine:
+        fill(engine)
+        change = make_change(request, engine)
+        change("DELETE FROM postings WHERE chunk = (SELECT min(row) FROM chunks)")
+        change("INSERT INTO postings SELECT 5, 999999, number, 1, 1 FROM collections")
+        assert {each.area for each in engine.doctor().defects} == {"postings", "orphans"}
+        assert engine.doctor(repair=True).is_sound
+        assert engine.doctor().defects == ()
+
+
+def test_an_engine_that_sees_a_part_cannot_be_examined(open_engine: OpenEngine) -> None:
+    engine = open_engine(embedder="hashed:32")
+    fill(engine)
+    with pytest.raises(SettingsError, match="whole collection"):
+        engine.within(Filter(kinds=frozenset({"page"}))).doctor()
+
+
+def test_a_log_that_lost_changes_is_noticed_and_accepted(tmp_path: Path) -> None:
+    path = tmp_path / "team"
+    engine = Engine.open(path, embedder="hashed:32")
+    fill(engine)
+    old = (path / "default" / "clew.db").read_bytes()
+    engine.drop("d0")
+    engine.close()
+    whole = (path / "default" / "clew.db").read_bytes()
+    (path / "default" / "clew.db").write_bytes(old or whole)
+    (path / "default" / "clew.db-wal").write_bytes(b"")
+    with pytest.raises(CollectionDamaged, match=r"changes are missing.*doctor --repair"):
+        Engine.open(path, embedder="hashed:32")
+    report = Engine.accept_missing_changes(path)
+    assert [(each.area, each.remedy, each.is_repaired) for each in report.defects] == [("truth", "accept", True)]
+    assert Engine.accept_missing_changes(path).defects == ()
+    with Engine.open(path, embedder="hashed:32") as engine:
+        assert engine.doctor().is_sound
+
+
+def test_a_format_that_the_tables_do_not_have_is_refused_with_advice(tmp_path: Path) -> None:
+    with Engine.open(tmp_path, embedder="hashed:32") as engine:
+        fill(engine)
+    with closing(sqlite3.connect(tmp_path / "default" / "clew.db")) as db:
+        db.execute("PRAGMA user_version = 2")
+    with pytest.raises(StoreMismatch, match=r"says that it has the format 2.*backup"):
+        Engine.open(tmp_path, embedder="hashed:32")
+    with closing(sqlite3.connect(tmp_path / "default" / "clew.db")) as db:
+        db.execute("PRAGMA user_version = 70")
+    with pytest.raises(StoreMismatch, match="pip install --upgrade clew"):
+        Engine.open(tmp_path, embedder="hashed:32")
+
+
+def test_every_area_is_one_that_is_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "doctor.md").read_text(encoding="utf-8")
+    assert all(f"`{area}`" in page for area in AREAS)

@@ -1,0 +1,38 @@
+"""`clew doctor`: what it prints, and the code that it exits with."""
+
+import sqlite3
+from contextlib import closing
+
+from tests.surface.cli.conftest import Clew
+
+
+def test_a_sound_collection_is_said_to_be_sound(clew: Clew) -> None:
+    done = clew("doctor")
+    assert done.code == 0
+    assert "sound" in done.out
+    assert clew("doctor", "--json").json["is_sound"]
+
+
+def test_defects_are_named_and_repaired(clew: Clew) -> None:
+    (file,) = clew.folder.rglob("clew.db")
+    with closing(sqlite3.connect(file)) as db, db:
+        db.execute("UPDATE chunks SET text = 'forged' WHERE row = 1")
+    done = clew("doctor")
+    assert done.code == 6
+    assert "truth: the chunk" in done.out
+    assert "with --repair: its chunks are made again" in done.out
+    done = clew("doctor", "--repair", "--json")
+    assert done.code == 0
+    assert [defect["is_repaired"] for defect in done.json["defects"]] == [True]
+    assert clew("doctor").code == 0
+
+
+def test_a_file_that_cannot_be_opened_is_a_report_too(clew: Clew) -> None:
+    (file,) = clew.folder.rglob("clew.db")
+    file.write_bytes(b"garbage" * 4000)
+    for log in clew.folder.rglob("clew.db-*"):
+        log.unlink()
+    done = clew("doctor", "--json")
+    assert done.code == 6
+    assert [defect["area"] for defect in done.json["defects"]] == ["truth"]
+    assert "restore" in done.json["defects"][0]["advice"]

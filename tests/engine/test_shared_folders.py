@@ -62,6 +62,8 @@ def read_versions(path: Path, acknowledged: Any, openings: int, results: Any) ->
     if os.geteuid() == 0:
         os.setgid(NOBODY)
         os.setuid(NOBODY)
+    while acknowledged.value < 2:  # the writer is at work
+        time.sleep(0.01)
     found = {"openings": 0, "stale": 0, "wrong": 0, "errors": []}
     for _ in range(openings):
         least = acknowledged.value
@@ -205,7 +207,6 @@ def test_a_killed_export_leaves_nothing_behind(shared: Path) -> None:
         assert child.stdout is not None
         assert child.stdout.readline() == b"begun\n"
         child.send_signal(signal.SIGKILL)
-    time.sleep(0)
     assert [each.name for each in shared.iterdir()] == ["team"]
 
 

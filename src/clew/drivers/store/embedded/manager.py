@@ -21,7 +21,7 @@ from clew.drivers.store.embedded.files import PRIVATE_FOLDER
 from clew.drivers.store.embedded.folder import HOME, LOCK, list_own_shards
 from clew.drivers.store.embedded.index import BrokenIndex, Index
 from clew.drivers.store.embedded.lock import LockRefused, try_lock
-from clew.drivers.store.embedded.seal import has_wrong_seal
+from clew.drivers.store.embedded.seal import has_right_seal
 from clew.drivers.store.embedded.shard import ShardIndex
 
 DELETE_ATTEMPTS = 20  # of a shard into which another process writes meanwhile
@@ -148,7 +148,7 @@ class IndexManager:
             ]
             usable = _list_usable_shards(home, state, self._database.dim)
             for folder, _ in usable if self._shard is None else []:
-                if has_wrong_seal(folder):
+                if not has_right_seal(folder):
                     defects.append(Defect("index", f"{folder} is damaged", "", "rebuild"))
             if not defects and self._needs_shard(state):
                 defects += self._inspect_shard(state)

@@ -106,10 +106,11 @@ def list_records(db: sqlite3.Connection, where: Filter) -> Iterator[DocumentReco
         if any(columns[1] not in ids for columns in read):
             raise damaged_error("the index of the documents")
     else:
-        (count,) = db.execute("SELECT documents FROM meta").fetchone()
-        read = db.execute(f"{sql} NOT INDEXED").fetchall()
+        whole = sql.replace("SELECT", "SELECT m.documents,", 1).replace("FROM documents d", "FROM meta m")
+        found = db.execute(f"{whole} LEFT JOIN documents d NOT INDEXED").fetchall()  # the count is of the same moment
+        read = [columns[1:] for columns in found if columns[2] is not None]
         read.sort(key=_uri_and_id)
-        if len(read) != count:
+        if len(read) != found[0][0]:
             raise damaged_error("the list of the documents")
     return iter([codec.parse_record(columns[1:]) for columns in read if admits_facets(columns[0], alternatives)])
 

@@ -1,6 +1,7 @@
-"""The seal of a shard: the checksums of its files, written when it is closed and broken before it is changed.
+"""The seal of a shard: the checksums of its files, written when it is saved and broken before it is changed.
 
-A shard whose seal does not match was damaged, and is built again; one without a seal was not closed, and is trusted.
+A shard whose seal does not match was damaged; one without a seal was being changed when its process was killed. Either
+is built again: a damaged one may end the process that opens it.
 """
 
 import json
@@ -17,7 +18,7 @@ _VOLATILE = ("tracker_journal.dat", "edge_config.json", SEAL)  # rewritten whene
 
 
 def write_seal(folder: Path) -> None:
-    """Seals a shard that is closed; one that is sealed already stays as it is."""
+    """Seals a shard that is saved; one that is sealed already stays as it is."""
     if not (folder / SEAL).exists():
         new = folder / f"{SEAL}.new"
         new.write_text(json.dumps(dict(_list_sums(folder))), "utf-8")
@@ -29,15 +30,13 @@ def break_seal(folder: Path) -> None:
     (folder / SEAL).unlink(missing_ok=True)
 
 
-def has_wrong_seal(folder: Path) -> bool:
-    """Whether a shard is sealed and a file of it is not as it was then."""
+def has_right_seal(folder: Path) -> bool:
+    """Whether a shard is sealed and every file of it is as it was then."""
     try:
         sealed = json.loads((folder / SEAL).read_text("utf-8"))
-    except FileNotFoundError:
-        return False
     except (OSError, ValueError):
-        return True
-    return bool(sealed != dict(_list_sums(folder)))
+        return False
+    return bool(sealed == dict(_list_sums(folder)))
 
 
 def _list_sums(folder: Path) -> Iterator[tuple[str, str]]:

@@ -25,7 +25,7 @@ from clew.drivers.store.embedded import frequencies, signals
 from clew.drivers.store.embedded.checkpoint import Checkpoint, write_checkpoint
 from clew.drivers.store.embedded.database import CollectionState, Database
 from clew.drivers.store.embedded.index import BrokenIndex, RowScores, TermQuery, VectorQuery
-from clew.drivers.store.embedded.seal import break_seal, has_wrong_seal, write_seal
+from clew.drivers.store.embedded.seal import break_seal, has_right_seal, write_seal
 from clew.drivers.store.embedded.signals import RowTerms, Signals, Tombstone
 
 BREADTH = 160  # candidates that a search in the graph keeps: recall@10 is .985 at 100,000 chunks, .96 with 64
@@ -57,8 +57,8 @@ class ShardIndex:
         with _translate_errors():
             place = folder / "shard"
             is_new = not checkpoint.counts
-            if has_wrong_seal(folder):
-                raise BrokenIndex("its files are not as they were written")
+            if not is_new and not has_right_seal(folder):
+                raise BrokenIndex("its files are not as they were written, or were not finished")
             self._frequencies = (
                 frequencies.EMPTY if is_new else frequencies.load_document_frequencies(folder / checkpoint.counts)
             )
@@ -165,6 +165,7 @@ class ShardIndex:
                 write_checkpoint(self.folder, self.checkpoint)
                 if old and old != name:
                     (self.folder / old).unlink(missing_ok=True)
+                write_seal(self.folder)
 
     def close_without_saving(self) -> None:
         """Closes the shard without saving."""

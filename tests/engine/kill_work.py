@@ -74,5 +74,9 @@ def run(kind: str, root: Path) -> None:
     os.setpgid(0, 0)  # what it starts is killed with it
     with (root / "said").open("a", buffering=1) as file:
         file.write("begun\n")
-        WORK[kind](root, lambda line: file.write(f"{line}\n") and None)
+
+        def say(line: str) -> None:
+            file.write(f"{line}\n")
+
+        WORK[kind](root, say)
         file.write("done\n")

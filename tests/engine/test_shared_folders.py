@@ -64,7 +64,7 @@ def read_versions(path: Path, acknowledged: Any, openings: int, results: Any) ->
         os.setuid(NOBODY)
     while acknowledged.value < 2:  # the writer is at work
         time.sleep(0.01)
-    found = {"openings": 0, "stale": 0, "wrong": 0, "errors": []}
+    found: dict[str, Any] = {"openings": 0, "stale": 0, "wrong": 0, "errors": []}
     for _ in range(openings):
         least = acknowledged.value
         try:

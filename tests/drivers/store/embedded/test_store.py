@@ -80,7 +80,7 @@ def fill_store(folder: Path, config: StoreConfig = SHARD) -> list[list[tuple[str
 
 
 def find_shard(folder: Path) -> Path:
-    (found,) = (folder / HOME).iterdir()
+    (found,) = (folder / HOME).glob("shard-*")
     return found
 
 
@@ -116,7 +116,7 @@ def unfinished(folder: Path) -> None:
     (find_shard(folder) / checkpoint.FILE).unlink()
 
 
-def file_in_place(folder: Path) -> None:
+def foreign_file(folder: Path) -> None:
     (folder / HOME / "stray").write_text("stray")
 
 
@@ -131,7 +131,7 @@ def file_in_place(folder: Path) -> None:
         other_collection,
         lost_counts,
         unfinished,
-        file_in_place,
+        foreign_file,
     ],
 )
 def test_a_harmed_index_is_made_again(folder: Path, harm: Callable[[Path], None]) -> None:
@@ -144,7 +144,8 @@ def test_a_harmed_index_is_made_again(folder: Path, harm: Callable[[Path], None]
     store = open_store(folder)
     assert run_searches(store) == before
     store.close()
-    find_shard(folder)
+    assert {path.name for path in (folder / HOME).iterdir()} - {"stray"} == {find_shard(folder).name}
+    assert (folder / HOME / "stray").exists() == (harm is foreign_file)  # what is not ours stays
 
 
 def test_an_old_copy_of_the_index_catches_up(folder: Path) -> None:

@@ -271,8 +271,8 @@ def _advise_on_error(error: Exception) -> str:
         return "the disk is full; make room and try again; nothing was half written"
     if any(sign in text for sign in _DAMAGE):
         return (
-            "the file is damaged; `clew doctor` names what is, and `clew doctor --repair` saves the rest; or restore a "
-            "backup of it, or an export into a new collection"
+            "the file is damaged; `clew doctor` names what is, and `clew doctor --repair` mends what can be; otherwise "
+            "restore a backup of it, or an export into a new collection"
         )
     if any(sign in text for sign in ("readonly", "read-only", "unable to open", "because it is a view")):
         return "the file cannot be opened for writing; check that it exists and the permissions of its folder"

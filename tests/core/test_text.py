@@ -197,6 +197,13 @@ def test_sentences(expected: list[str]) -> None:
     assert cut(" ".join(expected)) == expected
 
 
+def test_an_initial_within_a_name_ends_no_sentence() -> None:
+    text = "We read Ursula K. Le Guin in June. The next is by Honoré M. de Balzac. Ask Ada L. The rest is open."
+    found = [text[low:high] for low, high in split_sentences(text)]
+    assert found[0] == "We read Ursula K. Le Guin in June."
+    assert found[-2:] == ["Ask Ada L.", "The rest is open."]
+
+
 def test_sentences_of_chinese_and_japanese_need_no_space() -> None:
     assert cut("今天好。我们走吧！「真的？」他说。") == ["今天好。", "我们走吧！", "「真的？」", "他说。"]
 

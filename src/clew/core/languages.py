@@ -153,3 +153,7 @@ TRAILING_ABBREVIATIONS: Final = _parse_words(
 MONTHS: Final = _parse_words(
     "januar jänner februar märz april mai juni juli august september oktober november dezember jahrhundert jh"
 )
+# What a surname may begin with.
+NAME_PARTICLES: Final = _parse_words(
+    "le la les de du des van von der den zu di da del della dos das el al bin ibn ter ten"
+)

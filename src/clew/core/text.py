@@ -30,6 +30,7 @@ from clew.core.languages import (
     LETTER_PATTERNS,
     MEANINGFUL_FUNCTION_WORDS,
     MONTHS,
+    NAME_PARTICLES,
     NUMBER_ABBREVIATIONS,
     STEMMERS,
     TITLE_ABBREVIATIONS,
@@ -75,9 +76,7 @@ _SCRIPTS = (
     ("\u0900", "\u097f", "hi"),
     ("\u0b80", "\u0bff", "ta"),
 )
-_LONG_TEXT = (
-    12  # distinct pieces; a text this long without function words is code or a table: English is the best guess
-)
+_LONG_TEXT = 12  # distinct pieces; so long a text without function words is code or a table: English is assumed
 
 _CLOSERS = r"(?:[\"'”’»›)\]}*_`」』】）]|\[\d+\])*+"
 _BOUNDARY = re.compile(
@@ -87,6 +86,7 @@ _BOUNDARY = re.compile(
 )
 _NEXT_WORD = re.compile(r"[\s\"'“‘„«‹»(\[{¿¡*_`]*(\w+)")
 _LAST_WORD = re.compile(r"[^\s\"'“‘„«‹(\[{]*$")
+_NAME_BEFORE_INITIAL = re.compile(r"\b[^\W\d_a-z]\w+\s+[^\W\d_a-z]$")  # Ursula K
 _INITIALS = re.compile(r"[^\W\d_](?:\.[^\W\d_])*")
 
 _stemmers: dict[str, Stemmer.Stemmer] = {}
@@ -289,6 +289,8 @@ def _ends_sentence(text: str, start: int, mark: re.Match[str]) -> bool:
         return False
     if after.casefold() in MONTHS and last.isdecimal() and len(last) < 3:
         return False
+    if after.casefold() in NAME_PARTICLES and _NAME_BEFORE_INITIAL.search(text[start : mark.start()]):
+        return False  # "Ursula K. Le Guin"
     return not _is_abbreviation(last) or after.casefold() in _ALL_FUNCTION_WORDS
 
 

@@ -245,7 +245,8 @@ class MergedChunk:
 
     `avg_similarity` is the mean similarity of the hits that have one. `copies` are hits of other documents with the
     text of one of its chunks: they are not shown again, but their sources are named with the passage. `messages` are
-    those of a conversation, in the order of the text.
+    those of a conversation, in the order of the text. `table_header` are the header row and the delimiter of a table in
+    which the passage begins.
     """
 
     text: str
@@ -258,6 +259,7 @@ class MergedChunk:
     spans: tuple[tuple[int, int], ...] = ()
     copies: tuple[Hit, ...] = ()
     messages: tuple[PassageMessage, ...] = ()
+    table_header: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -217,8 +217,10 @@ def _find_best_sentences(opened: Opened, document: Document, query: str, setting
         hits,
         records,
         opened.get_reranker_or_overlap(settings),
+        read_chunks=opened.store.chunks,
         max_sentences=settings.answer.sentences,
         min_confidence=0.0,
+        every=True,
     )
     return [(citation.start, citation.end) for citation in found.citations]
 

@@ -18,6 +18,7 @@ from clew.engine.conversations import style_prompt
 from clew.engine.opened import Opened, check_positive_count, check_question
 from clew.engine.search import assemble_context, make_query_from_text_or_table
 from clew.query.answer import NO_ANSWER, PROBE_HITS, Probe, extract_answer, number_passages, write_answer
+from clew.query.answer.extract import ExtractedPart
 from clew.query.answer.write import SYSTEM, WrittenAnswer, build_answer_prompt
 from clew.query.context.assemble import NO_MATCH
 
@@ -149,14 +150,12 @@ def answer_verbatim(
         hits,
         {record.id: record for record in context.documents},
         opened.get_reranker_or_overlap(settings),
+        read_chunks=opened.store.chunks,
         probe=build_probe(opened, question, probe or (), settings) if hits else None,
         max_sentences=settings.answer.sentences,
         min_confidence=minimum,
     )
-    lines = [
-        f"{' '.join(citation.quote.split())} [{numbers.get(citation.document, place)}]"
-        for place, citation in enumerate(found.citations, 1)
-    ]
+    lines = [format_part(part, numbers.get(part.citation.document, place)) for place, part in enumerate(found.parts, 1)]
     for place, line in enumerate(lines):
         if on_sentence is not None:
             on_sentence(f"\n{line}" if place else line)
@@ -175,6 +174,16 @@ def answer_verbatim(
         reason="" if lines else nothing if hits else context.reason,
         numbers=_select_cited_numbers(found.citations, numbers),
     )
+
+
+def format_part(part: ExtractedPart, number: int) -> str:
+    """A part of an extractive answer: a message after its author, an older statement named as such."""
+    cited = part.citation
+    text = part.shown.rstrip() if "\n" in part.shown else " ".join(part.shown.split())
+    author = f"{' '.join(cited.author.split())}: " if cited.message and cited.author else ""
+    earlier = f"Earlier ({cited.at:%Y-%m-%d}): " if part.superseded_by is not None and cited.at else ""
+    mark = f"\n[{number}]" if text.endswith(("```", "~~~")) else f" [{number}]"
+    return f"{earlier}{author}{text}{mark}"
 
 
 def find_probe_hits(opened: Opened, query: Query, settings: Settings, *, k: int = PROBE_HITS) -> list[Hit]:

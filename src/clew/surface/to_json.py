@@ -163,6 +163,7 @@ def _passage_to_json(passage: MergedChunk) -> Json:
         "source": passage.source,
         "headings": passage.heading_path,
         "text": passage.text,
+        "table_header": passage.table_header,
         "relevance": max((hit.relevance for hit in passage.chunks if not math.isnan(hit.relevance)), default=None),
         "similarity": passage.avg_similarity,
         "spans": passage.spans,

@@ -254,6 +254,7 @@ def test_context_is_the_text_alone(clew: "Clew") -> None:
         "source",
         "headings",
         "text",
+        "table_header",
         "relevance",
         "similarity",
         "spans",

@@ -36,8 +36,8 @@ class NumberedPassage:
 
     @property
     def text_with_authors(self) -> str:
-        """The text of the passage with the author before each message."""
-        parts = []
+        """The text of the passage with the author before each message, and the header of a table that it begins in."""
+        parts = [f"{self.passage.table_header}\n"] if self.passage.table_header else []
         for start, text in self.pieces:
             at = 0
             for begin, author in self._find_message_authors(start, start + len(text)):

@@ -7,6 +7,7 @@ from functools import cache
 
 from clew.core.errors import NotFound
 from clew.core.settings import DEFAULTS, Settings
+from clew.core.tables import find_table_header, is_table_row
 from clew.core.text import estimate_tokens
 from clew.core.thread import THREAD_KIND
 from clew.core.trace import step
@@ -57,7 +58,8 @@ def build_context(
 
     def join_hits(subset: Sequence[Hit]) -> list[MergedChunk]:
         merged = merge_hits(subset, settings.merger, text=read_text)
-        return [_attach_copies(each, copies) for each in _sort_passages(merged, ranks, by=config.order)]
+        ordered = _sort_passages(merged, ranks, by=config.order)
+        return [_attach_table_header(_attach_copies(each, copies), read_text) for each in ordered]
 
     def write_passages(passages: Sequence[MergedChunk]) -> str:
         text = render.write(passages, render_input)
@@ -143,6 +145,14 @@ def _attach_copies(passage: MergedChunk, copies: Copies) -> MergedChunk:
     """The passage with the copies of its chunks."""
     found = tuple(copy for hit in passage.chunks for copy in copies.get((hit.chunk.id, hit.chunk.end), ()))
     return replace(passage, copies=found) if found else passage
+
+
+def _attach_table_header(passage: MergedChunk, read_text: Callable[[str], str]) -> MergedChunk:
+    """The passage with the header of the table that it begins in the middle of, so that its columns can be read."""
+    if not passage.spans or passage.messages or not is_table_row(passage.text.lstrip("\n").partition("\n")[0]):
+        return passage
+    header = find_table_header(read_text(passage.chunks[0].chunk.doc_id), passage.spans[0][0])
+    return replace(passage, table_header=header) if header else passage
 
 
 def _sort_passages(passages: list[MergedChunk], ranks: Mapping[str, int], *, by: str) -> list[MergedChunk]:

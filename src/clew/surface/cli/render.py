@@ -18,6 +18,7 @@ from clew.core.attribution import (
 from clew.core.cite import CitationCheck
 from clew.core.receipt import Receipt
 from clew.core.report import Report
+from clew.core.tables import find_header_in_context, is_table_row
 from clew.core.text import extract_terms
 from clew.core.thread import THREAD_KIND
 from clew.core.time import assume_utc
@@ -187,6 +188,12 @@ def print_hits(hits: Sequence[Hit], query: str) -> None:
             (f"  {uri}" if uri and uri != shown else "", "dim"),
         )
         snippet = make_snippet(hit.chunk.text, query_terms, width=width - 4)
+        if (
+            snippet
+            and is_table_row(hit.chunk.text.lstrip().partition("\n")[0])
+            and (header := find_header_in_context(hit.chunk.context))
+        ):
+            print_line(("   ", ""), (textwrap.shorten(header, width - 4, placeholder=" …"), "dim"))
         if message and snippet[:1] and snippet[0].startswith("… "):
             snippet = [textwrap.shorten(hit.chunk.text, width - 4, placeholder=" …"), *snippet]
         for line in snippet:

@@ -25,8 +25,12 @@ def format_message_line(message: PassageMessage) -> str:
 
 
 def format_passage_text(passage: MergedChunk, reserved: ReservedLines | None = None) -> str:
-    """The text of a passage; of a conversation one message after another, each with who wrote it and when."""
-    text = _join_lines(passage.messages) if passage.messages else passage.text
+    """The text of a passage, under the header of a table that it begins in.
+
+    Of a conversation one message after another, each with who wrote it and when.
+    """
+    above = f"{passage.table_header}\n" if passage.table_header else ""
+    text = _join_lines(passage.messages) if passage.messages else f"{above}{passage.text}"
     return text if reserved is None else reserved.escape(text)
 
 

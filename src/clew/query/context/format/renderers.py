@@ -140,6 +140,7 @@ def as_json(passages: Sequence[MergedChunk], render_input: RenderInput) -> str:
             "relevance": _find_best_relevance(each),
             "spans": each.spans,
             "text": each.text,
+            **({"table_header": each.table_header} if each.table_header else {}),
             **({"messages": [_message_to_entry(message) for message in each.messages]} if each.messages else {}),
         }
         for number, each in enumerate(passages, 1)
@@ -173,7 +174,7 @@ def _list_thread_lines(passage: MergedChunk) -> list[tuple[str, str]]:
     A page has none: its text is one message, without blank lines, which separate threads.
     """
     if not passage.messages:
-        return [(f"{REPLY} ", THREAD_LINES.escape(drop_blank_lines(passage.text).strip()))]
+        return [(f"{REPLY} ", THREAD_LINES.escape(drop_blank_lines(format_passage_text(passage)).strip()))]
     return [
         (_get_reply_mark(each), format_thread_message(each.author, each.at, each.text)) for each in passage.messages
     ]

@@ -1,0 +1,159 @@
+"""`python -m studies.answers [--cache FILE]`: does an answer without a language model answer?
+
+On the sample of `examples/`, handbook and chat in one collection: each judged question is asked as `ask` does by
+default. An answer is right first if what it shows first holds at least half of the marked quote, or stands in the
+marked message and holds part of it; where the chat contradicts a page, only the chat is right. Rules were written with
+the questions of even position in view ("tuned"); those of odd position were held out.
+"""
+
+import argparse
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+
+from clew import Answer, Engine, Filter, Settings, drivers
+from clew.core.cite import Citation
+from clew.core.protocols import Embedder, Reranker
+from clew.core.settings import EmbedderConfig, IngestionConfig, RerankerConfig, SearchConfig
+from clew.query.answer.question import is_question
+from studies.handbook import EXAMPLES
+from studies.sets import read_jsonl
+
+FILES = ("questions", "chat-questions", "chat-questions-2")
+HALVES = ("tuned", "held out")
+SHARE = 0.5  # of a quote that a citation must hold
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedQuestion:
+    """A question with its marked evidence: quotes of a page, and quotes of the messages that answer it."""
+
+    id: str
+    text: str
+    slice: str
+    half: str
+    page: str
+    page_quote: str
+    messages: frozenset[str]
+    message_quote: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerJudgement:
+    """Whether an answer was given, whether it is right first or anywhere, and how much it shows."""
+
+    question: JudgedQuestion
+    is_given: bool
+    is_right_first: bool
+    is_right: bool
+    shows_question: bool
+    sentences: int
+
+
+def load_questions(examples: Path) -> list[JudgedQuestion]:
+    """The questions of all files, alternately tuned on and held out."""
+    found = []
+    for file in FILES:
+        for place, row in enumerate(read_jsonl(examples / f"{file}.jsonl")):
+            slice_ = row.get("slice", "page")
+            page_quote = {"page": row["quote"], "chat": "", "both": row.get("page_quote", "")}[slice_]
+            found.append(
+                JudgedQuestion(
+                    id=row["id"],
+                    text=row["question"],
+                    slice="handbook" if file == "questions" else slice_,
+                    half=HALVES[place % 2],
+                    page=row["documents"][0] if row["documents"] else "",
+                    page_quote="" if row.get("relation") == "contradicts" else page_quote,
+                    messages=frozenset(row.get("messages", ())),
+                    message_quote="" if slice_ == "page" else row["quote"],
+                )
+            )
+    return found
+
+
+def judge_answer(question: JudgedQuestion, answer: Answer, texts: Mapping[str, str]) -> AnswerJudgement:
+    """How good an answer is; `texts` are those of the documents, by id."""
+    right = [_is_evidence(question, cited, texts[cited.document]) for cited in answer.citations]
+    return AnswerJudgement(
+        question,
+        is_given=answer.found,
+        is_right_first=bool(right and right[0]),
+        is_right=any(right),
+        shows_question=any(is_question(cited.quote) for cited in answer.citations),
+        sentences=len(answer.citations),
+    )
+
+
+def _is_evidence(question: JudgedQuestion, cited: Citation, text: str) -> bool:
+    if cited.message:
+        same = cited.message in question.messages
+        return same and _overlap(question.message_quote, cited, text) > 0
+    on_page = bool(question.page_quote) and cited.uri.endswith(question.page)
+    return on_page and _overlap(question.page_quote, cited, text) >= SHARE * len(question.page_quote)
+
+
+def _overlap(quote: str, cited: Citation, text: str) -> int:
+    """How many characters of a quote a citation holds, at the place where it holds most."""
+    best, at = 0, text.find(quote)
+    while at >= 0:
+        best = max(best, min(cited.end, at + len(quote)) - max(cited.start, at))
+        at = text.find(quote, at + 1)
+    return best
+
+
+def ask_questions(
+    examples: Path, questions: Sequence[JudgedQuestion], embedder: Embedder, reranker: Reranker, settings: Settings
+) -> Iterator[tuple[AnswerJudgement, Answer]]:
+    """Each question's judgement and answer, over handbook and chat in one collection."""
+    with Engine.open(":memory:", embedder=embedder, reranker=reranker, settings=settings) as engine:
+        engine.add(examples / "handbook", examples / "chat")
+        texts = {record.id: engine.read(record.id).text for record in engine.list(Filter())}
+        for question in questions:
+            answer = engine.ask(question.text)
+            yield judge_answer(question, answer, texts), answer
+
+
+def make_rows(judged: Iterable[AnswerJudgement]) -> Iterator[str]:
+    """The rows of the table, by half and where the answer is."""
+    judged = list(judged)
+    columns = ("questions", "answer in", "n", "right first, %", "right, %", "no answer, %", "shows a question", "parts")
+    yield f"| {' | '.join(columns)} |"
+    yield "|---" * len(columns) + "|"
+    for half in HALVES:
+        own = [each for each in judged if each.question.half == half]
+        for slice_ in (*dict.fromkeys(each.question.slice for each in own), "all"):
+            some = [each for each in own if slice_ in ("all", each.question.slice)]
+            given = [each.sentences for each in some if each.is_given]
+            yield (
+                f"| {half} | {slice_} | {len(some)} | {100 * fmean(each.is_right_first for each in some):.1f} "
+                f"| {100 * fmean(each.is_right for each in some):.1f} "
+                f"| {100 * fmean(not each.is_given for each in some):.1f} "
+                f"| {sum(each.shows_question for each in some)} | {fmean(given) if given else 0:.2f} |"
+            )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(prog="studies.answers", description="Answers without a language model.")
+    parser.add_argument("--examples", type=Path, default=EXAMPLES, help="the folder of handbook, chat and questions")
+    parser.add_argument("--every", type=int, default=1, help="use only every so many-th question")
+    parser.add_argument("--embedder", default="bge-small")
+    parser.add_argument("--reranker", default=RerankerConfig().name)
+    parser.add_argument("--cache", default="", help="a file that caches vectors")
+    given = parser.parse_args(arguments)
+    reranker = drivers.make_reranker(RerankerConfig(name=given.reranker))
+    if reranker is None:
+        parser.error("--reranker is empty; give a name")
+    embedder = drivers.make_embedder(EmbedderConfig(name=given.embedder, cache=given.cache))
+    questions = load_questions(given.examples)[:: given.every]
+    settings = Settings(ingestion=IngestionConfig(summaries=False), search=SearchConfig(mode="exact"))
+    print(f"{len(questions)} questions, {embedder.name}, {reranker.name}", flush=True)
+    asked = ask_questions(given.examples, questions, embedder, reranker, settings)
+    for row in make_rows(judgement for judgement, _ in asked):
+        print(row, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""Answers without a model: what follows a question, whole code and rows, no padding, the newest first."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from clew import Document, Engine, Message
+from clew.core.settings import AnswerConfig, ContextConfig, IngestionConfig, RerankerConfig, Settings
+from tests.engine.chosen import OpenEngine
+
+PLAIN = Settings(
+    ingestion=IngestionConfig(summaries=False),
+    reranker=RerankerConfig(name="overlap"),
+    answer=AnswerConfig(min_confidence=0.0),
+)
+START = datetime(2026, 3, 2, 9, tzinfo=UTC)
+
+
+def make_messages(*said: tuple[str, str], channel: str = "general", start: datetime = START) -> list[Message]:
+    """A thread: the first message, and replies to it."""
+    return [
+        Message(
+            text,
+            author,
+            start + timedelta(minutes=place),
+            id=f"{channel}-{start:%d}-{place}",
+            channel=channel,
+            reply_to=f"{channel}-{start:%d}-0" if place else None,
+        )
+        for place, (author, text) in enumerate(said)
+    ]
+
+
+@pytest.fixture
+def engine(open_engine: OpenEngine) -> Engine:
+    return open_engine(embedder="hashed", settings=PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("question", "thread", "answer"),
+    [
+        (
+            "where is the HDMI adapter?",
+            [("eva", "Does anybody know where the spare HDMI adapter is?"), ("ben", "second drawer under the printer")],
+            "ben: second drawer under the printer [1]",
+        ),
+        (
+            "who has a car with winter tyres?",
+            [("ana", "Who has a car with winter tyres?"), ("Jonas", "me, 5 seats"), ("ana", "thanks!")],
+            "Jonas: me, 5 seats [1]",
+        ),
+        (
+            "how much is the deposit for the chalet?",
+            [
+                ("ana", "Chalet is booked."),
+                ("ben", "nice! how much is the deposit for the chalet"),
+                ("ana", "150 EUR each"),
+            ],
+            "ana: 150 EUR each [1]",
+        ),
+    ],
+)
+def test_what_follows_a_question_is_the_answer(
+    engine: Engine, question: str, thread: list[tuple[str, str]], answer: str
+) -> None:
+    engine.add_messages([*make_messages(*thread), *make_messages(("lee", "lunch at noon is soup"), channel="food")])
+    found = engine.ask(question)
+    assert found.text.splitlines()[0] == answer
+    assert "?" not in found.text
+    cited = found.citations[0]
+    assert engine.read(cited.document).text[cited.start : cited.end] == cited.quote
+
+
+def test_a_question_alone_is_no_answer(engine: Engine) -> None:
+    engine.add_messages(make_messages(("eva", "Does anybody know where the spare HDMI adapter is?")))
+    found = engine.ask("where is the spare HDMI adapter?")
+    assert not found.found
+    assert not found.citations
+
+
+def test_a_reply_that_may_not_be_seen_is_no_answer(engine: Engine) -> None:
+    asked, replied = make_messages(("eva", "Where is the spare HDMI adapter?"), ("ben", "in the safe of the office"))
+    engine.add_messages([asked, Message(replied.text, "ben", replied.at, id="r", channel="general", reply_to=asked.id)])
+    from clew import Filter
+
+    assert "safe" in engine.ask("where is the spare HDMI adapter?").text
+    assert "safe" not in engine.ask("where is the spare HDMI adapter?", where=Filter(authors={"eva"})).text
+
+
+def test_code_comes_with_the_sentence_that_introduces_it(engine: Engine) -> None:
+    page = (
+        "# Worker\n\nThe worker handles jobs.\n\nTo restart the worker run:\n\n"
+        "```\nsystemctl stop worker\nsystemctl start worker\n```\n"
+    )
+    engine.add_documents([Document("w", page, title="Worker", uri="worker.md")])
+    answer = engine.ask("how do I restart the worker?")
+    assert answer.text.startswith("To restart the worker run:")
+    assert "systemctl start worker" in answer.text
+    cited = answer.citations[0]
+    assert engine.read("w").text[cited.start : cited.end] == cited.quote
+
+
+def test_a_list_comes_with_the_sentence_that_introduces_it(engine: Engine) -> None:
+    page = (
+        "Before a deploy to production you need:\n\n- two approvals\n- a green canary\n\nOther things are optional.\n"
+    )
+    engine.add_documents([Document("d", page, title="Deploy", uri="deploy.md")])
+    text = engine.ask("what do you need before a deploy to production?").text
+    assert "- two approvals\n- a green canary" in text
+    assert "Other things" not in text
+
+
+def test_a_row_is_shown_with_its_columns_and_nothing_is_padded(engine: Engine) -> None:
+    rows = "\n".join(f"| widget {n} | {20 + n} Nm | S{n} |" for n in range(1, 20))
+    engine.add_documents([Document("t", f"| Part | Torque | Shelf |\n|---|---|---|\n{rows}\n", uri="parts.md")])
+    answer = engine.ask("what is the torque of widget 7?")
+    assert answer.text == "Part: widget 7; Torque: 27 Nm; Shelf: S7 [1]"
+    assert answer.citations[0].quote == "| widget 7 | 27 Nm | S7 |"
+
+
+def test_a_passage_that_begins_within_a_table_has_its_header(open_engine: OpenEngine) -> None:
+    settings = Settings(
+        ingestion=IngestionConfig(summaries=False, chunk_size=64, chunk_overlap=0),
+        context=ContextConfig(k=1, grow="none"),
+    )
+    engine = open_engine(embedder="hashed", settings=settings)
+    rows = "\n".join(f"| bolt{n} | S{n} | {100 + n} |" for n in range(60))
+    engine.add_documents([Document("t", f"| Part | Shelf | Count |\n|---|---|---|\n{rows}\n", uri="parts.md")])
+    context = engine.context("which shelf holds bolt40")
+    assert "bolt40" in context.text
+    assert "| Part | Shelf | Count |\n|---|---|---|\n| bolt" in context.text
+    assert context.passages[0].table_header == "| Part | Shelf | Count |\n|---|---|---|"
+    assert not context.passages[0].text.startswith("| Part")
+
+
+def test_field_lists_are_no_answer(engine: Engine) -> None:
+    page = (
+        ":title: AWS CLI Return Codes\n:description: Return codes when interrupted\n\nThe code 130 means interrupted.\n"
+    )
+    engine.add_documents([Document("a", page, title="Return codes", uri="codes.txt")])
+    assert engine.ask("what return code when interrupted?").text == "The code 130 means interrupted. [1]"
+
+
+def test_a_newer_message_stands_first_and_the_older_is_named(engine: Engine) -> None:
+    engine.add_messages(
+        [
+            *make_messages(("ana", "The offsite in Lisbon is from 11 to 14 May")),
+            *make_messages(("ana", "The offsite in Lisbon moves to 18 to 21 May"), start=START + timedelta(days=9)),
+        ]
+    )
+    answer = engine.ask("when is the offsite in Lisbon?")
+    first, second = answer.text.splitlines()
+    assert first == "ana: The offsite in Lisbon moves to 18 to 21 May [1]"
+    assert second == "Earlier (2026-03-02): ana: The offsite in Lisbon is from 11 to 14 May [2]"
+
+
+def test_more_is_shown_where_it_adds_what_is_asked(engine: Engine) -> None:
+    engine.add_documents(
+        [
+            Document("a", "The pager goes to two people.", title="Pager", uri="a.md"),
+            Document("b", "The allowance is £310 a week.", title="Pay", uri="b.md"),
+        ]
+    )
+    assert len(engine.ask("Who has the pager, and what is the allowance?").citations) == 2
+    assert len(engine.ask("Who has the pager?").citations) == 1

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from clew.core.answer import Answer as Answer
+    from clew.core.answer import AnswerSentence as AnswerSentence
     from clew.core.answer import RemovedSentence as RemovedSentence
+    from clew.core.answer import SupportVerdict as SupportVerdict
     from clew.core.attribution import PassageMessage as PassageMessage
     from clew.core.calibration import Calibration as Calibration
     from clew.core.cite import Citation as Citation
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from clew.core.errors import SettingsError as SettingsError
     from clew.core.errors import SourceError as SourceError
     from clew.core.errors import StoreMismatch as StoreMismatch
+    from clew.core.errors import UnsupportedAnswer as UnsupportedAnswer
     from clew.core.events import AnswerEvent as AnswerEvent
     from clew.core.events import EventStream as EventStream
     from clew.core.events import FinalEvent as FinalEvent
@@ -144,7 +147,7 @@ if TYPE_CHECKING:
 
 # The module of each name; `from … import` above tells type checkers the same.
 _HOMES = {
-    "clew.core.answer": "Answer RemovedSentence",
+    "clew.core.answer": "Answer AnswerSentence RemovedSentence SupportVerdict",
     "clew.core.attribution": "PassageMessage",
     "clew.core.calibration": "Calibration",
     "clew.core.cite": "Citation CitationCheck",
@@ -152,8 +155,7 @@ _HOMES = {
     "clew.core.doctor": "Defect DoctorReport Inspectable",
     "clew.core.errors": (
         "ClewError CollectionDamaged CollectionLost ConcurrentChange CostLimit DriverFailed DriverMissing LimitReached "
-        "NotFound ReadOnlyStore "
-        "SettingsError SourceError StoreMismatch"
+        "NotFound ReadOnlyStore SettingsError SourceError StoreMismatch UnsupportedAnswer"
     ),
     "clew.core.events": "AnswerEvent EventStream FinalEvent SentenceEvent StepEvent",
     "clew.core.filter": "EVERYTHING Filter",

@@ -81,14 +81,20 @@ def test_two_tools_in_a_chain_and_an_answer_that_cites_what_they_showed() -> Non
     heard: list[str] = []
     with opened(model, RELEVANT) as engine, record() as trace:
         answer = engine.agent("What's our complete refund policy?", on_sentence=heard.append)
-    assert answer.text == "Gift cards are never refunded. [1] Refunds are paid within 14 days. [1]"
+    assert answer.text == (
+        "Gift cards are never refunded. [1] Refunds are paid within 14 days. [1] They are paid in gold. [not sure]"
+    )
     assert "".join(heard).strip() == answer.text
     assert [cited.quote for cited in answer.citations] == [
         "Gift cards are never refunded.",
         "Refunds are paid within 14 days.",
     ]
     assert (answer.found, answer.reason, answer.numbers) == (True, "", {"refund": 1})
-    assert [(each.text, each.kept) for each in answer.removed] == [("They are paid in gold [1].", False)]
+    assert answer.removed == ()
+    assert [(each.text, each.verdict) for each in answer.sentences][1:] == [
+        ("Refunds are paid within 14 days.", "supported"),
+        ("They are paid in gold.", "unsure"),
+    ]
     assert answer.usage.calls == 3
     assert [(each.name, each.out, "error" in each.notes) for each in steps(trace)] == [
         ("search_knowledge_base", 1, False),
@@ -546,7 +552,7 @@ def test_a_model_that_only_talks_has_nothing_to_rest_on() -> None:
     with Engine.open(":memory:", embedder="hashed", llm=ScriptedLLM("The answer is 42 [1].")) as engine:
         answer = engine.agent("what is the answer?")
     assert (answer.found, answer.reason) == (False, "the model called no tool")
-    assert [each.text for each in answer.removed] == ["The answer is 42 [1]."]
+    assert answer.text == "The answer is 42. [not supported]"
 
 
 # -- what is found is data

@@ -22,7 +22,11 @@ from tests.soak import choose_runs
 
 ANSWERS = choose_runs(few=250, many=1000)
 SEED = 20_250_601
-PLAIN = Settings(ingestion=IngestionConfig(summaries=False), reranker=RerankerConfig(name="overlap"))
+PLAIN = Settings(
+    ingestion=IngestionConfig(summaries=False),
+    reranker=RerankerConfig(name="overlap"),
+    answer=AnswerConfig(unsupported="remove"),
+)
 
 
 def words_of(text: str) -> list[str]:

@@ -148,6 +148,10 @@ def test_on_the_command_line_half_an_answer_is_shown_and_fails(
     chat = CliRunner().invoke(app, ["chat"], env=asked, input=f"{QUESTION}\n")
     assert chat.exit_code == 0
     assert "the answer is incomplete" in chat.stderr
+    server.replies = [Reply((make_event(f"{FIRST}The vault is"), make_event(finish="length"), DONE))]
+    cut = CliRunner().invoke(app, ["ask", QUESTION], env=asked)
+    assert cut.exit_code == 6
+    assert "cut off at 600 tokens" in cut.stderr
     server.replies = [make_stream()]
     empty = CliRunner().invoke(app, ["ask", QUESTION], env=asked)
     assert (empty.exit_code, empty.stdout) == (6, "")
@@ -155,16 +159,29 @@ def test_on_the_command_line_half_an_answer_is_shown_and_fails(
     assert "not in the collection" not in empty.stdout
 
 
+@pytest.mark.parametrize(
+    ("finish", "wanted"), [("length", "cut off at 600 tokens"), ("content_filter", "content filter")]
+)
+def test_a_reply_that_was_cut_off_says_so(server: Server, engine: Engine, finish: str, wanted: str) -> None:
+    server.replies = [Reply((make_event(f"{FIRST}The pump is"), make_event(finish=finish), DONE))]
+    answer = engine.ask(QUESTION)
+    assert wanted in answer.fault
+    assert answer.text == "Signing keys are rotated every 90 days by Dan. [1]"
+    assert [each.text for each in answer.removed] == ["The pump is"]
+    server.replies = [SEARCH, turn(text=f"{FIRST}The pump is", finish=finish)]
+    assert wanted in engine.agent(QUESTION).fault
+
+
 # -- the agent
 
 
-def turn(*, text: str | None = None, call: tuple[str, dict[str, Any]] | None = None) -> Reply:
+def turn(*, text: str | None = None, call: tuple[str, dict[str, Any]] | None = None, finish: str = "stop") -> Reply:
     """A turn of a model with tools, as OpenAI sends it."""
     message: dict[str, Any] = {"role": "assistant", "content": text}
     if call:
         function = {"name": call[0], "arguments": json.dumps(call[1])}
         message["tool_calls"] = [{"id": "c1", "type": "function", "function": function}]
-    choice = {"index": 0, "finish_reason": "tool_calls" if call else "stop", "message": message}
+    choice = {"index": 0, "finish_reason": "tool_calls" if call else finish, "message": message}
     usage = {"prompt_tokens": 11, "completion_tokens": 5, "total_tokens": 16}
     body = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": usage}
     return Reply((json.dumps(body).encode(),), headers={"Content-Type": "application/json"})

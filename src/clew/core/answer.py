@@ -1,11 +1,32 @@
-"""An answer: its text, its citations, and the sentences that were removed because no passage supports them."""
+"""An answer: its text, its citations, and the verdict on each of its sentences."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from clew.core.cite import Citation
 from clew.core.types import Context
 from clew.core.usage import Usage
+
+SupportVerdict = Literal["supported", "unsure", "unsupported"]
+MARKS: Mapping[SupportVerdict, str] = {"supported": "", "unsure": "[not sure]", "unsupported": "[not supported]"}
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerSentence:
+    """A sentence of an answer without its citation marks, and whether the passages support it.
+
+    `citations` are what supports it. Otherwise `reason` says what is wrong, and `contradicted_by` cites what the
+    passages say instead, where they do. A sentence that only introduces others, or says that something was not found,
+    claims nothing and has no citations. `shown` is False where `answer.unsupported` removed it.
+    """
+
+    text: str
+    verdict: SupportVerdict
+    citations: tuple[Citation, ...] = ()
+    reason: str = ""
+    contradicted_by: tuple[Citation, ...] = ()
+    shown: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +44,9 @@ class Answer:
 
     In a session, and by an agent, [2] is instead the document with that number in `numbers`. `confidence` is the
     calibrated probability that the passages answer the question. `reason` says why nothing was found, or why
-    an agent stopped early. With a `fault`, the model broke off: the answer holds what came before.
+    an agent stopped early. With a `fault`, the model broke off or was cut off: the answer holds what came before.
+    `sentences` are those of a language model, each with its verdict; in the text, those that are not supported carry a
+    mark.
     """
 
     question: str
@@ -37,7 +60,15 @@ class Answer:
     reason: str = ""
     numbers: Mapping[str, int] = field(default_factory=dict)  # of the cited documents, by id
     fault: str = ""
+    sentences: tuple[AnswerSentence, ...] = ()
 
     def citation_number(self, place: int) -> int:
         """The number by which the text cites `citations[place]`."""
         return self.numbers.get(self.citations[place].document, place + 1)
+
+
+def explain_cut_off(finish_reason: str, max_tokens: int) -> str:
+    """Why a reply is incomplete, by the provider's reason to end it; empty where it is complete."""
+    if finish_reason == "length":
+        return f"the reply was cut off at {max_tokens} tokens; raise the limit (answer.max_tokens)"
+    return "the provider's content filter stopped the reply" if finish_reason == "content_filter" else ""

@@ -16,7 +16,8 @@
     ├── NotFound                no such document, strategy, driver or collection: lists the names there are
     ├── SettingsError           invalid setting or argument: names it and the values it may have
     ├── CostLimit               the next model call could exceed the cost limit, so it was not made
-    └── LimitReached            the next call of an agent would exceed its limits, so it was not made
+    ├── LimitReached            the next call of an agent would exceed its limits, so it was not made
+    └── UnsupportedAnswer       a sentence of a language model that no passage supports (answer.unsupported = raise)
 
 Each surface has one table from these to exit codes or HTTP status codes.
 """
@@ -103,3 +104,7 @@ class CostLimit(ClewError):
 
 class LimitReached(ClewError):
     """A call that was not made because it would have exceeded a limit of the agent."""
+
+
+class UnsupportedAnswer(ClewError):
+    """A language model wrote a sentence that the passages do not support, and the settings ask for an error."""

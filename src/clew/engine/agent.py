@@ -36,6 +36,7 @@ from clew.query.search.find import build_query
 if TYPE_CHECKING:
     from clew.engine import Engine
 
+STOPPED = "The agent was stopped before it could answer:"
 NO_SESSION = "one question"  # the session of a question that belongs to none
 Span = tuple[int, int]
 
@@ -106,11 +107,20 @@ def agent(
         hits = sorted((hit for passage in context.passages for hit in passage.chunks), key=lambda hit: -hit.score)
         answer = answer_verbatim(opened, question, hits, context, settings, numbers=numbers, on_sentence=on_sentence)
         fault = str(outcome.failure or "")
-        return replace(answer, usage=budget.usage, reason="" if fault else outcome.reason, fault=fault)
+        text = answer.text if answer.found else f"{STOPPED} {fault or outcome.reason}"
+        return replace(answer, text=text, usage=budget.usage, reason="" if fault else outcome.reason, fault=fault)
     shown = [passage for result in reversed(outcome.results) for passage in result.citable]  # newest first
-    made = write_answer([outcome.text], shown, question=question, on_sentence=on_sentence, numbers=numbers)
-    reason = "" if made.citations else made.no_answer_reason if outcome.results else "the model called no tool"
-    return build_model_answer(question, made, context, usage=budget.usage, reason=reason, numbers=numbers)
+    made = write_answer(
+        [outcome.text],
+        shown,
+        question=question,
+        on_sentence=on_sentence,
+        numbers=numbers,
+        unsupported=settings.answer.unsupported,
+    )
+    reason = "" if made.citations else made.no_answer_reason if outcome.results else _explain_no_results(budget, trace)
+    answer = build_model_answer(question, made, context, usage=budget.usage, reason=reason, numbers=numbers)
+    return replace(answer, fault=answer.fault or outcome.cut_off)
 
 
 def agent_stream(
@@ -151,6 +161,14 @@ def tools(
     settings = opened.resolve_settings(settings)
     sessions, name = (opened.sessions, session) if session else (Sessions(), NO_SESSION)
     return _make_toolbox(opened, sessions, name, where, settings, Route(settings.search.strategy, "", ""))
+
+
+def _explain_no_results(budget: AgentBudget, trace: Trace) -> str:
+    """Why the tools have given an agent nothing."""
+    if not budget.tool_calls:
+        return "the model called no tool"
+    errors = [str(step.notes["error"]) for step in trace.steps if "error" in step.notes]
+    return f"every tool call of the model failed; the last: {errors[-1]}" if errors else "the tools found nothing"
 
 
 def _override_strategy(opened: Opened, settings: Settings, strategy: str | None) -> Settings:

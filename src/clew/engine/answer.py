@@ -76,7 +76,14 @@ def ask(
         text = build_answer_prompt(question, context.text, history=_render_history(history), style=manner)
         pieces = opened.llm.stream(text, system=SYSTEM, max_tokens=settings.answer.max_tokens)
         shown = number_passages(context, opened.store.document)
-        made = write_answer(pieces, shown, question=question, on_sentence=on_sentence, numbers=numbers)
+        made = write_answer(
+            pieces,
+            shown,
+            question=question,
+            on_sentence=on_sentence,
+            numbers=numbers,
+            unsupported=settings.answer.unsupported,
+        )
     return build_model_answer(question, made, context, usage=meter.usage, reason=made.no_answer_reason, numbers=numbers)
 
 
@@ -127,6 +134,7 @@ def build_model_answer(
         reason=reason,
         numbers=_select_cited_numbers(made.citations, numbers),
         fault=made.fault,
+        sentences=made.sentences,
     )
 
 

@@ -11,7 +11,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from clew.core.answer import Answer, RemovedSentence
+from clew.core.answer import Answer, AnswerSentence, RemovedSentence
 from clew.core.attribution import PassageMessage, make_passage_message
 from clew.core.calibration import Calibration
 from clew.core.cite import Citation, CitationCheck
@@ -110,7 +110,7 @@ def answer_to_json(answer: Answer, *, trace: Trace) -> Json:
         "citations": [
             {"number": answer.citation_number(place), **_pick_all_fields(citation)} for place, citation in cited
         ],
-        **_pick_fields(answer, "removed", "usage"),
+        **_pick_fields(answer, "sentences", "removed", "usage"),
         "trace": trace,
     }
 
@@ -212,6 +212,7 @@ def _make_field_picker(*names: str) -> Callable[[Any], Json]:
 
 
 _SCHEMAS: Mapping[type, Callable[[Any], Json]] = {
+    AnswerSentence: _pick_all_fields,
     Calibration: _make_field_picker("embedder", "chunks", "reach", "spread"),
     Citation: _pick_all_fields,
     CitationCheck: lambda check: {**_pick_all_fields(check.citation), "standing": check.standing, "now": check.start},

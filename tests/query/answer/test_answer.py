@@ -113,7 +113,7 @@ def test_numbers_of_the_question_may_be_said_again() -> None:
 def test_citations_are_numbered_as_they_come_and_streams_are_heard_when_checked() -> None:
     heard: list[str] = []
     pieces = ["Soup is ser", "ved at noon. [2] Keys are rot", "ated by Dan [1]. It is gre", "en [1]."]
-    made = write_answer(pieces, PAGES, question="", on_sentence=heard.append)
+    made = write_answer(pieces, PAGES, question="", on_sentence=heard.append, unsupported="remove")
     assert made.text == "Soup is served at noon. [1] Keys are rotated by Dan. [2]"
     assert "".join(heard).strip() == made.text
     assert len(heard) == 2

@@ -56,6 +56,7 @@ def test_as_json_and_its_citations_check(clew: "Clew") -> None:
         "reason",
         "fault",
         "citations",
+        "sentences",
         "removed",
         "usage",
         "trace",
@@ -117,13 +118,22 @@ def test_sentences_come_as_they_are_checked(clew: "Clew", use_llm: UseLLM) -> No
     done = clew("ask", QUESTION, "--document", "pages/vault.md")
     assert done.code == 0, done.err
     assert done.out == (
-        "Signing keys are rotated by Dan. [1] Dan rotates keys every ninety days. [1]\n\n"
-        "[1] Vault > Keys > Rotation  pages/vault.md  line 14\n"
+        "Signing keys are rotated by Dan. [1] The moon is green. [not supported] "
+        "Dan rotates keys every ninety days. [1]\n\n[1] Vault > Keys > Rotation  pages/vault.md  line 14\n"
     )
     assert done.err == (
-        "removed: The moon is green [1]. (it is not supported by the cited passage)\n"
         "citation corrected: Dan rotates keys every ninety days [9]. (it cites [9], which was not shown)\n"
+        "not supported: The moon is green. (it is not supported by the cited passage)\n"
     )
+    removed = clew("ask", QUESTION, "--document", "pages/vault.md", CLEW_ANSWER__UNSUPPORTED="remove")
+    assert removed.out.startswith("Signing keys are rotated by Dan. [1] Dan rotates keys every ninety days. [1]\n")
+    assert "removed: The moon is green [1]. (it is not supported by the cited passage)\n" in removed.err
+    raised = clew("ask", QUESTION, "--document", "pages/vault.md", CLEW_ANSWER__UNSUPPORTED="raise")
+    assert raised.code == 10
+    assert "the model wrote “The moon is green.”" in raised.err
+    assert clew("ask", QUESTION, CLEW_ANSWER__UNSUPPORTED="hide").code == 2
+    sentences = clew("ask", QUESTION, "--document", "pages/vault.md", "--json").json["sentences"]
+    assert [each["verdict"] for each in sentences] == ["supported", "unsupported", "supported"]
     assert clew("ask", QUESTION, "--json").json["usage"]["calls"] == 1
 
 
@@ -220,7 +230,7 @@ def test_an_agent_answers_and_shows_its_steps(clew: "Clew", use_llm: UseLLM) -> 
     assert shape["usage"]["calls"] == 2
     assert "'strategy': 'lexical'" in str(shape["trace"])
     stopped = clew("ask", QUESTION, "--agent", CLEW_AGENT__MAX_TOKENS="10")
-    assert stopped.out == "This is not in the collection.\n"
+    assert stopped.out.startswith("The agent was stopped before it could answer: stopped at 0 tokens")
     assert "agent.max_tokens" in stopped.err
     paid = {"CLEW_LLM__INPUT_PRICE": "1000", "CLEW_AGENT__MAX_COST": "0.001"}
     assert "the limit is 0.0010" in clew("ask", QUESTION, "--agent", **paid).err

@@ -175,7 +175,7 @@ def test_a_model_writes_summaries_only_where_it_is_asked(fresh: "Clew", monkeypa
 
 def test_a_ceiling_of_cost_stops_the_work(fresh: "Clew") -> None:
     done = fresh("add", "pages", "--max-cost", "0", CLEW_EMBEDDER__PRICE="5")
-    assert done.code == 4
+    assert done.code == 9
     assert "limit is 0.0000" in done.err
     assert fresh("status", "--json").json["documents"] == 0
     assert fresh("add", "pages", "--max-cost", "1", CLEW_EMBEDDER__PRICE="5").code == 0

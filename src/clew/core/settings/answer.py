@@ -1,8 +1,9 @@
 """Settings of answers, and the limits of an agent."""
 
 from dataclasses import dataclass
+from typing import Literal
 
-from clew.core.settings.checks import check_min, check_range
+from clew.core.settings.checks import check_choice, check_min, check_range
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,11 +13,13 @@ class AnswerConfig:
     min_confidence: float = 0.5  # minimum confidence that the collection holds an answer; without a model
     sentences: int = 3  # of an answer without a model
     max_tokens: int = 600  # of an answer with a model
+    unsupported: Literal["mark", "remove", "raise"] = "mark"  # what is done with sentences that no passage supports
 
     def __post_init__(self) -> None:
         check_range("answer.min_confidence", self.min_confidence, 0, 1)
         check_min("answer.sentences", self.sentences, 1)
         check_min("answer.max_tokens", self.max_tokens, 1)
+        check_choice("answer.unsupported", self.unsupported, ("mark", "remove", "raise"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING, TypeVar
 
+from clew.core.answer import explain_cut_off
 from clew.core.errors import AttemptFailed, DriverFailed, SettingsError
 from clew.core.event_loop import EventLoopThread
 from clew.core.parallel import is_cancelled
@@ -143,7 +144,8 @@ class ModelLLM(LLM):
         )
 
     def _stream(self, request: CompletionRequest) -> Iterator[str]:
-        first, rest = self._retry(lambda: self._start_stream(request))
+        finish: list[str] = []  # filled in the other thread at the end
+        first, rest = self._retry(lambda: self._start_stream(request, finish))
         given = len(first)
         with closing(rest):
             try:
@@ -152,7 +154,9 @@ class ModelLLM(LLM):
                 for piece in rest:
                     given += len(piece)
                     yield piece
-                return
+                text = explain_cut_off(finish[-1] if finish else "", request.max_tokens)
+                if not text:
+                    return
             except AttemptFailed as failure:
                 text = str(failure)
         raise DriverFailed(f"the answer broke off after {given} characters, which are kept: {text}")
@@ -180,16 +184,18 @@ class ModelLLM(LLM):
             return text
         raise failure
 
-    def _start_stream(self, request: CompletionRequest) -> tuple[str, Generator[str, None, None]]:
-        """The first piece (empty where there is none) and the rest."""
-        pieces = self._read_pieces(request)
+    def _start_stream(self, request: CompletionRequest, finish: list[str]) -> tuple[str, Generator[str, None, None]]:
+        """The first piece (empty where there is none) and the rest; `finish` gets why the reply ended."""
+        pieces = self._read_pieces(request, finish)
         return next(pieces, ""), pieces
 
-    def _read_pieces(self, request: CompletionRequest) -> Generator[str, None, None]:
+    def _read_pieces(self, request: CompletionRequest, finish: list[str]) -> Generator[str, None, None]:
         given: list[str] = []
         used: list[RequestUsage] = []  # filled in the other thread when the answer is complete
         try:
-            for piece in self._get_loop().iterate(self._send_streaming(request, used), is_cancelled=is_cancelled):
+            for piece in self._get_loop().iterate(
+                self._send_streaming(request, used, finish), is_cancelled=is_cancelled
+            ):
                 given.append(piece)
                 yield piece
             return
@@ -210,7 +216,7 @@ class ModelLLM(LLM):
             )
 
     async def _send_streaming(
-        self, request: CompletionRequest, used: "list[RequestUsage]"
+        self, request: CompletionRequest, used: "list[RequestUsage]", finish: list[str]
     ) -> AsyncGenerator[str, None]:
         from pydantic_ai.direct import model_request_stream
 
@@ -229,6 +235,7 @@ class ModelLLM(LLM):
             if stream.state == "incomplete":
                 raise IncompleteStream  # a connection closed in the middle may look like the end
             used.append(stream.usage)
+            finish.append(stream.finish_reason or "")
 
     def _make_model_settings(self, request: CompletionRequest) -> "ModelSettings":
         from pydantic_ai.settings import ModelSettings

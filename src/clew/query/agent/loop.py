@@ -14,6 +14,7 @@ from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import UsageLimits
 
+from clew.core.answer import explain_cut_off
 from clew.core.errors import ClewError, CostLimit, DriverFailed, LimitReached
 from clew.core.event_loop import run_coroutine
 from clew.core.metered import reserve_call
@@ -34,13 +35,14 @@ MAX_NOTE_CHARS = 200  # of an argument or error, in the trace
 class AgentOutcome:
     """The model's answer, or the reason why there is none, and the results of its tools so far.
 
-    `failure` is set where the model itself failed.
+    `failure` is set where the model itself failed, `cut_off` where its answer was ended before it was complete.
     """
 
     text: str
     reason: str
     results: tuple[ToolResult, ...]
     failure: DriverFailed | None = None
+    cut_off: str = ""
 
 
 class BudgetedModel(WrapperModel):
@@ -105,12 +107,14 @@ def run_agent(
     # A turn for each call, one in which a call too many is refused, and one to answer in.
     limits = UsageLimits(request_limit=max_calls + 2)
 
-    async def work() -> str:
+    async def work() -> AgentOutcome:
         async with agent:
-            return (await agent.run(question, message_history=_to_model_messages(history), usage_limits=limits)).output
+            run = await agent.run(question, message_history=_to_model_messages(history), usage_limits=limits)
+        cut_off = explain_cut_off(run.response.finish_reason or "", max_tokens)
+        return AgentOutcome(run.output, "", tuple(results), cut_off=cut_off)
 
     try:
-        return AgentOutcome(run_coroutine(work()), "", tuple(results))
+        return run_coroutine(work())
     except (LimitReached, CostLimit) as limit:
         reason = str(limit)
     except UsageLimitExceeded:

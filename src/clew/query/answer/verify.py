@@ -2,8 +2,8 @@
 
 Quotes must be verbatim; every number, date and name must occur, in the place where the sentence puts it; most other
 terms must occur; and the sentence must not contradict the text by negation or opposites. A supported sentence with a
-wrong citation gets the right one; an unsupported one is not shown. The check is lexical: `studies.support` measures
-which errors it misses.
+wrong citation gets the right one. A sentence whose facts all hold, but whose other words are mostly not in the text, is
+"unsure": it may be a paraphrase. The check is lexical: `studies.support` measures which errors it misses.
 """
 
 import re
@@ -11,6 +11,7 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 
+from clew.core.answer import SupportVerdict
 from clew.core.cite import Citation
 from clew.core.languages import MEANINGFUL_FUNCTION_WORDS
 from clew.core.text import extract_terms
@@ -21,6 +22,7 @@ from clew.query.answer.placement import explain_misplaced_fact, tokenize_with_fa
 from clew.query.answer.units import UNITS
 
 MIN_SUPPORT = 0.6  # share of a sentence's terms that the cited passages must have
+MIN_PARAPHRASE = 0.3  # share below which a sentence is no paraphrase but unsupported
 SHORT_TERMS = 5  # up to so many terms only one may be missing
 VERY_SHORT_TERMS = 3  # up to so many terms none may be missing
 MAX_RANGE = 20  # passages in a cited range; a longer one is read as its two ends
@@ -46,41 +48,77 @@ _REPORTING_TERMS = extract_terms(
 ).keys()
 
 
+NOT_COVERED = "it is not supported by the cited passage"
+UNCITED = "it cites no passage that was shown"
+
+
 @dataclass(frozen=True, slots=True)
 class CheckedSentence:
-    """A sentence without citation marks, and its verified citations; `reason` says why it has none.
+    """A sentence without citation marks, the verdict on it, and its verified citations; `reason` says why it has none.
 
-    `corrected` says which citation was wrong, where the sentence is supported by another.
+    `corrected` says which citation was wrong, where the sentence is supported by another; `contradicted_by` cites what
+    the passages say instead.
     """
 
     text: str
+    verdict: SupportVerdict
     citations: tuple[Citation, ...] = ()
     reason: str = ""
     corrected: str = ""
+    contradicted_by: tuple[Citation, ...] = ()
 
 
 def check_sentence(sentence: str, passages: Sequence[NumberedPassage], *, question: str = "") -> CheckedSentence:
-    """The sentence with its verified citations; without any, the reason why it must not be shown."""
+    """The sentence with the verdict on it and its verified citations; without any, the reason."""
     named = [number for mark in _MARKS.findall(sentence) for number in _parse_citation_numbers(mark)]
     body = _MARKS.sub("", sentence)
     known = [each for each in passages if each.number in named]
     unknown = sorted({number for number in named if number not in {each.number for each in passages}})
     missing = f"it cites [{', '.join(map(str, unknown))}], which was not shown" if unknown else ""
-    reason = _explain_unsupported(body, known, question) if known else "it cites no passage that was shown"
-    if not reason:
-        return CheckedSentence(body, _cite_support(body, known, question), corrected=missing)
+    verdict, reason = judge_support(body, known, question)
+    if verdict == "supported":
+        return CheckedSentence(body, verdict, _cite_support(body, known, question), corrected=missing)
     other = next(
         (
             each
             for each in passages
-            if not _explain_unsupported(body, [each], question) and _has_nearly_all_terms(body, each)
+            if judge_support(body, [each], question)[0] == "supported" and _has_nearly_all_terms(body, each)
         ),
         None,
     )
     if other is not None:
         corrected = missing or f"{reason}; it is supported by [{other.number}]" if named else ""
-        return CheckedSentence(body, _cite_support(body, [other], question), corrected=corrected)
-    return CheckedSentence(body, reason=reason if known else missing or reason)
+        return CheckedSentence(body, "supported", _cite_support(body, [other], question), corrected=corrected)
+    against = _cite_nearest(body, known) if verdict == "unsupported" and known else ()
+    return CheckedSentence(body, verdict, reason=reason if known else missing or reason, contradicted_by=against)
+
+
+def judge_support(body: str, cited: Sequence[NumberedPassage], question: str) -> tuple[SupportVerdict, str]:
+    """Whether the passages together support a sentence, and why not: the one place where a sentence is judged."""
+    if not cited:
+        return "unsupported", UNCITED
+    reason = _explain_unsupported(body, cited, question)
+    if not reason:
+        return "supported", ""
+    return ("unsure" if reason == NOT_COVERED and _may_be_paraphrase(body, cited) else "unsupported"), reason
+
+
+def _may_be_paraphrase(body: str, cited: Sequence[NumberedPassage]) -> bool:
+    """Whether the passages have enough of a sentence's terms that it may say the same in other words."""
+    wanted = _extract_content_terms(body)
+    texts = [part for each in cited for part in (each.text_with_authors, each.title_and_headings)]
+    return len(wanted & _extract_terms_cached("\n".join(texts))) >= MIN_PARAPHRASE * len(wanted)
+
+
+def _cite_nearest(body: str, cited: Sequence[NumberedPassage]) -> tuple[Citation, ...]:
+    """The citation of what the passages say where a sentence says something else; none where they share no term."""
+    wanted = extract_terms(body).keys()
+    found = [(each, span) for each in cited for span in each.find_supporting_sentences(body, max_sentences=1)]
+    shares = [
+        (len(wanted & extract_terms(each.read_span(span)).keys()), place) for place, (each, span) in enumerate(found)
+    ]
+    share, place = max(shares, key=lambda pair: (pair[0], -pair[1]), default=(0, 0))
+    return (found[place][0].cite_span(found[place][1]),) if share else ()
 
 
 def _parse_citation_numbers(mark: str) -> list[int]:
@@ -115,7 +153,7 @@ def _explain_unsupported(body: str, cited: Sequence[NumberedPassage], question: 
     present = _extract_terms_cached("\n".join([*texts, titles]))
     repeated = extract_terms(question).keys() - present  # the question's own words may be repeated
     if not _covers_enough_terms(_extract_content_terms(body) - repeated - _extract_fact_terms(stated), present):
-        return "it is not supported by the cited passage"
+        return NOT_COVERED
     if quotes and _extract_content_terms(body) <= extract_terms(" ".join(quotes)).keys():
         return CONTRADICTED if has_negation(_remove_quotes(body, quotes)) else ""
     return explain_contradiction(body, texts) or explain_misplaced_fact(body, texts, stated, question_facts=asked)

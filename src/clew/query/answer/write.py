@@ -2,18 +2,22 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
-from clew.core.answer import RemovedSentence
+from clew.core.answer import MARKS, AnswerSentence, RemovedSentence
 from clew.core.cite import Citation
-from clew.core.errors import DriverFailed
+from clew.core.errors import DriverFailed, UnsupportedAnswer
 from clew.core.parallel import is_cancelled
 from clew.core.text import split_sentences
+from clew.query.answer.decline import declines_to_answer, introduces
 from clew.query.answer.passages import NumberedPassage
-from clew.query.answer.verify import MARK, check_sentence
+from clew.query.answer.verify import MARK, CheckedSentence, check_sentence
 
 NO_ANSWER = "This is not in the collection."
 UNSUPPORTED = "The model answered, but nothing it said is supported by the collection."
+DECLINES = "it says that the passages hold no answer"
+INTRODUCES = "it introduces what follows"
 NOT_FOUND_REPLY = "NOT FOUND"  # the reply a model is told to give where the passages hold no answer
 SYSTEM = (
     "You answer questions from numbered passages and from nothing else. Put the number of the passage that says it, "
@@ -30,7 +34,7 @@ OnSentence = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class WrittenAnswer:
-    """The checked text, the citations of its numbers, and the removed sentences.
+    """The checked text, the citations of its numbers, the verdicts, and what was removed or corrected.
 
     `fault` is why the model failed midway, if it did; the text is then what it had written so far.
     """
@@ -39,18 +43,24 @@ class WrittenAnswer:
     citations: tuple[Citation, ...]
     removed: tuple[RemovedSentence, ...]
     fault: str = ""
+    sentences: tuple[AnswerSentence, ...] = ()
+
+    @property
+    def is_refuted(self) -> bool:
+        """Whether the model answered, and none of it is supported."""
+        return not self.citations and any(each.verdict != "supported" for each in self.sentences)
 
     @property
     def display_text(self) -> str:
         """The text, or the message shown in its place."""
-        return self.text or (UNSUPPORTED if self.removed else NO_ANSWER)
+        return self.text or (UNSUPPORTED if self.is_refuted else NO_ANSWER)
 
     @property
     def no_answer_reason(self) -> str:
         """Why there is no answer; empty where there is one."""
         if self.citations:
             return ""
-        if self.removed:
+        if self.is_refuted:
             return "the model answered, but nothing it said is supported by the passages that were found"
         return "the passages that were found do not answer the question"
 
@@ -69,41 +79,102 @@ def write_answer(
     question: str,
     on_sentence: OnSentence | None = None,
     numbers: Mapping[str, int] | None = None,
+    unsupported: Literal["mark", "remove", "raise"] = "mark",
 ) -> WrittenAnswer:
     """The checked answer from a streamed reply, sentence by sentence; `on_sentence` is called with each checked one.
 
-    Citations are numbered in order of appearance, or by the `numbers` of their documents. The text is empty where the
-    model replies that the passages hold no answer. Raises DriverFailed for an empty reply, and for a model that fails
+    Citations are numbered in order of appearance, or by the `numbers` of their documents. A sentence that is not
+    supported is marked, removed, or raises UnsupportedAnswer. The text is empty where the model replies that the
+    passages hold no answer. Raises DriverFailed for an empty reply, and for a model that fails
     before any supported sentence.
     """
-    cited: dict[Citation, int] = {}
-    removed: list[RemovedSentence] = []
-    written: list[str] = []
+    writer = _AnswerWriter(numbers or {}, on_sentence, unsupported)
     stream = ModelStream(pieces)
     for sentence, after in _iter_sentences(stream):
-        if sentence.strip().rstrip(".").upper() == NOT_FOUND_REPLY:
-            continue
-        checked = check_sentence(sentence, passages, question=question)
-        if reason := checked.reason or checked.corrected:
-            removed.append(RemovedSentence(sentence.strip(), reason, kept=not checked.reason))
-        if checked.reason or not checked.text.strip():
-            continue
-        places = [cited.setdefault(each, len(cited) + 1) for each in checked.citations]
-        if numbers:
-            places = [numbers.get(each.document, cited[each]) for each in checked.citations]
-        marks = "".join(f"[{number}]" for number in dict.fromkeys(places))
-        text = f"{checked.text.rstrip()} {marks}{after}"
-        written.append(text)
-        if on_sentence is not None:
-            on_sentence(text)
+        if declines_to_answer(sentence):
+            writer.defer(AnswerSentence(remove_marks(sentence), "supported", reason=DECLINES), after)
+        elif introduces(remove_marks(sentence)):
+            writer.defer(AnswerSentence(remove_marks(sentence), "supported", reason=INTRODUCES), after)
+        else:
+            writer.write(sentence, check_sentence(sentence, passages, question=question), after)
     if stream.is_empty:
         raise stream.failure or DriverFailed("the model gave an empty answer; ask again, or name another model")
     if stream.failure is not None:
-        if not cited:
+        if not writer.cited:
             raise stream.failure
         if stream.rest.strip():
-            removed.append(RemovedSentence(stream.rest.strip(), "the model broke off here"))
-    return WrittenAnswer("".join(written).strip(), tuple(cited), tuple(removed), str(stream.failure or ""))
+            writer.removed.append(RemovedSentence(stream.rest.strip(), "the model broke off here"))
+    writer.end()
+    return WrittenAnswer(
+        "".join(writer.written).strip(),
+        tuple(writer.cited),
+        tuple(writer.removed),
+        str(stream.failure or ""),
+        tuple(writer.sentences),
+    )
+
+
+class _AnswerWriter:
+    """Collects the checked sentences; those that claim nothing are written once a claim follows or precedes them."""
+
+    def __init__(self, numbers: Mapping[str, int], on_sentence: OnSentence | None, unsupported: str) -> None:
+        self.cited: dict[Citation, int] = {}
+        self.removed: list[RemovedSentence] = []
+        self.sentences: list[AnswerSentence] = []
+        self.written: list[str] = []
+        self._numbers, self._on_sentence, self._unsupported = numbers, on_sentence, unsupported
+        self._deferred: list[tuple[AnswerSentence, str]] = []
+
+    def defer(self, sentence: AnswerSentence, after: str) -> None:
+        """Keeps a sentence that claims nothing until a claim is written."""
+        self._deferred.append((sentence, after))
+
+    def write(self, sentence: str, checked: CheckedSentence, after: str) -> None:
+        """Writes a checked sentence with its citation marks, or with its verdict."""
+        if not checked.text.strip():
+            return
+        is_shown = checked.verdict == "supported" or self._unsupported == "mark"
+        text = checked.text.strip()
+        self._write_deferred(is_shown)
+        self.sentences.append(
+            AnswerSentence(
+                text, checked.verdict, checked.citations, checked.reason, checked.contradicted_by, shown=is_shown
+            )
+        )
+        if checked.verdict != "supported" and self._unsupported == "raise":
+            raise UnsupportedAnswer(
+                f"the model wrote “{text}”, and {checked.reason}; answer.unsupported = mark shows it with a mark"
+            )
+        if not is_shown or checked.corrected:
+            reason = checked.corrected or checked.reason
+            self.removed.append(RemovedSentence(sentence.strip(), reason, kept=is_shown))
+        if is_shown:
+            places = [self.cited.setdefault(each, len(self.cited) + 1) for each in checked.citations]
+            if self._numbers:
+                places = [self._numbers.get(each.document, self.cited[each]) for each in checked.citations]
+            marks = "".join(f"[{number}]" for number in dict.fromkeys(places)) or MARKS[checked.verdict]
+            self._emit(f"{checked.text.rstrip()} {marks}{after}")
+
+    def end(self) -> None:
+        """Writes what was kept, if a claim is supported; a reply that only declines is no answer."""
+        self._write_deferred(bool(self.cited))
+
+    def _write_deferred(self, is_shown: bool) -> None:
+        for sentence, after in self._deferred:
+            self.sentences.append(sentence if is_shown else replace(sentence, shown=False))
+            if is_shown:
+                self._emit(f"{sentence.text}{after}")
+        self._deferred.clear()
+
+    def _emit(self, text: str) -> None:
+        self.written.append(text)
+        if self._on_sentence is not None:
+            self._on_sentence(text)
+
+
+def remove_marks(sentence: str) -> str:
+    """A sentence without its citation marks."""
+    return _MARKS.sub("", sentence).strip()
 
 
 class ModelStream:

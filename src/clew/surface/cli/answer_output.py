@@ -1,4 +1,4 @@
-"""Prints an answer: its sentences as they come, then its numbered sources; what was removed goes to stderr."""
+"""Prints an answer: its sentences as they come, then its numbered sources; the verdicts go to stderr."""
 
 import shutil
 import sys
@@ -9,7 +9,7 @@ from clew.surface.cli import render
 from clew.surface.cli.terminal import clean_for_stream, wrap_words
 
 if TYPE_CHECKING:
-    from clew.core.answer import Answer
+    from clew.core.answer import Answer, AnswerSentence
     from clew.core.cite import Citation
     from clew.core.trace import Trace
 
@@ -39,7 +39,7 @@ class SentencePrinter:
 
 
 def print_answer_sources(answer: "Answer", printer: SentencePrinter) -> None:
-    """Ends the printed sentences and prints the sources, then removed sentences, corrections, fault and reason."""
+    """Ends the printed sentences and prints the sources, then the verdicts, fault and reason."""
     printer.finish_answer(answer)
     numbered = ((answer.citation_number(place), citation) for place, citation in enumerate(answer.citations))
     lines = dict.fromkeys(f"[{number}] {format_source(citation)}" for number, citation in numbered)
@@ -51,11 +51,24 @@ def print_answer_sources(answer: "Answer", printer: SentencePrinter) -> None:
         label = "citation corrected" if removed.kept else "removed"
         text = " ".join(removed.text.split())
         render.print_line((f"{label}: ", "yellow"), (f"{text} ({removed.reason})", ""), err=True)
+    for sentence in answer.sentences:
+        if sentence.shown and sentence.verdict != "supported":
+            print_verdict(sentence)
     if answer.fault:
         render.print_line((f"clew: the answer is incomplete: {answer.fault}", "red"), err=True)
     if answer.reason:
         reason = answer.reason if answer.found else f"No answer found: {answer.reason}"
         render.print_line((reason, "yellow"), err=True)
+
+
+def print_verdict(sentence: "AnswerSentence") -> None:
+    """Prints on stderr why a sentence is not supported, and what the passage says instead."""
+    label = "not supported" if sentence.verdict == "unsupported" else "not sure"
+    text = " ".join(sentence.text.split())
+    render.print_line((f"{label}: ", "yellow"), (f"{text} ({sentence.reason})", ""), err=True)
+    for cited in sentence.contradicted_by:
+        said = " ".join(cited.quote.split())
+        render.print_line(("  the passage says: ", "dim"), (f"{said}  ({format_source(cited)})", ""), err=True)
 
 
 def print_agent_step(step: "Trace") -> None:

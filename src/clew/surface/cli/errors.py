@@ -27,6 +27,7 @@ from clew.core.errors import (
     SettingsError,
     SourceError,
     StoreMismatch,
+    UnsupportedAnswer,
 )
 from clew.core.suggest import find_close_names
 from clew.surface.cli.program import repeat_options
@@ -35,14 +36,17 @@ from clew.surface.cli.terminal import clean_for_stream
 USAGE_ERROR = 2
 INCOMPLETE = 4
 CITATIONS_INVALID = 8
+LIMIT_REACHED = 9
+ANSWER_UNSUPPORTED = 10
 INTERRUPTED = 130
 PIPE_CLOSED = 141  # what a shell reports for a program whose output nobody reads any more
 CODE_BY_ERROR: dict[type[ClewError], int] = {
     SettingsError: USAGE_ERROR,
     NotFound: 3,
     SourceError: INCOMPLETE,
-    CostLimit: INCOMPLETE,
-    LimitReached: INCOMPLETE,
+    CostLimit: LIMIT_REACHED,
+    LimitReached: LIMIT_REACHED,
+    UnsupportedAnswer: ANSWER_UNSUPPORTED,
     DriverMissing: 5,
     ConcurrentChange: 6,
     DriverFailed: 6,
@@ -53,11 +57,13 @@ EXIT_CODES = (
     (1, "internal error in Clew"),
     (USAGE_ERROR, "invalid argument, option or setting"),
     (3, "document, collection, strategy or driver not found"),
-    (INCOMPLETE, "incomplete: a source not readable, a limit reached, something not erased"),
+    (INCOMPLETE, "incomplete: a source not readable, something not erased"),
     (5, "driver not installed"),
     (6, "model, disk or database failed"),
     (7, "collection was filled with another embedder or by a newer Clew"),
     (CITATIONS_INVALID, "citations no longer match their documents (check)"),
+    (LIMIT_REACHED, "stopped at a limit on cost, calls or tokens"),
+    (ANSWER_UNSUPPORTED, "unsupported answer (with answer.unsupported = raise)"),
     (INTERRUPTED, "interrupted"),
 )
 # What other programs call our commands.

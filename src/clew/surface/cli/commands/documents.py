@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from clew.surface.cli import options as o
-from clew.surface.cli.errors import INCOMPLETE
+from clew.surface.cli.errors import INCOMPLETE, LIMIT_REACHED
 from clew.surface.cli.option_groups import CollectionFilterOptions, FilterOptions, IngestOptions
 from clew.surface.cli.program import open_engine, open_engine_for_plan, repeat_options, resolve_invocation
 
@@ -72,7 +72,7 @@ def add(
                 render.print_report(update, as_json=as_json)
             report = update
     if report.failed or report.stopped or report.held_back:
-        raise typer.Exit(INCOMPLETE)
+        raise typer.Exit(LIMIT_REACHED if report.stopped else INCOMPLETE)
 
 
 def _add_in_background(
@@ -127,7 +127,7 @@ def backfill(
         report = engine.backfill(refresh=refresh, max_cost=max_cost, on_progress=on_progress)
     render.print_report(report, as_json=as_json)
     if report.failed or report.stopped:
-        raise typer.Exit(INCOMPLETE)
+        raise typer.Exit(LIMIT_REACHED if report.stopped else INCOMPLETE)
 
 
 def calibrate(ctx: typer.Context, *, as_json: o.Json = False) -> None:

@@ -1,0 +1,117 @@
+"""What a language model says: each sentence has a verdict, is marked, removed or an error; cut and declined replies."""
+
+import pytest
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+from clew import Document, Engine, ScriptedLLM, UnsupportedAnswer
+from clew.core.protocols import LLM
+from clew.core.settings import AgentConfig, AnswerConfig, IngestionConfig, LLMConfig, RerankerConfig, Settings
+from clew.drivers.llm.model import ModelLLM
+
+LEASE = "The rent is £2,400 a month. The deposit is two months of rent. Pets are allowed in the garden only."
+QUESTION = "what does the lease say about rent and pets?"
+
+
+def make_settings(**answer: object) -> Settings:
+    return Settings(
+        ingestion=IngestionConfig(summaries=False),
+        reranker=RerankerConfig(name="overlap"),
+        answer=AnswerConfig(**answer),  # type: ignore[arg-type]
+    )
+
+
+def open_lease(llm: LLM, **answer: object) -> Engine:
+    engine = Engine.open(":memory:", embedder="hashed", llm=llm, settings=make_settings(**answer))
+    engine.add_documents([Document("lease", LEASE, title="Lease", uri="lease.md")])
+    return engine
+
+
+@pytest.fixture
+def lies() -> ScriptedLLM:
+    return ScriptedLLM("The rent is £2,400 a month [1]. The rent is £1,900 a month [1].")
+
+
+def test_what_is_not_supported_is_marked_with_what_contradicts_it(lies: ScriptedLLM) -> None:
+    with open_lease(lies) as engine:
+        answer = engine.ask(QUESTION)
+    assert answer.text == "The rent is £2,400 a month. [1] The rent is £1,900 a month. [not supported]"
+    first, second = answer.sentences
+    assert (first.verdict, first.citations) == ("supported", answer.citations)
+    assert (second.verdict, second.citations, second.shown) == ("unsupported", (), True)
+    assert second.reason
+    assert [each.quote for each in second.contradicted_by] == ["The rent is £2,400 a month."]
+    assert answer.removed == ()
+
+
+def test_it_may_be_removed_or_an_error(lies: ScriptedLLM) -> None:
+    with open_lease(lies, unsupported="remove") as engine:
+        answer = engine.ask(QUESTION)
+    assert answer.text == "The rent is £2,400 a month. [1]"
+    assert [each.text for each in answer.removed] == ["The rent is £1,900 a month [1]."]
+    assert [each.shown for each in answer.sentences] == [True, False]
+    with open_lease(lies, unsupported="raise") as engine, pytest.raises(UnsupportedAnswer, match="£1,900"):
+        engine.ask(QUESTION)
+
+
+def test_a_possible_paraphrase_is_unsure() -> None:
+    with open_lease(ScriptedLLM("Pets may roam outdoors in the garden merely [1].")) as engine:
+        answer = engine.ask(QUESTION)
+    assert [each.verdict for each in answer.sentences] == ["unsure"]
+    assert answer.text.endswith("[not sure]")
+    assert not answer.found
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "NOT FOUND",
+        "**NOT FOUND**",
+        "Not found [1].",
+        "I could not find this in the passages.",
+        "NOT FOUND. The documents say nothing about parking.",
+        "The passages do not mention parking.",
+        "There is no information on this in the provided documents.",
+    ],
+)
+def test_a_model_that_declines_in_its_own_words_has_no_answer(reply: str) -> None:
+    with open_lease(ScriptedLLM(reply)) as engine:
+        answer = engine.ask("where may I park?")
+    assert (answer.found, answer.text) == (False, "This is not in the collection.")
+    assert answer.reason == "the passages that were found do not answer the question"
+
+
+def test_a_sentence_that_introduces_gets_no_citation() -> None:
+    reply = (
+        "Here is what the lease says: [1]\n\n- The rent is £2,400 a month [1].\nThe documents do not mention parking."
+    )
+    with open_lease(ScriptedLLM(reply)) as engine:
+        answer = engine.ask(QUESTION)
+    assert answer.text == (
+        "Here is what the lease says:\n\n- The rent is £2,400 a month. [1]\nThe documents do not mention parking."
+    )
+    assert len(answer.citations) == 1
+
+
+def test_an_agent_that_is_stopped_says_so() -> None:
+    config = Settings(
+        agent=AgentConfig(max_cost=0.0),
+        llm=LLMConfig(input_price=5.0),
+        ingestion=IngestionConfig(summaries=False),
+    )
+    llm = ModelLLM.wrap(FunctionModel(lambda *_: ModelResponse([TextPart("x")])))
+    with Engine.open(":memory:", embedder="hashed", llm=llm, settings=config) as engine:
+        answer = engine.agent("who pays?")
+    assert answer.text.startswith("The agent was stopped before it could answer: ")
+    assert "limit is 0.0000" in answer.reason
+
+
+def test_an_agent_whose_tools_all_failed_says_that() -> None:
+    def reply(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        if len(messages) == 1:
+            return ModelResponse([ToolCallPart("retrieve_full_document", {"title": "Atlantis"})])
+        return ModelResponse([TextPart("NOT FOUND")])
+
+    with open_lease(ModelLLM.wrap(FunctionModel(reply))) as engine:
+        answer = engine.agent("what does Atlantis say?")
+    assert answer.reason.startswith("every tool call of the model failed; the last: there is no document 'Atlantis'")

@@ -42,6 +42,7 @@ def test_a_forged_quote_is_not_looked_for() -> None:
     honest = cited(TEXT, 0, 38)
     forged = Citation("d", "v1", 0, 38, honest.hash, "Keys are rotated on Mondays.")
     assert check_citation(forged, "Note. " + TEXT).standing == "changed"
+    assert check_citation(forged, TEXT).standing == "changed"
 
 
 @given(text=st.text(min_size=1), other=st.text(), data=st.data())

@@ -163,3 +163,37 @@ def test_more_is_shown_where_it_adds_what_is_asked(engine: Engine) -> None:
     )
     assert len(engine.ask("Who has the pager, and what is the allowance?").citations) == 2
     assert len(engine.ask("Who has the pager?").citations) == 1
+
+
+def test_what_is_not_mentioned_is_named_with_its_like(open_engine: OpenEngine) -> None:
+    settings = Settings(
+        ingestion=IngestionConfig(summaries=False),
+        reranker=RerankerConfig(name="overlap"),
+        answer=AnswerConfig(min_confidence=0.01),
+    )
+    engine = open_engine(embedder="hashed", settings=settings)
+    engine.add_documents([Document("a", "The Aqua 5 pump is 52 dB loud.", title="Pumps", uri="a.md")])
+    absent = engine.ask("How loud is the Aqua 7 pump?")
+    assert (absent.found, absent.reason) == (False, "Aqua 7 is not mentioned; Aqua 5 is")
+    assert engine.ask("How loud is the Aqua 5 pump?").text == "The Aqua 5 pump is 52 dB loud. [1]"
+    engine.add_documents([Document("b", "The cellar is damp and dark.", title="Cellar", uri="b.md")])
+    assert engine.ask("Which pump is loud, the Aqua 5 pump?").found
+
+
+def test_an_amount_that_is_not_stated_is_not_answered(open_engine: OpenEngine) -> None:
+    settings = Settings(
+        ingestion=IngestionConfig(summaries=False),
+        reranker=RerankerConfig(name="overlap"),
+        answer=AnswerConfig(min_confidence=0.01),
+    )
+    engine = open_engine(embedder="hashed", settings=settings)
+    engine.add_documents([Document("a", "The ferry to Kessel is slow and cheap.", title="Ferry", uri="a.md")])
+    absent = engine.ask("How much does the ferry to Kessel cost?")
+    assert (absent.found, absent.reason) == (False, "an amount is asked for, and the passages found state none")
+
+
+def test_footnotes_of_the_source_are_not_taken_for_ours(engine: Engine) -> None:
+    engine.add_documents([Document("d", "The sea duck lives in saltwater.[13] Ducks swim.", uri="d.md")])
+    answer = engine.ask("where does the sea duck live?")
+    assert answer.text == "The sea duck lives in saltwater. [1]"
+    assert answer.citations[0].quote == "The sea duck lives in saltwater.[13]"

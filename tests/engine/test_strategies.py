@@ -195,7 +195,12 @@ def test_a_missing_reranker_says_so_and_keeps_the_order(engine: Engine, caplog: 
         ("5 - complete", 5),
         ("good", None),
         ("", None),
-        ("0", None),
+        ("0", 1),
+        ("0/5", 1),
+        ("2.5/5", 2),
+        ("3.5/5", 3),
+        ("On a scale of 1-5: 2", 2),
+        ("-2", None),
         ("42", None),
     ],
 )

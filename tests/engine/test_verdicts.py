@@ -115,3 +115,26 @@ def test_an_agent_whose_tools_all_failed_says_that() -> None:
     with open_lease(ModelLLM.wrap(FunctionModel(reply))) as engine:
         answer = engine.agent("what does Atlantis say?")
     assert answer.reason.startswith("every tool call of the model failed; the last: there is no document 'Atlantis'")
+
+
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        ("Rollback is decided by the on-call engineer [1].", "The on-call engineer decides on a rollback."),
+        ("The on-call engineer decides (1).", "The on-call engineer decides on a rollback."),
+        ("The offsite is from May 18 to May 21 [1].", "The offsite is 18–21 May."),
+        ("It retries up to three attempts [1].", "It retries: `retry(on=Error, attempts=3)`."),
+    ],
+)
+def test_what_is_exact_is_read_as_it_is_meant(said: str, text: str) -> None:
+    with Engine.open(":memory:", embedder="hashed", llm=ScriptedLLM(said), settings=make_settings()) as engine:
+        engine.add_documents([Document("d", text, uri="d.md")])
+        answer = engine.ask("what is said?")
+    assert [each.verdict for each in answer.sentences] == ["supported"], answer.sentences
+
+
+def test_another_day_of_a_range_is_not_supported() -> None:
+    llm = ScriptedLLM("The offsite is from May 17 to May 21 [1].")
+    with Engine.open(":memory:", embedder="hashed", llm=llm, settings=make_settings()) as engine:
+        engine.add_documents([Document("d", "The offsite is 18–21 May.", uri="d.md")])
+        assert [each.verdict for each in engine.ask("when is it?").sentences] == ["unsupported"]

@@ -197,6 +197,13 @@ def test_what_is_found_is_said_to_be(engine: Engine) -> None:
     assert (shown.stage, shown.reason[:16]) == ("found", "it is in passage")
 
 
+def test_a_document_is_asked_for_by_its_title() -> None:
+    with Engine.open(":memory:", embedder="hashed") as engine:
+        engine.add_documents([Document("v", "Ten milligrams a day.", title="Velocarin dosing sheet", uri="v.md")])
+        assert engine.why_not("milligrams", "velocarin dosing sheet").stage == "found"
+        assert engine.why_not("milligrams", "Aspirin").stage == "not ingested"
+
+
 def test_the_smallest_value_is_suggested(engine: Engine) -> None:
     """One less does not do."""
     settings = Settings(search=SearchConfig(k=2))

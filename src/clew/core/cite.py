@@ -51,13 +51,16 @@ def check_citation(citation: Citation, text: str | None) -> CitationCheck:
     """Checks a citation against the current text of its document, None if the document is gone.
 
     It "stands" while the same text is at the same position, whatever else has changed, and has "moved" if the text is
-    found elsewhere, which needs the quote itself; otherwise it has "changed".
+    found elsewhere, which needs the quote itself; otherwise it has "changed". So has one whose
+    quote does not have its hash.
     """
     if text is None:
         return CitationCheck(citation, "gone")
+    if citation.quote and hash_quote(citation.quote) != citation.hash:
+        return CitationCheck(citation, "changed")  # the quote itself is not the one that was cited
     if hash_quote(text[citation.start : citation.end]) == citation.hash:
         return CitationCheck(citation, "stands", citation.start)
-    if citation.quote and hash_quote(citation.quote) == citation.hash and citation.quote in text:
+    if citation.quote and citation.quote in text:
         nearest = min(_find_occurrences(citation.quote, text), key=lambda at: abs(at - citation.start))
         return CitationCheck(citation, "moved", nearest)
     return CitationCheck(citation, "changed")

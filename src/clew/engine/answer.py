@@ -1,5 +1,6 @@
 """The verbs that answer: `ask`, and the same as a stream of events."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from clew.engine import Engine
 
 OnSentence = Callable[[str], None]
+_FOOTNOTE = re.compile(r"(?<=[.,;:!?)”\"])\[\d{1,3}\]")  # of the source: it would pass for one of ours
 PROBE = "hybrid"  # the strategy whose hits tell how well the collection covers a question
 
 
@@ -169,7 +171,9 @@ def answer_verbatim(
             on_sentence(f"\n{line}" if place else line)
     nothing = (
         f"confidence {found.confidence:.2f} is below answer.min_confidence {minimum:.2f}"
-        if found.confidence < minimum
+        if found.confidence < minimum and not found.absent
+        else found.absent
+        if found.absent
         else "the passages found have no sentence to cite"
     )
     return Answer(
@@ -187,7 +191,7 @@ def answer_verbatim(
 def format_part(part: ExtractedPart, number: int) -> str:
     """A part of an extractive answer: a message after its author, an older statement named as such."""
     cited = part.citation
-    text = part.shown.rstrip() if "\n" in part.shown else " ".join(part.shown.split())
+    text = part.shown.rstrip() if "\n" in part.shown else " ".join(_FOOTNOTE.sub("", part.shown).split())
     author = f"{' '.join(cited.author.split())}: " if cited.message and cited.author else ""
     earlier = f"Earlier ({cited.at:%Y-%m-%d}): " if part.superseded_by is not None and cited.at else ""
     mark = f"\n[{number}]" if text.endswith(("```", "~~~")) else f" [{number}]"

@@ -20,6 +20,7 @@ from clew.index.read import read_file
 from clew.index.read.process.limits import ReadLimits
 from clew.index.read.uri import make_file_uri
 from clew.query import why
+from clew.query.agent.lookup import find_document_by_title
 from clew.query.context import cite
 from clew.query.search.tables import Table
 from clew.query.why import Attempt
@@ -127,7 +128,8 @@ def _find_target(opened: Opened, name: str) -> tuple[Document, list[Chunk]]:
     except NotFound:
         found = store.chunks_by_id([name, make_first_chunk_id(name)])
         if not found:
-            raise
+            titled = find_document_by_title(name, store.documents())
+            return store.document(titled.id), store.chunks(titled.id)
         chunk = next(iter(found.values()))
         document = store.document(chunk.doc_id)
         if name in found:

@@ -8,7 +8,7 @@ from clew.core.trace import record
 from clew.core.types import Chunk, DocumentRecord, Hit, Message, Query
 from clew.drivers.llm.scripted import ScriptedLLM
 from clew.query.rewrite.keywords import select_expansion_terms
-from clew.query.rewrite.parse_queries import normalise_query
+from clew.query.rewrite.parse_queries import normalise_query, parse_query_lines
 from clew.query.rewrite.rewrites import rewrite_with_variations
 from clew.query.rewrite.variations import expand_query_variations, split_question
 
@@ -180,3 +180,11 @@ def test_variations_search_for_feedback_only_without_a_model() -> None:
     rewrite_with_variations(ScriptedLLM("other words"), feedback=search)(query)
     rewrite_with_variations(feedback=search, n=0)(query)
     assert len(asked) == 1
+
+
+def test_a_json_list_is_read_as_queries() -> None:
+    assert parse_query_lines('```json\n["key rotation", "who rotates keys"]\n```') == [
+        "key rotation",
+        "who rotates keys",
+    ]
+    assert parse_query_lines('{"queries": ["key rotation", "old keys"]}') == ["key rotation", "old keys"]

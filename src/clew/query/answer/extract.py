@@ -9,6 +9,7 @@ from clew.core.errors import NotFound
 from clew.core.protocols import Reranker
 from clew.core.text import extract_terms
 from clew.core.types import Chunk, DocumentRecord, Hit
+from clew.query.answer.absent import explain_absent
 from clew.query.answer.candidates import Candidate, list_candidates, list_replies
 from clew.query.answer.confidence import ConfidenceSignals, Probe, compute_confidence, compute_signals
 from clew.query.answer.question import names_asked_kind
@@ -19,6 +20,7 @@ from clew.query.search.rerank import score_texts
 
 READ_HITS = 6  # hits whose sentences are read
 MAX_REPLIES = 3  # messages after a question that are read as its answers
+ABSENT_CONFIDENCE = 0.05  # where what is asked about is not mentioned, but its like is
 MIN_PROBABILITY = 0.001  # probabilities are clipped to this distance from 0 and 1
 
 
@@ -56,6 +58,7 @@ class ExtractedAnswer:
     parts: tuple[ExtractedPart, ...]
     confidence: float
     signals: ConfidenceSignals | None = None  # the inputs of the confidence; None where there are no hits
+    absent: str = ""  # what is asked for and not in the passages, in words
 
     @property
     def citations(self) -> tuple[Citation, ...]:
@@ -82,7 +85,8 @@ def extract_answer(
     """The best part of the best hits; more, up to `max_sentences`, only where they add what the question asks for.
 
     A whole chunk shows better than a part of it whether the answer is there, so the confidence is computed from the
-    reranker's probabilities of chunks and from the `probe` (None: the hits). Below `min_confidence` there are no parts.
+    reranker's probabilities of chunks and from the `probe` (None: the hits). Below `min_confidence`, if that is
+    not 0, and where what is asked about is not mentioned but its like is, there are no parts.
     `read_chunks` reads a conversation, in which the answer follows the question. `every`: also parts that add nothing.
     """
     subset = [hit for hit in hits[:READ_HITS] if hit.chunk.doc_id in records]
@@ -97,6 +101,9 @@ def extract_answer(
     if confidence < min_confidence:
         return ExtractedAnswer((), confidence, signals)
     candidates = collect_candidates(subset, read_chunks)
+    seen = [*(hit.chunk.index_text for hit in (*hits, *probe.hits)), *(each.shown for each in candidates)]
+    if absent := "" if min_confidence == 0 else explain_absent(question, seen):
+        return ExtractedAnswer((), min(confidence, ABSENT_CONFIDENCE), signals, absent)
     if not candidates:
         return ExtractedAnswer((), confidence, signals)
     odds = score_candidates(question, candidates, subset, probabilities, reranker)

@@ -21,10 +21,12 @@ from clew.query.answer.units import (
     VALUES,
     WEEKDAYS,
     split_word_list,
+    sum_number_words,
 )
 
 Key = tuple[str | int | None, ...]
 
+SET = "set"  # the bound of an assigned number: attempts=3 is three, and up to three
 _NUMERIC = frozenset({"number", "year"})
 _MONTH = "|".join(sorted((name.capitalize() for name in MONTHS), key=len, reverse=True))
 _DATE = re.compile(
@@ -32,6 +34,8 @@ _DATE = re.compile(
     rf"|\b(?P<d2>\d\d?)(?:st|nd|rd|th|\.)?\s+(?:of\s+)?(?P<m2>{_MONTH})\b(?:,?\s+(?P<y2>\d{{4}})\b)?"
     rf"|\b(?P<m3>{_MONTH})\b\.?(?:\s+(?P<d3>\d\d?)(?:st|nd|rd|th)?(?!\d|[.,:]\d))?(?:,?\s+(?P<y3>\d{{4}})\b)?"
 )
+_DAY_BEFORE = re.compile(r"(?<!\d)(\d\d?)\.?\s*(?:-|–|to|bis|until)\s*$")
+_DAY_AFTER = re.compile(r"\s*(?:-|–|to|bis|until)\s*(\d\d?)(?![\d:.,]\d|\d)")
 _AMBIGUOUS_MONTHS = frozenset({"May", "March", "Mar", "Mai", "Jun", "Sep", "Dec"})  # also a verb or an abbreviation
 _NUMBER_WORD = rf"(?:{'|'.join((*VALUES, *SCALES))})"
 _WORDS = re.compile(rf"\b{_NUMBER_WORD}(?:[\s-]+(?:and\s+)?{_NUMBER_WORD})*\b", re.IGNORECASE)
@@ -86,7 +90,7 @@ class Fact:
             return False
         if self.kind == "date":
             return all(mine is None or mine == theirs for mine, theirs in zip(self.key, other.key, strict=True))
-        bound = not self.bound or self.bound == other.bound
+        bound = self.bound in ("", SET) or other.bound in (self.bound, SET)
         if bool(self.unit) != bool(other.unit):
             return bound and self.key == other.key and not (self.counted or other.counted)
         return bound and self.value_in_base_unit == other.value_in_base_unit
@@ -137,7 +141,16 @@ def _find_dates(text: str) -> list[Fact]:
         number = int(month) if month.isdecimal() else MONTHS[month.casefold()]
         key = (int(year) if year else None, number, int(day) if day else None)
         found.append(Fact("date", key, match[0], match.start(), match.end()))
+        if day and (other := _find_other_day(text, match)):
+            found.append(Fact("date", (*key[:2], int(other[1])), other[1], other.start(1), other.end(1)))
     return found
+
+
+def _find_other_day(text: str, match: re.Match[str]) -> re.Match[str] | None:
+    """The other day of a range in one month: that before the date ("18–21 May") or after it ("May 18 to 21")."""
+    if match["d2"]:
+        return _DAY_BEFORE.search(text, max(0, match.start() - 8), match.start())
+    return _DAY_AFTER.match(text, match.end()) if match["d3"] and not match["y3"] else None
 
 
 def _find_codes(text: str) -> list[Fact]:
@@ -195,7 +208,7 @@ def _find_number_words(text: str) -> list[Fact]:
         parts = re.findall(rf"\b{_NUMBER_WORD}\b", match[0].casefold())
         if parts == ["one"] or all(part in SCALES for part in parts):
             continue  # "one of them", "hundreds", "a million"
-        value = (_sum_number_words(parts),)
+        value = (sum_number_words(parts),)
         found.append(
             Fact(
                 "number",
@@ -210,19 +223,6 @@ def _find_number_words(text: str) -> list[Fact]:
     for match in _ORDINAL.finditer(text):
         found.append(Fact("number", (ORDINALS[match[0].casefold()],), match[0], match.start(), match.end()))
     return found
-
-
-def _sum_number_words(parts: list[str]) -> int:
-    """The value of a sequence of number words."""
-    total = part_of = 0
-    for part in parts:
-        if part in SCALES:
-            part_of = max(part_of, 1) * SCALES[part]
-            if SCALES[part] > 100:
-                total, part_of = total + part_of, 0
-        else:
-            part_of = part_of * 12 if part == "dozen" and part_of else part_of + VALUES[part]
-    return total + part_of
 
 
 def _find_unit_after(text: str, at: int) -> str:
@@ -252,8 +252,9 @@ def _find_counted_noun(text: str, at: int) -> str:
 
 
 def _find_bound_before(text: str, match: re.Match[str]) -> str:
-    found = _BOUND.search(text[max(0, match.start() - 20) : match.start()])
-    return (found.lastgroup or "") if found else ""
+    before = text[max(0, match.start() - 20) : match.start()]
+    found = _BOUND.search(before)
+    return (found.lastgroup or "") if found else SET if before.endswith("=") else ""
 
 
 def _find_names(text: str) -> list[Fact]:

@@ -49,6 +49,17 @@ def is_question(text: str) -> bool:
     return len(bare.split()) <= _MAX_UNMARKED_WORDS and bare[-1:] not in ".!:" and _OPENING.match(bare) is not None
 
 
+def asks_for_amount(question: str) -> bool:
+    """Whether a question asks how much, how many, how long or the like."""
+    return _AMOUNT.search(question) is not None
+
+
+def states_amount(text: str) -> bool:
+    """Whether a text has a number, or a word that says how much or how often."""
+    counts = any(each.kind in ("number", "year") for each in find_facts(text)) or any(map(str.isdigit, text))
+    return counts or _QUANTITY_WORDS.search(text) is not None
+
+
 def names_asked_kind(question: str, text: str, *, author: str = "") -> bool | None:
     """Whether a text holds the kind of fact that is asked for: a person, an amount, a time; None where none is.
 
@@ -59,9 +70,8 @@ def names_asked_kind(question: str, text: str, *, author: str = "") -> bool | No
         verdicts.append(
             bool(author and _SELF.search(text)) or "@" in text or any(each.kind == "name" for each in find_facts(text))
         )
-    if _AMOUNT.search(question):
-        counts = any(each.kind in ("number", "year") for each in find_facts(text)) or any(map(str.isdigit, text))
-        verdicts.append(counts or _QUANTITY_WORDS.search(text) is not None)
+    if asks_for_amount(question):
+        verdicts.append(states_amount(text))
     if _WHEN.search(question):
         is_time = any(
             each.kind in _TIMES or (each.kind == "number" and each.unit) or each.unit == "clock"

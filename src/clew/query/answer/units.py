@@ -177,3 +177,16 @@ BOUNDS: Final = MappingProxyType(
         r"|≤|<=|<|höchstens|weniger als",
     }
 )
+
+
+def sum_number_words(parts: list[str]) -> int:
+    """The value of a sequence of number words."""
+    total = part_of = 0
+    for part in parts:
+        if part in SCALES:
+            part_of = max(part_of, 1) * SCALES[part]
+            if SCALES[part] > 100:
+                total, part_of = total + part_of, 0
+        else:
+            part_of = part_of * 12 if part == "dozen" and part_of else part_of + VALUES[part]
+    return total + part_of

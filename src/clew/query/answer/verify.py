@@ -33,6 +33,7 @@ MARK = (
     r"\d+(?:\s*(?:[,;&–-]|and)\s*\d+)*(?:†[^\]】\n]*)?\s*[\]】]"
 )
 _MARKS = re.compile(rf"\s*({MARK})")
+_PARENTHESISED = re.compile(r"\s*\((\d{1,2})\)(?=\s*[.!?]?\s*$)")  # (1) at the end of a sentence
 _NUMBERS = re.compile(r"(\d+)(?:\s*[–-]\s*(\d+))?")
 # A quote between two quotation marks, or from one to the end where the sentence ends before the quote does.
 _QUOTED = re.compile(
@@ -70,6 +71,7 @@ class CheckedSentence:
 
 def check_sentence(sentence: str, passages: Sequence[NumberedPassage], *, question: str = "") -> CheckedSentence:
     """The sentence with the verdict on it and its verified citations; without any, the reason."""
+    sentence = _PARENTHESISED.sub(r" [\1]", sentence)
     named = [number for mark in _MARKS.findall(sentence) for number in _parse_citation_numbers(mark)]
     body = _MARKS.sub("", sentence)
     known = [each for each in passages if each.number in named]
@@ -141,7 +143,12 @@ def _explain_unsupported(body: str, cited: Sequence[NumberedPassage], question: 
             return f"“{quote}” leaves out a negation"
     texts = [each.text_with_authors for each in cited]
     titles = " ".join(each.title_and_headings for each in cited)
-    stated = [fact for fact in find_sentence_facts(body) if not any(fact.text in quote for quote in quotes)]
+    lowercase = frozenset(re.findall(r"\w+", " ".join([*texts, titles, question])))
+    stated = [
+        fact
+        for fact in find_sentence_facts(body)
+        if not any(fact.text in quote for quote in quotes) and not _is_common_word(fact, lowercase)
+    ]
     asked = [
         fact
         for fact in stated
@@ -157,6 +164,11 @@ def _explain_unsupported(body: str, cited: Sequence[NumberedPassage], question: 
     if quotes and _extract_content_terms(body) <= extract_terms(" ".join(quotes)).keys():
         return CONTRADICTED if has_negation(_remove_quotes(body, quotes)) else ""
     return explain_contradiction(body, texts) or explain_misplaced_fact(body, texts, stated, question_facts=asked)
+
+
+def _is_common_word(fact: Fact, written: Set[str]) -> bool:
+    """Whether what looks like a name begins a sentence alone, and is written in lower case elsewhere."""
+    return fact.kind == "name" and fact.start == 0 and fact.text.lower() in written
 
 
 def _has_nearly_all_terms(body: str, passage: NumberedPassage) -> bool:

@@ -1,5 +1,6 @@
 """Parses the queries in a language model's answer: one per line, without the markers around them."""
 
+import json
 import re
 from collections.abc import Iterable
 
@@ -7,6 +8,7 @@ from clew.core.text import tokenize_words
 
 _THINKING = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
 _THINKING_TAIL = re.compile(r"\A.*</think(?:ing)?>", re.DOTALL | re.IGNORECASE)  # opened by the prompt's template
+_JSON = re.compile(r"\[\s*\".*\]|\{.*\}", re.DOTALL)
 _BULLET = re.compile(r"[-*+•‣▪·–—]\s+")
 _NUMBER = re.compile(r"\(?(\d{1,2})(?:\)\s*|[.:](?:\s+|(?=[^\W\d]{3})))")
 _LABEL = re.compile(r"(?:search |alternative )?(?:query|variation|question)\s*\d*\s*:\s*", re.IGNORECASE)
@@ -28,11 +30,23 @@ def parse_query_lines(answer: str, *, max_words: int = 12) -> list[str]:
     """The queries of an answer in order, each once: no numbers, bullets, quotes, headings, fillers or prose.
 
     A number belongs to the query if it is greater than the line number ("2. Liga results" on the first line). A line of
-    more than `max_words` words is prose. A single word must be one to search for.
+    more than `max_words` words is prose. A single word must be one to search for. A JSON list of texts is read as such.
     """
-    lines = [line.strip() for line in answer.splitlines() if line.strip()]
+    lines = _parse_json_list(answer) or [line.strip() for line in answer.splitlines() if line.strip()]
     queries = [_strip_markers(line, number) for number, line in enumerate(lines, 1)]
     return dedupe_queries(query for query in queries if _is_searchable(query, max_words))
+
+
+def _parse_json_list(answer: str) -> list[str]:
+    """The texts of a JSON list in an answer, or of the one list in its object; none where there is no such list."""
+    found = _JSON.search(answer)
+    try:
+        value = json.loads(found[0]) if found else None
+    except ValueError:
+        return []
+    if isinstance(value, dict):
+        value = next((each for each in value.values() if isinstance(each, list)), None)
+    return [each.strip() for each in value if isinstance(each, str)] if isinstance(value, list) else []
 
 
 def dedupe_queries(queries: Iterable[str]) -> list[str]:

@@ -1,5 +1,6 @@
 """Judges of search results: a grade from 1 to 5 and, below the minimum, a refined query."""
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -28,13 +29,18 @@ A search for it found only this, which does not answer it well:
 
 Write one better search query for the same question. Answer with the query alone, on one line."""
 
-_GRADE = re.compile(r"(?<![\d.])([1-5])(?:\.0)?(?![\d])(?!\.\d)")
+_SCALE = re.compile(r"(?:on|from)?\s*(?:a\s+)?scale\s+(?:of|from)\s+\d\s*(?:-|–|to)\s*\d", re.IGNORECASE)
+_GRADE = re.compile(r"(?<![\d.])(-?\d+(?:\.\d+)?)(?:\s*(?:/|out\s+of)\s*5(?!\d))?")
 
 
 def parse_grade(answer: str) -> int | None:
-    """The grade in a model's answer ("2", "Grade: 2", "2/5", "2."), or None if there is none."""
-    found = _GRADE.search(answer)
-    return int(found.group(1)) if found else None
+    """The grade in a model's answer ("2", "Grade: 2", "2.5/5", "2."), rounded down; None if there is none from 1 to 5.
+
+    The first number counts, but not the ends of a scale that is named before it. A grade of 0 is a 1.
+    """
+    found = _GRADE.search(_SCALE.sub(" ", answer))
+    grade = math.floor(float(found[1])) if found else -1
+    return max(1, grade) if 0 <= grade <= 5 else None
 
 
 def make_model_judge(llm: LLM) -> Judge:

@@ -1,0 +1,24 @@
+"""What a question asks for and the passages found do not have: a name with a number, a code, an amount."""
+
+import re
+from collections.abc import Sequence
+
+from clew.query.answer.question import asks_for_amount, states_amount
+
+# A name and what tells it from its like: Aqua 7, Ring B, E-4417, v2.13.
+_NUMBERED = re.compile(r"\b(?P<name>[A-Z][^\W\d_]+(?:[ -][A-Z][^\W\d_]+)?)[ -](?P<number>\d+[A-Za-z]?|[A-Z])\b")
+_CODE = re.compile(r"(?<!\w)(?P<name>[A-Z]{1,6})(?:[-_])(?P<number>\d[\w-]*)")
+
+
+def explain_absent(question: str, texts: Sequence[str]) -> str:
+    """Why the texts cannot hold the answer: what is asked about is not in them, but its like is; empty otherwise."""
+    for pattern in (_CODE, _NUMBERED):
+        for asked in pattern.finditer(question):
+            alike = re.compile(rf"\b{re.escape(asked['name'])}[ _-]?(\d+[A-Za-z]?\b|[A-Z]\b|\d[\w-]*)")
+            found = [match for text in texts for match in alike.finditer(text)]
+            numbers = {match[1].casefold() for match in found}
+            if found and asked["number"].casefold() not in numbers:
+                return f"{asked[0]} is not mentioned; {found[0][0]} is"
+    if asks_for_amount(question) and texts and not any(map(states_amount, texts)):
+        return "an amount is asked for, and the passages found state none"
+    return ""

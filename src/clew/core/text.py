@@ -88,7 +88,6 @@ _NEXT_WORD = re.compile(r"[\s\"'“‘„«‹»(\[{¿¡*_`]*(\w+)")
 _LAST_WORD = re.compile(r"[^\s\"'“‘„«‹(\[{]*$")
 _NAME_BEFORE_INITIAL = re.compile(r"\b[^\W\d_a-z]\w+\s+[^\W\d_a-z]$")  # Ursula K
 _INITIALS = re.compile(r"[^\W\d_](?:\.[^\W\d_])*")
-
 _stemmers: dict[str, Stemmer.Stemmer] = {}
 _lock = Lock()
 

@@ -1,9 +1,12 @@
 """Markdown pages: headings, front matter, titles and times."""
 
 import json
+import random
 from datetime import UTC, datetime
 
 import pytest
+from markdown_it import MarkdownIt
+from markdown_it.rules_block.table import MAX_AUTOCOMPLETED_CELLS
 
 from clew.core.types import Document
 from clew.index.read.text.markdown import parse_markdown_blocks, read_markdown
@@ -169,3 +172,19 @@ def test_nesting_that_is_too_deep_loses_nothing() -> None:
     for text in ("> " * 500 + "deep", "- " * 500 + "deep", "[" * 5000, "*" * 5000 + "x"):
         parts = parse_markdown_blocks(text)
         assert "".join("".join(text[p.start : p.end].split()) for p in parts) == "".join(text.split())
+
+
+def test_tables_end_where_those_of_the_parser_end() -> None:
+    parser = MarkdownIt("commonmark").enable("table")
+    chance = random.Random(5)
+    lines = ["| a | b |", "a | b", "|---|---|", "-|-", "|---|", "", "text", r"a \| b", "|", "> a", "    | c | d", "# A"]
+    wide = "|a" * 300 + "|\n" + "|-" * 300 + "|\n"
+    texts = ["\n".join(chance.choices(lines, k=12)) for _ in range(300)]
+    tables = 0
+    for text in (*texts, wide + "|a|\n" * (MAX_AUTOCOMPLETED_CELLS // 299 + 5)):
+        starts = [token.map for token in parser.parse(text) if token.type == "table_open" and token.level == 0]
+        made = [block for block in parse_markdown_blocks(text) if block.kind == "table" and not block.depth]
+        expected = [[text[: b.start].count("\n"), text[: b.end].count("\n") + 1] for b in made]
+        assert [s for s in starts if s in expected] == starts, text
+        tables += len(starts)
+    assert tables > 50

@@ -14,9 +14,11 @@ from clew.core.ids import make_document_id
 from clew.core.types import Document
 from clew.index.read.outline import Heading, build_sections_from_headings, make_title_from_file_name
 from clew.index.read.text.front_matter import parse_front_matter
+from clew.index.read.text.markdown_table import parse_table_without_cells
 
 # Only blocks are needed of a page; inline markup is parsed in headings alone.
 _BLOCK_PARSER = MarkdownIt("commonmark").enable("table").disable(["inline", "text_join"])
+_BLOCK_PARSER.block.ruler.at("table", parse_table_without_cells, {"alt": ["paragraph", "reference"]})
 _INLINE_PARSER = MarkdownIt("commonmark")
 _KINDS = {
     "heading_open": "heading",

@@ -129,15 +129,22 @@ def is_cancelled() -> bool:
 
 
 def prefetch(
-    items: Iterable[T], *, max_ahead: int, on_idle: Callable[[], None] | None = None, idle_seconds: float = 1.0
+    items: Iterable[T],
+    *,
+    max_ahead: int,
+    on_idle: Callable[[], None] | None = None,
+    idle_seconds: float = 1.0,
+    unused: list[T] | None = None,
 ) -> Generator[T, None, None]:
     """The same items in the same order, produced by another thread up to `max_ahead` before they are needed.
 
     An exception there is raised here. Closing the iterator, as an interrupt does, ends the thread, which can see
-    `is_cancelled`. `on_idle` is called here once when an item takes longer than `idle_seconds`.
+    `is_cancelled`; what it has produced and nobody has asked for is appended to `unused`. `on_idle` is called here once
+    when an item takes longer than `idle_seconds`.
     """
     waiting: Queue[tuple[T] | BaseException | None] = Queue(max_ahead)
     closed = Event()
+    refused: list[T] = []
 
     def offer(item: tuple[T] | BaseException | None) -> bool:
         while not closed.is_set():
@@ -153,6 +160,7 @@ def prefetch(
         try:
             for item in items:
                 if not offer((item,)):
+                    refused.append(item)
                     return
             offer(None)
         except BaseException as error:
@@ -180,3 +188,8 @@ def prefetch(
     finally:
         closed.set()
         thread.join()
+        while unused is not None and not waiting.empty():
+            left = waiting.get_nowait()
+            unused += left if isinstance(left, tuple) else ()
+        if unused is not None:
+            unused += refused

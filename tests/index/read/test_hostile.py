@@ -29,7 +29,7 @@ def forget_peak_memory() -> None:
 
 
 def read_peak_memory(who: int) -> int:
-    """The peak of this process or of its children; a child counts that of its parent until it was started as its own."""
+    """The peak of this process or of its children; a child's is at least that of its parent when it began."""
     peak = resource.getrusage(who).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,6 +15,7 @@ import pytest
 from clew import Document, Engine, Settings
 from clew.core.errors import SourceError
 from clew.core.settings import IngestionConfig
+from clew.index.add.pipeline import MAX_PREFETCH
 from clew.index.read import read_file
 from clew.index.read.formats import READERS
 from clew.index.read.process import pool
@@ -192,6 +194,33 @@ def test_documents_that_wait_are_stored_before_an_error_is_raised(
     with pytest.raises(error):
         make_engine.add_documents(make_documents())
     assert {record.id for record in make_engine.list()} == {"a", "b"}
+
+
+def test_documents_that_are_prepared_ahead_are_stored_before_an_interrupt_is_raised(tmp_path: Path) -> None:
+    for number in range(30):
+        (tmp_path / f"{number:02}.note").write_text("Keys rotate weekly.")
+    read: list[str] = []
+    is_ahead = threading.Event()
+
+    def read_note(data: bytes, uri: str) -> str:
+        read.append(uri)
+        if len(read) == MAX_PREFETCH + 3:  # one is stored, one is chunked, one is read
+            is_ahead.set()
+        return data.decode()
+
+    interrupts = [KeyboardInterrupt()]
+
+    def interrupt(_: object) -> None:
+        assert is_ahead.wait(30)
+        if interrupts:
+            raise interrupts.pop()
+
+    with Engine.open(tmp_path / "kept", embedder="hashed", readers={".note": read_note}) as engine:
+        with pytest.raises(KeyboardInterrupt):
+            engine.add(tmp_path, on_progress=interrupt)
+        stored = sorted(Path(record.uri).name for record in engine.list())
+    assert len(stored) > MAX_PREFETCH
+    assert stored == [f"{number:02}.note" for number in range(len(stored))]
 
 
 def test_a_reader_that_is_missing_is_named(tmp_path: Path) -> None:

@@ -27,7 +27,15 @@ from clew.index.add.embed import (
     find_unchanged_chunks,
 )
 from clew.index.add.moves import find_id_clashes, find_messages_deleted_from, find_moved_messages
-from clew.index.add.prepare import Prepared, Recipe, Source, Unchanged, prepare_source_again, prepare_sources
+from clew.index.add.prepare import (
+    Prepared,
+    PrepareResult,
+    Recipe,
+    Source,
+    Unchanged,
+    prepare_source_again,
+    prepare_sources,
+)
 from clew.index.chunk.terms import count_chunk_terms
 from clew.index.thread.threads import remove_messages_from_thread
 
@@ -124,11 +132,14 @@ def run_pipeline(
     Where the cost limit stops it, what was stored so far is kept and the report says so. What was read is stored
     whatever comes after it: while a source takes long, and before an interrupt or an error of a later one is raised.
     """
-    run = _Run(total, on_progress, total_bytes)
-    stopped = ""
+    run, stopped = _Run(total, on_progress, total_bytes), ""
     store_waiting = partial(_embed_and_store_batch, store, recipe, run)
+    prepared_ahead: list[PrepareResult] = []
     results = prefetch(
-        prepare_sources(sources, store=store, recipe=recipe), max_ahead=MAX_PREFETCH, on_idle=store_waiting
+        prepare_sources(sources, store=store, recipe=recipe),
+        max_ahead=MAX_PREFETCH,
+        on_idle=store_waiting,
+        unused=prepared_ahead,
     )
     try:
         for result in results:
@@ -149,6 +160,7 @@ def run_pipeline(
     except BaseException as error:
         if not (run.is_storing and isinstance(error, ClewError)):
             results.close()
+            run.waiting += [each for each in prepared_ahead if isinstance(each, Prepared)]
             with suppress(ClewError):
                 store_waiting()
         raise

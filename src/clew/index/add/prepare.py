@@ -18,7 +18,9 @@ from clew.core.report import OnWarning, SourceFailure
 from clew.core.thread import THREAD_KIND, is_thread
 from clew.core.types import INCOMPLETE, Chunk, Document, DocumentRecord, Vector
 from clew.index.add.date import date_document
+from clew.index.add.fingerprint import fingerprint_document
 from clew.index.add.moved import MovedFiles, collect_vectors_by_text
+from clew.index.add.read_ahead import read_ahead
 from clew.index.enrich.summary import CALLER, EXTRACT, NO_SUMMARY, Summariser, Summary, run_within_budget
 from clew.index.thread.threads import add_later_stored_messages
 
@@ -171,14 +173,22 @@ def _prepare_each(sources: Iterable[Source | SourceError], store: Store, recipe:
             break
         ids = frozenset(source.id for source in batch if isinstance(source, Source))
         records = {record.id: record for record in store.documents(Filter(documents=ids))} if ids else {}
+        results: list[Source | SourceFailure | Unchanged] = []
         for source in batch:
             if isinstance(source, SourceError):
-                yield SourceFailure(source.source, source.reason)
+                results.append(SourceFailure(source.source, source.reason))
             elif hash(source.id) in seen:
-                yield SourceFailure(source.uri, _explain_duplicate_id(source))
+                results.append(SourceFailure(source.uri, _explain_duplicate_id(source)))
             else:
                 seen.add(hash(source.id))
-                yield prepare_source(source, records.get(source.id), store, recipe)
+                is_unchanged = _has_stored_stamp(source, records.get(source.id), recipe)
+                results.append(Unchanged(source.uri, size=source.size) if is_unchanged else source)
+        reads = read_ahead([each.read for each in results if isinstance(each, Source)])
+        for each in results:
+            if isinstance(each, Source):
+                yield prepare_source(each, records.get(each.id), store, recipe, read=next(reads))
+            else:
+                yield each
     if error is not None:
         raise error
 
@@ -195,15 +205,36 @@ def prepare_source_again(source: Source, *, store: Store, recipe: Recipe) -> Pre
     return prepare_source(source, next(store.documents(Filter(documents=frozenset({source.id}))), None), store, recipe)
 
 
-def prepare_source(source: Source, record: DocumentRecord | None, store: Store, recipe: Recipe) -> PrepareResult:
-    """Reads, chunks, enriches and summarises one source unless it is unchanged; `record` is its stored record."""
-    stamp = f"{source.stamp} {recipe.fingerprint}" if source.stamp else ""
+def _get_stamp(source: Source, recipe: Recipe) -> str:
+    """The stamp that a document of this file is stored with; empty if the source is no file."""
+    return f"{source.stamp} {recipe.fingerprint}" if source.stamp else ""
+
+
+def _has_stored_stamp(source: Source, record: DocumentRecord | None, recipe: Recipe) -> bool:
+    """Whether the file is stored as it is, so that it need not be read."""
+    stamp = _get_stamp(source, recipe)
+    return record is not None and bool(stamp) and record.stamp == stamp and not _lacks_summary(record, recipe)
+
+
+def prepare_source(
+    source: Source,
+    record: DocumentRecord | None,
+    store: Store,
+    recipe: Recipe,
+    *,
+    read: Callable[[], Document] | None = None,
+) -> PrepareResult:
+    """Reads, chunks, enriches and summarises one source unless it is unchanged; `record` is its stored record.
+
+    `read` returns its document where that is read ahead.
+    """
+    if _has_stored_stamp(source, record, recipe):
+        return Unchanged(source.uri, size=source.size)
+    stamp = _get_stamp(source, recipe)
     replaced_text = None if source.exported_until is None else ""
     is_complete = record is not None and not _lacks_summary(record, recipe)
-    if record is not None and is_complete and stamp and record.stamp == stamp:
-        return Unchanged(source.uri, size=source.size)
     try:
-        document = source.read()
+        document = (read or source.read)()
         hash_ = digest(recipe.fingerprint, fingerprint_document(document))
         if record is not None and is_complete and record.hash == hash_:
             return Unchanged(source.uri, record.id, stamp if stamp != record.stamp else "", source.size)
@@ -263,17 +294,3 @@ def _start_summary(prepared: Prepared, summariser: Summariser, store: Store, mov
 def _lacks_summary(record: DocumentRecord, recipe: Recipe) -> bool:
     """Whether a stored page should have a summary and has none; one without chunks never gets any."""
     return recipe.summariser is not None and record.kind != THREAD_KIND and not record.summary and record.chunks > 0
-
-
-def fingerprint_document(document: Document) -> str:
-    """A digest of everything in a document: text, sections, title, uri, meta and who may see it."""
-    sections = [
-        f"{s.start} {s.end} {s.parent} {s.page} {s.at} {s.guessed} {s.label}\x1f{s.id}\x1f{s.author}"
-        + ("" if s.access is None else f"\x1f{sorted(s.access)}")
-        + ("" if s.awaits is None else f"\x1e{s.awaits}")
-        for s in document.sections
-    ]
-    meta = [f"{key}\x1f{document.meta[key]!r}" for key in sorted(document.meta)]
-    head = (document.kind, document.title, document.uri, document.summary, document.text)
-    access = [] if document.access is None else [f"\x1d{sorted(document.access)}"]
-    return digest(*head, *sections, "\x1e", *meta, *access)

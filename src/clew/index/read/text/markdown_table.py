@@ -1,4 +1,4 @@
-"""Tables of markdown without their cells: of a table only its lines are needed, and a large one has millions of cells."""
+"""Tables of markdown without their cells: only its lines are needed, and a large one has millions of cells."""
 
 import re
 

@@ -313,3 +313,14 @@ def test_texts_that_only_begin_like_a_mailbox_are_none(tmp_path: Path) -> None:
     path = tmp_path / "single.eml"
     path.write_text(make_mail(1, "a mail by itself is a page"))
     assert detect_export(path) is None
+
+
+def test_a_header_field_of_a_mail_is_decoded_within_a_limit(tmp_path: Path) -> None:
+    """A subject of 60,000 encoded words takes gigabytes to decode."""
+    subject = "=?utf-8?q?keys?= " * 60_000
+    head = f"From a@b.c Mon Jan  1 10:00:00 2024\nFrom: a@b.c\nMessage-ID: <1@x>\nSubject: {subject}\n"
+    whole = write_mbox(tmp_path, head + "\nLocks.\n")
+    [[message]] = list_channels(whole).values()
+    assert message.text.startswith("keys")
+    assert message.text.endswith("Locks.")
+    assert len(message.text) < 10_000

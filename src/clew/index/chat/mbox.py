@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.errors import MessageError
 from email.message import EmailMessage
+from typing import Any, cast
 
 from clew.core.errors import SourceError
 from clew.core.ids import digest
@@ -34,12 +35,24 @@ from clew.index.read.guard import wrap_library_errors
 MAX_MAIL_BYTES = 100_000_000  # of one mail with its attachments
 MAX_HEADER_BYTES = 1_000_000
 MAX_LINE_BYTES = 1_000_000
+MAX_FIELD_CHARS = 10_000  # of a header field that are decoded: the memory for it grows with the square of its length
 TOO_LARGE = f"mails of more than {MAX_MAIL_BYTES // 1_000_000} MB"
 _FROM_LINE = re.compile(rb"From \S.*\b\d{1,2}:\d{2}\b")
 _HEADER_FIELD = re.compile(rb"[!-9;-~]+:|>From ")
 _MESSAGE_ID = re.compile(r"<([^<>\s]+)>")
 _LIST_ID = re.compile(r"<([^<>\s]+)>|^\s*([\w.-]+)\s*$")
 _REPLY_SUBJECT = re.compile(r"(?:re|aw|sv|antw|r|rif|ref)(?:\[\d+\])?\s*:\s*", re.IGNORECASE)
+
+
+class _MailPolicy(email.policy.EmailPolicy):
+    """Mails as the standard library reads them, with header fields of limited length."""
+
+    def header_fetch_parse(self, name: str, value: str) -> Any:
+        """The decoded value of a header field."""
+        return super().header_fetch_parse(name, value[:MAX_FIELD_CHARS] if len(value) > MAX_FIELD_CHARS else value)
+
+
+_POLICY = _MailPolicy()
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +181,7 @@ def _read_mails(
 
 def _parse_mail(data: bytes, head: _MailHeader, *, channel: str, known: set[str], uri: str) -> Message | None:
     """The message of a mail; the first of a thread begins with the subject. None if it has no text."""
-    mail = email.message_from_bytes(data.partition(b"\n")[2], policy=email.policy.default)
+    mail = cast(EmailMessage, email.message_from_bytes(data.partition(b"\n")[2], policy=_POLICY))
     subject = pick_first_name(_decode_header_field(mail, "Subject"))
     answers = [answer for answer in head.answers if answer != head.id]
     is_reply = bool(answers) or _REPLY_SUBJECT.match(subject) is not None

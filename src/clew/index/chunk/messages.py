@@ -39,6 +39,7 @@ def chunk_messages(
             continue
         spans = find_window_spans(text, size=config.chunk_size, overlap=config.chunk_overlap, count=count)
         context = build_message_context(document, position, threads)
+        meta = _build_message_meta(document, section)
         for number, (start, end) in enumerate(spans):
             made.append(
                 Chunk(
@@ -51,7 +52,7 @@ def chunk_messages(
                     end=section.start + end,
                     context=context,
                     at=section.at,
-                    meta=_build_chunk_meta(document, section, number, len(spans)),
+                    meta=meta | ({"chunk_index": number, "total_chunks": len(spans)} if len(spans) > 1 else {}),
                 )
             )
     return [replace(chunk, total=len(made)) for chunk in made]
@@ -98,7 +99,7 @@ def _shorten_message(document: Document, position: int, max_chars: int) -> str:
     return text if len(text) <= max_chars else f"{text[: max_chars - 1].rstrip()}…"
 
 
-def _build_chunk_meta(document: Document, section: Section, number: int, total: int) -> dict[str, object]:
+def _build_message_meta(document: Document, section: Section) -> dict[str, object]:
     meta: dict[str, object] = {"message": section.id, "channel": document.meta.get("channel", "")}
     if section.author:
         meta["author"] = section.author
@@ -108,8 +109,6 @@ def _build_chunk_meta(document: Document, section: Section, number: int, total: 
         meta["reply_to"] = document.sections[section.parent].id
         if section.guessed:
             meta["guessed"] = True
-    if total > 1:
-        meta.update(chunk_index=number, total_chunks=total)
     if links := extract_links(get_message_text(document, section)):
         meta["links"] = sorted({link.name for link in links})  # the threads that link to a page are found by it
     return meta

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 
 from benchmarks import Measurement, Setup, Skipped
@@ -48,7 +49,11 @@ def _fill_collection(collection: Path, texts: Sequence[str]) -> None:
         vectors = engine.opened.embedder.embed(texts, role="passage")
         for at in range(0, len(texts), CHUNKS_PER_DOCUMENT):
             batch, name = texts[at : at + CHUNKS_PER_DOCUMENT], f"d{at}"
-            chunks = [Chunk(f"{name}/{n}", name, n, len(batch), text, 0, len(text)) for n, text in enumerate(batch)]
+            starts = accumulate((len(text) + 1 for text in batch), initial=0)
+            chunks = [
+                Chunk(f"{name}/{n}", name, n, len(batch), text, start, start + len(text))
+                for n, (text, start) in enumerate(zip(batch, starts, strict=False))
+            ]
             document = Document(name, "\n".join(batch), uri=name)
             engine.opened.store.put(
                 document, chunks, vectors[at : at + CHUNKS_PER_DOCUMENT], [extract_terms(text) for text in batch]

@@ -60,7 +60,9 @@ def test_an_answer_the_same_in_pieces_and_as_many_tokens_as_may_be(llm: LLM) -> 
     whole = llm.complete("Name three colours.", max_tokens=8)
     assert whole.strip()
     before = llm.usage
-    pieces = list(llm.stream("Name three colours.", max_tokens=8))
+    pieces: list[str] = []
+    with pytest.raises(DriverFailed, match="cut off at 8 tokens"):
+        pieces += llm.stream("Name three colours.", max_tokens=8)  # extended piece by piece
     assert "".join(pieces) == whole
     assert len(pieces) > 2
     assert llm.usage.calls == before.calls + 1
@@ -104,7 +106,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     settings = Settings(
         ingestion=IngestionConfig(use_contextual_enrichment=True, summary="llm"),
         search=SearchConfig(variations=1, rounds=1, min_similarity=-1.0),
-        answer=AnswerConfig(max_tokens=50),
+        answer=AnswerConfig(max_tokens=150),
         agent=AgentConfig(max_calls=2),
         reranker=RerankerConfig(name="overlap"),
     )
@@ -135,7 +137,8 @@ def test_several_queries_and_a_second_look(filled: Engine) -> None:
         assert filled.opened.llm.usage.calls > before  # the model was asked, whatever it said
 
 
-def test_an_answer_is_streamed_and_checked(filled: Engine) -> None:
+def test_an_answer_is_streamed_and_checked(filled: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clew.drivers.llm.local.transport.ANSWER_SHARE", 4)  # an answer must come to its end
     heard: list[str] = []
     answer = filled.ask("who rotates the keys?", on_sentence=heard.append)
     assert answer.usage.calls == 1

@@ -13,26 +13,28 @@ def test_a_sound_collection_is_said_to_be_sound(clew: Clew) -> None:
     assert clew("doctor", "--json").json["is_sound"]
 
 
-def test_defects_are_named_and_repaired(clew: Clew) -> None:
-    (file,) = clew.folder.rglob("clew.db")
+def test_defects_are_named_and_repaired(fresh: Clew) -> None:
+    assert fresh("add", "pages").code == 0
+    (file,) = fresh.folder.rglob("clew.db")
     with closing(sqlite3.connect(file)) as db, db:
         db.execute("UPDATE chunks SET text = 'forged' WHERE row = 1")
-    done = clew("doctor")
+    done = fresh("doctor")
     assert done.code == 6
     assert "truth: the chunk" in done.out
     assert "with --repair: its chunks are made again" in done.out
-    done = clew("doctor", "--repair", "--json")
+    done = fresh("doctor", "--repair", "--json")
     assert done.code == 0
     assert [defect["is_repaired"] for defect in done.json["defects"]] == [True]
-    assert clew("doctor").code == 0
+    assert fresh("doctor").code == 0
 
 
-def test_a_file_that_cannot_be_opened_is_a_report_too(clew: Clew) -> None:
-    (file,) = clew.folder.rglob("clew.db")
+def test_a_file_that_cannot_be_opened_is_a_report_too(fresh: Clew) -> None:
+    assert fresh("add", "pages").code == 0
+    (file,) = fresh.folder.rglob("clew.db")
     file.write_bytes(b"garbage" * 4000)
-    for log in clew.folder.rglob("clew.db-*"):
+    for log in fresh.folder.rglob("clew.db-*"):
         log.unlink()
-    done = clew("doctor", "--json")
+    done = fresh("doctor", "--json")
     assert done.code == 6
     assert [defect["area"] for defect in done.json["defects"]] == ["truth"]
     assert "restore" in done.json["defects"][0]["advice"]

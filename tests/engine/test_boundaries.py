@@ -117,6 +117,7 @@ def test_no_verb_shows_what_a_filter_excludes(open_engine: OpenEngine) -> None:
             admitted = [item for item in history.items if admits(where, item)]
             assert all(item.canaries[-1] in found or item.kind == "page" for item in admitted), (seed, where)
             shown += len(admitted)
+        engine.close()
     assert shown > RUNS  # the filters do not hide everything
 
 

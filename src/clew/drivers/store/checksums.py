@@ -14,6 +14,7 @@ from clew.core.errors import CollectionDamaged
 
 UNCHECKED = -1  # of a row that an earlier version wrote, in a folder that cannot be upgraded
 ADVICE = "run `clew doctor`, which names all that is damaged, and `clew doctor --repair`"
+COMPARED = b""  # of a row that is not shown as it is stored: the server has compared it, or blanked it
 _OFFSET = 1 << 63
 
 
@@ -98,7 +99,7 @@ def damaged_error(what: str) -> CollectionDamaged:
 
 
 def _matches(stored: Any, made: str) -> bool:
-    if stored == UNCHECKED:
+    if stored == UNCHECKED or stored == COMPARED:
         return True
     try:
         data = made.encode()

@@ -13,7 +13,7 @@ ENDED = ("done", "failed", "cancelled")  # states of jobs that may be deleted
 LOCK_TIMEOUT = "60s"  # to wait for those who use a table
 BATCH = 1000  # rows that are read at once
 # Words of our own: they are the same whatever is stored.
-_OWN = {("jobs", "kind"), ("jobs", "state"), ("jobs", "stage"), ("collections", "erasing"), ("documents", "kind")}
+_OWN = {("jobs", "kind"), ("jobs", "state"), ("jobs", "stage"), ("erasures", "text"), ("documents", "kind")}
 
 
 class PostgresEraser:
@@ -25,17 +25,22 @@ class PostgresEraser:
 
     def pending(self) -> str:
         """The text about an unfinished erasure, or an empty one."""
-        found = self._pool.fetch_rows("SELECT erasing FROM collections WHERE number = %s", (self._number,))
+        found = self._pool.fetch_rows("SELECT text FROM erasures WHERE collection = %s", (self._number,))
         return str(found[0][0]) if found else ""
 
     def set_pending(self, text: str) -> None:
         """Keeps a text about an unfinished erasure; an empty one deletes it, and its dead row where the role may."""
-        statement = "UPDATE collections SET erasing = %s WHERE number = %s"
-        self._pool.run_transaction(lambda connection: connection.execute(statement, (text, self._number)))
+
+        def replace(connection: Connection) -> None:
+            connection.execute("DELETE FROM erasures WHERE collection = %s", (self._number,))
+            if text:
+                connection.execute("INSERT INTO erasures(collection, text) VALUES(%s, %s)", (self._number, text))
+
+        self._pool.run_transaction(replace)
         if not text:
             with translate_errors(self._pool.place), self._pool.open_connection() as connection:
                 if _owns_tables(connection):
-                    _rewrite_tables(connection, ("collections",))
+                    _rewrite_tables(connection, ("erasures",))
 
     def drop_jobs(self, matches: Callable[[str], bool]) -> int:
         """Deletes the finished jobs of whose request, result or error something matches; how many."""

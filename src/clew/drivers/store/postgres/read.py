@@ -121,8 +121,8 @@ def list_records(connection: Connection, number: int, where: Filter) -> Iterator
     return map(codec.parse_record, read)
 
 
-def read_document_chunks(connection: Connection, number: int, doc_id: str) -> list[Chunk]:
-    """The chunks of a document in order, or NotFound."""
+def read_document_chunks(connection: Connection, number: int, doc_id: str, *, is_limited: bool = False) -> list[Chunk]:
+    """The chunks of a document in order, or NotFound; of a connection that is limited to labels, those that it sees."""
     offsets = codec.PIECE_OFFSETS.format("= (SELECT row FROM documents WHERE collection = %s AND id = %s)")
     read = fetch_rows(
         connection,
@@ -135,7 +135,8 @@ def read_document_chunks(connection: Connection, number: int, doc_id: str) -> li
     if not read:
         raise not_found_error(doc_id)
     chunks = [codec.parse_chunk(columns) for columns in read if columns[0] is not None]
-    if len(chunks) != read[0][3] or any(chunk.index != at for at, chunk in enumerate(chunks)):
+    places = [chunk.index for chunk in chunks]
+    if places != (sorted(set(places)) if is_limited else list(range(read[0][3]))):
         raise damaged_error(f"the list of the chunks of the document {doc_id!r}")
     return chunks
 

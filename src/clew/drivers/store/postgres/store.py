@@ -195,7 +195,10 @@ class PostgresStore(ThreadMethods, SearchMethods, InspectMethods):
 
     def chunks(self, doc_id: str) -> list[Chunk]:
         """The chunks of a document in order, or NotFound."""
-        return self._pool.run_read(lambda connection: read.read_document_chunks(connection, self._number, doc_id))
+        limited = self._config.access is not None
+        return self._pool.run_read(
+            lambda connection: read.read_document_chunks(connection, self._number, doc_id, is_limited=limited)
+        )
 
     def chunks_by_id(self, chunk_ids: Sequence[str]) -> dict[str, Chunk]:
         """Those of the chunks that exist, by id."""

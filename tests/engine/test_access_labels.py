@@ -338,7 +338,11 @@ def test_threads_of_an_earlier_version_are_shown_in_part(
         for name in ("one", "two"):
             with Engine.open(owner, collection=name, embedder="hashed") as engine:
                 engine.add_messages(messages)
+    with psycopg.connect(url, autocommit=True) as server:
+        server.execute("UPDATE clew.collections SET erasing = name")
     for name in ("two", "one"):  # the migration sees all collections, though the owner sees one at a time
         with Engine.open(owner, collection=name, embedder="hashed", settings=settings(LABELS)) as part:
             assert [record.title for record in part.list()] == ["#ops: who knows?"]
             assert "zebrafish" not in repr(part.opened.store.inner._pool.run_read(dump))  # type: ignore[attr-defined]
+        with Engine.open(owner, collection=name, embedder="hashed") as engine:
+            assert engine.opened.store.eraser().pending() == name

@@ -99,7 +99,7 @@ def damaged_error(what: str) -> CollectionDamaged:
 
 
 def _matches(stored: Any, made: str) -> bool:
-    if stored == UNCHECKED or stored == COMPARED:
+    if stored in (UNCHECKED, COMPARED):
         return True
     try:
         data = made.encode()

@@ -19,6 +19,7 @@ from clew.index.erase.compare import TEXT_KINDS, Comparison, compare_with_remain
 from clew.index.erase.journal import Journal, join_journals, parse_journal
 from clew.index.erase.remove import remove_selection
 from clew.index.erase.select import Selection, list_authors, select_author, select_channel, tally_selection
+from clew.index.read.load import is_file_there
 
 if TYPE_CHECKING:
     from clew.engine import Engine
@@ -216,7 +217,7 @@ def _make_receipt(
         found=found,
         quoted_by=compared.quoted_by if compared else (),
         named_by=compared.named_by if compared else (),
-        sources=tuple(uri for uri in tally.uris if "://" not in uri and (opened.root / uri).is_file()),
+        sources=tuple(uri for uri in tally.uris if "://" not in uri and is_file_there(opened.root / uri)),
         undone=tuple(undone),
         notes=(*notes, *([_EXPORTS] if tally.messages else []), *opened.store.eraser().notes()),
         resumed=is_resumed,

@@ -17,6 +17,7 @@ from clew.core.why import WhyNot
 from clew.engine.opened import Opened, check_filter, check_positive_count, resolve_document
 from clew.engine.search import choose_strategy, context, find_renderer, make_query_from_text_or_table, search
 from clew.index.read import read_file
+from clew.index.read.load import is_file_there
 from clew.index.read.process.limits import ReadLimits
 from clew.index.read.uri import make_file_uri
 from clew.query import why
@@ -151,7 +152,7 @@ def _explain_not_added(opened: Opened, question: str, target: str) -> WhyNot:
     if opened.boundary != EVERYTHING:
         return WhyNot(question, target, "not ingested", missing)
     for path in (Path(target), opened.root / target):
-        if path.is_file():
+        if is_file_there(path):
             try:
                 read_file(
                     path,

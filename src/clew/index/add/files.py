@@ -92,6 +92,9 @@ class _SeenPaths:
 def _walk_source(source: Path, real: Path, suffixes: Set[str], rules: WalkRules, root: Path | None) -> Iterator[Found]:
     try:
         rules = begin_walk(rules, real, given=source, root=root)
+    except OSError as error:
+        yield SourceError(str(source), describe_os_error(error))
+        return
     except SourceError as error:
         yield error
         return

@@ -6,6 +6,7 @@ from clew.core.protocols import Store
 from clew.core.stored import StoredDocument
 from clew.core.thread import THREAD_KIND
 from clew.core.types import Document, Vector
+from clew.index.read.load import is_there
 from clew.index.read.sections import get_source_uri
 
 
@@ -32,7 +33,7 @@ class MovedFiles:
         gone: dict[int, list[str]] = {}
         for record in self._store.documents():
             is_file = record.stamp and record.kind != THREAD_KIND
-            if is_file and not Path(self._root, get_source_uri(record)).exists():
+            if is_file and not is_there(Path(self._root, get_source_uri(record))):
                 gone.setdefault(record.chars, []).append(record.id)
         return gone
 

@@ -18,7 +18,7 @@ from clew.index.add.ignore import WalkRules
 from clew.index.add.prepare import Source
 from clew.index.chat import ChatExport, detect_export
 from clew.index.read import SUFFIXES, get_reader_name, read_file
-from clew.index.read.load import read_file_status
+from clew.index.read.load import is_file_there, read_file_status
 from clew.index.read.process.limits import ReadLimits
 from clew.index.read.uri import make_file_uri
 from clew.index.read.web.fetch import read_url
@@ -107,4 +107,4 @@ def is_url(location: Location) -> bool:
 
 
 def _has_custom_reader(path: Path, readers: Mapping[str, Reader]) -> bool:
-    return path.suffix.lower() in readers and path.is_file()
+    return path.suffix.lower() in readers and is_file_there(path)

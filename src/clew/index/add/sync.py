@@ -11,6 +11,7 @@ from pathlib import Path
 from clew.core.protocols import Store
 from clew.core.report import SourceFailure
 from clew.core.types import DocumentRecord
+from clew.index.read.load import is_folder, is_there
 from clew.index.read.sections import get_source_uri
 from clew.index.read.uri import make_file_uri
 
@@ -40,7 +41,7 @@ def find_vanished_documents(
     Only a document read from a file has a stamp: one that a program made is never taken for a deleted file. Documents
     that were added just now (by uri), and those whose files were moved (by id), do not count in the share of a folder.
     """
-    prefixes = {f"{make_file_uri(folder, root)}/".removeprefix("./"): folder for folder in folders if folder.is_dir()}
+    prefixes = {f"{make_file_uri(folder, root)}/".removeprefix("./"): folder for folder in folders if is_folder(folder)}
     known: dict[str, set[str]] = {prefix: set() for prefix in prefixes}  # files, which may have given several documents
     lost: dict[str, set[str]] = {prefix: set() for prefix in prefixes}
     gone: dict[str, list[DocumentRecord]] = {prefix: [] for prefix in prefixes}
@@ -49,7 +50,7 @@ def find_vanished_documents(
         if not inside:
             continue
         file = get_source_uri(record)
-        is_gone = not Path(root, file).exists()
+        is_gone = not is_there(Path(root, file))
         for prefix in inside:
             gone[prefix] += [record] if is_gone else []
             if record.uri not in added and record.id not in moved:

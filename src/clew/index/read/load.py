@@ -1,6 +1,7 @@
 """Loads one file for the readers: its bytes within the size limit, its state, and its decoded text."""
 
 import codecs
+import errno
 import re
 import stat
 from datetime import UTC, datetime
@@ -95,6 +96,30 @@ def get_file_state(path: Path) -> tuple[int, ...]:
     except (OSError, ValueError):
         return ()
     return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is a file or folder at a path; one that may not be asked about counts as there."""
+    try:
+        return path.exists()
+    except OSError as error:
+        return error.errno != errno.ENAMETOOLONG
+
+
+def is_file_there(path: Path) -> bool:
+    """Whether there is a file at a path; one that may not be asked about counts as there."""
+    try:
+        return path.is_file()
+    except OSError as error:
+        return error.errno != errno.ENAMETOOLONG
+
+
+def is_folder(path: Path) -> bool:
+    """Whether a path is known to be a folder."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
 
 
 class FileStatus(NamedTuple):

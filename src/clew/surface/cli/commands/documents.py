@@ -87,11 +87,12 @@ def _add_in_background(
     """Queues the job and starts a worker for it; SourceError, and nothing is queued, if a path does not exist."""
     from clew.core.errors import SourceError
     from clew.index.add.sources import is_url
+    from clew.index.read.load import is_there
     from clew.surface.cli import render
     from clew.surface.cli.worker import start_worker
 
     for source in sources:
-        if not is_url(source) and not Path(source).exists():
+        if not is_url(source) and not is_there(Path(source)):
             raise SourceError(source, "does not exist; nothing was queued")
     overrides = options.to_setting_overrides()
     with open_engine(ctx, overrides, create=True) as engine:

@@ -265,7 +265,7 @@ def test_a_folder_that_has_become_empty_is_not_dropped_unasked(tmp_path: Path, o
 
 
 def test_plan_tells_how_far_it_is_what_fails_and_how_long_it_takes(tmp_path: Path) -> None:
-    folder = write(tmp_path / "pages", a_md="# A\n\nWords.", b_md="", c_md="# C\n\nWords.")
+    folder = write(tmp_path / "pages", a_md="# A\n\nWords.", b_md="a\0b", c_md="# C\n\nWords.")
     told: list[Any] = []
     with Engine.open(":memory:", embedder="hashed") as engine:
         plan = engine.plan(folder, on_progress=told.append)

@@ -46,15 +46,15 @@ def test_add_as_json(fresh: "Clew") -> None:
 
 
 def test_a_source_that_fails_is_named_and_the_rest_is_added(fresh: "Clew") -> None:
-    (fresh.folder / "pages" / "empty.md").write_text("")
+    (fresh.folder / "pages" / "broken.md").write_bytes(b"a\0b")
     done = fresh("add", "pages", "nowhere.md")
     assert done.code == 4
     assert done.out.startswith("4 added, 0 changed, 0 skipped, 2 failed; ")
     assert re.search(r"^failed: .*nowhere.md: .+$", done.err, re.MULTILINE)
-    assert re.search(r"^failed: .*empty.md: .+$", done.err, re.MULTILINE)
+    assert re.search(r"^failed: .*broken.md: .+$", done.err, re.MULTILINE)
     failed = fresh("add", "pages", "nowhere.md", "--json")
     assert failed.code == 4
-    assert {Path(each["source"]).name for each in failed.json["failed"]} == {"nowhere.md", "empty.md"}
+    assert {Path(each["source"]).name for each in failed.json["failed"]} == {"nowhere.md", "broken.md"}
     assert all(each["reason"] for each in failed.json["failed"])
 
 
@@ -119,11 +119,11 @@ def test_what_is_passed_over_is_counted_and_listed(fresh: "Clew") -> None:
 
 
 def test_plan_names_what_fails_and_estimates_the_time(fresh: "Clew") -> None:
-    (fresh.folder / "pages" / "empty.md").write_text("")
+    (fresh.folder / "pages" / "broken.md").write_bytes(b"a\0b")
     planned = fresh("plan", "pages")
     assert re.search(r"^failing sources +1$", planned.out, re.MULTILINE)
     assert re.search(r"^time +about \d+ (?:s|min) on this machine$", planned.out, re.MULTILINE)
-    assert re.search(r"^fails: .*empty.md: is empty", planned.err, re.MULTILINE)
+    assert re.search(r"^fails: .*broken.md: is not text", planned.err, re.MULTILINE)
     assert "planning: 5 of 5 documents" in planned.err
 
 

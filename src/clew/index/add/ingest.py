@@ -16,6 +16,7 @@ from clew.core.types import INCOMPLETE, Document, Message
 from clew.index.add import backfill, pipeline
 from clew.index.add.calibrate import calibrate_once
 from clew.index.add.context import IngestContext, ignore_warning
+from clew.index.add.empty import list_empty_files, note_emptied_files
 from clew.index.add.moved import MovedFiles
 from clew.index.add.plan import EstimatingLLM, make_dry_run_plan
 from clew.index.add.prepare import Source
@@ -29,6 +30,7 @@ from clew.index.add.sources import (
 )
 from clew.index.add.sync import Vanished, find_vanished_documents
 from clew.index.enrich.summary import CALLER, Summariser
+from clew.index.read.sections import get_source_uri
 from clew.index.read.validate import validate_document
 from clew.index.thread import incremental
 
@@ -67,7 +69,7 @@ def add_sources(
         moved=moved,
     )
     dropped = tracker.drop_stale(context.store, report)
-    vanished = Vanished()
+    vanished, empty = Vanished(), list_empty_files(passed_over, context.root)
     if sync and not report.stopped:
         vanished = find_vanished_documents(
             context.store,
@@ -76,11 +78,13 @@ def add_sources(
             allow_mass_drop=allow_mass_drop,
             added=frozenset(report.added),
             moved=frozenset(moved.former.values()),
+            empty=empty,
         )
         dropped += context.store.drop([record.id for record in vanished.dropped]) if vanished.dropped else 0
+    emptied = note_emptied_files(context.store, empty - {get_source_uri(record) for record in vanished.held_back})
     return replace(
         report,
-        noted=(*report.noted, *notes, *vanished.notes),
+        noted=(*report.noted, *notes, *vanished.notes, *emptied),
         dropped=dropped,
         passed_over=tuple(passed_over),
         held_back=tuple(record.uri for record in vanished.held_back),
@@ -179,6 +183,7 @@ def plan_add_sources(
             root=context.root,
             allow_mass_drop=False,
             moved=frozenset(moved.former.values()),
+            empty=list_empty_files(passed_over, context.root),
         )
     return replace(
         plan,

@@ -249,13 +249,13 @@ def prepare_source(
         document = date_document(document, source.modified)  # not part of the hash: a copied file is unchanged
         chunks = recipe.chunker(document)
     except SourceError as error:
-        return SourceFailure(source.uri, error.reason)
+        return _make_failure(source, record, error.reason)
     except DriverMissing as error:  # of its reader: other formats can still be read
-        return SourceFailure(source.uri, str(error))
+        return _make_failure(source, record, str(error))
     except ClewError:
         raise
     except Exception as error:  # a bug in a reader must not stop the other sources
-        return SourceFailure(source.uri, f"cannot be read: {type(error).__name__}: {error}")
+        return _make_failure(source, record, f"cannot be read: {type(error).__name__}: {error}")
     prepared = Prepared(replace(document, hash=hash_, stamp=stamp), chunks, NO_SUMMARY, record, source, replaced_text)
     moved = recipe.moved.find(document) if recipe.moved and record is None and source.modified else None
     if moved:
@@ -267,7 +267,7 @@ def prepare_source(
         try:
             chunks = recipe.enricher(document, chunks) if recipe.enricher else chunks
         except SourceError as error:
-            return SourceFailure(source.uri, error.reason)
+            return _make_failure(source, record, error.reason)
         if not chunks:
             recipe.on_warning(SourceFailure(source.uri, "no search finds it: it was left with no chunks"))
         prepared = replace(prepared, chunks=chunks)
@@ -277,6 +277,10 @@ def prepare_source(
         if chunks and not document.summary and recipe.summariser:
             return _start_summary(prepared, recipe.summariser, store, moved.document if moved else None)
     return prepared
+
+
+def _make_failure(source: Source, record: DocumentRecord | None, reason: str) -> SourceFailure:
+    return SourceFailure(source.uri, f"{reason}; the earlier version stays" if record else reason)
 
 
 def _start_summary(prepared: Prepared, summariser: Summariser, store: Store, moved: Document | None) -> Prepared:

@@ -12,6 +12,7 @@ from clew.core.ids import make_document_id
 from clew.core.protocols import Reader
 from clew.core.report import OnWarning, PassedOver
 from clew.core.settings import Settings
+from clew.index.add.empty import EMPTY, is_empty_file
 from clew.index.add.exports import make_thread_sources, may_be_chat_export
 from clew.index.add.files import DEFAULT_RULES, find_files
 from clew.index.add.ignore import WalkRules
@@ -38,7 +39,7 @@ def discover_sources(
     """The web addresses, files and chat exports at the locations, each once: web addresses first, the rest in order.
 
     `readers` are custom readers by suffix; their files are found too, and never taken for chat exports. What the rules
-    keep out is told to `on_passed_over`.
+    keep out, and each empty file, is told to `on_passed_over`.
     """
     yield from dict.fromkeys(str(location) for location in locations if is_url(location))
     paths = [Path(location) for location in locations if not is_url(location)]
@@ -46,6 +47,10 @@ def discover_sources(
         if isinstance(path, PassedOver):
             if on_passed_over:
                 on_passed_over(path)
+            continue
+        if isinstance(path, Path) and is_empty_file(path):
+            if on_passed_over:
+                on_passed_over(PassedOver(str(path), EMPTY))
             continue
         if isinstance(path, SourceError) or not may_be_chat_export(path) or _has_custom_reader(path, readers):
             yield path

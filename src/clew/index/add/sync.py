@@ -35,8 +35,9 @@ def find_vanished_documents(
     allow_mass_drop: bool,
     added: Set[str] = frozenset(),
     moved: Set[str] = frozenset(),
+    empty: Set[str] = frozenset(),
 ) -> Vanished:
-    """The documents whose files were below one of the folders and no longer exist.
+    """The documents whose files were below one of the folders and no longer exist, or are among the `empty` (by uri).
 
     Only a document read from a file has a stamp: one that a program made is never taken for a deleted file. Documents
     that were added just now (by uri), and those whose files were moved (by id), do not count in the share of a folder.
@@ -50,7 +51,7 @@ def find_vanished_documents(
         if not inside:
             continue
         file = get_source_uri(record)
-        is_gone = not is_there(Path(root, file))
+        is_gone = file in empty or not is_there(Path(root, file))
         for prefix in inside:
             gone[prefix] += [record] if is_gone else []
             if record.uri not in added and record.id not in moved:
@@ -70,6 +71,6 @@ def find_vanished_documents(
 
 def _explain_mass_drop(lost: int, total: int) -> str:
     return (
-        f"{lost} of its {total} files are gone; their documents were not dropped, since the folder may only be out of "
-        "reach; if the files are gone for good, repeat it with --yes (allow_mass_drop=True)"
+        f"{lost} of its {total} files are gone or empty; their documents were not dropped, since the folder may only "
+        "be out of reach; if the files are gone for good, repeat it with --yes (allow_mass_drop=True)"
     )

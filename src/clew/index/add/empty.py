@@ -1,0 +1,41 @@
+"""Empty files in the write path: passed over, and named where an earlier version of them is stored."""
+
+import stat
+from collections.abc import Iterable, Set
+from pathlib import Path
+
+from clew.core.filter import Filter
+from clew.core.ids import make_document_id
+from clew.core.protocols import Store
+from clew.core.report import PassedOver, SourceFailure
+from clew.index.read.sections import get_source_uri, make_section_name
+from clew.index.read.uri import make_file_uri
+
+EMPTY = "empty"
+MAX_BLANK_BYTES = 64  # a file of so many bytes is looked into: an empty module often has one empty line
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def is_empty_file(path: Path) -> bool:
+    """Whether a regular file has no bytes, or a few of white space."""
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BLANK_BYTES:
+            return False
+        return not status.st_size or not path.read_bytes().removeprefix(_BYTE_ORDER_MARK).strip()
+    except (OSError, ValueError):  # reading it reports that
+        return False
+
+
+def list_empty_files(passed_over: Iterable[PassedOver], root: Path) -> frozenset[str]:
+    """The uris of the empty files among what was passed over."""
+    return frozenset(make_file_uri(Path(each.source), root) for each in passed_over if each.reason == EMPTY)
+
+
+def note_emptied_files(store: Store, uris: Set[str]) -> list[SourceFailure]:
+    """What is said of the files that are empty now and of which an earlier version is stored."""
+    ids = [make_document_id(uri) for uri in uris]
+    known = frozenset(ids) | {make_section_name(doc_id, 1) for doc_id in ids}
+    stored = sorted({get_source_uri(record) for record in store.documents(Filter(documents=known))}) if ids else ()
+    reason = "is empty now; the earlier version stays; add its folder with --sync (sync=True) to drop it"
+    return [SourceFailure(uri, reason) for uri in stored]

@@ -13,6 +13,7 @@ from clew.core.time import parse_iso_or_none
 
 _FRONT_MATTER = re.compile(r"---[ \t]*\n(?:(.*?)\n)?(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _ACCESS = re.compile(r"^\s*[\"']?access[\"']?\s*:", re.IGNORECASE | re.MULTILINE)
+_BLANK_LINES = re.compile(r"(?:[ \t]*\n)*")
 _MAX_CHARS = 100_000  # a longer one is a page that begins with a horizontal rule
 _MAX_VALUES = 10_000  # YAML aliases can expand a short text without limit
 
@@ -26,21 +27,18 @@ class FrontMatter:
     error: str = ""
     at: datetime | None = None  # when the page was last changed
     lines: int = 0  # of the front matter
-    labels_lost: bool = False  # whether it could not be parsed and names who may see the page
-
-    @property
-    def access(self) -> frozenset[str] | None:
-        """The labels of those who may see the page, one or a list of them; None if it names none."""
-        labels = next((value for key, value in self.values.items() if key.lower() == "access"), None)
-        if labels is None:
-            return None
-        return frozenset(map(str, labels)) if isinstance(labels, list) else frozenset({str(labels)})
+    labels_lost: bool = False  # whether it has a line `access` of which no labels could be read
+    access: frozenset[str] | None = None  # the labels of those who may see the page; None if it names none
 
 
 def parse_front_matter(text: str) -> FrontMatter:
-    """The front matter and body of a page; one that cannot be parsed stays part of the body."""
-    match = _FRONT_MATTER.match(text) if text.startswith("---") else None
-    if match is None or match.end() > _MAX_CHARS:
+    """The front matter and body of a page; one that cannot be parsed stays part of the body.
+
+    After blank lines it counts only if it names who may see the page: otherwise these are horizontal rules.
+    """
+    start = 0 if text.startswith("---") else _BLANK_LINES.match(text).end()  # type: ignore[union-attr]  # it may be empty
+    match = _FRONT_MATTER.match(text, start) if text.startswith("---", start) else None
+    if match is None or match.end() > _MAX_CHARS or (start and not _ACCESS.search(match[1] or "")):
         return FrontMatter({}, text)
     try:
         values = yaml.safe_load(match[1] or "")
@@ -50,8 +48,30 @@ def parse_front_matter(text: str) -> FrontMatter:
     except (yaml.YAMLError, ValueError, OverflowError, TypeError, RecursionError) as error:
         reason = getattr(error, "problem", None) or str(error) or type(error).__name__
         return FrontMatter({}, text, f"front matter is not YAML: {reason}", labels_lost=bool(_ACCESS.search(match[1])))
+    try:
+        access = _parse_labels(safe)
+    except ValueError as error:
+        return FrontMatter({}, text, str(error), labels_lost=True)
     lines = text.count("\n", 0, match.end())
-    return FrontMatter(safe, text[match.end() :], at=parse_updated_time(safe), lines=lines)
+    return FrontMatter(safe, text[match.end() :], at=parse_updated_time(safe), lines=lines, access=access)
+
+
+def _parse_labels(values: Mapping[str, Any]) -> frozenset[str] | None:
+    """The labels of `access`, a list or a line with commas between them; None without it, ValueError if it has none.
+
+    An empty list is a statement: nobody may see the page.
+    """
+    key = next((each for each in values if each.strip().lower() == "access"), None)
+    if key is None:
+        return None
+    given = values[key]
+    labels = [given] if isinstance(given, bool | int | float) else given.split(",") if isinstance(given, str) else given
+    if not isinstance(labels, list) or any(isinstance(each, dict | list) or each is None for each in labels):
+        raise ValueError("front matter has no labels there")
+    names = [str(label).strip() for label in labels]
+    if labels and not any(names):
+        raise ValueError("front matter has no labels there")
+    return frozenset(name for name in names if name)
 
 
 def to_json_meta(values: Mapping[Any, Any]) -> dict[str, Any]:

@@ -192,6 +192,13 @@ def test_an_export_is_known_by_its_shape(tmp_path: Path) -> None:
     assert detect_export(tmp_path / "pages") is None
 
 
+def find_failure(path: Path) -> str:
+    export = open_export(path)
+    assert [name for name, messages in export.read_channels() if list(messages)] == ["Ann, Bob Ray", "general"]
+    [failure] = export.notes.failures
+    return str(failure)
+
+
 def find_reason(path: Path) -> str:
     with pytest.raises(SourceError) as caught:
         list_channels(path)
@@ -202,13 +209,13 @@ def test_damaged_exports_say_so(tmp_path: Path) -> None:
     cut = write_folder(tmp_path / "cut", DAYS)
     day = cut / "general" / "2024-01-01.json"
     day.write_text(day.read_text()[:-40])
-    assert "2024-01-01.json: is cut short" in find_reason(cut)
+    assert "2024-01-01.json: is cut short" in find_failure(cut)
     day.write_bytes(b'[{"ts": "1.0", "text": "caf\xe9"}]')
-    assert "is not UTF-8 text" in find_reason(cut)
+    assert "is not UTF-8 text" in find_failure(cut)
     day.write_text('[{"ts": "1.0" "text": 1}]')
-    assert "is not valid JSON" in find_reason(cut)
+    assert "is not valid JSON" in find_failure(cut)
     day.write_text("[" * 100_000)
-    assert "nested too deeply" in find_reason(cut) or "cut short" in find_reason(cut)
+    assert "nested too deeply" in find_failure(cut) or "cut short" in find_failure(cut)
     empty = write_folder(
         tmp_path / "empty", {"general/2024-01-01.json": [make_entry("1.0", "x", subtype="channel_join")]}
     )

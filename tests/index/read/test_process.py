@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -126,6 +127,48 @@ def test_a_process_that_is_killed_costs_its_file_alone(tmp_path: Path) -> None:
         read_file(tmp_path / "a.pdf", uri="a")
     killer.wait()
     assert read_file(tmp_path / "b.html", uri="b").text == "Keys."
+
+
+@pytest.mark.parametrize("fails", [1, 2])
+def test_a_process_that_is_killed_while_it_starts_costs_one_file_at_most(
+    tmp_path: Path, make_engine: Engine, monkeypatch: pytest.MonkeyPatch, fails: int
+) -> None:
+    pages = write_files(tmp_path / "pages", {f"{name}.html": b"<p>Keys of " + name.encode() for name in "abc"})
+    pool._pool.close()
+    popen, started = subprocess.Popen, list[int]()
+
+    def start(*given: Any, **options: Any) -> "subprocess.Popen[bytes]":
+        process = popen(*given, **options)
+        started.append(process.pid)
+        if len(started) <= fails:
+            process.kill()
+        return process
+
+    monkeypatch.setattr(pool.subprocess, "Popen", start)
+    report = make_engine.add(pages)
+    assert len(report.added) == (3 if fails == 1 else 2)
+    assert ["did not start" in each.reason for each in report.failed] == [True] * (fails - 1)
+
+
+def test_a_reply_cannot_name_another_document_or_its_readers(
+    tmp_path: Path, make_engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker is taken over by the file that it reads: it answers what it likes."""
+    pages = write_files(tmp_path / "pages", {"a.html": b"<p>Keys.", "b.md": b"# Pay\n\nOn Friday."})
+    make_engine.add(pages / "b.md")
+    other = next(iter(make_engine.list()))
+    decode = pool.wire.decode_document
+    forged = {"id": other.id, "uri": other.uri, "stamp": other.stamp, "hash": other.hash, "kind": "thread"}
+    labels = {"access": ["nobody"], "meta": {"parent": other.id, "section_number": 1, "sections": 2}}
+    monkeypatch.setattr(pool.wire, "decode_document", lambda values: decode({**values, **forged, **labels}))
+    make_engine.add(pages / "a.html")
+    records = {Path(record.uri).name: record for record in make_engine.list()}
+    assert records["b.md"] == other
+    assert (records["a.html"].kind, records["a.html"].access) == ("page", None)
+    assert "parent" not in records["a.html"].meta
+    monkeypatch.setattr(pool.wire, "decode_document", lambda _: decode({}))
+    (pages / "a.html").write_bytes(b"<p>More keys.")
+    assert "gave no document" in make_engine.add(pages / "a.html").failed[0].reason
 
 
 def test_a_process_that_reads_nothing_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
-from clew.core.errors import MalformedFile, SourceError
+from clew.core.errors import SourceError
 from clew.core.types import Message
 from clew.index.chat.json_stream import json_starts_with, open_json_scanner
 from clew.index.chat.normalise import (
@@ -25,8 +26,10 @@ from clew.index.chat.normalise import (
 )
 from clew.index.chat.slack.text import WorkspaceNames, message_to_text
 from clew.index.chat.tree import ExportFile, ExportTree
+from clew.index.read.guard import wrap_library_errors
 
 _CHANNEL_TABLES = ("channels.json", "groups.json", "mpims.json", "dms.json")
+_MAX_LOOKED_AT = 10  # files of a folder, some of which may be broken
 _DAY_FILE = re.compile(r"\d{4}-\d{2}-\d{2}\.json")
 # Messages of people and bots; every other subtype is a notice of Slack itself.
 _MESSAGE_SUBTYPES = frozenset(
@@ -85,15 +88,25 @@ def _read_channel_messages(
     """The final messages of a channel: edits applied, deleted ones removed."""
     found: dict[str, Message | None] = {}  # by timestamp; None if it has no text
     deleted: set[str] = set()
-    for file_name, file in root.list_files(folder).items():
-        if _DAY_FILE.fullmatch(file_name):
-            with open_json_scanner(file) as scanner:
+    for file in _list_day_files(root, folder, notes):
+        try:
+            with wrap_library_errors(file.uri, format_name="slack export"), open_json_scanner(file) as scanner:
                 for row in scanner.iter_objects():
                     _apply_export_entry(as_object_or_empty(row), found, deleted, name=name, names=names, notes=notes)
+        except SourceError as error:  # the other days are read
+            notes.add_failure(error)
     notes.update({DELETED: len(deleted)} if deleted else {})
     return sort_messages_by_time(
         message for timestamp, message in found.items() if message is not None and timestamp not in deleted
     )
+
+
+def _list_day_files(root: ExportTree, folder: str, notes: ExportNotes) -> list[ExportFile]:
+    try:
+        return [file for name, file in root.list_files(folder).items() if _DAY_FILE.fullmatch(name)]
+    except SourceError as error:
+        notes.add_failure(error)
+        return []
 
 
 def _apply_export_entry(
@@ -172,13 +185,21 @@ def _read_json_table(files: Mapping[str, ExportFile], name: str) -> list[Mapping
 
 
 def _has_day_files(root: ExportTree, folder: str) -> bool:
-    """Whether a folder holds files of messages per day, detected from the first."""
-    day = next((file for name, file in root.list_files(folder).items() if _DAY_FILE.fullmatch(name)), None)
-    if day is None or not json_starts_with(day, "["):
+    """Whether a folder holds files of messages per day, detected from the first that begins as one."""
+    days = (file for name, file in root.list_files(folder).items() if _DAY_FILE.fullmatch(name))
+    day = next((file for file in islice(days, _MAX_LOOKED_AT) if _begins_as_list(file)), None)
+    if day is None:
         return False
     try:
         with open_json_scanner(day, lenient=True) as scanner:
             first = next(scanner.iter_objects(), None)
-    except MalformedFile:  # truncated in its first entry: reading it reports that
+    except SourceError:  # truncated in its first entry: reading it reports that
         return True
     return first is None or "ts" in first or "type" in first
+
+
+def _begins_as_list(file: ExportFile) -> bool:
+    try:
+        return json_starts_with(file, "[")
+    except SourceError:  # reading it reports that
+        return False

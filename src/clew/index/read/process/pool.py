@@ -14,16 +14,20 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
+from dataclasses import replace
 from functools import partial
 from threading import Event, Lock, Thread
 from time import monotonic
 from typing import IO, Any
 
 from clew.core.errors import DriverFailed, DriverMissing, SourceError
+from clew.core.ids import make_document_id
 from clew.core.parallel import is_cancelled
 from clew.core.types import Document
 from clew.index.read.process import wire
 from clew.index.read.process.limits import ReadLimits, get_step_seconds
+from clew.index.read.sections import NUMBER, PARENT, TOTAL
+from clew.index.read.validate import validate_document
 
 IDLE_SECONDS = 10.0  # after which a process that reads nothing is ended
 MAX_IDLE = 2  # processes kept for the next file
@@ -39,10 +43,14 @@ _WINDOWS_FLAGS = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
 def read_in_process(
     suffix: str, data: bytes, *, uri: str, name: str, limits: ReadLimits, charset: str = ""
 ) -> Document:
-    """The Document of the bytes of a file, read in another process; a SourceError where a limit or a crash ended it."""
+    """The Document of the bytes of a file, read in another process; a SourceError where a limit or a crash ended it.
+
+    A process that does not start is started once more. Which document it is, and who may see it, is known here: a
+    parser that a file has taken over cannot give it the name of another one, or labels.
+    """
     options = {"charset": charset} if charset else {}
     request = wire.ReadRequest(suffix, uri, name, limits, options)
-    process = _pool.take()
+    process = _take_process(uri)
     try:
         kind, value = process.ask(request, data)
         is_kept = bool(value["is_kept"])
@@ -54,10 +62,33 @@ def read_in_process(
     else:
         process.close()
     if kind == wire.DONE:
-        return wire.decode_document(value["document"])
+        return _take_document(value["document"], uri)
     if kind == wire.MISSING:
         raise DriverMissing(value["reason"])
     raise SourceError(uri, value["reason"])
+
+
+def _take_process(uri: str) -> "ReaderProcess":
+    """A process that can be asked; a SourceError if two in a row did not start, for this file alone."""
+    with suppress(DriverFailed):
+        return _pool.take()
+    try:
+        return _pool.take()
+    except DriverFailed as error:
+        raise SourceError(uri, f"cannot be read: {error}") from error
+
+
+def _take_document(values: Any, uri: str) -> Document:
+    """The document of a reply, as the one that was asked for; a SourceError if the reply is none."""
+    try:
+        document = wire.decode_document(values)
+        sections = tuple(replace(section, access=None) for section in document.sections)
+        meta = {key: value for key, value in document.meta.items() if key not in (PARENT, NUMBER, TOTAL)}
+        return validate_document(
+            Document(make_document_id(uri), document.text, sections, "page", document.title, uri, meta=meta)
+        )
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise SourceError(uri, "cannot be read: its reader gave no document; it is broken") from error
 
 
 class ReaderProcess:

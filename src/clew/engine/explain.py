@@ -16,6 +16,8 @@ from clew.core.types import Chunk, Document, Explanation, Hit, Message
 from clew.core.why import WhyNot
 from clew.engine.opened import Opened, check_filter, check_positive_count, resolve_document
 from clew.engine.search import choose_strategy, context, find_renderer, make_query_from_text_or_table, search
+from clew.index.add.ignore import EXCLUDED, NOT_INCLUDED
+from clew.index.add.passed_over import find_reason_passed_over
 from clew.index.read import read_file
 from clew.index.read.load import is_file_there
 from clew.index.read.process.limits import ReadLimits
@@ -121,6 +123,18 @@ def check(engine: "Engine", citations: Iterable[Citation], *, where: Filter = EV
     return [*cite.check_citations(citations, engine.opened.within(where).store.document)]
 
 
+def _explain_never_added(opened: Opened, path: Path, target: str) -> str:
+    """What to do about a file that could be added, with the reason why its folder does not bring it."""
+    config = opened.settings.ingestion
+    passed_over = find_reason_passed_over(path, root=opened.root, config=config)
+    if not passed_over:
+        return f"the file was never added; run `clew add {target}`"
+    reason = f"the file was never added: adding its folder passes it over ({passed_over})"
+    if passed_over in (EXCLUDED, NOT_INCLUDED):
+        return f"{reason}; change ingestion.exclude or ingestion.include"
+    return f"{reason}; to add it all the same, run `clew add {target}`"
+
+
 def _find_target(opened: Opened, name: str) -> tuple[Document, list[Chunk]]:
     """The document of this name with all its chunks, or the one chunk or message with the document around it."""
     store = opened.store
@@ -165,6 +179,6 @@ def _explain_not_added(opened: Opened, question: str, target: str) -> WhyNot:
                 return WhyNot(question, target, "parse", f"the file cannot be read: {error.reason}")
             except ClewError as error:
                 return WhyNot(question, target, "parse", f"the file cannot be read: {error}")
-            reason = f"the file was never added; run `clew add {target}`"
+            reason = _explain_never_added(opened, path, target)
             return WhyNot(question, target, "not ingested", reason)
     return WhyNot(question, target, "not ingested", missing)

@@ -120,7 +120,7 @@ class WalkRules:
         is_project = False
         for entry in entries:
             is_project = is_project or entry.name in _PROJECT_FILES
-            if entry.name in added and entry.is_file(follow_symlinks=False):
+            if entry.name in added and (entry.is_file(follow_symlinks=False) or entry.is_symlink()):
                 added[entry.name] = (IgnoreFile(_load_spec(Path(entry.path)), skip=len(path)),)
         return replace(self, git=self.git + added[GIT_FILE], clew=self.clew + added[CLEW_FILE], is_project=is_project)
 
@@ -167,9 +167,9 @@ def begin_walk(rules: WalkRules, folder: Path, *, given: Path, root: Path | None
     between = [each for each in reversed(folder.parents) if each.is_relative_to(top)] if folder != top else []
     for each in between:
         above = f"{folder.relative_to(each).as_posix()}/"
-        if repository and Path(each, GIT_FILE).is_file():
+        if repository and _is_ignore_file(each / GIT_FILE):
             git.append(IgnoreFile(_load_spec(each / GIT_FILE), above))
-        if Path(each, CLEW_FILE).is_file():
+        if _is_ignore_file(each / CLEW_FILE):
             clew.append(IgnoreFile(_load_spec(each / CLEW_FILE), above))
     return replace(
         rules,
@@ -178,9 +178,20 @@ def begin_walk(rules: WalkRules, folder: Path, *, given: Path, root: Path | None
     )
 
 
+def _is_ignore_file(path: Path) -> bool:
+    """Whether there is a file, or a link, wherever that goes."""
+    return path.is_symlink() or path.is_file()
+
+
 def _load_spec(file: Path) -> GitIgnoreSpec:
-    """The patterns of an ignore file; a SourceError if it cannot be read: nothing may be added that it keeps out."""
+    """The patterns of an ignore file; a SourceError if it cannot be read: nothing may be added that it keeps out.
+
+    A link is followed to a file; one that goes elsewhere cannot be read.
+    """
     try:
+        if file.is_symlink() and not file.is_file():
+            reason = "is a link that leads to no file; nothing of the folder was added, since it may keep files out"
+            raise SourceError(str(file), reason)
         with file.open("rb") as stream:
             data = stream.read(MAX_IGNORE_BYTES + 1)
     except OSError as error:

@@ -130,7 +130,8 @@ def _parse_message(line: bytes, number: int, file: ExportFile, notes: ExportNote
     labels = row.get("access")
     if labels is not None and not (isinstance(labels, list) and all(isinstance(each, str) for each in labels)):
         raise _make_line_error(file, number, "has an access that is not a list of labels")
-    if not pick_first_name(row.get("channel")):
+    channel = pick_first_name(pick_first_name(row.get("channel")).removeprefix("#"))
+    if not channel:
         raise SourceError(file.uri, f"{NO_CHANNEL}: line {number:,} has no channel")
     at = _parse_time(row, number, file, notes)
     return Message(
@@ -138,7 +139,7 @@ def _parse_message(line: bytes, number: int, file: ExportFile, notes: ExportNote
         author=pick_first_name(row.get("author")),
         at=at,
         id=pick_first_name(row.get("id")),
-        channel=pick_first_name(row["channel"]),
+        channel=channel,
         reply_to=pick_first_name(row.get("reply_to")) or None,
         role=as_text_or_empty(row.get("role")) or "user",
         access=None if labels is None else frozenset(labels),

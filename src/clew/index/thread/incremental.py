@@ -68,7 +68,8 @@ def drop_messages(ids: Sequence[str], *, store: Store, embedder: Embedder, setti
     writer = ThreadWriter(store, embedder, settings)
     threads = _find_threads(ids, store)
     if missing := [message_id for message_id in ids if message_id not in threads]:
-        raise NotFound(f"there is no message {missing[0]!r} in this collection; a hit has its id in chunk.meta")
+        hint = "`clew search --json` shows the id of each message that it finds"
+        raise NotFound(f"there is no message {missing[0]!r} in this collection; {hint}")
     for _ in attempts():
         by_thread: dict[str, list[str]] = {}
         for message_id, doc_id in threads.items():

@@ -19,7 +19,7 @@ from clew.core.settings import IngestionConfig
 from clew.index.add.pipeline import MAX_PREFETCH
 from clew.index.read import read_file
 from clew.index.read.formats import READERS
-from clew.index.read.process import pool
+from clew.index.read.process import pool, wire
 from clew.index.read.process.limits import DEFAULT_LIMITS
 from tests.hostile import make_endless_pdf, make_text_pdf
 from tests.index.read.test_office import make_docx, make_paragraph, make_row, make_xlsx
@@ -144,7 +144,7 @@ def test_a_process_that_is_killed_while_it_starts_costs_one_file_at_most(
             process.kill()
         return process
 
-    monkeypatch.setattr(pool.subprocess, "Popen", start)
+    monkeypatch.setattr(subprocess, "Popen", start)
     report = make_engine.add(pages)
     assert len(report.added) == (3 if fails == 1 else 2)
     assert ["did not start" in each.reason for each in report.failed] == [True] * (fails - 1)
@@ -157,16 +157,16 @@ def test_a_reply_cannot_name_another_document_or_its_readers(
     pages = write_files(tmp_path / "pages", {"a.html": b"<p>Keys.", "b.md": b"# Pay\n\nOn Friday."})
     make_engine.add(pages / "b.md")
     other = next(iter(make_engine.list()))
-    decode = pool.wire.decode_document
+    decode = wire.decode_document
     forged = {"id": other.id, "uri": other.uri, "stamp": other.stamp, "hash": other.hash, "kind": "thread"}
     labels = {"access": ["nobody"], "meta": {"parent": other.id, "section_number": 1, "sections": 2}}
-    monkeypatch.setattr(pool.wire, "decode_document", lambda values: decode({**values, **forged, **labels}))
+    monkeypatch.setattr(wire, "decode_document", lambda values: decode({**values, **forged, **labels}))
     make_engine.add(pages / "a.html")
     records = {Path(record.uri).name: record for record in make_engine.list()}
     assert records["b.md"] == other
     assert (records["a.html"].kind, records["a.html"].access) == ("page", None)
     assert "parent" not in records["a.html"].meta
-    monkeypatch.setattr(pool.wire, "decode_document", lambda _: decode({}))
+    monkeypatch.setattr(wire, "decode_document", lambda _: decode({}))
     (pages / "a.html").write_bytes(b"<p>More keys.")
     assert "gave no document" in make_engine.add(pages / "a.html").failed[0].reason
 

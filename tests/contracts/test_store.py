@@ -98,8 +98,8 @@ def flatten(value: object) -> list[str]:
 
 def admits(where: Filter, document: Document, chunk: Chunk) -> bool:
     """Whether a filter admits a chunk, by the definition."""
-    sides = [admits(each, document, chunk) for each in where.any_of]
-    if (sides and not any(sides)) or not all(admits(each, document, chunk) for each in where.all_of):
+    sides = [admits(each, document, chunk) for each in where.any_of or ()]
+    if (where.any_of is not None and not any(sides)) or not all(admits(each, document, chunk) for each in where.all_of):
         return False
     meta, at = {**document.meta, **chunk.meta}, to_timestamp(chunk.at)
     since, until = to_timestamp(where.since), to_timestamp(where.until)

@@ -93,8 +93,8 @@ def make_filter(random: Random, history: History, depth: int = 2) -> Filter:
 
 def admits(where: Filter, item: Item) -> bool:
     """Whether a filter admits an item, by the definition."""
-    sides = [admits(each, item) for each in where.any_of]
-    if (sides and not any(sides)) or not all(admits(each, item) for each in where.all_of):
+    sides = [admits(each, item) for each in where.any_of or ()]
+    if (where.any_of is not None and not any(sides)) or not all(admits(each, item) for each in where.all_of):
         return False
     named = [(where.kinds, item.kind), (where.channels, item.channel), (where.authors, item.author)]
     if not all(values is None or value in values for values, value in named):

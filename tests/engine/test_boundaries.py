@@ -291,3 +291,26 @@ def test_equal_values_of_meta_are_not_the_same_filter(engine: Engine) -> None:
     both = Filter(meta={"f": 1}) & Filter(meta={"f": True})
     assert list(engine.list(both)) == []
     assert [record.id for record in engine.list(Filter(meta={"f": True}))] == ["yes"]
+
+
+def test_a_filter_keeps_what_it_was_made_of(engine: Engine) -> None:
+    engine.add_documents([Document(name, f"The oven of {name}", meta={"tenant": name}) for name in ("acme", "globex")])
+    for tenants in (["acme"], {"acme"}, [["acme"]]):
+        scope = {"tenant": tenants}
+        sides = [Filter(meta=scope)]
+        views = [engine.within(each) for each in (sides[0], Filter(any_of=sides), Filter(all_of=sides))]  # type: ignore[arg-type]
+        sides.clear()
+        tenants.clear()
+        scope.clear()
+        for view in views:
+            assert [record.id for record in view.list()] == ["acme"]
+            assert {hit.chunk.doc_id for hit in view.search("oven merger pizza", k=9)} == {"acme"}
+
+
+def test_a_filter_of_no_alternatives_admits_nothing(engine: Engine) -> None:
+    allowed: list[Filter] = []
+    assert list(engine.list(Filter(any_of=tuple(allowed)))) == []
+    assert engine.search("pizza", where=Filter(any_of=allowed) & Filter(kinds={"page"})) == []  # type: ignore[arg-type]
+    assert [record.id for record in engine.list(Filter(all_of=()) & Filter(kinds={"page"}))] == ["plan"]
+    with pytest.raises(TypeError, match="takes a tuple of filters"):
+        Filter(any_of=({"kinds": {"page"}},))  # type: ignore[arg-type]

@@ -70,7 +70,7 @@ def expand_filter(where: Filter) -> tuple[Condition, ...]:
     alternatives = _expand_own_fields(where)
     for each in where.all_of:
         alternatives = _combine(alternatives, expand_filter(each))
-    if where.any_of:
+    if where.any_of is not None:
         alternatives = _combine(alternatives, tuple(each for side in where.any_of for each in expand_filter(side)))
     return tuple(dict.fromkeys(alternatives))
 

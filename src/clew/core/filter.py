@@ -13,6 +13,19 @@ def _check_datetime(name: str, value: object) -> None:
         raise TypeError(f"Filter({name}=…) takes a datetime, not {value!r}")
 
 
+def _copy_value(value: Any) -> Any:
+    """A value of meta that nobody can change."""
+    if isinstance(value, list | tuple):
+        return tuple(map(_copy_value, value))
+    return frozenset(map(_copy_value, value)) if isinstance(value, Set) else value
+
+
+def _check_sides(name: str, sides: object) -> tuple["Filter", ...]:
+    if not isinstance(sides, list | tuple) or not all(isinstance(each, Filter) for each in sides):
+        raise TypeError(f"Filter({name}=…) takes a tuple of filters, not {sides!r}")
+    return tuple(sides)
+
+
 @dataclass(frozen=True, slots=True)
 class Filter:
     """Which chunks may be seen, by any verb: all conditions must hold, each by any of its values.
@@ -22,7 +35,8 @@ class Filter:
     by anybody with at least one. `meta` is compared as text with that of the chunk, or else of its document; a list
     matches if any of its members does.
 
-    `a | b` admits what either admits, `a & b` what both do: `any_of` and `all_of` are their sides.
+    `a | b` admits what either admits, `a & b` what both do: `any_of` and `all_of` are their sides; `any_of` without a
+    side admits nothing. What a filter is made of is copied: a later change to it changes no filter.
     """
 
     documents: Set[str] | None = None
@@ -33,7 +47,7 @@ class Filter:
     until: datetime | None = None
     meta: Meta = field(default_factory=dict)
     access: Set[str] | None = None
-    any_of: tuple["Filter", ...] = ()
+    any_of: tuple["Filter", ...] | None = None
     all_of: tuple["Filter", ...] = ()
 
     def __post_init__(self) -> None:
@@ -47,6 +61,11 @@ class Filter:
             _check_datetime(name, getattr(self, name))
         if not isinstance(self.meta, Mapping):
             raise TypeError(f"Filter(meta=…) takes a mapping of names to values, not {self.meta!r}")
+        object.__setattr__(self, "meta", {key: _copy_value(value) for key, value in dict(self.meta).items()})
+        for name in ("any_of", "all_of"):
+            sides = getattr(self, name)
+            if sides is not None:
+                object.__setattr__(self, name, _check_sides(name, sides))
 
     def __or__(self, other: "Filter") -> "Filter":
         if not isinstance(other, Filter):

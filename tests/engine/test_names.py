@@ -1,6 +1,7 @@
 """Names that users give: filters that nothing answers to, folders and patterns, messages, groups; in both stores."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -45,9 +46,10 @@ def test_unknown_names_of_a_filter_are_told_with_those_most_like_them(engine: En
             "channel": Filter(channels={"opps"}),
             "kind": Filter(kinds={"pdf"}),
             "nothing near": Filter(channels={"zzz"}),
-            "known": Filter(authors={"ben"}, channels={"#ops", "general"}, kinds={"thread"}),
+            "known": Filter(authors={"ben", "eva"}, channels={"#ops", "general"}, kinds={"thread"}),
             "one of two": Filter(kinds={"page", "threads"}),
             "joined": Filter(kinds={"thread"}) & Filter(channels={"OPS"}),
+            "both": Filter(authors={"zoe"}, channels={"zzz"}),
         }.items()
     }
     assert told == {
@@ -60,6 +62,7 @@ def test_unknown_names_of_a_filter_are_told_with_those_most_like_them(engine: En
         "known": [],
         "one of two": ["there is no kind 'threads'; did you mean thread?"],
         "joined": ["there is no channel 'OPS'; did you mean ops?"],
+        "both": ["there is no author 'zoe'", "there is no channel 'zzz'"],
     }
 
 
@@ -80,6 +83,27 @@ def test_no_suggestion_names_what_is_outside_the_boundary(engine: Engine) -> Non
             call("m4")
         assert "merger" not in str(raised.value)
         assert "board" not in str(raised.value)
+
+
+@pytest.mark.parametrize("field", ["channels", "authors", "kinds"])
+def test_a_hidden_name_is_as_unknown_as_one_that_is_not_there(engine: Engine, field: str) -> None:
+    engine.add_documents([Document("deal", "The deal at noon", kind="deal", access={"board"})])
+    names = {"channels": ("board", "boarx"), "authors": ("benedict", "benedixt"), "kinds": ("deal", "deax")}
+    hidden, absent = names[field]
+    staff = Filter(access={"staff"})
+
+    def explain(name: str, where: Filter) -> list[str]:
+        named = Filter(**{field: {name}})
+        told = []
+        for each in (where & named, named & where, replace(where, **{field: {name}})):
+            told += [engine.context("noon", where=each).reason, engine.ask("noon?", where=each).reason]
+            told += engine.unknown_names(each)
+        told.append(engine.within(where).context("noon", where=named).reason)
+        return [text.replace(repr(name), "NAME") for text in told]
+
+    for where in (staff, staff & Filter(since=NOON), Filter(any_of=(staff,)), Filter(documents={"id of top.md"})):
+        assert explain(hidden, where) == explain(absent, where)
+        assert explain(hidden, where)[0].startswith(f"there is no {field[:-1]} NAME")
 
 
 def test_an_empty_context_or_answer_says_that_the_name_is_unknown(engine: Engine) -> None:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clew.core.errors import NotFound
 from clew.core.filter import EVERYTHING, Filter
@@ -22,13 +22,21 @@ _PATTERN_SIGNS = re.compile(r"[*?\[]")
 _FIELDS = {"authors": "author", "channels": "channel", "kinds": "kind"}
 
 
+class _UnknownName(NamedTuple):
+    sentence: str
+    is_rest_seen: bool  # whether the rest of the filter admits anything
+
+
 def unknown_names(engine: "Engine", where: Filter) -> list[str]:
     """A sentence for each author, channel and kind of a filter that nothing has: `there is no author 'Ben'; did you …`.
 
-    Suggested are only names that the rest of the filter admits, of what the engine sees. A filter with an unknown name
+    A name that only what is outside the rest of the filter has is as unknown as one that nothing has, and is not
+    suggested: the reason for an empty result tells nothing of what a filter hides. A filter with an unknown name
     is no error, since a channel may get its first message later: it admits nothing by that name.
     """
-    return list(_find_unknown_names(engine.opened, where))
+    found = list(_find_unknown_names(engine.opened, where))
+    told = [each.sentence for each in found if each.is_rest_seen]  # where the rest admits nothing, no name is at fault
+    return told or [each.sentence for each in found]
 
 
 def message(engine: "Engine", id: str, *, where: Filter = EVERYTHING) -> Message:  # noqa: A002 (as in Message.id)
@@ -91,17 +99,21 @@ def _translate_set(text: str) -> str:
     return f"[^{inside[1:]}]" if inside.startswith("!") and len(inside) > 1 else f"[{inside}]"
 
 
-def _find_unknown_names(opened: Opened, where: Filter, others: Filter = EVERYTHING) -> Iterator[str]:
+def _find_unknown_names(opened: Opened, where: Filter, others: Filter = EVERYTHING) -> Iterator[_UnknownName]:
     """The sentences about a filter, which is joined with others by *and*."""
     for field, what in _FIELDS.items():
-        missing = [name for name in sorted(getattr(where, field) or ()) if not _is_known(opened, field, name)]
+        if not (names := getattr(where, field)):
+            continue
         lifted: dict[str, Any] = {field: None}
-        known = _list_known(opened.within(others & replace(where, **lifted)), field) if missing else ()
+        rest = opened.within(others & replace(where, **lifted))
+        missing = [name for name in sorted(names) if not _is_known(rest, field, name)]
+        known = _list_known(rest, field) if missing else ()
+        is_rest_seen = bool(missing) and any(True for _ in rest.store.scan())
         for name in missing:
-            yield suggest_name(what, name, known)
+            yield _UnknownName(suggest_name(what, name, known), is_rest_seen)
     for place, side in enumerate(where.all_of):
-        rest = replace(where, all_of=tuple(each for at, each in enumerate(where.all_of) if at != place))
-        yield from _find_unknown_names(opened, side, others & rest)
+        beside = replace(where, all_of=tuple(each for at, each in enumerate(where.all_of) if at != place))
+        yield from _find_unknown_names(opened, side, others & beside)
 
 
 def _is_known(opened: Opened, field: str, name: str) -> bool:

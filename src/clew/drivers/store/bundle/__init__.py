@@ -10,7 +10,7 @@ import json
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -25,7 +25,7 @@ AGAIN = "nothing was restored; copy it again, or make it again with `clew export
 OnProgress = Callable[[int], None]
 
 try:
-    from clew.drivers.store.bundle import tables
+    from clew.drivers.store.bundle import tables, verify
 except ImportError as error:
     raise DriverMissing(
         f'to export and restore, pyarrow is needed ({error}); install it with: pip install "clew[bundle]"'
@@ -73,11 +73,11 @@ def read_manifest(path: Path) -> Manifest:
     """The manifest of an export; SourceError if the file is not one, StoreMismatch if it is of a newer Clew."""
     with _open_archive(path) as archive:
         try:
-            fields = json.loads(archive.read(MANIFEST))
+            fields = json.loads(verify.read_part(archive, MANIFEST, max_bytes=verify.MAX_MANIFEST_BYTES))
             version = int(fields["format"])
             if version <= FORMAT:
                 return _parse_manifest(fields)
-        except (KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
+        except Exception as error:  # zip, its packers and JSON raise errors of many types
             reason = f"it has no {MANIFEST} that can be read ({error}), so it is not an export of Clew; {AGAIN}"
             raise SourceError(str(path), reason) from error
     raise StoreMismatch(
@@ -99,9 +99,11 @@ def _parse_manifest(fields: Any) -> Manifest:
             raise ValueError(f"{value!r} is not of the type {kind.__name__}")
     if len(parts) % 2 or manifest.dim < 1:
         raise ValueError("its parts do not come in pairs, or its vectors have no dimension")
-    if manifest.calibration:
-        json.loads(manifest.calibration)
-    return manifest
+    if not manifest.calibration:
+        return manifest
+    return replace(
+        manifest, calibration=verify.check_calibration(manifest.calibration, manifest.embedder, manifest.dim)
+    )
 
 
 def verify_bundle(path: Path, on_progress: OnProgress | None = None) -> Manifest:
@@ -115,7 +117,7 @@ def verify_bundle(path: Path, on_progress: OnProgress | None = None) -> Manifest
     documents = chunks = 0
     for batch in read_bundle(path, manifest):
         with _name_malformed_part(path, "a document of it"):
-            tables.check_stored_documents(batch, manifest.dim, seen=seen)
+            verify.check_stored_documents(batch, manifest.dim, seen=seen)
         documents, chunks = documents + len(batch), chunks + sum(len(stored.chunks) for stored in batch)
     if (documents, chunks) != (manifest.documents, manifest.chunks):
         counts = f"it has {documents} documents and {chunks} chunks"
@@ -128,11 +130,12 @@ def _verify_hashes(path: Path, manifest: Manifest, on_progress: OnProgress | Non
     with _open_archive(path) as archive:
         for number, part in enumerate(manifest.parts, 1):
             try:
+                verify.check_part_size(archive, part.name)
                 with archive.open(part.name) as file:
                     is_sound = hashlib.file_digest(file, "sha256").hexdigest() == part.sha256  # type: ignore[arg-type]
             except KeyError:
                 raise SourceError(str(path), f"the part {part.name} is missing; {AGAIN}") from None
-            except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError) as error:
+            except Exception as error:  # zip and its packers raise errors of many types
                 reason = f"the part {part.name} is damaged ({error}); {AGAIN}"
                 raise SourceError(str(path), reason) from error
             if not is_sound:
@@ -147,7 +150,8 @@ def read_bundle(path: Path, manifest: Manifest) -> Iterator[list[StoredDocument]
     with _open_archive(path) as archive:
         for documents, chunks in zip(names[::2], names[1::2], strict=True):
             with _name_malformed_part(path, f"the part {documents} or {chunks}"):
-                batch = tables.parse_stored_documents(archive.read(documents), archive.read(chunks), manifest.dim)
+                data = verify.read_part(archive, documents), verify.read_part(archive, chunks)
+                batch = tables.parse_stored_documents(*data, manifest.dim)
             yield batch
 
 
@@ -172,7 +176,7 @@ def _open_archive(path: Path) -> Iterator[zipfile.ZipFile]:
     with file:
         try:
             archive = zipfile.ZipFile(file)
-        except zipfile.BadZipFile as error:
+        except Exception as error:  # of a crafted list of parts, not BadZipFile alone
             reason = f"it is not a whole export of Clew ({error}); {AGAIN}"
             raise SourceError(str(path), reason) from error
         with archive:

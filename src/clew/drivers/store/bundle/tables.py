@@ -13,9 +13,8 @@ from clew.core.stored import PackedTerms, StoredDocument
 from clew.core.time import from_iso, to_iso
 from clew.core.types import Chunk, Document, Section
 from clew.drivers.store import codec
-from clew.drivers.store.bundle.verify import MalformedPart, check_columns, check_stored_documents
+from clew.drivers.store.bundle.verify import MalformedPart, check_columns, check_table_size
 
-__all__ = ["check_stored_documents", "chunks_to_parquet", "documents_to_parquet", "parse_stored_documents"]
 _TEXT_FIELDS = ("id", "text", "kind", "title", "uri", "summary", "hash", "stamp")
 _SECTION = pa.struct(
     [
@@ -79,7 +78,7 @@ def chunks_to_parquet(batch: Sequence[StoredDocument], dim: int) -> bytes:
 
 def parse_stored_documents(documents: bytes, chunks: bytes, dim: int) -> list[StoredDocument]:
     """The documents of a pair of Parquet parts; MalformedPart, or an error of a library, if they cannot be read."""
-    table = pq.read_table(pa.BufferReader(chunks))
+    table = _read_table(chunks)
     check_columns(table, _CHUNKS, nullable=("at",))
     check_columns(table, _make_chunk_arrays(dim))
     rows = table.select(_CHUNKS.names).to_pylist()
@@ -87,7 +86,7 @@ def parse_stored_documents(documents: bytes, chunks: bytes, dim: int) -> list[St
     hashes, counts = _flatten(table, "terms"), _flatten(table, "counts")
     ends = list(accumulate(table["terms"].combine_chunks().value_lengths().to_pylist() if rows else []))
     batch, start = [], 0
-    records = pq.read_table(pa.BufferReader(documents))
+    records = _read_table(documents)
     check_columns(records, _DOCUMENTS, optional=_LATER_COLUMNS, nullable=(*_LATER_COLUMNS, "summary_vector"))
     for row in records.to_pylist():
         count = row["chunks"]
@@ -110,6 +109,15 @@ def parse_stored_documents(documents: bytes, chunks: bytes, dim: int) -> list[St
     if start != len(rows):
         raise MalformedPart(f"it has {len(rows)} chunks where its documents have {start}")
     return batch
+
+
+def _read_table(data: bytes) -> Any:
+    file = pq.ParquetFile(pa.BufferReader(data))
+    groups = range(file.metadata.num_row_groups)
+    check_table_size(sum(file.metadata.row_group(group).total_byte_size for group in groups))
+    table = file.read()
+    check_table_size(table.nbytes)
+    return table
 
 
 def _document_to_row(stored: StoredDocument) -> dict[str, Any]:

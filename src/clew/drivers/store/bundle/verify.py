@@ -1,21 +1,76 @@
 """Checks of what an export holds, beyond its hashes: who can write a file can also write its hashes.
 
 A chunk must be the span of its document that it claims, positions must lie in the text, and every column must have its
-type: a citation of a restored document is a quotation of it, as of any other.
+type: a citation of a restored document is a quotation of it, as of any other. The labels of a chunk must be those of
+its message, or a part of those of its document: a file cannot show what it hides.
 """
 
+from bisect import bisect_right
 from collections.abc import Collection, Iterable
+from itertools import islice, takewhile
 from typing import Any
+from zipfile import ZIP_STORED, ZipFile
 
 import numpy as np
 
+from clew.core.calibration import Calibration
 from clew.core.sections import find_section_cycle
 from clew.core.stored import StoredDocument
-from clew.drivers.store.checks import check_stored_document
+from clew.core.types import Chunk, Section
+from clew.drivers.store.checks import UNIT_TOLERANCE, check_stored_document
+
+MAX_PART_BYTES = 2 << 30  # of a part, unpacked
+MAX_MANIFEST_BYTES = 256 << 20
+MAX_RATIO = 20  # of a part that is packed once more: Parquet is compressed already
+_FREE_BYTES = 1 << 20  # that any part may have
+_MAX_COSINE_DIFFERENCE = 2.0
+_MIN_REACH = 1e-3
+_MESSAGE_TEXTS = ("message", "channel", "author", "reply_to")
 
 
 class MalformedPart(Exception):
     """A part of an export that does not hold what it should."""
+
+
+def read_part(archive: ZipFile, name: str, *, max_bytes: int | None = None) -> bytes:
+    """The bytes of an entry; MalformedPart where it is packed to more than a part may have."""
+    check_part_size(archive, name, max_bytes=max_bytes)
+    return archive.read(name)
+
+
+def check_part_size(archive: ZipFile, name: str, *, max_bytes: int | None = None) -> None:
+    """Raises MalformedPart for an entry that unpacks to more than a part may have, KeyError if it is missing."""
+    entry = archive.getinfo(name)
+    limit = MAX_PART_BYTES if max_bytes is None else max_bytes
+    if entry.compress_type != ZIP_STORED:
+        limit = min(limit, max(_FREE_BYTES, MAX_RATIO * entry.compress_size))
+    if entry.file_size > limit:
+        raise MalformedPart(f"it unpacks to {entry.file_size} bytes where {limit} are the most")
+
+
+def check_table_size(size: int) -> None:
+    """Raises MalformedPart for a table with more bytes than a part may have."""
+    if size > MAX_PART_BYTES:
+        raise MalformedPart(f"its table has {size} bytes where {MAX_PART_BYTES} are the most")
+
+
+def check_calibration(text: str, embedder: str, dim: int) -> str:
+    """The text of a calibration, empty if it is not for this embedder; MalformedPart unless it can be used as it is."""
+    try:
+        kept = Calibration.from_json(text, embedder)
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise MalformedPart(f"its calibration cannot be read ({type(error).__name__}: {error})") from error
+    if kept is None:
+        return ""
+    numbers, centre = (kept.reach, kept.spread, kept.mean), kept.centre
+    if any(type(each) not in (int, float) for each in numbers) or type(kept.chunks) is not int:
+        raise MalformedPart("its calibration has values that are not numbers")
+    limit = _MAX_COSINE_DIFFERENCE
+    if not (_MIN_REACH <= kept.reach <= limit and 0 <= kept.spread <= limit and -1 <= kept.mean <= 1):
+        raise MalformedPart("its calibration has numbers that no cosines have")
+    if centre is not None and (len(centre) != dim or not float(np.linalg.norm(centre)) <= 1 + UNIT_TOLERANCE):
+        raise MalformedPart(f"its calibration has a centre that is not the mean of unit vectors of {dim} dimensions")
+    return text
 
 
 def check_columns(table: Any, schema: Any, *, optional: Collection[str] = (), nullable: Collection[str] = ()) -> None:
@@ -44,6 +99,7 @@ def check_stored_documents(batch: Iterable[StoredDocument], dim: int, *, seen: s
         seen.update(ids)
         _check_sections(stored, name)
         _check_chunks(stored, name)
+        _check_meta(stored, name)
         check_stored_document(stored, dim)
 
 
@@ -72,3 +128,37 @@ def _check_chunks(stored: StoredDocument, name: str) -> None:
             raise MalformedPart(f"{name}: the text of chunk {position} is not that of its document")
         if len(terms.hashes) != len(terms.counts) or terms.length < 0 or not np.all(terms.counts):
             raise MalformedPart(f"{name}: the words of chunk {position} do not fit their counts")
+
+
+def _check_meta(stored: StoredDocument, name: str) -> None:
+    document = stored.document
+    starts = [section.start for section in document.sections]
+    for meta in (document.meta, *(chunk.meta for chunk in stored.chunks)):
+        if type(meta) is not dict:
+            raise MalformedPart(f"{name}: its meta is not a mapping")
+    for position, chunk in enumerate(stored.chunks):
+        if "message" in chunk.meta and not _is_message_meta(chunk.meta):
+            raise MalformedPart(f"{name}: chunk {position} has a message, channel or author that is not a text")
+        first = max(0, bisect_right(starts, chunk.start) - 1)
+        sections = takewhile(lambda each, end=chunk.end: each.start < end, islice(document.sections, first, None))
+        if not _has_labels_of(chunk, sections, document.access):
+            raise MalformedPart(f"{name}: the labels of chunk {position} are not those of its document")
+
+
+def _is_message_meta(meta: dict[str, Any]) -> bool:
+    return all(type(meta.get(name, "")) is str for name in _MESSAGE_TEXTS) and not any(
+        isinstance(member, dict | list)
+        for value in meta.values()
+        for member in (value if isinstance(value, list) else [value])
+    )
+
+
+def _has_labels_of(chunk: Chunk, sections: Iterable[Section], access: Collection[str] | None) -> bool:
+    """Whether a chunk has the labels of its message, or else those of its document or some of them."""
+    has_own, own = "access" in chunk.meta, chunk.meta.get("access")
+    if has_own and (type(own) is not list or any(type(label) is not str for label in own)):
+        return False
+    labelled = [each.access for each in sections if each.access is not None]
+    if labelled:
+        return has_own and all(set(own) == labels for labels in labelled)
+    return not has_own or access is None or set(own) <= set(access)

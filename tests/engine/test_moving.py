@@ -1,5 +1,6 @@
 """A collection in one file: out of one store and into another through the engine, and what becomes of it on the way."""
 
+import base64
 import builtins
 import hashlib
 import io
@@ -359,6 +360,16 @@ FORGERIES = {
     "a section under one that is not there": change_rows("documents", sections=[{**SECTION, "parent": 9}]),
     "a section under itself": change_rows("documents", sections=[{**SECTION, "parent": 0}]),
     "a short summary vector": change_rows("documents", summary_vector=[1.0]),
+    "a message that is a list": change_rows("chunks", meta='{"message": ["x"]}'),
+    "meta that is a list": change_rows("chunks", meta="[]"),
+    "deep meta": change_rows("chunks", meta="[" * 100_000),
+    "labels of the chunk that open its document": lambda part, rows: [
+        {**each, **({"access": ["board"]} if part == "documents" else {"meta": '{"access": null}'})} for each in rows
+    ],
+    "labels that its document has not": lambda part, rows: [
+        {**each, **({"access": ["board"]} if part == "documents" else {"meta": '{"access": ["staff"]}'})}
+        for each in rows
+    ],
     "a row twice": lambda part, rows: [*rows, rows[0]] if part == "chunks" else None,
     "no rows": lambda _, __: [],
 }
@@ -395,3 +406,79 @@ def test_a_manifest_with_other_types_is_refused(open_engine: Open, tmp_path: Pat
     )
     with pytest.raises(SourceError, match=r"no manifest.json that can be read|where its manifest has"):
         open_engine().restore(other)
+
+
+KEPT = {"version": 1, "embedder": "hashed", "reach": 0.5, "spread": 0.1, "mean": 0.0, "chunks": 9, "centre": ""}
+CALIBRATIONS = {
+    "null": "null",
+    "a list": "[]",
+    "deep": "[" * 100_000,
+    "a missing key": {name: value for name, value in KEPT.items() if name != "spread"},
+    "another key": {**KEPT, "more": 1},
+    "another width": {**KEPT, "centre": base64.b64encode(b"\0" * 12).decode()},
+    "a centre that is not a number": {**KEPT, "centre": base64.b64encode(b"\xff" * 1024).decode()},
+    "no number": {**KEPT, "mean": float("nan")},
+    "a number that no cosine has": {**KEPT, "reach": 1e300},
+    "a text": {**KEPT, "spread": "0.1"},
+}
+
+
+@pytest.mark.parametrize("kept", CALIBRATIONS.values(), ids=CALIBRATIONS)
+def test_a_calibration_that_cannot_be_used_is_refused(open_engine: Open, tmp_path: Path, kept: Any) -> None:
+    file, target = tmp_path / "a.zip", open_engine()
+    filled(open_engine()).export(file)
+
+    def put(value: Any) -> Path:
+        text = value if isinstance(value, str) else json.dumps(value)
+        return swapped(
+            file, "manifest.json", lambda data: json.dumps({**json.loads(data), "calibration": text}).encode()
+        )
+
+    with pytest.raises(SourceError, match=r"no manifest\.json that can be read"):
+        target.restore(put(kept))
+    assert list(target.list()) == []
+    assert len(target.restore(put(KEPT)).added) == 4
+    assert target.context(QUESTIONS[0]).query
+
+
+def repacked(file: Path, part: str) -> bytearray:
+    """An export whose parts are packed once more, with the data of one part damaged."""
+    other = file.with_name("packed.zip")
+    with zipfile.ZipFile(file) as old, zipfile.ZipFile(other, "w", zipfile.ZIP_DEFLATED) as new:
+        for name in old.namelist():
+            new.writestr(name, old.read(name))
+    data = bytearray(other.read_bytes())
+    with zipfile.ZipFile(other) as archive:
+        entry = archive.getinfo(part)
+    start = entry.header_offset + 30 + len(part)
+    data[start : start + 8] = b"\xff" * 8
+    return data
+
+
+@pytest.mark.parametrize("part", ["manifest.json", "chunks-00001.parquet"])
+def test_damaged_and_encrypted_entries_are_refused(open_engine: Open, tmp_path: Path, part: str) -> None:
+    file, target = tmp_path / "a.zip", open_engine()
+    filled(open_engine()).export(file)
+    (tmp_path / "bad.zip").write_bytes(repacked(file, part))
+    assert len(open_engine().restore(tmp_path / "packed.zip").added) == 4
+    with pytest.raises(SourceError, match=r"damaged|no manifest\.json"):
+        target.restore(tmp_path / "bad.zip")
+    data = bytearray(file.read_bytes())
+    with zipfile.ZipFile(file) as archive:
+        at = archive.getinfo(part).header_offset
+    data[at + 6] |= 1  # the flag of an encrypted entry, here and in the list of entries
+    data[data.rindex(part.encode()) - 46 + 8] |= 1
+    (tmp_path / "bad.zip").write_bytes(data)
+    with pytest.raises(SourceError, match=r"damaged.*encrypted|no manifest\.json.*encrypted"):
+        target.restore(tmp_path / "bad.zip")
+
+
+def test_a_part_that_unpacks_to_too_much_is_refused(open_engine: Open, tmp_path: Path) -> None:
+    file = tmp_path / "a.zip"
+    filled(open_engine()).export(file)
+    bomb = tmp_path / "bomb.zip"
+    with zipfile.ZipFile(file) as old, zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as new:
+        for name in old.namelist():
+            new.writestr(name, bytes(8 << 20) if name.startswith("chunks") else old.read(name))
+    with pytest.raises(SourceError, match="unpacks to 8388608 bytes"):
+        open_engine().restore(bomb)

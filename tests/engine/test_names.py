@@ -93,9 +93,10 @@ def test_a_hidden_name_is_as_unknown_as_one_that_is_not_there(engine: Engine, fi
     staff = Filter(access={"staff"})
 
     def explain(name: str, where: Filter) -> list[str]:
-        named = Filter(**{field: {name}})
+        condition: dict[str, Any] = {field: {name}}
+        named = Filter(**condition)
         told = []
-        for each in (where & named, named & where, replace(where, **{field: {name}})):
+        for each in (where & named, named & where, replace(where, **condition)):
             told += [engine.context("noon", where=each).reason, engine.ask("noon?", where=each).reason]
             told += engine.unknown_names(each)
         told.append(engine.within(where).context("noon", where=named).reason)

@@ -1,5 +1,7 @@
 """Who said it and when: how a message is named wherever it is shown to a person or a model."""
 
+import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,7 +12,16 @@ from clew.core.time import assume_utc
 REPLY = "↪"
 GUESSED_REPLY = "↪?"  # where nobody marked it as a reply
 UNDATED = "undated"
-TIME_PATTERN = rf"(?:\d{{4}}-\d\d-\d\d \d\d:\d\d|{UNDATED})"
+_GAP = r"[^\S\n]*"
+TIME_PATTERN = (  # of what fold_marks returns
+    rf"(?:\d{{4}}{_GAP}-{_GAP}\d\d{_GAP}-{_GAP}\d\d{_GAP}\d\d{_GAP}:{_GAP}\d\d"
+    rf"{_GAP}(?!{_GAP}:\d\d(?!\d))|{UNDATED}){_GAP}"  # a time with seconds is that of a log
+)
+_DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2043\u2212\u2796"
+_COLONS = "\u02d0\u02f8\u0589\u05c3\u2236\ua789"
+_FOLDS = str.maketrans(dict.fromkeys(_DASHES, "-") | dict.fromkeys(_COLONS, ":"))
+_FORGED = re.compile(rf"{TIME_PATTERN}|{REPLY}|^\[\s*\d+\s*\]|\(\s*source\s*:|-{{3,}}", re.IGNORECASE)
+_MARKS = re.compile(rf"[,:;()\[\]{REPLY}\uff0c\uff1a\ufe55\uff08\uff09\uff3b\uff3d\u201a{_COLONS}]|-(?=--)|(?<=--)-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +40,17 @@ class PassageMessage:
     reply_to: str | None = None
     guessed: bool = False
     gap: str = ""
+
+
+def fold_marks(text: str) -> str:
+    """The text as it looks: spaces, hyphens, colons, digits and letters of any width or style as the plain ones."""
+    return text if text.isascii() else unicodedata.normalize("NFKC", text).translate(_FOLDS)
+
+
+def format_name(name: object) -> str:
+    """A name on one line; one that looks like who, when or where of another message has dots for its signs."""
+    line = " ".join(str(name).split())
+    return _MARKS.sub("·", line) if _FORGED.search(fold_marks(line)) else line
 
 
 def make_passage_message(
@@ -52,7 +74,7 @@ def make_passage_message(
 
 def format_attribution(author: str, at: datetime | None) -> str:
     """Who and when on one line: `ana, 2026-03-10 09:30`, the time in UTC; empty where neither is known."""
-    name = " ".join(author.split())
+    name = format_name(author)
     when = f"{assume_utc(at).astimezone(UTC):%Y-%m-%d %H:%M}" if at else UNDATED if name else ""
     return ", ".join(filter(None, (name, when)))
 

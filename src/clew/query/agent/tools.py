@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from clew.core.attribution import format_name
 from clew.core.errors import NotFound, SettingsError
 from clew.core.filter import Filter
 from clew.core.thread import THREAD_KIND
@@ -130,7 +131,7 @@ class Toolbox:
         number = self._assign_document_number(record)
         text, end = format_document_text(document, max_chars=self._backend.window)
         rest = f"\nThese are the first {end} of {length} characters; read_document({number}, …) reads them all."
-        head = f"[{number}] {to_one_line(get_display_name(record))}"
+        head = f"[{number}] {format_name(get_display_name(record))}"
         shown = wrap_context(f"{head}\n\n{text}", DOCUMENT_TAG, "xml") + (rest if end < length else "")
         data = {"documentName": get_display_name(record), "content": text, "isComplete": end == length}
         return ToolResult(shown, 1, (self._make_citable_passage(record, number, [(0, end)]),), data=data)

@@ -2,12 +2,14 @@
 
 A line that looks like a reserved one gets a backslash before it, and one with backslashes gets one more, so that
 `unescape` restores the text and nothing else changes. A tag gets its backslash after the `<`. What a line looks like
-is decided without the characters in it that show nothing.
+is decided without the characters in it that show nothing, and with spaces, hyphens and colons of all kinds as one.
 """
 
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+
+from clew.core.attribution import fold_marks
 
 # Characters that show nothing: format characters, soft hyphens, joiners, fillers, variation selectors and controls.
 INVISIBLE = (
@@ -34,7 +36,7 @@ class ReservedLines:
 
     def _escape(self, text: str) -> str:
         """The text with reserved lines escaped."""
-        if self._marks and not any(mark in text for mark in self._marks):
+        if self._marks and not set(self._marks).intersection(fold_marks(text)):
             return text
         return "".join(
             f"{line[: (at := _find_first_visible(line))]}\\{line[at:]}" if self._reserved.match(visible) else line
@@ -70,10 +72,10 @@ def to_one_line(text: object) -> str:
 
 
 def _split_lines(text: str) -> Iterator[tuple[str, str]]:
-    """The lines of a text with their ends, each beside itself without what shows nothing."""
+    """The lines of a text with their ends, each beside what it looks like."""
     has_unseen = _UNSEEN.search(text) is not None
     for line in text.splitlines(keepends=True):
-        yield line, _UNSEEN.sub("", line) if has_unseen else line
+        yield line, fold_marks(_UNSEEN.sub("", line) if has_unseen else line)
 
 
 def _find_first_visible(line: str) -> int:

@@ -6,6 +6,7 @@ from functools import lru_cache
 from itertools import count
 from typing import Literal
 
+from clew.core.attribution import format_name
 from clew.core.errors import SettingsError
 from clew.core.settings import ContextConfig, FormatterConfig
 from clew.core.types import MergedChunk
@@ -88,7 +89,7 @@ def drop_own_headings(text: str, path: tuple[str, ...]) -> str:
 
 def describe_messages(merged: MergedChunk) -> str:
     """The channels of a passage's messages, which name their authors and times themselves; empty where it has none."""
-    return ", ".join(dict.fromkeys(f"#{each.channel}" for each in merged.messages if each.channel))
+    return ", ".join(dict.fromkeys(f"#{format_name(each.channel)}" for each in merged.messages if each.channel))
 
 
 def wrap_context(context: str, tag: str, style: Style) -> str:
@@ -112,7 +113,7 @@ def wrap_context(context: str, tag: str, style: Style) -> str:
 
 
 def _format_sources(merged: MergedChunk) -> str:
-    return ", ".join(filter(None, map(to_one_line, list_sources(merged))))
+    return ", ".join(filter(None, map(format_name, list_sources(merged))))
 
 
 def _strip_heading_marks(line: str) -> str:

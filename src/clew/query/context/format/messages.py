@@ -13,7 +13,7 @@ from clew.core.thread import SEPARATOR, extract_messages, is_thread
 from clew.core.types import Document, MergedChunk
 from clew.query.context.format.escape import ReservedLines
 
-ATTRIBUTION = rf"[^\n]{{0,200}}?{TIME_PATTERN}: "
+ATTRIBUTION = rf"[^\n]{{0,200}}?{TIME_PATTERN}:[^\S\n]*"
 MESSAGE_LINES = ReservedLines("↪", ATTRIBUTION, marks="↪:")
 _ATTRIBUTION_LINE = re.compile(rf"^\s*(?:↪\??\s*)?{ATTRIBUTION}", re.MULTILINE)
 

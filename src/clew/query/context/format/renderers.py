@@ -8,7 +8,7 @@ from itertools import chain
 from math import isnan
 from typing import Any, NamedTuple
 
-from clew.core.attribution import REPLY, PassageMessage, format_reply_mark, format_said
+from clew.core.attribution import REPLY, PassageMessage, format_name, format_reply_mark, format_said
 from clew.core.settings import FormatterConfig
 from clew.core.time import EPOCH, assume_utc, to_iso
 from clew.core.types import Chunk, DocumentRecord, MergedChunk
@@ -95,7 +95,7 @@ def knowledge_base(passages: Sequence[MergedChunk], render_input: RenderInput) -
         origin = ", ".join(dict.fromkeys(filter(None, map(describe_messages, members))))
         suffix = f" ({to_one_line(origin)})" if origin else ""
         sources = dict.fromkeys(chain.from_iterable(map(list_sources, members)))
-        parts.append(f"### [{numbers[document]}] {to_one_line(', '.join(sources))}{suffix}\n")
+        parts.append(f"### [{numbers[document]}] {', '.join(map(format_name, sources))}{suffix}\n")
         parts += [f"{format_passage_text(each, BASE_LINES)}\n\n" for each in members]
     return "".join(parts)
 
@@ -107,7 +107,7 @@ def related_posts(passages: Sequence[MergedChunk], render_input: RenderInput) ->
         post = describe_post(each.chunks[0].chunk, render_input.records.get(get_document_id(each)))
         titles = [post.title or each.source, *(describe_post(copy.chunk, copy.document).title for copy in each.copies)]
         parts.append(
-            f"### [{to_one_line(', '.join(dict.fromkeys(filter(None, titles))))}] ({post.date})\n"
+            f"### [{', '.join(dict.fromkeys(map(format_name, filter(None, titles))))}] ({post.date})\n"
             f"{POST_LINES.escape(format_passage_text(each)[:EXCERPT])}...\n"
             f"- Tags: {', '.join(post.tags) or 'none'}\n- Similarity: {each.avg_similarity:.2f}\n\n"
         )

@@ -438,7 +438,7 @@ def test_a_calibration_that_cannot_be_used_is_refused(open_engine: Open, tmp_pat
         target.restore(put(kept))
     assert list(target.list()) == []
     assert len(target.restore(put(KEPT)).added) == 4
-    assert target.context(QUESTIONS[0]).query
+    assert target.search(QUESTIONS[0])
 
 
 def repacked(file: Path, part: str) -> bytearray:

@@ -5,9 +5,9 @@ type: a citation of a restored document is a quotation of it, as of any other. T
 its message, or a part of those of its document: a file cannot show what it hides.
 """
 
-from bisect import bisect_right
-from collections.abc import Collection, Iterable
-from itertools import islice, takewhile
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Mapping
+from itertools import islice
 from typing import Any
 from zipfile import ZIP_STORED, ZipFile
 
@@ -33,7 +33,7 @@ class MalformedPart(Exception):
 
 
 def read_part(archive: ZipFile, name: str, *, max_bytes: int | None = None) -> bytes:
-    """The bytes of an entry; MalformedPart where it is packed to more than a part may have."""
+    """The bytes of an entry; MalformedPart where it unpacks to more than a part may have."""
     check_part_size(archive, name, max_bytes=max_bytes)
     return archive.read(name)
 
@@ -140,12 +140,13 @@ def _check_meta(stored: StoredDocument, name: str) -> None:
         if "message" in chunk.meta and not _is_message_meta(chunk.meta):
             raise MalformedPart(f"{name}: chunk {position} has a message, channel or author that is not a text")
         first = max(0, bisect_right(starts, chunk.start) - 1)
-        sections = takewhile(lambda each, end=chunk.end: each.start < end, islice(document.sections, first, None))
+        last = bisect_left(starts, chunk.end)
+        sections = islice(document.sections, first, last)
         if not _has_labels_of(chunk, sections, document.access):
             raise MalformedPart(f"{name}: the labels of chunk {position} are not those of its document")
 
 
-def _is_message_meta(meta: dict[str, Any]) -> bool:
+def _is_message_meta(meta: Mapping[str, Any]) -> bool:
     return all(type(meta.get(name, "")) is str for name in _MESSAGE_TEXTS) and not any(
         isinstance(member, dict | list)
         for value in meta.values()
@@ -155,7 +156,7 @@ def _is_message_meta(meta: dict[str, Any]) -> bool:
 
 def _has_labels_of(chunk: Chunk, sections: Iterable[Section], access: Collection[str] | None) -> bool:
     """Whether a chunk has the labels of its message, or else those of its document or some of them."""
-    has_own, own = "access" in chunk.meta, chunk.meta.get("access")
+    has_own, own = "access" in chunk.meta, chunk.meta.get("access", [])
     if has_own and (type(own) is not list or any(type(label) is not str for label in own)):
         return False
     labelled = [each.access for each in sections if each.access is not None]

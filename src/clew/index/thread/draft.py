@@ -49,19 +49,31 @@ class Draft:
     touched: set[str] = field(default_factory=set)
     removed: list[int] = field(default_factory=list)
     last: int = -1  # the greatest number of a message
+    is_whole: bool = False  # all messages of the stored thread are in the part
+    name: str = ""  # of a new thread, where it is not named after its first message
 
     def load(self, store: Store, ids: Iterable[str], *, reach: int) -> None:
         """Reads the part of the thread around these messages; ConcurrentChange if it changed since it was read."""
         assert not self.touched
+        part = self._read_part(store, ids, reach)
+        self.part, self.last, self.entries = part, part.last, _list_entries(part)
+
+    def load_rest(self, store: Store, *, reach: int) -> None:
+        """Reads all messages that are not in the part yet; what was changed stays as it is."""
+        if self.part is None or self.is_whole:
+            return
+        ids = [section.id for section in store.document(self.doc_id).sections]
+        part = self._read_part(store, ids, reach)
+        for message_id, entry in _list_entries(part).items():
+            if message_id not in self.touched and entry.number not in self.removed:
+                self.entries[message_id] = entry
+        self.part, self.is_whole = part, True
+
+    def _read_part(self, store: Store, ids: Iterable[str], reach: int) -> ThreadPart:
         part = store.thread_part(self.doc_id, list(ids), reach=reach)
         if self.part is not None and part.revision != self.part.revision:
             raise ConcurrentChange(f"the thread {self.doc_id!r} changed while it was read; try again")
-        self.part, self.last = part, part.last
-        guessed, awaits = find_guessed_replies(part.document), find_awaited_messages(part.document)
-        self.entries = {
-            message.id: Entry(number, message, message.id in guessed, awaits.get(message.id))
-            for number, message in zip(part.numbers, extract_messages(part.document), strict=True)
-        }
+        return part
 
     def append(self, message: Message, *, guessed: bool = False, awaits: str | None = None) -> None:
         """Adds a message at the end."""
@@ -82,31 +94,37 @@ class Draft:
         """Removes a message and returns it; the answers to it stay as they are."""
         entry = self.entries.pop(message_id)
         self.touched.discard(message_id)
-        self.removed.append(entry.number)
+        if self.part is not None:  # of a new thread nothing is stored
+            self.removed.append(entry.number)
         return entry
 
     def drop(self, ids: Iterable[str]) -> int:
-        """Removes messages, and makes the answers to them answers to their parents; how many were there."""
+        """Removes messages, and makes the answers to them answers to their parents; how many were there.
+
+        The answers to one that waits for its parent wait for that too.
+        """
         gone = {message_id: self.entries[message_id] for message_id in ids if message_id in self.entries}
         for message_id in gone:
             self.take(message_id)
         for entry in list(self.entries.values()):
-            parent = entry.message.reply_to
+            parent, guessed, awaits = entry.message.reply_to, entry.guessed, entry.awaits
             while parent in gone:
-                parent = gone[parent].message.reply_to
+                above = gone[parent]
+                awaits = awaits if guessed else above.awaits
+                parent, guessed = above.message.reply_to, guessed or above.guessed
             if parent != entry.message.reply_to:
                 message = replace(entry.message, reply_to=parent)
-                self.put(replace(entry, message=message, guessed=entry.guessed and parent is not None))
+                self.put(replace(entry, message=message, guessed=guessed and parent is not None, awaits=awaits))
         return len(gone)
 
     def find_subtree(self, message_id: str) -> list[str]:
-        """A message and all that answer it, directly or not, in order."""
+        """A message and all that answer it, directly or not, in order; not those that wait for the same one as it."""
         found = {message_id}
         ordered = sorted(self.entries.values(), key=lambda entry: entry.number)
         size = 0
         while size != len(found):
             size = len(found)
-            found |= {entry.message.id for entry in ordered if entry.message.reply_to in found}
+            found |= {entry.message.id for entry in ordered if entry.awaits is None and entry.message.reply_to in found}
         return [entry.message.id for entry in ordered if entry.message.id in found]
 
     @property
@@ -122,7 +140,7 @@ class Draft:
         guessed = {entry.message.id for entry in ordered if entry.guessed}
         awaits = {entry.message.id: entry.awaits for entry in ordered if entry.awaits is not None}
         if self.part is None:
-            thread = Thread(messages[0].id, self.channel, tuple(messages), guessed=guessed, awaits=awaits)
+            thread = Thread(self.name or messages[0].id, self.channel, tuple(messages), guessed=guessed, awaits=awaits)
             return replace(thread.document(), id=self.doc_id)
         text, sections = join_messages(messages, guessed=guessed, awaits=awaits)
         document = self.part.document
@@ -150,6 +168,14 @@ class Draft:
             level = {each for each in ids if self.entries[each].message.reply_to in level}
             affected |= {position for position, each in enumerate(ids) if each in level}
         return sorted(affected)
+
+
+def _list_entries(part: ThreadPart) -> dict[str, Entry]:
+    guessed, awaits = find_guessed_replies(part.document), find_awaited_messages(part.document)
+    return {
+        message.id: Entry(number, message, message.id in guessed, awaits.get(message.id))
+        for number, message in zip(part.numbers, extract_messages(part.document), strict=True)
+    }
 
 
 @dataclass(frozen=True, slots=True)

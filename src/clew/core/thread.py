@@ -1,7 +1,7 @@
 """Threads: a conversation is its messages in order; inside the engine it is a Document with a section per message."""
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from clew.core.filter import Meta
 from clew.core.ids import make_document_id
@@ -123,3 +123,14 @@ def extract_messages(document: Document) -> list[Message]:
 def get_message_text(document: Document, section: Section) -> str:
     """The text of the message in a section, without the separator."""
     return document.text[section.start : section.end].removesuffix(SEPARATOR)
+
+
+def fill_in_message(message: Message, old: Message) -> Message:
+    """A later version of a message, its unstated author, time, reply and access those of the one before."""
+    return replace(
+        message,
+        author=message.author or old.author,
+        at=message.at or old.at,
+        reply_to=message.reply_to or old.reply_to,
+        access=old.access if message.access is None else message.access,
+    )

@@ -13,6 +13,7 @@ from itertools import islice
 from typing import IO, Any
 
 from clew.core.errors import SourceError
+from clew.core.thread import fill_in_message
 from clew.core.types import Message
 from clew.index.chat.normalise import (
     EMPTY,
@@ -49,8 +50,14 @@ def is_jsonl_export(file: ExportFile) -> bool:
 
 
 def read_jsonl_export(file: ExportFile, notes: ExportNotes) -> Iterator[tuple[str, list[Message]]]:
-    """Each channel with its messages, in order of first appearance; of two messages with one id, the last counts."""
+    """Each channel with its messages, in order of first appearance; of two messages with one id, the last counts.
+
+    What the last does not state is taken from the one before.
+    """
     places: dict[str, array[int]] = {}
+    earlier: dict[
+        int, list[tuple[int, int]]
+    ] = {}  # the places of the versions before, the latest first, by the start of the last
     seen: dict[int, tuple[str, int]] = {}  # hash of an id: its channel, and its index in the places of that channel
     with file.open() as stream:
         start = 0
@@ -75,13 +82,15 @@ def read_jsonl_export(file: ExportFile, notes: ExportNotes) -> Iterator[tuple[st
             notes.count_event(REPEATED, is_repeated)
             notes.count_event(EMPTY, not message.text and not is_repeated)
             if message.text and is_repeated:
+                before = (places[channel][at], places[channel][at + 1])
+                earlier[line_start] = [before, *earlier.pop(before[0], [])]
                 places[channel][at : at + 2] = array("q", (line_start, number))
             elif message.text:
                 own = places.setdefault(message.channel, array("q"))
                 seen[hash(message.id)] = (message.channel, len(own))
                 own.extend((line_start, number))
         for channel, starts in places.items():
-            yield channel, sort_messages_by_time(_read_channel_messages(file, starts, notes))
+            yield channel, sort_messages_by_time(_read_channel_messages(file, starts, earlier, notes))
 
 
 def _skip_line(stream: IO[bytes]) -> int:
@@ -94,16 +103,24 @@ def _skip_line(stream: IO[bytes]) -> int:
     return skipped
 
 
-def _read_channel_messages(file: ExportFile, places: "array[int]", notes: ExportNotes) -> Iterator[Message]:
+def _read_channel_messages(
+    file: ExportFile, places: "array[int]", earlier: Mapping[int, list[tuple[int, int]]], notes: ExportNotes
+) -> Iterator[Message]:
     """The messages at the places; equal messages without an id of their own get their order appended to the id."""
     made: dict[str, int] = {}
     with file.open() as stream:
         for start, number in zip(places[::2], places[1::2], strict=True):
-            stream.seek(start)
-            line = stream.readline(MAX_LINE_BYTES + 1)
-            message = _parse_message(line, number, file, notes)
+            message = _read_message(stream, start, number, file, notes)
+            for old_start, old_number in earlier.get(start, ()):
+                old = _read_message(stream, old_start, old_number, file, ExportNotes())
+                message = fill_in_message(message, old)
             nth = made[message.id] = made.get(message.id, 0) + 1
             yield message if nth == 1 else replace(message, id=f"{message.id}.{nth}")
+
+
+def _read_message(stream: IO[bytes], start: int, number: int, file: ExportFile, notes: ExportNotes) -> Message:
+    stream.seek(start)
+    return _parse_message(stream.readline(MAX_LINE_BYTES + 1), number, file, notes)
 
 
 def _has_own_id(line: bytes) -> bool:

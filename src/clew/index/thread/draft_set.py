@@ -8,6 +8,7 @@ from clew.core.errors import ConcurrentChange
 from clew.core.filter import Filter
 from clew.core.ids import make_document_id
 from clew.core.protocols import Store
+from clew.core.thread import fill_in_message
 from clew.core.thread_edit import Waiting
 from clew.core.types import Message
 from clew.index.thread.draft import Draft, Entry
@@ -183,13 +184,6 @@ class DraftSet:
 def _apply_edit(message: Message, entry: Entry) -> Entry:
     """A stored message with its edit applied; what the edit does not say stays: author, time, parent, access."""
     old = entry.message
-    new = replace(
-        message,
-        author=message.author or old.author,
-        at=message.at or old.at,
-        reply_to=old.reply_to,
-        access=old.access if message.access is None else message.access,
-        role=old.role,
-    )
+    new = replace(fill_in_message(message, old), reply_to=old.reply_to, role=old.role)
     is_same_text = message.text.strip() == old.text.strip()
     return replace(entry, message=replace(new, text=old.text) if is_same_text else new)

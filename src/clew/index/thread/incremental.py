@@ -18,7 +18,7 @@ from clew.core.errors import ConcurrentChange, DriverFailed, NotFound
 from clew.core.protocols import Embedder, Store
 from clew.core.report import Report, SourceFailure
 from clew.core.settings import Settings
-from clew.core.thread import make_first_chunk_id
+from clew.core.thread import fill_in_message, make_first_chunk_id
 from clew.core.types import Chunk, Document, Message, Vector
 from clew.index.chunk.messages import chunk_messages
 from clew.index.thread.draft import Draft, PlannedEdit, plan_edit
@@ -44,7 +44,10 @@ def add_messages(messages: Iterable[Message], *, store: Store, embedder: Embedde
     started = monotonic()
     everything = list(messages)
     check_messages(everything)
-    latest = {(message.channel, message.id): message for message in everything}  # the last of two versions
+    latest: dict[tuple[str, str], Message] = {}  # the last of two versions, with what only the first one states
+    for message in everything:
+        key = (message.channel, message.id)
+        latest[key] = fill_in_message(message, latest[key]) if key in latest else message
     given, unencodable = _split_encodable([message for message in latest.values() if message.text.strip()])
     stored = store.chunks_by_id([make_first_chunk_id(message.id) for message in given])
     given, clashing = _split_id_clashes(given, stored)

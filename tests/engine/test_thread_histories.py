@@ -94,7 +94,7 @@ def test_the_answers_to_a_dropped_message_wait_for_what_it_waited_for(open_engin
 @pytest.mark.soak
 @pytest.mark.parametrize("drops", [False, True], ids=["changes", "drops"])
 def test_threads_are_those_of_a_fresh_collection_whatever_came_before(open_engine: OpenEngine, drops: bool) -> None:
-    for seed in range(choose_runs(3, 300)):
+    for seed in range(choose_runs(3, 100)):
         random = Random(f"{seed} {drops}")
         engine = open_engine(embedder="hashed", settings=FLAT)
         final: dict[str, Message] = {}
@@ -118,7 +118,7 @@ def test_threads_are_those_of_a_fresh_collection_whatever_came_before(open_engin
 
 @pytest.mark.soak
 def test_messages_that_answer_each_other_in_circles_are_all_stored(open_engine: OpenEngine) -> None:
-    for seed in range(choose_runs(2, 300)):
+    for seed in range(choose_runs(2, 100)):
         random = Random(seed)
         engine = open_engine(embedder="hashed", settings=FLAT)
         final: dict[str, str] = {}

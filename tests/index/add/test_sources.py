@@ -9,7 +9,9 @@ from clew.core.settings import DEFAULTS
 from clew.core.types import Document
 from clew.index.add import sources
 from clew.index.add.sources import count_expected_documents, discover_sources, is_url, make_sources
-from clew.index.chat import ChatExport, detect_export
+from clew.index.chat import ChatExport
+from clew.index.chat.served import detect_export_within
+from clew.index.read.process.limits import ReadLimits
 
 LINE = '{"text": "Oil the winches.", "author": "ann", "channel": "yard", "id": "m1", "at": "2026-03-02T09:00:00Z"}\n'
 
@@ -35,11 +37,11 @@ def test_an_export_is_recognised_once_and_has_no_count(folder: Path, monkeypatch
     (folder / "chat.jsonl").write_text(LINE)
     looked_at: list[str] = []
 
-    def detect(path: Path) -> ChatExport | None:
+    def detect(path: Path, *, limits: ReadLimits) -> ChatExport | None:
         looked_at.append(path.name)
-        return detect_export(path)
+        return detect_export_within(path, limits=limits)
 
-    monkeypatch.setattr(sources, "detect_export", detect)
+    monkeypatch.setattr(sources, "detect_export_within", detect)
     found = list(discover_sources([folder], readers={}))
     assert [type(each).__name__ for each in found] == ["ChatExport", "PosixPath", "PosixPath"]
     assert count_expected_documents(found) is None

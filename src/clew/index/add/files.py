@@ -8,9 +8,10 @@ from pathlib import Path
 from clew.core.errors import SourceError
 from clew.core.report import PassedOver
 from clew.index.add.ignore import DEPENDENCIES, WalkRules, begin_walk, is_python_environment
-from clew.index.chat import detect_export
+from clew.index.chat.served import detect_export_within
 from clew.index.read import SUFFIXES
 from clew.index.read.load import describe_os_error
+from clew.index.read.process.limits import ReadLimits
 
 EXPORT_SUFFIXES = frozenset({".zip", ".json", ".jsonl", ".ndjson", ".mbox", ".mbx", ".mboxrd"})
 EXPORT_MARKERS = frozenset(
@@ -122,7 +123,7 @@ def _walk_folder(folder: Path, suffixes: Set[str], rules: WalkRules) -> Iterator
         elif is_folder:
             yield from _enter_folder(Path(entry.path), f"{path}/", inside.rules, open_folders)
         else:
-            yield _examine_file(entry, suffixes)
+            yield _examine_file(entry, suffixes, inside.rules.limits)
 
 
 class _OpenFolder:
@@ -156,7 +157,7 @@ def _enter_folder(folder: Path, path: str, rules: WalkRules, open_folders: list[
         return
     if not EXPORT_MARKERS.isdisjoint(names):
         try:
-            if detect_export(folder) is not None:
+            if detect_export_within(folder, limits=rules.limits) is not None:
                 yield folder
                 return
         except SourceError as error:
@@ -165,7 +166,7 @@ def _enter_folder(folder: Path, path: str, rules: WalkRules, open_folders: list[
     open_folders.append(_OpenFolder(entries, path, rules))
 
 
-def _examine_file(entry: "os.DirEntry[str]", suffixes: Set[str]) -> Found:
+def _examine_file(entry: "os.DirEntry[str]", suffixes: Set[str], limits: ReadLimits) -> Found:
     """The path of a file with one of the suffixes, or of an export; else why it is passed over or cannot be read."""
     try:
         entry.name.encode()
@@ -173,7 +174,7 @@ def _examine_file(entry: "os.DirEntry[str]", suffixes: Set[str]) -> Found:
             return PassedOver(_make_printable(entry.path), LINK if entry.is_symlink() else SPECIAL)
         if entry.name == SETTINGS_FILE:
             return PassedOver(_make_printable(entry.path), OWN_FILES)
-        is_read = _has_known_format(entry, suffixes)
+        is_read = _has_known_format(entry, suffixes, limits)
     except UnicodeEncodeError:
         return SourceError(_make_printable(entry.path), "has a name that is not UTF-8; rename it")
     except OSError as error:
@@ -181,13 +182,13 @@ def _examine_file(entry: "os.DirEntry[str]", suffixes: Set[str]) -> Found:
     return Path(entry.path) if is_read else PassedOver(_make_printable(entry.path), UNKNOWN_FORMAT)
 
 
-def _has_known_format(entry: "os.DirEntry[str]", suffixes: Set[str]) -> bool:
+def _has_known_format(entry: "os.DirEntry[str]", suffixes: Set[str], limits: ReadLimits) -> bool:
     """Whether a file has one of the suffixes, or is a chat export."""
     suffix = os.path.splitext(entry.name)[1].lower()  # noqa: PTH122 (many times faster than a Path)
     if suffix in suffixes:
         return True
     try:
-        return suffix in EXPORT_SUFFIXES and detect_export(Path(entry.path)) is not None
+        return suffix in EXPORT_SUFFIXES and detect_export_within(Path(entry.path), limits=limits) is not None
     except SourceError:
         return True  # a damaged export: reading it reports that
 

@@ -15,6 +15,7 @@ from pathspec import GitIgnoreSpec
 from clew.core.errors import SettingsError, SourceError
 from clew.core.settings import IngestionConfig
 from clew.index.read.load import describe_os_error
+from clew.index.read.process.limits import DEFAULT_LIMITS, ReadLimits
 
 GIT_FILE, CLEW_FILE = ".gitignore", ".clewignore"
 HIDDEN, VERSION_CONTROL, DEPENDENCIES, BUILD = "hidden", "version control", "dependencies", "build output"
@@ -72,6 +73,7 @@ class WalkRules:
     git: tuple[IgnoreFile, ...] = ()
     clew: tuple[IgnoreFile, ...] = ()
     is_project: bool = field(default=False, compare=False)
+    limits: ReadLimits = DEFAULT_LIMITS  # of looking into a chat export
     is_broken_export: bool = False  # a chat export whose tables cannot be read: its messages are no pages
 
     def find_reason(self, name: str, path: str, *, is_folder: bool) -> str:
@@ -136,6 +138,7 @@ def make_walk_rules(config: IngestionConfig) -> WalkRules:
         exclude=_compile_patterns("ingestion.exclude", config.exclude),
         include=_compile_patterns("ingestion.include", config.include),
         is_ignoring=config.ignore,
+        limits=ReadLimits.of(config),
     )
 
 
@@ -199,7 +202,8 @@ def _load_spec(file: Path) -> GitIgnoreSpec:
         raise SourceError(str(file), reason) from error
     if len(data) > MAX_IGNORE_BYTES:
         raise SourceError(str(file), f"is longer than {MAX_IGNORE_BYTES:,} bytes; nothing of the folder was added")
-    lines = data.decode("utf-8-sig", errors="surrogateescape").splitlines()
+    text = data.decode("utf-8-sig", errors="surrogateescape")
+    lines = [line.removesuffix("\r") for line in text.split("\n")]  # no other character ends a pattern of git
     try:
         return GitIgnoreSpec.from_lines(lines)
     except ValueError:

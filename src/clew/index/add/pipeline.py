@@ -214,7 +214,7 @@ def _embed_and_store_batch(store: Store, recipe: Recipe, run: _Run) -> None:
             continue
         run.waiting.pop(0)
         run.consecutive_failures = 0
-        stored |= {chunk.id: chunk for chunk in put.chunks if is_thread(put.document)}
+        stored |= {chunk.id: chunk for chunk in put.chunks} if is_thread(put.document) else {}
         (run.changed if put.record else run.added).append(put.uri_or_id)
         run.incomplete += [put.uri_or_id] if put.incomplete else []
         reused = sum(chunk.id in known for chunk in put.chunks)

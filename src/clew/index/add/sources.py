@@ -17,7 +17,8 @@ from clew.index.add.exports import make_thread_sources, may_be_chat_export
 from clew.index.add.files import DEFAULT_RULES, find_files
 from clew.index.add.ignore import WalkRules
 from clew.index.add.prepare import Source
-from clew.index.chat import ChatExport, detect_export
+from clew.index.chat import ChatExport
+from clew.index.chat.served import detect_export_within
 from clew.index.read import SUFFIXES, get_reader_name, read_file
 from clew.index.read.load import is_file_there, read_file_status
 from clew.index.read.process.limits import ReadLimits
@@ -56,7 +57,7 @@ def discover_sources(
             yield path
             continue
         try:
-            yield detect_export(path) or path
+            yield detect_export_within(path, limits=rules.limits) or path
         except SourceError as error:
             yield error
 

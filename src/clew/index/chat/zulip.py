@@ -42,8 +42,8 @@ _KEPT_FIELDS = (*_TEXT_FIELDS, "date_sent", "pub_date", "last_edit_time")
 _PERSON, _STREAM = 1, 2  # types of a recipient; 3 is a group
 _MENTION = re.compile(r"@_?\*\*([^*|\n]+)(?:\|\d+)?\*\*")
 _STREAM_LINK = re.compile(r"#\*\*([^*\n]+)\*\*")
-_UPLOAD = re.compile(r"!?\[([^\]\n]*)\]\((/user_uploads/[^)\s]+)\)")
-_LINK = re.compile(r"(?<!!)\[([^\]\n]+)\]\((https?://[^)\s]+)\)")
+_UPLOAD = re.compile(r"!?\[([^\[\]\n]*)\]\((/user_uploads/[^)\s]+)\)")
+_LINK = re.compile(r"(?<!!)\[([^\[\]\n]+)\]\((https?://[^)\s]+)\)")
 
 
 @dataclass(frozen=True, slots=True)

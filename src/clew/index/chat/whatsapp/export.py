@@ -35,17 +35,18 @@ _IPHONE_FILE = "_chat.txt"
 # A notice may have a colon too, after what is not a name. Its verbs are lower-case; "Added Value Ltd" may be a name.
 _NOT_A_NAME = re.compile(r"[\"“”«»]|\b(?:changed|created|added|removed|pinned|security code|end-to-end)\b")
 _OMITTED = re.compile(
-    r"(?:(?P<name>\S.*?\.\w{2,5})\s*•?.*?)?\b(?:image|video|audio|sticker|GIF|document|Contact card)( message)? omitted"
+    r"(?:(?P<name>\S[^\n]{0,200}?\.\w{2,5})[^\n]{0,60}?)?"
+    r"\b(?:image|video|audio|sticker|GIF|document|Contact card)(?: message)? omitted"
 )
 _PLACEHOLDER = re.compile(r"<\w[^<>\n:/=]{0,40}\s[^<>\n:/=]{1,40}>")  # <Media omitted>, in any language
 _ATTACHED = re.compile(
-    r"<(?:attached|Anhang|adjunto|pièce jointe|allegato|anexo|anexado|bijlage|bijgevoegd)\s?:\s*([^<>\n]+)>"
+    r"<(?:attached|Anhang|adjunto|pièce jointe|allegato|anexo|anexado|bijlage|bijgevoegd)\s?:([^<>\n]+)>"
     r"|^(\S.*?\.\w{2,5}) \((?:file attached|Datei angehängt|archivo adjunto|fichier joint|file allegato"
     r"|arquivo anexado|bestand bijgevoegd)\)$",
     re.MULTILINE | re.IGNORECASE,
 )
 _EDITED = re.compile(
-    r"\s*<(?:This message was edited|Diese Nachricht wurde bearbeitet\.?|Se editó este mensaje\.?)>\s*$"
+    r"<(?:This message was edited|Diese Nachricht wurde bearbeitet\.?|Se editó este mensaje\.?)>$"  # the text is stripped
 )
 _DELETED = re.compile(
     r"(?:This message was deleted|You deleted this message( as admin .*)?|This message was deleted by admin .*"
@@ -154,12 +155,12 @@ def _clean_message(text: str, *, author: str, notes: ExportNotes) -> str:
         notes.count_event(NOTICES)
         return ""
     if _EDITED.search(text):
-        text = _EDITED.sub("", text)
+        text = _EDITED.sub("", text).rstrip()
         notes.count_event(EDITED)
     if _DELETED.fullmatch(text):
         notes.count_event(DELETED)
         return ""
-    if match := _OMITTED.fullmatch(text):
+    if text.endswith("omitted") and (match := _OMITTED.fullmatch(text)):
         notes.count_event(MEDIA)
         return format_attachment_placeholder("file", match["name"]) if match["name"] else ""
     if _PLACEHOLDER.fullmatch(text):

@@ -11,7 +11,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import replace
@@ -66,6 +66,25 @@ def read_in_process(
     if kind == wire.MISSING:
         raise DriverMissing(value["reason"])
     raise SourceError(uri, value["reason"])
+
+
+def read_parts_in_process(request: wire.ReadRequest) -> Iterator[Any]:
+    """The parts of the reply to a request, each read when it is asked for; a SourceError where reading ended early."""
+    process = _take_process(request.uri)
+    is_kept = False
+    try:
+        for kind, value in process.ask_for_parts(request):
+            if kind == wire.PART:
+                yield value
+                continue
+            is_kept = bool(value["is_kept"])
+            if kind != wire.DONE:
+                raise SourceError(str(value.get("source", request.uri)), value["reason"])
+    finally:
+        if is_kept:
+            _pool.give_back(process)
+        else:
+            process.close()
 
 
 def _take_process(uri: str) -> "ReaderProcess":
@@ -138,6 +157,32 @@ class ReaderProcess:
                     self._deadline = monotonic() + get_step_seconds(request.limits.seconds, int(value))
         except (wire.Closed, OSError, ValueError) as error:
             raise SourceError(request.uri, self._explain_end(request.limits)) from error
+        finally:
+            self._set_idle()
+
+    def ask_for_parts(self, request: wire.ReadRequest) -> Iterator[tuple[bytes, Any]]:
+        """The kind and value of each reply; while the caller works on a part, no time is counted."""
+        seconds = left = request.limits.seconds
+        try:
+            wire.write_request(self._get_stream("stdin"), request, b"")
+            while True:
+                began = monotonic()
+                with self._lock:
+                    self._is_cancelled = _follow_cancellation()
+                    self._deadline = began + left
+                kind, value = wire.read_reply(self._get_stream("stdout"))
+                left -= monotonic() - began
+                if kind == wire.STEP:
+                    left += get_step_seconds(request.limits.seconds, int(value)) - seconds
+                    seconds = get_step_seconds(request.limits.seconds, int(value))
+                    continue
+                self._set_idle()
+                yield kind, value
+                if kind != wire.PART:
+                    return
+                wire.ask_for_next(self._get_stream("stdin"))
+        except (wire.Closed, OSError, ValueError) as error:
+            raise SourceError(request.uri, self._explain_end(replace(request.limits, seconds=seconds))) from error
         finally:
             self._set_idle()
 

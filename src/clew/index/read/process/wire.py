@@ -13,7 +13,9 @@ from typing import IO, Any
 from clew.core.types import Document, Section
 from clew.index.read.process.limits import ReadLimits
 
-READY, STEP, DONE, REFUSED, MISSING = b"r", b"s", b"d", b"x", b"m"  # kinds of replies
+READY, STEP, PART, DONE, REFUSED, MISSING = b"r", b"s", b"p", b"d", b"x", b"m"  # kinds of replies
+NEXT = b"n"  # asks for what follows a PART
+EXPORT = "chat export"  # in the place of a suffix: the uri is the path of an export, which is opened there
 _FRAME = struct.Struct("<cQ")
 _SIZE = struct.Struct("<QQ")
 _SECTION_FIELDS = tuple(each.name for each in fields(Section))
@@ -49,6 +51,17 @@ def read_request(stream: IO[bytes]) -> tuple[ReadRequest, bytes]:
     head, size = _SIZE.unpack(_read_exactly(stream, _SIZE.size))
     values = _load(_read_exactly(stream, head))
     return ReadRequest(**values | {"limits": ReadLimits(**values["limits"])}), _read_exactly(stream, size)
+
+
+def ask_for_next(stream: IO[bytes]) -> None:
+    """Asks for what follows a part."""
+    stream.write(NEXT)
+    stream.flush()
+
+
+def wait_for_next(stream: IO[bytes]) -> None:
+    """Waits until the caller asks for what follows a part."""
+    _read_exactly(stream, len(NEXT))
 
 
 def write_reply(stream: IO[bytes], kind: bytes, value: Any = None) -> None:

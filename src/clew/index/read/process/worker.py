@@ -24,7 +24,10 @@ def main(parent: int) -> None:
     with suppress(wire.Closed, BrokenPipeError):
         while True:
             request, data = wire.read_request(requests)
-            _answer_request(request, data, replies)
+            if request.suffix == wire.EXPORT:
+                _answer_export_request(request, requests, replies)
+            else:
+                _answer_request(request, data, replies)
             del data
 
 
@@ -58,6 +61,33 @@ def _answer_request(request: wire.ReadRequest, data: bytes, replies: IO[bytes]) 
     except MemoryError:
         reason = "is too large: its text needs more memory than ingestion.max_read_memory"
         wire.write_reply(replies, wire.REFUSED, {"reason": reason, "is_kept": False})
+
+
+def _answer_export_request(request: wire.ReadRequest, requests: IO[bytes], replies: IO[bytes]) -> None:
+    """Detects or reads a chat export, which is sent part by part, each when the caller asks for it."""
+    from clew.index.chat.served import serve_export  # the readers of files do not depend on those of chats
+
+    limits = request.limits
+    seconds = limits.seconds
+    _limit_memory(limits.memory)
+    _set_alarm(seconds)
+    value: dict[str, Any]
+    try:
+        with wrap_library_errors(request.uri, format_name="chat export"):
+            for kind, part in serve_export(request.uri, request.options):
+                if kind == wire.STEP:
+                    seconds = get_step_seconds(limits.seconds, int(part))
+                wire.write_reply(replies, kind, part)
+                if kind == wire.PART:
+                    _set_alarm(0)
+                    wire.wait_for_next(requests)
+                _set_alarm(seconds)
+        reply, value = wire.DONE, {}
+    except SourceError as error:
+        reply, value = wire.REFUSED, {"source": error.source, "reason": error.reason}
+    _set_alarm(0)
+    is_kept = _get_resident_bytes() < KEPT_SHARE * limits.memory
+    wire.write_reply(replies, reply, {**value, "is_kept": is_kept})
 
 
 def _claim_streams() -> tuple[IO[bytes], IO[bytes]]:

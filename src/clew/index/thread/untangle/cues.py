@@ -14,7 +14,7 @@ _MARKED = re.compile(r"<@!?([^<>|\s]+)(?:\|[^<>]*)?>|(?<![\w@])@([\w.\-\[\]{}|^`
 _LEADING = re.compile(r"\s*([^\s:,;]{2,40})\s?[:,;>]+(?=\s|$|[^\W\d_])(?!\S*//)")
 _EDGES = "\"'“”‘’«»()<>.,:;!?…*~@"
 _LINK = re.compile(r"https?://|www\.|\w\.(?:com|org|net)\b")
-_CODE = re.compile(r"`|[/~]\w+/|\w+\(\)|--?\w+\b|\w+_\w+|\w\.\w+\.\w|\bsudo\b")
+_CODE = re.compile(r"`|[/~]\w+/|\w\(\)|-\w|\w_\w|\w\.\w+\.\w|\bsudo\b")  # no \w+ first: quadratic in a long word
 _FACE = re.compile(r"[:;=8xX]['-]?[()DPpOo/\\|]+|[\U0001f300-\U0001faff\u2600-\u27bf]")
 
 _MIN_QUOTE_CHARS = 12  # shorter quotes occur in many messages

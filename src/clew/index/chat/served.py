@@ -1,0 +1,131 @@
+"""Chat exports read in the reader process, within its limits: the caller's side, and what that process does.
+
+The process opens the export by its path, detects it again, and sends its channels in parts, so that neither side holds
+more than one channel.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from clew.core.errors import SourceError
+from clew.core.types import Message
+from clew.index.chat import Channels, ChatExport, detect_export
+from clew.index.chat.normalise import ExportNotes
+from clew.index.read.guard import wrap_library_errors
+from clew.index.read.load import is_folder
+from clew.index.read.process import wire
+from clew.index.read.process.limits import PAGES_PER_LIMIT, ReadLimits
+from clew.index.read.process.pool import read_parts_in_process
+
+MAX_DETECTED_HERE = 1_000_000  # bytes: what a file of this size costs to look into is bounded by its size
+BYTES_PER_LIMIT = 10_000_000  # of an export, in the time limit of one file
+PACKED_RATIO = 5  # of chats in a zip
+PART_MESSAGES, PART_CHARS = 500, 1_000_000
+_ACCESS_KIND = "messages"  # the only export that states who may see a message
+_FIELDS = tuple(each.name for each in fields(Message))
+
+
+def detect_export_within(path: Path, *, limits: ReadLimits) -> ChatExport | None:
+    """The chat export at a path; None if there is none. It is read, and detected if it is large, in another process."""
+    if not is_folder(path) and _measure_export(path) <= MAX_DETECTED_HERE:
+        found = detect_export(path)
+        kind = found.kind if found else ""
+    else:
+        parts = read_parts_in_process(_make_request(path, limits))
+        kind = "".join(str(part["kind"]) for part in parts)
+    return ChatExport(kind, path, partial(_read_in_process, path, kind, limits)) if kind else None
+
+
+def _read_in_process(path: Path, kind: str, limits: ReadLimits, notes: ExportNotes) -> Channels:
+    """The channels of an export, each whole."""
+    messages: list[Message] = []
+    for part in read_parts_in_process(_make_request(path, limits, kind=kind)):
+        try:
+            messages += [_decode_message(values, kind) for values in part["messages"]]
+            channel, is_last = str(part["channel"]), bool(part["is_last"])
+            _take_notes(part["notes"], notes)
+        except (LookupError, TypeError, ValueError) as error:
+            raise SourceError(str(path), "cannot be read: its reader gave no messages; it is broken") from error
+        if is_last:
+            if messages:
+                yield channel, messages
+            messages = []
+
+
+def _make_request(path: Path, limits: ReadLimits, *, kind: str = "") -> wire.ReadRequest:
+    """The request for the kind of an export, or for its channels; its path may be relative to the folder of now."""
+    options = {"folder": str(Path.cwd()), **({"kind": kind} if kind else {})}
+    return wire.ReadRequest(wire.EXPORT, str(path), path.name, limits, options)
+
+
+def serve_export(path: str, options: Mapping[str, str]) -> Iterator[tuple[bytes, dict[str, Any] | int]]:
+    """What the reader process sends for the export at a path: its kind, or with `kind` its channels in parts."""
+    os.chdir(options["folder"])
+    export = detect_export(Path(path))
+    if "kind" not in options:
+        yield wire.PART, {"kind": export.kind if export else ""}
+        return
+    if export is None or export.kind != options["kind"]:
+        raise SourceError(path, "changed while it was read; add it again")
+    yield wire.STEP, PAGES_PER_LIMIT * _measure_export(Path(path)) // BYTES_PER_LIMIT
+    with wrap_library_errors(path, format_name=f"{export.kind} export"):
+        for channel, messages in export.read(export.notes):
+            part: list[list[Any]] = []
+            chars = 0
+            for message in messages:
+                if len(part) >= PART_MESSAGES or chars >= PART_CHARS:
+                    yield wire.PART, {"channel": channel, "messages": part, "is_last": False, "notes": None}
+                    part, chars = [], 0
+                part.append(_encode_message(message))
+                chars += len(message.text)
+            yield wire.PART, {"channel": channel, "messages": part, "is_last": True, "notes": _give_notes(export.notes)}
+    yield wire.PART, {"channel": "", "messages": [], "is_last": True, "notes": _give_notes(export.notes)}
+
+
+def _measure_export(path: Path) -> int:
+    """About how many bytes there are to read."""
+    try:
+        if path.is_dir():
+            return sum(
+                os.path.getsize(os.path.join(folder, name))  # noqa: PTH118, PTH202
+                for folder, _, names in os.walk(path)
+                for name in names
+            )
+        return path.stat().st_size * (PACKED_RATIO if path.suffix.lower() == ".zip" else 1)
+    except (OSError, ValueError):  # reading it reports that
+        return 0
+
+
+def _encode_message(message: Message) -> list[Any]:
+    values = [getattr(message, name) for name in _FIELDS]
+    at, access = _FIELDS.index("at"), _FIELDS.index("access")
+    values[at] = message.at.isoformat() if message.at else None
+    values[access] = None if message.access is None else sorted(message.access)
+    return values
+
+
+def _decode_message(values: list[Any], kind: str) -> Message:
+    given = dict(zip(_FIELDS, values, strict=True))
+    at, access = given.pop("at"), given.pop("access")
+    labels = frozenset(access) if access is not None and kind == _ACCESS_KIND else None
+    return Message(**given, at=datetime.fromisoformat(at) if at else None, access=labels)
+
+
+def _give_notes(notes: ExportNotes) -> dict[str, Any]:
+    failures = [[error.source, error.reason] for error in notes.failures]
+    return {"counts": dict(notes), "failures": failures, "unlisted": notes.unlisted_failures}
+
+
+def _take_notes(given: Mapping[str, Any] | None, notes: ExportNotes) -> None:
+    """Puts the notes of the reader process in the place of those that there are."""
+    if given is None:
+        return
+    notes.clear()
+    notes.update({str(what): int(count) for what, count in given["counts"].items()})
+    notes.failures += [SourceError(str(source), str(reason)) for source, reason in given["failures"]]
+    notes.unlisted_failures = int(given["unlisted"])

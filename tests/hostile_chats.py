@@ -9,34 +9,33 @@ from tests.hostile import make_archive
 _MAIL = b"From ann@example.com Mon Jan  1 10:00:00 2024\nFrom: ann@example.com\nMessage-ID: <%d@x>\nSubject: Keys\n"
 
 
-def make_hostile_exports(*, scale: int = 1) -> dict[str, bytes]:
-    """Exports that are small or well packed and ask for much, by name; `scale` makes those larger that can be."""
-    many = 100_000 * scale
+def make_hostile_exports(*, size: int) -> dict[str, bytes]:
+    """Exports that are small or well packed and ask for much, by name; `size` is how often their parts are repeated."""
     return {
-        **_make_mailboxes(many),
-        **_make_whatsapp_chats(many),
-        **_make_telegram_chats(many),
-        **_make_zulip_exports(many),
-        **_make_slack_exports(many),
-        "line.jsonl": _write_lines([{"text": "x" * 90 * many, "author": "ann", "channel": "yard", "at": "2024-01-01"}]),
+        **_make_mailboxes(size),
+        **_make_whatsapp_chats(size),
+        **_make_telegram_chats(size),
+        **_make_zulip_exports(size),
+        **_make_slack_exports(size),
+        "line.jsonl": _write_lines([{"text": "x" * 10 * size, "author": "ann", "channel": "yard", "at": "2024-01-01"}]),
         "lines.jsonl": _write_lines(
-            {"text": "<b>" * 300_000, "author": "ann", "channel": "yard", "at": "2024-01-01"} for _ in range(5 * scale)
+            {"text": "<b>" * 30_000, "author": "ann", "channel": "yard", "at": "2024-01-01"} for _ in range(5)
         ),
         "deep.jsonl": _write_lines([{"text": "Keys.", "author": "ann", "channel": "yard"}])
         + b'{"text": '
-        + b"[" * many,
+        + b"[" * size,
         "channels.jsonl": _write_lines(
-            {"text": "Keys.", "author": "ann", "channel": f"c{number}", "id": number} for number in range(many // 10)
+            {"text": "Keys.", "author": "ann", "channel": f"c{number}", "id": number} for number in range(size // 100)
         ),
         "discord.json": json.dumps(
             {
                 "guild": {"id": "1"},
                 "channel": {"id": "2", "name": "yard"},
-                "messages": [{"id": "1", "content": "<:" * many + "<@" * many, "timestamp": "2024-01-01T10:00:00Z"}],
+                "messages": [{"id": "1", "content": "<:" * size + "<@" * size, "timestamp": "2024-01-01T10:00:00Z"}],
             }
         ).encode(),
-        "guild.json": b'{"guild": [' + b"[]," * 50 * many + b"[]]}",
-        "skipped.json": b'{"about": [' + b"[]," * 20 * many + b"[]]}",
+        "guild.json": b'{"guild": [' + b"[]," * 50 * size + b"[]]}",
+        "skipped.json": b'{"about": [' + b"[]," * 20 * size + b"[]]}",
     }
 
 
@@ -49,25 +48,24 @@ def _make_mailboxes(many: int) -> dict[str, bytes]:
         "tags.mbox": _MAIL % 1 + html + b"<b>" * many,
         "nested.mbox": _MAIL % 1 + nested + part * (many // 10),
         "deep.mbox": _MAIL % 1 + b"".join(b"Content-Type: message/rfc822\n\n" for _ in range(many // 10)),
-        "line.mbox": _MAIL % 1 + b"\n" + b"x" * 90 * many,
+        "line.mbox": _MAIL % 1 + b"\n" + b"x" * 10 * many,
         "headers.mbox": _MAIL % 1 + b"".join(b"X-%d: y\n" % n for n in range(many)) + b"\nKeys.\n",
         "folded.mbox": _MAIL % 1 + b"Subject: a\n" + b" =?utf-8?q?b?=\n" * many + b"\nKeys.\n",
         "addresses.mbox": _MAIL % 1 + b"From: " + b"a <" * many + b"\nDate: " + b"(" * many + b"\n\nKeys.\n",
         "references.mbox": _MAIL % 1 + b"References: " + b"<a@b> " * many + b"\n\nKeys.\n",
-        "wrote.mbox": _MAIL % 1 + b"In-Reply-To: <a@b>\n\n" + b"On Mon, Ann wrote:\n" * many,
-        "mails.mbox": b"".join(_MAIL % n + b"\nKeys.\n\n" for n in range(many // 5)),
+        "wrote.mbox": _MAIL % 1 + b"In-Reply-To: <a@b>\n\n" + b"On Mon, Ann wrote:\n" * (many // 10),
     }
 
 
 def _make_whatsapp_chats(many: int) -> dict[str, bytes]:
     begin = "01/02/2024, 10:00 - Ann: "
     texts = {
-        "line": "x" * 90 * many,
+        "line": "x" * 10 * many,
         "omitted": "a.ab" * many,
         "attached": "<attached:" + " " * many,
         "edited": "a" + " " * many + "a",
         "marks": "\u200e" * many,
-        "authors": "\n".join(f"{begin}{'y' * 90}:" for _ in range(many)),
+        "authors": "\n".join(f"{begin}{'y' * 90}:" for _ in range(many // 50)),
     }
     return {f"whatsapp-{name}.txt": f"{begin}Keys.\n{begin}{text}\n".encode() for name, text in texts.items()}
 
@@ -118,8 +116,8 @@ def _make_slack_exports(many: int) -> dict[str, bytes]:
         "slack-angles.zip": write({"text": "<" * many + "a|b" + ">" * many}, {"text": "<a|" * many + "b>" * many}),
         "slack-marks.zip": write({"text": "*_~" * many + "~_*" * many}, {"text": "&amp;" * many}),
         "slack-blocks.zip": write({"text": "", "blocks": [block] * 100}),
-        "slack-entries.zip": write({"text": "Keys."}, more=[f"a{n}/2024-01-01.json" for n in range(many)]),
-        "slack-files.zip": write({"text": "Keys."}, more=[f"general/{n}.json" for n in range(many * 3)]),
+        "slack-entries.zip": write({"text": "Keys."}, more=[f"a{n}/2024-01-01.json" for n in range(many // 5)]),
+        "slack-files.zip": write({"text": "Keys."}, more=[f"general/{n}.json" for n in range(many // 2)]),
     }
 
 

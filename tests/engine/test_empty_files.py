@@ -31,6 +31,14 @@ def test_empty_files_are_passed_over_and_counted(project: Path, open_engine: Ope
     assert (named.failed, named.passed_over_counts) == ((), {"empty": 1})
 
 
+def test_a_long_file_of_white_space_is_empty(project: Path, open_engine: OpenEngine) -> None:
+    (project / "spaces.md").write_text(" \n" * 500)
+    (project / "wide.txt").write_text("\u2003\u00a0\n" * 50)
+    (project / "late.md").write_text("\n" * 500 + "The winch pulls.")
+    report = open_engine(embedder="hashed").add(project)
+    assert (len(report.added), report.failed, report.passed_over_counts) == (4, (), {"empty": 4})
+
+
 @pytest.mark.parametrize("sections", [False, True])
 def test_a_file_that_was_emptied_stays_until_sync(project: Path, open_engine: OpenEngine, sections: bool) -> None:
     (project / "a.md").write_text("# A\n\n## One\n\nThe crane lifts.\n\n## Two\n\nThe winch pulls.\n")
@@ -49,7 +57,7 @@ def test_a_file_that_was_emptied_stays_until_sync(project: Path, open_engine: Op
         (project / f"{name}.md").write_text("")
     report = engine.add(project, sync=True)
     assert (report.dropped, len(report.held_back)) == (0, 2)
-    assert [each.reason.partition(";")[0] for each in report.noted] == ["2 of its 2 files are gone or empty"]
+    assert [each.reason.partition(";")[0] for each in report.noted] == ["2 of its 2 files are gone, empty or ignored"]
 
 
 def test_a_stored_file_that_cannot_be_read_any_more_stays(project: Path, open_engine: OpenEngine) -> None:

@@ -44,6 +44,10 @@ def list_readers(tmp_path: Path, text: str) -> set[str]:
         ("\n---\naccess: [hr\n---\n", {"FAILED"}),
         ("\n---\nowner: ann\n---\n", {"hr", "board", "guest"}),
         ("---\ntitle: Pay\n---\n", {"hr", "board", "guest"}),
+        ("---\naccess: [hr]\n", {"FAILED"}),  # without the line that ends it
+        ("---\naccess: [hr]\n\n", {"FAILED"}),
+        ("\n---\ntitle: Pay\n\nAccess:\n- hr\n", {"FAILED"}),
+        ("---\ntitle: Pay\ntags: [\n  a,\n]\n'access': hr\n\n", {"FAILED"}),
     ],
 )
 def test_labels_of_a_page(tmp_path: Path, front: str, readers: set[str]) -> None:

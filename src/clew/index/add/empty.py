@@ -12,19 +12,29 @@ from clew.index.read.sections import get_source_uri, make_section_name
 from clew.index.read.uri import make_file_uri
 
 EMPTY = "empty"
-MAX_BLANK_BYTES = 64  # a file of so many bytes is looked into: an empty module often has one empty line
+MAX_BLANK_BYTES = 10_000_000  # of a file that is looked into
+_HEAD_BYTES = 64  # which tell most files from a blank one
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def is_empty_file(path: Path) -> bool:
-    """Whether a regular file has no bytes, or a few of white space."""
+    """Whether a regular file has no bytes, or nothing but white space."""
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BLANK_BYTES:
             return False
-        return not status.st_size or not path.read_bytes().removeprefix(_BYTE_ORDER_MARK).strip()
+        if not status.st_size:
+            return True
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+            return _is_blank(head) and _is_blank(head + file.read(MAX_BLANK_BYTES))
     except (OSError, ValueError):  # reading it reports that
         return False
+
+
+def _is_blank(data: bytes) -> bool:
+    """Whether UTF-8 is white space, as far as its characters are whole."""
+    return not data.removeprefix(_BYTE_ORDER_MARK).decode(errors="ignore").strip()
 
 
 def list_empty_files(passed_over: Iterable[PassedOver], root: Path) -> frozenset[str]:

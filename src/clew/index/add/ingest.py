@@ -17,6 +17,7 @@ from clew.index.add import backfill, pipeline
 from clew.index.add.calibrate import calibrate_once
 from clew.index.add.context import IngestContext, ignore_warning
 from clew.index.add.empty import list_empty_files, note_emptied_files
+from clew.index.add.ignored import list_ignored_files, note_dropped_files, note_ignored_files
 from clew.index.add.moved import MovedFiles
 from clew.index.add.plan import EstimatingLLM, make_dry_run_plan
 from clew.index.add.prepare import Source
@@ -70,6 +71,7 @@ def add_sources(
     )
     dropped = tracker.drop_stale(context.store, report)
     vanished, empty = Vanished(), list_empty_files(passed_over, context.root)
+    ignored = list_ignored_files(passed_over, list_folders(locations), context.root)
     if sync and not report.stopped:
         vanished = find_vanished_documents(
             context.store,
@@ -79,12 +81,15 @@ def add_sources(
             added=frozenset(report.added),
             moved=frozenset(moved.former.values()),
             empty=empty,
+            ignored=ignored,
         )
         dropped += context.store.drop([record.id for record in vanished.dropped]) if vanished.dropped else 0
     emptied = note_emptied_files(context.store, empty - {get_source_uri(record) for record in vanished.held_back})
+    gone = note_dropped_files(vanished.dropped, ignored)
+    kept = [] if vanished.held_back or sync else note_ignored_files(context.store, ignored)
     return replace(
         report,
-        noted=(*report.noted, *notes, *vanished.notes, *emptied),
+        noted=(*report.noted, *notes, *vanished.notes, *emptied, *gone, *kept),
         dropped=dropped,
         passed_over=tuple(passed_over),
         held_back=tuple(record.uri for record in vanished.held_back),
@@ -184,6 +189,7 @@ def plan_add_sources(
             allow_mass_drop=False,
             moved=frozenset(moved.former.values()),
             empty=list_empty_files(passed_over, context.root),
+            ignored=list_ignored_files(passed_over, list_folders(locations), context.root),
         )
     return replace(
         plan,

@@ -11,6 +11,7 @@ from pathlib import Path
 from clew.core.protocols import Store
 from clew.core.report import SourceFailure
 from clew.core.types import DocumentRecord
+from clew.index.add.ignored import NONE_IGNORED, IgnoredFiles
 from clew.index.read.load import is_folder, is_there
 from clew.index.read.sections import get_source_uri
 from clew.index.read.uri import make_file_uri
@@ -36,8 +37,9 @@ def find_vanished_documents(
     added: Set[str] = frozenset(),
     moved: Set[str] = frozenset(),
     empty: Set[str] = frozenset(),
+    ignored: IgnoredFiles = NONE_IGNORED,
 ) -> Vanished:
-    """The documents whose files were below one of the folders and no longer exist, or are among the `empty` (by uri).
+    """The documents whose files were below one of the folders and no longer exist, or are now `empty` or `ignored`.
 
     Only a document read from a file has a stamp: one that a program made is never taken for a deleted file. Documents
     that were added just now (by uri), and those whose files were moved (by id), do not count in the share of a folder.
@@ -51,7 +53,7 @@ def find_vanished_documents(
         if not inside:
             continue
         file = get_source_uri(record)
-        is_gone = file in empty or not is_there(Path(root, file))
+        is_gone = file in empty or bool(ignored.find_reason(file)) or not is_there(Path(root, file))
         for prefix in inside:
             gone[prefix] += [record] if is_gone else []
             if record.uri not in added and record.id not in moved:
@@ -71,6 +73,6 @@ def find_vanished_documents(
 
 def _explain_mass_drop(lost: int, total: int) -> str:
     return (
-        f"{lost} of its {total} files are gone or empty; their documents were not dropped, since the folder may only "
-        "be out of reach; if the files are gone for good, repeat it with --yes (allow_mass_drop=True)"
+        f"{lost} of its {total} files are gone, empty or ignored; their documents were not dropped, since the folder "
+        "may only be out of reach; if the files are gone for good, repeat it with --yes (allow_mass_drop=True)"
     )

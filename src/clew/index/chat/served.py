@@ -6,6 +6,7 @@ more than one channel.
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import fields
 from datetime import datetime
 from functools import partial
@@ -17,7 +18,6 @@ from clew.core.types import Message
 from clew.index.chat import Channels, ChatExport, detect_export
 from clew.index.chat.normalise import ExportNotes
 from clew.index.read.guard import wrap_library_errors
-from clew.index.read.load import is_folder
 from clew.index.read.process import wire
 from clew.index.read.process.limits import PAGES_PER_LIMIT, ReadLimits
 from clew.index.read.process.pool import read_parts_in_process
@@ -32,7 +32,7 @@ _FIELDS = tuple(each.name for each in fields(Message))
 
 def detect_export_within(path: Path, *, limits: ReadLimits) -> ChatExport | None:
     """The chat export at a path; None if there is none. It is read, and detected if it is large, in another process."""
-    if not is_folder(path) and _measure_export(path) <= MAX_DETECTED_HERE:
+    if _measure_export(path) <= MAX_DETECTED_HERE:
         found = detect_export(path)
         kind = found.kind if found else ""
     else:
@@ -90,13 +90,14 @@ def serve_export(path: str, options: Mapping[str, str]) -> Iterator[tuple[bytes,
 def _measure_export(path: Path) -> int:
     """About how many bytes there are to read."""
     try:
-        if path.is_dir():
-            return sum(
-                os.path.getsize(os.path.join(folder, name))  # noqa: PTH118, PTH202
-                for folder, _, names in os.walk(path)
-                for name in names
-            )
-        return path.stat().st_size * (PACKED_RATIO if path.suffix.lower() == ".zip" else 1)
+        if not path.is_dir():
+            return path.stat().st_size * (PACKED_RATIO if path.suffix.lower() == ".zip" else 1)
+        size = 0
+        for folder, _, names in os.walk(path):
+            for name in names:
+                with suppress(OSError):
+                    size += os.path.getsize(os.path.join(folder, name))  # noqa: PTH118, PTH202
+        return size
     except (OSError, ValueError):  # reading it reports that
         return 0
 

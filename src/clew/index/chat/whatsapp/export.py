@@ -45,9 +45,7 @@ _ATTACHED = re.compile(
     r"|arquivo anexado|bestand bijgevoegd)\)$",
     re.MULTILINE | re.IGNORECASE,
 )
-_EDITED = re.compile(
-    r"<(?:This message was edited|Diese Nachricht wurde bearbeitet\.?|Se editó este mensaje\.?)>$"  # the text is stripped
-)
+_EDITED = re.compile(r"<(?:This message was edited|Diese Nachricht wurde bearbeitet\.?|Se editó este mensaje\.?)>$")
 _DELETED = re.compile(
     r"(?:This message was deleted|You deleted this message( as admin .*)?|This message was deleted by admin .*"
     r"|Diese Nachricht wurde gelöscht|Du hast diese Nachricht gelöscht|Se eliminó este mensaje|Eliminaste este mensaje"

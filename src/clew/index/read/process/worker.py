@@ -75,8 +75,8 @@ def _answer_export_request(request: wire.ReadRequest, requests: IO[bytes], repli
     try:
         with wrap_library_errors(request.uri, format_name="chat export"):
             for kind, part in serve_export(request.uri, request.options):
-                if kind == wire.STEP:
-                    seconds = get_step_seconds(limits.seconds, int(part))
+                if isinstance(part, int):
+                    seconds = get_step_seconds(limits.seconds, part)
                 wire.write_reply(replies, kind, part)
                 if kind == wire.PART:
                     _set_alarm(0)

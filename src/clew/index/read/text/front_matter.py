@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from itertools import takewhile
 from typing import Any
 
 import yaml
@@ -13,6 +14,8 @@ from clew.core.time import parse_iso_or_none
 
 _FRONT_MATTER = re.compile(r"---[ \t]*\n(?:(.*?)\n)?(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _ACCESS = re.compile(r"^\s*[\"']?access[\"']?\s*:", re.IGNORECASE | re.MULTILINE)
+# A line that can stand in front matter: blank, a comment, `key:`, an item, indented, or the end of a list.
+_YAML_LINE = re.compile(r"[ \t]*(?:\#.*)?|[\w\"'][\w \"'-]{0,60}:(?:[ \t].*)?|-[ \t].*|[ \t].*|[\]}],?[ \t]*")
 _BLANK_LINES = re.compile(r"(?:[ \t]*\n)*")
 _MAX_CHARS = 100_000  # a longer one is a page that begins with a horizontal rule
 _MAX_VALUES = 10_000  # YAML aliases can expand a short text without limit
@@ -38,7 +41,11 @@ def parse_front_matter(text: str) -> FrontMatter:
     """
     start = 0 if text.startswith("---") else _BLANK_LINES.match(text).end()  # type: ignore[union-attr]  # it may be empty
     match = _FRONT_MATTER.match(text, start) if text.startswith("---", start) else None
-    if match is None or match.end() > _MAX_CHARS or (start and not _ACCESS.search(match[1] or "")):
+    if match is None or match.end() > _MAX_CHARS:
+        if _begins_with_labels(text, start):
+            return FrontMatter({}, text, "front matter has no line --- at its end", labels_lost=True)
+        return FrontMatter({}, text)
+    if start and not _ACCESS.search(match[1] or ""):
         return FrontMatter({}, text)
     try:
         values = yaml.safe_load(match[1] or "")
@@ -54,6 +61,15 @@ def parse_front_matter(text: str) -> FrontMatter:
         return FrontMatter({}, text, str(error), labels_lost=True)
     lines = text.count("\n", 0, match.end())
     return FrontMatter(safe, text[match.end() :], at=parse_updated_time(safe), lines=lines, access=access)
+
+
+def _begins_with_labels(text: str, start: int) -> bool:
+    """Whether a page begins as front matter does, with a line `access` in it, whatever comes then."""
+    opening, *lines = text[start : start + _MAX_CHARS].split("\n")
+    if opening.rstrip() != "---":
+        return False
+    inside = takewhile(_YAML_LINE.fullmatch, lines)
+    return any(_ACCESS.match(line) for line in inside)
 
 
 def _parse_labels(values: Mapping[str, Any]) -> frozenset[str] | None:

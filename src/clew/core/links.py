@@ -37,12 +37,10 @@ class Link:
 def extract_links(text: str) -> list[Link]:
     """The distinct links of a text, in order."""
     found: dict[Link, None] = {}
-    rest = text
     for url in _URL.findall(text):
-        rest = rest.replace(url, " ")
         if link := parse_link(url.rstrip(_TRAILING)):
             found[link] = None
-    for path in _PATH.findall(rest):
+    for path in _PATH.findall(_URL.sub(" ", text)):
         if link := parse_link(path):
             found[link] = None
     return list(found)
@@ -50,8 +48,11 @@ def extract_links(text: str) -> list[Link]:
 
 @lru_cache(maxsize=4096)
 def parse_link(address: str) -> Link | None:
-    """The link of a URL or a path; None if it has no path."""
-    split = urlsplit(address) if "://" in address else None
+    """The link of a URL or a path; None if it has no path, or is no valid URL."""
+    try:
+        split = urlsplit(address) if "://" in address else None
+    except ValueError:  # http://[ without an address
+        return None
     path = unquote(split.path) if split else address
     parts = [part for part in path.lower().replace("\\", "/").split("/") if part not in ("", ".", "..")]
     if not parts:

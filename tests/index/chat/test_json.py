@@ -280,7 +280,9 @@ def test_direct_messages_are_read_where_asked_for(tmp_path: Path) -> None:
     found = list_channels(open_export(make_zulip(tmp_path), "zulip", direct=True))
     assert [(each.text, each.reply_to) for each in found["Ann, Bob"]] == [("psst", None), ("what?", None)]
     (tmp_path / "messages-000002.json").write_text('{"zerver_message": [{"id": 11, "sen')
-    assert "messages-000002.json: is cut short" in find_reason(tmp_path, "zulip")
+    cut = open_export(tmp_path, "zulip", direct=True)
+    assert "Ann, Bob" in list_channels(cut)
+    assert "messages-000002.json: is cut short" in str(cut.notes.failures[0])
 
 
 # Lines of messages

@@ -163,7 +163,10 @@ def _read_whatsapp_file(file: ExportFile, channel: str, notes: ExportNotes) -> C
 def _find_discord_root(tree: ExportTree) -> ExportTree | None:
     for root in tree.find_possible_roots():
         files = root.list_files()
-        if files and all(name.lower().endswith(".json") and is_discord_export(file) for name, file in files.items()):
+        if not files or not all(name.lower().endswith(".json") for name in files):
+            continue
+        channels = sum(map(is_discord_export, files.values()))
+        if channels > len(files) / 2:  # reading it reports the others, which are broken
             return root
     return None
 

@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from clew.core.errors import MalformedFile
+from clew.core.errors import MalformedFile, SourceError
 from clew.core.types import Message
+from clew.index.chat.broken_files import read_until_failure
 from clew.index.chat.json_stream import open_json_scanner
 from clew.index.chat.normalise import (
     EDITED,
@@ -46,7 +47,12 @@ def read_discord_export(files: Sequence[ExportFile], notes: ExportNotes) -> Iter
     of: dict[str, list[ExportFile]] = {}
     names: dict[str, str] = {}
     for file in files:
-        head = _read_export_header(file)
+        heads = (_read_export_header(each) for each in (file,))
+        head = next(read_until_failure(file, heads, notes, kind="discord"), None)
+        if not head:
+            if head is not None:
+                notes.add_failure(SourceError(file.uri, "is not an exported channel of Discord; export it again"))
+            continue
         channel = as_object_or_empty(head.get("channel"))
         key = pick_first_name(channel.get("id"), channel.get("name")) or file.stem
         name = pick_first_name(channel.get("name")) or file.stem
@@ -59,7 +65,8 @@ def read_discord_export(files: Sequence[ExportFile], notes: ExportNotes) -> Iter
     for key, name in disambiguate_names(names).items():
         found: dict[str, Message] = {}
         for file in of[key]:
-            for message in _read_messages(file, channel=name, notes=notes):
+            messages = _read_messages(file, channel=name, notes=notes)
+            for message in read_until_failure(file, messages, notes, kind="discord"):
                 notes.count_event(REPEATED, message.id in found)
                 found[message.id] = message
         yield name, sort_messages_by_time(found.values())

@@ -14,6 +14,7 @@ from tempfile import TemporaryFile
 from typing import Any
 
 from clew.core.types import Message
+from clew.index.chat.broken_files import read_until_failure
 from clew.index.chat.json_stream import json_starts_with, open_json_scanner
 from clew.index.chat.normalise import (
     EDITED,
@@ -42,8 +43,8 @@ _KEPT_FIELDS = (*_TEXT_FIELDS, "date_sent", "pub_date", "last_edit_time")
 _PERSON, _STREAM = 1, 2  # types of a recipient; 3 is a group
 _MENTION = re.compile(r"@_?\*\*([^*|\n]+)(?:\|\d+)?\*\*")
 _STREAM_LINK = re.compile(r"#\*\*([^*\n]+)\*\*")
-_UPLOAD = re.compile(r"!?\[([^\[\]\n]*)\]\((/user_uploads/[^)\s]+)\)")
-_LINK = re.compile(r"(?<!!)\[([^\[\]\n]+)\]\((https?://[^)\s]+)\)")
+_UPLOAD = re.compile(r"!?\[([^\[\]\n]*)\]\((/user_uploads/[^)\s\[]+)\)")
+_LINK = re.compile(r"(?<!!)\[([^\[\]\n]+)\]\((https?://[^)\s\[]+)\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ def read_zulip_export(
     with TemporaryFile() as spool:
         places: dict[tuple[str, bool], array[int]] = {}  # by channel, and whether it is a stream
         for name in filter(_MESSAGE_FILE.fullmatch, files):
-            for row in _read_message_rows(files[name], notes):
+            for row in read_until_failure(files[name], _read_message_rows(files[name], notes), notes, kind="zulip"):
                 is_stream = row["recipient"] not in realm.direct
                 if not is_stream and not include_direct:
                     notes.count_event(DIRECT_SKIPPED)

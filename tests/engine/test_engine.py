@@ -567,7 +567,7 @@ def test_an_empty_context_says_why(engine: Engine, pages: Path) -> None:
     engine.add(pages)
     where = Filter(kinds=frozenset({"thread"}))
     assert engine.context("keys", where=where).reason == "there is no kind 'thread'; there are page"
-    assert "fits in 1 tokens" in engine.context("keys", tokens=1).reason
+    assert "fits in 1 token" in engine.context("keys", tokens=1).reason
     assert engine.context("keys", tokens=1).text == ""
 
 

@@ -71,6 +71,12 @@ def resolve_documents(opened: Opened, name: str) -> list[str]:
         return found
 
 
+def find_named_records(opened: Opened, names: Iterable[str]) -> list[DocumentRecord]:
+    """The records of the documents that names stand for, each once."""
+    ids = frozenset(doc_id for name in names for doc_id in resolve_documents(opened, str(name)))
+    return list(opened.store.documents(Filter(documents=ids)))
+
+
 def _match_documents(opened: Opened, name: str) -> Iterator[DocumentRecord]:
     places = [name]
     if "://" not in name:

@@ -18,7 +18,7 @@ from tests.index.read.test_hostile import MAX_MEMORY, SOAK, forget_peak_memory, 
 def test_hostile_exports_harm_nobody(tmp_path: Path) -> None:
     folder = tmp_path / "files"
     folder.mkdir()
-    files = make_hostile_exports(size=300_000 if SOAK else 2_000)
+    files = make_hostile_exports(size=300_000 if SOAK else 300)
     for name, data in files.items():
         (folder / f"{name}-a.md").write_text("# Page\n\nKeys rotate weekly.")
         (folder / name).write_bytes(data)

@@ -113,7 +113,7 @@ def test_the_ledger_says_why() -> None:
     assert [passage.source for passage in context.passages] == ["d.md"]
     assert [(each.reason, each.tokens) for each in context.dropped] == [(GONE, 25), (DUPLICATE, 25), (BUDGET, 1200)]
     assert made([hit(0, 100, doc="gone")]).reason == "nothing in the collection matches the query"
-    assert made([hit(0, 100)], tokens=1).reason == "no hit fits in 1 tokens"
+    assert made([hit(0, 100)], tokens=1).reason == "no hit fits in 1 token"
     assert made([hit(0, 100)], tokens=1).text == ""
 
 

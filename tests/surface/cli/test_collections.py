@@ -33,7 +33,7 @@ def test_collections_are_listed_and_dropped(fresh: Clew) -> None:
     dropped = fresh("collections", "drop", "sales", "--yes", "--json")
     assert (dropped.code, dropped.json["dropped"]["documents"], dropped.json["left"]) == (0, 4, [])
     assert [each["name"] for each in fresh("collections", "--json").json["collections"]] == ["ops"]
-    assert fresh("collections", "drop", "ops", "--yes").out == "ops dropped, with 1 documents\n"
+    assert fresh("collections", "drop", "ops", "--yes").out == "ops dropped, with 1 document\n"
 
 
 @pytest.mark.usefixtures("place")

@@ -110,7 +110,7 @@ def test_what_is_passed_over_is_counted_and_listed(fresh: "Clew") -> None:
     assert f"passed over: {counts} (--verbose lists them)\n" in done.err
     listed = fresh("add", "pages", "--verbose").err
     assert re.search(r"^  .*secret.md: in .gitignore$", listed, re.MULTILINE)
-    assert re.search(r"^  .*node_modules/: dependencies \(1 files\)$", listed, re.MULTILINE)
+    assert re.search(r"^  .*node_modules/: dependencies \(1 file\)$", listed, re.MULTILINE)
     shown = fresh("add", "pages", "--json").json
     assert shown["passed_over_counts"]["in .gitignore"] == 1
     assert {"source": str(Path("pages", "secret.md")), "reason": "in .gitignore", "files": 1} in shown["passed_over"]

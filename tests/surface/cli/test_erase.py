@@ -22,7 +22,7 @@ def clew(fresh: Clew) -> Clew:
 def test_a_dry_run_prints_counts_and_erases_nothing(clew: Clew) -> None:
     done = clew("erase", "pages/vault.md", "--dry-run")
     assert done.code == 0, done.err
-    assert "would erase 1 documents" in done.out
+    assert "would erase 1 document," in done.out
     assert "  pages/vault.md  Vault" in done.out
     assert clew("read", "pages/vault.md").code == 0
 
@@ -65,7 +65,7 @@ def test_it_asks_at_a_terminal(clew: Clew, answer: str) -> None:
 def test_an_erased_document_is_gone_and_the_receipt_says_so(clew: Clew) -> None:
     done = clew("erase", "pages/vault.md", "--yes")
     assert done.code == 0, done.err
-    assert "erased 1 documents" in done.out
+    assert "erased 1 document," in done.out
     assert ": 0 found" in done.out
     assert "source file remains" in done.err
     assert "vault.md" not in clew.hits("signing keys rotated ninety")

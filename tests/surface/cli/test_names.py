@@ -1,5 +1,7 @@
 """Names and forms that help: suggestions, folders and patterns, questions from a pipe, messages, groups, settings."""
 
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -65,6 +67,37 @@ def test_documents_by_folder_and_pattern(fresh: "Clew") -> None:
     assert set(fresh.hits("keys", "--document", "pages/*.py")) == {"tide.py"}
     assert fresh("drop", "*.md").out == "3 dropped\n"
     assert fresh("drop", "pages/").out == "1 dropped\n"
+
+
+def test_a_dry_run_of_drop_names_what_would_go(fresh: "Clew") -> None:
+    fresh("add", "pages")
+    shown = fresh("drop", "*.md", "--dry-run").out.splitlines()
+    assert shown[0] == "would drop 3 documents"
+    assert sorted(line.strip() for line in shown[1:]) == ["pages/lunch.md", "pages/oncall.md", "pages/vault.md"]
+    assert fresh("drop", "pages/lunch.md", "--dry-run").out.startswith("would drop 1 document\n")
+    assert len(fresh("drop", "pages", "--dry-run", "--json").json["documents"]) == 4
+    assert fresh("drop", "m1", "--messages", "--dry-run").code == 2
+    assert len(fresh("list", "--json").json["documents"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("words", "answer", "out"),
+    [
+        (["*.md"], "n", ""),
+        (["*.md"], "y", "3 dropped"),
+        (["*.md", "--yes"], "", "3 dropped"),
+        (["pages/lunch.md"], "", "1 dropped"),  # a name: there is nothing to ask
+    ],
+)
+def test_a_pattern_of_drop_asks_on_a_terminal(fresh: "Clew", words: list[str], answer: str, out: str) -> None:
+    fresh("add", "pages")
+    terminal = "import sys; sys.stdin.isatty = sys.stderr.isatty = lambda: True; "
+    script = f"{terminal}from clew.surface.cli.app import main; main()"
+    command = [sys.executable, "-c", script, "drop", *words]
+    done = subprocess.run(command, input=f"{answer}\n", capture_output=True, text=True, check=False, cwd=fresh.folder)
+    assert done.stdout.strip() == out, done.stderr
+    assert ("Drop 3 documents?" in done.stderr) is ("pages/oncall.md" in done.stderr) is bool(answer)
+    assert (done.returncode == 0) is bool(out)
 
 
 def test_a_question_comes_from_standard_input(chats: "Clew") -> None:

@@ -81,5 +81,5 @@ def test_lines_come_at_the_start_now_and_then_and_at_the_end() -> None:
     watch(Progress("embedding", 1, None, "chunks"))
     assert written == [
         "reading: 0 of 11 files", "reading: 5 of 11 files", "reading: 10 of 11 files", "reading: 11 of 11 files",
-        "embedding: 1 chunks",
+        "embedding: 1 chunk",
     ]  # fmt: skip

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from clew.core.errors import SourceError
+from clew.core.plural import format_count
 from clew.core.report import OnWarning, SourceFailure
 from clew.core.settings import ThreadConfig
 from clew.core.time import EARLIEST
@@ -45,11 +46,11 @@ def make_thread_sources(
                 yield Source(document.id, document.uri, read, exported_until=until, exported_ids=ids)
         yield from export.notes.failures
         if more := export.notes.unlisted_failures:
-            yield SourceError(str(export.path), f"{more:,} more lines cannot be read")
+            yield SourceError(str(export.path), f"{format_count(more, 'more line')} cannot be read")
     except SourceError as error:
         yield error
     if export.notes:
-        notes = "; ".join(f"{count:,} {what}" for what, count in sorted(export.notes.items()))
+        notes = export.notes.describe()
         log.info("%s: skipped or assumed: %s", export.path, notes)
         on_warning(SourceFailure(str(export.path), f"skipped or assumed: {notes}"))
 

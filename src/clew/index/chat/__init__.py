@@ -60,7 +60,7 @@ class ChatExport:
         if not found:
             if self.notes.failures:
                 raise self.notes.failures[0]
-            skipped = "; ".join(f"{count:,} {what}" for what, count in sorted(self.notes.items()))
+            skipped = self.notes.describe()
             raise SourceError(
                 str(self.path), f"is a {self.kind} export without messages{f'; skipped: {skipped}' if skipped else ''}"
             )

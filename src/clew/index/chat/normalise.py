@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from clew.core.errors import SourceError
+from clew.core.plural import format_count
 from clew.core.time import assume_utc
 from clew.core.types import Message
 
@@ -20,6 +21,17 @@ UNREADABLE = "entries that are not messages"
 EDITED = "edited messages (last version kept)"
 UTC_ASSUMED = "timestamps without a time zone (assumed UTC)"
 UNDATED = "messages without a readable timestamp"
+_FOR_ONE = {
+    EMPTY: "message without text",
+    DELETED: "deleted message",
+    NOTICES: "service notice (a join, leave, topic or call)",
+    MEDIA: "media file not in the export",
+    REPEATED: "duplicate message",
+    UNREADABLE: "entry that is not a message",
+    EDITED: "edited message (last version kept)",
+    UTC_ASSUMED: "timestamp without a time zone (assumed UTC)",
+    UNDATED: "message without a readable timestamp",
+}
 MAX_FAILURES = 20  # of an export that are reported one by one
 
 
@@ -43,6 +55,10 @@ class ExportNotes(Counter[str]):
             self.failures.append(error)
         else:
             self.unlisted_failures += 1
+
+    def describe(self) -> str:
+        """The counts as a sentence, such as `2 deleted messages; 1 message without text`."""
+        return "; ".join(format_count(count, _FOR_ONE.get(what, what), what) for what, count in sorted(self.items()))
 
     def count_event(self, event: str, condition: object = True) -> None:
         """Counts the event if the condition holds."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import cache
 
 from clew.core.errors import NotFound
+from clew.core.plural import format_count
 from clew.core.settings import DEFAULTS, Settings
 from clew.core.tables import find_table_header, is_table_row
 from clew.core.text import estimate_tokens
@@ -81,7 +82,7 @@ def build_context(
         hit.chunk.doc_id for passage in fitted.passages for hit in (*passage.chunks, *passage.copies)
     )
     duplicates = [(hit, DUPLICATE) for group in copies.values() for hit in group]
-    reason = f"no hit fits in {tokens} tokens" if ranked else NO_MATCH
+    reason = f"no hit fits in {format_count(tokens, 'token')}" if ranked else NO_MATCH
     return Context(
         query=query,
         passages=fitted.passages,

@@ -15,6 +15,7 @@ from typing import Any
 
 from clew.core.errors import DriverFailed, SettingsError
 from clew.core.languages import FUNCTION_WORDS
+from clew.core.plural import format_count
 from clew.core.protocols import LLM
 from clew.core.text import tokenize_words
 from clew.core.window import StyleProfile
@@ -58,7 +59,8 @@ def profile_style(
     own = [text.strip() for text in (_URL.sub(" ", text) for text in texts) if text.strip()]
     if len(own) < min_messages:
         raise SettingsError(
-            f"{person} has {len(own)} messages here; a style needs at least {min_messages} (scoring.style_messages)"
+            f"{person} has {format_count(len(own), 'message')} here; "
+            f"a style needs at least {min_messages} (scoring.style_messages)"
         )
     counted = measure_style(person, own)
     if llm is None:

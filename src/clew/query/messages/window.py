@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from clew.core.filter import Filter
+from clew.core.plural import format_count
 from clew.core.settings import Settings
 from clew.core.suggest import format_names, format_suggestion
 from clew.core.thread import THREAD_KIND
@@ -111,7 +112,7 @@ def _make_channel_filter(channels: Iterable[str]) -> Filter:
 
 def _explain_empty_window(request: WindowRequest, sources: WindowSources, dropped: Sequence[DroppedMessage]) -> str:
     if any(each.reason == BUDGET for each in dropped):
-        return f"no message fits {request.max_tokens} tokens"
+        return f"no message fits {format_count(request.max_tokens, 'token')}"
     if dropped:
         best = max(each.message.relevance for each in dropped)
         return f"no message is relevant enough: the best of {len(dropped)} has a relevance of {best:.2f}"

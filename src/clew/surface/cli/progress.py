@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
 
+from clew.core.plural import format_count
 from clew.core.report import OnProgress, Progress
 
 LINE_INTERVAL = 5.0  # seconds between two lines of one stage
@@ -44,7 +45,7 @@ def format_progress(progress: Progress) -> str:
     total = "" if progress.total is None else f" of {progress.total}"
     parts = [f"{progress.stage}: {progress.done}{total} {progress.unit}".rstrip()]
     if progress.chunks:
-        parts.append(f"{progress.chunks} chunks")
+        parts.append(format_count(progress.chunks, "chunk"))
     if progress.chunks and progress.chunk_rate:
         parts.append(f"{format_rate(progress.chunk_rate).removesuffix('/s')} chunks/s")
     elif progress.rate:
@@ -91,7 +92,7 @@ def _show_progress_bars() -> Iterator[OnProgress]:
                 tasks[progress.stage] = bars.add_task(progress.stage, total=None, count="", speed="", left="")
             total = "" if progress.total is None else f"/{progress.total}"
             failed = f", {progress.failed} failed" if progress.failed else ""
-            chunks = f", {progress.chunks} chunks" if progress.chunks else ""
+            chunks = f", {format_count(progress.chunks, 'chunk')}" if progress.chunks else ""
             rate = progress.chunk_rate if progress.chunks and progress.chunk_rate else progress.rate
             bars.update(
                 tasks[progress.stage],

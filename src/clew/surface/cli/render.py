@@ -16,6 +16,7 @@ from clew.core.attribution import (
     make_passage_message,
 )
 from clew.core.cite import CitationCheck
+from clew.core.plural import format_count
 from clew.core.receipt import Receipt
 from clew.core.report import Report
 from clew.core.tables import find_header_in_context, is_table_row
@@ -68,7 +69,7 @@ def print_report(report: Report, *, as_json: bool = False) -> None:
     print_line(
         (f"{len(report.added)} added, {len(report.changed)} changed, {report.skipped} skipped, ", ""),
         (f"{len(report.failed)} failed", "bold red" if report.failed else ""),
-        (f"; {report.chunks} chunks, {report.embedded} embedded, {report.reused} reused", ""),
+        (f"; {format_count(report.chunks, 'chunk')}, {report.embedded} embedded, {report.reused} reused", ""),
         (f"; {report.dropped} dropped" if report.dropped else "", ""),
         (f"; {len(report.incomplete)} incomplete: the next run completes them" if report.incomplete else "", "yellow"),
         (f"; {format_duration(report.seconds)}" if report.seconds >= 1 else "", "dim"),
@@ -91,19 +92,19 @@ def print_receipt(receipt: Receipt, *, records: Sequence[DocumentRecord] = (), a
         print_json(receipt)
         return
     counts = (
-        (len(receipt.documents), "documents"),
-        (len(receipt.messages), "messages"),
-        (receipt.chunks, "chunks"),
-        (receipt.vectors, "vectors"),
-        (receipt.postings, "postings"),
-        (receipt.summaries, "summaries"),
-        (receipt.contexts, "contexts rebuilt"),
-        (receipt.sessions, "chat sessions changed"),
-        (receipt.jobs, "jobs"),
-        (receipt.cache_entries, "cache entries"),
+        (len(receipt.documents), "document", ""),
+        (len(receipt.messages), "message", ""),
+        (receipt.chunks, "chunk", ""),
+        (receipt.vectors, "vector", ""),
+        (receipt.postings, "posting", ""),
+        (receipt.summaries, "summary", "summaries"),
+        (receipt.contexts, "context rebuilt", "contexts rebuilt"),
+        (receipt.sessions, "chat session changed", "chat sessions changed"),
+        (receipt.jobs, "job", ""),
+        (receipt.cache_entries, "cache entry", "cache entries"),
     )
     verb = "would erase" if receipt.dry_run else "finished and erased" if receipt.resumed else "erased"
-    removed = ", ".join(f"{count} {name}" for count, name in counts if count) or "nothing"
+    removed = ", ".join(format_count(*each) for each in counts if each[0]) or "nothing"
     print_line((f"{receipt.selector}: ", "bold"), (f"{verb} {removed}", ""))
     for record in records:
         print_line(("  ", ""), (record.uri or record.id, "bold"), (f"  {record.title}" if record.title else "", ""))
@@ -234,8 +235,10 @@ def print_context(context: Context) -> None:
     if not context.passages and context.reason:
         print_no_results(context.reason, err=True)
         return
-    passages = f"{len(context.passages)} passage{'s' if len(context.passages) != 1 else ''}"
-    print_line((f"{passages}, {context.tokens} tokens, {len(context.dropped)} dropped", "dim"), err=True)
+    passages = format_count(len(context.passages), "passage")
+    print_line(
+        (f"{passages}, {format_count(context.tokens, 'token')}, {len(context.dropped)} dropped", "dim"), err=True
+    )
 
 
 def print_citation_checks(checks: Sequence[tuple[str, Sequence[CitationCheck]]]) -> None:

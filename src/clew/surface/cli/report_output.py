@@ -3,10 +3,12 @@
 import sys
 from collections.abc import Sequence
 
+from clew.core.plural import format_count
 from clew.core.report import PassedOver, Plan, count_passed_over
 from clew.surface.cli.progress import format_duration
-from clew.surface.cli.render import print_line, print_pairs
+from clew.surface.cli.render import print_json, print_line, print_pairs
 
+MAX_LISTED = 20  # documents that are named before they are dropped
 _SHOWN_NAMES = 3  # of the documents that would be dropped
 
 
@@ -17,7 +19,7 @@ def print_passed_over(entries: Sequence[PassedOver], *, verbose: bool) -> None:
     counts = ", ".join(f"{count:,} {reason}" for reason, count in count_passed_over(entries).items())
     print_line((f"passed over: {counts}", ""), ("" if verbose else " (--verbose lists them)", "dim"), err=True)
     for entry in entries if verbose else ():
-        files = f" ({entry.files:,} files)" if entry.source.endswith("/") else ""
+        files = f" ({format_count(entry.files, 'file')})" if entry.source.endswith("/") else ""
         print_line(("  ", ""), (entry.source, "bold"), (f": {entry.reason}{files}", ""), err=True)
 
 
@@ -28,7 +30,35 @@ def confirm_drop(held_back: Sequence[str]) -> bool:
     import typer
 
     names = ", ".join(held_back[:_SHOWN_NAMES]) + (", …" if len(held_back) > _SHOWN_NAMES else "")
-    return typer.confirm(f"Drop {len(held_back)} documents whose files are gone ({names})?", default=False, err=True)
+    return typer.confirm(
+        f"Drop {format_count(len(held_back), 'document')} whose files are gone ({names})?", default=False, err=True
+    )
+
+
+def confirm_named_drop(names: Sequence[str]) -> None:
+    """Shows on a terminal the documents that names stand for, and asks; aborts if they are to stay."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return
+    import typer
+
+    _list_names(names, err=True)
+    typer.confirm(f"Drop {format_count(len(names), 'document')}?", default=False, abort=True, err=True)
+
+
+def print_drop(names: Sequence[str], *, as_json: bool) -> None:
+    """Prints the documents that would be dropped."""
+    if as_json:
+        print_json({"documents": names})
+        return
+    print_line((f"would drop {format_count(len(names), 'document')}", ""))
+    _list_names(names, err=False)
+
+
+def _list_names(names: Sequence[str], *, err: bool) -> None:
+    for name in names[:MAX_LISTED]:
+        print_line(("  ", ""), (name, "bold"), err=err)
+    if len(names) > MAX_LISTED:
+        print_line((f"  and {len(names) - MAX_LISTED:,} more", "dim"), err=err)
 
 
 def print_plan(plan: Plan, *, verbose: bool) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from clew.core.errors import DriverFailed, DriverMissing, SourceError, StoreMismatch
+from clew.core.plural import format_count
 from clew.core.stored import BundlePart, Manifest, StoredDocument
 from clew.drivers.store.batches import MAX_CHARS, MAX_CHUNKS
 from clew.drivers.store.bundle.unnamed import create_unnamed
@@ -120,7 +121,7 @@ def verify_bundle(path: Path, on_progress: OnProgress | None = None) -> Manifest
             verify.check_stored_documents(batch, manifest.dim, seen=seen)
         documents, chunks = documents + len(batch), chunks + sum(len(stored.chunks) for stored in batch)
     if (documents, chunks) != (manifest.documents, manifest.chunks):
-        counts = f"it has {documents} documents and {chunks} chunks"
+        counts = f"it has {format_count(documents, 'document')} and {format_count(chunks, 'chunk')}"
         reason = f"{counts} where its manifest has {manifest.documents} and {manifest.chunks}; {AGAIN}"
         raise SourceError(str(path), reason)
     return manifest

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from clew.core.plural import format_count
 from clew.surface.cli import options as o
 from clew.surface.cli.program import resolve_invocation
 
@@ -44,13 +45,17 @@ def drop(ctx: typer.Context, *, name: Name, yes: Yes = False, as_json: o.Json = 
             hint = format_suggestion(name, known) or "`clew collections` lists them"
             raise NotFound(f"there is no collection {name!r}; {hint}")
         if as_json or not sys.stdin.isatty():
-            raise SettingsError(f"dropping {name!r} deletes its {known[name].documents} documents for good; add --yes")
-        typer.confirm(f"Delete {name!r} with {known[name].documents} documents for good?", abort=True, err=True)
+            raise SettingsError(
+                f"dropping {name!r} deletes its {format_count(known[name].documents, 'document')} for good; add --yes"
+            )
+        typer.confirm(
+            f"Delete {name!r} with {format_count(known[name].documents, 'document')} for good?", abort=True, err=True
+        )
     dropped = Engine.drop_collection(path, name)
     if as_json:
         render.print_json({"dropped": dropped.collection, "left": dropped.left})
         return
-    render.print_line((f"{name} dropped, with {dropped.collection.documents} documents", ""))
+    render.print_line((f"{name} dropped, with {format_count(dropped.collection.documents, 'document')}", ""))
     if dropped.left:
         render.print_line((f"its folder stays: {', '.join(dropped.left)} is not Clew's", "yellow"), err=True)
 

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from clew.core.plural import format_count
 from clew.surface.cli import options as o
 from clew.surface.cli.option_groups import CollectionFilterOptions, FilterOptions
 from clew.surface.cli.program import open_engine
@@ -55,7 +56,8 @@ def window(
     if found.text:
         render.print_text(found.text)
     if found.messages:
-        counts = f"{len(found.messages)} messages, {found.total_tokens} tokens, {len(found.dropped)} dropped"
+        size = f"{format_count(len(found.messages), 'message')}, {format_count(found.total_tokens, 'token')}"
+        counts = f"{size}, {len(found.dropped)} dropped"
         render.print_line((counts, "dim"), err=True)
     else:
         render.print_no_results(found.reason, err=True)

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from clew.core.plural import format_count
 from clew.surface.cli import options as o
 from clew.surface.cli.errors import INCOMPLETE, LIMIT_REACHED
 from clew.surface.cli.option_groups import CollectionFilterOptions, FilterOptions, IngestOptions
@@ -25,6 +26,10 @@ Targets = Annotated[
 Readable = Annotated[str, typer.Argument(metavar="DOCUMENT", help="Document id or URI, or the id of a message.")]
 Refresh = Annotated[
     bool, typer.Option("--refresh", help="Also replace summaries that were extracted or made by another model.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show which documents would be dropped; change nothing.")]
+DropYes = Annotated[
+    bool, typer.Option("--yes", "-y", help="Do not ask before a folder or a pattern drops several documents.")
 ]
 Messages = Annotated[bool, typer.Option("--messages", help="Remove single messages: the arguments are message ids.")]
 
@@ -147,7 +152,7 @@ def calibrate(ctx: typer.Context, *, as_json: o.Json = False) -> None:
     if as_json:
         render.print_json({**to_json(measured), "warning": warning})
         return
-    render.print_line((f"{measured.embedder}, measured on {measured.chunks} chunks", ""))
+    render.print_line((f"{measured.embedder}, measured on {format_count(measured.chunks, 'chunk')}", ""))
     render.print_line(
         (
             f"reach {measured.reach:.3f}: how far above unrelated chunks a sentence's cosine with its own chunk is; "
@@ -159,11 +164,30 @@ def calibrate(ctx: typer.Context, *, as_json: o.Json = False) -> None:
         render.print_line((f"warning: {warning}", "yellow"), err=True)
 
 
-def drop(ctx: typer.Context, *, documents: Targets, messages: Messages = False, as_json: o.Json = False) -> None:
-    """Remove documents or single messages."""
-    from clew.surface.cli import render
+def drop(
+    ctx: typer.Context,
+    *,
+    documents: Targets,
+    messages: Messages = False,
+    dry_run: DryRun = False,
+    yes: DropYes = False,
+    as_json: o.Json = False,
+) -> None:
+    """Remove documents or single messages; what a folder or a pattern stands for is shown and confirmed first."""
+    from clew.engine.names import find_named_records
+    from clew.index.read.sections import get_source_uri
+    from clew.surface.cli import render, report_output
 
+    if messages and dry_run:
+        ctx.fail("--dry-run shows documents; leave out --messages.")
     with open_engine(ctx) as engine:
+        records = [] if messages else find_named_records(engine.opened, documents)
+        names = list(dict.fromkeys(get_source_uri(record) or record.id for record in records))
+        if dry_run:
+            report_output.print_drop(names, as_json=as_json)
+            return
+        if not yes and not as_json and len(names) > len(set(documents)):
+            report_output.confirm_named_drop(names)
         dropped = engine.drop_messages(*documents) if messages else engine.drop(*documents)
     if as_json:
         render.print_json({"dropped": dropped})

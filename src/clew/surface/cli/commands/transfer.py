@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from clew.core.plural import format_count
 from clew.surface.cli import options as o
 from clew.surface.cli.errors import INCOMPLETE
 from clew.surface.cli.program import open_engine, resolve_invocation
@@ -25,7 +26,8 @@ def export(ctx: typer.Context, *, file: File, as_json: o.Json = False) -> None:
     if as_json:
         render.print_json(manifest_to_json(manifest, file=file, size=file.stat().st_size))
     else:
-        render.print_line((f"{manifest.documents} documents with {manifest.chunks} chunks exported to {file}", ""))
+        counts = f"{format_count(manifest.documents, 'document')} with {format_count(manifest.chunks, 'chunk')}"
+        render.print_line((f"{counts} exported to {file}", ""))
 
 
 def restore(ctx: typer.Context, *, file: File, as_json: o.Json = False) -> None:

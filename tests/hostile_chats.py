@@ -19,7 +19,7 @@ def make_hostile_exports(*, size: int) -> dict[str, bytes]:
         **_make_slack_exports(size),
         "line.jsonl": _write_lines([{"text": "x" * 10 * size, "author": "ann", "channel": "yard", "at": "2024-01-01"}]),
         "lines.jsonl": _write_lines(
-            {"text": "<b>" * 30_000, "author": "ann", "channel": "yard", "at": "2024-01-01"} for _ in range(5)
+            {"text": "<b>" * size, "author": "ann", "channel": "yard", "at": "2024-01-01"} for _ in range(5)
         ),
         "deep.jsonl": _write_lines([{"text": "Keys.", "author": "ann", "channel": "yard"}])
         + b'{"text": '
@@ -115,7 +115,7 @@ def _make_slack_exports(many: int) -> dict[str, bytes]:
     return {
         "slack-angles.zip": write({"text": "<" * many + "a|b" + ">" * many}, {"text": "<a|" * many + "b>" * many}),
         "slack-marks.zip": write({"text": "*_~" * many + "~_*" * many}, {"text": "&amp;" * many}),
-        "slack-blocks.zip": write({"text": "", "blocks": [block] * 100}),
+        "slack-blocks.zip": write({"text": "", "blocks": [block] * (many // 1_000 + 1)}),
         "slack-entries.zip": write({"text": "Keys."}, more=[f"a{n}/2024-01-01.json" for n in range(many // 5)]),
         "slack-files.zip": write({"text": "Keys."}, more=[f"general/{n}.json" for n in range(many // 2)]),
     }

@@ -198,3 +198,19 @@ def test_a_thread_is_not_a_folder(engine: Engine) -> None:
     assert search("noon", where=Filter(channels={"ops"}))
     with pytest.raises(NotFound):
         engine.drop("ops/")
+
+
+def test_a_file_name_alone_reads_the_only_file_of_that_name(engine: Engine) -> None:
+    assert engine.read("c.md").uri == "notes/deep/c.md"
+    engine.add_documents([Document("other c", "Another page", uri="other/c.md")])
+    with pytest.raises(NotFound, match=r"c\.md"):  # which of them?
+        engine.read("c.md")
+    with pytest.raises(NotFound):
+        engine.read("ep/c.md")
+
+
+def test_a_name_that_is_not_near_is_not_suggested(engine: Engine) -> None:
+    engine.add_messages([Message("Oil the winch", author=name, channel="yard") for name in ("Mira", "Raja")])
+    (told,) = engine.unknown_names(Filter(authors={"Rja"}))
+    assert "did you mean Raja?" in told
+    assert "Mira" not in told

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 
 _WORD = re.compile(r"[^\W_]+")
+_MIN_ALIKE = 0.6  # of difflib's ratio, for names that begin with another letter
 _MIN_WORD = 2  # characters of a word by which a name is found
 
 
@@ -23,6 +24,8 @@ def find_close_names(
     words = _split_words(wanted) if by_word else set()
     related = [each for each in folded if words and _shares_words(words, _split_words(each))]
     near = get_close_matches(wanted, folded, n=max(max_names, 1), cutoff=cutoff)
+    if by_word:  # of a short name half may agree by chance
+        near = [each for each in near if each[:1] == wanted[:1] or _is_alike(wanted, each)]
     related.sort(key=lambda each: (near.index(each) if each in near else max_names, each))
     ranked = dict.fromkeys([*([wanted] if wanted in folded else []), *related, *near])
     return [each for fold in ranked for each in folded[fold]][:max_names]
@@ -49,6 +52,10 @@ def suggest_name(what: str, name: str, known: Iterable[str]) -> str:
         f"there are {format_names(names)}" if names else ""
     )
     return f"there is no {what} {name!r}; {hint}" if hint else f"there is no {what} {name!r}"
+
+
+def _is_alike(some: str, other: str) -> bool:
+    return SequenceMatcher(None, some, other).ratio() >= _MIN_ALIKE
 
 
 def _split_words(name: str) -> set[str]:

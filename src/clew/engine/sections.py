@@ -2,6 +2,7 @@
 
 from clew.core.errors import NotFound
 from clew.core.filter import Filter
+from clew.core.thread import THREAD_KIND
 from clew.core.types import Document, DocumentRecord
 from clew.engine.opened import Opened, resolve_document
 from clew.index.read.sections import PARENT, get_source_uri, join_sections, sort_sections
@@ -9,14 +10,26 @@ from clew.index.read.uri import resolve_document_ids
 
 
 def read_document_or_sections(opened: Opened, name: str) -> Document:
-    """The document of that name, or the sections of the source of that name as one; NotFound if there is neither."""
+    """The document of that name, or the sections of the source of that name as one; NotFound if there is neither.
+
+    The name of a file without its folders will do where it is the only one.
+    """
     try:
         return opened.store.document(resolve_document(opened, name))
     except NotFound:
-        sections = find_sections(opened, name)
-        if not sections:
-            raise
-        return join_sections([opened.store.document(record.id) for record in sections])
+        if sections := find_sections(opened, name):
+            return join_sections([opened.store.document(record.id) for record in sections])
+        if uri := _find_only_file(opened, name):
+            return read_document_or_sections(opened, uri)
+        raise
+
+
+def _find_only_file(opened: Opened, name: str) -> str:
+    """The address of the only file with this name, in whatever folder; empty if there is none, or several."""
+    records = opened.store.documents() if name and "/" not in name else ()
+    uris = {get_source_uri(record) for record in records if record.kind != THREAD_KIND}
+    found = [uri for uri in uris if uri.endswith(f"/{name}")]
+    return found[0] if len(found) == 1 else ""
 
 
 def resolve_document_or_sections(opened: Opened, name: str) -> list[str]:

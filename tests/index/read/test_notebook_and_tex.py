@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from clew import Engine
 from clew.core.errors import SourceError
 from clew.core.types import Document
 from clew.index.read import read_file
@@ -120,3 +121,16 @@ def test_what_is_no_notebook_is_refused(tmp_path: Path) -> None:
             read(tmp_path, "a.ipynb", text)
     old = {"worksheets": [{"cells": [{"cell_type": "heading", "level": 2, "source": "Old"}]}]}
     assert read(tmp_path, "a.ipynb", json.dumps(old)).text == "## Old\n"
+
+
+def test_labels_of_tex_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "a.tex").write_text(
+        "\\section{Keys}\\label{sec:a}\nThe sum $a \\label{eq:b}$ is \\label{eq:c} small.\n"
+        "\\begin{align} a &= b \\label{eq:d} \\\\ c &= d \\end{align}\n\\[ e \\label{eq:f} \\]\n"
+    )
+    with Engine.open(":memory:", embedder="hashed") as engine:
+        engine.add(tmp_path)
+        text = engine.read(next(iter(engine.list())).id).text
+    assert "label" not in text
+    assert "eq:" not in text
+    assert "c &= d" in text

@@ -43,7 +43,9 @@ def make_line_reporter(
 def format_progress(progress: Progress) -> str:
     """The progress in a line: "embedding: 120 of 400 chunks, 55.2/s, 5 s left"."""
     total = "" if progress.total is None else f" of {progress.total}"
-    parts = [f"{progress.stage}: {progress.done}{total} {progress.unit}".rstrip()]
+    is_one = (progress.done if progress.total is None else progress.total) == 1
+    unit = progress.unit.removesuffix("s") if is_one else progress.unit
+    parts = [f"{progress.stage}: {progress.done}{total} {unit}".rstrip()]
     if progress.chunks:
         parts.append(format_count(progress.chunks, "chunk"))
     if progress.chunks and progress.chunk_rate:

@@ -7,7 +7,7 @@ from datetime import datetime
 from clew.core.types import Document
 from clew.index.read.blocks import ParsedSource, SourceBlock, build_document
 from clew.index.read.tables import split_large_table
-from clew.index.read.text.tex_inline import convert_inline, read_group, skip_options
+from clew.index.read.text.tex_inline import convert_inline, read_group, skip_options, strip_labels
 
 _LEVELS = ("part", "chapter", "section", "subsection", "subsubsection", "paragraph", "subparagraph")
 _CODE = frozenset(("verbatim", "Verbatim", "lstlisting", "minted", "alltt", "comment", "filecontents"))
@@ -137,7 +137,7 @@ class _Parser:
             stop, after = (end.start(), end.end()) if end else (len(self._body), len(self._body))
             content = self._body[at:stop]
             if name in _MATH:
-                yield SourceBlock("formula", content)
+                yield SourceBlock("formula", strip_labels(content))
             elif name in _CODE and name != "comment":
                 yield SourceBlock("code", content[skip_options(content, 0) :].strip("\n"))
             return after
@@ -177,7 +177,7 @@ class _Parser:
     def _take_formula(self, closing: str, at: int) -> Generator[SourceBlock, None, int]:
         end = self._body.find(closing, at)
         stop = end if end >= 0 else len(self._body)
-        yield SourceBlock("formula", self._body[at:stop])
+        yield SourceBlock("formula", strip_labels(self._body[at:stop]))
         return min(len(self._body), stop + len(closing))
 
 

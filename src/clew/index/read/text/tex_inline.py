@@ -73,8 +73,14 @@ _WITHOUT_TEXT = frozenset(
         *("cmidrule", "addbibresource", "graphicspath", "hypersetup", "newtheorem", "DeclareMathOperator"),
     )
 )
+_LABEL = re.compile(r"[ \t]*\\label\s*\{[^{}]*\}")
 _CITES = re.compile(r"(?:[a-zA-Z]*cite[a-zA-Z]*|nocite)\*?\Z")
 _REFERENCES = frozenset(("ref", "eqref", "pageref", "autoref", "cref", "Cref", "nameref", "url", "path", "nolinkurl"))
+
+
+def strip_labels(formula: str) -> str:
+    """The formula without its labels, which say nothing to a reader."""
+    return _LABEL.sub("", formula)
 
 
 def read_group(text: str, at: int) -> tuple[str, int]:
@@ -118,7 +124,7 @@ def convert_inline(text: str) -> str:
             if end < 0:
                 parts.append("$")
             else:
-                parts.append(text[at - 1 : end + 1])
+                parts.append(strip_labels(text[at - 1 : end + 1]))
                 at = end + 1
         elif mark[0] == "\\":
             shown, at, pending = _convert_command(mark[1:].rstrip(" \t"), mark, text, at)

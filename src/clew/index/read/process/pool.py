@@ -21,13 +21,11 @@ from time import monotonic
 from typing import IO, Any
 
 from clew.core.errors import DriverFailed, DriverMissing, SourceError
-from clew.core.ids import make_document_id
 from clew.core.parallel import is_cancelled
 from clew.core.types import Document
 from clew.index.read.process import wire
 from clew.index.read.process.limits import ReadLimits, get_step_seconds
-from clew.index.read.sections import NUMBER, PARENT, TOTAL
-from clew.index.read.validate import validate_document
+from clew.index.read.process.reply import take_document
 
 IDLE_SECONDS = 10.0  # after which a process that reads nothing is ended
 MAX_IDLE = 2  # processes kept for the next file
@@ -50,7 +48,7 @@ def read_in_process(
     """
     options = {"charset": charset} if charset else {}
     request = wire.ReadRequest(suffix, uri, name, limits, options)
-    process = _take_process(uri)
+    process = take_process(uri)
     try:
         kind, value = process.ask(request, data)
         is_kept = bool(value["is_kept"])
@@ -62,32 +60,13 @@ def read_in_process(
     else:
         process.close()
     if kind == wire.DONE:
-        return _take_document(value["document"], uri)
+        return take_document(value["document"], uri)
     if kind == wire.MISSING:
         raise DriverMissing(value["reason"])
     raise SourceError(uri, value["reason"])
 
 
-def read_parts_in_process(request: wire.ReadRequest) -> Iterator[Any]:
-    """The parts of the reply to a request, each read when it is asked for; a SourceError where reading ended early."""
-    process = _take_process(request.uri)
-    is_kept = False
-    try:
-        for kind, value in process.ask_for_parts(request):
-            if kind == wire.PART:
-                yield value
-                continue
-            is_kept = bool(value["is_kept"])
-            if kind != wire.DONE:
-                raise SourceError(str(value.get("source", request.uri)), value["reason"])
-    finally:
-        if is_kept:
-            _pool.give_back(process)
-        else:
-            process.close()
-
-
-def _take_process(uri: str) -> "ReaderProcess":
+def take_process(uri: str) -> "ReaderProcess":
     """A process that can be asked; a SourceError if two in a row did not start, for this file alone."""
     with suppress(DriverFailed):
         return _pool.take()
@@ -97,17 +76,9 @@ def _take_process(uri: str) -> "ReaderProcess":
         raise SourceError(uri, f"cannot be read: {error}") from error
 
 
-def _take_document(values: Any, uri: str) -> Document:
-    """The document of a reply, as the one that was asked for; a SourceError if the reply is none."""
-    try:
-        document = wire.decode_document(values)
-        sections = tuple(replace(section, access=None) for section in document.sections)
-        meta = {key: value for key, value in document.meta.items() if key not in (PARENT, NUMBER, TOTAL)}
-        return validate_document(
-            Document(make_document_id(uri), document.text, sections, "page", document.title, uri, meta=meta)
-        )
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise SourceError(uri, "cannot be read: its reader gave no document; it is broken") from error
+def give_back_process(process: "ReaderProcess") -> None:
+    """Keeps a process for the next file."""
+    _pool.give_back(process)
 
 
 class ReaderProcess:

@@ -138,6 +138,13 @@ def engine(open_engine: OpenEngine) -> Engine:
     return made
 
 
+def test_the_address_of_a_thread_names_its_channel_once(engine: Engine) -> None:
+    told = [("kit/1", "boss", "The kit is lost"), ("kit/2", "ana", "Which kit?")]
+    engine.add_messages([Message(text, author=author, at=NOON, id=name, channel="kit") for name, author, text in told])
+    (hit,) = engine.search("kit", where=Filter(authors={"ana"}, channels={"kit"}))
+    assert hit.document.uri == "kit/2"
+
+
 @pytest.mark.parametrize(
     "where", [Filter(access={"staff"}), Filter(authors={"ana", "ben"}), Filter(since=NOON.replace(hour=13))]
 )

@@ -42,7 +42,7 @@ class Thread:
             sections=sections,
             kind=THREAD_KIND,
             title=self.title or make_thread_title(self.channel, opening),
-            uri=self.uri or (self.id if self.id.startswith(f"{self.channel}/") else f"{self.channel}/{self.id}"),
+            uri=self.uri or make_thread_uri(self.channel, self.id),
             meta={**self.meta, "channel": self.channel},
         )
 
@@ -52,6 +52,11 @@ def make_thread_title(channel: str, opening: str) -> str:
     first = " ".join(opening.split())
     short = first if len(first) <= _MAX_TITLE_CHARS else f"{first[: _MAX_TITLE_CHARS - 1].rstrip()}…"
     return f"#{channel}: {short}"
+
+
+def make_thread_uri(channel: str, first: str) -> str:
+    """The address of a thread: its channel and the id of its first message, which may name the channel itself."""
+    return first if first.startswith(f"{channel}/") else f"{channel}/{first}"
 
 
 def join_messages(

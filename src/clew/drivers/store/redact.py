@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 
 from clew.core.filter import Meta
-from clew.core.thread import THREAD_KIND, make_thread_title
+from clew.core.thread import THREAD_KIND, make_thread_title, make_thread_uri
 from clew.core.types import Chunk, Document, DocumentRecord, Section
 
 BLANK = " "
@@ -70,7 +70,7 @@ def redact_record(record: DocumentRecord, part: VisiblePart) -> DocumentRecord:
         return shown
     channel = str(record.meta.get("channel", ""))
     first = part.messages[0] if part.messages else ""
-    return replace(shown, title=make_thread_title(channel, chunks[0].text), uri=f"{channel}/{first}")
+    return replace(shown, title=make_thread_title(channel, chunks[0].text), uri=make_thread_uri(channel, first))
 
 
 def renumber_chunks(chunks: Sequence[Chunk]) -> tuple[Chunk, ...]:

@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     from clew.core.settings import RerankerConfig as RerankerConfig
     from clew.core.settings import ScoringConfig as ScoringConfig
     from clew.core.settings import SearchConfig as SearchConfig
+    from clew.core.settings import ServerConfig as ServerConfig
     from clew.core.settings import SessionConfig as SessionConfig
     from clew.core.settings import Settings as Settings
     from clew.core.settings import StoreConfig as StoreConfig
@@ -170,7 +171,7 @@ _HOMES = {
     "clew.core.settings": (
         "AgentConfig AnswerConfig ContextConfig ConversationConfig EmbedderConfig FlowConfig FormatterConfig "
         "HistoryConfig IngestionConfig JobConfig LLMConfig MergerConfig QueryTransformerConfig RerankerConfig "
-        "ScoringConfig SearchConfig SessionConfig Settings StoreConfig ThreadConfig"
+        "ScoringConfig SearchConfig ServerConfig SessionConfig Settings StoreConfig ThreadConfig"
     ),
     "clew.core.stored": "Manifest StagedModel StoredDocument",
     "clew.core.thread": "Thread",

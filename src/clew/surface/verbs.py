@@ -57,6 +57,8 @@ VERBS: Final[Mapping[str, frozenset[Surface]]] = MappingProxyType(
         "collections": _BOTH,
         "drop_collection": _PYTHON,  # `clew collections drop`
         "models": _CLI,
+        "serve": _CLI,
+        "keys": _CLI,
         "config": _CLI,  # in Python the settings are a value: `Settings`
     }
 )

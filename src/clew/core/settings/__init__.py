@@ -11,6 +11,7 @@ from clew.core.settings.ingestion import IngestionConfig, ThreadConfig
 from clew.core.settings.messages import FlowConfig, ScoringConfig
 from clew.core.settings.models import EmbedderConfig, LLMConfig, RerankerConfig
 from clew.core.settings.search import ConversationConfig, HistoryConfig, QueryTransformerConfig, SearchConfig
+from clew.core.settings.server import ServerConfig
 from clew.core.settings.store import JobConfig, StoreConfig
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "RerankerConfig",
     "ScoringConfig",
     "SearchConfig",
+    "ServerConfig",
     "SessionConfig",
     "Settings",
     "StoreConfig",
@@ -62,6 +64,7 @@ class Settings:
     scoring: ScoringConfig = field(default_factory=ScoringConfig)
     store: StoreConfig = field(default_factory=StoreConfig)
     jobs: JobConfig = field(default_factory=JobConfig)
+    server: ServerConfig = field(default_factory=ServerConfig)
 
 
 DEFAULTS = Settings()

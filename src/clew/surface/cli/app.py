@@ -19,6 +19,7 @@ from clew.surface.cli.commands import (
     explain,
     models,
     questions,
+    serve,
     tools,
     transfer,
 )
@@ -55,6 +56,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "reembed": transfer.reembed,
     "doctor": doctor.doctor,
     "models": models.models,
+    "serve": serve.serve,
 }
 # Typer joins the lines of a paragraph and puts no space between two, so each line is a paragraph, and so is a gap.
 EPILOG = "\n\n".join(
@@ -79,6 +81,7 @@ for name, command in COMMANDS.items():
     app.command(name)(expand_option_groups(command))
 app.add_typer(jobs_app, name="jobs")
 app.add_typer(collections_app, name="collections")
+app.add_typer(serve.keys_app, name="keys")
 config_app = typer.Typer()
 app.add_typer(config_app, name="config")
 citations_app = typer.Typer()

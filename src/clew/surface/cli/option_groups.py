@@ -83,6 +83,10 @@ class FilterOptions:
 
     def make_filter(self, _: "Engine") -> "Filter":
         """The Filter of the options."""
+        return self.make_plain_filter()
+
+    def make_plain_filter(self) -> "Filter":
+        """The Filter of the options that are conditions by themselves."""
         from clew.core.filter import Filter
 
         return Filter(
@@ -104,9 +108,13 @@ class CollectionFilterOptions(FilterOptions):
 
     def make_filter(self, engine: "Engine") -> "Filter":
         """The Filter of the options; documents may be named by URI, folder or pattern."""
-        made = replace(FilterOptions.make_filter(self, engine), channels=_to_set(self.channel))
+        made = self.make_filter_without_documents()
         documents = _resolve_documents(self.document, engine, made) if self.document else None
         return replace(made, documents=_to_set(documents))
+
+    def make_filter_without_documents(self) -> "Filter":
+        """The Filter of the other options, for which no collection need be open."""
+        return replace(self.make_plain_filter(), channels=_to_set(self.channel))
 
 
 @dataclass(frozen=True, slots=True)

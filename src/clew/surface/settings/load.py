@@ -24,7 +24,7 @@ SHORT_VARIABLES = {
     "CLEW_EMBEDDER": "embedder.name",
 }
 # Relative paths in a file are relative to the file.
-_PATH_SETTINGS = frozenset({"path", "embedder.cache", "llm.cache", "context.tokenizer"})
+_PATH_SETTINGS = frozenset({"path", "embedder.cache", "llm.cache", "context.tokenizer", "server.folder"})
 
 
 @dataclass(frozen=True, slots=True)

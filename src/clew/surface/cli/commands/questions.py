@@ -1,17 +1,12 @@
 """The commands that search: search and context."""
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from clew.surface.cli import options as o
-from clew.surface.cli.option_groups import LoadedQuery, QueryOptions, SearchOptions, warn_of_unknown_names
+from clew.surface.cli.option_groups import QueryOptions, SearchOptions, warn_of_unknown_names
 from clew.surface.cli.program import open_engine
-
-if TYPE_CHECKING:
-    from clew.core.filter import Filter
-    from clew.engine import Engine
 
 Render = Annotated[
     str | None, typer.Option("--render", metavar="NAME", help="Format of the context: numbered, knowledge_base, …")
@@ -35,6 +30,7 @@ def search(
     """Find the most relevant chunks."""
     from clew.core.trace import record
     from clew.surface.cli import render
+    from clew.surface.search_reply import explain_empty_result
     from clew.surface.to_json import search_to_json
 
     loaded = asked.load(ctx)
@@ -51,7 +47,13 @@ def search(
             )
         if hits:
             warn_of_unknown_names(engine, where)
-        reason = "" if hits else _explain_empty_result(engine, loaded, options, where)
+        reason = (
+            ""
+            if hits
+            else explain_empty_result(
+                engine, loaded.query, strategy=options.strategy, where=where, history=loaded.history
+            )
+        )
     if as_json:
         render.print_json(search_to_json(hits, reason=reason, trace=trace))
     elif hits:
@@ -91,23 +93,3 @@ def context(
         render.print_json(context_to_json(found, trace=trace))
     else:
         render.print_context(found)
-
-
-def _explain_empty_result(engine: "Engine", loaded: LoadedQuery, options: SearchOptions, where: "Filter") -> str:
-    """The reason why a search found nothing: the numbers of the best hit if a minimum left it out."""
-    from clew.query.why.no_hits import explain_no_hits
-
-    config = engine.settings.search
-    if config.has_floor:
-        open_settings = replace(engine.settings, search=replace(config, min_similarity=None, min_relevance=0.0))
-        for best in engine.search(
-            loaded.query,
-            k=1,
-            strategy=options.strategy,
-            where=where,
-            history=loaded.history,
-            settings=open_settings,
-        ):
-            numbers = f"a relevance of {best.relevance:.2f} and a similarity of {best.similarity:.2f}"
-            return f"the best hit has {numbers}, below the minimum that is set"
-    return explain_no_hits(engine.status(), where, engine.unknown_names(where))

@@ -1,0 +1,1 @@
+"""A client of the server: the verbs over HTTP, with what they reply as typed dictionaries."""

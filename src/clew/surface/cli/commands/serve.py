@@ -1,0 +1,185 @@
+"""The commands that serve: serve, and the keys of who may ask."""
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from clew.core.errors import DriverMissing, SettingsError
+from clew.surface.cli import options as o
+from clew.surface.cli.option_groups import CollectionFilterOptions, expand_option_groups
+from clew.surface.cli.program import resolve_invocation
+
+if TYPE_CHECKING:
+    from clew.core.filter import Filter
+    from clew.surface.server.keys import Key, KeyFile
+
+keys_app = typer.Typer()
+Host = Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="Address to listen on; others need keys.")]
+Port = Annotated[int | None, typer.Option("--port", metavar="N", help="Port to listen on (default: 8080).")]
+ReadOnly = Annotated[bool, typer.Option("--read-only", help="Add and remove nothing.")]
+KeyName = Annotated[str, typer.Argument(metavar="NAME", help="Whose key it is, for you.")]
+KeyId = Annotated[str, typer.Argument(metavar="KEY", help="Id of a key, as `clew keys` lists it.")]
+Write = Annotated[bool, typer.Option("--write", help="May also add and remove; not together with a filter.")]
+Collections = Annotated[
+    list[str] | None, typer.Option("--only", metavar="COLLECTION", help="Opens only this collection (repeatable).")
+]
+Expires = Annotated[
+    str | None, typer.Option("--expires", metavar="TIME", help="Until when: a date, or a span such as 12h or 90d.")
+]
+
+
+def serve(
+    ctx: typer.Context,
+    *,
+    host: Host = None,
+    port: Port = None,
+    read_only: ReadOnly = False,
+    as_json: o.Json = False,
+) -> None:
+    """Serve the collections over HTTP: the verbs, OpenAI's interface, and MCP.
+
+    It listens on this machine alone until it is told otherwise, and then needs keys (`clew keys add`).
+    """
+    from clew.surface.cli import render
+
+    own = {"server.host": host, "server.port": port, "server.read_only": True if read_only else None}
+    start = resolve_invocation(ctx, own)
+    try:
+        from clew.surface.server.log import log_as_json
+        from clew.surface.server.run import run_server
+        from clew.surface.server.state import Server
+    except ModuleNotFoundError as error:
+        raise DriverMissing(f"serving needs {error.name}; pip install 'clew[server,mcp]'") from error
+
+    def say(address: str) -> None:
+        if as_json:
+            render.print_json({"address": address})
+        else:
+            print(f"serving on {address} (its interface: {address}/docs)", flush=True)
+
+    log_as_json()
+    run_server(Server(start), say)
+
+
+@keys_app.callback(invoke_without_command=True)
+def keys(ctx: typer.Context, *, as_json: o.Json = False) -> None:
+    """List the keys of the server, make one, or revoke one."""
+    if ctx.invoked_subcommand is None:
+        _list_keys(ctx, as_json=as_json)
+
+
+@keys_app.command("list")
+def list_(ctx: typer.Context, *, as_json: o.Json = False) -> None:
+    """List the keys: what each opens, and until when."""
+    _list_keys(ctx, as_json=as_json)
+
+
+def add(
+    ctx: typer.Context,
+    *,
+    name: KeyName = "",
+    write: Write = False,
+    only: Collections = None,
+    expires: Expires = None,
+    options: CollectionFilterOptions,
+    as_json: o.Json = False,
+) -> None:
+    """Make a key and print it, once: only a hash of it is kept. The filters say what it can see."""
+    from clew.surface.cli import render
+
+    key, token = _open_keys(ctx).add(
+        name,
+        rights="write" if write else "read",
+        collections=frozenset(only) if only else None,
+        where=_build_filter(options),
+        expires=_parse_expiry(expires),
+    )
+    if as_json:
+        render.print_json({**key.to_json(), "key": token})
+    else:
+        print(token)
+        render.print_line((f"key {key.id}; it is not shown again", "dim"), err=True)
+
+
+keys_app.command("add")(expand_option_groups(add))
+
+
+@keys_app.command()
+def revoke(ctx: typer.Context, *, key: KeyId, as_json: o.Json = False) -> None:
+    """Revoke a key, at once; it stays in the list."""
+    _report(_open_keys(ctx).revoke(key), "revoked", as_json=as_json)
+
+
+@keys_app.command()
+def drop(ctx: typer.Context, *, key: KeyId, as_json: o.Json = False) -> None:
+    """Remove a key from the list; it opens nothing any more."""
+    _report(_open_keys(ctx).drop(key), "dropped", as_json=as_json)
+
+
+def _open_keys(ctx: typer.Context) -> "KeyFile":
+    from clew.surface.server.folder import find_server_folder
+    from clew.surface.server.keys import KeyFile
+
+    return KeyFile(find_server_folder(resolve_invocation(ctx)) / "keys.json")
+
+
+def _build_filter(options: CollectionFilterOptions) -> "Filter":
+    """The filter of a key; documents by id or address, as the collection may not be there yet."""
+    from dataclasses import replace
+    from pathlib import Path
+
+    from clew.index.read.uri import resolve_document_ids
+
+    made = options.make_filter_without_documents()
+    if not options.document:
+        return made
+    return replace(
+        made, documents=frozenset(each for name in options.document for each in resolve_document_ids(name, Path.cwd()))
+    )
+
+
+def _parse_expiry(text: str | None) -> datetime | None:
+    """The time of --expires: a date or time (UTC), or a span from now."""
+    if text is None:
+        return None
+    units = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+    if text[:-1].isdecimal() and text[-1:] in units:
+        return datetime.now(UTC).replace(microsecond=0) + timedelta(**{units[text[-1]]: int(text[:-1])})
+    time = o.parse_time_option("--expires", text)
+    assert time is not None
+    time = time if time.tzinfo else time.replace(tzinfo=UTC)
+    if time <= datetime.now(UTC):
+        raise SettingsError(f"--expires is {text}, which is past; give a later time, or a span such as 90d")
+    return time
+
+
+def _list_keys(ctx: typer.Context, *, as_json: bool) -> None:
+    from clew.surface.cli import render
+    from clew.surface.cli.table import print_table
+
+    found = list(_open_keys(ctx).read().values())
+    if as_json:
+        render.print_json({"keys": [key.to_json() for key in found]})
+        return
+    columns = ("id", "name", "rights", "collections", "where", "expires", "state")
+    print_table(columns, [_to_row(key) for key in found], optional=("where",), texts={"name": 20, "where": 30})
+
+
+def _to_row(key: "Key") -> tuple[str, ...]:
+    import json
+
+    shown: dict[str, Any] = key.to_json()
+    where = json.dumps(shown["where"], ensure_ascii=False) if shown["where"] else "everything"
+    collections = "all" if key.collections is None else " ".join(sorted(key.collections))
+    state = key.describe_problem(datetime.now(UTC)).partition(";")[0].removeprefix("the key ") or "valid"
+    return (key.id, key.name, key.rights, collections, where, shown["expires"] or "never", state)
+
+
+def _report(key: "Key", done: str, *, as_json: bool) -> None:
+    from clew.surface.cli import render
+
+    if as_json:
+        render.print_json(key.to_json())
+    else:
+        render.print_line((f"key {key.id} {done}", ""))

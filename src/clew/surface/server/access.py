@@ -1,0 +1,66 @@
+"""What a request may do: the rights of its key, and the engine that they open."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from clew.core.filter import EVERYTHING, Filter
+from clew.engine import Engine
+from clew.surface.server.engines import Engines
+from clew.surface.server.errors import KeyInvalid, NotAllowed
+from clew.surface.server.keys import Key, KeyFile
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The rights of one request. Without a key, as on loopback, everything."""
+
+    caller: str  # for the log and the rate: the id of the key, or the address
+    collections: frozenset[str] | None = None
+    where: Filter = EVERYTHING
+    can_write: bool = True
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it sees all of a collection."""
+        return self.where == EVERYTHING
+
+    def check_write(self) -> None:
+        """Raises NotAllowed unless it may change collections."""
+        if not self.can_write:
+            raise NotAllowed("this may only read; use a key with the right to write, on a server that is not read-only")
+
+    def choose_collection(self, name: str | None, default: str) -> str:
+        """The collection that a request is about: the one it names, the key's only one, or the server's."""
+        if not name and self.collections is not None and len(self.collections) == 1:
+            return next(iter(self.collections))
+        chosen = name or default
+        if self.collections is not None and chosen not in self.collections:
+            raise NotAllowed(f"this key does not open the collection {chosen!r}; name one that it opens")
+        return chosen
+
+    def open_engine(self, engines: Engines, collection: str | None, *, write: bool = False) -> Engine:
+        """The engine of a collection, within the filter of the key; for writing, the whole one."""
+        if write:
+            self.check_write()
+        name = self.choose_collection(collection, engines.start.collection)
+        return engines.get(name, create=write).within(self.where)
+
+
+def make_access(key: Key, *, read_only: bool) -> Access:
+    """The rights of a key, on a server that may be read-only."""
+    can_write = key.rights == "write" and key.where == EVERYTHING and not read_only
+    return Access(key.id, key.collections, key.where, can_write)
+
+
+def authenticate(keys: KeyFile, token: str | None, client: str, *, needs_key: bool, read_only: bool) -> Access:
+    """The rights of a request by its token; KeyInvalid if it needs a valid one and has none."""
+    if not needs_key and not keys.read():  # clients of OpenAI send some key, whether it is needed or not
+        return Access(client, can_write=not read_only)
+    if token is None:
+        raise KeyInvalid("this needs a key; send it as `Authorization: Bearer KEY`")
+    key = keys.find(token)
+    if key is None:
+        raise KeyInvalid("the key is not known; check it, or ask for another")
+    if problem := key.describe_problem(datetime.now(UTC)):
+        raise KeyInvalid(problem)
+    return make_access(key, read_only=read_only)

@@ -1,0 +1,90 @@
+"""The application: the routes and the MCP server behind the guard."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from importlib.metadata import version
+from typing import Any
+
+from anyio import to_thread
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.types import ASGIApp
+
+from clew.core.errors import ClewError
+from clew.surface.server.errors import RequestRejected, format_error_body, make_error_json
+from clew.surface.server.guard import REQUEST_ID, Guard
+from clew.surface.server.routes import operations, search
+from clew.surface.server.state import Server
+from clew.surface.to_json import dump_json
+
+ROUTERS = (search.router, operations.router)
+ABOUT = """Finds the right context for a language model in documents and conversations, and shows where it came from.
+
+Send a key as `Authorization: Bearer KEY`; on loopback none is needed until one was made. Every error has one shape."""
+
+
+def make_app(server: Server) -> ASGIApp:
+    """The ASGI application over a server, guarded."""
+    app = FastAPI(
+        title="Clew",
+        version=version("clew"),
+        description=ABOUT,
+        lifespan=_make_lifespan(server),
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/openapi.json",
+        redirect_slashes=False,
+    )
+    app.state.server = server
+    for router in ROUTERS:
+        app.include_router(router)
+    app.add_exception_handler(ClewError, _reply_clew_error)
+    app.add_exception_handler(RequestValidationError, _reply_invalid)
+    app.add_exception_handler(HTTPException, _reply_http_error)
+    app.add_exception_handler(Exception, _reply_unexpected)
+    return Guard(app, server)
+
+
+def _make_lifespan(server: Server) -> Any:
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(to_thread.run_sync, server.close)
+            await to_thread.run_sync(server.resume)
+            yield
+
+    return lifespan
+
+
+async def _reply_clew_error(_: Request, error: Exception) -> Response:
+    status, body = format_error_body(error, REQUEST_ID.get())
+    headers = error.headers if isinstance(error, RequestRejected) else None
+    return Response(body, status, headers, media_type="application/json")
+
+
+async def _reply_unexpected(_: Request, error: Exception) -> Response:
+    status, body = format_error_body(error, REQUEST_ID.get())
+    return Response(body, status, media_type="application/json")
+
+
+async def _reply_invalid(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    problems = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()[:5]]
+    return _make_reply(422, "InvalidRequest", f"{', '.join(problems)}; see /docs for what a request may say")
+
+
+async def _reply_http_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    names = {404: "NotFound", 405: "MethodNotAllowed"}
+    message = {404: "there is no such path; /docs lists them", 405: "not a method of this path; /docs lists them"}
+    name = names.get(error.status_code, "InvalidRequest")
+    text = message.get(error.status_code, str(error.detail))
+    return _make_reply(error.status_code, name, text, dict(error.headers or {}))
+
+
+def _make_reply(status: int, name: str, message: str, headers: dict[str, str] | None = None) -> Response:
+    body = make_error_json(name, message)
+    body["error"]["request_id"] = REQUEST_ID.get()
+    return Response(dump_json(body).encode("utf-8", "replace"), status, headers, media_type="application/json")

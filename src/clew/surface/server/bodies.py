@@ -1,0 +1,236 @@
+"""What requests may say, field by field: strangers' input, so nothing is unbounded and unknown fields are refused."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, Strict
+
+from clew.core.filter import Filter
+from clew.core.settings import Settings
+from clew.core.types import Document, Message
+from clew.engine import Engine
+from clew.engine.names import resolve_documents
+from clew.surface.filter_json import parse_filter, parse_time
+
+Text = Annotated[str, Field(min_length=1, max_length=20_000, pattern=r"[^\s\x00-\x1f\x7f-\xa0]")]  # not blank
+LongText = Annotated[str, Field(max_length=4_000_000)]
+Name = Annotated[str, Field(min_length=1, max_length=500)]
+Label = Annotated[str, Field(max_length=500)]
+Names = Annotated[list[Label], Field(max_length=1000)]
+Time = Annotated[str, Field(max_length=40, json_schema_extra={"format": "date-time"})]
+Count = Annotated[int, Field(ge=1, le=1000)]
+Tokens = Annotated[int, Field(ge=1, le=1_000_000)]
+Share = Annotated[float, Field(ge=-1, le=1)]
+Scalar = str | Annotated[int, Strict(), Field(ge=-(2**53), le=2**53)] | Annotated[float, Strict()] | bool
+
+
+class Body(BaseModel):
+    """A request body: strict types, no unknown fields."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class FilterBody(Body):
+    """Which part of the collection may be seen: all conditions must hold, each by any of its values."""
+
+    documents: Names | None = Field(None, description="Ids, addresses, folders or patterns.")
+    kinds: Names | None = None
+    channels: Names | None = None
+    authors: Names | None = None
+    access: Names | None = None
+    since: Time | None = None
+    until: Time | None = None
+    meta: Annotated[dict[Label, Scalar | Annotated[list[Scalar], Field(max_length=100)]], Field(max_length=100)] = {}
+
+    def build(self, engine: Engine) -> Filter:
+        """The Filter; documents may be named by address, folder or pattern."""
+        given = self.model_dump(exclude_none=True)
+        names = given.pop("documents", None)
+        made = parse_filter(given)
+        if names is None:
+            return made
+        seen = engine.opened.within(made)
+        return replace(made, documents=frozenset(doc for name in names for doc in resolve_documents(seen, name)))
+
+
+class MessageBody(Body):
+    """One utterance."""
+
+    text: Text
+    author: Label = ""
+    at: Time | None = None
+    id: Label = ""
+    channel: Label = ""
+    reply_to: Label | None = None
+    role: Annotated[str, Field(max_length=50)] = "user"
+    access: Names | None = None
+
+    def build(self) -> Message:
+        """The Message."""
+        given = self.model_dump(exclude={"at", "access"})
+        access = None if self.access is None else frozenset(self.access)
+        return Message(**given, at=parse_time("at", self.at) if self.at else None, access=access)
+
+
+Messages = Annotated[list[MessageBody], Field(max_length=500)]
+
+
+class QueryBody(Body):
+    """What is searched with: a question, or a whole conversation."""
+
+    query: Text | Annotated[list[MessageBody], Field(min_length=1, max_length=500)]
+    history: Messages = []
+    k: Count | None = None
+    strategy: Name | None = None
+    where: FilterBody | None = None
+    mode: Literal["ann", "exact"] | None = None
+    depth: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    min_relevance: Annotated[float, Field(ge=0, le=1)] | None = None
+    min_similarity: Share | None = None
+
+    def build_query(self) -> str | list[Message]:
+        """The query as the engine takes it."""
+        return self.query if isinstance(self.query, str) else build_messages(self.query)
+
+    def build_settings(self, engine: Engine) -> Settings:
+        """The settings of the call: the engine's, with what the request sets."""
+        given = {name: getattr(self, name) for name in ("mode", "depth", "min_relevance", "min_similarity")}
+        own = {name: value for name, value in given.items() if value is not None}
+        return replace(engine.settings, search=replace(engine.settings.search, **own)) if own else engine.settings
+
+    def build_arguments(self, engine: Engine) -> dict[str, Any]:
+        """What every verb that searches takes."""
+        return {
+            "k": self.k,
+            "strategy": self.strategy,
+            "where": build_filter(self.where, engine),
+            "history": build_messages(self.history),
+            "settings": self.build_settings(engine),
+        }
+
+
+class SearchBody(QueryBody):
+    """A search; `channel` and `now` say where and when it is asked."""
+
+    channel: Name | None = None
+    now: Time | None = None
+    group_by: Literal["document"] | None = None
+
+
+class ContextBody(QueryBody):
+    """A context for a prompt."""
+
+    tokens: Tokens | None = None
+    render: Name | None = None
+    channel: Name | None = None
+    now: Time | None = None
+
+
+class WhyNotBody(QueryBody):
+    """The question why a document was not found."""
+
+    target: Name
+    tokens: Tokens | None = None
+
+
+class AskBody(QueryBody):
+    """A question to be answered; with `stream` the events are sent as they happen."""
+
+    query: Text
+    tokens: Tokens | None = None
+    person: Name | None = None
+    agent: bool = False
+    stream: bool = False
+
+
+class DocumentBody(Body):
+    """A document made by a program; its text is read as Markdown."""
+
+    id: Name
+    text: LongText
+    title: Label = ""
+    uri: Label = ""
+    kind: Annotated[str, Field(min_length=1, max_length=100)] = "page"
+    access: Names | None = None
+    meta: Annotated[dict[Label, Scalar | Annotated[list[Scalar], Field(max_length=100)]], Field(max_length=100)] = {}
+
+    def build(self) -> Document:
+        """The Document."""
+        given = self.model_dump(exclude={"access"})
+        return Document(**given, sections=(), access=None if self.access is None else frozenset(self.access))
+
+
+class DocumentsBody(Body):
+    """Documents to be added."""
+
+    documents: Annotated[list[DocumentBody], Field(min_length=1, max_length=1000)]
+
+
+class MessagesBody(Body):
+    """Messages to be added; each needs a channel."""
+
+    messages: Annotated[list[MessageBody], Field(min_length=1, max_length=5000)]
+
+
+class SourcesBody(Body):
+    """Web addresses to be read."""
+
+    sources: Annotated[
+        list[Annotated[str, Field(max_length=2000, pattern=r"^https?://[^\s/]+")]], Field(min_length=1, max_length=100)
+    ]
+
+
+class WindowBody(Body):
+    """A prompt in a channel."""
+
+    channel: Name
+    prompt: Text
+    tokens: Tokens | None = None
+    include_related_channels: bool = False
+    min_similarity: Share | None = None
+    where: FilterBody | None = None
+    now: Time | None = None
+
+
+class StyleBody(Body):
+    """A message to be answered as a person would."""
+
+    person: Name
+    message: Text
+    tokens: Tokens | None = None
+    where: FilterBody | None = None
+    now: Time | None = None
+
+
+class CheckBody(Body):
+    """The citations of a past answer, as they were sent."""
+
+    citations: Annotated[list[dict[str, Any]], Field(max_length=1000)]
+    where: FilterBody | None = None
+
+
+class FeedbackBody(Body):
+    """Whether an answer or its documents were good."""
+
+    question: Text
+    good: bool
+    comment: Annotated[str, Field(max_length=5000)] = ""
+    answer: Annotated[str, Field(max_length=50_000)] = ""
+    documents: Names = []
+
+
+def build_filter(where: FilterBody | None, engine: Engine) -> Filter:
+    """The Filter of a request; everything without one."""
+    return Filter() if where is None else where.build(engine)
+
+
+def build_messages(given: Sequence[MessageBody]) -> list[Message]:
+    """The Messages of a request."""
+    return [each.build() for each in given]
+
+
+def build_time(name: str, given: str | None) -> datetime | None:
+    """The time of a request, if it has one."""
+    return None if given is None else parse_time(name, given)

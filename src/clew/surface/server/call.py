@@ -1,0 +1,86 @@
+"""What the routes share: the caller of a request, its engine in a thread, and the reply as JSON."""
+
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
+
+from fastapi import Depends, Query, Request
+from starlette.responses import Response
+
+from clew.client.replies import ErrorReply
+from clew.engine import Engine
+from clew.surface.server.access import Access
+from clew.surface.server.pool import CallPool
+from clew.surface.server.state import Server
+from clew.surface.to_json import dump_json
+
+T = TypeVar("T")
+Collection = Annotated[
+    str | None,
+    Query(
+        min_length=1,
+        max_length=200,
+        pattern=r'^[^./\\\x00:*?"<>|][^/\\\x00:*?"<>|]*$',
+        description="Collection; without it the key's only one, or the server's.",
+    ),
+]
+
+
+class Caller:
+    """The caller of a request: what it may do, and how its calls are run."""
+
+    def __init__(self, request: Request, collection: Collection = None) -> None:
+        self.server: Server = request.app.state.server
+        self.access: Access = request.state.access
+        self.collection = collection
+
+    async def call(self, verb: Callable[[Engine], Any], *, write: bool = False, pool: CallPool | None = None) -> Any:
+        """The result of a verb on the engine of the caller."""
+        if write:
+            self.access.check_write()
+        threads = pool or self.server.searches
+        return await threads.run(lambda: verb(self.open_engine(write=write)))
+
+    async def run(self, call: Callable[[], T]) -> T:
+        """The result of a call that blocks."""
+        return await self.server.searches.run(call)
+
+    def open_engine(self, *, write: bool = False) -> Engine:
+        """The engine of the caller; it may take a while, so not in the event loop."""
+        return self.access.open_engine(self.server.engines, self.collection, write=write)
+
+    def choose_collection(self) -> str:
+        """The collection that the request is about."""
+        return self.access.choose_collection(self.collection, self.server.start.collection)
+
+
+Calling = Annotated[Caller, Depends()]
+
+
+def reply_json(value: Any, *, status: int = 200) -> Response:
+    """A reply with the JSON of a value, as the command line prints it."""
+    return Response(dump_json(value).encode("utf-8", "replace"), status_code=status, media_type="application/json")
+
+
+def document_replies(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The errors that an operation may reply with, besides those of every one."""
+    always = (400, 401, 403, 408, 413, 421, 422, 429, 500, 501, 502, 503, 504)
+    return {status: {"model": ErrorReply, "description": _MEANINGS[status]} for status in sorted({*always, *statuses})}
+
+
+_MEANINGS = {
+    400: "not a valid request",
+    401: "no key, or one that is wrong, expired or revoked",
+    403: "the key does not open this, or a page of another origin",
+    404: "no such document, collection, strategy or job",
+    408: "the body came too slowly",
+    409: "changed by somebody else, or filled with another embedder",
+    413: "the body is too large",
+    421: "the request is for another host",
+    422: "a field is missing, unknown or has a wrong value",
+    429: "too many requests, or a limit of cost was reached",
+    500: "the server failed",
+    501: "a driver is not installed",
+    502: "a model, disk or database failed",
+    503: "too busy, or shutting down",
+    504: "not done in time",
+}

@@ -1,0 +1,131 @@
+"""Errors of the server: one JSON shape for all of them, and the status of each."""
+
+import json
+import re
+from typing import Any, Final
+
+from clew.core.errors import (
+    ClewError,
+    ConcurrentChange,
+    CostLimit,
+    DriverFailed,
+    DriverMissing,
+    LimitReached,
+    NotFound,
+    ReadOnlyStore,
+    SettingsError,
+    SourceError,
+    StoreMismatch,
+    UnsupportedAnswer,
+)
+
+STATUS_BY_ERROR: Final[dict[type[ClewError], int]] = {
+    SettingsError: 422,
+    SourceError: 422,
+    NotFound: 404,
+    ConcurrentChange: 409,
+    StoreMismatch: 409,
+    ReadOnlyStore: 403,
+    CostLimit: 429,
+    LimitReached: 429,
+    UnsupportedAnswer: 502,
+    DriverMissing: 501,
+    DriverFailed: 502,
+}
+
+
+class RequestRejected(ClewError):
+    """A request that was refused before or instead of a verb: its status, and headers that go with it."""
+
+    status: int = 400
+    headers: dict[str, str]
+
+    def __init__(self, message: str, *, headers: dict[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.headers = headers or {}
+
+
+class BadRequest(RequestRejected):
+    """A request that is not HTTP as the server speaks it."""
+
+
+class KeyInvalid(RequestRejected):
+    """A key that is missing, wrong, expired or revoked."""
+
+    status = 401
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, headers={"www-authenticate": "Bearer"})
+
+
+class NotAllowed(RequestRejected):
+    """A key that does not open this, or a page of another origin."""
+
+    status = 403
+
+
+class BodyTooSlow(RequestRejected):
+    """A body that did not arrive in time."""
+
+    status = 408
+
+
+class BodyTooLarge(RequestRejected):
+    """A body beyond the limit."""
+
+    status = 413
+
+
+class HostUnknown(RequestRejected):
+    """A request for another host."""
+
+    status = 421
+
+
+class RateExceeded(RequestRejected):
+    """More requests than one key or address may send."""
+
+    status = 429
+
+
+class ServerBusy(RequestRejected):
+    """More requests than may wait, or a server that is shutting down."""
+
+    status = 503
+
+
+class TimeExceeded(RequestRejected):
+    """Work that was not done in the time of a request."""
+
+    status = 504
+
+
+def get_status(error: BaseException) -> int:
+    """The status of an error: its own, that of the table, or 500."""
+    if isinstance(error, RequestRejected):
+        return error.status
+    return next((STATUS_BY_ERROR[kind] for kind in type(error).__mro__ if kind in STATUS_BY_ERROR), 500)
+
+
+def error_to_json(error: BaseException) -> dict[str, Any]:
+    """The body of an error: its type as in Python, a code, what is wrong, and what to do next.
+
+    An error that Clew did not raise on purpose tells nothing of itself: the log has it, under the id of the request.
+    """
+    if not isinstance(error, ClewError):
+        return make_error_json("InternalError", "the server failed at this request; its log says why, by request id")
+    return make_error_json(type(error).__name__, str(error))
+
+
+def make_error_json(name: str, message: str) -> dict[str, Any]:
+    """The body of an error of this name; the part of the message after its last semicolon is the advice."""
+    code = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+    advice = message.rpartition("; ")[2].strip() if "; " in message else ""
+    return {"error": {"type": name, "code": code, "message": message, "advice": advice}}
+
+
+def format_error_body(error: BaseException, request_id: str) -> tuple[int, bytes]:
+    """The status and the body of an error."""
+    body = error_to_json(error)
+    body["error"]["request_id"] = request_id
+    return get_status(error), json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")

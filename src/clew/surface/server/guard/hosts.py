@@ -1,0 +1,63 @@
+"""Host and Origin: by what name the server is addressed, and from which web page.
+
+A page in a browser can send requests to this machine, also by a name that its owner points here. A name that is not the
+server's own, and a page that is not of this server, are refused.
+"""
+
+import ipaddress
+from typing import Final
+
+from clew.core.settings import ServerConfig
+from clew.surface.server.errors import HostUnknown, NotAllowed
+
+LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class HostRules:
+    """The names and origins that a server answers to."""
+
+    def __init__(self, config: ServerConfig) -> None:
+        self.is_loopback = is_loopback(config.host)
+        self._origins = frozenset(origin.rstrip("/").lower() for origin in config.origins)
+        own = {config.host.lower(), *(name.lower() for name in config.hosts)}
+        # On every address and without names of its own, only the key protects it, and it needs one.
+        self._names = None if is_wildcard(config.host) and not config.hosts else LOOPBACK_NAMES | own
+
+    def check_host(self, host: str) -> None:
+        """Raises HostUnknown unless the request is for this server."""
+        if self._names is not None and split_host(host) not in self._names:
+            raise HostUnknown("this server has another name; add it to server.hosts if it is meant")
+
+    def check_origin(self, origin: str, host: str) -> dict[str, str]:
+        """The headers that let a page read the reply; NotAllowed if the page is of another origin."""
+        given = origin.rstrip("/").lower()
+        if given in self._origins:
+            return {"access-control-allow-origin": origin, "vary": "origin"}
+        if given.partition("://")[2] == host.lower() and given.startswith(("http://", "https://")):
+            return {}
+        raise NotAllowed("pages of this origin may not call the server; add it to server.origins if it is meant")
+
+
+def split_host(host: str) -> str:
+    """The name in a Host header, without the port."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0].lower()
+    return host.rpartition(":")[0].lower() if host.count(":") == 1 else host.lower()
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def is_wildcard(host: str) -> bool:
+    """Whether an address is every address of this machine."""
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False

@@ -1,0 +1,73 @@
+"""The reply to a request: its headers, its status for the log, and the errors that replace it."""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from clew.surface.server.errors import RequestRejected, format_error_body
+
+if TYPE_CHECKING:
+    from starlette.types import Message, Send
+
+    from clew.surface.server.guard.body import LimitedBody
+
+CLIENT_GONE = 499  # for the log: nobody was there to get a status
+
+
+class Reply:
+    """Sends what the application replies, with our headers; a client that reads nothing is given up in time."""
+
+    def __init__(self, send: "Send", body: "LimitedBody", request_id: str, *, timeout: float) -> None:
+        self.headers: dict[str, str] = {"x-request-id": request_id, "x-content-type-options": "nosniff"}
+        self.status = 0
+        self._send = send
+        self._body = body
+        self._request_id = request_id
+        self._timeout = timeout
+        self._is_replaced = False
+
+    async def send(self, message: "Message") -> None:
+        """Passes on a message of the application; once a body was rejected, that is the reply."""
+        if self._is_replaced:
+            return
+        if message["type"] == "http.response.start":
+            if self._body.rejection is not None and not self.status:
+                await self.send_error(self._body.rejection)
+                return
+            self.status = message["status"]
+            message = {**message, "headers": [*message.get("headers", ()), *self._encode_headers()]}
+        async with asyncio.timeout(self._timeout):
+            await self._send(message)
+
+    async def send_error(self, error: BaseException) -> None:
+        """Replies with an error, unless a reply has begun."""
+        if self.status:
+            return
+        self.status, body = format_error_body(error, self._request_id)
+        if isinstance(error, RequestRejected):
+            self.headers |= error.headers
+        await self._send_whole(body, "application/json")
+
+    async def send_preflight(self) -> None:
+        """Tells a browser what a page of another origin may send."""
+        self.status = 204
+        self.headers |= {
+            "access-control-allow-methods": "GET, POST, DELETE",
+            "access-control-allow-headers": "authorization, content-type, x-api-key, mcp-session-id, mcp-protocol-version",
+            "access-control-max-age": "600",
+        }
+        await self._send_whole(b"", "")
+
+    def abandon(self) -> None:
+        """Records that the client was gone before the reply."""
+        self.status = self.status or CLIENT_GONE
+
+    async def _send_whole(self, body: bytes, media_type: str) -> None:
+        self._is_replaced = True
+        own = [(b"content-length", str(len(body)).encode())] if media_type else []
+        own += [(b"content-type", media_type.encode())] if media_type else []
+        headers = [*own, *self._encode_headers()]
+        await self._send({"type": "http.response.start", "status": self.status, "headers": headers})
+        await self._send({"type": "http.response.body", "body": body})
+
+    def _encode_headers(self) -> list[tuple[bytes, bytes]]:
+        return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in self.headers.items()]

@@ -1,0 +1,61 @@
+"""What a running server holds: its settings, keys, engines, threads and counters."""
+
+from clew.core.errors import SettingsError
+from clew.core.jobs import Job
+from clew.core.settings import ServerConfig
+from clew.drivers import MEMORY
+from clew.surface.server.engines import Engines
+from clew.surface.server.folder import find_server_folder
+from clew.surface.server.guard.hosts import is_loopback
+from clew.surface.server.keys import KeyFile
+from clew.surface.server.metrics import Metrics
+from clew.surface.server.pool import CallPool
+from clew.surface.server.uploads import Uploads
+from clew.surface.settings.load import Invocation
+
+
+class Server:
+    """One server over the collections of one place; to be closed."""
+
+    def __init__(self, start: Invocation) -> None:
+        if start.path == MEMORY:
+            raise SettingsError("a collection in memory cannot be served; give a folder or postgresql://…")
+        self.start = start
+        self.config: ServerConfig = start.settings.server
+        self.folder = find_server_folder(start)
+        self.keys = KeyFile(self.folder / "keys.json")
+        check_address(self.config, self.keys)
+        self.metrics = Metrics()
+        self.uploads = Uploads(self.folder / "uploads")
+        self.engines = Engines(start, works=not self.config.read_only, on_job=self._on_job)
+        limits = {"max_waiting": self.config.max_waiting, "timeout": self.config.timeout}
+        self.searches = CallPool("search", max_concurrent=self.config.max_concurrent, **limits)
+        self.answers = CallPool("answer", max_concurrent=self.config.max_answers, **limits)
+        self.metrics.add_gauge("clew_calls_pending", "Calls that run or wait.", self._count_pending)
+        self.metrics.add_gauge("clew_collections_open", "Open collections.", self.engines.count_open)
+
+    def resume(self) -> None:
+        """Takes up the uploads that a former server accepted and did not finish."""
+        if not self.config.read_only:
+            self.uploads.sweep(self.engines)
+
+    def close(self) -> None:
+        """Takes no more calls, hands jobs back, and closes the collections."""
+        self.searches.close()
+        self.answers.close()
+        self.engines.close()
+
+    def _on_job(self, job: Job) -> None:
+        if job.is_finished:
+            self.uploads.remove_finished(job)
+
+    def _count_pending(self) -> float:
+        return self.searches.pending + self.answers.pending
+
+
+def check_address(config: ServerConfig, keys: KeyFile) -> None:
+    """Raises SettingsError if the server could be reached from elsewhere and has no keys."""
+    if not is_loopback(config.host) and not keys.read():
+        raise SettingsError(
+            f"server.host is {config.host}, which others can reach, and there are no keys; make one with `clew keys add`"
+        )

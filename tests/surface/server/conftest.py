@@ -1,0 +1,106 @@
+"""A real server on loopback, filled with a few pages and messages."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from clew import Document, Engine, Message, ServerConfig
+from clew.surface.server.run import make_uvicorn
+from clew.surface.server.state import Server
+from clew.surface.settings.load import load_invocation
+
+PAGES = [
+    Document("keys", "# Keys\n\nDan rotates the vault key on Monday.", title="Vault", uri="handbook/vault.md"),
+    Document("lunch", "# Lunch\n\nSoup is served at noon.", title="Lunch", uri="handbook/lunch.md"),
+    Document("salaries", "# Salaries\n\nSalaries rise by three percent in May.", title="Salaries", access={"hr"}),
+]
+MESSAGES = [
+    Message(
+        "The build server is red again.", author="ada", at=datetime(2026, 3, 1, 9, tzinfo=UTC), channel="ops", id="m1"
+    ),
+    Message("I restart it now.", author="ben", at=datetime(2026, 3, 1, 9, 5, tzinfo=UTC), channel="ops", id="m2"),
+    Message("The board meets on Friday.", author="eve", at=datetime(2026, 3, 2, tzinfo=UTC), channel="board", id="m3"),
+]
+
+
+class Running:
+    """A server that runs: its address, its state, and a client of its own."""
+
+    def __init__(self, address: str, server: Server) -> None:
+        self.address = address
+        self.server = server
+        self.http = httpx2.Client(base_url=address, timeout=30)
+
+    def post(self, path: str, body: Any, **options: Any) -> httpx2.Response:
+        return self.http.post(path, json=body, **options)
+
+    def get(self, path: str, **options: Any) -> httpx2.Response:
+        return self.http.get(path, **options)
+
+
+@contextmanager
+def serving(path: str | Path, **settings: Any) -> Iterator[Running]:
+    """A server over a folder or a database, on any free port."""
+    start = load_invocation(environ={}, overrides={"path": str(path), "embedder.name": "hashed"}, folder=Path("/"))
+    config = replace(ServerConfig(), **{"port": 0, "rate": 0.0, **settings})
+    server = Server(replace(start, settings=replace(start.settings, server=config)))
+    started = threading.Event()
+    address: list[str] = []
+
+    def on_start(given: str) -> None:
+        address.append(given)
+        started.set()
+
+    running = make_uvicorn(server, on_start)
+    thread = threading.Thread(target=running.run, name="test-server")
+    thread.start()
+    try:
+        assert started.wait(30)
+        made = Running(address[0].replace("0.0.0.0", "127.0.0.1"), server)
+        with made.http:
+            yield made
+    finally:
+        running.should_exit = True
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+def fill(path: str | Path, collection: str = "default") -> None:
+    """Adds the pages and messages to a collection."""
+    with Engine.open(path, collection=collection, embedder="hashed") as engine:
+        engine.add_documents(PAGES)
+        engine.add_messages(MESSAGES)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a filled collection."""
+    path = tmp_path / "store"
+    fill(path)
+    return path
+
+
+@pytest.fixture
+def running(folder: Path) -> Iterator[Running]:
+    """A server over a filled folder, without keys."""
+    with serving(folder) as made:
+        yield made
+
+
+@pytest.fixture(params=["folder", "postgres"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A filled collection in a folder, and one on a server."""
+    if request.param == "folder":
+        path = str(tmp_path / "store")
+    else:
+        make: Callable[[], str] = request.getfixturevalue("postgres_database")
+        path = make()
+    fill(path)
+    return path

@@ -1,0 +1,33 @@
+"""Searching over HTTP: the same words and the same JSON as on the command line."""
+
+from pathlib import Path
+from typing import Any
+
+from clew import Engine
+from clew.surface.search_reply import search_with_reason
+from clew.surface.to_json import to_json
+from tests.surface.server.conftest import Running, serving
+
+
+def drop_times(value: Any) -> Any:
+    """The JSON without what no two runs share."""
+    if isinstance(value, dict):
+        return {key: drop_times(each) for key, each in value.items() if key not in ("ms", "trace", "seconds")}
+    return [drop_times(each) for each in value] if isinstance(value, list) else value
+
+
+def test_search_replies_as_the_engine_does(place: str, tmp_path: Path) -> None:
+    with serving(place, folder=str(tmp_path / "server")) as running:
+        reply = running.post("/v1/search", {"query": "who rotates the vault key?", "k": 2})
+    assert reply.status_code == 200
+    with Engine.open(place, embedder="hashed") as engine:
+        expected = search_with_reason(engine, "who rotates the vault key?", k=2)
+    assert drop_times(reply.json()) == drop_times(to_json(expected))
+    assert reply.json()["hits"][0]["document"]["id"] == "keys"
+
+
+def test_a_filter_of_the_request_is_a_boundary(running: Running) -> None:
+    body = {"query": "build server", "where": {"channels": ["ops"]}}
+    assert {hit["document"]["kind"] for hit in running.post("/v1/search", body).json()["hits"]} == {"thread"}
+    body = {"query": "build server", "where": {"documents": ["handbook/lunch.md"]}}
+    assert {hit["document"]["id"] for hit in running.post("/v1/search", body).json()["hits"]} == {"lunch"}

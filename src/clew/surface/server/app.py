@@ -15,11 +15,11 @@ from starlette.types import ASGIApp
 from clew.core.errors import ClewError
 from clew.surface.server.errors import RequestRejected, format_error_body, make_error_json
 from clew.surface.server.guard import REQUEST_ID, Guard
-from clew.surface.server.routes import operations, search
+from clew.surface.server.routes import ask, documents, jobs, messages, openai, operations, search
 from clew.surface.server.state import Server
 from clew.surface.to_json import dump_json
 
-ROUTERS = (search.router, operations.router)
+ROUTERS = tuple(each.router for each in (search, ask, documents, messages, jobs, openai, operations))
 ABOUT = """Finds the right context for a language model in documents and conversations, and shows where it came from.
 
 Send a key as `Authorization: Bearer KEY`; on loopback none is needed until one was made. Every error has one shape."""

@@ -1,6 +1,6 @@
 """Keys: who may ask the server, for which collections, within which filter, until when.
 
-A key is shown once, when it is made; the file has a hash of its secret. The server reads the file again when it changes.
+A key is shown once, when it is made; the file has a hash of its secret. The server sees a change of the file at once.
 """
 
 import hashlib

@@ -1,11 +1,11 @@
-"""Threads for the calls of the engine, which block: so many at a time, so many waiting, none for longer than its time."""
+"""Threads for the calls of the engine, which block: so many at a time, so many waiting, each with a time limit."""
 
 import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from clew.core.parallel import cancelled_by
 from clew.surface.server.errors import ServerBusy, TimeExceeded
@@ -16,7 +16,7 @@ T = TypeVar("T")
 class CallPool:
     """Runs blocking calls in threads, first come first served."""
 
-    def __init__(self, name: str, *, max_concurrent: int, max_waiting: int, timeout: float) -> None:
+    def __init__(self, name: str, max_concurrent: int, *, max_waiting: int, timeout: float) -> None:
         self._threads = ThreadPoolExecutor(max_concurrent, thread_name_prefix=f"clew-{name}")
         self._limit = max_concurrent + max_waiting
         self._timeout = timeout
@@ -69,7 +69,7 @@ class CallPool:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _forget(future: "asyncio.Future[object]") -> None:
+def _forget(future: "asyncio.Future[Any]") -> None:
     """Takes the error of a call that nobody waits for, so that it is not reported as lost."""
     if not future.cancelled():
         future.exception()

@@ -5,6 +5,7 @@ from clew.core.jobs import Job
 from clew.core.settings import ServerConfig
 from clew.drivers import MEMORY
 from clew.surface.server.engines import Engines
+from clew.surface.server.events import Streams
 from clew.surface.server.folder import find_server_folder
 from clew.surface.server.guard.hosts import is_loopback
 from clew.surface.server.keys import KeyFile
@@ -28,9 +29,10 @@ class Server:
         self.metrics = Metrics()
         self.uploads = Uploads(self.folder / "uploads")
         self.engines = Engines(start, works=not self.config.read_only, on_job=self._on_job)
-        limits = {"max_waiting": self.config.max_waiting, "timeout": self.config.timeout}
-        self.searches = CallPool("search", max_concurrent=self.config.max_concurrent, **limits)
-        self.answers = CallPool("answer", max_concurrent=self.config.max_answers, **limits)
+        waiting, timeout = self.config.max_waiting, self.config.timeout
+        self.searches = CallPool("search", self.config.max_concurrent, max_waiting=waiting, timeout=timeout)
+        self.answers = CallPool("answer", self.config.max_answers, max_waiting=waiting, timeout=timeout)
+        self.streams = Streams(self.config.max_answers, max_waiting=waiting, timeout=timeout)
         self.metrics.add_gauge("clew_calls_pending", "Calls that run or wait.", self._count_pending)
         self.metrics.add_gauge("clew_collections_open", "Open collections.", self.engines.count_open)
 
@@ -41,6 +43,7 @@ class Server:
 
     def close(self) -> None:
         """Takes no more calls, hands jobs back, and closes the collections."""
+        self.streams.close()
         self.searches.close()
         self.answers.close()
         self.engines.close()
@@ -57,5 +60,5 @@ def check_address(config: ServerConfig, keys: KeyFile) -> None:
     """Raises SettingsError if the server could be reached from elsewhere and has no keys."""
     if not is_loopback(config.host) and not keys.read():
         raise SettingsError(
-            f"server.host is {config.host}, which others can reach, and there are no keys; make one with `clew keys add`"
+            f"server.host is {config.host}, which others can reach, and there is no key; `clew keys add` makes one"
         )

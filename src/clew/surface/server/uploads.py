@@ -59,7 +59,7 @@ class Uploads:
         return apart.enqueue_add(*sorted(folder.iterdir()))
 
     def remove_finished(self, job: Job) -> None:
-        """Removes the files of a job that is done or was cancelled; those of a failed one stay until it is forgotten."""
+        """Removes the files of a job that is done or was cancelled; those of a failed one stay until it is gone."""
         if job.state != "failed":
             for folder in self._find_folders(job):
                 shutil.rmtree(folder, ignore_errors=True)

@@ -52,7 +52,7 @@ class Reply:
         self.status = 204
         self.headers |= {
             "access-control-allow-methods": "GET, POST, DELETE",
-            "access-control-allow-headers": "authorization, content-type, x-api-key, mcp-session-id, mcp-protocol-version",
+            "access-control-allow-headers": "authorization, content-type, x-api-key, mcp-protocol-version",
             "access-control-max-age": "600",
         }
         await self._send_whole(b"", "")

@@ -1,0 +1,82 @@
+"""Server-sent events: the answer of an engine as it is written, over HTTP."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+
+from starlette.responses import Response, StreamingResponse
+
+from clew.core.errors import ClewError
+from clew.core.events import AnswerEvent, EventStream
+from clew.surface.server.errors import ServerBusy, TimeExceeded, error_to_json
+from clew.surface.to_json import dump_json
+
+_HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
+
+
+def format_event(name: str, data: str) -> str:
+    """One event; the data is JSON, which has no line breaks of its own."""
+    return f"event: {name}\ndata: {data}\n\n"
+
+
+def reply_events(events: AsyncIterator[str]) -> Response:
+    """A reply that sends the events as they come; an error is the last one."""
+    return StreamingResponse(_end_with_error(events), media_type="text/event-stream", headers=_HEADERS)
+
+
+async def _end_with_error(events: AsyncIterator[str]) -> AsyncIterator[str]:
+    try:
+        async for event in events:
+            yield event
+    except ClewError as error:
+        yield format_event("error", dump_json(error_to_json(error)))
+
+
+class Streams:
+    """So many answers at a time are streamed, each from a thread of its own; the others wait their turn."""
+
+    def __init__(self, max_concurrent: int, *, max_waiting: int, timeout: float) -> None:
+        self._slots = asyncio.Semaphore(max_concurrent)
+        self._threads = ThreadPoolExecutor(max_concurrent, thread_name_prefix="clew-stream-reader")
+        self._limit = max_concurrent + max_waiting
+        self._timeout = timeout
+        self._open: set[EventStream] = set()
+        self._count = 0
+
+    @asynccontextmanager
+    async def open(self, make: Callable[[], EventStream]) -> AsyncIterator[AsyncIterator[AnswerEvent]]:
+        """The events of a stream; it is closed after the block, which ends its work."""
+        if self._count >= self._limit:
+            raise ServerBusy("too many requests are waiting; ask again later", headers={"retry-after": "1"})
+        self._count += 1
+        try:
+            async with self._slots:
+                stream = await asyncio.get_running_loop().run_in_executor(self._threads, make)
+                self._open.add(stream)
+                try:
+                    yield self._iterate(stream)
+                finally:
+                    stream.close()
+                    self._open.discard(stream)
+        finally:
+            self._count -= 1
+
+    def close(self) -> None:
+        """Ends every stream."""
+        for stream in tuple(self._open):
+            stream.close()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _iterate(self, stream: EventStream) -> AsyncIterator[AnswerEvent]:
+        while True:
+            try:
+                async with asyncio.timeout(self._timeout):
+                    event = await asyncio.get_running_loop().run_in_executor(self._threads, next, stream, None)
+            except TimeoutError:
+                raise TimeExceeded(
+                    f"no event within {self._timeout:g} seconds (server.timeout); ask for less, or raise the limit"
+                ) from None
+            if event is None:
+                return
+            yield event

@@ -1,0 +1,46 @@
+"""Feedback: what users say of answers, one JSON object a line, a file for each collection."""
+
+import json
+import os
+import threading
+import uuid
+from collections import deque
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+MAX_READ: Final = 1000  # judgements that are read back
+_lock = threading.Lock()
+
+
+class Feedback:
+    """The judgements of all collections of a server, in one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def add(self, collection: str, given: Mapping[str, Any], caller: str) -> dict[str, Any]:
+        """Keeps a judgement; as it is kept."""
+        kept = {
+            "id": uuid.uuid4().hex,
+            "at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "collection": collection,
+            **given,
+            "caller": caller,
+        }
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        line = json.dumps(kept) + "\n"  # ASCII: no character of a text can end the line
+        with _lock, (self._folder / f"{collection}.jsonl").open("a", encoding="ascii") as file:
+            file.write(line)
+            file.flush()
+            os.fsync(file.fileno())
+        return kept
+
+    def read(self, collection: str) -> list[dict[str, Any]]:
+        """The last judgements of a collection, the oldest first."""
+        file = self._folder / f"{collection}.jsonl"
+        if not file.is_file():
+            return []
+        with file.open(encoding="ascii") as lines:
+            return [json.loads(line) for line in deque(lines, MAX_READ) if line.endswith("}\n")]

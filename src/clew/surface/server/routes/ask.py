@@ -1,0 +1,107 @@
+"""The paths that answer and that judge answers: ask, check, feedback."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from clew.client.replies import AnswerReply, CheckReply, FeedbackListReply, FeedbackReply
+from clew.core.events import EventStream, SentenceEvent, StepEvent
+from clew.core.trace import Trace, record
+from clew.engine import Engine
+from clew.surface.citations import parse_citation
+from clew.surface.server.bodies import AskBody, CheckBody, FeedbackBody, build_filter
+from clew.surface.server.call import Caller, Calling, document_replies, reply_json
+from clew.surface.server.events import format_event, reply_events
+from clew.surface.server.feedback import Feedback
+from clew.surface.to_json import answer_to_json, dump_json, to_json
+
+router = APIRouter(prefix="/v1", tags=["answers"], responses=document_replies(404))
+_EVENTS = {"text/event-stream": {"schema": {"type": "string"}}}
+
+
+@router.post("/ask", responses={200: {"model": AnswerReply, "content": _EVENTS}})
+async def ask(body: AskBody, caller: Calling) -> Response:
+    """Answer a question with checked citations; with `stream`, as server-sent events.
+
+    Events: `step` (of an agent), `sentence` (each once it is checked), `verdict` (of each sentence), `citation`, and
+    at the end `answer`, or `error`.
+    """
+    if body.stream:
+        engine = await caller.call(lambda engine: engine, pool=caller.server.answers)
+        return reply_events(_stream_answer(caller, body, engine))
+
+    def call(engine: Engine) -> dict[str, Any]:
+        with record("ask") as trace:
+            if body.agent:
+                answer = engine.agent(body.query, **build_agent_arguments(body, engine))
+            else:
+                answer = engine.ask(body.query, **build_ask_arguments(body, engine))
+        return answer_to_json(answer, trace=trace)
+
+    return reply_json(await caller.call(call, pool=caller.server.answers))
+
+
+@router.post("/check", responses={200: {"model": CheckReply}})
+async def check(body: CheckBody, caller: Calling) -> Response:
+    """Whether the citations of a past answer still match the documents."""
+    citations = [parse_citation(each) for each in body.citations]
+    checked = await caller.call(lambda engine: engine.check(citations, where=build_filter(body.where, engine)))
+    return reply_json({"stands": all(each.standing == "stands" for each in checked), "citations": checked})
+
+
+@router.post("/feedback", status_code=201, responses={201: {"model": FeedbackReply}})
+async def add_feedback(body: FeedbackBody, caller: Calling) -> Response:
+    """Say whether an answer was good; it is kept for who runs the server."""
+    collection = caller.choose_collection()
+    given = body.model_dump()
+    kept = await caller.run(lambda: open_feedback(caller).add(collection, given, caller.access.caller))
+    return reply_json(kept, status=201)
+
+
+@router.get("/feedback", responses={200: {"model": FeedbackListReply}})
+async def list_feedback(caller: Calling) -> Response:
+    """The last thousand judgements of a collection; they quote questions, so this needs the right to write."""
+    caller.access.check_write()
+    collection = caller.choose_collection()
+    return reply_json({"feedback": await caller.run(lambda: open_feedback(caller).read(collection))})
+
+
+def open_feedback(caller: Caller) -> Feedback:
+    """The feedback of the server."""
+    return Feedback(caller.server.folder / "feedback")
+
+
+def build_ask_arguments(body: AskBody, engine: Engine) -> dict[str, Any]:
+    """What `Engine.ask` takes besides the question."""
+    return {**body.build_arguments(engine), "tokens": body.tokens, "person": body.person}
+
+
+def build_agent_arguments(body: AskBody, engine: Engine) -> dict[str, Any]:
+    """What `Engine.agent` takes besides the question."""
+    given = body.build_arguments(engine)
+    return {name: given[name] for name in ("strategy", "where", "history", "settings")}
+
+
+def open_stream(body: AskBody, engine: Engine) -> EventStream:
+    """The events of the answer to a question."""
+    if body.agent:
+        return engine.agent_stream(body.query, **build_agent_arguments(body, engine))
+    return engine.ask_stream(body.query, **build_ask_arguments(body, engine))
+
+
+async def _stream_answer(caller: Caller, body: AskBody, engine: Engine) -> AsyncIterator[str]:
+    async with caller.server.streams.open(lambda: open_stream(body, engine)) as events:
+        async for event in events:
+            if isinstance(event, StepEvent):
+                yield format_event("step", dump_json(event.step))
+            elif isinstance(event, SentenceEvent):
+                yield format_event("sentence", dump_json({"text": event.text}))
+            else:
+                shown = to_json(answer_to_json(event.answer, trace=Trace("ask")))
+                for sentence in shown["sentences"]:
+                    yield format_event("verdict", dump_json(sentence))
+                for citation in shown["citations"]:
+                    yield format_event("citation", dump_json(citation))
+                yield format_event("answer", dump_json(shown))

@@ -1,0 +1,88 @@
+"""The paths of jobs and collections."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query
+from starlette.responses import Response
+
+from clew.client.replies import CollectionsReply, JobReply, JobsReply, StatusReply
+from clew.core.errors import NotFound
+from clew.core.filter import EVERYTHING
+from clew.engine import Engine
+from clew.surface.server.call import Caller, Calling, document_replies, reply_json
+from clew.surface.server.events import format_event, reply_events
+from clew.surface.to_json import dump_json, status_to_json, to_json
+
+router = APIRouter(prefix="/v1", tags=["jobs and collections"], responses=document_replies(404, 409))
+POLL_SECONDS = 0.5
+JobPath = Annotated[str, Path(min_length=1, max_length=100, pattern=r"^[0-9a-f]+$", description="Id of a job.")]
+Follow = Annotated[bool, Query(description="Send the job as server-sent events until it is finished.")]
+_EVENTS = {"text/event-stream": {"schema": {"type": "string"}}}
+
+
+@router.get("/jobs", responses={200: {"model": JobsReply}})
+async def jobs(caller: Calling) -> Response:
+    """The jobs of a collection, the oldest first."""
+    return reply_json({"jobs": await caller.call(lambda engine: engine.jobs(), write=True)})
+
+
+@router.get("/jobs/{job}", responses={200: {"model": JobReply, "content": _EVENTS}})
+async def job(job: JobPath, caller: Calling, follow: Follow = False) -> Response:
+    """A job as it is now; with `follow`, live, an event for each change."""
+    found = await caller.call(lambda engine: engine.job(job), write=True)
+    return reply_events(_follow_job(caller, job)) if follow else reply_json(found)
+
+
+@router.delete("/jobs/{job}", responses={200: {"model": JobReply}})
+async def cancel_job(job: JobPath, caller: Calling) -> Response:
+    """Cancel a job; what it has added stays."""
+    return reply_json(await caller.call(lambda engine: engine.cancel_job(job), write=True))
+
+
+@router.get("/collections", responses={200: {"model": CollectionsReply}})
+async def collections(caller: Calling) -> Response:
+    """The collections that the key opens; of one that it sees in part, the name."""
+    return reply_json({"collections": await caller.run(lambda: list_collections(caller))})
+
+
+@router.get("/status", responses={200: {"model": StatusReply}})
+async def status(caller: Calling) -> Response:
+    """The counts of a collection, as far as the key sees it."""
+    start = caller.server.start
+
+    def call(engine: Engine) -> dict[str, Any]:
+        is_whole = engine.opened.boundary == EVERYTHING
+        shown = status_to_json(engine.status(), invocation=start, is_whole=is_whole)
+        return {**shown, "collection": caller.choose_collection(), "path": shown["path"] if is_whole else ""}
+
+    return reply_json(await caller.call(call))
+
+
+def list_collections(caller: Caller) -> list[dict[str, Any]]:
+    """The collections of the server that a caller may open."""
+    access = caller.access
+    try:
+        found = Engine.collections(caller.server.start.path)
+    except NotFound:
+        return []
+    seen = [to_json(each) for each in found if access.collections is None or each.name in access.collections]
+    if access.is_whole:
+        return seen
+    hidden = dict.fromkeys(("documents", "chunks", "created", "updated", "bytes"))
+    return [{**each, **hidden, "problem": ""} for each in seen]
+
+
+async def _follow_job(caller: Caller, job_id: str) -> AsyncIterator[str]:
+    """An event for each change of a job, until it is finished."""
+    last = ""
+    while True:
+        found = await caller.call(lambda engine: engine.job(job_id), write=True)
+        shown = dump_json(found)
+        if shown != last:
+            yield format_event("job", shown)
+            last = shown
+        if found.is_finished:
+            return
+        await asyncio.sleep(POLL_SECONDS)

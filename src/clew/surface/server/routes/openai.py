@@ -1,0 +1,160 @@
+"""The paths that OpenAI's clients know: chat completions, embeddings, models.
+
+A model is a collection: `clew` is the one that the request or the key names, `clew:NAME` that of the name. The
+conversation is the query; what the answer cites comes back beside it, as `sources`.
+"""
+
+import base64
+from collections.abc import AsyncIterator
+from time import time
+from typing import Any, Literal
+from uuid import uuid4
+
+import numpy as np
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from clew.core.answer import Answer
+from clew.core.errors import ClewError, NotFound, SettingsError
+from clew.core.events import FinalEvent, SentenceEvent
+from clew.core.trace import Trace
+from clew.core.types import Message
+from clew.core.usage import Usage
+from clew.engine import Engine
+from clew.surface.server.call import Caller, Calling, document_replies, reply_json
+from clew.surface.server.errors import error_to_json
+from clew.surface.server.events import reply_events
+from clew.surface.server.openai_bodies import CHAT_REPLY, EMBEDDINGS_REPLY, MODELS_REPLY, ChatBody, EmbeddingsBody
+from clew.surface.server.routes.jobs import list_collections
+from clew.surface.to_json import answer_to_json, dump_json, to_json
+
+router = APIRouter(prefix="/v1", tags=["as OpenAI"], responses=document_replies(404))
+MODEL = "clew"
+DONE = "data: [DONE]\n\n"
+
+
+def _document(schema: dict[str, Any], *, streams: bool = False) -> dict[int | str, dict[str, Any]]:
+    content: dict[str, Any] = {"application/json": {"schema": schema}}
+    if streams:
+        content["text/event-stream"] = {"schema": {"type": "string"}}
+    return {200: {"description": "done", "content": content}}
+
+
+@router.post("/chat/completions", responses=_document(CHAT_REPLY, streams=True))
+async def chat_completions(body: ChatBody, caller: Calling) -> Response:
+    """Answer the last message of the user by the collection; what was said before is its context."""
+    caller.collection = choose_model_collection(body.model, caller)
+    question, history = split_conversation(body)
+    engine = await caller.call(lambda engine: engine, pool=caller.server.answers)
+    head = {"id": f"chatcmpl-{uuid4().hex}", "created": int(time()), "model": body.model}
+    if body.stream:
+        return reply_events(_stream_chunks(caller, body, engine, question, history, head))
+    answer = await caller.server.answers.run(lambda: engine.ask(question, history=history))
+    choice = {"index": 0, "message": {"role": "assistant", "content": answer.text}, "finish_reason": "stop"}
+    return reply_json(
+        {
+            **head,
+            "object": "chat.completion",
+            "choices": [{**choice, "logprobs": None}],
+            "usage": usage_to_json(answer.usage),
+            **sources_to_json(answer),
+        }
+    )
+
+
+@router.post("/embeddings", responses=_document(EMBEDDINGS_REPLY))
+async def embeddings(body: EmbeddingsBody, caller: Calling) -> Response:
+    """Embed texts with the embedder of the collection; it sees nothing of the collection itself."""
+    texts = [body.input] if isinstance(body.input, str) else body.input
+    role: Literal["query", "passage"] = body.input_type
+
+    def call(engine: Engine) -> dict[str, Any]:
+        embedder = engine.opened.embedder
+        if body.model not in (embedder.name, MODEL):
+            raise NotFound(f"there is no embedder {body.model!r} here; this collection has {embedder.name!r}")
+        if body.dimensions is not None and body.dimensions != embedder.dim:
+            raise NotFound(f"{embedder.name} has {embedder.dim} dimensions and no others; leave out dimensions")
+        vectors = np.asarray(embedder.embed(texts, role=role), dtype=np.float32)
+        tokens = sum(embedder.count(texts))
+        rows = [_vector_to_json(each, body.encoding_format) for each in vectors]
+        return {
+            "object": "list",
+            "data": [{"object": "embedding", "index": place, "embedding": row} for place, row in enumerate(rows)],
+            "model": embedder.name,
+            "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
+        }
+
+    return reply_json(await caller.call(call))
+
+
+@router.get("/models", responses=_document(MODELS_REPLY))
+async def models(caller: Calling) -> Response:
+    """The collections that the key opens, as models to chat with, and the embedders of them."""
+    found = await caller.run(lambda: list_collections(caller))
+    names = [MODEL, *(f"{MODEL}:{each['name']}" for each in found)]
+    names += sorted({each["embedder"] for each in found if each["embedder"]})
+    data = [{"id": name, "object": "model", "created": 0, "owned_by": MODEL} for name in names]
+    return reply_json({"object": "list", "data": data})
+
+
+def choose_model_collection(model: str, caller: Caller) -> str | None:
+    """The collection that a model stands for; None for the one that the request or the key names."""
+    name, _, collection = model.partition(":")
+    if name != MODEL:
+        raise NotFound(f"there is no model {model!r}; `clew` or `clew:COLLECTION` are")
+    return collection or caller.collection
+
+
+def split_conversation(body: ChatBody) -> tuple[str, list[Message]]:
+    """The last message of the user, and what users and assistants said before it."""
+    said = [each for each in body.messages if each.role in ("user", "assistant") and each.read_text().strip()]
+    last = max((place for place, each in enumerate(said) if each.role == "user"), default=None)
+    if last is None:
+        raise SettingsError("the conversation has no message of the user with a text; add the question")
+    return said[last].read_text(), [each.build() for each in said[:last]]
+
+
+def sources_to_json(answer: Answer) -> dict[str, Any]:
+    """What an answer cites, and how sure it is, beside OpenAI's own fields."""
+    shown = to_json(answer_to_json(answer, trace=Trace("ask")))
+    kept = ("found", "confidence", "reason", "fault", "sentences")
+    return {"sources": shown["citations"], "clew": {name: shown[name] for name in kept}}
+
+
+def usage_to_json(usage: Usage) -> dict[str, int]:
+    """The tokens of the language model."""
+    prompt, completion = usage.input_tokens, usage.output_tokens
+    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+
+
+async def _stream_chunks(
+    caller: Caller, body: ChatBody, engine: Engine, question: str, history: list[Message], head: dict[str, Any]
+) -> AsyncIterator[str]:
+    def make_chunk(delta: dict[str, Any], finish: str | None = None, **more: Any) -> str:
+        choice = {"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}
+        return f"data: {dump_json({**head, 'object': 'chat.completion.chunk', 'choices': [choice], **more})}\n\n"
+
+    yield make_chunk({"role": "assistant", "content": ""})
+    said = ""
+    try:
+        async with caller.server.streams.open(lambda: engine.ask_stream(question, history=history)) as events:
+            async for event in events:
+                if isinstance(event, SentenceEvent):
+                    said += event.text
+                    yield make_chunk({"content": event.text})
+                elif isinstance(event, FinalEvent):
+                    if not said:  # where there is no answer, no sentence was sent
+                        yield make_chunk({"content": event.answer.text})
+                    yield make_chunk({}, "stop", **sources_to_json(event.answer))
+                    if body.stream_options is not None and body.stream_options.include_usage:
+                        last = {**head, "object": "chat.completion.chunk", "choices": []}
+                        yield f"data: {dump_json({**last, 'usage': usage_to_json(event.answer.usage)})}\n\n"
+    except ClewError as error:
+        yield f"data: {dump_json(error_to_json(error))}\n\n"
+    yield DONE
+
+
+def _vector_to_json(vector: "np.ndarray[Any, np.dtype[np.float32]]", form: str | None) -> Any:
+    if form == "base64":
+        return base64.b64encode(vector.astype("<f4").tobytes()).decode("ascii")
+    return [float(number) for number in vector]

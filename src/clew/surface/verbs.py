@@ -59,6 +59,7 @@ VERBS: Final[Mapping[str, frozenset[Surface]]] = MappingProxyType(
         "models": _CLI,
         "serve": _CLI,
         "keys": _CLI,
+        "mcp": _CLI,
         "config": _CLI,  # in Python the settings are a value: `Settings`
     }
 )

@@ -17,6 +17,7 @@ from clew.surface.cli.commands import (
     documents,
     erase,
     explain,
+    mcp,
     models,
     questions,
     serve,
@@ -57,6 +58,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "doctor": doctor.doctor,
     "models": models.models,
     "serve": serve.serve,
+    "mcp": mcp.mcp,
 }
 # Typer joins the lines of a paragraph and puts no space between two, so each line is a paragraph, and so is a gap.
 EPILOG = "\n\n".join(

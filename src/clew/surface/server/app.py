@@ -8,6 +8,7 @@ from typing import Any
 from anyio import to_thread
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from mcp.server import MCPServer
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp
@@ -15,6 +16,7 @@ from starlette.types import ASGIApp
 from clew.core.errors import ClewError
 from clew.surface.server.errors import RequestRejected, format_error_body, make_error_json
 from clew.surface.server.guard import REQUEST_ID, Guard
+from clew.surface.server.mcp_mount import make_mcp_app
 from clew.surface.server.routes import ask, documents, jobs, messages, openai, operations, search
 from clew.surface.server.state import Server
 from clew.surface.to_json import dump_json
@@ -27,11 +29,12 @@ Send a key as `Authorization: Bearer KEY`; on loopback none is needed until one 
 
 def make_app(server: Server) -> ASGIApp:
     """The ASGI application over a server, guarded."""
+    mcp, mcp_app = make_mcp_app(server)
     app = FastAPI(
         title="Clew",
         version=version("clew"),
         description=ABOUT,
-        lifespan=_make_lifespan(server),
+        lifespan=_make_lifespan(server, mcp),
         docs_url=None,
         redoc_url=None,
         openapi_url="/openapi.json",
@@ -40,6 +43,8 @@ def make_app(server: Server) -> ASGIApp:
     app.state.server = server
     for router in ROUTERS:
         app.include_router(router)
+    for route in mcp_app.routes:
+        app.router.routes.append(route)
     app.add_exception_handler(ClewError, _reply_clew_error)
     app.add_exception_handler(RequestValidationError, _reply_invalid)
     app.add_exception_handler(HTTPException, _reply_http_error)
@@ -47,12 +52,13 @@ def make_app(server: Server) -> ASGIApp:
     return Guard(app, server)
 
 
-def _make_lifespan(server: Server) -> Any:
+def _make_lifespan(server: Server, mcp: MCPServer[Any]) -> Any:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             stack.push_async_callback(to_thread.run_sync, server.close)
             await to_thread.run_sync(server.resume)
+            await stack.enter_async_context(mcp.session_manager.run())
             yield
 
     return lifespan

@@ -1,0 +1,49 @@
+"""The MCP server under /mcp: streamable HTTP, without sessions, each request with the rights of its key."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from starlette.applications import Starlette
+from starlette.requests import Request
+
+from clew.core.errors import SettingsError
+from clew.engine import Engine
+from clew.engine.collections import check_collection_name
+from clew.surface.mcp.server import make_mcp_server
+from clew.surface.server.access import Access
+from clew.surface.server.state import Server
+
+T = TypeVar("T")
+
+
+def make_mcp_app(server: Server) -> tuple[MCPServer[Any], Starlette]:
+    """The MCP server and its application. The guard before it checks hosts, origins, keys and bodies."""
+
+    def read_access(context: Context) -> tuple[Access, str]:
+        request = context.request_context.request
+        if not isinstance(request, Request):
+            raise SettingsError("this tool was not called over HTTP")
+        access: Access = request.state.access
+        name = request.query_params.get("collection")
+        if name:
+            check_collection_name(name)
+        return access, access.choose_collection(name, server.start.collection)
+
+    async def call(context: Context, verb: Callable[[Engine], T], *, write: bool = False) -> T:
+        access, name = read_access(context)
+        if write:
+            access.check_write()
+        return await server.answers.run(lambda: verb(access.open_engine(server.engines, name, write=write)))
+
+    made = make_mcp_server(
+        call, read_only=server.config.read_only, collection=lambda context: read_access(context)[1]
+    )
+    app = made.streamable_http_app(
+        streamable_http_path="/mcp",
+        stateless_http=True,
+        json_response=True,
+        max_request_body_size=server.config.max_body,
+    )
+    return made, app

@@ -1,0 +1,162 @@
+"""MCP by the SDK's own client, over both transports: the same tools with the same answers."""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+
+from clew import Filter
+from tests.surface.server.conftest import Running, fill, serving
+
+READING = {
+    *("search", "fetch", "context", "ask", "read_document", "list_documents", "search_conversations", "status"),
+}
+Work = Callable[[Client], Awaitable[Any]]
+
+
+@asynccontextmanager
+async def connect_http(address: str, *, key: str = "", collection: str = "") -> AsyncIterator[Client]:
+    headers = {"authorization": f"Bearer {key}"} if key else {}
+    place = f"{address}/mcp?collection={collection}" if collection else f"{address}/mcp"
+    async with httpx2.AsyncClient(headers=headers, timeout=30) as http:
+        async with Client(streamable_http_client(place, http_client=http)) as client:
+            yield client
+
+
+def over_http(address: str, work: Work, **options: str) -> Any:
+    async def main() -> Any:
+        async with connect_http(address, **options) as client:
+            return await work(client)
+
+    return asyncio.run(main())
+
+
+def over_stdio(path: Path, work: Work, *options: str) -> Any:
+    command = ["-m", "clew", "mcp", "--path", str(path), "--embedder", "hashed", *options]
+    parameters = StdioServerParameters(command=sys.executable, args=command, env=dict(os.environ), cwd=str(path))
+
+    async def main() -> Any:
+        async with Client(parameters) as client:
+            return await work(client)
+
+    return asyncio.run(main())
+
+
+async def use_every_tool(client: Client) -> dict[str, Any]:
+    """What every tool replies, by its name."""
+    arguments: dict[str, dict[str, Any]] = {
+        "search": {"query": "who rotates the vault key?"},
+        "fetch": {"id": "keys"},
+        "context": {"query": "who rotates the vault key?", "tokens": 300},
+        "ask": {"question": "who rotates the vault key?"},
+        "read_document": {"document": "handbook/lunch.md"},
+        "list_documents": {"limit": 2},
+        "search_conversations": {"query": "build server", "channel": "ops"},
+        "status": {},
+    }
+    found = {}
+    for name, given in arguments.items():
+        result = await client.call_tool(name, given)
+        assert not result.is_error, result.content
+        assert json.loads(result.content[0].text) == result.structured_content
+        found[name] = result.structured_content
+    return found
+
+
+def test_both_transports_give_the_same(folder: Path) -> None:
+    piped = over_stdio(folder, use_every_tool)
+    with serving(folder) as running:
+        served = over_http(running.address, use_every_tool)
+    assert piped == served
+    assert served["search"]["results"][0] == {
+        "id": "keys",
+        "title": "Vault",
+        "url": "handbook/vault.md",
+        "text": "# Keys\n\nDan rotates the vault key on Monday.",
+    }
+    assert set(served["fetch"]) == {"id", "title", "text", "url", "metadata"}
+    assert "Dan rotates the vault key" in served["fetch"]["text"]
+    assert served["ask"]["text"] == "Dan rotates the vault key on Monday. [1]"
+    assert served["ask"]["citations"][0]["document"] == "keys"
+    assert [each["id"] for each in served["search_conversations"]["messages"]][0] == "m1"
+    assert served["status"] == {
+        "collection": "default", "documents": 6, "chunks": 6, "embedder": "hashed", "channels": ["board", "ops"]
+    }  # fmt: skip
+    assert served["list_documents"]["next"] == 2
+
+
+async def describe_tools(client: Client) -> dict[str, Any]:
+    return {each.name: each for each in (await client.list_tools()).tools}
+
+
+def test_tools_are_typed_and_refuse_unknown_arguments(running: Running) -> None:
+    async def work(client: Client) -> None:
+        tools = await describe_tools(client)
+        assert set(tools) == {*READING, "add"}
+        for each in tools.values():
+            assert each.input_schema["additionalProperties"] is False
+            assert each.output_schema["properties"]
+            assert each.annotations.read_only_hint == (each.name != "add")
+        assert list(tools["search"].input_schema["properties"]) == ["query"]
+        assert list(tools["fetch"].input_schema["properties"]) == ["id"]
+        result = await client.call_tool("search", {"query": "vault", "k": 3})
+        assert result.is_error
+        assert "Extra inputs are not permitted" in result.content[0].text
+        result = await client.call_tool("fetch", {"id": "nowhere"})
+        assert result.is_error
+        assert "there is no document 'nowhere'" in result.content[0].text
+
+    over_http(running.address, work)
+
+
+def test_add_is_found_and_read_only_has_none(running: Running, folder: Path) -> None:
+    async def add(client: Client) -> Any:
+        result = await client.call_tool("add", {"title": "Ferry", "text": "The ferry leaves at six."})
+        found = await client.call_tool("ask", {"question": "when does the ferry leave?"})
+        return result.structured_content, found.structured_content
+
+    added, answer = over_http(running.address, add)
+    assert added["added"] is True
+    assert answer["citations"][0]["document"] == added["id"]
+
+    async def name_tools(client: Client) -> set[str]:
+        return set(await describe_tools(client))
+
+    assert over_stdio(folder, name_tools, "--read-only") == READING
+    with serving(folder, read_only=True) as reading:
+        assert over_http(reading.address, name_tools) == READING
+
+
+def test_a_key_holds_for_tools_too(folder: Path) -> None:
+    fill(folder, "other")
+    with serving(folder) as running:
+        _, token = running.server.keys.add(
+            "ops", where=Filter(channels={"ops"}), collections=frozenset({"default", "other"})
+        )
+
+        async def work(client: Client) -> Any:
+            found = await client.call_tool("list_documents", {})
+            added = await client.call_tool("add", {"title": "x", "text": "y"})
+            status = await client.call_tool("status", {})
+            assert added.is_error
+            return [each["kind"] for each in found.structured_content["documents"]], status.structured_content
+
+        kinds, status = over_http(running.address, work, key=token)
+        assert set(kinds) == {"thread"}
+        assert status["channels"] == ["ops"]
+        _, status = over_http(running.address, work, key=token, collection="other")
+        assert status["collection"] == "other"
+        reply = running.post("/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+        assert reply.status_code == 401
+        assert reply.json()["error"]["type"] == "KeyInvalid"
+        with pytest.raises(BaseExceptionGroup):
+            over_http(running.address, work, key="clew_wrong_wrong")

@@ -50,7 +50,11 @@ def parse_time(name: str, text: Any) -> datetime:
         time = datetime.fromisoformat(text)
     except (TypeError, ValueError):
         raise SettingsError(f"{name} is {text!r}; it must be a date or time such as 2025-05-31T14:00:00Z") from None
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
+    time = time if time.tzinfo else time.replace(tzinfo=UTC)
+    try:
+        return time.astimezone(UTC)
+    except OverflowError:  # within hours of the first or the last year that there is
+        return (datetime.min if time.year == 1 else datetime.max).replace(tzinfo=UTC)
 
 
 def _parse_set(name: str, value: Any) -> frozenset[str]:

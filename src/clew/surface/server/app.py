@@ -11,6 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from mcp.server import MCPServer
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import Match
 from starlette.types import ASGIApp
 
 from clew.core.errors import ClewError
@@ -81,13 +82,18 @@ async def _reply_invalid(_: Request, error: Exception) -> Response:
     return _make_reply(422, "InvalidRequest", f"{', '.join(problems)}; see /docs for what a request may say")
 
 
-async def _reply_http_error(_: Request, error: Exception) -> Response:
+async def _reply_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
+    headers = dict(error.headers or {})
+    if error.status_code == 405:  # the router names the methods of the first route of a path alone
+        routes = [route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE]
+        headers["allow"] = ", ".join(sorted({method for route in routes for method in getattr(route, "methods", ())}))
+        headers.pop("Allow", None)
     names = {404: "NotFound", 405: "MethodNotAllowed"}
     message = {404: "there is no such path; /docs lists them", 405: "not a method of this path; /docs lists them"}
     name = names.get(error.status_code, "InvalidRequest")
     text = message.get(error.status_code, str(error.detail))
-    return _make_reply(error.status_code, name, text, dict(error.headers or {}))
+    return _make_reply(error.status_code, name, text, headers)
 
 
 def _make_reply(status: int, name: str, message: str, headers: dict[str, str] | None = None) -> Response:

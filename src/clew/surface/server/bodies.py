@@ -5,13 +5,15 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, Strict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict
 
+from clew.core.cite import Citation
 from clew.core.filter import Filter
 from clew.core.settings import Settings
 from clew.core.types import Document, Message
 from clew.engine import Engine
 from clew.engine.names import resolve_documents
+from clew.surface.citations import parse_citation
 from clew.surface.filter_json import parse_filter, parse_time
 
 Text = Annotated[str, Field(min_length=1, max_length=20_000, pattern=r"[^\s\x00-\x1f\x7f-\xa0]")]  # not blank
@@ -19,9 +21,12 @@ LongText = Annotated[str, Field(max_length=4_000_000)]
 Name = Annotated[str, Field(min_length=1, max_length=500)]
 Label = Annotated[str, Field(max_length=500)]
 Names = Annotated[list[Label], Field(max_length=1000)]
-Time = Annotated[str, Field(max_length=40, json_schema_extra={"format": "date-time"})]
-Count = Annotated[int, Field(ge=1, le=1000)]
-Tokens = Annotated[int, Field(ge=1, le=1_000_000)]
+Time = Annotated[str, Field(max_length=40, json_schema_extra={"anyOf": [{"format": "date-time"}, {"format": "date"}]})]
+WHOLE = BeforeValidator(lambda given: int(given) if _is_whole(given) else given)  # in JSON 5.0 is a whole number too
+Count = Annotated[int, Field(ge=1, le=1000), WHOLE]
+Tokens = Annotated[int, Field(ge=1, le=1_000_000), WHOLE]
+Depth = Annotated[int, Field(ge=1, le=10_000), WHOLE]
+Position = Annotated[int, Field(ge=0, le=2**53), WHOLE]
 Share = Annotated[float, Field(ge=-1, le=1)]
 Scalar = str | Annotated[int, Strict(), Field(ge=-(2**53), le=2**53)] | Annotated[float, Strict()] | bool
 
@@ -71,7 +76,7 @@ class MessageBody(Body):
         """The Message."""
         given = self.model_dump(exclude={"at", "access"})
         access = None if self.access is None else frozenset(self.access)
-        return Message(**given, at=parse_time("at", self.at) if self.at else None, access=access)
+        return Message(**given, at=build_time("at", self.at), access=access)
 
 
 Messages = Annotated[list[MessageBody], Field(max_length=500)]
@@ -86,7 +91,7 @@ class QueryBody(Body):
     strategy: Name | None = None
     where: FilterBody | None = None
     mode: Literal["ann", "exact"] | None = None
-    depth: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    depth: Depth | None = None
     min_relevance: Annotated[float, Field(ge=0, le=1)] | None = None
     min_similarity: Share | None = None
 
@@ -168,17 +173,23 @@ class DocumentsBody(Body):
     documents: Annotated[list[DocumentBody], Field(min_length=1, max_length=1000)]
 
 
-class MessagesBody(Body):
-    """Messages to be added; each needs a channel."""
+class SentMessageBody(MessageBody):
+    """A message that was sent in a channel."""
 
-    messages: Annotated[list[MessageBody], Field(min_length=1, max_length=5000)]
+    channel: Name
+
+
+class MessagesBody(Body):
+    """Messages to be added."""
+
+    messages: Annotated[list[SentMessageBody], Field(min_length=1, max_length=5000)]
 
 
 class SourcesBody(Body):
     """Web addresses to be read."""
 
     sources: Annotated[
-        list[Annotated[str, Field(max_length=2000, pattern=r"^https?://[^\s/]+")]], Field(min_length=1, max_length=100)
+        list[Annotated[str, Field(max_length=2000, pattern=r"^https?://[!-~]+$")]], Field(min_length=1, max_length=100)
     ]
 
 
@@ -204,10 +215,27 @@ class StyleBody(Body):
     now: Time | None = None
 
 
+class CitationBody(Body):
+    """A citation of a past answer; its other fields are not needed."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+    document: Name
+    version: Label
+    start: Position
+    end: Position
+    hash: Label
+    quote: Annotated[str, Field(max_length=100_000)] | None = None
+    message: Label | None = None
+
+    def build(self) -> Citation:
+        """The Citation."""
+        return parse_citation(self.model_dump(exclude_none=True))
+
+
 class CheckBody(Body):
     """The citations of a past answer, as they were sent."""
 
-    citations: Annotated[list[dict[str, Any]], Field(max_length=1000)]
+    citations: Annotated[list[CitationBody], Field(max_length=1000)]
     where: FilterBody | None = None
 
 
@@ -219,6 +247,10 @@ class FeedbackBody(Body):
     comment: Annotated[str, Field(max_length=5000)] = ""
     answer: Annotated[str, Field(max_length=50_000)] = ""
     documents: Names = []
+
+
+def _is_whole(given: object) -> bool:
+    return isinstance(given, float) and given.is_integer()
 
 
 def build_filter(where: FilterBody | None, engine: Engine) -> Filter:

@@ -70,6 +70,12 @@ class BodyTooSlow(RequestRejected):
     status = 408
 
 
+class NotPossible(RequestRejected):
+    """A valid request that what is stored does not allow."""
+
+    status = 409
+
+
 class BodyTooLarge(RequestRejected):
     """A body beyond the limit."""
 

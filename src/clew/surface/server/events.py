@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from typing import Any
 
 from starlette.responses import Response, StreamingResponse
 
@@ -12,6 +13,15 @@ from clew.core.events import AnswerEvent, EventStream
 from clew.surface.server.errors import ServerBusy, TimeExceeded, error_to_json
 from clew.surface.to_json import dump_json
 
+EVENTS_SCHEMA: dict[str, Any] = {  # of one event, as OpenAPI describes streams
+    "text/event-stream": {
+        "schema": {
+            "type": "object",
+            "required": ["data"],
+            "properties": {"event": {"type": "string"}, "data": {"type": "string"}},
+        }
+    }
+}
 _HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 

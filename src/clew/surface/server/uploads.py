@@ -12,11 +12,12 @@ import unicodedata
 import uuid
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import chain, count
 from pathlib import Path
 from time import time
 from typing import IO, Final
 
-from clew.core.errors import ClewError, SettingsError
+from clew.core.errors import ClewError
 from clew.core.jobs import Job
 from clew.engine import Engine
 from clew.surface.server.engines import Engines
@@ -39,9 +40,7 @@ class Uploads:
         folder.mkdir(parents=True, mode=0o700)
         try:
             for name, source in files:
-                target = folder / make_file_name(name)
-                if target.exists():
-                    raise SettingsError(f"two files of the upload are named {name!r}; give each a name of its own")
+                target = _find_free_name(folder / make_file_name(name))
                 with target.open("xb") as file:
                     shutil.copyfileobj(source, file)
                     file.flush()
@@ -94,6 +93,12 @@ def make_file_name(name: str) -> str:
     stem, dot, suffix = plain.rpartition(".")
     short = f"{stem[: MAX_NAME - len(suffix) - 1]}{dot}{suffix}" if dot and len(suffix) < 20 else plain[:MAX_NAME]
     return short or "upload"
+
+
+def _find_free_name(wanted: Path) -> Path:
+    """The path, with a number where another file of the upload has it."""
+    numbered = (wanted.with_name(f"{wanted.stem} ({number}){wanted.suffix}") for number in count(2))
+    return next(path for path in chain([wanted], numbered) if not path.exists())
 
 
 def _sync_folder(folder: Path) -> None:

@@ -7,21 +7,20 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from clew.client.replies import AnswerReply, CheckReply, FeedbackListReply, FeedbackReply
+from clew.core.errors import NotFound
 from clew.core.events import EventStream, SentenceEvent, StepEvent
 from clew.core.trace import Trace, record
 from clew.engine import Engine
-from clew.surface.citations import parse_citation
 from clew.surface.server.bodies import AskBody, CheckBody, FeedbackBody, build_filter
 from clew.surface.server.call import Caller, Calling, document_replies, reply_json
-from clew.surface.server.events import format_event, reply_events
+from clew.surface.server.events import EVENTS_SCHEMA, format_event, reply_events
 from clew.surface.server.feedback import Feedback
 from clew.surface.to_json import answer_to_json, dump_json, to_json
 
 router = APIRouter(prefix="/v1", tags=["answers"], responses=document_replies(404))
-_EVENTS = {"text/event-stream": {"schema": {"type": "string"}}}
 
 
-@router.post("/ask", responses={200: {"model": AnswerReply, "content": _EVENTS}})
+@router.post("/ask", responses={200: {"model": AnswerReply, "content": EVENTS_SCHEMA}})
 async def ask(body: AskBody, caller: Calling) -> Response:
     """Answer a question with checked citations; with `stream`, as server-sent events.
 
@@ -46,7 +45,7 @@ async def ask(body: AskBody, caller: Calling) -> Response:
 @router.post("/check", responses={200: {"model": CheckReply}})
 async def check(body: CheckBody, caller: Calling) -> Response:
     """Whether the citations of a past answer still match the documents."""
-    citations = [parse_citation(each) for each in body.citations]
+    citations = [each.build() for each in body.citations]
     checked = await caller.call(lambda engine: engine.check(citations, where=build_filter(body.where, engine)))
     return reply_json({"stands": all(each.standing == "stands" for each in checked), "citations": checked})
 
@@ -75,13 +74,22 @@ def open_feedback(caller: Caller) -> Feedback:
 
 def build_ask_arguments(body: AskBody, engine: Engine) -> dict[str, Any]:
     """What `Engine.ask` takes besides the question."""
+    if body.person:
+        check_language_model(engine)
     return {**body.build_arguments(engine), "tokens": body.tokens, "person": body.person}
 
 
 def build_agent_arguments(body: AskBody, engine: Engine) -> dict[str, Any]:
     """What `Engine.agent` takes besides the question."""
+    check_language_model(engine)
     given = body.build_arguments(engine)
     return {name: given[name] for name in ("strategy", "where", "history", "settings")}
+
+
+def check_language_model(engine: Engine) -> None:
+    """Raises NotFound if the server has no language model."""
+    if engine.opened.llm is None:
+        raise NotFound("this server has no language model (llm.name); leave out person and agent")
 
 
 def open_stream(body: AskBody, engine: Engine) -> EventStream:

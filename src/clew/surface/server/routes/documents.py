@@ -3,7 +3,7 @@
 from itertools import islice
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, UploadFile
+from fastapi import APIRouter, File, Path, Query, UploadFile
 from starlette.responses import Response
 
 from clew.client.replies import (
@@ -16,7 +16,6 @@ from clew.client.replies import (
     PlanReply,
     ReportReply,
 )
-from clew.core.errors import SettingsError
 from clew.core.filter import Filter
 from clew.core.types import Chunk
 from clew.engine import Engine
@@ -33,13 +32,11 @@ Repeated = Annotated[list[Annotated[str, Query(max_length=500)]], Query(max_leng
 
 
 @router.post("/documents", status_code=202, responses={202: {"model": JobReply}})
-async def upload(files: Annotated[list[UploadFile], "multipart"], caller: Calling) -> Response:
+async def upload(files: Annotated[list[UploadFile], File(min_length=1, max_length=MAX_FILES)], caller: Calling) -> Response:
     """Upload files; their names become their addresses, and a file of a name that is there replaces it.
 
     They are on the disk and queued when the reply comes; `/v1/jobs/{id}` tells how far they are.
     """
-    if not 1 <= len(files) <= MAX_FILES:
-        raise SettingsError(f"the upload has {len(files)} files; send 1 to {MAX_FILES} at a time")
     collection = caller.choose_collection()
     uploads = caller.server.uploads
 

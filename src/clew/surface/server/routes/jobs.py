@@ -12,14 +12,13 @@ from clew.core.errors import NotFound
 from clew.core.filter import EVERYTHING
 from clew.engine import Engine
 from clew.surface.server.call import Caller, Calling, document_replies, reply_json
-from clew.surface.server.events import format_event, reply_events
+from clew.surface.server.events import EVENTS_SCHEMA, format_event, reply_events
 from clew.surface.to_json import dump_json, status_to_json, to_json
 
 router = APIRouter(prefix="/v1", tags=["jobs and collections"], responses=document_replies(404, 409))
 POLL_SECONDS = 0.5
 JobPath = Annotated[str, Path(min_length=1, max_length=100, pattern=r"^[0-9a-f]+$", description="Id of a job.")]
 Follow = Annotated[bool, Query(description="Send the job as server-sent events until it is finished.")]
-_EVENTS = {"text/event-stream": {"schema": {"type": "string"}}}
 
 
 @router.get("/jobs", responses={200: {"model": JobsReply}})
@@ -28,7 +27,7 @@ async def jobs(caller: Calling) -> Response:
     return reply_json({"jobs": await caller.call(lambda engine: engine.jobs(), write=True)})
 
 
-@router.get("/jobs/{job}", responses={200: {"model": JobReply, "content": _EVENTS}})
+@router.get("/jobs/{job}", responses={200: {"model": JobReply, "content": EVENTS_SCHEMA}})
 async def job(job: JobPath, caller: Calling, follow: Follow = False) -> Response:
     """A job as it is now; with `follow`, live, an event for each change."""
     found = await caller.call(lambda engine: engine.job(job), write=True)

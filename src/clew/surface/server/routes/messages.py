@@ -1,5 +1,7 @@
 """The paths of conversations: messages, channels, windows, styles."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
 from fastapi import APIRouter, Path
@@ -14,8 +16,11 @@ from clew.client.replies import (
     StylePromptReply,
     WindowReply,
 )
+from clew.core.errors import SettingsError
+from clew.engine import Engine
 from clew.surface.server.bodies import MessagesBody, StyleBody, WindowBody, build_filter, build_messages, build_time
 from clew.surface.server.call import Calling, document_replies, reply_json
+from clew.surface.server.errors import NotPossible
 
 router = APIRouter(prefix="/v1", tags=["conversations"], responses=document_replies(404, 409))
 MessagePath = Annotated[str, Path(min_length=1, max_length=1000, description="Id of a message, or channel/id.")]
@@ -70,20 +75,28 @@ async def window(body: WindowBody, caller: Calling) -> Response:
 @router.get("/profile/{person:path}", responses={200: {"model": ProfileReply}})
 async def profile(person: PersonPath, caller: Calling) -> Response:
     """How a person writes."""
-    return reply_json(await caller.call(lambda engine: engine.profile(person), pool=caller.server.answers))
+    with too_few_messages_as_conflict():
+        return reply_json(await caller.call(lambda engine: engine.profile(person), pool=caller.server.answers))
 
 
 @router.post("/style-prompt", responses={200: {"model": StylePromptReply}})
 async def style_prompt(body: StyleBody, caller: Calling) -> Response:
     """The prompt with which a model answers a message as a person would."""
-    prompt = await caller.call(
-        lambda engine: engine.style_prompt(
-            body.person,
-            body.message,
-            tokens=body.tokens,
-            where=build_filter(body.where, engine),
-            now=build_time("now", body.now),
-        ),
-        pool=caller.server.answers,
-    )
+
+    def call(engine: Engine) -> str:
+        where = build_filter(body.where, engine)
+        now = build_time("now", body.now)
+        return engine.style_prompt(body.person, body.message, tokens=body.tokens, where=where, now=now)
+
+    with too_few_messages_as_conflict():
+        prompt = await caller.call(call, pool=caller.server.answers)
     return reply_json({"person": body.person, "message": body.message, "prompt": prompt})
+
+
+@contextmanager
+def too_few_messages_as_conflict() -> Iterator[None]:
+    """A style that cannot be told from so few messages is no fault of the request, but of what is stored."""
+    try:
+        yield
+    except SettingsError as error:
+        raise (NotPossible(str(error)) if "scoring.style_messages" in str(error) else error) from error

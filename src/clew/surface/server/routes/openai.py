@@ -23,7 +23,7 @@ from clew.core.usage import Usage
 from clew.engine import Engine
 from clew.surface.server.call import Caller, Calling, document_replies, reply_json
 from clew.surface.server.errors import error_to_json
-from clew.surface.server.events import reply_events
+from clew.surface.server.events import EVENTS_SCHEMA, reply_events
 from clew.surface.server.openai_bodies import CHAT_REPLY, EMBEDDINGS_REPLY, MODELS_REPLY, ChatBody, EmbeddingsBody
 from clew.surface.server.routes.jobs import list_collections
 from clew.surface.to_json import answer_to_json, dump_json, to_json
@@ -36,7 +36,7 @@ DONE = "data: [DONE]\n\n"
 def _document(schema: dict[str, Any], *, streams: bool = False) -> dict[int | str, dict[str, Any]]:
     content: dict[str, Any] = {"application/json": {"schema": schema}}
     if streams:
-        content["text/event-stream"] = {"schema": {"type": "string"}}
+        content |= EVENTS_SCHEMA
     return {200: {"description": "done", "content": content}}
 
 

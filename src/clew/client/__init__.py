@@ -1,1 +1,9 @@
-"""A client of the server: the verbs over HTTP, with what they reply as typed dictionaries."""
+"""A client of the server: the verbs over HTTP, with what they reply as typed dictionaries.
+
+with Client("http://127.0.0.1:8080", key="clew_…") as client:
+    for hit in client.search("who rotates the keys?")["hits"]:
+        print(hit["relevance"], hit["document"]["title"])
+"""
+
+from clew.client.client import Client as Client
+from clew.client.errors import ServerError as ServerError

@@ -4,43 +4,45 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Literal
 
-Surface = Literal["python", "cli"]
+Surface = Literal["python", "cli", "http", "mcp"]
 
 _BOTH: Final[frozenset[Surface]] = frozenset({"python", "cli"})
 _PYTHON: Final[frozenset[Surface]] = frozenset({"python"})
 _CLI: Final[frozenset[Surface]] = frozenset({"cli"})
+_HTTP: Final[frozenset[Surface]] = frozenset({"http"})  # and the client of it
+_MCP: Final[frozenset[Surface]] = frozenset({"http", "mcp"})
 
 VERBS: Final[Mapping[str, frozenset[Surface]]] = MappingProxyType(
     {
-        "add": _BOTH,
-        "add_documents": _PYTHON,
-        "add_messages": _PYTHON,
-        "plan": _BOTH,
-        "drop": _BOTH,
-        "drop_messages": _PYTHON,
+        "add": _BOTH | _MCP,
+        "add_documents": _PYTHON | _HTTP,
+        "add_messages": _PYTHON | _HTTP,
+        "plan": _BOTH | _HTTP,
+        "drop": _BOTH | _HTTP,
+        "drop_messages": _PYTHON | _HTTP,
         "erase": _BOTH,
-        "list": _BOTH,
-        "read": _BOTH,
-        "message": _PYTHON,  # `clew read` with the id of a message
-        "status": _BOTH,
-        "search": _BOTH,
+        "list": _BOTH | _MCP,
+        "read": _BOTH | _MCP,
+        "message": _PYTHON | _HTTP,  # `clew read` with the id of a message
+        "status": _BOTH | _MCP,
+        "search": _BOTH | _MCP,
         "search_many": _PYTHON,
-        "context": _BOTH,
-        "ask": _BOTH,
-        "ask_stream": _PYTHON,  # the command line streams by itself
+        "context": _BOTH | _MCP,
+        "ask": _BOTH | _MCP,
+        "ask_stream": _PYTHON | _HTTP,  # the command line streams by itself
         "chat": _BOTH,
-        "agent": _PYTHON,  # `clew ask --agent`, `clew chat --agent`
+        "agent": _PYTHON | _HTTP,  # `clew ask --agent`, `clew chat --agent`
         "agent_stream": _PYTHON,
         "tools": _BOTH,
-        "explain": _BOTH,
-        "why_not": _BOTH,
-        "check": _BOTH,
-        "window": _BOTH,
-        "channels": _PYTHON,
+        "explain": _BOTH | _HTTP,
+        "why_not": _BOTH | _HTTP,
+        "check": _BOTH | _HTTP,
+        "window": _BOTH | _HTTP,
+        "channels": _PYTHON | _HTTP,
         "unknown_names": _PYTHON,  # the command line says so by itself
-        "profile": _BOTH,
-        "style_prompt": _BOTH,
-        "links": _BOTH,
+        "profile": _BOTH | _HTTP,
+        "style_prompt": _BOTH | _HTTP,
+        "links": _BOTH | _HTTP,
         "backfill": _BOTH,
         "calibrate": _BOTH,
         "export": _BOTH,
@@ -49,12 +51,12 @@ VERBS: Final[Mapping[str, frozenset[Surface]]] = MappingProxyType(
         "doctor": _BOTH,
         "accept_missing_changes": _PYTHON,  # `clew doctor --repair`
         "within": _PYTHON,  # the filter options of each command
-        "enqueue_add": _PYTHON,  # `clew add --background`
-        "jobs": _BOTH,
-        "job": _PYTHON,  # `clew jobs show`
-        "cancel_job": _PYTHON,  # `clew jobs cancel`
+        "enqueue_add": _PYTHON | _HTTP,  # `clew add --background`
+        "jobs": _BOTH | _HTTP,
+        "job": _PYTHON | _HTTP,  # `clew jobs show`
+        "cancel_job": _PYTHON | _HTTP,  # `clew jobs cancel`
         "run_jobs": _PYTHON,  # `clew jobs work`
-        "collections": _BOTH,
+        "collections": _BOTH | _HTTP,
         "drop_collection": _PYTHON,  # `clew collections drop`
         "models": _CLI,
         "serve": _CLI,

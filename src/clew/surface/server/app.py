@@ -16,7 +16,8 @@ from starlette.types import ASGIApp
 
 from clew.core.errors import ClewError
 from clew.surface.server.errors import RequestRejected, format_error_body, make_error_json
-from clew.surface.server.guard import REQUEST_ID, Guard
+from clew.surface.server.guard import OPEN_PATHS, REQUEST_ID, Guard
+from clew.surface.server.guard.hosts import is_loopback
 from clew.surface.server.mcp_mount import make_mcp_app
 from clew.surface.server.routes import ask, documents, jobs, messages, openai, operations, search
 from clew.surface.server.state import Server
@@ -42,6 +43,8 @@ def make_app(server: Server) -> ASGIApp:
         redirect_slashes=False,
     )
     app.state.server = server
+    describe = app.openapi
+    app.openapi = lambda: _add_security(describe(), server)  # type: ignore[method-assign]
     for router in ROUTERS:
         app.include_router(router)
     for route in mcp_app.routes:
@@ -63,6 +66,21 @@ def _make_lifespan(server: Server, mcp: MCPServer[Any]) -> Any:
             yield
 
     return lifespan
+
+
+def _add_security(described: dict[str, Any], server: Server) -> dict[str, Any]:
+    """The OpenAPI schema with the key that each operation needs, where keys are needed."""
+    if is_loopback(server.config.host) and not server.keys.read():
+        return described
+    paths = {
+        path: {
+            method: operation if path in OPEN_PATHS else {**operation, "security": [{"key": []}]}
+            for method, operation in methods.items()
+        }
+        for path, methods in described["paths"].items()
+    }
+    schemes = {"key": {"type": "http", "scheme": "bearer", "description": "A key of `clew keys add`."}}
+    return {**described, "paths": paths, "components": {**described["components"], "securitySchemes": schemes}}
 
 
 async def _reply_clew_error(_: Request, error: Exception) -> Response:

@@ -216,7 +216,7 @@ class StyleBody(Body):
 
 
 class CitationBody(Body):
-    """A citation of a past answer; its other fields are not needed."""
+    """A citation of a past answer, as it was replied; further fields are ignored."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
     document: Name
@@ -225,11 +225,19 @@ class CitationBody(Body):
     end: Position
     hash: Label
     quote: Annotated[str, Field(max_length=100_000)] | None = None
+    title: Label | None = None
+    uri: Annotated[str, Field(max_length=4000)] | None = None
+    page: Position | None = None
     message: Label | None = None
+    author: Label | None = None
+    at: Time | None = None
+    section: Names | None = None
+    line: Position | None = None
 
     def build(self) -> Citation:
         """The Citation."""
-        return parse_citation(self.model_dump(exclude_none=True))
+        at = build_time("at", self.at)
+        return replace(parse_citation(self.model_dump(exclude_none=True, exclude={"at"})), at=at)
 
 
 class CheckBody(Body):

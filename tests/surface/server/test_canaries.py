@@ -1,0 +1,161 @@
+"""Two keys over one collection: whatever each asks, over every path and tool, nothing of the other comes back."""
+
+import asyncio
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clew import Client, Document, Engine, Filter, Message
+from tests.soak import choose_runs
+from tests.surface.server.conftest import Running, serving
+from tests.surface.server.test_guard import bearer
+from tests.surface.server.test_mcp import connect_http
+
+SUBJECTS = ("vault", "ferry", "soup", "budget", "garden", "bridge", "radio", "lamp")
+SIDES = ("ada", "ben")
+
+
+def canary(side: str, number: int) -> str:
+    return f"canary{side}{number}"
+
+
+def fill_for_two(path: Path | str, chance: random.Random) -> None:
+    """Pages by label and messages by channel, of two people who talk of the same things."""
+    pages, messages = [], []
+    for side in SIDES:
+        for number in range(4):
+            subject = chance.choice(SUBJECTS)
+            word = canary(side, number)
+            text = f"# The {subject} {word}\n\nThe {subject} is opened by {word} on day {number}."
+            pages.append(
+                Document(f"{side}-page-{number}", text, title=f"{subject} {word}", uri=f"{word}.md", access={side})
+            )
+            messages.append(
+                Message(
+                    f"About the {subject}: {word} asked who opens it.",
+                    author=f"author{word}",
+                    channel=f"room-{side}",
+                    id=f"{side}-message-{number}",
+                    access=frozenset({side}),
+                )
+            )
+    chance.shuffle(messages)
+    with Engine.open(path, embedder="hashed") as engine:
+        engine.add_documents(pages)
+        for each in messages:
+            engine.add_messages([each])
+
+
+def make_requests(chance: random.Random, foreign: str) -> list[tuple[str, str, Any]]:
+    """A request for every path, about what the other has."""
+    subject, number = chance.choice(SUBJECTS), chance.randrange(4)
+    word = canary(foreign, number)
+    query = chance.choice([f"who opens the {subject}?", f"{subject} {number}", word])
+    page, message = f"{foreign}-page-{number}", f"{foreign}-message-{number}"
+    room, author = f"room-{foreign}", f"author{word}"
+    strategy = chance.choice(["hybrid", "semantic", "lexical", "multi_query", "document_boost", "auto"])
+    asked = {"query": query, "k": 20, "strategy": strategy}
+    wide = {**asked, "where": chance.choice([{"channels": [room]}, {"access": [foreign]}, {"authors": [author]}])}
+    citation = {"document": page, "version": "", "start": 0, "end": 5, "hash": ""}
+    return [
+        *(("POST", path, body) for path in ("/v1/search", "/v1/context", "/v1/explain", "/v1/ask") for body in (asked, wide)),
+        ("POST", "/v1/ask", {"query": query, "stream": True}),
+        ("POST", "/v1/why-not", {"query": subject, "target": page}),
+        ("POST", "/v1/window", {"channel": room, "prompt": subject, "include_related_channels": True}),
+        ("POST", "/v1/window", {"channel": "room-none", "prompt": subject, "include_related_channels": True}),
+        ("POST", "/v1/style-prompt", {"person": "nobody", "message": subject}),
+        ("POST", "/v1/check", {"citations": [citation]}),
+        ("POST", "/v1/chat/completions", {"model": "clew", "messages": [{"role": "user", "content": query}]}),
+        ("POST", "/v1/feedback", {"question": subject, "good": True}),
+        ("POST", "/v1/messages", {"messages": [{"text": "x", "channel": room}]}),
+        ("POST", "/v1/add-documents", {"documents": [{"id": page, "text": "x"}]}),
+        *(("GET", f"/v1/documents/{name}{end}", None) for name in (page, f"{word}.md") for end in ("", "/chunks", "/links")),
+        ("GET", "/v1/documents", None),
+        ("GET", f"/v1/documents?channel={room}", None),
+        ("GET", f"/v1/messages/{message}", None),
+        ("GET", f"/v1/messages/{room}/{message}", None),
+        ("GET", f"/v1/profile/{author[:-1]}", None),
+        *(("GET", f"/v1/{name}", None) for name in ("channels", "status", "collections", "models", "jobs", "feedback")),
+        ("DELETE", f"/v1/documents/{page}", None),
+        ("DELETE", f"/v1/messages/{message}", None),
+        ("GET", "/metrics", None),
+    ]
+
+
+def make_tool_calls(chance: random.Random, foreign: str) -> list[tuple[str, dict[str, Any]]]:
+    subject, number = chance.choice(SUBJECTS), chance.randrange(4)
+    page, room = f"{foreign}-page-{number}", f"room-{foreign}"
+    return [
+        ("search", {"query": f"who opens the {subject}?"}),
+        ("fetch", {"id": page}),
+        ("context", {"query": subject}),
+        ("ask", {"question": f"who opens the {subject}?"}),
+        ("read_document", {"document": page}),
+        ("list_documents", {}),
+        ("search_conversations", {"query": subject}),
+        ("search_conversations", {"query": subject, "channel": room}),
+        ("status", {}),
+        ("add", {"title": "x", "text": "y"}),
+    ]
+
+
+def count_foreign(reply: str, sent: Any, foreign: str) -> int:
+    """How often a reply has what the other has, other than the words that were sent."""
+    own = json.dumps(sent)
+    words = [canary(foreign, number) for number in range(4)] + [f"room-{foreign}", f"{foreign}-page", f"{foreign}-message"]
+    return sum(reply.count(word) for word in words if word not in own)
+
+
+async def call_tools(address: str, token: str, calls: list[tuple[str, dict[str, Any]]]) -> list[tuple[Any, str]]:
+    async with connect_http(address, key=token) as client:
+        return [(call, (await client.call_tool(*call)).model_dump_json()) for call in calls]
+
+
+@pytest.mark.soak
+def test_no_row_of_another_key_comes_back(place_for_two: str, tmp_path: Path) -> None:
+    requests = foreign_rows = own_rows = 0
+    with serving(place_for_two, folder=str(tmp_path / "server")) as running:
+        tokens = {}
+        for side in SIDES:
+            chosen = Filter(access={side}) if side == "ada" else Filter(channels={"room-ben"}) | Filter(
+                kinds={"page"}, access={"ben"}
+            )
+            tokens[side] = running.server.keys.add(side, where=chosen)[1]
+        for seed in range(choose_runs(1, 50)):
+            chance = random.Random(seed)
+            for side, foreign in (SIDES, SIDES[::-1]):
+                for method, path, body in make_requests(chance, foreign):
+                    reply = running.http.request(method, path, json=body, headers=bearer(tokens[side]))
+                    assert reply.status_code < 500, (path, reply.text)
+                    requests += 1
+                    foreign_rows += count_foreign(reply.text, [path, body], foreign)
+                    own_rows += reply.text.count(f"canary{side}")
+                for call, text in asyncio.run(call_tools(running.address, tokens[side], make_tool_calls(chance, foreign))):
+                    requests += 1
+                    foreign_rows += count_foreign(text, call, foreign)
+                    own_rows += text.count(f"canary{side}")
+    print(f"{requests} requests, {own_rows} own rows, {foreign_rows} foreign rows")
+    assert foreign_rows == 0
+    assert own_rows > requests
+    with Engine.open(place_for_two, embedder="hashed") as engine:
+        assert len([record for record in engine.list() if record.kind == "page"]) == 8  # and nothing was removed
+
+
+@pytest.fixture(params=["folder", "postgres"])
+def place_for_two(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    path = str(tmp_path / "store") if request.param == "folder" else request.getfixturevalue("postgres_database")()
+    fill_for_two(path, random.Random(7))
+    return path
+
+
+def test_the_feedback_of_one_is_not_read_by_another(running: Running) -> None:
+    _, token = running.server.keys.add("reader")
+    with Client(running.address, key=token) as client:
+        kept = client.feedback("where is the soup?", good=False, comment="cold")
+        assert kept["good"] is False
+    assert running.get("/v1/feedback", headers=bearer(token)).status_code == 403
+    _, writing = running.server.keys.add("writer", rights="write")
+    assert running.get("/v1/feedback", headers=bearer(writing)).json() == {"feedback": [kept]}

@@ -1,0 +1,209 @@
+"""Who may ask and how much: keys, hosts, origins, and the limits of bodies, rate and time."""
+
+import json
+import socket
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from clew import Engine, Filter, SettingsError
+from clew.surface.cli.app import app
+from clew.surface.server.errors import RateExceeded
+from clew.surface.server.guard.hosts import HostRules, is_loopback, split_host
+from clew.surface.server.guard.rate import RateLimit
+from clew.surface.server.keys import KeyFile
+from clew.surface.server.state import Server
+from clew.surface.settings.load import load_invocation
+from tests.surface.server.conftest import Running, serving
+
+SEARCH = {"query": "vault key"}
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {token}"}
+
+
+def test_keys_open_what_they_say_and_no_longer_than_they_say(folder: Path) -> None:
+    with serving(folder) as running:
+        keys = running.server.keys
+        past = datetime.now(UTC) - timedelta(seconds=1)
+        _, good = keys.add("good")
+        _, expired = keys.add("old", expires=past)
+        revoked_key, revoked = keys.add("gone")
+        _, elsewhere = keys.add("other", collections=frozenset({"other"}))
+        keys.revoke(revoked_key.id)
+        asked: list[tuple[dict[str, str], int, str]] = [
+            ({}, 401, "KeyInvalid"),
+            (bearer(good), 200, ""),
+            ({"x-api-key": good}, 200, ""),
+            (bearer(good[:-1]), 401, "KeyInvalid"),
+            (bearer("clew_00000000_x"), 401, "KeyInvalid"),
+            ({"authorization": f"Basic {good}"}, 401, "KeyInvalid"),
+            (bearer(expired), 401, "KeyInvalid"),
+            (bearer(revoked), 401, "KeyInvalid"),
+            (bearer(elsewhere), 404, "NotFound"),  # its only collection is not there
+        ]
+        for headers, status, kind in asked:
+            reply = running.post("/v1/search", SEARCH, headers=headers)
+            assert reply.status_code == status, (headers, reply.text)
+            if kind:
+                assert reply.json()["error"]["type"] == kind
+                assert reply.json()["error"]["request_id"] == reply.headers["x-request-id"]
+        reply = running.post("/v1/search?collection=default", SEARCH, headers=bearer(elsewhere))
+        assert (reply.status_code, reply.json()["error"]["type"]) == (403, "NotAllowed")
+        added = {"documents": [{"id": "new", "text": "new"}]}
+        assert running.post("/v1/add-documents", added, headers=bearer(good)).status_code == 403
+        _, writing = keys.add("writer", rights="write")
+        assert running.post("/v1/add-documents", added, headers=bearer(writing)).status_code == 200
+        assert running.get("/metrics").status_code == 401
+        assert running.get("/health").status_code == 200
+        keys.drop(revoked_key.id)
+        assert running.post("/v1/search", SEARCH, headers=bearer(revoked)).status_code == 401
+
+
+def test_the_file_of_keys_has_no_secret(tmp_path: Path) -> None:
+    keys = KeyFile(tmp_path / "server" / "keys.json")
+    key, token = keys.add("ada", where=Filter(channels={"ops"}) | Filter(kinds={"page"}, access={"staff"}))
+    text = keys.file.read_text()
+    assert token.rpartition("_")[2] not in text
+    assert keys.file.stat().st_mode & 0o077 == 0
+    assert KeyFile(keys.file).find(token) == key
+    with pytest.raises(SettingsError, match="only reads"):
+        keys.add(rights="write", where=Filter(channels={"ops"}))
+
+
+def test_keys_are_made_on_the_command_line(folder: Path) -> None:
+    def run(*words: str) -> Any:
+        done = CliRunner().invoke(app, ["keys", *words, "--json", "--path", str(folder)])
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout)
+
+    made = run("add", "ada", "--channel", "ops", "--only", "default", "--expires", "2h")
+    assert made["where"] == {"channels": ["ops"]}
+    assert made["collections"] == ["default"]
+    with serving(folder) as running:
+        reply = running.post("/v1/search", {"query": "build", "k": 50}, headers=bearer(made["key"]))
+        assert {hit["message"]["channel"] for hit in reply.json()["hits"]} == {"ops"}
+        assert [key["id"] for key in run("list")["keys"]] == [made["id"]]
+        assert run("revoke", made["id"])["revoked"]
+        assert running.post("/v1/search", SEARCH, headers=bearer(made["key"])).status_code == 401
+        assert run("drop", made["id"])["name"] == "ada"
+        assert running.post("/v1/search", SEARCH).status_code == 200  # the last key is gone: open as before
+
+
+def test_other_addresses_need_keys(folder: Path) -> None:
+    start = load_invocation(environ={}, overrides={"path": str(folder), "server.host": "0.0.0.0"}, folder=Path("/"))
+    with pytest.raises(SettingsError, match="clew keys add"):
+        Server(start)
+    KeyFile(folder / ".server" / "keys.json").add("one")
+    with serving(folder, host="0.0.0.0") as running:
+        assert running.post("/v1/search", SEARCH).status_code == 401
+
+
+def test_a_foreign_host_or_origin_is_refused(folder: Path) -> None:
+    with serving(folder, hosts=("clew.test",), origins=("https://app.test",)) as running:
+
+        def ask(**headers: str) -> Any:
+            return running.post("/v1/search", SEARCH, headers=headers)
+
+        own = running.address.partition("://")[2]
+        assert ask(host="evil.test").status_code == 421
+        assert ask(host="clew.test").status_code == 200
+        assert ask(host="localhost:1234").status_code == 200
+        assert ask(origin="https://evil.test").status_code == 403
+        assert ask(origin="null").status_code == 403
+        assert ask(origin=f"http://{own}").status_code == 200
+        reply = ask(origin="https://app.test")
+        assert reply.headers["access-control-allow-origin"] == "https://app.test"
+        asked = {"origin": "https://app.test", "access-control-request-method": "POST"}
+        assert running.http.options("/v1/search", headers=asked).status_code == 204
+        rpc = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+        assert running.post("/mcp", rpc, headers={"host": "evil.test"}).status_code == 421
+        assert running.post("/mcp", rpc, headers={"origin": "https://evil.test"}).status_code == 403
+
+
+def test_hosts_are_read_whole() -> None:
+    assert split_host("[::1]:8080") == "::1"
+    assert split_host("LocalHost:80") == "localhost"
+    assert split_host("localhost.evil.test:80") == "localhost.evil.test"
+    assert is_loopback("127.8.0.1")
+    assert not is_loopback("0.0.0.0")
+    from clew import ServerConfig
+
+    HostRules(ServerConfig(host="0.0.0.0")).check_host("anything")  # it needs keys
+
+
+def send_raw(running: Running, head: str, *parts: bytes, pause: float = 0.0) -> str:
+    """The first line of the reply to a request that is sent part by part."""
+    host, _, port = running.address.partition("://")[2].partition(":")
+    with socket.create_connection((host, int(port)), timeout=20) as connection:
+        connection.sendall(head.replace("\n", "\r\n").encode())
+        for part in parts:
+            connection.sendall(part)
+            time.sleep(pause)
+        return connection.recv(4096).split(b"\r\n")[0].decode()
+
+
+@pytest.mark.parametrize("path", ["/v1/search", "/mcp", "/v1/documents"])
+def test_large_and_slow_bodies_are_refused(folder: Path, path: str) -> None:
+    kind = "multipart/form-data; boundary=x" if path == "/v1/documents" else "application/json"
+    with serving(folder, max_body=2048, body_timeout=0.3) as running:
+        common = f"POST {path} HTTP/1.1\nhost: localhost\ncontent-type: {kind}\naccept: */*\n"
+        assert " 413 " in send_raw(running, f"{common}content-length: 99999\n\n", b"{")
+        chunk = b"400\r\n" + b" " * 1024 + b"\r\n"
+        assert " 413 " in send_raw(running, f"{common}transfer-encoding: chunked\n\n", chunk, chunk, chunk, b"0\r\n\r\n")
+        begin = b"--x" if path == "/v1/documents" else b"{"
+        assert " 408 " in send_raw(running, f"{common}content-length: 100\n\n", begin)
+
+
+def test_a_slow_client_does_not_hold_others_up(folder: Path) -> None:
+    with serving(folder, body_timeout=1.5) as running:
+        head = "POST /v1/search HTTP/1.1\nhost: localhost\ncontent-type: application/json\ncontent-length: 100\n\n"
+        slow = [threading.Thread(target=send_raw, args=(running, head, b"{"), kwargs={"pause": 0.5}) for _ in range(20)]
+        for each in slow:
+            each.start()
+        assert running.post("/v1/search", SEARCH).status_code == 200
+        assert any(each.is_alive() for each in slow)
+        for each in slow:
+            each.join()
+
+
+def test_the_rate_of_one_caller_is_limited() -> None:
+    limit = RateLimit(2)
+    for _ in range(4):
+        limit.check("ada", now=0.0)
+    with pytest.raises(RateExceeded) as refused:
+        limit.check("ada", now=0.0)
+    assert refused.value.headers == {"retry-after": "1"}
+    limit.check("ben", now=0.0)
+    limit.check("ada", now=0.5)
+
+
+def test_too_many_requests_are_told_to_wait(folder: Path) -> None:
+    with serving(folder, rate=1.0) as running:
+        statuses = [running.post("/v1/search", SEARCH).status_code for _ in range(4)]
+        assert statuses[:2] == [200, 200]
+        assert 429 in statuses
+        assert running.get("/health").status_code == 200
+
+
+def test_a_call_that_takes_too_long_is_given_up(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    release = threading.Event()
+    monkeypatch.setattr(Engine, "search", lambda *_, **__: release.wait(10))
+    with serving(folder, timeout=0.3, max_concurrent=1, max_waiting=1) as running:
+        found: list[int] = []
+        asking = [
+            threading.Thread(target=lambda: found.append(running.post("/v1/search", SEARCH).status_code))
+            for _ in range(4)
+        ]
+        for each in asking:
+            each.start()
+        for each in asking:
+            each.join()
+        release.set()
+    assert set(found) == {503, 504}

@@ -1,0 +1,119 @@
+"""Uploads: what was acknowledged is added, whatever happens to the server in the middle."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from io import BytesIO
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from clew import Client, Engine, ServerError
+from clew.surface.server.uploads import ORPHAN_SECONDS, make_file_name
+from tests.soak import choose_runs
+from tests.surface.server.conftest import Running, serving
+
+
+@contextmanager
+def started(path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server in a process of its own, and its address."""
+    command = [sys.executable, "-m", "clew", "serve", "--path", str(path), "--embedder", "hashed", "--port", "0", "--json"]
+    environment = {**os.environ, "CLEW_SERVER__RATE": "0"}
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment, cwd=path.parent
+    )
+    try:
+        assert process.stdout is not None
+        yield process, json.loads(process.stdout.readline())["address"]
+    finally:
+        process.kill()
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def upload_until_it_ends(address: str, run: int, acknowledged: list[str]) -> None:
+    """Uploads files one after the other until the server is gone."""
+    with Client(address) as client, suppress(ServerError, httpx2.HTTPError):
+        for number in range(40):
+            name = f"page-{run}-{number}.md"
+            client._send("POST", "/v1/documents", files=[("files", (name, f"# {name}\n\nText of {name}.".encode()))])
+            acknowledged.append(name)
+
+
+@pytest.mark.soak
+def test_a_killed_server_loses_nothing_that_it_acknowledged(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    chance = random.Random(3)
+    acknowledged: list[str] = []
+    kills = choose_runs(1, 20)
+    for run in range(kills):
+        with started(path) as (process, address):
+            sender = threading.Thread(target=upload_until_it_ends, args=(address, run, acknowledged))
+            sender.start()
+            time.sleep(chance.uniform(0.3, 1.2))
+            process.kill()
+            sender.join()
+    with started(path) as (process, address), Client(address) as client:
+        deadline = time.monotonic() + 120
+        while any(job["state"] in ("queued", "running") for job in client.jobs()) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        stored = {record["uri"] for record in client.list()}
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) in (0, -signal.SIGTERM)  # uvicorn ends in good order, then by the signal
+    lost = set(acknowledged) - stored
+    print(f"{kills} kills, {len(acknowledged)} acknowledged, {len(lost)} lost")
+    assert len(acknowledged) > kills
+    assert not lost
+    assert not any((path / ".server" / "uploads" / "default").iterdir())
+
+
+def test_an_upload_replaces_the_document_of_its_name(running: Running, tmp_path: Path) -> None:
+    file = tmp_path / "menu.md"
+    with Client(running.address) as client:
+        for text in ("# Menu\n\nSoup.", "# Menu\n\nStew."):
+            file.write_text(text)
+            (job,) = client.add(file)
+            assert (job["state"], job["error"]) == ("done", "")
+            assert client.read("menu.md")["text"] == text
+        assert len([record for record in client.list() if record["uri"] == "menu.md"]) == 1
+        bad = tmp_path / "broken.pdf"
+        bad.write_bytes(b"%PDF-1.7 nothing")
+        (job,) = client.add(bad)
+        assert [each["source"] for each in job["result"]["failed"]]
+
+
+def test_names_are_made_plain() -> None:
+    assert make_file_name("../../etc/passwd") == "passwd"
+    assert make_file_name("C:\\docs\\a:b?.md") == "a_b_.md"
+    assert make_file_name("..") == "upload"
+    assert make_file_name("ü" * 300 + ".md").endswith("ü.md")
+    assert len(make_file_name("x" * 300 + ".md")) == 150
+
+
+def test_a_job_survives_a_restart_and_what_was_never_acknowledged_goes(folder: Path) -> None:
+    with serving(folder, read_only=True) as running:  # no worker: it stays queued
+        uploads = running.server.uploads
+        engine = running.server.engines.get("default")
+        kept = uploads.save("default", [("note.md", BytesIO(b"# Note\n\nThe lamp is green."))])
+        uploads.enqueue(engine, kept)
+        orphan = uploads.save("default", [])
+        old = time.time() - 2 * ORPHAN_SECONDS
+        os.utime(orphan, (old, old))
+    with serving(folder) as running, Client(running.address) as client:
+        while client.jobs()[-1]["state"] != "done":
+            time.sleep(0.05)
+        assert client.read("note.md")["title"] == "Note"
+        assert not orphan.exists()
+        while kept.exists():
+            time.sleep(0.01)
+    with Engine.open(folder, embedder="hashed") as engine:
+        assert engine.read("note.md").text == "# Note\n\nThe lamp is green."

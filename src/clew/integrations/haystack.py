@@ -1,0 +1,46 @@
+"""A component for Haystack: `pip install 'clew[haystack]'`.
+
+pipeline.add_component("retriever", ClewRetriever(engine, k=5))
+"""
+
+import asyncio
+import math
+from typing import Any
+
+from haystack import Document, component
+
+from clew.core.filter import EVERYTHING, Filter
+from clew.core.types import Hit
+from clew.engine import Engine
+from clew.integrations.hits import make_metadata
+
+
+@component
+class ClewRetriever:
+    """The hits of a collection as Haystack's documents; the score of a document is its relevance."""
+
+    def __init__(
+        self, engine: Engine, *, k: int | None = None, strategy: str | None = None, where: Filter = EVERYTHING
+    ) -> None:
+        self._engine = engine
+        self._k = k
+        self._strategy = strategy
+        self._where = where
+
+    @component.output_types(documents=list[Document])
+    def run(self, query: str, top_k: int | None = None, where: Filter | None = None) -> dict[str, Any]:
+        """The documents for a query, best first; `where` narrows the filter of the component."""
+        chosen = self._where if where is None else self._where & where
+        hits = self._engine.search(query, k=top_k or self._k, strategy=self._strategy, where=chosen)
+        return {"documents": [_make_document(hit, rank) for rank, hit in enumerate(hits, 1)]}
+
+    @component.output_types(documents=list[Document])
+    async def run_async(self, query: str, top_k: int | None = None, where: Filter | None = None) -> dict[str, Any]:
+        """The same in a thread."""
+        found: dict[str, Any] = await asyncio.to_thread(self.run, query, top_k, where)
+        return found
+
+
+def _make_document(hit: Hit, rank: int) -> Document:
+    score = hit.score if math.isnan(hit.relevance) else hit.relevance
+    return Document(id=hit.chunk.id, content=hit.chunk.text, meta=make_metadata(hit, rank=rank), score=score)

@@ -1,0 +1,48 @@
+"""A retriever for LangChain: `pip install 'clew[langchain]'`.
+
+retriever = ClewRetriever(engine=engine, k=5)
+documents = retriever.invoke("who rotates the keys?")
+"""
+
+import asyncio
+from typing import Any
+
+from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from pydantic import ConfigDict
+
+from clew.core.filter import EVERYTHING, Filter
+from clew.engine import Engine
+from clew.integrations.hits import make_metadata
+
+
+class ClewRetriever(BaseRetriever):
+    """The hits of a collection as LangChain's documents; relevance, span and citation are in their metadata."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    engine: Engine
+    k: int | None = None
+    strategy: str | None = None
+    where: Filter = EVERYTHING
+
+    def _get_relevant_documents(
+        self,
+        query: str,
+        *,
+        run_manager: CallbackManagerForRetrieverRun | None = None,  # noqa: ARG002
+        where: Filter | None = None,
+        k: int | None = None,
+    ) -> list[Document]:
+        chosen = self.where if where is None else self.where & where
+        hits = self.engine.search(query, k=k or self.k, strategy=self.strategy, where=chosen)
+        return [
+            Document(page_content=hit.chunk.text, metadata=make_metadata(hit, rank=rank), id=hit.chunk.id)
+            for rank, hit in enumerate(hits, 1)
+        ]
+
+    async def _aget_relevant_documents(
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun | None = None, **options: Any  # noqa: ARG002
+    ) -> list[Document]:
+        return await asyncio.to_thread(lambda: self._get_relevant_documents(query, **options))

@@ -6,7 +6,7 @@ from importlib.metadata import version
 from typing import Any
 
 from anyio import to_thread
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from mcp.server import MCPServer
 from starlette.exceptions import HTTPException
@@ -15,6 +15,7 @@ from starlette.routing import Match
 from starlette.types import ASGIApp
 
 from clew.core.errors import ClewError
+from clew.surface.server.call import refuse_unknown_parameters
 from clew.surface.server.errors import RequestRejected, format_error_body, make_error_json
 from clew.surface.server.guard import OPEN_PATHS, REQUEST_ID, Guard
 from clew.surface.server.guard.hosts import is_loopback
@@ -46,7 +47,7 @@ def make_app(server: Server) -> ASGIApp:
     describe = app.openapi
     app.openapi = lambda: _add_security(describe(), server)  # type: ignore[method-assign]
     for router in ROUTERS:
-        app.include_router(router)
+        app.include_router(router, dependencies=[Depends(refuse_unknown_parameters)])
     for route in mcp_app.routes:
         app.router.routes.append(route)
     app.add_exception_handler(ClewError, _reply_clew_error)

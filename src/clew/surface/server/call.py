@@ -7,6 +7,7 @@ from fastapi import Depends, Query, Request
 from starlette.responses import Response
 
 from clew.client.replies import ErrorReply
+from clew.core.errors import SettingsError
 from clew.engine import Engine
 from clew.surface.server.access import Access
 from clew.surface.server.pool import CallPool
@@ -23,6 +24,17 @@ Collection = Annotated[
         description="Collection; without it the key's only one, or the server's.",
     ),
 ]
+
+
+async def refuse_unknown_parameters(request: Request) -> None:
+    """Raises SettingsError if the query string has a parameter that the path does not know."""
+    if not request.query_params:
+        return
+    methods = request.app.openapi()["paths"].get(request.scope["route"].path_format, {})
+    parameters = methods.get(request.method.lower(), {}).get("parameters", ())
+    known = {each["name"] for each in parameters if each["in"] == "query"}
+    if unknown := sorted(set(request.query_params) - known):
+        raise SettingsError(f"{unknown[0]!r} is no parameter of this path; {', '.join(sorted(known)) or 'none'} are")
 
 
 class Caller:

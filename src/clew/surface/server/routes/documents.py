@@ -27,7 +27,7 @@ router = APIRouter(prefix="/v1", tags=["documents"], responses=document_replies(
 MAX_FILES = 100
 DocumentPath = Annotated[str, Path(min_length=1, max_length=2000, description="Id or address of a document.")]
 Limit = Annotated[int, Query(ge=1, le=1000, description="How many at most.")]
-Cursor = Annotated[str | None, Query(max_length=20, pattern=r"^[0-9]+$", description="`next` of the reply before.")]
+Cursor = Annotated[str | None, Query(pattern=r"^[0-9]{1,12}$", description="`next` of the reply before.")]
 Repeated = Annotated[list[Annotated[str, Query(max_length=500)]], Query(max_length=100)]
 
 

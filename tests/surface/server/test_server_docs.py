@@ -1,0 +1,40 @@
+"""The page of the server is true: its curl examples run, and its table of paths is that of the code."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from clew import Engine
+from clew.surface.verbs import VERBS
+from tests.surface.server.conftest import serving
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "server.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_every_curl_example_runs(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "examples" / "handbook", tmp_path / "handbook")
+    shutil.copytree(ROOT / "examples" / "chat", tmp_path / "chat")
+    with Engine.open(tmp_path / "store", embedder="hashed") as engine:
+        engine.add(tmp_path / "handbook", tmp_path / "chat")
+    (block,) = re.findall(r"^```sh\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    commands = block.replace("\\\n", " ").splitlines()
+    assert len(commands) > 20
+    with serving(tmp_path / "store") as running:
+        for command in commands:
+            line = command.replace("localhost:8080", running.address).replace("curl ", "curl --fail-with-body ")
+            done = subprocess.run(line, shell=True, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+            assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+            assert done.stdout
+
+
+def test_the_table_of_paths_has_every_verb() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (.+) \|(.*)\|$", PAGE, re.MULTILINE)
+    assert {verb for verb, _, _ in rows} == {verb for verb, surfaces in VERBS.items() if "http" in surfaces}
+    assert {verb for verb, _, tool in rows if tool.strip()} == {
+        verb for verb, surfaces in VERBS.items() if "mcp" in surfaces
+    }

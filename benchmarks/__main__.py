@@ -14,6 +14,7 @@ from benchmarks.moving import measure_transfer_memory
 from benchmarks.postgres import measure_stores
 from benchmarks.reading import measure_chunking, measure_pdf, measure_sheet
 from benchmarks.search import measure_hybrid_large, measure_hybrid_small
+from benchmarks.server import measure_server
 from benchmarks.startup import measure_help
 from benchmarks.strategies import measure_overhead, measure_search_many
 
@@ -35,6 +36,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "postgres": measure_stores,
     "labels": measure_labels,
     "moving": measure_transfer_memory,
+    "server": measure_server,
 }
 
 

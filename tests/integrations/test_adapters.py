@@ -90,9 +90,13 @@ def test_pydantic_ai(engine: Engine) -> None:
     returned = [part for message in done.all_messages() for part in message.parts if isinstance(part, ToolReturnPart)]
     assert returned[0].tool_name == "search"
     toolset = make_toolset(engine, k=1)
-    (found,) = asyncio.run(toolset.tools["search"].function(QUESTION))  # type: ignore[call-arg, arg-type]
+    (found,) = use_tool(toolset, "search")
     check_metadata(engine, found["text"], found)
     closed = make_toolset(engine, where=Filter(channels={"ops"}))
-    (said,) = asyncio.run(closed.tools["search"].function(QUESTION))  # type: ignore[call-arg, arg-type]
+    (said,) = use_tool(closed, "search")
     assert said["author"] == "ada"
-    assert "Dan" not in asyncio.run(closed.tools["context"].function(QUESTION))  # type: ignore[call-arg, arg-type, operator]
+    assert "Dan" not in use_tool(closed, "context")
+
+
+def use_tool(toolset: Any, name: str) -> Any:
+    return asyncio.run(toolset.tools[name].function(QUESTION))

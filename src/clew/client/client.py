@@ -229,9 +229,7 @@ class Client(Transport):
         """How a person writes."""
         return cast(r.ProfileReply, self._get(f"/v1/profile/{quote(person)}"))
 
-    def style_prompt(
-        self, person: str, message: str, *, tokens: int | None = None, now: datetime | None = None
-    ) -> str:
+    def style_prompt(self, person: str, message: str, *, tokens: int | None = None, now: datetime | None = None) -> str:
         """The prompt with which a model answers a message as a person would."""
         body = {"person": person, "message": message, "tokens": tokens, "now": time_to_body(now)}
         return str(self._post("/v1/style-prompt", body)["prompt"])

@@ -10,7 +10,9 @@ from clew.core.errors import ClewError, DriverFailed
 class ServerError(DriverFailed):
     """A request that the server refused or failed at: its status, the code of the error and what to do next."""
 
-    def __init__(self, message: str, *, status: int = 0, code: str = "", advice: str = "", request_id: str = "") -> None:
+    def __init__(
+        self, message: str, *, status: int = 0, code: str = "", advice: str = "", request_id: str = ""
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.code = code

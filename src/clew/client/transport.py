@@ -50,7 +50,9 @@ class Transport:
         try:
             reply = self._http.request(method, path, params=query, **options)
         except httpx2.TransportError as error:
-            raise ServerError(f"the server cannot be reached ({error}); is it running? `clew serve` starts it") from error
+            raise ServerError(
+                f"the server cannot be reached ({error}); is it running? `clew serve` starts it"
+            ) from error
         return read_reply(reply.status_code, reply.content)
 
     def _stream(self, path: str, body: Mapping[str, Any]) -> Iterator[Event]:

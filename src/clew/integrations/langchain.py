@@ -43,6 +43,10 @@ class ClewRetriever(BaseRetriever):
         ]
 
     async def _aget_relevant_documents(
-        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun | None = None, **options: Any  # noqa: ARG002
+        self,
+        query: str,
+        *,
+        run_manager: AsyncCallbackManagerForRetrieverRun | None = None,  # noqa: ARG002
+        **options: Any,
     ) -> list[Document]:
         return await asyncio.to_thread(lambda: self._get_relevant_documents(query, **options))

@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,8 @@ def test_the_log_is_json_with_request_ids(running: Running) -> None:
     handler = log_as_json(stream)
     try:
         running.post("/v1/search", {"query": "a private question"}, headers={"x-request-id": "mine-1"})
+        while "mine-1" not in stream.getvalue():  # it is written once the reply is sent
+            time.sleep(0.01)
     finally:
         for name in ("clew", "uvicorn"):
             logging.getLogger(name).removeHandler(handler)

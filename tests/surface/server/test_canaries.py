@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import random
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from tests.surface.server.conftest import Running, serving
 from tests.surface.server.test_guard import bearer
 from tests.surface.server.test_mcp import connect_http
 
+log = logging.getLogger(__name__)
 SUBJECTS = ("vault", "ferry", "soup", "budget", "garden", "bridge", "radio", "lamp")
 SIDES = ("ada", "ben")
 
@@ -61,7 +63,11 @@ def make_requests(chance: random.Random, foreign: str) -> list[tuple[str, str, A
     wide = {**asked, "where": chance.choice([{"channels": [room]}, {"access": [foreign]}, {"authors": [author]}])}
     citation = {"document": page, "version": "", "start": 0, "end": 5, "hash": ""}
     return [
-        *(("POST", path, body) for path in ("/v1/search", "/v1/context", "/v1/explain", "/v1/ask") for body in (asked, wide)),
+        *(
+            ("POST", path, body)
+            for path in ("/v1/search", "/v1/context", "/v1/explain", "/v1/ask")
+            for body in (asked, wide)
+        ),
         ("POST", "/v1/ask", {"query": query, "stream": True}),
         ("POST", "/v1/why-not", {"query": subject, "target": page}),
         ("POST", "/v1/window", {"channel": room, "prompt": subject, "include_related_channels": True}),
@@ -72,7 +78,11 @@ def make_requests(chance: random.Random, foreign: str) -> list[tuple[str, str, A
         ("POST", "/v1/feedback", {"question": subject, "good": True}),
         ("POST", "/v1/messages", {"messages": [{"text": "x", "channel": room}]}),
         ("POST", "/v1/add-documents", {"documents": [{"id": page, "text": "x"}]}),
-        *(("GET", f"/v1/documents/{name}{end}", None) for name in (page, f"{word}.md") for end in ("", "/chunks", "/links")),
+        *(
+            ("GET", f"/v1/documents/{name}{end}", None)
+            for name in (page, f"{word}.md")
+            for end in ("", "/chunks", "/links")
+        ),
         ("GET", "/v1/documents", None),
         ("GET", f"/v1/documents?channel={room}", None),
         ("GET", f"/v1/messages/{message}", None),
@@ -105,7 +115,11 @@ def make_tool_calls(chance: random.Random, foreign: str) -> list[tuple[str, dict
 def count_foreign(reply: str, sent: Any, foreign: str) -> int:
     """How often a reply has what the other has, other than the words that were sent."""
     own = json.dumps(sent)
-    words = [canary(foreign, number) for number in range(4)] + [f"room-{foreign}", f"{foreign}-page", f"{foreign}-message"]
+    words = [canary(foreign, number) for number in range(4)] + [
+        f"room-{foreign}",
+        f"{foreign}-page",
+        f"{foreign}-message",
+    ]
     return sum(reply.count(word) for word in words if word not in own)
 
 
@@ -120,8 +134,10 @@ def test_no_row_of_another_key_comes_back(place_for_two: str, tmp_path: Path) ->
     with serving(place_for_two, folder=str(tmp_path / "server")) as running:
         tokens = {}
         for side in SIDES:
-            chosen = Filter(access={side}) if side == "ada" else Filter(channels={"room-ben"}) | Filter(
-                kinds={"page"}, access={"ben"}
+            chosen = (
+                Filter(access={side})
+                if side == "ada"
+                else Filter(channels={"room-ben"}) | Filter(kinds={"page"}, access={"ben"})
             )
             tokens[side] = running.server.keys.add(side, where=chosen)[1]
         for seed in range(choose_runs(1, 50)):
@@ -133,11 +149,13 @@ def test_no_row_of_another_key_comes_back(place_for_two: str, tmp_path: Path) ->
                     requests += 1
                     foreign_rows += count_foreign(reply.text, [path, body], foreign)
                     own_rows += reply.text.count(f"canary{side}")
-                for call, text in asyncio.run(call_tools(running.address, tokens[side], make_tool_calls(chance, foreign))):
+                for call, text in asyncio.run(
+                    call_tools(running.address, tokens[side], make_tool_calls(chance, foreign))
+                ):
                     requests += 1
                     foreign_rows += count_foreign(text, call, foreign)
                     own_rows += text.count(f"canary{side}")
-    print(f"{requests} requests, {own_rows} own rows, {foreign_rows} foreign rows")
+    log.info(f"{requests} requests, {own_rows} own rows, {foreign_rows} foreign rows")
     assert foreign_rows == 0
     assert own_rows > requests
     with Engine.open(place_for_two, embedder="hashed") as engine:

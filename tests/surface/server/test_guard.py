@@ -156,7 +156,9 @@ def test_large_and_slow_bodies_are_refused(folder: Path, path: str) -> None:
         common = f"POST {path} HTTP/1.1\nhost: localhost\ncontent-type: {kind}\naccept: */*\n"
         assert " 413 " in send_raw(running, f"{common}content-length: 99999\n\n", b"{")
         chunk = b"400\r\n" + b" " * 1024 + b"\r\n"
-        assert " 413 " in send_raw(running, f"{common}transfer-encoding: chunked\n\n", chunk, chunk, chunk, b"0\r\n\r\n")
+        assert " 413 " in send_raw(
+            running, f"{common}transfer-encoding: chunked\n\n", chunk, chunk, chunk, b"0\r\n\r\n"
+        )
         begin = b"--x" if path == "/v1/documents" else b"{"
         assert " 408 " in send_raw(running, f"{common}content-length: 100\n\n", begin)
 

@@ -13,6 +13,7 @@ import httpx2
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
+from mcp.types import CallToolResult, TextContent
 
 from clew import Filter
 from tests.surface.server.conftest import Running, fill, serving
@@ -27,9 +28,11 @@ Work = Callable[[Client], Awaitable[Any]]
 async def connect_http(address: str, *, key: str = "", collection: str = "") -> AsyncIterator[Client]:
     headers = {"authorization": f"Bearer {key}"} if key else {}
     place = f"{address}/mcp?collection={collection}" if collection else f"{address}/mcp"
-    async with httpx2.AsyncClient(headers=headers, timeout=30) as http:
-        async with Client(streamable_http_client(place, http_client=http)) as client:
-            yield client
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=30) as http,
+        Client(streamable_http_client(place, http_client=http)) as client,
+    ):
+        yield client
 
 
 def over_http(address: str, work: Work, **options: str) -> Any:
@@ -51,6 +54,13 @@ def over_stdio(path: Path, work: Work, *options: str) -> Any:
     return asyncio.run(main())
 
 
+def read_text(result: CallToolResult) -> str:
+    """The text of a reply."""
+    (content,) = result.content
+    assert isinstance(content, TextContent)
+    return content.text
+
+
 async def use_every_tool(client: Client) -> dict[str, Any]:
     """What every tool replies, by its name."""
     arguments: dict[str, dict[str, Any]] = {
@@ -67,7 +77,7 @@ async def use_every_tool(client: Client) -> dict[str, Any]:
     for name, given in arguments.items():
         result = await client.call_tool(name, given)
         assert not result.is_error, result.content
-        assert json.loads(result.content[0].text) == result.structured_content
+        assert json.loads(read_text(result)) == result.structured_content
         found[name] = result.structured_content
     return found
 
@@ -87,7 +97,7 @@ def test_both_transports_give_the_same(folder: Path) -> None:
     assert "Dan rotates the vault key" in served["fetch"]["text"]
     assert served["ask"]["text"] == "Dan rotates the vault key on Monday. [1]"
     assert served["ask"]["citations"][0]["document"] == "keys"
-    assert [each["id"] for each in served["search_conversations"]["messages"]][0] == "m1"
+    assert served["search_conversations"]["messages"][0]["id"] == "m1"
     assert served["status"] == {
         "collection": "default", "documents": 6, "chunks": 6, "embedder": "hashed", "channels": ["board", "ops"]
     }  # fmt: skip
@@ -110,10 +120,10 @@ def test_tools_are_typed_and_refuse_unknown_arguments(running: Running) -> None:
         assert list(tools["fetch"].input_schema["properties"]) == ["id"]
         result = await client.call_tool("search", {"query": "vault", "k": 3})
         assert result.is_error
-        assert "Extra inputs are not permitted" in result.content[0].text
+        assert "Extra inputs are not permitted" in read_text(result)
         result = await client.call_tool("fetch", {"id": "nowhere"})
         assert result.is_error
-        assert "there is no document 'nowhere'" in result.content[0].text
+        assert "there is no document 'nowhere'" in read_text(result)
 
     over_http(running.address, work)
 

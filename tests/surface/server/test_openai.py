@@ -4,6 +4,7 @@ from pathlib import Path
 
 import openai
 import pytest
+from openai.types.chat import ChatCompletionUserMessageParam
 
 from clew import Engine
 from tests.surface.server.conftest import Running, fill, serving
@@ -52,11 +53,12 @@ def test_a_streamed_chat_says_the_same(client: openai.OpenAI) -> None:
 
 
 def test_where_there_is_no_answer_the_stream_says_so(client: openai.OpenAI) -> None:
-    asked = [{"role": "user", "content": "zzz qqq xxx?"}]
-    whole = client.chat.completions.create(model="clew", messages=asked)  # type: ignore[call-overload]
-    parts = client.chat.completions.create(model="clew", messages=asked, stream=True)  # type: ignore[call-overload]
+    asked: ChatCompletionUserMessageParam = {"role": "user", "content": "zzz qqq xxx?"}
+    whole = client.chat.completions.create(model="clew", messages=[asked])
+    parts = client.chat.completions.create(model="clew", messages=[asked], stream=True)
     streamed = "".join(part.choices[0].delta.content or "" for part in parts)
     assert streamed == whole.choices[0].message.content != ""
+    assert whole.model_extra is not None
     assert whole.model_extra["clew"]["found"] is False
 
 

@@ -1,6 +1,7 @@
 """Uploads: what was acknowledged is added, whatever happens to the server in the middle."""
 
 import json
+import logging
 import os
 import random
 import signal
@@ -21,11 +22,25 @@ from clew.surface.server.uploads import ORPHAN_SECONDS, make_file_name
 from tests.soak import choose_runs
 from tests.surface.server.conftest import Running, serving
 
+log = logging.getLogger(__name__)
+
 
 @contextmanager
 def started(path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A server in a process of its own, and its address."""
-    command = [sys.executable, "-m", "clew", "serve", "--path", str(path), "--embedder", "hashed", "--port", "0", "--json"]
+    command = [
+        sys.executable,
+        "-m",
+        "clew",
+        "serve",
+        "--path",
+        str(path),
+        "--embedder",
+        "hashed",
+        "--port",
+        "0",
+        "--json",
+    ]
     environment = {**os.environ, "CLEW_SERVER__RATE": "0"}
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment, cwd=path.parent
@@ -70,7 +85,7 @@ def test_a_killed_server_loses_nothing_that_it_acknowledged(tmp_path: Path) -> N
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) in (0, -signal.SIGTERM)  # uvicorn ends in good order, then by the signal
     lost = set(acknowledged) - stored
-    print(f"{kills} kills, {len(acknowledged)} acknowledged, {len(lost)} lost")
+    log.info(f"{kills} kills, {len(acknowledged)} acknowledged, {len(lost)} lost")
     assert len(acknowledged) > kills
     assert not lost
     assert not any((path / ".server" / "uploads" / "default").iterdir())

@@ -14,8 +14,8 @@ from clew.surface.mcp.tools import CallEngine, make_tools
 T = TypeVar("T")
 MAX_CONCURRENT = 4
 INSTRUCTIONS = (
-    "Clew finds passages in a collection of documents and conversations and says where they come from. Use `search` and "
-    "`fetch` to look, `context` for passages to answer from, `ask` for an answer whose citations are checked."
+    "Clew finds passages in a collection of documents and conversations and says where they come from. Use `search` "
+    "and `fetch` to look, `context` for passages to answer from, `ask` for an answer whose citations are checked."
 )
 
 

@@ -32,7 +32,7 @@ SNIPPET = 500
 class CallEngine(Protocol):
     """Runs a verb on the engine that the caller of a tool may use, in a thread."""
 
-    def __call__(self, context: Context, verb: Callable[[Engine], T], *, write: bool = False) -> Awaitable[T]:
+    def __call__(self, context: Context, verb: Callable[[Engine], T], /, *, write: bool = False) -> Awaitable[T]:
         """The result of the verb."""
 
 
@@ -183,10 +183,21 @@ def make_tools(call: CallEngine, *, read_only: bool, collection: Callable[[Conte
 
         return await run(context, verb, write=True)
 
-    reading = [search, fetch, context_, ask, read_document, list_documents, search_conversations, status]
+    reading: list[Callable[..., Any]] = [
+        search,
+        fetch,
+        context_,
+        ask,
+        read_document,
+        list_documents,
+        search_conversations,
+        status,
+    ]
     tools = [_make_tool(each, ToolAnnotations(read_only_hint=True, open_world_hint=False)) for each in reading]
     if not read_only:
-        tools.append(_make_tool(add, ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True)))
+        tools.append(
+            _make_tool(add, ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True))
+        )
     return tools
 
 
@@ -199,5 +210,3 @@ def _make_tool(function: Callable[..., Any], annotations: ToolAnnotations) -> To
     arguments.model_rebuild(force=True)
     made.parameters = arguments.model_json_schema(by_alias=True)
     return made
-
-

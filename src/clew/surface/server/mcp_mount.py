@@ -37,9 +37,7 @@ def make_mcp_app(server: Server) -> tuple[MCPServer[Any], Starlette]:
             access.check_write()
         return await server.answers.run(lambda: verb(access.open_engine(server.engines, name, write=write)))
 
-    made = make_mcp_server(
-        call, read_only=server.config.read_only, collection=lambda context: read_access(context)[1]
-    )
+    made = make_mcp_server(call, read_only=server.config.read_only, collection=lambda context: read_access(context)[1])
     app = made.streamable_http_app(
         streamable_http_path="/mcp",
         stateless_http=True,

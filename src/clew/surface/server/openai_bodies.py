@@ -63,9 +63,13 @@ class EmbeddingsBody(OpenBody):
     """Texts to be embedded by the embedder of the collection."""
 
     model: Name = Field(description="Name of the embedder, or clew for the collection's.")
-    input: Annotated[str, Strict(), Field(min_length=1, max_length=100_000)] | Annotated[
-        list[Annotated[str, Strict(), Field(min_length=1, max_length=100_000)]], Field(min_length=1, max_length=2048)
-    ]
+    input: (
+        Annotated[str, Strict(), Field(min_length=1, max_length=100_000)]
+        | Annotated[
+            list[Annotated[str, Strict(), Field(min_length=1, max_length=100_000)]],
+            Field(min_length=1, max_length=2048),
+        ]
+    )
     encoding_format: Literal["float", "base64"] | None = "float"
     dimensions: Annotated[int, Strict(), Field(ge=1, le=100_000)] | None = None
     input_type: Literal["query", "passage"] = Field("passage", description="What the texts are: questions or passages.")

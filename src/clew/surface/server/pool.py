@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from clew.core.parallel import cancelled_by
 from clew.surface.server.errors import ServerBusy, TimeExceeded
+from clew.surface.server.otel import start_span
 
 T = TypeVar("T")
 
@@ -43,7 +44,7 @@ class CallPool:
         def work() -> T:
             if cancelled.is_set():
                 raise TimeExceeded("nobody waits for this any more")
-            with cancelled_by(cancelled):
+            with cancelled_by(cancelled), start_span("clew.call"):
                 return call()
 
         future = asyncio.get_running_loop().run_in_executor(self._threads, copy_context().run, work)

@@ -47,6 +47,7 @@ def serve(
     start = resolve_invocation(ctx, own)
     try:
         from clew.surface.server.log import log_as_json
+        from clew.surface.server.otel import configure_spans
         from clew.surface.server.run import run_server
         from clew.surface.server.state import Server
     except ModuleNotFoundError as error:
@@ -59,6 +60,7 @@ def serve(
             print(f"serving on {address} (its interface: {address}/docs)", flush=True)
 
     log_as_json()
+    configure_spans()
     run_server(Server(start), say)
 
 

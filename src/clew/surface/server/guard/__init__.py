@@ -18,6 +18,7 @@ from clew.surface.server.guard.body import LimitedBody
 from clew.surface.server.guard.hosts import HostRules
 from clew.surface.server.guard.rate import RateLimit
 from clew.surface.server.guard.reply import Reply
+from clew.surface.server.otel import set_attributes, start_span
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -50,8 +51,16 @@ class Guard:
         token = REQUEST_ID.set(request_id)
         body = LimitedBody(receive, self._server.config)
         reply = Reply(send, body, request_id, timeout=self._server.config.timeout)
-        started = perf_counter()
         self._server.metrics.in_progress.inc()
+        with start_span("clew.request") as span:
+            started = perf_counter()
+            await self._answer(scope, headers, body, reply)
+            fields = self._record(scope, reply, perf_counter() - started)
+            set_attributes(span, {"clew.request_id": request_id, **fields})
+        REQUEST_ID.reset(token)
+
+    async def _answer(self, scope: "Scope", headers: dict[str, str], body: LimitedBody, reply: Reply) -> None:
+        """Lets a request through and sends its error, if it has one."""
         try:
             await self._pass_on(scope, headers, body, reply)
         except RequestRejected as error:
@@ -60,12 +69,10 @@ class Guard:
             reply.abandon()
         except Exception as error:
             if not isinstance(error, ClewError):
-                log.exception("request %s failed", request_id)
+                log.exception("a request failed")
             await reply.send_error(error)
         finally:
             self._server.metrics.in_progress.dec()
-            self._record(scope, reply, perf_counter() - started)
-            REQUEST_ID.reset(token)
 
     async def _pass_on(self, scope: "Scope", headers: dict[str, str], body: LimitedBody, reply: Reply) -> None:
         self._hosts.check_host(headers.get("host", ""))
@@ -97,23 +104,22 @@ class Guard:
         self._rate.check(access.caller)
         return access
 
-    def _record(self, scope: "Scope", reply: Reply, seconds: float) -> None:
+    def _record(self, scope: "Scope", reply: Reply, seconds: float) -> dict[str, object]:
+        """Counts a request and writes it to the log; its attributes for a span."""
         route = getattr(scope.get("route"), "path", "") or ("/mcp" if scope["path"].startswith("/mcp") else "other")
         access = scope.get("state", {}).get("access")
         method = scope["method"] if scope["method"] in _METHODS else "OTHER"
         self._server.metrics.observe(method, route, reply.status, seconds)
-        log.info(
-            "request",
-            extra={
-                "fields": {
-                    "method": method,
-                    "route": route,  # not the path: it may name a document
-                    "status": reply.status,
-                    "ms": round(seconds * 1000, 1),
-                    "caller": access.caller if access else "",
-                }
-            },
-        )
+        fields = {
+            "method": method,
+            "route": route,  # not the path: it may name a document
+            "status": reply.status,
+            "ms": round(seconds * 1000, 1),
+            "caller": access.caller if access else "",
+        }
+        log.info("request", extra={"fields": fields})
+        names = {"http.request.method": method, "http.route": route, "http.response.status_code": reply.status}
+        return {**names, "clew.caller": fields["caller"]}
 
 
 _METHODS: Final = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})

@@ -32,7 +32,9 @@ Repeated = Annotated[list[Annotated[str, Query(max_length=500)]], Query(max_leng
 
 
 @router.post("/documents", status_code=202, responses={202: {"model": JobReply}})
-async def upload(files: Annotated[list[UploadFile], File(min_length=1, max_length=MAX_FILES)], caller: Calling) -> Response:
+async def upload(
+    files: Annotated[list[UploadFile], File(min_length=1, max_length=MAX_FILES)], caller: Calling
+) -> Response:
     """Upload files; their names become their addresses, and a file of a name that is there replaces it.
 
     They are on the disk and queued when the reply comes; `/v1/jobs/{id}` tells how far they are.

@@ -84,6 +84,7 @@ def test_every_setting_can_be_given_in_the_file_and_in_the_environment(tmp_path:
             "embedder.cache",
             "llm.cache",
             "context.tokenizer",
+            "server.folder",
         ):  # those are relative to the file
             assert describe_settings(by_environment)[key.name]["value"] == describe_settings(at)[key.name]["value"]
 

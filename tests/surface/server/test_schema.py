@@ -25,6 +25,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize(("mode", "needs_key"), [(VALID, False), (INVALID, False), (VALID, True)])
 def test_the_schema_holds(place: Path, mode: GenerationMode, needs_key: bool) -> None:
     headers: dict[str, str] = {}
@@ -42,7 +43,7 @@ def check_operations(address: str, mode: GenerationMode, headers: dict[str, str]
 
         @hypothesis.given(case=operation.as_strategy(generation_mode=mode))
         @hypothesis.settings(
-            max_examples=choose_runs(1, 100),
+            max_examples=choose_runs(1, 50),
             suppress_health_check=list(HealthCheck),
             phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate],
             database=None,

@@ -67,6 +67,9 @@ def test_every_setting_can_be_given_in_the_file_and_in_the_environment(tmp_path:
         "agent.guided": True,
         "session.idle": 60.5,
         "store.access": ["hr", "staff"],
+        "server.max_body": 2048,
+        "server.hosts": ["clew.test"],
+        "server.origins": ["https://app.test"],
     }
     for key in list_setting_keys().values():
         value = given.get(

@@ -152,7 +152,7 @@ def send_raw(running: Running, head: str, *parts: bytes, pause: float = 0.0) -> 
 @pytest.mark.parametrize("path", ["/v1/search", "/mcp", "/v1/documents"])
 def test_large_and_slow_bodies_are_refused(folder: Path, path: str) -> None:
     kind = "multipart/form-data; boundary=x" if path == "/v1/documents" else "application/json"
-    with serving(folder, max_body=2048, body_timeout=0.3) as running:
+    with serving(folder, max_body=2048, body_timeout=1.0) as running:
         common = f"POST {path} HTTP/1.1\nhost: localhost\ncontent-type: {kind}\naccept: */*\n"
         assert " 413 " in send_raw(running, f"{common}content-length: 99999\n\n", b"{")
         chunk = b"400\r\n" + b" " * 1024 + b"\r\n"

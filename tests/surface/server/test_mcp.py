@@ -15,7 +15,8 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult, TextContent
 
-from clew import Filter
+from clew import Engine, Filter
+from clew.surface.mcp.server import make_local_server
 from tests.surface.server.conftest import Running, fill, serving
 
 READING = {
@@ -141,7 +142,9 @@ def test_add_is_found_and_read_only_has_none(running: Running, folder: Path) -> 
     async def name_tools(client: Client) -> set[str]:
         return set(await describe_tools(client))
 
-    assert over_stdio(folder, name_tools, "--read-only") == READING
+    with Engine.open(folder, embedder="hashed") as engine:
+        local = make_local_server(engine, collection="default", read_only=True)
+        assert {each.name for each in asyncio.run(local.list_tools())} == READING
     with serving(folder, read_only=True) as reading:
         assert over_http(reading.address, name_tools) == READING
 

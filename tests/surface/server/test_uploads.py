@@ -65,6 +65,7 @@ def upload_until_it_ends(address: str, run: int, acknowledged: list[str]) -> Non
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(3600)
 def test_a_killed_server_loses_nothing_that_it_acknowledged(tmp_path: Path) -> None:
     path = tmp_path / "store"
     chance = random.Random(3)
@@ -74,7 +75,10 @@ def test_a_killed_server_loses_nothing_that_it_acknowledged(tmp_path: Path) -> N
         with started(path) as (process, address):
             sender = threading.Thread(target=upload_until_it_ends, args=(address, run, acknowledged))
             sender.start()
-            time.sleep(chance.uniform(0.3, 1.2))
+            wanted = len(acknowledged) + chance.randint(2, 9)
+            while len(acknowledged) < wanted:
+                time.sleep(0.001)
+            time.sleep(chance.uniform(0, 0.02))  # in the middle of the next one
             process.kill()
             sender.join()
     with started(path) as (process, address), Client(address) as client:

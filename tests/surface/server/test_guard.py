@@ -155,12 +155,11 @@ def test_large_and_slow_bodies_are_refused(folder: Path, path: str) -> None:
     with serving(folder, max_body=2048, body_timeout=1.0) as running:
         common = f"POST {path} HTTP/1.1\nhost: localhost\ncontent-type: {kind}\naccept: */*\n"
         assert " 413 " in send_raw(running, f"{common}content-length: 99999\n\n", b"{")
-        chunk = b"400\r\n" + b" " * 1024 + b"\r\n"
-        assert " 413 " in send_raw(
-            running, f"{common}transfer-encoding: chunked\n\n", chunk, chunk, chunk, b"0\r\n\r\n"
-        )
-        begin = b"--x" if path == "/v1/documents" else b"{"
-        assert " 408 " in send_raw(running, f"{common}content-length: 100\n\n", begin)
+        part = b'--x\r\ncontent-disposition: form-data; name="files"; filename="a.md"\r\n\r\n'
+        begin = part if path == "/v1/documents" else b"{"
+        first, rest = (b"400\r\n" + data.ljust(1024) + b"\r\n" for data in (begin, b""))
+        assert " 413 " in send_raw(running, f"{common}transfer-encoding: chunked\n\n", first, rest, rest, b"0\r\n\r\n")
+        assert " 408 " in send_raw(running, f"{common}content-length: 1000\n\n", begin)
 
 
 def test_a_slow_client_does_not_hold_others_up(folder: Path) -> None:

@@ -1,5 +1,7 @@
 """Spans of requests and calls, without any text; the exporters that can be named."""
 
+import time
+
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -17,6 +19,8 @@ def test_a_request_is_a_span_with_its_call_inside(running: Running) -> None:
     otel.use_provider(provider)
     try:
         running.post("/v1/search", {"query": "a private question"}, headers={"x-request-id": "mine"})
+        while len(exporter.get_finished_spans()) < 2:  # that of the request ends after its reply
+            time.sleep(0.01)
     finally:
         otel.use_provider(None)
         provider.shutdown()

@@ -24,6 +24,7 @@ from clew.surface.server.engines import Engines
 
 log = logging.getLogger(__name__)
 ORPHAN_SECONDS: Final = 3600.0  # an upload without a job that is older than this was never acknowledged
+ENDED: Final = ("done", "cancelled")  # states of a job whose files are not needed; those of a failed one are kept
 MAX_NAME: Final = 150
 _UNSAFE = re.compile(r'[\x00-\x1f\x7f<>:"|?*\\/]')
 
@@ -73,11 +74,11 @@ class Uploads:
             except ClewError as error:
                 log.warning("uploads of %s: %s", place.name, error)
                 continue
-            needed = {
-                folder for job in jobs if job.state not in ("done", "cancelled") for folder in self._find_folders(job)
-            }
+            ended = {folder for job in jobs if job.state in ENDED for folder in self._find_folders(job)}
+            needed = {folder for job in jobs if job.state not in ENDED for folder in self._find_folders(job)}
             for folder in place.iterdir():
-                if folder not in needed and time() - folder.stat().st_mtime > ORPHAN_SECONDS:
+                is_orphan = folder not in needed and time() - folder.stat().st_mtime > ORPHAN_SECONDS
+                if folder in ended - needed or is_orphan:
                     shutil.rmtree(folder, ignore_errors=True)
 
     def _find_folders(self, job: Job) -> set[Path]:

@@ -4,26 +4,18 @@ import re
 from dataclasses import dataclass
 
 from clew.core.text import tokenize_words
+from clew.query.rewrite.route_words import BROAD, PRECISE, RESEARCH, STRATEGY_NAMES, WHOLE_DOCUMENT, WITH
 
-# How a question may name the strategy it wants.
-_STRATEGY_NAMES = (
-    (r"multi[\s-]?quer(?:y|ies)", "multi_query"),
-    (r"re-?rank(?:ing|ed|er)?|cross-?encoder", "rerank"),
-    (r"self[\s-]?reflect(?:ion|ive)|reflection", "self_reflective"),
-    (r"document[\s-]?boost(?:ing|ed)?", "document_boost"),
-    (r"hybrid(?:\s+search)?", "hybrid"),
-    (r"(?:lexical|keywords?|full[\s-]?text)(?:\s+search)?|bm25", "lexical"),
-    (r"(?:semantic|vector)(?:\s+search)?", "semantic"),
-)
 _WAY = r"(?:\s+(?:approach|strategy|method|search|retrieval|technique|mode))?"
 _REQUESTS = [
     (re.compile(form.replace("WAY", rf"(?:{pattern}){_WAY}"), re.IGNORECASE), name)
-    for pattern, name in _STRATEGY_NAMES
+    for pattern, name in STRATEGY_NAMES
     for form in (
         r"\s*[(\[]\s*(?:use\s+|with\s+|by\s+)?WAY\s*[)\]][\s.!]*",  # (rerank)
         # "… but use multi-query approach", "with re-ranking, …"; "do we use semantic search?" is about something else
         r"[\s,;.–—-]*(?:\b(?:but|and|please)\b[\s,]*)*"
-        r"\b(?<!we )(?<!they )(?<!to )(?:use|using|with|via|through|by|try|mit|per)"
+        r"\b(?<!we )(?<!they )(?<!to )"
+        rf"{WITH}"
         r"\s+(?:the\s+|an?\s+)?WAY\b[\s.!,:;]*",
         r"(?:\bplease\s+)?\b(?:do|run|perform|make|want|prefer)\s+(?:the\s+|an?\s+)?"
         r"WAY\b(?:\s+(?:for|on|of|about)\b)?[\s.!,:;]*",
@@ -40,36 +32,6 @@ _REQUESTS = [
     ),
     (re.compile(r"(?<=search )semantically\b\s*", re.IGNORECASE), "semantic"),
 ]
-_WHOLE_DOCUMENT = re.compile(
-    r"\b(?:complete|full|entire|whole)\b[^.?!]{0,40}?\b(?:document|polic(?:y|ies)|guide|guidelines?|page|"
-    r"text(?![\s-]+search)|report|manual|handbook|contract|agreement|procedure|article|paper|file|terms)\b"
-    r"|\ball of the (?:document|page|text)\b",
-    re.IGNORECASE,
-)
-_PRECISE = frozenset(
-    """
-    legal legally law laws lawful contract contractual liability liable clause compliance regulation regulatory gdpr
-    hipaa statute litigation lawsuit court warranty indemnity licence licensing
-    medical medicine medication dosage dose diagnosis diagnose patient patients drug drugs symptom symptoms clinical
-    therapy prescription contraindication allergy allergic disease surgery vaccine
-    financial finance tax taxes taxation vat invoice audit interest mortgage revenue dividend accounting deductible
-    penalty payroll
-    """.split()  # noqa: SIM905 (a list of so many words would fill the page)
-)
-_RESEARCH = re.compile(
-    r"\b(?:implications?|impacts?|consequences|trade-?offs?|pros and cons|advantages and disadvantages|ethical|"
-    r"ethics of|"
-    r"compare|comparison|analy[sz]e|analysis|evaluate|assess(?:ment)?|relationship between|investigate|root causes?|"
-    r"in what ways|to what extent|how (?:does|do|did|would|could) .+ (?:affect|influence|relate|differ|interact))\b",
-    re.IGNORECASE,
-)
-_BROAD = re.compile(
-    r"^\W*(?:(?:please\s+)?(?:can|could) you\s+)?(?:tell me (?:more )?about|what about|overview of|an overview of|"
-    r"give me an overview|everything (?:about|on)|information (?:about|on)|"
-    r"what do (?:we|you) (?:know|have) (?:about|on)|"
-    r"explore|describe|introduction to|anything (?:about|on))\b",
-    re.IGNORECASE,
-)
 _MIN_COMPLEX_WORDS = 25  # from which a question is taken to ask for several things
 _MAX_ROUTED_CHARS = 1_000  # of a question, from its beginning, that say what kind it is
 _MAX_HISTORY = 100  # messages before a question beyond which they are searched with as well
@@ -98,12 +60,12 @@ def route_question(text: str, *, history_length: int = 0) -> Route:
     if history_length > _MAX_HISTORY:
         return Route("chunked", f"the conversation has {history_length} messages", text)
     tokens = tokenize_words(text)
-    if _WHOLE_DOCUMENT.search(opening):
+    if WHOLE_DOCUMENT.search(opening):
         return Route("document_boost", "it asks for a whole document: find the document first", text)
-    if _RESEARCH.search(opening) or len(tokens) >= _MIN_COMPLEX_WORDS:
+    if RESEARCH.search(opening) or len(tokens) >= _MIN_COMPLEX_WORDS:
         return Route("self_reflective", "it is a complex question", text)
-    if precise := next((word for word in tokens if word in _PRECISE), None):
+    if precise := next((word for word in tokens if word in PRECISE), None):
         return Route("rerank", f"{precise!r} calls for precision", text)
-    if _BROAD.search(opening) or len(tokens) <= _MAX_VAGUE_WORDS:
+    if BROAD.search(opening) or len(tokens) <= _MAX_VAGUE_WORDS:
         return Route("multi_query", "it is broad or may mean several things", text)
     return Route("hybrid", "it is a plain question", text)

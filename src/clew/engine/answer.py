@@ -193,7 +193,8 @@ def format_part(part: ExtractedPart, number: int) -> str:
     cited = part.citation
     text = part.shown.rstrip() if "\n" in part.shown else " ".join(_FOOTNOTE.sub("", part.shown).split())
     author = f"{' '.join(cited.author.split())}: " if cited.message and cited.author else ""
-    earlier = f"Earlier ({cited.at:%Y-%m-%d}): " if part.superseded_by is not None and cited.at else ""
+    sent = f" ({cited.at:%Y-%m-%d})" if cited.message and cited.at else ""  # the time of a page may be that of its file
+    earlier = f"Earlier{sent}: " if part.superseded_by is not None else ""
     mark = f"\n[{number}]" if text.endswith(("```", "~~~")) else f" [{number}]"
     return f"{earlier}{author}{text}{mark}"
 

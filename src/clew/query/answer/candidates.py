@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from clew.core.tables import find_header_in_context, find_table_header, is_delimiter_row, is_table_row, label_cells
 from clew.core.text import prepend_headings, split_sentences
-from clew.core.types import QUOTE, Chunk, Hit
+from clew.core.types import Chunk, Hit
 from clew.query.answer.question import is_question
 
 Span = tuple[int, int]
@@ -94,10 +94,8 @@ def _make_candidate(hit: Hit, low: int, high: int) -> Candidate:
     else:
         shown = quote
     text = prepend_headings(chunk.headings, shown)
-    if chunk.meta.get("message"):
-        before = [line.removeprefix(QUOTE) for line in chunk.context.split("\n") if line.startswith(QUOTE)]
-        said = f"{chunk.meta['author']}: {shown}" if chunk.meta.get("author") else shown
-        text = "\n".join([*before[-1:], said])
+    if chunk.meta.get("message"):  # without the messages before it: they are scored with its chunk, and any reply to
+        text = f"{chunk.meta['author']}: {shown}" if chunk.meta.get("author") else shown  # a good one would score well
     return Candidate(hit, chunk.start + low, chunk.start + high, shown, text)
 
 
@@ -139,7 +137,9 @@ def _list_sentences(text: str, block: Block, after: Block | None) -> Iterator[Sp
             after is not None and after.kind == "code" and high - low <= MAX_LEAD_CHARS
         )
         if is_last and after is not None and introduces and after.kind in ("code", "table", "item"):
-            yield low, _find_end_of_run(text, after)
+            end = _find_end_of_run(text, after)
+            if not is_question(text[low:end]):  # a list of questions
+                yield low, end
             continue
         bare = _ITEM.sub("", sentence, count=1) if block.kind == "item" and not place else sentence
         if is_question(sentence) or (len(bare.split()) < MIN_WORDS and not (block.kind == "item" and ":" in bare)):

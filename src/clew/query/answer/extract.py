@@ -109,7 +109,13 @@ def extract_answer(
     odds = score_candidates(question, candidates, subset, probabilities, reranker)
     order = sorted(range(len(candidates)), key=lambda place: (-odds[place], place))
     best = [candidates[place] for place in order if _is_half_as_probable(odds[place], odds[order[0]])]
-    chosen = _choose_parts(question, best, max_sentences=max_sentences, every=every)
+    chosen = find_superseded(
+        question,
+        _choose_parts(question, best, max_sentences=max_sentences, every=every),
+        best,
+        [candidates[place] for place in order],
+        max_sentences=max_sentences,
+    )
     return ExtractedAnswer(tuple(_make_parts(chosen, records)), confidence, signals)
 
 
@@ -168,8 +174,8 @@ def _is_half_as_probable(odds: float, best: float) -> bool:
 
 def _choose_parts(
     question: str, ranked: Sequence[Candidate], *, max_sentences: int, every: bool
-) -> list[tuple[Candidate, int | None]]:
-    """The best candidate, those that add terms of the question, and an older one that it replaces, named so."""
+) -> list[Candidate]:
+    """The best candidate, and those that add terms of the question."""
     wanted = set(extract_terms(question))
     chosen: list[Candidate] = []
     texts: set[str] = set()
@@ -185,7 +191,7 @@ def _choose_parts(
         wanted -= added
         if len(chosen) == max_sentences:
             break
-    return find_superseded(chosen, ranked, max_sentences=max_sentences)
+    return chosen
 
 
 def _overlaps(one: Candidate, other: Candidate) -> bool:

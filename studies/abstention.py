@@ -8,6 +8,8 @@ truth over ten bins of equal width, where truth means that the collection holds 
 are not fitted on SciFact; `studies.confidence` fits them.
 
 With --turns: turns of MTRAG with their history, by whether its annotators called them answerable from the passages.
+With --pairs FILE: pairs of an answerable question and a near miss on `--documents` (by default the sample), asked as
+`ask` does; `studies.pairs` says what the file holds.
 """
 
 import argparse
@@ -26,13 +28,16 @@ from clew.query.answer import Probe, extract_answer
 from clew.query.answer.confidence import ConfidenceSignals, compute_confidence, compute_signals
 from clew.query.answer.extract import READ_HITS
 from clew.query.search.find import build_query
+from studies.handbook import EXAMPLES
 from studies.judged import SETS, JudgedSet
+from studies.pairs import ask_pairs, load_pairs, make_pair_rows
 from studies.sets import MissingSet, read_jsonl
 
 QUESTIONS = 300
 DEPTH = 100  # hits, so that enough are left without the relevant ones
 BINS = 10
 THRESHOLDS = (0.0, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+SAMPLE = (EXAMPLES / "handbook", EXAMPLES / "chat")
 UNLIMITED_CHUNK = 1_000_000  # a chunk size that no text reaches: each judged text is one chunk
 
 
@@ -66,6 +71,22 @@ def auc(outcomes: Sequence[AnswerOutcome]) -> float:
         return 0.5
     more = (there[:, None] > absent[None, :]).mean() + 0.5 * (there[:, None] == absent[None, :]).mean()
     return float(more)
+
+
+def compute_auc_interval(outcomes: Sequence[AnswerOutcome], *, rounds: int = 1000) -> tuple[float, float]:
+    """The 95 % interval of the AUC, by a bootstrap of the answerable and of the unanswerable questions."""
+    there = np.array([each.confidence for each in outcomes if each.is_answerable])
+    absent = np.array([each.confidence for each in outcomes if not each.is_answerable])
+    if not len(there) or not len(absent):
+        return 0.0, 1.0
+    wins = (there[:, None] > absent[None, :]) + 0.5 * (there[:, None] == absent[None, :])
+    chance = np.random.default_rng(7)
+    found = [
+        wins[np.ix_(chance.integers(0, len(there), len(there)), chance.integers(0, len(absent), len(absent)))].mean()
+        for _ in range(rounds)
+    ]
+    low, high = np.quantile(found, (0.025, 0.975))
+    return float(low), float(high)
 
 
 def calibration_error(
@@ -208,19 +229,24 @@ def make_rows(outcomes: Sequence[AnswerOutcome]) -> Iterator[str]:
         yield f"| {minimum:.1f} | {shares[0]:.1f} | {shares[1]:.1f} | {risk:.1f} |"
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Prints AUC, calibration error and the table of risk against coverage."""
     parser = argparse.ArgumentParser(
         prog="studies.abstention", description="Abstention: confidence with and without an answer."
     )
-    parser.add_argument("--data", type=Path, required=True, help="the folder that holds the benchmark sets")
+    parser.add_argument("--data", type=Path, default=Path(), help="the folder that holds the benchmark sets")
     parser.add_argument("--cache", default="", help="a file that caches vectors")
     parser.add_argument("--embedder", default="bge-small")
     parser.add_argument("--reranker", default=RerankerConfig().name)
     parser.add_argument("--questions", type=int, default=QUESTIONS)
     parser.add_argument("--set", default="scifact", choices=sorted(SETS), help="the set to take questions from")
     parser.add_argument("--turns", action="store_true", help="use the turns of MTRAG instead")
-    given = parser.parse_args()
+    parser.add_argument("--pairs", type=Path, help="a file of answerable questions and near misses to ask instead")
+    parser.add_argument("--documents", type=Path, nargs="+", default=SAMPLE, help="what the pairs are asked of")
+    given = parser.parse_args(arguments)
+    if given.pairs:
+        _print_pairs(given.pairs, given.documents, given.embedder, given.reranker, given.cache)
+        return
     reranker = drivers.make_reranker(RerankerConfig(name=given.reranker))
     if reranker is None:
         parser.error("--reranker is empty; give a name")
@@ -236,13 +262,31 @@ def main() -> None:
     counts = sum(each.is_answerable for each in outcomes), sum(not each.is_answerable for each in outcomes)
     what = "turns of MTRAG" if given.turns else f"questions of {data.name}"
     print(f"{what}, {given.embedder}, {given.reranker}: {counts[0]} answerable, {counts[1]} unanswerable")
-    print(f"AUC {auc(outcomes):.3f}, calibration error {calibration_error(outcomes):.3f}", end="")
+    low, high = compute_auc_interval(outcomes)
+    print(f"AUC {auc(outcomes):.3f} (95 % interval {low:.3f} to {high:.3f}), ", end="")
+    print(f"calibration error {calibration_error(outcomes):.3f}", end="")
     print(
         ""
         if given.turns
         else f" (of a right first citation {calibration_error(outcomes, is_true=lambda e: e.is_right):.3f})"
     )
     print("\n".join(make_rows(outcomes)))
+
+
+def _print_pairs(file: Path, documents: Sequence[Path], embedder: str, reranker: str, cache: str) -> None:
+    settings = Settings(
+        embedder=EmbedderConfig(name=embedder, cache=cache),
+        reranker=RerankerConfig(name=reranker),
+        ingestion=IngestionConfig(summaries=False),
+    )
+    try:
+        pairs = load_pairs(file)
+    except MissingSet as error:
+        raise SystemExit(f"error: {error}") from None
+    with Engine.open(":memory:", settings=settings) as engine:
+        engine.add(*documents)
+        for row in make_pair_rows(ask_pairs(engine, pairs)):
+            print(row)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,23 @@
 """The measures of the abstention study: their arithmetic."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from clew import Document, Engine, Section
 from clew.drivers.rerank.overlap import OverlapReranker
-from studies.abstention import AnswerOutcome, answer_claims, auc, calibration_error, compute_coverage_and_risk
+from studies.abstention import (
+    AnswerOutcome,
+    answer_claims,
+    auc,
+    calibration_error,
+    compute_auc_interval,
+    compute_coverage_and_risk,
+    main,
+)
 from studies.judged import USUAL_MEASURES, JudgedSet
+from studies.pairs import compute_interval
 
 
 def test_auc() -> None:
@@ -49,3 +61,35 @@ def test_each_claim_is_asked_with_and_without_its_abstract() -> None:
         there, absent = answer_claims(engine, given, OverlapReranker(), max_questions=5)
     assert (there.is_answerable, there.is_right, absent.is_answerable, absent.is_right) == (True, True, False, False)
     assert there.confidence > 0.9 > absent.confidence
+
+
+def test_the_interval_of_the_auc_holds_it() -> None:
+    asked = [AnswerOutcome(place / 20, place % 3 > 0, False) for place in range(20)]
+    low, high = compute_auc_interval(asked)
+    assert 0 <= low < auc(asked) < high <= 1
+    sure = [AnswerOutcome(0.9, True, True), AnswerOutcome(0.1, False, False)]
+    assert compute_auc_interval(sure) == (1.0, 1.0)
+
+
+def test_the_interval_of_a_share() -> None:
+    assert compute_interval(3, 30) == pytest.approx((0.0346, 0.2562), abs=1e-4)
+    assert compute_interval(0, 10)[0] == 0.0
+
+
+def test_pairs_of_a_file_are_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "pumps.md").write_text("# Pumps\n\nThe Aqua 5 pump has a noise level of 38 dB at night.\n")
+    pairs = tmp_path / "pairs.jsonl"
+    asked = {"answerable": "What is the noise level of the Aqua 5 pump?", "near_miss": "How loud is the Aqua 7 pump?"}
+    pairs.write_text(json.dumps(asked) + "\n")
+    names = ["--embedder", "hashed", "--reranker", "overlap"]
+    main(["--pairs", str(pairs), "--documents", str(tmp_path / "pumps.md"), *names])
+    near, there = capsys.readouterr().out.splitlines()
+    assert near.startswith("near misses answered: 0.0 % of 1 (95 % interval 0.0 to")
+    assert there.startswith("answerable answered: 100.0 % of 1")
+
+
+def test_a_file_without_pairs_is_an_error(tmp_path: Path) -> None:
+    pairs = tmp_path / "pairs.jsonl"
+    pairs.write_text('{"answerable": "What is it?"}\n')
+    with pytest.raises(SystemExit, match="line 1: a pair has the questions `answerable` and `near_miss`"):
+        main(["--pairs", str(pairs)])

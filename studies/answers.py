@@ -2,8 +2,10 @@
 
 On the sample of `examples/`, handbook and chat in one collection: each judged question is asked as `ask` does by
 default. An answer is right first if what it shows first holds at least half of the marked quote, or stands in the
-marked message and holds part of it; where the chat contradicts a page, only the chat is right. Rules were written with
-the questions of even position in view ("tuned"); those of odd position were held out.
+marked message and holds part of it; where the chat contradicts a page, only the chat is right. "Or nearest" counts also
+what is shown as the nearest passage where there is no answer. "By its facts" counts also other places that state the
+same: all numbers, dates and codes of the marked quote and half of its terms, or four fifths of its terms if it has
+none. Rules were written with the questions of even position in view ("tuned"); those of odd position were held out.
 """
 
 import argparse
@@ -16,6 +18,8 @@ from clew import Answer, Engine, Filter, Settings, drivers
 from clew.core.cite import Citation
 from clew.core.protocols import Embedder, Reranker
 from clew.core.settings import EmbedderConfig, IngestionConfig, RerankerConfig, SearchConfig
+from clew.core.text import extract_terms
+from clew.query.answer.facts import find_facts
 from clew.query.answer.question import is_question
 from studies.handbook import EXAMPLES
 from studies.sets import read_jsonl
@@ -23,6 +27,9 @@ from studies.sets import read_jsonl
 FILES = ("questions", "chat-questions", "chat-questions-2")
 HALVES = ("tuned", "held out")
 SHARE = 0.5  # of a quote that a citation must hold
+FACTS = frozenset({"number", "year", "date", "weekday", "code"})
+FACT_SHARE = 0.5  # of the terms of a quote that another place with the same facts must have
+TERM_SHARE = 0.8  # … where the quote has no facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +53,8 @@ class AnswerJudgement:
     question: JudgedQuestion
     is_given: bool
     is_right_first: bool
+    is_nearest_right: bool  # what is shown first, as an answer or as the nearest passage
+    is_same_fact: bool  # … or another place that states the same
     is_right: bool
     shows_question: bool
     sentences: int
@@ -79,11 +88,25 @@ def judge_answer(question: JudgedQuestion, answer: Answer, texts: Mapping[str, s
     return AnswerJudgement(
         question,
         is_given=answer.found,
-        is_right_first=bool(right and right[0]),
-        is_right=any(right),
+        is_right_first=bool(answer.found and right[0]),
+        is_nearest_right=bool(right and right[0]),
+        is_same_fact=bool(right and (right[0] or states_evidence(question, answer.citations[0].quote))),
+        is_right=answer.found and any(right),
         shows_question=any(is_question(cited.quote) for cited in answer.citations),
         sentences=len(answer.citations),
     )
+
+
+def states_evidence(question: JudgedQuestion, text: str) -> bool:
+    """Whether a text states what a marked quote of the question states, by its facts and terms."""
+    terms, facts = extract_terms(text).keys(), [fact for fact in find_facts(text) if fact.kind in FACTS]
+    for quote in filter(None, (question.page_quote, question.message_quote)):
+        stated = [fact for fact in find_facts(quote) if fact.kind in FACTS]
+        if all(any(fact.is_same_as(other) for other in facts) for fact in stated):
+            wanted = extract_terms(quote).keys()
+            if len(wanted & terms) >= (FACT_SHARE if stated else TERM_SHARE) * len(wanted):
+                return True
+    return False
 
 
 def _is_evidence(question: JudgedQuestion, cited: Citation, text: str) -> bool:
@@ -118,7 +141,10 @@ def ask_questions(
 def make_rows(judged: Iterable[AnswerJudgement]) -> Iterator[str]:
     """The rows of the table, by half and where the answer is."""
     judged = list(judged)
-    columns = ("questions", "answer in", "n", "right first, %", "right, %", "no answer, %", "shows a question", "parts")
+    columns = (
+        *("questions", "answer in", "n", "right first, %", "or nearest, %", "by its facts, %", "right, %"),
+        *("no answer, %", "shows a question", "parts"),
+    )
     yield f"| {' | '.join(columns)} |"
     yield "|---" * len(columns) + "|"
     for half in HALVES:
@@ -128,6 +154,8 @@ def make_rows(judged: Iterable[AnswerJudgement]) -> Iterator[str]:
             given = [each.sentences for each in some if each.is_given]
             yield (
                 f"| {half} | {slice_} | {len(some)} | {100 * fmean(each.is_right_first for each in some):.1f} "
+                f"| {100 * fmean(each.is_nearest_right for each in some):.1f} "
+                f"| {100 * fmean(each.is_same_fact for each in some):.1f} "
                 f"| {100 * fmean(each.is_right for each in some):.1f} "
                 f"| {100 * fmean(not each.is_given for each in some):.1f} "
                 f"| {sum(each.shows_question for each in some)} | {fmean(given) if given else 0:.2f} |"

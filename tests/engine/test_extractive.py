@@ -1,10 +1,11 @@
 """Answers without a model: what follows a question, whole code and rows, no padding, the newest first."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from clew import Document, Engine, Message
+from clew import Document, Engine, Message, Section
 from clew.core.settings import AnswerConfig, ContextConfig, IngestionConfig, RerankerConfig, Settings
 from tests.engine.chosen import OpenEngine
 
@@ -197,3 +198,51 @@ def test_footnotes_of_the_source_are_not_taken_for_ours(engine: Engine) -> None:
     answer = engine.ask("where does the sea duck live?")
     assert answer.text == "The sea duck lives in saltwater. [1]"
     assert answer.citations[0].quote == "The sea duck lives in saltwater.[13]"
+
+
+def test_a_message_that_announces_a_change_stands_before_the_page(engine: Engine) -> None:
+    page = "Call the shed by radio on channel 72, and they relay."
+    told = "From tomorrow the shed listens by radio on channel 77."
+    engine.add_documents([Document("a", page, title="Radio", uri="a.md")])
+    engine.add_messages(make_messages(("bea", told)))
+    first, second = engine.ask("On which radio channel can we call the shed?").text.splitlines()
+    assert first == f"bea: {told} [1]"
+    assert second == f"Earlier: {page} [2]"
+
+
+def test_a_page_with_a_later_date_stands_before_the_message(engine: Engine) -> None:
+    text = "Call the shed by radio on channel 72, and they relay."
+    dated = Document("a", text, (Section(0, len(text), at=START + timedelta(days=9)),), meta={"updated": "2026-03-11"})
+    engine.add_documents([dated])
+    engine.add_messages(make_messages(("bea", "From tomorrow the shed listens by radio on channel 77.")))
+    assert engine.ask("On which radio channel can we call the shed?").text.startswith(text)
+
+
+def test_a_list_of_questions_is_no_answer(engine: Engine) -> None:
+    page = "Before we use a service:\n\n1. What data will the service see?\n2. Where is the service hosted?\n"
+    engine.add_documents([Document("a", page, title="Services", uri="a.md")])
+    assert not engine.ask("What data will the service see?").citations
+
+
+def test_below_the_minimum_the_nearest_passage_is_shown_as_such(open_engine: OpenEngine) -> None:
+    engine = open_engine(embedder="hashed", settings=PLAIN)
+    engine.add_documents([Document("a", "The pager goes to two people.", title="Pager", uri="a.md")])
+    unsure = replace(PLAIN, answer=AnswerConfig(min_confidence=1.0, min_nearest=0.0))
+    answer = engine.ask("Who has the pager?", settings=unsure)
+    assert answer.text == ("This may not be in the collection. The nearest passage:\nThe pager goes to two people. [1]")
+    assert (answer.found, [cited.quote for cited in answer.citations]) == (False, ["The pager goes to two people."])
+    assert "is below answer.min_confidence 1.00" in answer.reason
+    heard = [event.text for event in engine.ask_stream("Who has the pager?", settings=unsure) if hasattr(event, "text")]
+    assert "".join(heard) == answer.text
+    never = replace(PLAIN, answer=AnswerConfig(min_confidence=1.0, min_nearest=1.0))
+    refused = engine.ask("Who has the pager?", settings=never)
+    assert (refused.text, refused.citations) == ("This is not in the collection.", ())
+
+
+def test_a_name_that_is_not_mentioned_is_named(open_engine: OpenEngine) -> None:
+    sure = replace(PLAIN, answer=AnswerConfig(min_confidence=0.5))
+    engine = open_engine(embedder="hashed", settings=sure)
+    engine.add_documents([Document("a", "The ferry to Kessel was opened by the mayor.", title="Ferry", uri="a.md")])
+    assert engine.ask("Who opened the ferry to Kessel?").found
+    answer = engine.ask("Who opened the ferry to Brandow?")
+    assert (answer.found, answer.reason) == (False, "Brandow is not mentioned")

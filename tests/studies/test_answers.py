@@ -5,7 +5,7 @@ import pytest
 from clew import Engine
 from clew.core.settings import AnswerConfig, IngestionConfig, RerankerConfig, Settings
 from studies import answers
-from studies.answers import JudgedQuestion, judge_answer, load_questions, make_rows
+from studies.answers import JudgedQuestion, judge_answer, load_questions, make_rows, states_evidence
 from studies.handbook import EXAMPLES
 
 
@@ -36,6 +36,18 @@ def test_an_answer_is_right_that_holds_the_marked_quote(quote: str, is_right: bo
     judged = judge_answer(question, answer, {"h": text})
     assert (judged.is_right_first, judged.shows_question, judged.sentences) == (is_right, False, 1)
     assert any("| tuned | all | 1 |" in row for row in make_rows([judged]))
+
+
+def test_another_place_that_states_the_same_is_told_by_its_facts() -> None:
+    question = JudgedQuestion(
+        "q", "", "handbook", "tuned", "a.md", "A sabbatical is announced 9 months ahead.", frozenset(), ""
+    )
+    assert states_evidence(question, "Please announce your sabbatical nine months ahead")
+    assert not states_evidence(question, "Please announce your sabbatical six months ahead")
+    assert not states_evidence(question, "It took nine months")
+    plain = JudgedQuestion("q", "", "handbook", "tuned", "a.md", "Billie keeps the keys", frozenset(), "")
+    assert states_evidence(plain, "It is Billie who keeps the keys")
+    assert not states_evidence(plain, "Billie keeps bees")
 
 
 def test_the_command_names_its_options(capsys: pytest.CaptureFixture[str]) -> None:

@@ -40,7 +40,8 @@ class RemovedSentence:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer with citation marks: [1] is the first of the citations. `found` is False if there is no answer.
+    """An answer with citation marks: [1] is the first of the citations. `found` is False if there is no answer; without
+    a model the text may then show the nearest passage, as such, and the citations hold it.
 
     In a session, and by an agent, [2] is instead the document with that number in `numbers`. `confidence` is the
     calibrated probability that the passages answer the question. `reason` says why nothing was found, or why

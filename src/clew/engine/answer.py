@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 OnSentence = Callable[[str], None]
 _FOOTNOTE = re.compile(r"(?<=[.,;:!?)”\"])\[\d{1,3}\]")  # of the source: it would pass for one of ours
+NEAREST = "This may not be in the collection. The nearest passage:"
 PROBE = "hybrid"  # the strategy whose hits tell how well the collection covers a question
 
 
@@ -151,7 +152,10 @@ def answer_verbatim(
     on_sentence: OnSentence | None,
     probe: Sequence[Hit] | None = None,
 ) -> Answer:
-    """The best sentences of the hits, verbatim; the text says so where confidence is below the threshold."""
+    """The best sentences of the hits, verbatim; the text says so where confidence is below the threshold.
+
+    Then only the nearest sentence is shown, and `found` is False.
+    """
     if probe is None and hits:
         probe = find_probe_hits(opened, replace(context.query, text=question), settings)
     minimum = settings.answer.min_confidence
@@ -164,11 +168,15 @@ def answer_verbatim(
         probe=build_probe(opened, question, probe or (), settings) if hits else None,
         max_sentences=settings.answer.sentences,
         min_confidence=minimum,
+        min_nearest=settings.answer.min_nearest,
     )
     lines = [format_part(part, numbers.get(part.citation.document, place)) for place, part in enumerate(found.parts, 1)]
+    if found.is_nearest and lines:
+        lines = [NEAREST, *lines]
     for place, line in enumerate(lines):
         if on_sentence is not None:
             on_sentence(f"\n{line}" if place else line)
+    is_answered = bool(lines) and not found.is_nearest
     nothing = (
         f"confidence {found.confidence:.2f} is below answer.min_confidence {minimum:.2f}"
         if found.confidence < minimum and not found.absent
@@ -181,9 +189,9 @@ def answer_verbatim(
         text="\n".join(lines) or NO_ANSWER,
         citations=found.citations,
         context=context,
-        found=bool(found.citations),
+        found=is_answered,
         confidence=found.confidence,
-        reason="" if lines else nothing if hits else context.reason,
+        reason="" if is_answered else nothing if hits else context.reason,
         numbers=_select_cited_numbers(found.citations, numbers),
     )
 

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Sequence
 
+from clew.core.text import extract_terms
+from clew.query.answer.facts import find_facts
 from clew.query.answer.question import asks_for_amount, states_amount
 
 # A name and what tells it from its like: Aqua 7, Ring B, E-4417, v2.13.
@@ -21,4 +23,19 @@ def explain_absent(question: str, texts: Sequence[str]) -> str:
                 return f"{asked[0]} is not mentioned; {found[0][0]} is"
     if asks_for_amount(question) and texts and not any(map(states_amount, texts)):
         return "an amount is asked for, and the passages found state none"
+    return ""
+
+
+def explain_unnamed(question: str, texts: Sequence[str]) -> str:
+    """Which name of the question no text has a word of; empty where each is known.
+
+    Abbreviations do not count: a text may spell them out.
+    """
+    terms: set[str] = set()
+    for text in texts:
+        terms |= extract_terms(text).keys()
+    for fact in find_facts(question):
+        words = extract_terms(fact.text).keys()
+        if fact.kind == "name" and words and not fact.text.isupper() and not words & terms:
+            return f"{fact.text} is not mentioned"
     return ""

@@ -9,7 +9,7 @@ from clew.core.errors import NotFound
 from clew.core.protocols import Reranker
 from clew.core.text import extract_terms
 from clew.core.types import Chunk, DocumentRecord, Hit
-from clew.query.answer.absent import explain_absent
+from clew.query.answer.absent import explain_absent, explain_unnamed
 from clew.query.answer.candidates import Candidate, list_candidates, list_replies
 from clew.query.answer.confidence import ConfidenceSignals, Probe, compute_confidence, compute_signals
 from clew.query.answer.question import names_asked_kind
@@ -21,6 +21,7 @@ from clew.query.search.rerank import score_texts
 READ_HITS = 6  # hits whose sentences are read
 MAX_REPLIES = 3  # messages after a question that are read as its answers
 ABSENT_CONFIDENCE = 0.05  # where what is asked about is not mentioned, but its like is
+UNNAMED_CONFIDENCE = 0.3  # where a name of the question is not mentioned: the passages may call it otherwise
 MIN_PROBABILITY = 0.001  # probabilities are clipped to this distance from 0 and 1
 
 
@@ -53,12 +54,16 @@ class ExtractedPart:
 
 @dataclass(frozen=True, slots=True)
 class ExtractedAnswer:
-    """The parts of an answer, best first, and the confidence that they answer."""
+    """The parts of an answer, best first, and the confidence that they answer.
+
+    With `is_nearest` the confidence is too low for an answer, and the part is only the nearest that was found.
+    """
 
     parts: tuple[ExtractedPart, ...]
     confidence: float
     signals: ConfidenceSignals | None = None  # the inputs of the confidence; None where there are no hits
     absent: str = ""  # what is asked for and not in the passages, in words
+    is_nearest: bool = False
 
     @property
     def citations(self) -> tuple[Citation, ...]:
@@ -80,13 +85,15 @@ def extract_answer(
     probe: Probe | None = None,
     max_sentences: int = 3,
     min_confidence: float = 0.5,
+    min_nearest: float = 1.0,
     every: bool = False,
 ) -> ExtractedAnswer:
     """The best part of the best hits; more, up to `max_sentences`, only where they add what the question asks for.
 
     A whole chunk shows better than a part of it whether the answer is there, so the confidence is computed from the
     reranker's probabilities of chunks and from the `probe` (None: the hits). Below `min_confidence`, if that is
-    not 0, and where what is asked about is not mentioned but its like is, there are no parts.
+    not 0, and where what is asked about is not mentioned but its like is, there are no parts; but from `min_nearest` on
+    the nearest one, marked as such.
     `read_chunks` reads a conversation, in which the answer follows the question. `every`: also parts that add nothing.
     """
     subset = [hit for hit in hits[:READ_HITS] if hit.chunk.doc_id in records]
@@ -98,12 +105,18 @@ def extract_answer(
     probe = probe or Probe(hits, extract_terms(question).keys())
     signals = compute_signals(probe, probabilities)
     confidence = compute_confidence(signals)
-    if confidence < min_confidence:
+    is_nearest = confidence < min_confidence
+    if is_nearest and confidence < min_nearest:
         return ExtractedAnswer((), confidence, signals)
     candidates = collect_candidates(subset, read_chunks)
     seen = [*(hit.chunk.index_text for hit in (*hits, *probe.hits)), *(each.shown for each in candidates)]
     if absent := "" if min_confidence == 0 else explain_absent(question, seen):
         return ExtractedAnswer((), min(confidence, ABSENT_CONFIDENCE), signals, absent)
+    if not is_nearest and (absent := "" if min_confidence == 0 else explain_unnamed(question, seen)):
+        confidence = min(confidence, UNNAMED_CONFIDENCE)
+        is_nearest = confidence < min_confidence
+        if is_nearest and confidence < min_nearest:
+            return ExtractedAnswer((), confidence, signals, absent)
     if not candidates:
         return ExtractedAnswer((), confidence, signals)
     odds = score_candidates(question, candidates, subset, probabilities, reranker)
@@ -111,12 +124,12 @@ def extract_answer(
     best = [candidates[place] for place in order if _is_half_as_probable(odds[place], odds[order[0]])]
     chosen = find_superseded(
         question,
-        _choose_parts(question, best, max_sentences=max_sentences, every=every),
+        _choose_parts(question, best, max_sentences=1 if is_nearest else max_sentences, every=every),
         best,
         [candidates[place] for place in order],
         max_sentences=max_sentences,
     )
-    return ExtractedAnswer(tuple(_make_parts(chosen, records)), confidence, signals)
+    return ExtractedAnswer(tuple(_make_parts(chosen, records)), confidence, signals, absent, is_nearest)
 
 
 def collect_candidates(hits: Sequence[Hit], read_chunks: Callable[[str], Sequence[Chunk]]) -> list[Candidate]:
@@ -172,9 +185,7 @@ def _is_half_as_probable(odds: float, best: float) -> bool:
     return 1 / (1 + math.exp(-odds)) >= 0.5 / (1 + math.exp(-best))
 
 
-def _choose_parts(
-    question: str, ranked: Sequence[Candidate], *, max_sentences: int, every: bool
-) -> list[Candidate]:
+def _choose_parts(question: str, ranked: Sequence[Candidate], *, max_sentences: int, every: bool) -> list[Candidate]:
     """The best candidate, and those that add terms of the question."""
     wanted = set(extract_terms(question))
     chosen: list[Candidate] = []

@@ -20,11 +20,12 @@ _CHANGING = frozenset({"number", "year", "date", "weekday", "code"})
 _STATED_DATES = ("updated", "date")  # of a page's metadata
 _MONTH = "january|february|march|april|may|june|july|august|september|october|november|december"
 _CHANGE = re.compile(
-    r"\b(?:from (?:now on|today|tomorrow|next|this|monday|tuesday|wednesday|thursday|friday|\d{1,2}\b|(?:the )?"
-    rf"(?:{_MONTH}))|starting|as of|no longer|not any ?more|instead of|rather than|used to be|until further notice|(?:it|that|last"
-    r"|which) was|was \d|now\b|(?:mov|chang|rais|lower|shift|increas|decreas|extend|postpon)(?:e|es|ed|ing)?\b|goes (?:up|down)"
-    r"|new rule|small change|correction|update:"
-    r"|ab (?:sofort|heute|morgen|jetzt)|nicht mehr|statt|künftig|désormais|à partir|au lieu|ya no|a partir|en vez|agora|vanaf)",
+    r"\b(?:from (?:now on|today|tomorrow|next|this|(?:mon|tues|wednes|thurs|fri)day|\d{1,2}\b|(?:the )?"
+    rf"(?:{_MONTH}))|starting|as of|no longer|not any ?more|instead of|rather than|used to be|until further notice"
+    r"|(?:it|that|last|which) was|was \d|now\b|goes (?:up|down)|new rule|small change|correction|update:"
+    r"|(?:mov|chang|rais|lower|shift|increas|decreas|extend|postpon)(?:e|es|ed|ing)?\b"
+    r"|ab (?:sofort|heute|morgen|jetzt)|nicht mehr|statt|künftig|désormais|à partir|au lieu|ya no|a partir|en vez|agora"
+    r"|vanaf)",
     re.IGNORECASE,
 )
 

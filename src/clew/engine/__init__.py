@@ -85,8 +85,10 @@ class Engine:
         if embedder is None or isinstance(embedder, str):
             name = embedder or settings.embedder.name or stored or DEFAULT_EMBEDDER
             embedder = drivers.make_embedder(replace(settings.embedder, name=name))
+        llm_config = None
         if llm is None or isinstance(llm, str):
-            llm = drivers.make_language_model(replace(settings.llm, name=llm or settings.llm.name))
+            llm_config = replace(settings.llm, name=llm or settings.llm.name)
+            llm = drivers.make_language_model(llm_config)
         check_embedder(embedder)
         if llm is not None:
             check_implements(llm, LLM, "language model")
@@ -107,6 +109,7 @@ class Engine:
                 max_idle=session.idle,
             ),
             extensions=extensions,
+            llm_config=llm_config,
         )
         if access is not None:
             part = opened.within(Filter(access=frozenset(access)), closes=True)

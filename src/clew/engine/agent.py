@@ -63,8 +63,9 @@ def agent(
     from clew.query.agent.loop import run_agent
 
     check_question(question)
-    opened = engine.opened.within(where)
-    settings = _override_strategy(opened, opened.resolve_settings(settings), strategy)
+    settings = engine.opened.resolve_settings(settings)
+    opened = engine.opened.within(where).for_call(settings)
+    settings = _override_strategy(opened, settings, strategy)
     if opened.llm is None:
         raise SettingsError("an agent needs a language model; name one (llm.name, --llm), or use `ask`")
     query = make_query_from_text_or_table(question, 1, where, history, settings)

@@ -53,9 +53,9 @@ def ask(
     says so and `found` is False.
     """
     check_question(question)
-    whole, engine = engine, type(engine)(engine.opened.within(where))  # with the same sessions
+    settings = engine.opened.resolve_settings(settings)
+    whole, engine = engine, type(engine)(engine.opened.within(where).for_call(settings))  # with the same sessions
     opened = engine.opened
-    settings = opened.resolve_settings(settings)
     if opened.llm is None and person:
         raise SettingsError(f"answering as {person!r} needs a language model; name one (llm.name, --llm)")
     strategy = strategy or settings.search.strategy

@@ -4,7 +4,7 @@ import math
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from numbers import Real
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from clew import drivers
 from clew.core.errors import NotFound, SettingsError
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Reader, Reranker, Store
-from clew.core.settings import RerankerConfig, Settings
+from clew.core.settings import LLMConfig, RerankerConfig, Settings
 from clew.core.suggest import format_suggestion
 from clew.drivers.store.bounded import BoundedStore
 from clew.index.chunk import make_query_splitter
@@ -35,6 +35,17 @@ class Extensions:
     reranker: Reranker | None = None
 
 
+_MODEL_FIELDS = ("name", "url", "api_key", "cache", "timeout", "retries", "max_concurrent")
+
+
+@lru_cache(maxsize=16)
+def _make_call_model(config: LLMConfig) -> LLM:
+    """The language model of the settings of a call; few are kept, for the next call with these settings."""
+    llm = drivers.make_language_model(config)
+    assert llm is not None
+    return llm
+
+
 @dataclass(frozen=True, slots=True)
 class Opened:
     """An open collection: its store, the drivers, the settings, and the document numbers of running sessions."""
@@ -50,6 +61,7 @@ class Opened:
     extensions: Extensions = field(default_factory=Extensions)
     boundary: Filter = EVERYTHING  # what may be seen
     message_lock: threading.Lock = field(default_factory=threading.Lock)  # two writers could end the same thread
+    llm_config: LLMConfig | None = None  # by which the language model was made; None: it was given as an object
 
     def resolve_settings(self, given: Settings | None) -> Settings:
         """The settings of one call: those given, whole, or the engine's."""
@@ -68,6 +80,23 @@ class Opened:
     def with_llm(self, llm: LLM) -> "Opened":
         """A copy with another language model: a metered one, for the run of an agent."""
         return replace(self, llm=llm, finder=self.finder.with_llm(llm))
+
+    def for_call(self, settings: Settings) -> "Opened":
+        """A copy with the language model of the settings of a call, where they say another name, address or retry.
+
+        What they leave at its default stays as the engine has it. A model that was given as an object stays.
+        """
+        mine, given = self.llm_config, settings.llm
+        if mine is None or settings is self.settings:
+            return self
+        default = LLMConfig()
+        changed = {
+            name: getattr(given, name) for name in _MODEL_FIELDS if getattr(given, name) != getattr(default, name)
+        }
+        config = replace(mine, **changed)
+        if config == mine or not config.name:
+            return self
+        return self.with_llm(_make_call_model(config))
 
     def within(self, where: Filter, *, closes: bool = False) -> "Opened":
         """A copy that sees what the filter admits, of what this one sees, and only reads.

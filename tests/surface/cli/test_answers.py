@@ -242,3 +242,28 @@ def test_an_agent_needs_a_model_and_chooses_for_itself(clew: "Clew") -> None:
     assert (done.code, done.out) == (2, "")
     assert "needs a language model" in done.err
     assert "-k" in clew("ask", QUESTION, "--agent", "-k", "3").err
+
+
+def test_a_terminal_shows_that_it_is_searching_until_the_answer_comes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from clew.core.trace import Trace
+    from clew.surface.cli.answer_output import SentencePrinter
+
+    printer = SentencePrinter()
+    with printer.searching():
+        pass
+    assert capsys.readouterr().err == ""  # no terminal
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    with printer.searching(quiet=True):
+        pass
+    assert capsys.readouterr().err == ""
+    with printer.searching():
+        assert capsys.readouterr().err == "Searching …"
+        printer.print_step(Trace("search", 1.0, 3))
+        shown = capsys.readouterr().err
+        assert shown.startswith("\r\x1b[K")
+        assert shown.endswith("Searching …")
+        printer.print_sentence("Dan rotates them. [1]")
+        assert capsys.readouterr() == ("Dan rotates them. [1]", "\r\x1b[K")
+    assert capsys.readouterr().err == ""

@@ -2,6 +2,8 @@
 
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from clew.core.attribution import format_attribution
@@ -14,15 +16,52 @@ if TYPE_CHECKING:
     from clew.core.trace import Trace
 
 
+SEARCHING = "Searching …"
+_CLEAR_LINE = "\r\x1b[K"
+
+
 class SentencePrinter:
-    """Prints sentences as soon as they are checked; on a terminal no word is broken at the end of a line."""
+    """Prints sentences as soon as they are checked; on a terminal no word is broken at the end of a line.
+
+    Until the first of them a terminal shows that it is searching.
+    """
 
     def __init__(self) -> None:
         self._last = ""
         self._column = 0
+        self._is_searching = False
+
+    @contextmanager
+    def searching(self, *, quiet: bool = False) -> Iterator[None]:
+        """Shows that the answer is being looked for until it comes, or an error; not if `quiet`."""
+        if not quiet:
+            self.show_searching()
+        try:
+            yield
+        finally:
+            self.clear_searching()
+
+    def show_searching(self) -> None:
+        """Shows on stderr, if that is a terminal, that the answer is being looked for."""
+        if sys.stderr.isatty() and not self._last:
+            print(SEARCHING, end="", file=sys.stderr, flush=True)
+            self._is_searching = True
+
+    def clear_searching(self) -> None:
+        """Removes what `show_searching` has shown."""
+        if self._is_searching:
+            print(_CLEAR_LINE, end="", file=sys.stderr, flush=True)
+        self._is_searching = False
+
+    def print_step(self, step: "Trace") -> None:
+        """Prints a tool call of an agent on stderr."""
+        self.clear_searching()
+        print_agent_step(step)
+        self.show_searching()
 
     def print_sentence(self, sentence: str) -> None:
         """Prints a sentence at once."""
+        self.clear_searching()
         self._last = sentence
         text = clean_for_stream(sentence, sys.stdout)
         if sys.stdout.isatty():
@@ -32,6 +71,7 @@ class SentencePrinter:
 
     def finish_answer(self, answer: "Answer") -> None:
         """Ends the last line; if no sentence was printed, prints the whole answer."""
+        self.clear_searching()
         if not self._last:
             render.print_text(answer.text)
         elif not self._last.endswith("\n"):

@@ -50,9 +50,9 @@ def ask(
     with open_engine(ctx, overrides) as engine:
         where = options.build_filter(engine)
         source = engine if session is None else engine.chat(session)
-        with record("ask") as trace:
+        with record("ask") as trace, printer.searching(quiet=as_json):
             if agent:
-                on_step = None if as_json else answer_output.print_agent_step
+                on_step = None if as_json else printer.print_step
                 answer = source.agent(question, where=where, on_sentence=on_sentence, on_step=on_step)
             else:
                 answer = source.ask(

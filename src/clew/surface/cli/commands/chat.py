@@ -92,9 +92,9 @@ class ChatConsole:
 
         printer = answer_output.SentencePrinter()
         on_sentence = None if self.as_json else printer.print_sentence
-        with record("chat") as trace:
+        with record("chat") as trace, printer.searching(quiet=self.as_json):
             if self.agent:
-                on_step = None if self.as_json else answer_output.print_agent_step
+                on_step = None if self.as_json else printer.print_step
                 answer = self.session.agent(question, strategy=self.strategy, on_sentence=on_sentence, on_step=on_step)
             else:
                 answer = self.session.ask(question, strategy=self.strategy, on_sentence=on_sentence)

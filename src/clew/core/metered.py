@@ -4,6 +4,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
+from clew.core.errors import CostLimit
 from clew.core.protocols import LLM, Embedder, LLMFailure, Role
 from clew.core.types import Matrix
 from clew.core.usage import CostBudget, Usage, UsageMeter, record_usage
@@ -22,7 +23,13 @@ class Budget(Protocol):
 @contextmanager
 def reserve_call(budget: Budget, model: str, texts: list[str], *, output: int) -> Iterator[UsageMeter]:
     """Reserves a model call before the block and settles the usage recorded inside it, however the block ends."""
-    reserved = budget.reserve(model, texts, output=output)
+    with settle_call(budget, model, budget.reserve(model, texts, output=output)) as meter:
+        yield meter
+
+
+@contextmanager
+def settle_call(budget: Budget, model: str, reserved: float) -> Iterator[UsageMeter]:
+    """Settles the usage recorded inside the block for a call that was reserved, however the block ends."""
     meter = UsageMeter()
     try:
         with meter.measure():
@@ -92,12 +99,23 @@ class MeteredLLM:
         temperature: float = 0.0,
         max_concurrent: int = 5,
     ) -> list[str | LLMFailure]:
-        """One answer or failure per prompt; reserved in batches of `max_concurrent`, so that a budget lasts longer."""
+        """One answer or failure per prompt; reserved in batches of `max_concurrent`, so that a budget lasts longer.
+
+        Near a limit of cost the batches get smaller, so that it stops where a single call could exceed the limit.
+        """
         answers: list[str | LLMFailure] = []
-        for start in range(0, len(prompts), max(1, max_concurrent)):
-            batch = prompts[start : start + max(1, max_concurrent)]
+        size = max(1, max_concurrent)
+        while len(answers) < len(prompts):
+            batch = prompts[len(answers) : len(answers) + size]
             texts = [system + prompt for prompt in batch]
-            with reserve_call(self._budget, self.name, texts, output=max_tokens) as meter:
+            try:
+                reserved = self._budget.reserve(self.name, texts, output=max_tokens)
+            except CostLimit:
+                if len(batch) == 1:
+                    raise
+                size = len(batch) // 2
+                continue
+            with settle_call(self._budget, self.name, reserved) as meter:
                 replies = self.wrapped.complete_many(
                     batch, system=system, max_tokens=max_tokens, temperature=temperature, max_concurrent=max_concurrent
                 )

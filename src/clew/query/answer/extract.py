@@ -27,17 +27,30 @@ MIN_PROBABILITY = 0.001  # probabilities are clipped to this distance from 0 and
 
 @dataclass(frozen=True, slots=True)
 class SelectionWeights:
-    """The weights of the signals in the log-odds of a candidate.
+    """The weights of the features of a candidate, against 1 for the reranker's log-odds of the part itself.
 
-    `chunk` weighs the reranker's log-odds of the chunk against those of the part; `kind` is added where a part has the
-    kind of fact that is asked for and subtracted where it lacks it; `distance` is subtracted for each message between
-    a question and its answer. Chosen on the questions of `studies.answers` that are tuned on: the relevance of the hit
-    and the cosine of the part add nothing to these.
+    `python -m studies.selection` fits and tests them on public sets: those fitted on the other sets are no better on a
+    set than these. The relevance of the hit, the cosine of the part, its length, the messages before it and a second
+    model (late interaction) add nothing to them.
     """
 
     chunk: float = 1.2
     kind: float = 0.5
     distance: float = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateFeatures:
+    """What a candidate is scored by.
+
+    `part` and `chunk` are the reranker's log-odds of the candidate and of its chunk; `kind` is 1 where it has the kind
+    of fact that is asked for, -1 where it lacks it; `distance` is the number of messages between a question and it.
+    """
+
+    part: float
+    chunk: float
+    kind: int
+    distance: int
 
 
 WEIGHTS = SelectionWeights()
@@ -99,9 +112,7 @@ def extract_answer(
     subset = [hit for hit in hits[:READ_HITS] if hit.chunk.doc_id in records]
     if not subset:
         return ExtractedAnswer((), 0.0)
-    probabilities = [
-        reranker.calibrate(score) for score in score_texts(reranker, question, [hit.chunk.index_text for hit in subset])
-    ]
+    probabilities = score_chunks(question, subset, reranker)
     probe = probe or Probe(hits, extract_terms(question).keys())
     signals = compute_signals(probe, probabilities)
     confidence = compute_confidence(signals)
@@ -119,7 +130,7 @@ def extract_answer(
             return ExtractedAnswer((), confidence, signals, absent)
     if not candidates:
         return ExtractedAnswer((), confidence, signals)
-    odds = score_candidates(question, candidates, subset, probabilities, reranker)
+    odds = score_candidates(compute_features(question, candidates, subset, reranker, probabilities))
     order = sorted(range(len(candidates)), key=lambda place: (-odds[place], place))
     best = [candidates[place] for place in order if _is_half_as_probable(odds[place], odds[order[0]])]
     chosen = find_superseded(
@@ -151,29 +162,47 @@ def collect_candidates(hits: Sequence[Hit], read_chunks: Callable[[str], Sequenc
     return list(found.values())
 
 
-def score_candidates(
+def score_candidates(rows: Sequence[CandidateFeatures], weights: SelectionWeights = WEIGHTS) -> list[float]:
+    """The log-odds of each candidate."""
+    return [
+        each.part + weights.chunk * each.chunk + weights.kind * each.kind - weights.distance * each.distance
+        for each in rows
+    ]
+
+
+def compute_features(
     question: str,
     candidates: Sequence[Candidate],
     hits: Sequence[Hit],
-    probabilities: Sequence[float],
     reranker: Reranker,
-    weights: SelectionWeights = WEIGHTS,
-) -> list[float]:
-    """The log-odds of each candidate; `probabilities` are the reranker's of the hits."""
+    probabilities: Sequence[float] | None = None,
+) -> list[CandidateFeatures]:
+    """The features of each candidate; `probabilities` are the reranker's of the hits, where they are known."""
+    if probabilities is None:
+        probabilities = score_chunks(question, hits, reranker)
     of_chunk = {hit.chunk.id: p for hit, p in zip(hits, probabilities, strict=True)}
     of_document: dict[str, float] = {}
     for hit, p in zip(hits, probabilities, strict=True):
         of_document[hit.chunk.doc_id] = max(p, of_document.get(hit.chunk.doc_id, 0.0))
-    scores = score_texts(reranker, question, [each.text for each in candidates])
     found = []
-    for each, score in zip(candidates, scores, strict=True):
+    for each, score in zip(candidates, score_texts(reranker, question, [c.text for c in candidates]), strict=True):
         chunk = each.hit.chunk
-        odds = _log_odds(reranker.calibrate(score))
-        odds += weights.chunk * _log_odds(of_chunk.get(chunk.id, of_document[chunk.doc_id]))
         kind = names_asked_kind(question, each.shown, author=str(chunk.meta.get("author") or ""))
-        odds += weights.kind * (0 if kind is None else 1 if kind else -1)
-        found.append(odds - weights.distance * max(0, each.distance - 1))
+        found.append(
+            CandidateFeatures(
+                _log_odds(reranker.calibrate(score)),
+                _log_odds(of_chunk.get(chunk.id, of_document[chunk.doc_id])),
+                0 if kind is None else 1 if kind else -1,
+                max(0, each.distance - 1),
+            )
+        )
     return found
+
+
+def score_chunks(question: str, hits: Sequence[Hit], reranker: Reranker) -> list[float]:
+    """The reranker's probability that each hit answers."""
+    scores = score_texts(reranker, question, [hit.chunk.index_text for hit in hits])
+    return [reranker.calibrate(score) for score in scores]
 
 
 def _log_odds(probability: float) -> float:

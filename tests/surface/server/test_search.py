@@ -31,3 +31,13 @@ def test_a_filter_of_the_request_is_a_boundary(running: Running) -> None:
     assert {hit["document"]["kind"] for hit in running.post("/v1/search", body).json()["hits"]} == {"thread"}
     body = {"query": "build server", "where": {"documents": ["handbook/lunch.md"]}}
     assert {hit["document"]["id"] for hit in running.post("/v1/search", body).json()["hits"]} == {"lunch"}
+
+
+def test_unknown_parameters_and_methods_are_refused(running: Running) -> None:
+    reply = running.get("/v1/documents?limits=3")
+    assert (reply.status_code, reply.json()["error"]["code"]) == (422, "settings_error")
+    assert "it takes author, channel, collection, cursor, kind, limit" in reply.json()["error"]["message"]
+    assert running.http.delete("/v1/documents/keys/chunks").headers["allow"] == "GET"
+    reply = running.http.put("/v1/documents/keys")
+    assert (reply.status_code, reply.headers["allow"]) == (405, "DELETE, GET")
+    assert running.get("/v1/documents?cursor=99999999999999999999").status_code == 422

@@ -104,7 +104,9 @@ async def _reply_invalid(_: Request, error: Exception) -> Response:
 async def _reply_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     headers = dict(error.headers or {})
-    if error.status_code == 405:  # the router names the methods of the first route of a path alone
+    if (
+        error.status_code == 405 and "allow" not in headers
+    ):  # the router names the methods of the first route of a path alone
         routes = [route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE]
         headers["allow"] = ", ".join(sorted({method for route in routes for method in getattr(route, "methods", ())}))
         headers.pop("Allow", None)

@@ -31,10 +31,14 @@ async def refuse_unknown_parameters(request: Request) -> None:
     if not request.query_params:
         return
     methods = request.app.openapi()["paths"].get(request.scope["route"].path_format, {})
-    parameters = methods.get(request.method.lower(), {}).get("parameters", ())
-    known = {each["name"] for each in parameters if each["in"] == "query"}
+    operation = methods.get(request.method.lower())
+    if operation is None:  # such as the page of the interface
+        return
+    known = {each["name"] for each in operation.get("parameters", ()) if each["in"] == "query"}
     if unknown := sorted(set(request.query_params) - known):
-        raise SettingsError(f"{unknown[0]!r} is no parameter of this path; {', '.join(sorted(known)) or 'none'} are")
+        raise SettingsError(
+            f"{unknown[0]!r} is no parameter of this path; it takes {', '.join(sorted(known)) or 'none'}"
+        )
 
 
 class Caller:

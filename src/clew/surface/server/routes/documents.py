@@ -3,7 +3,7 @@
 from itertools import islice
 from typing import Annotated, Any
 
-from fastapi import APIRouter, File, Path, Query, UploadFile
+from fastapi import APIRouter, File, HTTPException, Path, Query, UploadFile
 from starlette.responses import Response
 
 from clew.client.replies import (
@@ -118,6 +118,13 @@ async def links(document: DocumentPath, caller: Calling) -> Response:
 async def read(document: DocumentPath, caller: Calling) -> Response:
     """A document with its whole text, as far as the key sees it."""
     return reply_json(await caller.call(lambda engine: engine.read(document)))
+
+
+@router.delete("/documents/{document:path}/chunks", include_in_schema=False)
+@router.delete("/documents/{document:path}/links", include_in_schema=False)
+async def refuse_drop(document: DocumentPath) -> Response:  # noqa: ARG001
+    """Chunks and links are no documents: the path below would take them for one."""
+    raise HTTPException(405, headers={"allow": "GET"})
 
 
 @router.delete("/documents/{document:path}", responses={200: {"model": DroppedReply}})

@@ -11,7 +11,6 @@ from fastapi.exceptions import RequestValidationError
 from mcp.server import MCPServer
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
-from starlette.routing import Match
 from starlette.types import ASGIApp
 
 from clew.core.errors import ClewError
@@ -104,12 +103,9 @@ async def _reply_invalid(_: Request, error: Exception) -> Response:
 async def _reply_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     headers = dict(error.headers or {})
-    if (
-        error.status_code == 405 and "allow" not in headers
-    ):  # the router names the methods of the first route of a path alone
-        routes = [route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE]
-        headers["allow"] = ", ".join(sorted({method for route in routes for method in getattr(route, "methods", ())}))
-        headers.pop("Allow", None)
+    if error.status_code == 405 and "allow" not in headers:  # the router names those of one route of a path alone
+        methods = request.app.openapi()["paths"].get(getattr(request.scope.get("route"), "path_format", ""), {})
+        headers = {"allow": ", ".join(sorted(map(str.upper, methods)))} if methods else headers
     names = {404: "NotFound", 405: "MethodNotAllowed"}
     message = {404: "there is no such path; /docs lists them", 405: "not a method of this path; /docs lists them"}
     name = names.get(error.status_code, "InvalidRequest")

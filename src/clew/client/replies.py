@@ -7,9 +7,21 @@ from typing import Any, Literal
 
 from typing_extensions import TypedDict  # pydantic reads those of `typing` from Python 3.12 on only
 
-from clew.core.jobs import JobState
-
-Number = float | None
+from clew.client.records import ChunkReply as ChunkReply
+from clew.client.records import ChunksReply as ChunksReply
+from clew.client.records import CollectionReply as CollectionReply
+from clew.client.records import CollectionsReply as CollectionsReply
+from clew.client.records import DocumentReply as DocumentReply
+from clew.client.records import DocumentsReply as DocumentsReply
+from clew.client.records import DroppedReply as DroppedReply
+from clew.client.records import JobReply as JobReply
+from clew.client.records import JobsReply as JobsReply
+from clew.client.records import MessageReply as MessageReply
+from clew.client.records import Number
+from clew.client.records import PlanReply as PlanReply
+from clew.client.records import RecordReply as RecordReply
+from clew.client.records import ReportReply as ReportReply
+from clew.client.records import StatusReply as StatusReply
 
 
 class TraceReply(TypedDict):
@@ -122,188 +134,6 @@ class WhyNotReply(TypedDict):
     stage: str
     reason: str
     fix: dict[str, Any] | None
-
-
-class RecordReply(TypedDict):
-    """A stored document without its text."""
-
-    id: str
-    title: str
-    uri: str
-    kind: str
-    chars: int
-    chunks: int
-    summary: str
-    summary_by: str
-    lacks: list[str]
-    access: list[str] | None
-    meta: dict[str, Any]
-    created: str | None
-    updated: str | None
-
-
-class DocumentsReply(TypedDict):
-    """Documents by address; `next` is the cursor of those after them."""
-
-    documents: list[RecordReply]
-    next: str | None
-
-
-class DocumentReply(TypedDict):
-    """A document with its text and sections."""
-
-    id: str
-    title: str
-    uri: str
-    kind: str
-    summary: str
-    summary_by: str
-    access: list[str] | None
-    meta: dict[str, Any]
-    text: str
-    sections: list[dict[str, Any]]
-
-
-class ChunkReply(TypedDict):
-    """A stored chunk."""
-
-    id: str
-    index: int
-    text: str
-    headings: list[str]
-    start: int
-    end: int
-    context: str
-    at: str | None
-    meta: dict[str, Any]
-
-
-class ChunksReply(TypedDict):
-    """The chunks of a document, in order; `next` is the cursor of those after them."""
-
-    chunks: list[ChunkReply]
-    next: str | None
-
-
-class MessageReply(TypedDict):
-    """A stored message."""
-
-    id: str
-    channel: str
-    author: str
-    at: str | None
-    reply_to: str | None
-    access: list[str] | None
-    text: str
-
-
-class ReportReply(TypedDict):
-    """What was added, skipped and failed, and why."""
-
-    added: list[str]
-    changed: list[str]
-    skipped: int
-    failed: list[dict[str, Any]]
-    chunks: int
-    embedded: int
-    reused: int
-    seconds: float
-    noted: list[dict[str, Any]]
-    dropped: int
-    cost: float
-    stopped: str
-    incomplete: list[str]
-    held_back: list[str]
-    passed_over_counts: dict[str, int]
-    passed_over: list[dict[str, Any]]
-
-
-class PlanReply(TypedDict):
-    """What an `add` would do, and what it would cost."""
-
-    added: list[str]
-    changed: list[str]
-    unchanged: int
-    dropped: list[str]
-    failed: list[dict[str, Any]]
-    chunks: int
-    reused: int
-    embedded: int
-    embedded_tokens: int
-    calls: int
-    input_tokens: int
-    output_tokens: int
-    cost: Number
-    seconds: Number
-    held_back: list[str]
-    passed_over_counts: dict[str, int]
-    passed_over: list[dict[str, Any]]
-
-
-class JobReply(TypedDict):
-    """Long work: what was asked for, how far it is, what came of it."""
-
-    id: str
-    kind: str
-    state: JobState
-    stage: str
-    done: int
-    total: int | None
-    request: dict[str, Any]
-    result: dict[str, Any]
-    error: str
-    worker: str
-    attempts: int
-    host: str
-    created: str | None
-    updated: str | None
-
-
-class JobsReply(TypedDict):
-    """The jobs of a collection, the oldest first."""
-
-    jobs: list[JobReply]
-
-
-class StatusReply(TypedDict):
-    """The counts of a collection."""
-
-    path: str
-    collection: str
-    documents: int
-    chunks: int
-    embedder: str
-    dim: int
-    change: int | None
-    index: str
-    bytes: int | None
-    without_summary: int
-    without_contexts: int
-
-
-class CollectionReply(TypedDict):
-    """A collection of the server; of one that the key sees in part, no more than its name."""
-
-    name: str
-    documents: int | None
-    chunks: int | None
-    embedder: str
-    created: str | None
-    updated: str | None
-    bytes: int | None
-    problem: str
-
-
-class CollectionsReply(TypedDict):
-    """The collections that a key opens."""
-
-    collections: list[CollectionReply]
-
-
-class DroppedReply(TypedDict):
-    """How many were removed."""
-
-    dropped: int
 
 
 class ChannelsReply(TypedDict):

@@ -1,5 +1,7 @@
 """Searching over HTTP: the same words and the same JSON as on the command line."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -41,3 +43,12 @@ def test_unknown_parameters_and_methods_are_refused(running: Running) -> None:
     reply = running.http.put("/v1/documents/keys")
     assert (reply.status_code, reply.headers["allow"]) == (405, "DELETE, GET")
     assert running.get("/v1/documents?cursor=99999999999999999999").status_code == 422
+
+
+def test_nothing_of_the_server_is_imported_before_it_serves() -> None:
+    code = (
+        "import sys, clew, clew.surface.cli.app; clew.Engine, clew.Client, clew.surface.cli.app.COMMANDS;"
+        "print(sorted({'fastapi', 'uvicorn', 'mcp', 'prometheus_client'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from clew.core.protocols import Store as Store
     from clew.core.protocols import Strategy as Strategy
     from clew.core.protocols import Verdict as Verdict
+    from clew.core.protocols import Verifier as Verifier
     from clew.core.receipt import Finding as Finding
     from clew.core.receipt import Receipt as Receipt
     from clew.core.report import OnProgress as OnProgress
@@ -167,7 +168,7 @@ _HOMES = {
     "clew.core.jobs": "Job",
     "clew.core.protocols": (
         "Chunker Embedder Enricher Eraser Fuse JobQueue Judge LLM LLMFailure Reader Reranker Rewrite SessionStore "
-        "Step Store Strategy Verdict"
+        "Step Store Strategy Verdict Verifier"
     ),
     "clew.core.receipt": "Finding Receipt",
     "clew.core.report": "OnProgress PassedOver Plan Progress Report SourceFailure",

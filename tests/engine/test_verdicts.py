@@ -55,7 +55,7 @@ def test_it_may_be_removed_or_an_error(lies: ScriptedLLM) -> None:
 
 
 def test_a_possible_paraphrase_is_unsure() -> None:
-    with open_lease(ScriptedLLM("Pets may roam outdoors in the garden merely [1].")) as engine:
+    with open_lease(ScriptedLLM("Pets may roam outdoors in the garden merely [1]."), verifier="rules") as engine:
         answer = engine.ask(QUESTION)
     assert [each.verdict for each in answer.sentences] == ["unsure"]
     assert answer.text.endswith("[not sure]")

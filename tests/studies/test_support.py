@@ -8,7 +8,7 @@ import pytest
 
 from studies.perturbations import PERTURBATIONS
 from studies.sets import MissingSet
-from studies.support import AnswerSentence, is_kept, load_sentences, measure_perturbations
+from studies.support.sentences import AnswerSentence, is_kept, load_sentences, measure_perturbations
 
 TEXT = (
     "The pump of Lowport was never opened before 3 May 1931 by Ada. In 1950 the valve of Highmoor was sold to Bob for "

@@ -14,9 +14,9 @@ from typing import Any, Final, cast
 
 from clew.core.collection import CollectionRecord, DroppedCollection
 from clew.core.errors import DriverMissing, NotFound
-from clew.core.protocols import LLM, Embedder, Reranker, Store
+from clew.core.protocols import LLM, Embedder, Reranker, Store, Verifier
 from clew.core.secret import mask_secrets
-from clew.core.settings import EmbedderConfig, LLMConfig, RerankerConfig, StoreConfig
+from clew.core.settings import AnswerConfig, EmbedderConfig, LLMConfig, RerankerConfig, StoreConfig
 from clew.core.suggest import find_close_names, format_suggestion
 
 MEMORY: Final = ":memory:"
@@ -43,6 +43,9 @@ RERANKERS: Final[Mapping[str, str]] = MappingProxyType(
         "overlap": "clew.drivers.rerank.overlap:make_overlap_reranker",
     }
 )
+VERIFIERS: Final[Mapping[str, str]] = MappingProxyType(
+    {"builtin": "clew.drivers.verify.cross_encoder:make_support_model"}
+)
 # All other names are those of pydantic-ai.
 LLMS: Final[Mapping[str, str]] = MappingProxyType({"local:": "clew.drivers.llm.local:make_local_llm"})
 
@@ -60,6 +63,13 @@ def make_embedder(config: EmbedderConfig) -> Embedder:
 def make_reranker(config: RerankerConfig) -> Reranker | None:
     """The reranker of that name, None if the name is empty; NotFound lists the known names."""
     return cast(Reranker, _import_factory(config.name, RERANKERS, "reranker")(config)) if config.name else None
+
+
+def make_verifier(config: AnswerConfig) -> Verifier | None:
+    """The verifier that the settings name, None for "rules", which need no model; NotFound lists the known names."""
+    if config.verifier == "rules":
+        return None
+    return cast(Verifier, _import_factory(config.verifier, VERIFIERS, "verifier")(config))
 
 
 def make_language_model(config: LLMConfig) -> LLM | None:

@@ -118,6 +118,7 @@ def agent(
         on_sentence=on_sentence,
         numbers=numbers,
         unsupported=settings.answer.unsupported,
+        verifier=opened.get_verifier(settings),
     )
     reason = "" if made.citations else made.no_answer_reason if outcome.results else _explain_no_results(budget, trace)
     answer = build_model_answer(question, made, context, usage=budget.usage, reason=reason, numbers=numbers)

@@ -86,6 +86,7 @@ def ask(
             on_sentence=on_sentence,
             numbers=numbers,
             unsupported=settings.answer.unsupported,
+            verifier=opened.get_verifier(settings),
         )
     return build_model_answer(question, made, context, usage=meter.usage, reason=made.no_answer_reason, numbers=numbers)
 

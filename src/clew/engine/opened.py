@@ -11,8 +11,8 @@ from pathlib import Path
 from clew import drivers
 from clew.core.errors import NotFound, SettingsError
 from clew.core.filter import EVERYTHING, Filter
-from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Reader, Reranker, Store
-from clew.core.settings import LLMConfig, RerankerConfig, Settings
+from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Reader, Reranker, Store, Verifier
+from clew.core.settings import AnswerConfig, LLMConfig, RerankerConfig, Settings
 from clew.core.suggest import format_suggestion
 from clew.drivers.store.bounded import BoundedStore
 from clew.index.chunk import make_query_splitter
@@ -121,6 +121,16 @@ class Opened:
         reranker = self.finder.get_reranker(settings.reranker) or drivers.make_reranker(RerankerConfig(name="overlap"))
         assert reranker is not None
         return reranker
+
+    def get_verifier(self, settings: Settings) -> Verifier | None:
+        """The verifier of the settings, opened once for the process; None for the rules."""
+        return open_verifier(settings.answer.verifier)
+
+
+@lru_cache(4)
+def open_verifier(name: str) -> Verifier | None:
+    """The verifier of that name, which is kept open; None for the rules."""
+    return drivers.make_verifier(AnswerConfig(verifier=name))
 
 
 def make_finder(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.drivers.rerank.windows import keep_both_ends, logistic, max_score_per_text, split_windows
+from clew.drivers.windows import keep_both_ends, logistic, max_score_per_text, split_windows
 
 
 @given(length=st.integers(0, 400), room=st.integers(1, 60), overlap=st.integers(0, 80))

@@ -3,7 +3,15 @@
 from clew.core.protocols.eraser import Eraser
 from clew.core.protocols.functions import Chunker, Enricher, Fuse, Judge, Reader, Rewrite, Step, Strategy, Verdict
 from clew.core.protocols.jobs import JobQueue
-from clew.core.protocols.models import LLM, Embedder, LLMFailure, Reranker, Role, complete_or_failure
+from clew.core.protocols.models import (
+    LLM,
+    Embedder,
+    LLMFailure,
+    Reranker,
+    Role,
+    Verifier,
+    complete_or_failure,
+)
 from clew.core.protocols.sessions import SessionStore
 from clew.core.protocols.store import Mode, Store
 
@@ -27,5 +35,6 @@ __all__ = [
     "Store",
     "Strategy",
     "Verdict",
+    "Verifier",
     "complete_or_failure",
 ]

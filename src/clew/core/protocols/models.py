@@ -1,11 +1,12 @@
-"""Protocols of the models: embedder, reranker and language model."""
+"""Protocols of the models: embedder, reranker, verifier and language model."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, Protocol
 
+from clew.core.answer import SupportVerdict
 from clew.core.errors import DriverFailed
 from clew.core.parallel import run_parallel
 from clew.core.text import estimate_tokens
@@ -62,6 +63,28 @@ class Reranker(Protocol):
 
     def calibrate(self, score: float) -> float:
         """The probability, from 0 to 1, that a text with this score answers the query; it grows with the score."""
+
+
+class Verifier(Protocol):
+    """Says how likely a passage supports a claim. Called from several threads at once; failures raise DriverFailed."""
+
+    @property
+    def name(self) -> str:
+        """Identifies the model in traces."""
+
+    @property
+    def languages(self) -> Set[str]:
+        """The codes of the languages that it reads; for others its answer means nothing."""
+
+    def support(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """For each pair of a passage and a claim, in order, the calibrated chance that the passage supports the claim.
+
+        A passage may begin with a line of its title and headings, joined by " > "; what is claimed may hold by them
+        alone. The result for a pair must not depend on the other pairs. A long passage must be read to its end.
+        """
+
+    def judge(self, chance: float) -> SupportVerdict:
+        """What a chance means: supported, unsupported or, between the verifier's two thresholds, unsure."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from clew.core.errors import SettingsError
 from clew.core.settings.checks import check_choice, check_min, check_range
 
 
@@ -15,6 +16,7 @@ class AnswerConfig:
     sentences: int = 3  # of an answer without a model
     max_tokens: int = 600  # of an answer with a model
     unsupported: Literal["mark", "remove", "raise"] = "mark"  # what is done with sentences that no passage supports
+    verifier: str = "builtin"  # what says whether a passage supports a sentence
 
     def __post_init__(self) -> None:
         check_range("answer.min_confidence", self.min_confidence, 0, 1)
@@ -22,6 +24,8 @@ class AnswerConfig:
         check_min("answer.sentences", self.sentences, 1)
         check_min("answer.max_tokens", self.max_tokens, 1)
         check_choice("answer.unsupported", self.unsupported, ("mark", "remove", "raise"))
+        if not self.verifier:
+            raise SettingsError("answer.verifier is empty; give rules or builtin")
 
 
 @dataclass(frozen=True, slots=True)

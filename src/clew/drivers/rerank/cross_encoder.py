@@ -23,7 +23,7 @@ from clew.drivers.onnx import (
     read_max_tokens,
     run_parallel_longest_first,
 )
-from clew.drivers.rerank.windows import keep_both_ends, logistic, max_score_per_text, split_windows
+from clew.drivers.windows import keep_both_ends, logistic, max_score_per_text, split_windows
 
 OVERLAP = 64  # tokens that two windows of a long text share at least, so that no sentence is only ever seen cut
 

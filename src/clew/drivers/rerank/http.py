@@ -13,8 +13,8 @@ from clew.core.errors import DriverFailed, RequestRefused, SettingsError
 from clew.core.parallel import run_parallel
 from clew.core.settings import RerankerConfig
 from clew.drivers.http import JsonEndpoint
-from clew.drivers.rerank.windows import keep_both_ends, logistic, max_score_per_text, split_windows
 from clew.drivers.tokenizer import replace_surrogates
+from clew.drivers.windows import keep_both_ends, logistic, max_score_per_text, split_windows
 
 MAX_DOCUMENTS = 100  # in one request: Cohere bills them as one search
 MAX_TEXTS = 32  # in one request: the default limit of text-embeddings-inference

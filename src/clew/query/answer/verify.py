@@ -1,9 +1,12 @@
 """Checks each sentence of a model against the passages that it cites.
 
-Quotes must be verbatim; every number, date and name must occur, in the place where the sentence puts it; most other
-terms must occur; and the sentence must not contradict the text by negation or opposites. A supported sentence with a
-wrong citation gets the right one. A sentence whose facts all hold, but whose other words are mostly not in the text, is
-"unsure": it may be a paraphrase. The check is lexical: `studies.support` measures which errors it misses.
+A verifier reads sentence and passages together, where one is set and reads the language. Quotes must be verbatim even
+so, and where the verifier is unsure, the rules decide, which know numbers, dates, codes and names exactly.
+
+The rules compare words: every number, date and name must occur, in the place where the sentence puts it; most other
+terms must occur; and the sentence must not contradict the text by negation or opposites. A sentence whose facts all
+hold, but whose other words are mostly not in the text, is "unsure": it may be a paraphrase. A supported sentence with
+a wrong citation gets the right one. `studies.support` measures what both miss.
 """
 
 import re
@@ -14,11 +17,13 @@ from functools import lru_cache
 from clew.core.answer import SupportVerdict
 from clew.core.cite import Citation
 from clew.core.languages import MEANINGFUL_FUNCTION_WORDS
+from clew.core.protocols import Verifier
 from clew.core.text import extract_terms
 from clew.query.answer.contradiction import CONTRADICTED, NEGATIONS, explain_contradiction, has_negation
 from clew.query.answer.facts import Fact, find_facts, find_sentence_facts
 from clew.query.answer.passages import NumberedPassage, Span
 from clew.query.answer.placement import explain_misplaced_fact, tokenize_with_facts
+from clew.query.answer.reading import can_read, read_support, stands_verbatim
 from clew.query.answer.units import UNITS
 
 MIN_SUPPORT = 0.6  # share of a sentence's terms that the cited passages must have
@@ -51,11 +56,15 @@ _REPORTING_TERMS = extract_terms(
 
 NOT_COVERED = "it is not supported by the cited passage"
 UNCITED = "it cites no passage that was shown"
+NOT_CLEAR = "the cited passage does not clearly say so"
+NOT_READ = "only its quotes, numbers, names and words were checked, since the verifier does not read this language"
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedSentence:
-    """A sentence without citation marks, the verdict on it, and its verified citations; `reason` says why it has none.
+    """A sentence without citation marks, the verdict on it, and its verified citations.
+
+    `reason` says why it has none, or that its meaning could not be checked.
 
     `corrected` says which citation was wrong, where the sentence is supported by another; `contradicted_by` cites what
     the passages say instead.
@@ -69,7 +78,9 @@ class CheckedSentence:
     contradicted_by: tuple[Citation, ...] = ()
 
 
-def check_sentence(sentence: str, passages: Sequence[NumberedPassage], *, question: str = "") -> CheckedSentence:
+def check_sentence(
+    sentence: str, passages: Sequence[NumberedPassage], *, question: str = "", verifier: Verifier | None = None
+) -> CheckedSentence:
     """The sentence with the verdict on it and its verified citations; without any, the reason."""
     sentence = _PARENTHESISED.sub(r" [\1]", sentence)
     named = [number for mark in _MARKS.findall(sentence) for number in _parse_citation_numbers(mark)]
@@ -77,32 +88,41 @@ def check_sentence(sentence: str, passages: Sequence[NumberedPassage], *, questi
     known = [each for each in passages if each.number in named]
     unknown = sorted({number for number in named if number not in {each.number for each in passages}})
     missing = f"it cites [{', '.join(map(str, unknown))}], which was not shown" if unknown else ""
-    verdict, reason = judge_support(body, known, question)
+    verdict, reason = judge_support(body, known, question, verifier=verifier)
     if verdict == "supported":
-        return CheckedSentence(body, verdict, _cite_support(body, known, question), corrected=missing)
-    other = next(
-        (
-            each
-            for each in passages
-            if judge_support(body, [each], question)[0] == "supported" and _has_nearly_all_terms(body, each)
-        ),
-        None,
-    )
-    if other is not None:
-        corrected = missing or f"{reason}; it is supported by [{other.number}]" if named else ""
-        return CheckedSentence(body, "supported", _cite_support(body, [other], question), corrected=corrected)
+        return CheckedSentence(body, verdict, _cite_support(body, known, question), reason, corrected=missing)
+    for other in passages:
+        if (verifier is not None and other in known) or not _has_nearly_all_terms(body, other):
+            continue
+        found, note = judge_support(body, [other], question, verifier=verifier)
+        if found == "supported":
+            corrected = missing or f"{reason}; it is supported by [{other.number}]" if named else ""
+            return CheckedSentence(body, found, _cite_support(body, [other], question), note, corrected=corrected)
     against = _cite_nearest(body, known) if verdict == "unsupported" and known else ()
     return CheckedSentence(body, verdict, reason=reason if known else missing or reason, contradicted_by=against)
 
 
-def judge_support(body: str, cited: Sequence[NumberedPassage], question: str) -> tuple[SupportVerdict, str]:
+def judge_support(
+    body: str, cited: Sequence[NumberedPassage], question: str, *, verifier: Verifier | None = None
+) -> tuple[SupportVerdict, str]:
     """Whether the passages together support a sentence, and why not: the one place where a sentence is judged."""
     if not cited:
         return "unsupported", UNCITED
+    if misquoted := _explain_misquote(body, cited, question):
+        return "unsupported", misquoted
     reason = _explain_unsupported(body, cited, question)
-    if not reason:
+    if verifier is not None and stands_verbatim(body, cited):
         return "supported", ""
-    return ("unsure" if reason == NOT_COVERED and _may_be_paraphrase(body, cited) else "unsupported"), reason
+    if verifier is None or not can_read(verifier, "\n".join([body, *(each.text for each in cited)])):
+        if not reason:
+            return "supported", "" if verifier is None else NOT_READ
+        return ("unsure" if reason == NOT_COVERED and _may_be_paraphrase(body, cited) else "unsupported"), reason
+    verdict = read_support(verifier, body, cited)
+    if verdict == "supported" or (verdict == "unsure" and not reason):
+        return "supported", ""
+    if _explain_missing_fact(body, cited, question):
+        return "unsupported", reason
+    return verdict, reason or (NOT_CLEAR if verdict == "unsure" else NOT_COVERED)
 
 
 def _may_be_paraphrase(body: str, cited: Sequence[NumberedPassage]) -> bool:
@@ -132,17 +152,21 @@ def _parse_citation_numbers(mark: str) -> list[int]:
     return found
 
 
-def _explain_unsupported(body: str, cited: Sequence[NumberedPassage], question: str) -> str:
-    """Why the passages together do not support a sentence; empty where they do."""
-    quotes = _find_quotes(body)
-    for quote in quotes:
+def _explain_misquote(body: str, cited: Sequence[NumberedPassage], question: str) -> str:
+    """Which quote of a sentence is not in the passages, or leaves out a negation; empty where all are right."""
+    for quote in _find_quotes(body):
         found = [(each, span) for each in cited if (span := each.find_quote(quote))]
         if not found and not _is_word_of_question(quote, question):
             return f"“{quote}” is not supported by the cited passage"
         if found and all(each.omits_negation(span) for each, span in found):
             return f"“{quote}” leaves out a negation"
+    return ""
+
+
+def _find_stated(body: str, cited: Sequence[NumberedPassage], question: str) -> tuple[list[Fact], list[Fact]]:
+    """The facts of a sentence outside of quotes, and those of them that the question or the headings have."""
+    quotes, titles = _find_quotes(body), " ".join(each.title_and_headings for each in cited)
     texts = [each.text_with_authors for each in cited]
-    titles = " ".join(each.title_and_headings for each in cited)
     lowercase = frozenset(re.findall(r"\w+", " ".join([*texts, titles, question])))
     stated = [
         fact
@@ -154,9 +178,27 @@ def _explain_unsupported(body: str, cited: Sequence[NumberedPassage], question: 
         for fact in stated
         if _text_states_fact(fact, question, as_is=True) or _text_states_fact(fact, titles, as_is=True)
     ]
-    for fact in stated:
-        if fact not in asked and not any(_text_states_fact(fact, text) for text in texts):
-            return f"{fact.text} is not supported by the cited passage"
+    return stated, asked
+
+
+def _explain_missing_fact(body: str, cited: Sequence[NumberedPassage], question: str) -> str:
+    """Which number, date, code or name of a sentence is not in the passages; empty where all are."""
+    stated, asked = _find_stated(body, cited, question)
+    texts = [each.text_with_authors for each in cited]
+    missing = (
+        fact for fact in stated if fact not in asked and not any(_text_states_fact(fact, text) for text in texts)
+    )
+    return next((f"{fact.text} is not supported by the cited passage" for fact in missing), "")
+
+
+def _explain_unsupported(body: str, cited: Sequence[NumberedPassage], question: str) -> str:
+    """Why the passages together do not support a sentence by the rules; empty where they do."""
+    if wrong := _explain_misquote(body, cited, question) or _explain_missing_fact(body, cited, question):
+        return wrong
+    quotes = _find_quotes(body)
+    stated, asked = _find_stated(body, cited, question)
+    texts = [each.text_with_authors for each in cited]
+    titles = " ".join(each.title_and_headings for each in cited)
     present = _extract_terms_cached("\n".join([*texts, titles]))
     repeated = extract_terms(question).keys() - present  # the question's own words may be repeated
     if not _covers_enough_terms(_extract_content_terms(body) - repeated - _extract_fact_terms(stated), present):

@@ -9,6 +9,7 @@ from clew.core.answer import MARKS, AnswerSentence, RemovedSentence
 from clew.core.cite import Citation
 from clew.core.errors import DriverFailed, UnsupportedAnswer
 from clew.core.parallel import is_cancelled
+from clew.core.protocols import Verifier
 from clew.core.text import split_sentences
 from clew.query.answer.decline import declines_to_answer, introduces
 from clew.query.answer.passages import NumberedPassage
@@ -80,6 +81,7 @@ def write_answer(
     on_sentence: OnSentence | None = None,
     numbers: Mapping[str, int] | None = None,
     unsupported: Literal["mark", "remove", "raise"] = "mark",
+    verifier: Verifier | None = None,
 ) -> WrittenAnswer:
     """The checked answer from a streamed reply, sentence by sentence; `on_sentence` is called with each checked one.
 
@@ -96,7 +98,8 @@ def write_answer(
         elif introduces(remove_marks(sentence)):
             writer.defer(AnswerSentence(remove_marks(sentence), "supported", reason=INTRODUCES), after)
         else:
-            writer.write(sentence, check_sentence(sentence, passages, question=question), after)
+            checked = check_sentence(sentence, passages, question=question, verifier=verifier)
+            writer.write(sentence, checked, after)
     if stream.is_empty:
         raise stream.failure or DriverFailed("the model gave an empty answer; ask again, or name another model")
     if stream.failure is not None:

@@ -1,17 +1,18 @@
-"""`python -m studies.support --data FOLDER`: does verification keep true sentences and reject false ones?
+"""Sentences of people's answers, as they are and with one thing made false, and whether verification keeps them.
 
 The answers of MTRAG's ClapNQ turns were written and corrected by people, from passages that the set names. Each
 sentence of an answerable turn is verified against those passages, as it is and with one thing in it made false. A
 sentence may say more than its passages, and a change may leave it true, so neither share can be perfect.
 """
 
-import argparse
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+from clew.core.answer import SupportVerdict
+from clew.core.protocols import Verifier
 from clew.core.text import split_sentences
 from clew.core.types import Chunk, DocumentRecord, Hit, MergedChunk
 from clew.query.answer.passages import NumberedPassage
@@ -52,10 +53,16 @@ def load_sentences(folder: Path) -> Iterator[AnswerSentence]:
 
 
 def is_kept(sentence: str, given: AnswerSentence) -> bool:
-    """Whether verification keeps a sentence that cites all passages."""
-    passages = _make_passages(given.passages)
+    """Whether the rules keep a sentence that cites all passages."""
+    return judge(sentence, given) == "supported"
+
+
+def judge(sentence: str, given: AnswerSentence, *, verifier: Verifier | None = None) -> SupportVerdict:
+    """The verdict on a sentence that cites all passages."""
+    passages = make_passages(given.passages)
     marks = "".join(f"[{each.number}]" for each in passages)
-    return not check_sentence(f"{sentence.rstrip('.')} {marks}.", passages, question=given.question).reason
+    cited = f"{sentence.rstrip('.')} {marks}."
+    return check_sentence(cited, passages, question=given.question, verifier=verifier).verdict
 
 
 def measure_perturbations(
@@ -78,7 +85,8 @@ def measure_perturbations(
     return len(true) / len(sentences), {name: (made[name], kept[name]) for name in PERTURBATIONS}
 
 
-def _make_passages(texts: Sequence[str]) -> list[NumberedPassage]:
+def make_passages(texts: Sequence[str]) -> list[NumberedPassage]:
+    """Numbered passages of these texts."""
     found = []
     for number, text in enumerate(texts, 1):
         name = f"p{number}"
@@ -90,33 +98,3 @@ def _make_passages(texts: Sequence[str]) -> list[NumberedPassage]:
             NumberedPassage(number, passage, DocumentRecord(name, "", "", "page", "", "", len(text), 1), ((0, text),))
         )
     return found
-
-
-def main() -> None:
-    """Prints the share of true sentences that are kept, and of each perturbation."""
-    parser = argparse.ArgumentParser(
-        prog="studies.support", description="True and false sentences that verification keeps."
-    )
-    parser.add_argument("--data", type=Path, required=True, help="the folder that holds the benchmark sets")
-    parser.add_argument(
-        "--show", type=int, default=0, metavar="N", help="also print the first N true sentences that are rejected"
-    )
-    given = parser.parse_args()
-    try:
-        found = list(load_sentences(given.data))
-    except MissingSet as error:
-        parser.error(str(error))
-    share, results = measure_perturbations(found)
-    print(f"{len(found)} sentences of human answers, {100 * share:.1f} % kept")
-    print("| perturbation | made | kept | % |\n|---|---|---|---|")
-    for name, (made, kept) in results.items():
-        print(f"| {name.replace('_', ' ')} | {made} | {kept} | {100 * kept / max(made, 1):.1f} |")
-    made, kept = (sum(each[place] for each in results.values()) for place in (0, 1))
-    print(f"| all | {made} | {kept} | {100 * kept / made:.1f} |")
-    for each in [each for each in found if not is_kept(each.sentence, each)][: given.show]:
-        reason = check_sentence(each.sentence, _make_passages(each.passages), question=each.question).reason
-        print(f"- {each.sentence} ({reason})")
-
-
-if __name__ == "__main__":
-    main()

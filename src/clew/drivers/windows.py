@@ -1,4 +1,4 @@
-"""How rerankers with a token limit handle long texts and questions.
+"""How rerankers and verifiers with a token limit handle long texts and questions.
 
 A long text is scored in windows, and its best window counts: one passage that answers is an answer, whatever surrounds
 it (MaxP: Dai and Callan, "Deeper Text Understanding for IR with Contextual Neural Language Modeling", 2019).

@@ -1,0 +1,1 @@
+"""Verifiers: how likely is it that a passage supports a claim?"""

@@ -1,0 +1,102 @@
+"""The verifier "builtin": a small cross-encoder that reads a claim and a passage together.
+
+It was trained for this (`studies.support`), from the reranker's network and for the same cost; `model/README.md` says
+on what, and how well it does. One pair per run, as for the reranker (see `drivers.onnx`).
+
+A passage that is longer than the model reads is read whole, in overlapping windows, each with the passage's first line,
+which may be its headings. The window that supports the claim best counts.
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from clew.core.answer import SupportVerdict
+from clew.core.errors import DriverFailed, DriverMissing
+from clew.core.parallel import run_parallel
+from clew.core.settings import AnswerConfig
+from clew.drivers.onnx import MIN_TOKENS, OnnxModel, PairTemplate, count_cores
+from clew.drivers.windows import keep_both_ends, logistic, max_score_per_text, split_windows
+
+MODEL = Path(__file__).parent / "model"
+MAX_TOKENS = 448  # of a pair, as in training
+OVERLAP = 96  # tokens that two windows share at least
+MAX_HEADING = 48  # tokens of the first line that go with every window
+
+
+class SupportModel:
+    """A model of support in a folder: `model.onnx`, `tokenizer.json`, and `calibration.json` with what was fitted."""
+
+    def __init__(self, folder: Path, *, name: str, max_tokens: int = MAX_TOKENS) -> None:
+        self._model = OnnxModel(folder, name=name)
+        self._template = PairTemplate(self._model.tokenizer)
+        try:
+            fitted = json.loads((folder / "calibration.json").read_text("utf-8"))
+            self._scale, self._offset = float(fitted["scale"]), float(fitted["offset"])
+            self._supported, self._unsupported = float(fitted["supported"]), float(fitted["unsupported"])
+            self.languages = frozenset(fitted["languages"])
+            expected = str(fitted["sha256"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DriverMissing(f"{name}: {folder / 'calibration.json'} cannot be read; install clew again") from error
+        if hashlib.sha256((folder / "model.onnx").read_bytes()).hexdigest() != expected:
+            raise DriverMissing(
+                f"{name}: {folder / 'model.onnx'} is not the file that it was made with; install clew again"
+            )
+        self.name = name
+        self.max_tokens = max(max_tokens, MIN_TOKENS)
+
+    def support(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """For each pair of a passage and a claim, in order, the chance that the passage supports the claim."""
+        if not pairs:
+            return []
+        size = self.max_tokens - self._template.size
+        contents = self._model.tokenize([text for pair in pairs for text in pair])
+        headings = self._model.tokenize([passage.partition("\n")[0] for passage, _ in pairs])
+        inputs: list[tuple[list[int], list[int]]] = []
+        owners: list[int] = []
+        for owner, (passage, claim) in enumerate(zip(contents[::2], contents[1::2], strict=True)):
+            short = [token for part in keep_both_ends(len(claim), size // 2) for token in claim[part]]
+            windows = self._cut(passage, headings[owner], size - len(short))
+            inputs += [self._template.encode_pair(short, window) for window in windows]
+            owners += [owner] * len(windows)
+        order = sorted(range(len(inputs)), key=lambda at: -len(inputs[at][0]))  # so that all end together
+        logits = run_parallel([partial(self._run, *inputs[at]) for at in order], max_concurrent=count_cores())
+        best = max_score_per_text(logits, [owners[at] for at in order], len(pairs))
+        return [self.calibrate(logit) for logit in best]
+
+    def judge(self, chance: float) -> SupportVerdict:
+        """Supported, unsupported or, between the two thresholds, unsure."""
+        if chance >= self._supported:
+            return "supported"
+        return "unsupported" if chance < self._unsupported else "unsure"
+
+    def calibrate(self, logit: float) -> float:
+        """The chance of support at a logit of the model."""
+        return logistic(self._scale * logit + self._offset)
+
+    def _cut(self, passage: list[int], heading: list[int], size: int) -> list[list[int]]:
+        """The windows of a passage; after the first, each begins with the passage's first line if that is short."""
+        if len(passage) <= size:
+            return [passage]
+        head = heading if len(heading) <= min(MAX_HEADING, size // 4) else []
+        windows = [passage[part] for part in split_windows(len(passage), size - len(head), OVERLAP)]
+        return [windows[0], *(head + window for window in windows[1:])]
+
+    def _run(self, ids: list[int], types: list[int]) -> float:
+        """The logit of one pair."""
+        output = self._model.run(ids, types, output=self._model.outputs[0])
+        if output.size != 1:
+            raise DriverFailed(f"{self.name} gives {output.shape} for a pair and not one number; it is no verifier")
+        logit = float(output.reshape(()))
+        if not np.isfinite(logit):
+            raise DriverFailed(f"{self.name} gave a value that is not a number; trying again will not help")
+        return logit
+
+
+def make_support_model(config: AnswerConfig) -> SupportModel:  # noqa: ARG001 - nothing can be set
+    """The verifier "builtin"."""
+    return SupportModel(MODEL, name="builtin")

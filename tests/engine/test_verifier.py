@@ -1,0 +1,90 @@
+"""What the built-in verifier makes of a model's sentences: paraphrases, lies, quotes, other languages, the setting."""
+
+import pytest
+
+from clew import Document, Engine, ScriptedLLM
+from clew.core.settings import AnswerConfig, IngestionConfig, RerankerConfig, Settings
+from clew.query.answer.verify import NOT_READ
+
+BACKUPS = (
+    "Backups run every night at 01:30. They are encrypted before they leave the building. "
+    "The keys are kept by Ines Dahl. Weekly copies are kept for five weeks."
+)
+LEASE = "Rent £2,400 pcm, payable in advance. Pets are allowed in the garden only. The deposit is two months of rent."
+GERMAN = "Die Miete beträgt 900 Euro im Monat und ist bis zum dritten Werktag zu zahlen. Haustiere sind nicht erlaubt."
+
+
+def ask(page: str, reply: str, *, title: str = "", question: str = "what does it say?", **answer: object) -> list[str]:
+    settings = Settings(
+        ingestion=IngestionConfig(summaries=False),
+        reranker=RerankerConfig(name="overlap"),
+        answer=AnswerConfig(**answer),  # type: ignore[arg-type]
+    )
+    with Engine.open(":memory:", embedder="hashed", llm=ScriptedLLM(reply), settings=settings) as engine:
+        engine.add_documents([Document("page", page, title=title, uri="page.md")])
+        return [each.verdict for each in engine.ask(question).sentences]
+
+
+@pytest.mark.parametrize(
+    ("page", "true"),
+    [
+        ("The rent is £2,400 a month.", "The rent amounts to £2,400 per month [1]."),
+        (LEASE, "Pets may only be kept in the garden [1]."),
+        (BACKUPS, "Every night at 01:30 a backup is made [1]."),
+        (BACKUPS, "Ines Dahl holds the keys [1]."),
+    ],
+)
+def test_what_is_true_in_other_words_is_supported(page: str, true: str) -> None:
+    assert ask(page, true) == ["supported"]
+
+
+def test_a_truth_that_it_is_unsure_of_is_not_called_unsupported() -> None:
+    assert ask(LEASE, "The rent amounts to £2,400 per month [1].") == ["unsure"]
+
+
+@pytest.mark.parametrize(
+    ("page", "false"),
+    [
+        (BACKUPS, "Backups are deleted before they leave the building [1]."),
+        (BACKUPS, "Backups are encrypted after they leave the building [1]."),
+        (BACKUPS, "Weekly copies are kept for nine weeks [1]."),
+        (LEASE, "Pets are not allowed in the garden [1]."),
+        (LEASE, "The landlord pays for the repairs [1]."),
+    ],
+)
+def test_a_lie_is_not_labelled_supported(page: str, false: str) -> None:
+    assert ask(page, false) != ["supported"]
+
+
+def test_the_rules_pass_what_the_verifier_does_not() -> None:
+    lie = "Backups are deleted before they leave the building [1]."
+    assert (ask(BACKUPS, lie, verifier="rules"), ask(BACKUPS, lie)) == (["supported"], ["unsupported"])
+
+
+def test_a_quote_must_be_word_for_word() -> None:
+    assert ask(BACKUPS, "The page says “They are encrypted before they leave the building” [1].") == ["supported"]
+    assert ask(BACKUPS, "The page says “They are encrypted before leaving the building” [1].") == ["unsupported"]
+
+
+def test_the_evidence_may_stand_far_down_a_long_page_or_in_the_heading() -> None:
+    filler = " ".join(f"Note {at} was filed by the clerk without any comment of interest." for at in range(30))
+    assert ask(f"{filler} {BACKUPS}", "The keys are held by Ines Dahl [1].", question="who keeps the keys?") == [
+        "supported"
+    ]
+    page = "It weighs 12 kg and is delivered with two batteries."
+    assert ask(page, "The Falcon drill weighs 12 kg [1].", title="Falcon drill") == ["supported"]
+
+
+def test_what_the_verifier_cannot_read_is_checked_by_its_quotes_numbers_and_names() -> None:
+    settings = Settings(ingestion=IngestionConfig(summaries=False), reranker=RerankerConfig(name="overlap"))
+    exact, wrong, other = (
+        f"Die Miete {rest} [1]."
+        for rest in ("beträgt 900 Euro im Monat", "beträgt im Monat 750 Euro", "ist im Monat 900 Euro")
+    )
+    reply = f"{exact} {wrong} {other}"
+    with Engine.open(":memory:", embedder="hashed", llm=ScriptedLLM(reply), settings=settings) as engine:
+        engine.add_documents([Document("page", GERMAN, uri="page.md")])
+        verbatim, false, changed = engine.ask("Wie hoch ist die Miete?").sentences
+    assert (verbatim.verdict, verbatim.reason) == ("supported", "")
+    assert false.verdict == "unsupported"
+    assert (changed.verdict, changed.reason) == ("supported", NOT_READ)

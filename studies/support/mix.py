@@ -184,7 +184,7 @@ class Mixture:
             parts[1].remove(said[1])
             label = 0
         texts = [f"{each.title}\n{' '.join(part)}" if rng.random() < 0.4 else " ".join(part) for each, part in zip((one, other), parts, strict=True)]  # fmt: skip
-        claim = claims[0] if label and rng.random() < 0.3 else join_claims(*claims, rng)
+        claim = claims[0] if label and rng.random() < 0.3 else join_claims(claims[0], claims[1], rng)
         rng.shuffle(texts)
         return "\n\n".join(texts), claim, label
 
@@ -238,8 +238,8 @@ class Mixture:
         elif rng.random() < 0.1 and label:  # a part of it
             claim = paraphrase(claim, rng, title=title)
         if len(sentences) > 4 and rng.random() < 0.35:  # as if they had been gathered from a longer text
-            near = {max(0, at - 1), at, min(len(sentences) - 1, at + 1)}
-            sentences = [each for place, each in enumerate(sentences) if place in near or rng.random() < 0.6]
+            beside = {max(0, at - 1), at, min(len(sentences) - 1, at + 1)}
+            sentences = [each for place, each in enumerate(sentences) if place in beside or rng.random() < 0.6]
         passage = " ".join(sentences)
         if rng.random() < 0.4:
             other = self._find_neighbour(paragraph, rng) if rng.random() < 0.6 else rng.choice(self.material.paragraphs)

@@ -17,8 +17,9 @@ class AnswerSentence:
     """A sentence of an answer without its citation marks, and whether the passages support it.
 
     `citations` are what supports it. Otherwise `reason` says what is wrong, and `contradicted_by` cites what the
-    passages say instead, where they do. For a supported sentence `reason` may say that its meaning was not checked. A sentence that only introduces others, or says that something was not found,
-    claims nothing and has no citations. `shown` is False where `answer.unsupported` removed it.
+    passages say instead, where they do. For a supported sentence `reason` may say that its meaning was not checked. A
+    sentence that only introduces others, or says that something was not found, claims nothing and has no citations.
+    `shown` is False where `answer.unsupported` removed it.
     """
 
     text: str

@@ -19,6 +19,7 @@ from clew.surface.server.guard.hosts import HostRules
 from clew.surface.server.guard.rate import RateLimit
 from clew.surface.server.guard.reply import Reply
 from clew.surface.server.otel import set_attributes, start_span
+from clew.surface.web import FILES
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 REQUEST_ID: ContextVar[str] = ContextVar("clew_request_id", default="")
-OPEN_PATHS: Final = frozenset({"/health", "/ready", "/docs", "/docs/page.js", "/docs/page.css", "/openapi.json"})
+OPEN_PATHS: Final = frozenset(
+    {"/health", "/ready", "/docs", "/docs/page.js", "/docs/page.css", "/openapi.json", *FILES}
+)
 _REQUEST_ID = re.compile(r"[\w.-]{1,64}")
 
 

@@ -1,0 +1,11 @@
+"""The web page: files built from `web/`, served at these paths, and what they ask that no verb tells."""
+
+from collections.abc import Mapping
+from typing import Final
+
+FILES: Final[Mapping[str, str]] = {
+    "/": "text/html; charset=utf-8",
+    "/page/app.js": "text/javascript; charset=utf-8",
+    "/page/app.css": "text/css; charset=utf-8",
+    "/page/icon.svg": "image/svg+xml",
+}

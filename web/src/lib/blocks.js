@@ -1,0 +1,80 @@
+// A document of Markdown as blocks with their places, so that a span can be shown where it stands.
+
+const FENCE = /^(```|~~~)/;
+const HEADING = /^(#{1,6})\s+(.*?)\s*#*$/;
+const ITEM = /^(\s*)([-*+]|\d+[.)])\s+(.*)$/;
+const ROW = /^\s*\|.*\|\s*$/;
+
+/** The blocks of a text: {kind, start, end, …}, in order. */
+export function parseBlocks(text) {
+  const lines = [];
+  let at = 0;
+  for (const line of text.split("\n")) {
+    lines.push({ line, start: at, end: at + line.length });
+    at += line.length + 1;
+  }
+  const blocks = [];
+  for (let i = 0; i < lines.length; ) {
+    const { line, start } = lines[i];
+    const heading = HEADING.exec(line);
+    if (!line.trim()) {
+      i++;
+    } else if (FENCE.test(line)) {
+      let last = i + 1;
+      while (last < lines.length && !FENCE.test(lines[last].line)) last++;
+      const code = lines.slice(i + 1, last).map((each) => each.line).join("\n");
+      last = Math.min(last, lines.length - 1);
+      blocks.push({ kind: "code", start, end: lines[last].end, text: code });
+      i = last + 1;
+    } else if (heading) {
+      blocks.push({ kind: "heading", level: heading[1].length, start, end: lines[i].end, text: heading[2] });
+      i++;
+    } else if (ROW.test(line)) {
+      let last = i;
+      while (last + 1 < lines.length && ROW.test(lines[last + 1].line)) last++;
+      const rows = lines.slice(i, last + 1).map((each) => splitRow(each.line));
+      const has = rows.length > 1 && rows[1].every((cell) => /^:?-+:?$/.test(cell));
+      blocks.push({ kind: "table", start, end: lines[last].end, head: has ? rows[0] : null, rows: has ? rows.slice(2) : rows });
+      i = last + 1;
+    } else if (/^\s*(?:-{3,}|\*{3,}|_{3,})\s*$/.test(line)) {
+      blocks.push({ kind: "rule", start, end: lines[i].end });
+      i++;
+    } else {
+      const item = ITEM.exec(line);
+      let last = i;
+      const isPlain = (text) => text.trim() && !HEADING.test(text) && !FENCE.test(text) && !ROW.test(text) && !ITEM.test(text);
+      while (last + 1 < lines.length && isPlain(lines[last + 1].line)) last++;
+      const body = lines.slice(i, last + 1).map((each) => each.line.trim()).join(" ");
+      if (item) {
+        const own = body.replace(/^([-*+]|\d+[.)])\s+/, "");
+        blocks.push({ kind: "item", depth: Math.floor(item[1].length / 2), sign: /\d/.test(item[2]) ? item[2] : "•", start, end: lines[last].end, text: own });
+      } else {
+        const quoted = /^>/.test(body);
+        blocks.push({ kind: quoted ? "quote" : "text", start, end: lines[last].end, text: quoted ? body.replace(/(^|\s)>\s?/g, "$1") : body });
+      }
+      i = last + 1;
+    }
+  }
+  return blocks;
+}
+
+const splitRow = (line) => line.trim().replace(/^\||\|$/g, "").split("|").map((cell) => cell.trim());
+
+/** A line of Markdown in parts: {text, kind}, kind one of plain, code, strong, em, link. */
+export function parseInline(text) {
+  const parts = [];
+  let last = 0;
+  const put = (kind, shown, found) => {
+    if (found.index > last) parts.push({ kind: "plain", text: text.slice(last, found.index) });
+    parts.push({ kind, text: shown });
+    last = found.index + found[0].length;
+  };
+  for (const found of text.matchAll(/`([^`]+)`|\*\*([^*]+)\*\*|!?\[([^\]]+)\]\([^)]*\)|(?<![\w*])[*_]([^*_\s][^*_]*)[*_](?![\w*])/g)) {
+    if (found[1]) put("code", found[1], found);
+    else if (found[2]) put("strong", found[2], found);
+    else if (found[3]) put("link", found[3].replace(/`/g, ""), found);
+    else put("em", found[4], found);
+  }
+  if (last < text.length) parts.push({ kind: "plain", text: text.slice(last) });
+  return parts;
+}

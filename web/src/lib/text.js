@@ -68,7 +68,7 @@ export function excerpt(text, stems, size = 300) {
 const MINUTE = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit" });
 const DAY = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", year: "numeric" });
 const TIME = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
-const AGO = new Intl.RelativeTimeFormat(undefined, { numeric: "auto" });
+const AGO = new Intl.RelativeTimeFormat(undefined, { numeric: "auto", style: "short" });
 
 export const formatTime = (at) => (at ? MINUTE.format(new Date(at)) : "");
 export const formatDay = (at) => (at ? DAY.format(new Date(at)) : "");
@@ -97,7 +97,10 @@ export function shortUri(uri) {
 }
 
 export const isThread = (kind) => kind === "thread" || kind === "message";
-export const cleanTitle = (document) => (document.title || shortUri(document.uri) || document.id).replace(/^#\S+: /, "");
+export const cleanTitle = (document) => {
+  const title = (document.title || shortUri(document.uri) || document.id).replace(/^#\S+: /, "");
+  return title.replace(/:[a-z][a-z0-9_+-]*:\s*/g, "").replace(/\*(\S[^*]*)\*/g, "$1").replace(/`/g, "") || title;
+};
 
 /** A colour of the eight for a name, always the same. */
 export function hueOf(name) {

@@ -1,0 +1,93 @@
+// The conversations with the collection, kept in this browser; each question is sent with the turns before it.
+import { ApiError, stream } from "./api.js";
+
+const KEY = "clew.chats";
+const MAX_CHATS = 20;
+const MAX_HISTORY = 12;
+
+class Chats {
+  all = $state(readChats());
+
+  get(id) {
+    return this.all.find((chat) => chat.id === id);
+  }
+
+  start() {
+    const chat = { id: Math.random().toString(36).slice(2, 10), title: "", turns: [] };
+    this.all = [chat, ...this.all].slice(0, MAX_CHATS);
+    return this.all[0];
+  }
+
+  drop(id) {
+    this.all = this.all.filter((chat) => chat.id !== id);
+    this.save();
+  }
+
+  save() {
+    try {
+      const kept = this.all.filter((chat) => chat.turns.length);
+      localStorage.setItem(KEY, JSON.stringify(kept));
+    } catch {
+      // a browser that keeps nothing forgets its conversations
+    }
+  }
+
+  /** Asks the next question of a chat; the turn fills as the events come. */
+  async ask(chat, question, { signal, agent = false, where } = {}) {
+    const history = chat.turns
+      .flatMap((turn) => [{ text: turn.question }, { text: turn.text || turn.sentences.map((each) => each.text).join(" "), role: "assistant" }])
+      .filter((message) => message.text.trim())
+      .slice(-MAX_HISTORY);
+    chat.title ||= question;
+    chat.turns.push({ question, state: "asking", text: "", sentences: [], steps: [], citations: [], removed: [], confidence: null, found: true, reason: "", problem: "" });
+    const turn = chat.turns[chat.turns.length - 1];
+    const body = { query: question, stream: true, history };
+    if (agent) body.agent = true;
+    if (where) body.where = where;
+    try {
+      for await (const { name, data } of stream("/v1/ask", { body, signal })) {
+        if (name === "step") turn.steps.push(data);
+        else if (name === "sentence") turn.sentences.push({ text: data.text, verdict: "" });
+        else if (name === "answer") finish(turn, data);
+      }
+      if (turn.state === "asking") throw new ApiError(0, { error: { message: "The answer broke off; ask again." } });
+    } catch (error) {
+      turn.state = "failed";
+      turn.problem = error.name === "AbortError" ? "Stopped." : error.message;
+    }
+    this.save();
+  }
+}
+
+/** Takes over the whole answer: the verdict of each sentence, or that it is quoted where no model wrote it. */
+function finish(turn, answer) {
+  const shown = answer.sentences.filter((each) => each.shown !== false);
+  turn.text = answer.text;
+  turn.found = answer.found;
+  turn.confidence = answer.confidence;
+  turn.reason = answer.reason || answer.fault;
+  turn.citations = answer.citations;
+  turn.removed = answer.removed;
+  turn.sentences = shown.length
+    ? shown.map((each) => ({ text: each.text, verdict: each.verdict, reason: each.reason, numbers: numbersOf(each.citations, answer.citations) }))
+    : (turn.sentences.length ? turn.sentences : [{ text: answer.text }]).map((each) => ({ ...each, verdict: answer.found ? "quoted" : "" }));
+  turn.state = "done";
+}
+
+const keyOf = (citation) => `${citation.document}:${citation.start}-${citation.end}`;
+
+function numbersOf(citations, all) {
+  const numbers = new Map(all.map((each) => [keyOf(each), each.number]));
+  const documents = new Map(all.map((each) => [each.document, each.number]));
+  return [...new Set((citations ?? []).map((each) => numbers.get(keyOf(each)) ?? documents.get(each.document)).filter(Boolean))];
+}
+
+function readChats() {
+  try {
+    return JSON.parse(localStorage.getItem(KEY) ?? "[]");
+  } catch {
+    return [];
+  }
+}
+
+export const chats = new Chats();

@@ -14,7 +14,7 @@ COMPILE = sh scripts/uv.sh pip compile --quiet --universal --python-version 3.11
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test soak lint check coverage docs format lock bench study clean again
+.PHONY: help setup demo serve page test soak lint check coverage docs format lock bench study clean again
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -34,6 +34,12 @@ again:
 demo: setup ## Set up and run the main job
 	@sh scripts/demo.sh
 
+serve: setup ## Serve the sample collection and its web page (ARGS="--port 8081")
+	@sh scripts/serve.sh $(ARGS)
+
+page: ## Build the web page from web/ (needs Node)
+	@sh scripts/page.sh build
+
 test: setup ## Set up and run the tests (ARGS="-k name")
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal $(ARGS)
 
@@ -45,6 +51,7 @@ lint: setup ## Format, style, types and layers
 	$(BIN)/python -m ruff check
 	$(BIN)/python -m mypy
 	$(BIN)/lint-imports
+	@sh scripts/page.sh check
 
 check: lint coverage ## All that must pass before a change goes in
 

@@ -46,6 +46,7 @@ def explain(
 ) -> Explanation:
     """How a search came to its hits: its stages with counts and times, and every score of each hit."""
     settings = engine.opened.resolve_settings(settings)
+    settings = replace(settings, search=replace(settings.search, cache=0))  # a cached result has no stages
     with record("explain") as trace:
         hits = search(
             engine,

@@ -1,0 +1,19 @@
+#!/bin/sh
+# Builds the web page from web/ into the package (`build`), or checks that what is there is what the sources give
+# (`check`). Running Clew needs none of this; without Node the check says so and passes, for a test compares the hash.
+set -eu
+cd "$(dirname "$0")/../web"
+if ! command -v npm >/dev/null 2>&1; then
+  echo "page: npm is not here, so the page was not built again" >&2
+  [ "${1:-check}" = check ] && exit 0
+  exit 1
+fi
+[ -x node_modules/.bin/vite ] || npm ci --no-audit --no-fund --loglevel=error
+if [ "${1:-check}" = build ]; then
+  exec npm run --silent build
+fi
+built=$(mktemp -d)
+trap 'rm -rf "$built"' EXIT
+npm run --silent build -- --outDir "$built" --logLevel error
+diff -r "$built" ../src/clew/surface/web/page || { echo "page: built files differ from web/; run 'make page'" >&2; exit 1; }
+echo "page: the built files are those of the sources"

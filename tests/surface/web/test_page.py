@@ -1,0 +1,86 @@
+"""The files of the page and the paths that only it asks, without a browser."""
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from clew import Filter
+from clew.surface.web import FILES
+from tests.surface.server.conftest import Running, fill, serving
+
+ROOT = Path(__file__).parents[3]
+SOURCES = ROOT / "web"
+MAX_BYTES = 200_000
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    path = tmp_path_factory.mktemp("page") / "store"
+    fill(path)
+    with serving(path) as running:
+        yield running
+
+
+def test_the_page_is_served_compressed_and_only_once(served: Running) -> None:
+    total = 0
+    for path, media_type in FILES.items():
+        reply = served.get(path, headers={"accept-encoding": "gzip"})
+        assert (reply.status_code, reply.headers["content-type"]) == (200, media_type)
+        assert reply.headers["content-encoding"] == "gzip"
+        assert "default-src 'self'" in reply.headers["content-security-policy"]
+        assert served.get(path, headers={"accept-encoding": "identity"}).content == reply.content
+        again = served.get(path, headers={"if-none-match": reply.headers["etag"]})
+        assert (again.status_code, again.content) == (304, b"")
+        total += int(reply.headers["content-length"])
+    assert total <= MAX_BYTES
+
+
+def test_the_page_names_no_other_host(served: Running) -> None:
+    page = served.get("/").text
+    assert "http://" not in page
+    assert "https://" not in page
+    assert 'src="/page/app.js"' in page
+
+
+def test_the_built_files_are_of_these_sources() -> None:
+    files = sorted(
+        ["index.html", "package.json", "package-lock.json", "vite.config.js"]
+        + [str(path.relative_to(SOURCES)) for folder in ("public", "src") for path in (SOURCES / folder).rglob("*.*")]
+    )
+    found = hashlib.sha256()
+    for name in files:
+        found.update(f"{name}\n".encode() + (SOURCES / name).read_bytes())
+    built = ROOT / "src" / "clew" / "surface" / "web" / "page" / "sources.sha256"
+    assert built.read_text() == f"{found.hexdigest()}\n", (
+        "the page was not built after its last change; run `make page`"
+    )
+
+
+def test_what_the_page_asks_besides_the_verbs(served: Running) -> None:
+    info = served.get("/v1/page/info").json()
+    assert (info["collection"], info["can_write"], info["has_model"]) == ("default", True, False)
+    assert {"hybrid", "auto"} <= set(info["strategies"])
+    names = served.get("/v1/page/names").json()
+    assert names == {"kinds": ["page", "thread"], "channels": ["board", "ops"], "authors": ["ada", "ben", "eve"]}
+    reply = served.get("/v1/page/threads", params={"channel": "ops"}).json()
+    assert sum(each["messages"] for each in reply["threads"]) == 2
+    assert min(each["first"] for each in reply["threads"]) == "2026-03-01T09:00:00+00:00"
+    assert reply["days"] == {"2026-03-01": 2}
+
+
+def test_a_key_sees_only_its_part_on_the_page(tmp_path: Path) -> None:
+    fill(tmp_path / "store")
+    with serving(tmp_path / "store") as running:
+        _, token = running.server.keys.add("ops", where=Filter(channels=frozenset({"ops"})))
+        assert running.get("/").status_code == 200  # the files are open: they ask for the key
+        assert running.get("/v1/page/info").status_code == 401
+        running.http.headers["authorization"] = f"Bearer {token}"
+        assert running.get("/v1/page/info").json()["can_write"] is False
+        assert running.get("/v1/page/names").json() == {
+            "kinds": ["thread"],
+            "channels": ["ops"],
+            "authors": ["ada", "ben"],
+        }
+        assert running.get("/v1/page/threads", params={"channel": "board"}).json() == {"threads": [], "days": {}}

@@ -1,0 +1,183 @@
+"""The views of the page in Chromium, on a real server: what a user does, with mouse and with keys alone."""
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.surface.server.conftest import Running, fill, serving
+from tests.surface.web.conftest import opening
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True}
+
+
+def test_search_as_one_types_and_open_the_span(browser: "Browser", served: Running) -> None:
+    from playwright.sync_api import expect
+
+    with opening(browser, served, "search") as page:
+        page.get_by_role("searchbox").press_sequentially("rotates the vault key")
+        hit = page.locator("[data-hit]").first
+        expect(hit).to_have_text("Vault")
+        expect(page.locator("article mark").first).to_be_visible()
+        expect(page.locator("article").first).to_contain_text("Relevance")
+        hit.click()
+        source = page.get_by_role("complementary", name="Source")
+        expect(source.locator(".found").first).to_contain_text("Keys")
+        expect(source.locator(".found mark").first).to_be_visible()
+        address = page.url
+        page.get_by_role("button", name="Close source").click()
+        expect(source).to_have_count(0)
+    assert "doc=keys" in address
+    with opening(browser, served, address.partition("#/")[2]) as page:  # the link, opened by somebody else
+        expect(page.get_by_role("searchbox")).to_have_value("rotates the vault key")
+        expect(page.get_by_role("complementary", name="Source").locator(".found").first).to_be_visible()
+
+
+def test_filters_narrow_the_search(browser: "Browser", served: Running) -> None:
+    from playwright.sync_api import expect
+
+    with opening(browser, served, "search?q=build+server") as page:
+        page.get_by_role("button", name="Author").click()
+        page.get_by_label("ben").check()
+        expect(page.locator("[data-hit]")).to_have_text([re.compile("^ben")])
+        assert "author=ben" in page.url
+        page.get_by_role("button", name="Clear all").click()
+        page.get_by_role("button", name="By document").click()
+        expect(page.get_by_text(re.compile(r"passages in \d+ documents"))).to_be_visible()
+
+
+def test_keys_alone(browser: "Browser", served: Running) -> None:
+    from playwright.sync_api import expect
+
+    with opening(browser, served, "library") as page:
+        expect(page.get_by_role("row").nth(1)).to_be_visible()
+        page.keyboard.press("Control+k")
+        expect(page.get_by_role("combobox", name="Command or search")).to_be_focused()
+        page.keyboard.type("go to search")
+        page.keyboard.press("Enter")
+        page.keyboard.press("/")
+        page.keyboard.type("soup at noon")
+        expect(page.locator("[data-hit]").first).to_have_text("Lunch")
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("complementary", name="Source")).to_be_visible()
+        page.keyboard.press("Escape")
+        expect(page.get_by_role("complementary", name="Source")).to_have_count(0)
+        expect(page.locator("[data-hit]").first).to_be_focused()
+
+
+def test_ask_streams_cites_and_goes_on(browser: "Browser", served: Running) -> None:
+    from playwright.sync_api import expect
+
+    with opening(browser, served, "ask") as page:
+        page.get_by_label("Question").fill("Who rotates the vault key?")
+        page.keyboard.press("Enter")
+        answer = page.locator("article").first
+        expect(answer.locator(".sentence").first).to_contain_text("Dan rotates the vault key")
+        expect(answer.locator(".verdict")).to_contain_text("Word for word")
+        answer.get_by_role("button", name="Source 1").click()
+        expect(page.get_by_role("complementary", name="Source").locator(".found")).to_contain_text("Dan rotates")
+        page.get_by_label("Question").fill("When is soup served?")
+        page.keyboard.press("Enter")
+        expect(page.locator("article")).to_have_count(2)
+        expect(page.locator("article").nth(1).locator(".sentence").first).to_be_visible()
+        page.reload()
+        expect(page.locator("article")).to_have_count(2)  # the conversation is kept
+
+
+def test_upload_with_progress_then_delete_and_undo(browser: "Browser", served: Running, tmp_path: Path) -> None:
+    from playwright.sync_api import expect
+
+    good, bad = tmp_path / "Beacon.md", tmp_path / "broken.pdf"
+    good.write_text("# Beacon\n\nThe beacon blinks twice a minute.")
+    bad.write_bytes(b"no PDF at all")
+    with opening(browser, served, "library?find=beacon") as page:
+        page.locator("#files").set_input_files([good, bad])
+        jobs = page.get_by_role("list", name="Jobs")
+        expect(jobs).to_contain_text("1 document added")
+        expect(jobs).to_contain_text("broken.pdf")
+        row = page.get_by_role("row", name=re.compile("Beacon"))
+        expect(row).to_be_visible()
+        row.get_by_role("button", name="Delete").click()
+        expect(row).to_have_count(0)
+        page.get_by_role("button", name="Undo").click()
+        expect(row).to_be_visible()
+        assert served.get("/v1/documents").text.count("Beacon") > 0
+        row.get_by_role("button", name="Delete").click()
+        assert served.get("/v1/documents").text.count("Beacon") > 0  # not before the time has passed
+        with page.expect_response(lambda reply: reply.request.method == "DELETE"):
+            page.get_by_role("button", name="Dismiss").click()
+        expect(page.get_by_text("0 shown")).to_be_visible()
+    assert "Beacon" not in served.get("/v1/documents").text
+
+
+def test_a_thread_with_its_replies_and_a_person(browser: "Browser", served: Running) -> None:
+    from playwright.sync_api import expect
+
+    with opening(browser, served, "conversations?channel=deck") as page:
+        page.get_by_role("button", name=re.compile("Who has the anchor")).click()
+        reply = page.locator(".message.reply")
+        expect(reply).to_contain_text("It is in the shed.")
+        page.get_by_role("button", name="#ops").click()
+        expect(page.get_by_role("button", name=re.compile("build server is red"))).to_be_visible()
+
+
+def test_explain_and_the_button_that_tries_the_setting(browser: "Browser", served: Running) -> None:
+    from playwright.sync_api import expect
+
+    with opening(browser, served, "explain?q=soup+at+noon&k=1") as page:
+        expect(page.get_by_role("region", name="From the collection to the context")).to_contain_text("considered")
+        expect(page.locator(".trace li").first).to_contain_text("search")
+        page.get_by_role("combobox", name="Document that you expected").fill("Vault")
+        page.get_by_role("option", name=re.compile("Vault")).click()
+        expect(page.get_by_text("Lost at")).to_be_visible()
+        page.get_by_role("button", name="Try it").click()
+        expect(page.get_by_text("It is here, at place")).to_be_visible()
+
+
+def test_sign_in_with_a_key(browser: "Browser", tmp_path: Path) -> None:
+    from playwright.sync_api import expect
+
+    fill(tmp_path / "store")
+    with serving(tmp_path / "store") as running:
+        _, token = running.server.keys.add("reader")
+        with opening(browser, running, "search?q=vault") as page:
+            page.get_by_label("Key", exact=True).fill("clew_wrong")
+            page.keyboard.press("Enter")
+            expect(page.get_by_role("alert")).to_contain_text("not known")
+            page.get_by_label("Key", exact=True).fill(token)
+            page.keyboard.press("Enter")
+            expect(page.locator("[data-hit]").first).to_have_text("Vault")
+            page.get_by_role("link", name="Library").click()
+            expect(page.get_by_role("row").nth(1)).to_be_visible()
+            expect(page.get_by_role("button", name="Upload files")).to_have_count(0)  # it may only read
+            page.get_by_role("button", name="Sign out").click()
+            expect(page.get_by_role("heading", name="Sign in with a key")).to_be_visible()
+
+
+VIEWS = {
+    "search": ("search?q=vault+key&doc=keys&at=0-20", "[data-hit]"),
+    "ask": ("ask?q=Who+rotates+the+vault+key", ".sources button"),
+    "library": ("library", "tbody tr"),
+    "conversations": ("conversations?channel=deck", ".thread"),
+    "explain": ("explain?q=vault+key", ".trace li"),
+}
+
+
+@pytest.mark.parametrize("look", ["light", "dark", "phone"])
+def test_every_view_can_be_used_by_all(browser: "Browser", served: Running, shots: Path, look: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+    options = PHONE if look == "phone" else {"viewport": {"width": 1360, "height": 860}}
+    for name, (hash_, ready) in VIEWS.items():
+        with opening(browser, served, hash_, color_scheme="dark" if look == "dark" else "light", **options) as page:
+            page.locator(ready).first.wait_for(state="attached")
+            page.screenshot(path=shots / f"{name}-{look}.png")
+            found = axe.Axe().run(page).response["violations"]
+            serious = [each for each in found if each["impact"] in ("serious", "critical")]
+            assert [(each["id"], each["nodes"][0]["html"]) for each in serious] == [], name
+            width = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            assert width <= 0, f"{name} scrolls sideways"

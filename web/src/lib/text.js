@@ -102,11 +102,11 @@ export const cleanTitle = (document) => {
   return title.replace(/:[a-z][a-z0-9_+-]*:\s*/g, "").replace(/\*(\S[^*]*)\*/g, "$1").replace(/`/g, "") || title;
 };
 
-/** A colour of the eight for a name, always the same. */
+/** The hue of a name, always the same; names that are alike get hues far apart. */
 export function hueOf(name) {
-  let sum = 0;
-  for (const letter of name) sum = (sum * 31 + letter.codePointAt(0)) % 360;
-  return sum;
+  let hash = 2166136261;
+  for (const letter of name) hash = Math.imul(hash ^ letter.codePointAt(0), 16777619) >>> 0;
+  return Math.round((hash % 997) * 137.508) % 360;
 }
 
 /** The place in a JavaScript string of a place counted in characters, as Python counts. */

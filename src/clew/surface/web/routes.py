@@ -104,7 +104,7 @@ async def threads(caller: Calling, channel: Annotated[str, Query(min_length=1, m
         where = Filter(channels=frozenset({channel}))
         titles = {each.id: each.title for each in engine.list(where)}
         scanned = list(islice(engine.opened.store.scan(where), MAX_SCANNED))
-        made = [describe_thread(id, titles.get(id, ""), chunks) for id, chunks in group_by_document(scanned).items()]
+        made = [describe_thread(doc, titles.get(doc, ""), found) for doc, found in group_by_document(scanned).items()]
         return {"threads": sorted(made, key=lambda each: each["last"] or "", reverse=True), "days": count_days(scanned)}
 
     return reply_json(await caller.call(call))

@@ -70,6 +70,31 @@ def test_what_the_page_asks_besides_the_verbs(served: Running) -> None:
     assert reply["days"] == {"2026-03-01": 2}
 
 
+def test_a_chat_of_the_page_goes_on_in_a_terminal(served: Running) -> None:
+    asked = served.post("/v1/page/chats/page-1", {"query": "Who rotates the vault key?"})
+    assert asked.headers["content-type"].startswith("text/event-stream")
+    assert "Dan rotates the vault key" in asked.text
+    chat = served.server.engines.get("default").chat("page-1")  # as `clew chat --session page-1` opens it
+    chat.ask("When is soup served?")
+    [kept] = served.get("/v1/page/chats").json()["chats"]
+    assert kept["name"] == "page-1"
+    assert [each["text"] for each in kept["messages"][::2]] == ["Who rotates the vault key?", "When is soup served?"]
+    assert served.http.delete("/v1/page/chats/page-1").json() == {"dropped": 1}
+    assert served.get("/v1/page/chats").json() == {"chats": []}
+
+
+def test_a_server_with_keys_keeps_no_chats(tmp_path: Path) -> None:
+    fill(tmp_path / "store")
+    with serving(tmp_path / "store") as running:
+        assert running.post("/v1/page/chats/secret", {"query": "When is soup served?"}).status_code == 200
+        _, token = running.server.keys.add("another", rights="write")
+        running.http.headers["authorization"] = f"Bearer {token}"
+        assert running.get("/v1/page/info").json()["keeps_chats"] is False
+        assert running.get("/v1/page/chats").json() == {"chats": []}
+        assert running.post("/v1/page/chats/secret", {"query": "When is soup served?"}).status_code == 403
+        assert running.http.delete("/v1/page/chats/secret").status_code == 403
+
+
 def test_a_key_sees_only_its_part_on_the_page(tmp_path: Path) -> None:
     fill(tmp_path / "store")
     with serving(tmp_path / "store") as running:

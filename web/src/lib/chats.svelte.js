@@ -1,9 +1,23 @@
-// The conversations with the collection, kept in this browser; each question is sent with the turns before it.
-import { ApiError, stream } from "./api.js";
+// The conversations with the collection. A server with one user keeps them, so that `clew chat --session` goes on with
+// them; with others they stay in this browser, and each question is sent with the turns before it.
+import { ApiError, get, remove, stream } from "./api.js";
+import { session } from "./session.svelte.js";
 
 const KEY = "clew.chats";
 const MAX_CHATS = 20;
 const MAX_HISTORY = 12;
+
+const EMPTY = { text: "", confidence: null, found: true, reason: "", problem: "" };
+
+/** The turns of messages that another program has kept: without verdicts, which it does not keep. */
+function makeTurns(messages) {
+  const turns = [];
+  for (const { role, text } of messages) {
+    if (role !== "assistant") turns.push({ ...EMPTY, sentences: [], steps: [], citations: [], removed: [], question: text, state: "kept" });
+    else if (turns.length) Object.assign(turns.at(-1), { text, sentences: [{ text, verdict: "" }] });
+  }
+  return turns.length ? turns : [{ ...EMPTY, sentences: [], steps: [], citations: [], removed: [], question: "", state: "kept" }];
+}
 
 class Chats {
   all = $state(readChats());
@@ -13,7 +27,7 @@ class Chats {
   }
 
   start() {
-    const chat = { id: Math.random().toString(36).slice(2, 10), title: "", turns: [] };
+    const chat = { id: `page-${Math.random().toString(36).slice(2, 8)}`, title: "", turns: [] };
     this.all = [chat, ...this.all].slice(0, MAX_CHATS);
     return this.all[0];
   }
@@ -21,6 +35,19 @@ class Chats {
   drop(id) {
     this.all = this.all.filter((chat) => chat.id !== id);
     this.save();
+    if (session.info?.keeps_chats) remove(`/v1/page/chats/${encodeURIComponent(id)}`).catch(() => {});
+  }
+
+  /** Adds what was asked elsewhere, in a terminal or another browser. */
+  async load() {
+    const { chats: kept } = await get("/v1/page/chats").catch(() => ({ chats: [] }));
+    for (const { name, messages } of kept) {
+      const known = this.get(name);
+      if (!messages.length || (known && known.turns.length * 2 >= messages.length)) continue;
+      const turns = makeTurns(messages);
+      if (known) known.turns = turns;
+      else this.all = [...this.all, { id: name, title: turns[0].question, turns }];
+    }
   }
 
   save() {
@@ -39,13 +66,15 @@ class Chats {
       .filter((message) => message.text.trim())
       .slice(-MAX_HISTORY);
     chat.title ||= question;
-    chat.turns.push({ question, state: "asking", text: "", sentences: [], steps: [], citations: [], removed: [], confidence: null, found: true, reason: "", problem: "" });
+    chat.turns.push({ ...EMPTY, sentences: [], steps: [], citations: [], removed: [], question, state: "asking" });
     const turn = chat.turns[chat.turns.length - 1];
-    const body = { query: question, stream: true, history };
+    const isKept = session.info?.keeps_chats;
+    const path = isKept ? `/v1/page/chats/${encodeURIComponent(chat.id)}` : "/v1/ask";
+    const body = isKept ? { query: question } : { query: question, stream: true, history };
     if (agent) body.agent = true;
     if (where) body.where = where;
     try {
-      for await (const { name, data } of stream("/v1/ask", { body, signal })) {
+      for await (const { name, data } of stream(path, { body, signal })) {
         if (name === "step") turn.steps.push(data);
         else if (name === "sentence") turn.sentences.push({ text: data.text, verdict: "" });
         else if (name === "answer") finish(turn, data);

@@ -24,7 +24,7 @@ from clew.surface.server.state import Server
 from clew.surface.to_json import dump_json
 from clew.surface.web import routes as web
 
-ROUTERS = tuple(each.router for each in (search, ask, documents, messages, jobs, openai, operations, web))
+ROUTERS = tuple(each.router for each in (search, ask, documents, messages, jobs, openai, operations))
 ABOUT = """Finds the right context for a language model in documents and conversations, and shows where it came from.
 
 Send a key as `Authorization: Bearer KEY`; on loopback none is needed until one was made. Every error has one shape."""
@@ -48,6 +48,7 @@ def make_app(server: Server) -> ASGIApp:
     app.openapi = lambda: _add_security(describe(), server)  # type: ignore[method-assign]
     for router in ROUTERS:
         app.include_router(router, dependencies=[Depends(refuse_unknown_parameters)])
+    app.include_router(web.router)  # outside the schema, so its parameters are checked by its functions alone
     for route in mcp_app.routes:
         app.router.routes.append(route)
     app.add_exception_handler(ClewError, _reply_clew_error)

@@ -16,12 +16,13 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from clew.core.filter import EVERYTHING, Filter
+from clew.core.filter import Filter
 from clew.core.ids import digest
 from clew.core.types import Chunk
 from clew.engine import Engine
 from clew.surface.server.call import Calling, reply_json
-from clew.surface.web import FILES
+from clew.surface.web import FILES, chats
+from clew.surface.web.chats import keeps_chats
 
 router = APIRouter(include_in_schema=False)
 MAX_SCANNED: Final = 50_000  # chunks that are looked at for the names of authors, or for the threads of a channel
@@ -62,6 +63,7 @@ async def serve_page_file(request: Request) -> Response:
     return Response(file.content, headers=headers)
 
 
+router.include_router(chats.router)
 for _path in FILES:
     router.add_api_route(_path, serve_page_file, methods=["GET"])
 
@@ -74,10 +76,9 @@ async def info(caller: Calling) -> Response:
             "strategies": sorted(engine.strategies),
             "strategy": engine.settings.search.strategy,
             "has_model": engine.opened.llm is not None,
-            "can_keep_chats": engine.opened.boundary == EVERYTHING,
         }
     )
-    shown = {"version": version("clew"), "can_write": caller.access.can_write}
+    shown = {"version": version("clew"), "can_write": caller.access.can_write, "keeps_chats": keeps_chats(caller)}
     return reply_json({**shown, "collection": caller.choose_collection(), **known})
 
 

@@ -285,6 +285,16 @@ def test_history_tells_what_a_short_question_means(engine: Engine) -> None:
     assert documents(engine.search("Show me more", k=1, history=[Message("When is the soup served?")])) == ["lunch"]
 
 
+def test_an_explanation_has_its_stages_although_the_result_is_cached(engine: Engine) -> None:
+    hits = engine.search("soup", k=2)
+    explained = engine.explain("soup", k=2)
+    search = explained.trace.find("search")
+    assert search
+    assert "cached" not in search.notes
+    assert search.steps
+    assert [hit.chunk.id for hit in explained.hits] == [hit.chunk.id for hit in hits]
+
+
 def test_results_are_kept_until_the_collection_changes(engine: Engine) -> None:
     def cached() -> bool:
         with record() as trace:

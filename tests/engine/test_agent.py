@@ -82,7 +82,7 @@ def test_two_tools_in_a_chain_and_an_answer_that_cites_what_they_showed() -> Non
     with opened(model, RELEVANT) as engine, record() as trace:
         answer = engine.agent("What's our complete refund policy?", on_sentence=heard.append)
     assert answer.text == (
-        "Gift cards are never refunded. [1] Refunds are paid within 14 days. [1] They are paid in gold. [not sure]"
+        "Gift cards are never refunded. [1] Refunds are paid within 14 days. [1] They are paid in gold. [not supported]"
     )
     assert "".join(heard).strip() == answer.text
     assert [cited.quote for cited in answer.citations] == [
@@ -93,7 +93,7 @@ def test_two_tools_in_a_chain_and_an_answer_that_cites_what_they_showed() -> Non
     assert answer.removed == ()
     assert [(each.text, each.verdict) for each in answer.sentences][1:] == [
         ("Refunds are paid within 14 days.", "supported"),
-        ("They are paid in gold.", "unsure"),
+        ("They are paid in gold.", "unsupported"),
     ]
     assert answer.usage.calls == 3
     assert [(each.name, each.out, "error" in each.notes) for each in steps(trace)] == [

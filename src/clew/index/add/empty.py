@@ -1,6 +1,7 @@
 """Empty files in the write path: passed over, and named where an earlier version of them is stored."""
 
 import stat
+from codecs import getincrementaldecoder
 from collections.abc import Iterable, Set
 from pathlib import Path
 
@@ -14,7 +15,6 @@ from clew.index.read.uri import make_file_uri
 EMPTY = "empty"
 MAX_BLANK_BYTES = 10_000_000  # of a file that is looked into
 _HEAD_BYTES = 64  # which tell most files from a blank one
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def is_empty_file(path: Path) -> bool:
@@ -27,14 +27,10 @@ def is_empty_file(path: Path) -> bool:
             return True
         with path.open("rb") as file:
             head = file.read(_HEAD_BYTES)
-            return _is_blank(head) and _is_blank(head + file.read(MAX_BLANK_BYTES))
-    except (OSError, ValueError):  # reading it reports that
+            decoder = getincrementaldecoder("utf-8-sig")()  # the head may end within a character
+            return not decoder.decode(head).strip() and not decoder.decode(file.read(), final=True).strip()
+    except (OSError, ValueError):  # reading it reports that; what is no UTF-8 is not blank
         return False
-
-
-def _is_blank(data: bytes) -> bool:
-    """Whether UTF-8 is white space, as far as its characters are whole."""
-    return not data.removeprefix(_BYTE_ORDER_MARK).decode(errors="ignore").strip()
 
 
 def list_empty_files(passed_over: Iterable[PassedOver], root: Path) -> frozenset[str]:

@@ -1,7 +1,7 @@
 """Checks each sentence of a model against the passages that it cites.
 
-A verifier reads sentence and passages together, where one is set and reads the language. Quotes must be verbatim even
-so, and where the verifier is unsure, the rules decide, which know numbers, dates, codes and names exactly.
+A verifier reads sentence and passages together, where one is set and reads the language. Even so quotes must be
+verbatim, and addresses, codes and numbers with units must occur; and where the verifier is unsure, the rules decide.
 
 The rules compare words: every number, date and name must occur, in the place where the sentence puts it; most other
 terms must occur; and the sentence must not contradict the text by negation or opposites. A sentence whose facts all
@@ -10,7 +10,7 @@ a wrong citation gets the right one. `studies.support` measures what both miss.
 """
 
 import re
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -46,6 +46,7 @@ _QUOTED = re.compile(
     r"|(?<!\w)‘((?:[^’]|’(?=\w))+)’|(?<!\w)'((?:[^']|'(?=\w))+)'(?!\w)|^\s*>\s*(.+)",
     re.MULTILINE,
 )
+_ADDRESS = re.compile(r"https?://[^\s<>\"”»\]]+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _TAIL = re.compile(r"([^“„«\"]*\S)(?:[”»]|\"(?!\w))")  # the end of a quote that began in the sentence before
 # Words that only introduce a quote or a source.
 _REPORTING_TERMS = extract_terms(
@@ -108,8 +109,8 @@ def judge_support(
     """Whether the passages together support a sentence, and why not: the one place where a sentence is judged."""
     if not cited:
         return "unsupported", UNCITED
-    if misquoted := _explain_misquote(body, cited, question):
-        return "unsupported", misquoted
+    if wrong := _explain_misquote(body, cited, question) or _explain_strange_address(body, cited, question):
+        return "unsupported", wrong
     reason = _explain_unsupported(body, cited, question)
     if verifier is not None and stands_verbatim(body, cited):
         return "supported", ""
@@ -117,10 +118,12 @@ def judge_support(
         if not reason:
             return "supported", "" if verifier is None else NOT_READ
         return ("unsure" if reason == NOT_COVERED and _may_be_paraphrase(body, cited) else "unsupported"), reason
+    if _explain_missing_fact(body, cited, question, is_wanted=_is_exact):
+        return "unsupported", reason
     verdict = read_support(verifier, body, cited)
     if verdict == "supported" or (verdict == "unsure" and not reason):
         return "supported", ""
-    if _explain_missing_fact(body, cited, question):
+    if _explain_missing_fact(body, cited, question) or (reason and not _may_be_paraphrase(body, cited)):
         return "unsupported", reason
     return verdict, reason or (NOT_CLEAR if verdict == "unsure" else NOT_COVERED)
 
@@ -163,6 +166,13 @@ def _explain_misquote(body: str, cited: Sequence[NumberedPassage], question: str
     return ""
 
 
+def _explain_strange_address(body: str, cited: Sequence[NumberedPassage], question: str) -> str:
+    """Which web or mail address of a sentence neither the passages nor the question have; empty where they have all."""
+    known = "\n".join([question, *(each.text_with_authors for each in cited)]).lower()
+    strange = (found for each in _ADDRESS.findall(body) if (found := each.rstrip(".,;:!?)")).lower() not in known)
+    return f"{first} is not in the cited passage" if (first := next(strange, "")) else ""
+
+
 def _find_stated(body: str, cited: Sequence[NumberedPassage], question: str) -> tuple[list[Fact], list[Fact]]:
     """The facts of a sentence outside of quotes, and those of them that the question or the headings have."""
     quotes, titles = _find_quotes(body), " ".join(each.title_and_headings for each in cited)
@@ -181,12 +191,25 @@ def _find_stated(body: str, cited: Sequence[NumberedPassage], question: str) -> 
     return stated, asked
 
 
-def _explain_missing_fact(body: str, cited: Sequence[NumberedPassage], question: str) -> str:
+def _is_exact(fact: Fact) -> bool:
+    """Whether a fact is one that has no other words: a code, or a number with its unit."""
+    return fact.kind == "code" or bool(fact.unit)
+
+
+def _explain_missing_fact(
+    body: str,
+    cited: Sequence[NumberedPassage],
+    question: str,
+    *,
+    is_wanted: Callable[[Fact], bool] = lambda _: True,
+) -> str:
     """Which number, date, code or name of a sentence is not in the passages; empty where all are."""
     stated, asked = _find_stated(body, cited, question)
     texts = [each.text_with_authors for each in cited]
     missing = (
-        fact for fact in stated if fact not in asked and not any(_text_states_fact(fact, text) for text in texts)
+        fact
+        for fact in stated
+        if is_wanted(fact) and fact not in asked and not any(_text_states_fact(fact, text) for text in texts)
     )
     return next((f"{fact.text} is not supported by the cited passage" for fact in missing), "")
 

@@ -26,6 +26,7 @@ from clew.core.settings import AnswerConfig, RerankerConfig
 from clew.drivers.rerank.cross_encoder import make_ms_marco_minilm
 from clew.drivers.verify.cross_encoder import MODEL, make_support_model
 from clew.query.answer import reading, verify
+from clew.query.answer.rules import NOT_COVERED
 from studies.perturbations import PERTURBATIONS
 from studies.sets import report_missing_set
 from studies.support.measures import expected_calibration_error, measure_auc
@@ -51,9 +52,13 @@ ROWS = {
 }
 ABLATIONS: dict[str, tuple[tuple[object, str, object], ...]] = {
     "all of it": (),
-    "without exact quotes": ((verify, "_explain_misquote", lambda *_: ""),),
-    "without numbers, dates, codes and names where it is unsure": ((verify, "_explain_missing_fact", lambda *_: ""),),
-    "without the rules where it is unsure": ((verify, "_explain_unsupported", lambda *_: verify.NOT_COVERED),),
+    "without exact quotes": ((verify, "explain_misquote", lambda *_: ""),),
+    "without addresses": ((verify, "explain_strange_address", lambda *_: ""),),
+    "without codes and numbers with units where it is sure": ((verify, "is_exact", lambda _: False),),
+    "without numbers, dates, codes and names where it is unsure": (
+        (verify, "explain_missing_fact", lambda *_, **__: ""),
+    ),
+    "without the rules where it is unsure": ((verify, "explain_unsupported", lambda *_: NOT_COVERED),),
     "all passages read, nothing gathered": ((reading, "MAX_SENTENCES", 10**6),),
 }
 

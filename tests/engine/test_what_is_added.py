@@ -16,6 +16,7 @@ from clew import Engine, Filter, Settings
 from clew.core.settings import IngestionConfig
 from clew.core.types import Matrix
 from clew.drivers.embed.hashed import HashedEmbedder
+from clew.index.add import sources
 from tests.engine.chosen import OpenEngine
 
 
@@ -297,6 +298,17 @@ def test_progress_counts_the_chunks_of_a_long_document(tmp_path: Path) -> None:
         assert [count for count in within if count] == sorted(set(within) - {0})
         assert len(set(within)) > 2
         assert told[-1].chunks == report.embedded
+
+
+def test_a_long_walk_tells_how_much_was_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "REPORT_SECONDS", 0.0)
+    folder = write(tmp_path / "pages", a_md="# A", b_md="# B")
+    for verb in ("add", "plan"):
+        told: list[Any] = []
+        with Engine.open(":memory:", embedder="hashed") as engine:
+            getattr(engine, verb)(folder, on_progress=told.append)
+        finding = [(each.done, each.total, each.unit) for each in told if each.stage == "finding"]
+        assert finding == [(1, None, "files"), (2, None, "files")]
 
 
 # -- a bad line

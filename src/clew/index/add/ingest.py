@@ -28,6 +28,7 @@ from clew.index.add.sources import (
     count_bytes,
     count_expected_documents,
     list_folders,
+    report_found,
 )
 from clew.index.add.sync import Vanished, find_vanished_documents
 from clew.index.enrich.summary import CALLER, Summariser
@@ -55,7 +56,7 @@ def add_sources(
     found = context.discover(locations, passed_over)
     total, total_bytes = None, 0
     if on_progress:  # a total needs a walk of all folders before the work begins
-        found = iter(everything := list(found))
+        found = iter(everything := list(report_found(found, on_progress)))
         if not context.settings.ingestion.sections:
             total, total_bytes = count_expected_documents(everything), count_bytes(everything)
     tracker, moved = SectionTracker(), MovedFiles(context.store, context.root)
@@ -169,7 +170,7 @@ def plan_add_sources(
     llm = EstimatingLLM(context.llm) if context.llm else None
     notes: list[SourceFailure] = []
     passed_over: list[PassedOver] = []
-    found = list(context.discover(locations, passed_over))
+    found = list(report_found(context.discover(locations, passed_over), on_progress))
     moved = MovedFiles(context.store, context.root)
     plan = make_dry_run_plan(
         context.split_or_track(context.make_sources(found, notes.append), SectionTracker(), llm=llm),

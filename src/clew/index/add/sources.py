@@ -6,11 +6,12 @@ Chat exports are recognised here, once, and each of their threads is a Source of
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from time import monotonic
 
 from clew.core.errors import SourceError
 from clew.core.ids import make_document_id
 from clew.core.protocols import Reader
-from clew.core.report import OnWarning, PassedOver
+from clew.core.report import OnProgress, OnWarning, PassedOver, Progress
 from clew.core.settings import Settings
 from clew.index.add.empty import EMPTY, is_empty_file
 from clew.index.add.exports import make_thread_sources, may_be_chat_export
@@ -26,6 +27,7 @@ from clew.index.read.uri import make_file_uri
 from clew.index.read.web.fetch import read_url
 
 Location = str | Path  # a file, a folder or the address of a web page
+REPORT_SECONDS = 1.0  # between two reports of how much was found
 Found = str | Path | ChatExport | SourceError  # a web address, a file, a chat export, or why one cannot be read
 
 
@@ -60,6 +62,16 @@ def discover_sources(
             yield detect_export_within(path, limits=rules.limits) or path
         except SourceError as error:
             yield error
+
+
+def report_found(found: Iterable[Found], on_progress: OnProgress | None) -> Iterator[Found]:
+    """What is found, and once a second how much it is: looking into large chat exports takes long."""
+    last = monotonic()
+    for count, each in enumerate(found, 1):
+        if on_progress and monotonic() - last >= REPORT_SECONDS:
+            last = monotonic()
+            on_progress(Progress("finding", count, None, "files"))
+        yield each
 
 
 def count_expected_documents(found: Sequence[Found]) -> int | None:

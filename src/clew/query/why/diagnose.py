@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from clew.core.facets import admits_chunk
 from clew.core.filter import EVERYTHING, Filter
+from clew.core.plural import format_count
 from clew.core.settings import Settings
 from clew.core.trace import Trace
 from clew.core.types import Chunk, Context, Document, Hit
@@ -130,7 +131,8 @@ def _find_losing_stage(
     if attempt.context is not None and any(hit.chunk.id in wanted for hit in attempt.hits):
         return _explain_context_drop(attempt.context, wanted)
     if not any(step.output is not None and step.name != SEARCH for step in attempt.list_steps()):
-        return "step", f"the strategy returned {len(attempt.hits)} hits without it, and records no steps to look into"
+        returned = format_count(len(attempt.hits), "hit")
+        return "step", f"the strategy returned {returned} without it, and records no steps to look into"
     ranks = {id(step): rank for step in attempt.list_steps() if (rank := _find_best_rank(step, wanted))}
     if not ranks:
         return _explain_unranked(wanted, run, settings, where)

@@ -262,6 +262,15 @@ def test_a_folder_that_has_become_empty_is_not_dropped_unasked(tmp_path: Path, o
     assert engine.job(job.id).result["dropped"] == 1
 
 
+def test_files_known_by_their_names_are_added_and_keys_are_not(tmp_path: Path) -> None:
+    for name in ("README", "Makefile", "LICENSE", "site.conf", "todo.org", "id_rsa", "data"):
+        (tmp_path / name).write_text(f"The {name} file.")
+    with Engine.open(":memory:", embedder="hashed") as engine:
+        names, counts = add(engine, tmp_path)
+    assert names == ["LICENSE", "Makefile", "README", "site.conf", "todo.org"]
+    assert counts == {"unknown format": 2}
+
+
 # -- plan and progress
 
 

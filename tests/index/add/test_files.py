@@ -2,7 +2,6 @@
 
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from clew.core.errors import SourceError
 from clew.core.ids import make_document_id
 from clew.core.report import PassedOver
 from clew.index.add.files import find_files
+from clew.index.chat import ChatExport
 from clew.index.read import SUFFIXES, read_file
 
 
@@ -105,7 +105,9 @@ def tree(root: Path, *names: str) -> None:
 def found(*sources: Path, root: Path) -> list[str]:
     """What is found, as paths below the root; a failure as its reason."""
     return [
-        item.reason if isinstance(item, SourceError) else item.relative_to(root).as_posix()
+        item.reason
+        if isinstance(item, SourceError)
+        else (item.path if isinstance(item, ChatExport) else item).relative_to(root).as_posix()
         for item in find_files(sources)
         if not isinstance(item, PassedOver)
     ]
@@ -174,7 +176,7 @@ def test_an_unreadable_folder_is_reported(tmp_path: Path) -> None:
 
 def test_finding_is_lazy(tmp_path: Path) -> None:
     tree(tmp_path, "a/x.md", "b/y.md")
-    walk: Iterator[Path | SourceError | PassedOver] = find_files([tmp_path])
+    walk = find_files([tmp_path])
     assert next(walk) == tmp_path / "a/x.md"
     tree(tmp_path, "b/z.md")
     assert list(walk) == [tmp_path / "b/y.md", tmp_path / "b/z.md"]

@@ -15,7 +15,6 @@ from clew.core.types import Document
 from clew.index.add.files import EXPORT_SUFFIXES
 from clew.index.add.prepare import Source
 from clew.index.chat import ChatExport
-from clew.index.read.load import is_folder
 from clew.index.thread.threads import build_threads, find_latest_message_time
 
 log = logging.getLogger("clew")
@@ -23,7 +22,7 @@ log = logging.getLogger("clew")
 
 def may_be_chat_export(path: Path) -> bool:
     """Whether a path can hold a chat export, so that its content is worth a look."""
-    return path.suffix.lower() in EXPORT_SUFFIXES | {".txt", ""} or is_folder(path)
+    return path.suffix.lower() in EXPORT_SUFFIXES | {".txt", ""}
 
 
 def make_thread_sources(

@@ -7,22 +7,21 @@ from pathlib import Path
 
 from clew.core.errors import SourceError
 from clew.core.report import PassedOver
+from clew.index.add.export_folder import ATTACHMENT, EXPORT_MARKERS, OpenExport, find_export_folder
 from clew.index.add.ignore import DEPENDENCIES, WalkRules, begin_walk, is_python_environment
+from clew.index.chat import ChatExport
 from clew.index.chat.served import detect_export_within
-from clew.index.read import SUFFIXES
+from clew.index.read import SUFFIXES, has_known_format
 from clew.index.read.load import describe_os_error
 from clew.index.read.process.limits import ReadLimits
 
 EXPORT_SUFFIXES = frozenset({".zip", ".json", ".jsonl", ".ndjson", ".mbox", ".mbx", ".mboxrd"})
-EXPORT_MARKERS = frozenset(
-    {"users.json", "channels.json", "realm.json", "result.json", "_chat.txt"}
-)  # in a folder that is an export
 DATABASE_FILE, SETTINGS_FILE = "clew.db", "clew.toml"
 UNKNOWN_FORMAT, LINK, SPECIAL = "unknown format", "symbolic link", "not a regular file"
 OWN_FILES = "files of Clew"
 MAX_COUNTED_FILES = 100_000  # in one folder that is passed over: counting more would take longer than it is worth
 
-Found = Path | SourceError | PassedOver
+Found = Path | ChatExport | SourceError | PassedOver
 DEFAULT_RULES = WalkRules()
 
 
@@ -35,10 +34,10 @@ def find_files(
 ) -> Iterator[Found]:
     """Each file once, in order; a path that cannot be opened comes as the SourceError that says why.
 
-    A file, and a folder that is a chat export, is returned as given. Any other folder is walked, sorted by name, for
-    files with one of the suffixes and for exports. What the rules keep out comes as PassedOver, and so do links, which
-    are not followed, Clew's own folders and its settings file, which may hold a key. The ignore files above a folder
-    count up to its repository, or else up to `root`.
+    A file is returned as given. A folder is walked, sorted by name, for files with one of the suffixes and for exports;
+    one that is itself a chat export comes as a ChatExport, after what else lies in it. What the rules keep out comes as
+    PassedOver, and so do links, which are not followed, Clew's own folders and its settings file, which may hold a key.
+    The ignore files above a folder count up to its repository, or else up to `root`.
     """
     sources = list(paths)
     seen = _SeenPaths(sources)
@@ -82,8 +81,8 @@ class _SeenPaths:
     def filter(self, found: Iterable[Found]) -> Iterator[Found]:
         """What was not found before."""
         for each in found:
-            if isinstance(each, Path) and self._is_overlapping:
-                key = str(each.resolve())
+            if isinstance(each, Path | ChatExport) and self._is_overlapping:
+                key = str((each if isinstance(each, Path) else each.path).resolve())
                 if key in self._seen:
                     continue
                 self._seen.add(key)
@@ -111,6 +110,8 @@ def _walk_folder(folder: Path, suffixes: Set[str], rules: WalkRules) -> Iterator
         entry = next(inside.entries, None)
         if entry is None:
             open_folders.pop()
+            if inside.export and inside.path == inside.export.prefix:
+                yield from inside.export.close()
             continue
         path = inside.path + entry.name
         try:
@@ -118,25 +119,37 @@ def _walk_folder(folder: Path, suffixes: Set[str], rules: WalkRules) -> Iterator
         except OSError as error:
             yield SourceError(_make_printable(entry.path), describe_os_error(error))
             continue
-        if reason := inside.rules.find_reason(entry.name, path, is_folder=is_folder):
+        export = inside.export
+        reason = inside.rules.find_reason(entry.name, path, is_folder=is_folder)
+        if reason:
+            if export:
+                export.leave_out(path, reason)
             yield _pass_over(entry, reason, is_folder=is_folder)
+        elif is_folder and export and export.has_attachments(path):
+            yield _pass_over(entry, ATTACHMENT, is_folder=True)
         elif is_folder:
-            yield from _enter_folder(Path(entry.path), f"{path}/", inside.rules, open_folders)
+            yield from _enter_folder(Path(entry.path), f"{path}/", inside.rules, open_folders, export)
+        elif export and export.is_part(path):
+            export.parts += 1
         else:
             yield _examine_file(entry, suffixes, inside.rules.limits)
 
 
 class _OpenFolder:
-    """A folder on the path of a walk: its entries that are still to come, its path, and the rules inside it."""
+    """A folder on the path of a walk: its entries still to come, its path, the rules and the export it is within."""
 
-    __slots__ = ("entries", "path", "rules")
+    __slots__ = ("entries", "export", "path", "rules")
 
-    def __init__(self, entries: Sequence["os.DirEntry[str]"], path: str, rules: WalkRules) -> None:
-        self.entries, self.path, self.rules = iter(entries), path, rules
+    def __init__(
+        self, entries: Sequence["os.DirEntry[str]"], path: str, rules: WalkRules, export: OpenExport | None
+    ) -> None:
+        self.entries, self.path, self.rules, self.export = iter(entries), path, rules, export
 
 
-def _enter_folder(folder: Path, path: str, rules: WalkRules, open_folders: list[_OpenFolder]) -> Iterator[Found]:
-    """Opens a folder for the walk; yields what comes instead: an export, an error, or why it is passed over."""
+def _enter_folder(
+    folder: Path, path: str, rules: WalkRules, open_folders: list[_OpenFolder], export: OpenExport | None = None
+) -> Iterator[Found]:
+    """Opens a folder for the walk; yields what comes instead: an error, or why it is passed over."""
     if path and folder.suffix == ".clew":
         yield PassedOver(f"{folder}/", OWN_FILES, count_files(folder))
         return
@@ -157,13 +170,11 @@ def _enter_folder(folder: Path, path: str, rules: WalkRules, open_folders: list[
         return
     if not EXPORT_MARKERS.isdisjoint(names):
         try:
-            if detect_export_within(folder, limits=rules.limits) is not None:
-                yield folder
-                return
+            export = find_export_folder(folder, path, rules.limits) or export
         except SourceError as error:
             yield error
             rules = replace(rules, is_broken_export=True)
-    open_folders.append(_OpenFolder(entries, path, rules))
+    open_folders.append(_OpenFolder(entries, path, rules, export))
 
 
 def _examine_file(entry: "os.DirEntry[str]", suffixes: Set[str], limits: ReadLimits) -> Found:
@@ -184,9 +195,9 @@ def _examine_file(entry: "os.DirEntry[str]", suffixes: Set[str], limits: ReadLim
 
 def _has_known_format(entry: "os.DirEntry[str]", suffixes: Set[str], limits: ReadLimits) -> bool:
     """Whether a file has one of the suffixes, or is a chat export."""
-    suffix = os.path.splitext(entry.name)[1].lower()  # noqa: PTH122 (many times faster than a Path)
-    if suffix in suffixes:
+    if has_known_format(entry.name, suffixes):
         return True
+    suffix = os.path.splitext(entry.name)[1].lower()  # noqa: PTH122 (many times faster than a Path)
     try:
         return suffix in EXPORT_SUFFIXES and detect_export_within(Path(entry.path), limits=limits) is not None
     except SourceError:

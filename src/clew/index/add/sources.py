@@ -55,7 +55,7 @@ def discover_sources(
             if on_passed_over:
                 on_passed_over(PassedOver(str(path), EMPTY))
             continue
-        if isinstance(path, SourceError) or not may_be_chat_export(path) or _has_custom_reader(path, readers):
+        if not isinstance(path, Path) or not may_be_chat_export(path) or _has_custom_reader(path, readers):
             yield path
             continue
         try:

@@ -4,7 +4,7 @@ The format of an export is detected from its contents; each format has a module.
 `json_stream` parses JSON of any size, `normalise` unifies times and texts. One channel at a time is in memory.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -66,17 +66,18 @@ class ChatExport:
             )
 
 
-def detect_export(path: Path, *, include_direct: bool = False) -> ChatExport | None:
+def detect_export(path: Path, *, include_direct: bool = False, left_out: Set[str] = frozenset()) -> ChatExport | None:
     """The chat export at a path, detected from its contents; None if there is none.
 
-    A folder counts only if all of it is the export, so that pages beside a chat stay pages. `include_direct` also reads
-    the direct messages of a Zulip export, which holds those of everyone; other exports hold what their owner chose.
+    Other files in its folder are not looked at, nor those that are `left_out`, by their paths in it. `include_direct`
+    also reads the direct messages of a Zulip export, which holds those of everyone; other exports hold what their owner
+    chose.
     """
     suffix = path.suffix.lower()
     try:
         if path.is_dir() or (suffix == ".zip" and path.is_file()):
-            with wrap_library_errors(str(path), format_name="chat export"), open_export_tree(path) as tree:
-                return _detect_export_in_tree(path, tree, direct=include_direct)
+            with wrap_library_errors(str(path), format_name="chat export"), open_export_tree(path, left_out) as tree:
+                return _detect_export_in_tree(path, tree, left_out, direct=include_direct)
         if not path.is_file():
             return None
         file = make_export_file(path)
@@ -100,7 +101,7 @@ def _detect_export_in_file(path: Path, file: ExportFile, suffix: str) -> ChatExp
     return None
 
 
-def _detect_export_in_tree(path: Path, tree: ExportTree, *, direct: bool) -> ChatExport | None:
+def _detect_export_in_tree(path: Path, tree: ExportTree, left_out: Set[str], *, direct: bool) -> ChatExport | None:
     for kind, find_root, read_channels in (
         ("slack", find_slack_root, read_slack_export),
         ("zulip", find_zulip_root, partial(read_zulip_export, include_direct=direct)),
@@ -109,18 +110,19 @@ def _detect_export_in_tree(path: Path, tree: ExportTree, *, direct: bool) -> Cha
         ("discord", _find_discord_root, _read_discord_tree),
     ):
         if find_root(tree) is not None:
-            return ChatExport(kind, path, partial(_read_export_tree, path, find_root, read_channels))
+            return ChatExport(kind, path, partial(_read_export_tree, path, left_out, find_root, read_channels))
     return None
 
 
 def _read_export_tree(
     path: Path,
+    left_out: Set[str],
     find_root: Callable[[ExportTree], ExportTree | None],
     read_channels: Callable[[ExportTree, ExportNotes], Channels],
     notes: ExportNotes,
 ) -> Channels:
     """The channels of a folder or zip, which is open while they are read."""
-    with open_export_tree(path) as tree:
+    with open_export_tree(path, left_out) as tree:
         root = find_root(tree)
         if root is None:
             raise SourceError(str(path), "changed while it was read; add it again")

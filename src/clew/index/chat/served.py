@@ -4,8 +4,9 @@ The process opens the export by its path, detects it again, and sends its channe
 more than one channel.
 """
 
+import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import fields
 from datetime import datetime
@@ -38,13 +39,18 @@ def detect_export_within(path: Path, *, limits: ReadLimits) -> ChatExport | None
     else:
         parts = read_parts_in_process(_make_request(path, limits))
         kind = "".join(str(part["kind"]) for part in parts)
-    return ChatExport(kind, path, partial(_read_in_process, path, kind, limits)) if kind else None
+    return make_served_export(path, kind, limits=limits) if kind else None
 
 
-def _read_in_process(path: Path, kind: str, limits: ReadLimits, notes: ExportNotes) -> Channels:
+def make_served_export(path: Path, kind: str, *, limits: ReadLimits, left_out: Set[str] = frozenset()) -> ChatExport:
+    """A detected export, which is read in another process, without the paths in its folder that are left out."""
+    return ChatExport(kind, path, partial(_read_in_process, path, kind, limits, frozenset(left_out)))
+
+
+def _read_in_process(path: Path, kind: str, limits: ReadLimits, left_out: Set[str], notes: ExportNotes) -> Channels:
     """The channels of an export, each whole."""
     messages: list[Message] = []
-    for part in read_parts_in_process(_make_request(path, limits, kind=kind)):
+    for part in read_parts_in_process(_make_request(path, limits, left_out, kind=kind)):
         try:
             messages += [_decode_message(values, kind) for values in part["messages"]]
             channel, is_last = str(part["channel"]), bool(part["is_last"])
@@ -57,16 +63,18 @@ def _read_in_process(path: Path, kind: str, limits: ReadLimits, notes: ExportNot
             messages = []
 
 
-def _make_request(path: Path, limits: ReadLimits, *, kind: str = "") -> wire.ReadRequest:
+def _make_request(
+    path: Path, limits: ReadLimits, left_out: Set[str] = frozenset(), *, kind: str = ""
+) -> wire.ReadRequest:
     """The request for the kind of an export, or for its channels; its path may be relative to the folder of now."""
-    options = {"folder": str(Path.cwd()), **({"kind": kind} if kind else {})}
+    options = {"folder": str(Path.cwd()), "left_out": json.dumps(sorted(left_out)), **({"kind": kind} if kind else {})}
     return wire.ReadRequest(wire.EXPORT, str(path), path.name, limits, options)
 
 
 def serve_export(path: str, options: Mapping[str, str]) -> Iterator[tuple[bytes, dict[str, Any] | int]]:
     """What the reader process sends for the export at a path: its kind, or with `kind` its channels in parts."""
     os.chdir(options["folder"])
-    export = detect_export(Path(path))
+    export = detect_export(Path(path), left_out=frozenset(json.loads(options["left_out"])))
     if "kind" not in options:
         yield wire.PART, {"kind": export.kind if export else ""}
         return

@@ -8,7 +8,7 @@ import io
 import stat
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -90,11 +90,20 @@ class ExportTree:
 
 
 @contextmanager
-def open_export_tree(path: Path) -> Iterator[ExportTree]:
-    """The tree of a folder or a zip, open within the `with` block."""
+def open_export_tree(path: Path, left_out: Set[str] = frozenset()) -> Iterator[ExportTree]:
+    """The tree of a folder or a zip, open within the `with` block; `left_out` are paths of a folder not to be read."""
     uri = str(path)
     if path.is_dir():
-        yield ExportTree(uri, lambda folder: _list_files(path / folder), lambda folder: _list_folders(path / folder))
+
+        def list_entries(folder: str) -> list[Path]:
+            found = _list_visible_entries(path / folder)
+            return [each for each in found if _join_path(folder, each.name) not in left_out]
+
+        yield ExportTree(
+            uri,
+            lambda folder: {each.name: make_export_file(each) for each in list_entries(folder) if each.is_file()},
+            lambda folder: [each.name for each in list_entries(folder) if each.is_dir()],
+        )
         return
     try:
         archive = zipfile.ZipFile(path)
@@ -170,14 +179,6 @@ def _open_archive_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, *, uri
     if entry.file_size > MAX_FILE_BYTES:
         raise SourceError(f"{uri}/{entry.filename}", f"is too large: {entry.file_size:,} bytes in one file")
     return archive.open(entry)  # type: ignore[return-value]  # ZipExtFile reads and peeks alike
-
-
-def _list_files(folder: Path) -> dict[str, ExportFile]:
-    return {path.name: make_export_file(path) for path in _list_visible_entries(folder) if path.is_file()}
-
-
-def _list_folders(folder: Path) -> list[str]:
-    return [path.name for path in _list_visible_entries(folder) if path.is_dir()]
 
 
 def _list_visible_entries(folder: Path) -> list[Path]:

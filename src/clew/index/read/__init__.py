@@ -5,7 +5,8 @@
 Documents made outside. The text of a Document is markdown, plain text or code; `meta["format"]` says which.
 """
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Set
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from clew.core.errors import SettingsError, SourceError
 from clew.core.ids import make_document_id
 from clew.core.protocols import Reader
 from clew.core.types import Document
-from clew.index.read.formats import READERS, TEXT_SUFFIXES, read_plain_bytes
+from clew.index.read.formats import READERS, TEXT_NAMES, TEXT_SUFFIXES, read_plain_bytes
 from clew.index.read.guard import wrap_library_errors
 from clew.index.read.load import get_file_state, is_decodable_text, read_bytes_within_limit
 from clew.index.read.outline import make_title_from_file_name
@@ -24,6 +25,12 @@ from clew.index.read.validate import validate_document
 
 # What is read from a folder: images only where OCR is installed. A file that is named by itself is always tried.
 SUFFIXES = frozenset(READERS) - (frozenset() if is_ocr_installed() else frozenset(IMAGE_SUFFIXES))
+
+
+def has_known_format(name: str, suffixes: Set[str] = SUFFIXES) -> bool:
+    """Whether a file of this name is read from a folder: by its suffix, or as text by a name such as README."""
+    suffix = os.path.splitext(name)[1].lower()  # noqa: PTH122 (many times faster than a Path)
+    return suffix in suffixes if suffix else name.lower() in TEXT_NAMES
 
 
 def read_file(

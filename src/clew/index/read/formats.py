@@ -46,9 +46,18 @@ def _make_bytes_reader(reader: TextReader) -> FileReader:
 read_plain_bytes = _make_bytes_reader(read_plain_text)
 _TEXT_READERS: dict[str, FileReader] = {
     **dict.fromkeys((".md", ".markdown", ".mdown", ".mkd", ".mdx"), _make_bytes_reader(read_markdown)),
-    **dict.fromkeys((".txt", ".text", ".log", ".rst"), read_plain_bytes),
+    **dict.fromkeys((".txt", ".text", ".log", ".rst", ".org", ".wiki", ".mediawiki", ".textile"), read_plain_bytes),
+    **dict.fromkeys((".conf", ".properties", ".graphql", ".tf", ".vue", ".svelte"), read_plain_bytes),
     **dict.fromkeys(LANGUAGES, _make_bytes_reader(read_code)),
 }
+# Files without a suffix that hold text by their names; others may be anything, also keys.
+TEXT_NAMES = frozenset(
+    (
+        *("readme", "license", "licence", "copying", "copyright", "notice", "authors", "contributors", "maintainers"),
+        *("changes", "changelog", "history", "news", "todo", "install", "contributing", "security", "codeowners"),
+        *("makefile", "dockerfile", "containerfile", "jenkinsfile", "vagrantfile", "procfile", "gemfile", "rakefile"),
+    )
+)
 TEXT_SUFFIXES = frozenset(_TEXT_READERS)  # read in time and memory that grow with the size of the file alone
 READERS: dict[str, FileReader] = {
     **_TEXT_READERS,

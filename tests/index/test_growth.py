@@ -7,6 +7,7 @@ import time
 import unicodedata
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import product
 from types import SimpleNamespace
 
 import pytest
@@ -72,6 +73,7 @@ UNITS = (
         "> ",
     ),
     *("| a |\n", "```\n", "~~~\n", "// a\n", "@a\n", "(", "\u0301", "\u0301\u0323", "a\u0301", "漢", "1,", "a-", "aB"),
+    *("Ann B. Le ", "etc. a ", "{#", "![", " \t", "[a](", "*a"),
     *("a and ", "a vs ", "compare a ", "keys of vault rotate ", "difference between ", "def a():\n pass\n\n", "a\n=\n"),
 )
 
@@ -90,12 +92,13 @@ def measure(path: Callable[[str], object], text: str) -> float:
 @pytest.mark.parametrize("name", PATHS)
 def test_time_grows_no_faster_than_the_text(name: str) -> None:
     path, size = PATHS[name], 10_000
-    for unit in UNITS:
-        small = max(measure(path, unit * (size // len(unit))), 0.02)
-        large = measure(path, unit * (4 * size // len(unit)))
+    for first, unit in product(("", "# ", '"'), UNITS):
+        short, long = (first + unit * (times * size // len(unit)) + "b" for times in (1, 4))
+        small = max(measure(path, short), 0.02)
+        large = measure(path, long)
         if large > 9 * small:  # 4 times is linear, 16 times quadratic; once more, as others use the machine too
-            large = min(large, measure(path, unit * (4 * size // len(unit))))
-        assert large <= 9 * small, f"{name}: {unit!r} takes {small:.2f} s, four times as much {large:.2f} s"
+            large = min(large, measure(path, long))
+        assert large <= 9 * small, f"{name}: {first + unit!r} takes {small:.2f} s, four times as much {large:.2f} s"
 
 
 def test_splitting_a_word_looks_at_each_combining_mark_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,6 +113,18 @@ def test_splitting_a_word_looks_at_each_combining_mark_a_few_times(monkeypatch: 
     text = "\u0301" * 20_000
     assert CHUNK(Document("d", text, meta={"format": "text"}))
     assert looked < 10 * len(text)
+
+
+def test_a_sentence_is_not_looked_at_again_for_each_of_its_full_stops() -> None:
+    assert len(split_sentences("Ann B. Le " * 20_000)) == 1
+    assert len(split_sentences('"' * 100_000 + "Etc. a " * 20_000)) == 1
+
+
+def test_a_heading_of_thousands_of_marks_is_a_title_as_it_stands() -> None:
+    (section,) = READERS[".md"](b"# " + b"![" * 20_000, uri="u", name="u.md").sections
+    assert section.label == "![" * 500
+    (section,) = READERS[".md"](b"# a" + b" \t" * 20_000 + b"b {#c}", uri="u", name="u.md").sections
+    assert section.label == "a"
 
 
 def test_more_combining_marks_than_any_script_needs_are_dropped() -> None:

@@ -87,6 +87,7 @@ _BOUNDARY = re.compile(
 _NEXT_WORD = re.compile(r"[\s\"'“‘„«‹»(\[{¿¡*_`]*(\w+)")
 _LAST_WORD = re.compile(r"[^\s\"'“‘„«‹(\[{]*$")
 _NAME_BEFORE_INITIAL = re.compile(r"\b[^\W\d_a-z]\w+\s+[^\W\d_a-z]$")  # Ursula K
+_MAX_NAME_CHARS = 64  # looked at around a full stop, so that a text takes time that grows with its length
 _INITIALS = re.compile(r"[^\W\d_](?:\.[^\W\d_])*")
 _stemmers: dict[str, Stemmer.Stemmer] = {}
 _lock = Lock()
@@ -279,7 +280,7 @@ def _ends_sentence(text: str, start: int, mark: re.Match[str]) -> bool:
         return False  # "Dr. No", "1. Install"
     if after[0].islower():
         # Who begins a sentence in lower case, as in chats, may begin the next one in lower case too.
-        first = _NEXT_WORD.match(text, start)
+        first = _NEXT_WORD.match(text, start, start + _MAX_NAME_CHARS)
         chat = first is not None and first[1][0].islower()
         return chat and mark["stop"] in (".", "!", "?") and not _is_abbreviation(last)
     if not full:
@@ -288,7 +289,9 @@ def _ends_sentence(text: str, start: int, mark: re.Match[str]) -> bool:
         return False
     if after.casefold() in MONTHS and last.isdecimal() and len(last) < 3:
         return False
-    if after.casefold() in NAME_PARTICLES and _NAME_BEFORE_INITIAL.search(text[start : mark.start()]):
+    if after.casefold() in NAME_PARTICLES and _NAME_BEFORE_INITIAL.search(
+        text[max(start, mark.start() - _MAX_NAME_CHARS) : mark.start()]
+    ):
         return False  # "Ursula K. Le Guin"
     return not _is_abbreviation(last) or after.casefold() in _ALL_FUNCTION_WORDS
 

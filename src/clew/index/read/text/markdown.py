@@ -35,7 +35,8 @@ _OPEN_ENDED = frozenset(("paragraph", "list_item", "quote"))
 _NEWLINE = re.compile(r"\r\n?|\n")
 _BLANK_LINE = re.compile(r"\n[ \t\r]*\n")
 _MARKUP = re.compile(r"[*_`\[\]<>&\\!\n]")
-_ANCHOR = re.compile(r"\s*\{#[^}]*\}$")
+_MAX_HEADING_CHARS = 1_000  # a longer one is cut
+_MAX_HEADING_MARKS = 40  # with more, a heading is no markup, and parsing it would take time that grows with its square
 
 
 class MarkdownBlock(NamedTuple):
@@ -147,9 +148,12 @@ def _add_unreported_blocks(text: str, blocks: Sequence[MarkdownBlock]) -> list[M
 
 def _strip_heading_markup(content: str) -> str:
     """The text of a heading without markup."""
-    content = _ANCHOR.sub("", content.strip())
-    if not _MARKUP.search(content):
+    content = _strip_anchor(content.strip()[:_MAX_HEADING_CHARS].rstrip())
+    marks = len(_MARKUP.findall(content))
+    if not marks:
         return content
+    if marks > _MAX_HEADING_MARKS:
+        return " ".join(content.split())
     words: list[str] = []
     for token in _INLINE_PARSER.parseInline(content)[0].children or []:
         if token.type in ("text", "code_inline", "image"):
@@ -157,3 +161,9 @@ def _strip_heading_markup(content: str) -> str:
         elif token.type in ("softbreak", "hardbreak"):
             words.append(" ")
     return " ".join("".join(words).split())
+
+
+def _strip_anchor(content: str) -> str:
+    """The text of a heading without the id at its end: "Install {#setup}"."""
+    start = content.rfind("{#")
+    return content[:start].rstrip() if start >= 0 and content.find("}", start) == len(content) - 1 else content

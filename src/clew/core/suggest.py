@@ -45,13 +45,14 @@ def format_names(names: Sequence[str], *, max_names: int = 3) -> str:
     return f"{shown} and {len(names) - max_names} more" if len(names) > max_names else shown
 
 
-def suggest_name(what: str, name: str, known: Iterable[str]) -> str:
-    """The sentence for a name that is not known: the nearest ones, or else the first of those that there are."""
+def suggest_name(what: str, name: str, known: Iterable[str], *, place: str = "") -> str:
+    """The sentence for a name that is not known (in a place): the nearest ones, or else the first that there are."""
     names = sorted(known)
     hint = format_suggestion(name, names, cutoff=0.5, by_word=True) or (
         f"there are {format_names(names)}" if names else ""
     )
-    return f"there is no {what} {name!r}; {hint}" if hint else f"there is no {what} {name!r}"
+    missing = f"there is no {what} {name!r}{f' {place}' if place else ''}"
+    return f"{missing}; {hint}" if hint else missing
 
 
 def _is_alike(some: str, other: str) -> bool:

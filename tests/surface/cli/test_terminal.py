@@ -174,7 +174,10 @@ def test_columns_are_left_out_and_texts_are_shortened_until_a_table_fits() -> No
         "    12  A title of words  a/b/c/d.md",
     ]
     narrow = fit_table(columns, [("0", "1", "A title of many words", "a/b/c/d.md")], width=38, texts={"title": 16})
-    assert narrow[1] == "0        1  A title of…       a/b/c/d.md"
+    assert narrow[1] == "0        1  A title of…     a/b/c/d.md"
+    wide = [("A title of words", "a b/c d/e f.md")]
+    tight = fit_table(("title", "uri"), wide, width=26, texts={"title": 16, "uri": 14})
+    assert tight[1] == "A title of…   …/c d/e f.md"
     assert (shorten("a/b/c.md", 5), shorten("日本語です", 5), shorten("ab", 5)) == ("…c.md", "日本…", "ab")
 
 

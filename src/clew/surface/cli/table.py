@@ -9,7 +9,9 @@ from types import MappingProxyType
 from clew.surface.cli.terminal import clean_for_stream
 
 NUMBERS = frozenset({"documents", "chunks", "bytes", "done", "total"})  # columns set to the right
+ADDRESSES = frozenset({"uri"})  # columns whose ends say more than their beginnings
 _GAP = "  "
+_NARROW = 12  # what a text is shortened to where a terminal is narrower than its least width allows
 
 
 def print_table(
@@ -61,13 +63,8 @@ def fit_table(
             break
         shown = [each for each in shown if each != name]
     widths = {name: natural[name] for name in shown}
-    while (over := _sum_widths(shown, widths) - width) > 0:
-        longest = max((name for name in shown if name in texts), key=lambda name: widths[name], default="")
-        if not longest or widths[longest] <= least[longest]:
-            break
-        others = [widths[name] for name in shown if name in texts and name != longest]
-        step = min(over, max(widths[longest] - max(others, default=0), 1))
-        widths[longest] = max(widths[longest] - step, least[longest])
+    for floors in (least, {name: min(_NARROW, least[name]) for name in texts}):
+        _narrow_texts(widths, {name: floors[name] for name in shown if name in texts}, width)
     return [
         _GAP.join(
             _pad(name, cell, widths[name]) for name, cell in zip(columns, row, strict=True) if name in widths
@@ -76,11 +73,21 @@ def fit_table(
     ]
 
 
-def shorten(text: str, width: int) -> str:
-    """The text within a width: of a path the end is kept, of any other text the beginning."""
+def _narrow_texts(widths: dict[str, int], floors: Mapping[str, int], width: int) -> None:
+    """Makes the widest texts narrower, down to their floors, until the columns fit a width."""
+    while (over := _sum_widths(list(widths), widths) - width) > 0:
+        wide = sorted((name for name in floors if widths[name] > floors[name]), key=lambda name: widths[name])
+        if not wide:
+            return
+        step = min(over, max(widths[wide[-1]] - (widths[wide[-2]] if len(wide) > 1 else 0), 1))
+        widths[wide[-1]] = max(widths[wide[-1]] - step, floors[wide[-1]])
+
+
+def shorten(text: str, width: int, *, keeps_end: bool = False) -> str:
+    """The text within a width, without its end, or with `keeps_end` without its beginning; a path keeps its end."""
     if _measure(text) <= width:
         return text
-    keeps_end = "/" in text and " " not in text
+    keeps_end = keeps_end or ("/" in text and " " not in text)
     while text and _measure(text) >= width:
         text = text[1:] if keeps_end else text[:-1]
     if keeps_end:
@@ -90,7 +97,7 @@ def shorten(text: str, width: int) -> str:
 
 
 def _pad(name: str, cell: str, width: int) -> str:
-    cell = shorten(cell, width)
+    cell = shorten(cell, width, keeps_end=name in ADDRESSES)
     padding = " " * (width - _measure(cell))
     return padding + cell if name in NUMBERS else cell + padding
 

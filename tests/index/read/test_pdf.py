@@ -6,6 +6,7 @@ import pytest
 
 from clew.core.errors import SourceError
 from clew.core.types import Document
+from clew.index.read.blocks import SourceBlock
 from clew.index.read.pdf import document as pdf
 from clew.index.read.pdf import ocr
 from clew.index.read.pdf.layout import parse_pdf_date
@@ -17,10 +18,23 @@ from clew.index.read.pdf.lines import (
     parse_structured_page,
     remove_edge_lines,
 )
+from clew.index.read.pdf.reading_order import order_by_raw_lines
 
 Line = tuple[int, str]  # size of the type, words
 PICTURE = b"q 200 0 0 100 50 50 cm BI /W 1 /H 1 /CS /G /BPC 8 ID \x00 EI Q"
 BODY = ["The keys of the vault are rotated every week by the team on duty.", "Whoever is on duty asks Ada first."]
+LEFT = [
+    "The keys of the vault are",
+    "rotated every week by the",
+    "team on duty, and whoever",
+    "is on duty asks Ada first.",
+]
+RIGHT = [
+    "Winches are oiled on every",
+    "second day of the month, or",
+    "whenever a crew comes back",
+    "from the outer harbour.",
+]
 
 
 def make_pdf(
@@ -233,22 +247,10 @@ def test_a_title_and_the_heading_below_it_are_two() -> None:
 
 
 def test_prose_in_columns_is_no_table() -> None:
-    left = [
-        "The keys of the vault are",
-        "rotated every week by the",
-        "team on duty, and whoever",
-        "is on duty asks Ada first.",
-    ]
-    right = [
-        "Winches are oiled on every",
-        "second day of the month, or",
-        "whenever a crew comes back",
-        "from the outer harbour.",
-    ]
-    rows = "\n".join(f"| {a} | {b} |" for a, b in zip(left, right, strict=True))
+    rows = "\n".join(f"| {a} | {b} |" for a, b in zip(LEFT, RIGHT, strict=True))
     found = list(parse_structured_page(f"{rows}\n", page=1))
     assert [(block.kind, block.text) for block in found] == [
-        *(("paragraph", "\n".join(left)), ("paragraph", "\n".join(right)))
+        *(("paragraph", "\n".join(LEFT)), ("paragraph", "\n".join(RIGHT)))
     ]
     table = "| Item | Cost of it |\n|---|---|\n| Safe | 10 |\n| Key | 2 |\n| Lock | 3 |\n"
     assert [block.kind for block in parse_structured_page(table, page=1)] == ["table"]
@@ -260,3 +262,40 @@ def test_the_date_of_the_metadata() -> None:
     assert parse_pdf_date("20240230") == parse_pdf_date("yesterday") == ""
     dated = make_pdf([[(18, "Keys"), (11, BODY[0])]], title="Keys) /ModDate (D:20240131120000Z")
     assert pdf.read_pdf(dated, uri="a.pdf", name="a.pdf").meta["date"] == "2024-01-31T12:00:00+00:00"
+
+
+def test_a_short_page_is_not_read_across_its_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    across = "\n".join(f"{a} {b}" for a, b in zip(LEFT, RIGHT, strict=True))
+    marked = f"# Handbook\n\n## 2 Winches 1 Keys\n\n{across}\n\n## Prices\n\n|Rope|12 EUR|\n|---|---|\n|Oil|3 EUR|"
+    monkeypatch.setattr(pdf, "_extract_structured_pages", lambda *_, **__: pdf._StructuredPages({0: marked}))
+    lines = ["Handbook", "1 Keys", *LEFT, "2 Winches", *RIGHT, "Prices", "Rope 12 EUR", "Oil 3 EUR"]
+    found = read_pdf(make_pdf([[(10, line) for line in lines]]))
+    assert found.text == "\n\n".join(
+        [
+            *("# Handbook", "## 1 Keys", "\n".join(LEFT), "## 2 Winches", "\n".join(RIGHT)),
+            *("## Prices", "| Rope | 12 EUR |\n| - | - |\n| Oil | 3 EUR |"),
+        ]
+    )
+    assert found.meta["extraction"] == "reordered"
+
+
+def test_a_table_torn_out_of_columns_is_read_as_its_lines() -> None:
+    text = "\n".join(["Keys of the vault", *LEFT, *RIGHT])
+    torn = SourceBlock("table", f"| {LEFT[0]} | {RIGHT[0]} |\n| - | - |\n| {LEFT[1]} | {RIGHT[1]} |", page=1)
+    heading = SourceBlock("heading", "Keys of the vault", level=1, page=1)
+    assert [(block.kind, block.text) for block in order_by_raw_lines([heading, torn], text, page=1)] == [
+        ("heading", "Keys of the vault"),
+        ("paragraph", "\n".join([*LEFT, *RIGHT])),
+    ]
+
+
+def test_a_box_to_tick_begins_an_item_and_is_no_heading() -> None:
+    markdown = "# \ufffd\ufffd Don't know\n\n# \uf0a8 Yes, weekly \uf0a8 Yes, daily\n\n\x84 Never at all\n## \x84 \n"
+    assert [(block.kind, block.text) for block in parse_structured_page(markdown, page=1)] == [
+        ("list_item", "Don't know"),
+        ("list_item", "Yes, weekly"),
+        ("list_item", "Yes, daily"),
+        ("list_item", "Never at all"),
+        ("list_item", ""),
+    ]
+    assert [block.kind for block in parse_raw_page("\x84 Yes\n\x84 No", page=1)] == ["list_item", "list_item"]

@@ -2,7 +2,7 @@
 
 pdf-inspector finds headings, lists and tables, but sometimes drops half a page or reads across columns. pypdfium2 finds
 no structure, but every word in the order it was written. So the structure of a page is used only if its words agree
-with the raw ones; `meta` lists the pages where it was not.
+with the raw ones, and in their order; `meta` lists the pages where it was not.
 """
 
 import re
@@ -29,6 +29,7 @@ from clew.index.read.pdf.lines import (
     remove_edge_lines,
 )
 from clew.index.read.pdf.ocr import is_ocr_installed, recognise_text
+from clew.index.read.pdf.reading_order import order_by_raw_lines, reads_across_columns
 from clew.index.read.process.limits import check_page_count, start_pages
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ OCR_DPI = 150  # at which a page is rendered for OCR
 _WORD = re.compile(r"[^\W_]+")
 _RIGHT_TO_LEFT = re.compile(r"[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 _NO_TITLE = re.compile(
-    r"untitled|.*\.(?:docx?|pptx?|xlsx?|tex|dvi|indd|qxd|pdf|ps|png|jpe?g|tiff?)$|[\W\d]*$", re.IGNORECASE
+    r"untitled|.*\.(?:docx?|pptx?|xlsx?|tex|dvi|indd|qxd|pdf|ps|png|jpe?g|tiff?|html?|od[tps])$|[\W\d]*$", re.IGNORECASE
 )
 _PASSWORD_ERROR = 4  # pdfium's error code
 _NO_PAGES = re.compile(rb"/Count\s+0\b")
@@ -76,7 +77,7 @@ def read_pdf(data: bytes, *, uri: str, name: str) -> Document:
     running_lines = find_running_lines(raw.texts)
     joins = find_hyphen_joins(raw.texts)
     blocks: list[SourceBlock] = []
-    pages_by_method: dict[str, list[int]] = {"structured": [], "raw": [], "ocr": [], "unread": []}
+    pages_by_method: dict[str, list[int]] = {"structured": [], "reordered": [], "raw": [], "ocr": [], "unread": []}
     for page, page_text in enumerate(raw.texts):
         dropped = match_running_lines(page_text, running_lines, page)
         text, markdown = (
@@ -101,13 +102,15 @@ def read_pdf(data: bytes, *, uri: str, name: str) -> Document:
 def _choose_page_blocks(
     page: int, text: str, markdown: str, joins: HyphenJoins, *, is_doubtful: bool, title: str = ""
 ) -> tuple[list[SourceBlock], str]:
-    """The blocks of a page, and the method that found them: "structured" or "raw"."""
+    """The blocks of a page, and the method that found them: "structured", "reordered" (by the raw lines) or "raw"."""
     text, markdown = joins.join_hyphenated_words(text), joins.join_hyphenated_words(markdown)
     is_doubtful = is_doubtful or len(_RIGHT_TO_LEFT.findall(text)) > len(text) / 4
-    if markdown and has_same_words(text, markdown, check_order=is_doubtful):
-        lines = text.splitlines()
-        return list(parse_structured_page(markdown, page=page + 1, raw_lines=lines, title=title)), "structured"
-    return list(parse_raw_page(text, page=page + 1)), "raw"
+    if not markdown or not has_same_words(text, markdown):
+        return list(parse_raw_page(text, page=page + 1)), "raw"
+    blocks = list(parse_structured_page(markdown, page=page + 1, raw_lines=text.splitlines(), title=title))
+    if reads_across_columns(text, markdown) or (is_doubtful and not has_same_words(text, markdown, check_order=True)):
+        return list(order_by_raw_lines(blocks, text, page=page + 1)), "reordered"
+    return blocks, "structured"
 
 
 def has_same_words(raw: str, structured: str, *, check_order: bool = False) -> bool:

@@ -25,8 +25,11 @@ _FIRST_WORD = re.compile(r"[^\W\d_]+")
 _MAX_HALF_CHARS = 40  # of a word before a seam
 _COMPOUND = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)+|[^\W\d_]+")
 _HEADING = re.compile(r"(#{1,6})\s+(.*)")
-_ITEM = re.compile(r"([ \t]*)([-*+•●◦▪‣○■]|\d{1,3}[.)])\s+(\S.*)")
-_BULLET = re.compile(r"\s*[•●◦▪‣○■]\s*")
+# Boxes to tick, and what is left of the marks of symbol fonts: private and control characters.
+_MARKS = r"☐☑☒□❏❐❑❒\ue000-\uf8df\ufffd\x80-\x84\x86-\x9f"
+_ITEM = re.compile(rf"([ \t]*)([-*+•●◦▪‣○■]|\d{{1,3}}[.)]|[{_MARKS}]+(?=\s*[^\W_]))\s+(\S.*)")
+_BULLET = re.compile(rf"\s*(?:[•●◦▪‣○■]|[{_MARKS}]+)\s*")
+_NEXT_MARK = re.compile(rf"\s+(?=[{_MARKS}]+\s*[^\W\d_])")
 _CELL_BORDER = re.compile(r"(?<!\\)\|")
 _TABLE_RULE = re.compile(r"[\s|:-]+")
 _SENTENCE_END = re.compile(r"[.!?:;。！？؟]['\"”’)]*$")
@@ -155,7 +158,9 @@ def parse_structured_page(
             paragraph = []
         if heading:
             for number, part in enumerate(split_joined_heading(heading[2], raw_lines, title)):
-                yield _make_heading(part, min(6, len(heading[1]) + min(number, 1)), page)
+                yield from _make_heading(part, min(6, len(heading[1]) + min(number, 1)), page)
+        elif item and _BULLET.match(item[2]):
+            yield from _split_marked_items(line, page)
         elif item:
             marker = item[2] if item[2][0].isdigit() else ""
             yield SourceBlock("list_item", item[3], level=len(item[1].expandtabs(2)) // 2, page=page, marker=marker)
@@ -177,16 +182,21 @@ def parse_structured_page(
         yield SourceBlock("paragraph", "\n".join(paragraph), page=page)
 
 
-def _make_heading(text: str, level: int, page: int) -> SourceBlock:
+def _make_heading(text: str, level: int, page: int) -> Iterator[SourceBlock]:
     """A heading, unless only its size makes it one: a bullet, a number, or a paragraph in large type."""
-    if bullet := _BULLET.match(text):
-        return SourceBlock("list_item", text[bullet.end() :], page=page)
-    is_heading = len(text) <= MAX_HEADING_CHARS and sum(map(str.isalpha, text)) > 1
-    return (
-        SourceBlock("heading", text, level=level, page=page)
-        if is_heading
-        else SourceBlock("paragraph", text, page=page)
-    )
+    if _BULLET.match(text):
+        yield from _split_marked_items(text, page)
+    elif len(text) <= MAX_HEADING_CHARS and sum(map(str.isalpha, text)) > 1:
+        yield SourceBlock("heading", text, level=level, page=page)
+    else:
+        yield SourceBlock("paragraph", text, page=page)
+
+
+def _split_marked_items(text: str, page: int) -> Iterator[SourceBlock]:
+    """The items of a line that begins with a bullet or a box to tick; there may be several on it."""
+    depth = len(text) - len(text.lstrip())
+    for item in _NEXT_MARK.split(text.strip()):
+        yield SourceBlock("list_item", _BULLET.sub("", item, count=1), level=depth // 2, page=page)
 
 
 def _split_cells(row: str) -> list[str]:
@@ -195,11 +205,16 @@ def _split_cells(row: str) -> list[str]:
     ]
 
 
-def parse_raw_page(text: str, *, page: int) -> Iterator[SourceBlock]:
+def measure_usual_line(lines: Sequence[str]) -> int:
+    """The length in characters that a line of full width has."""
+    full = sorted(map(len, filter(None, lines)))
+    return full[len(full) * 3 // 4] if full else 0
+
+
+def parse_raw_page(text: str, *, page: int, usual: int | None = None) -> Iterator[SourceBlock]:
     """The paragraphs of raw text: a paragraph ends at a line that ends a sentence and is shorter than most."""
     lines = [line.strip() for line in text.splitlines()]
-    full = sorted(map(len, filter(None, lines)))
-    usual = full[len(full) * 3 // 4] if full else 0
+    usual = measure_usual_line(lines) if usual is None else usual
     paragraph: list[str] = []
     for line in lines:
         bullet = _BULLET.match(line)

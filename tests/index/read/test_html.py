@@ -59,6 +59,20 @@ def test_a_table_for_layout_is_read_as_what_is_in_it() -> None:
     assert found.text == "# T\n\nwords"
 
 
+def test_permalinks_and_links_to_the_pages_around_are_left_out() -> None:
+    found = read_page(
+        """<div class="nav-panel"><p>Next: <a href="b.html" accesskey="n" rel="next">Locks</a>, Up:
+        <a href="." rel="up">Top</a> &nbsp; [<a href="i.html" rel="index">Index</a>]</p></div>
+        <div class="header"><p>Previous: <a href="c.html" rel="prev">Doors</a></p></div>
+        <h1>Keys<a class="headerlink" href="#keys" title="Permalink to this heading">¶</a></h1>
+        <p>Keys rotate, see <a href="#2">§ 2</a>.</p><h2><a href="#why">#</a> Why</h2>
+        <div class="header"><p>Ada asks.</p></div>
+        <dl><dt>vault(key)<a class="headerlink" href="#vault">¶</a></dt><dd>Opens it.</dd></dl>"""
+    )
+    assert found.text == "# Keys\n\nKeys rotate, see § 2.\n\n## Why\n\nAda asks.\n\n- vault(key)\n  - Opens it."
+    assert [found.heading_path(at) for at in range(len(found.sections))] == [("Keys",), ("Keys", "Why")]
+
+
 def test_a_page_of_nothing_but_navigation_is_read_all_the_same() -> None:
     assert read_page("<nav><ul><li><a href=a>Index</a><li><a href=b>Help</a></ul></nav>").text == "- Index\n- Help"
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from clew.index.read.blocks import SourceBlock, collapse_whitespace
 from clew.index.read.tables import split_large_table
+from clew.index.read.web.page_links import is_navigation_panel, is_permalink
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
@@ -79,7 +80,7 @@ class _HtmlWalker:
 
     def _is_dropped_element(self, node: "LexborNode") -> bool:
         tag = node.tag or ""
-        if tag in _DROPPED_TAGS:
+        if tag in _DROPPED_TAGS or is_permalink(node):
             return True
         attributes = node.attributes
         if "hidden" in attributes or attributes.get("aria-hidden") == "true":
@@ -90,7 +91,7 @@ class _HtmlWalker:
             return False
         if (attributes.get("role") or "") in _DROPPED_ROLES:
             return True
-        if tag in ("nav", "menu"):
+        if tag in ("nav", "menu") or is_navigation_panel(node):
             return True
         if tag in ("footer", "aside"):
             return not self._content_depth

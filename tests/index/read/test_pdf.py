@@ -19,6 +19,7 @@ from clew.index.read.pdf.lines import (
     remove_edge_lines,
 )
 from clew.index.read.pdf.reading_order import order_by_raw_lines
+from clew.index.read.pdf.rulings import place_ruled_tables
 
 Line = tuple[int, str]  # size of the type, words
 PICTURE = b"q 200 0 0 100 50 50 cm BI /W 1 /H 1 /CS /G /BPC 8 ID \x00 EI Q"
@@ -38,9 +39,14 @@ RIGHT = [
 
 
 def make_pdf(
-    pages: Sequence[Sequence[Line]], *, pictures: bool = False, locked: bool = False, title: str = ""
+    pages: Sequence[Sequence[Line]],
+    *,
+    pictures: bool = False,
+    locked: bool = False,
+    title: str = "",
+    drawing: bytes = b"",
 ) -> bytes:
-    """A PDF with the lines on its pages, from the top down."""
+    """A PDF with the lines on its pages, from the top down, and below them a drawing on each."""
     objects = [
         b"<< /Type /Catalog /Pages 2 0 R >>",
         b"<< /Type /Pages /Kids [%s] /Count %d >>"
@@ -54,7 +60,7 @@ def make_pdf(
         for size, words in lines:
             drawn.append(b"BT /F1 %d Tf 50 %d Td (%s) Tj ET" % (size, down, words.encode("latin-1")))
             down -= size + 6
-        stream = b"\n".join(drawn)
+        stream = b"\n".join([*drawn, drawing])
         objects.append(
             b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Resources << /Font << /F1 3 0 R >> >> "
             b"/Contents %d 0 R >>" % (6 + 2 * number)
@@ -299,3 +305,59 @@ def test_a_box_to_tick_begins_an_item_and_is_no_heading() -> None:
         ("list_item", ""),
     ]
     assert [block.kind for block in parse_raw_page("\x84 Yes\n\x84 No", page=1)] == ["list_item", "list_item"]
+
+
+def draw_table(rows: Sequence[Sequence[str]], *, edges: Sequence[int], top: int, framed: bool) -> bytes:
+    """A table between these edges, with lines around its cells or frames drawn for each."""
+    bottom = top - 20 * len(rows)
+    drawn = []
+    for number, row in enumerate(rows):
+        down = top - 20 * number
+        for at, cell in enumerate(row):
+            drawn.append(b"BT /F1 10 Tf %d %d Td (%s) Tj ET" % (edges[at] + 4, down - 14, cell.encode()))
+            if framed:
+                drawn.append(b"%d %d %d 18 re S" % (edges[at], down - 19, edges[at + 1] - edges[at] - 2))
+    if not framed:
+        drawn += [b"%d %d m %d %d l S" % (x, bottom, x, top) for x in edges]
+        drawn += [
+            b"%d %d m %d %d l S" % (edges[0], top - 20 * n, edges[-1], top - 20 * n) for n in range(len(rows) + 1)
+        ]
+    return b"\n".join(drawn)
+
+
+@pytest.mark.parametrize("framed", [False, True])
+def test_the_lines_around_cells_make_a_table(framed: bool) -> None:
+    rows = [["Length", "Summer", "Winter"], ["under 8 m", "14 EUR", "9 EUR"], ["8 to 12 m", "22 EUR", "15 EUR"]]
+    drawing = draw_table(rows, edges=[50, 100, 146, 190], top=700, framed=framed)
+    lines = [(20, "Prices of the harbour"), *((10, line) for line in BODY)]
+    found = read_pdf(make_pdf([lines], drawing=drawing))
+    assert found.text.endswith(
+        "| Length | Summer | Winter |\n| - | - | - |\n| under 8 m | 14 EUR | 9 EUR |\n| 8 to 12 m | 22 EUR | 15 EUR |"
+    )
+    assert found.text.count("Summer") == 1
+    assert found.text.startswith("# Prices of the harbour\n\n")
+
+
+def test_columns_of_text_in_frames_are_no_table() -> None:
+    lines = zip(LEFT * 6, RIGHT * 6, strict=True)
+    frames = b"40 100 200 640 re S 240 100 200 640 re S 40 90 400 10 re S"
+    drawn = [
+        b"BT /F1 10 Tf %d %d Td (%s) Tj ET" % (x, 720 - 15 * n, words.encode())
+        for n, pair in enumerate(lines)
+        for x, words in zip((50, 250), pair, strict=True)
+    ]
+    assert "|" not in read_pdf(make_pdf([[(20, "Keys")]], drawing=b"\n".join([*drawn, frames]))).text
+
+
+def test_a_table_goes_where_its_words_are_and_nowhere_else() -> None:
+    rows = [["Rope", "12"], ["Oil", "3"]]
+    table = "| Rope | 12 |\n| - | - |\n| Oil | 3 |"
+    before = SourceBlock("paragraph", "Prices of today:\nRope 12", page=1)
+    after = SourceBlock("paragraph", "Oil 3\nAsk Ada.", page=1)
+    assert [(block.kind, block.text) for block in place_ruled_tables([before, after], [rows], page=1)] == [
+        *(("paragraph", "Prices of today:"), ("table", table), ("paragraph", "Ask Ada."))
+    ]
+    other = [before, SourceBlock("paragraph", "Oil 4\nAsk Ada.", page=1)]
+    assert place_ruled_tables(other, [rows], page=1) == other
+    finer = [SourceBlock("table", "| Rope | 1 | 2 |\n| - | - | - |\n| Oil | 3 | |", page=1)]
+    assert place_ruled_tables(finer, [[["Rope", "1 2"], ["Oil", "3"]]], page=1) == finer

@@ -30,6 +30,7 @@ from clew.index.read.pdf.lines import (
 )
 from clew.index.read.pdf.ocr import is_ocr_installed, recognise_text
 from clew.index.read.pdf.reading_order import order_by_raw_lines, reads_across_columns
+from clew.index.read.pdf.rulings import Rows, find_ruled_tables, place_ruled_tables
 from clew.index.read.process.limits import check_page_count, start_pages
 
 if TYPE_CHECKING:
@@ -51,12 +52,13 @@ _pdfium_lock = Lock()  # pdfium has global state and is not thread-safe
 
 @dataclass(frozen=True, slots=True)
 class _RawPages:
-    """What pypdfium2 finds: the text of each page, the scanned pages, and the title and date in the metadata."""
+    """What pypdfium2 finds: the text of each page, its ruled tables, the scanned pages, and the title and date."""
 
     texts: Sequence[str]
     scans: frozenset[int]
     title: str
     date: str = ""
+    tables: Mapping[int, Sequence[Rows]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,8 @@ def read_pdf(data: bytes, *, uri: str, name: str) -> Document:
             found, method = [*found, *_recognise_scanned_page(data, page, uri=uri)], "ocr"
         elif page in raw.scans:
             method = "unread"
-        blocks += found
+        tables = [[list(map(joins.join_hyphenated_words, row)) for row in rows] for rows in raw.tables.get(page, ())]
+        blocks += place_ruled_tables(found, tables, page=page + 1)
         pages_by_method[method].append(page + 1)
     meta = {**_make_extraction_meta(len(raw.texts), pages_by_method), **({"date": raw.date} if raw.date else {})}
     parsed = ParsedSource(blocks, raw.title, meta)
@@ -142,18 +145,21 @@ def _extract_raw_pages(data: bytes, *, uri: str) -> _RawPages:
         check_page_count(len(file), uri=uri)
         texts: list[str] = []
         scans: set[int] = set()
+        tables: dict[int, Sequence[Rows]] = {}
         for number in range(len(file)):
             start_pages()
             page = file[number]
-            text = page.get_textpage().get_text_range()
+            text_page = page.get_textpage()
+            text = text_page.get_text_range()
             texts.append(text)
+            tables[number] = find_ruled_tables(page, text_page)
             if len("".join(text.split())) < MAX_SCAN_CHARS and _has_picture(page):
                 scans.add(number)
             page.close()
         stated = file.get_metadata_dict(skip_empty=True)
         title = collapse_whitespace(stated.get("Title", ""))
         date = parse_pdf_date(stated.get("ModDate", "")) or parse_pdf_date(stated.get("CreationDate", ""))
-        return _RawPages(texts, frozenset(scans), "" if _NO_TITLE.match(title) else title, date)
+        return _RawPages(texts, frozenset(scans), "" if _NO_TITLE.match(title) else title, date, tables)
 
 
 @contextmanager

@@ -361,3 +361,21 @@ def test_a_table_goes_where_its_words_are_and_nowhere_else() -> None:
     assert place_ruled_tables(other, [rows], page=1) == other
     finer = [SourceBlock("table", "| Rope | 1 | 2 |\n| - | - | - |\n| Oil | 3 | |", page=1)]
     assert place_ruled_tables(finer, [[["Rope", "1 2"], ["Oil", "3"]]], page=1) == finer
+
+
+def test_the_line_that_opens_a_document_is_its_title_though_chapters_are_larger(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def read(markdown: str) -> Document:
+        marked = pdf._StructuredPages({0: markdown})
+        monkeypatch.setattr(pdf, "_extract_structured_pages", lambda *_, **__: marked)
+        return read_pdf(make_pdf([[(10, line.strip("# ")) for line in markdown.split("\n\n")]]))
+
+    chapters = f"# Early years\n\n{BODY[0]}\n\n## Detail\n\n{BODY[0]}\n\n# Later years\n\n{BODY[1]}"
+    found = read(f"## The history of keys\n\n{BODY[1]}\n\n{chapters}")
+    assert found.title == "The history of keys"
+    assert [found.heading_path(at)[1:] for at in range(len(found.sections))] == [
+        *((), ("Early years",), ("Early years", "Detail"), ("Later years",))
+    ]
+    assert read(f"## Abstract\n\n{BODY[1]}\n\n{chapters}").title == "Early years"
+    assert read(f"## Journal of locks\n\n{chapters}").title == "Early years"

@@ -18,7 +18,7 @@ from clew.core.errors import DriverMissing, SourceError
 from clew.core.types import Document
 from clew.index.read.blocks import ParsedSource, SourceBlock, build_document, collapse_whitespace
 from clew.index.read.guard import PASSWORD_PROTECTED, wrap_library_errors
-from clew.index.read.pdf.layout import parse_pdf_date
+from clew.index.read.pdf.layout import parse_pdf_date, raise_title
 from clew.index.read.pdf.lines import (
     HyphenJoins,
     find_hyphen_joins,
@@ -43,7 +43,7 @@ OCR_DPI = 150  # at which a page is rendered for OCR
 _WORD = re.compile(r"[^\W_]+")
 _RIGHT_TO_LEFT = re.compile(r"[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 _NO_TITLE = re.compile(
-    r"untitled|.*\.(?:docx?|pptx?|xlsx?|tex|dvi|indd|qxd|pdf|ps|png|jpe?g|tiff?|html?|od[tps])$|[\W\d]*$", re.IGNORECASE
+    r"untitled|.*\.(?:docx?|pptx?|xlsx?|tex|dvi|indd|qxd|pdf|ps|png|jpe?g|tiff?|html?)$|[\W\d]*$", re.IGNORECASE
 )
 _PASSWORD_ERROR = 4  # pdfium's error code
 _NO_PAGES = re.compile(rb"/Count\s+0\b")
@@ -98,7 +98,7 @@ def read_pdf(data: bytes, *, uri: str, name: str) -> Document:
         blocks += place_ruled_tables(found, tables, page=page + 1)
         pages_by_method[method].append(page + 1)
     meta = {**_make_extraction_meta(len(raw.texts), pages_by_method), **({"date": raw.date} if raw.date else {})}
-    parsed = ParsedSource(blocks, raw.title, meta)
+    parsed = ParsedSource(raise_title(blocks), raw.title, meta)
     return build_document(parsed, uri=uri, name=name, source_format="pdf")
 
 

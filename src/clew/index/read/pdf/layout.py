@@ -1,11 +1,12 @@
-"""Layout rules of PDF pages: headings one below the other are not one, columns of prose are no table; and dates."""
+"""Layout rules of PDF pages: headings one below the other are not one, columns are no table; titles and dates."""
 
 import itertools
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from clew.core.time import parse_iso_or_none
-from clew.index.read.blocks import SourceBlock
+from clew.index.read.blocks import MAX_HEADING_LEVEL, SourceBlock
 
 MIN_COLUMN_ROWS = 4  # of a table that may be columns of prose
 MAX_COLUMNS = 3
@@ -56,6 +57,27 @@ def split_joined_heading(text: str, lines: Sequence[str], title: str = "") -> li
         else:
             headings[-1] += f" {part}"
     return headings
+
+
+def raise_title(blocks: Sequence[SourceBlock]) -> Sequence[SourceBlock]:
+    """The blocks, with the line that opens the document above its chapters even if they are set in larger type.
+
+    It is a title if text follows it, no other heading of its level comes before the first chapter, and there are two
+    chapters or more.
+    """
+    headings = [block for block in blocks if block.kind == "heading"]
+    if len(blocks) < 2 or blocks[0].kind != "heading" or blocks[1].kind == "heading":
+        return blocks
+    title, top = blocks[0], min(heading.level for heading in headings)
+    chapters = sum(heading.level == top for heading in headings)
+    is_named = _NUMBERED.match(title.text) or _NAMED.match(title.text)
+    if title.level == top or chapters < 2 or headings[1].level != top or is_named:
+        return blocks
+    deeper = (
+        replace(block, level=min(block.level - top + 2, MAX_HEADING_LEVEL)) if block.kind == "heading" else block
+        for block in blocks[1:]
+    )
+    return [replace(title, level=1), *deeper]
 
 
 def _find_lines(words: Sequence[str], lines: Sequence[str]) -> list[str]:

@@ -10,6 +10,7 @@ from clew import Engine
 from clew.core.errors import SourceError
 from clew.core.types import Document
 from clew.index.read import read_file
+from clew.index.read.text.tex import read_tex
 
 TEX = r"""
 \documentclass{article} % a class
@@ -134,3 +135,13 @@ def test_labels_of_tex_are_left_out(tmp_path: Path) -> None:
     assert "label" not in text
     assert "eq:" not in text
     assert "c &= d" in text
+
+
+def test_the_arguments_of_a_command_that_is_not_known_are_kept_apart() -> None:
+    source = (
+        "\\moduleauthor{Joe Gregorio}{joe@example.org}\n\n\\begin{classdesc}{Http}{\\optional{cache=None}}\nOpens it.\n"
+        "\\end{classdesc}\n\n\\textbf{{W}inch}es of {B}ib{T}{E}X.\n"
+    )
+    assert read_tex(source, uri="a.tex", name="a.tex").text == (
+        "Joe Gregorio joe@example.org\n\nHttp cache=None\nOpens it.\n\nWinches of BibTEX."
+    )

@@ -15,6 +15,7 @@ from clew.index.read.text.code import LANGUAGES, read_code
 from clew.index.read.text.markdown import read_markdown
 from clew.index.read.text.notebook import read_notebook
 from clew.index.read.text.plain import read_plain_text
+from clew.index.read.text.rst import read_rst
 from clew.index.read.text.tex import read_tex
 from clew.index.read.web.html import read_html
 
@@ -46,8 +47,9 @@ def _make_bytes_reader(reader: TextReader) -> FileReader:
 read_plain_bytes = _make_bytes_reader(read_plain_text)
 _TEXT_READERS: dict[str, FileReader] = {
     **dict.fromkeys((".md", ".markdown", ".mdown", ".mkd", ".mdx"), _make_bytes_reader(read_markdown)),
-    **dict.fromkeys((".txt", ".text", ".log", ".rst", ".org", ".wiki", ".mediawiki", ".textile"), read_plain_bytes),
+    **dict.fromkeys((".txt", ".text", ".log", ".org", ".wiki", ".mediawiki", ".textile"), read_plain_bytes),
     **dict.fromkeys((".conf", ".properties", ".graphql", ".tf", ".vue", ".svelte"), read_plain_bytes),
+    ".rst": _make_bytes_reader(read_rst),
     **dict.fromkeys(LANGUAGES, _make_bytes_reader(read_code)),
 }
 # Files without a suffix that hold text by their names; others may be anything, also keys.

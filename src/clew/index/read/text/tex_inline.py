@@ -108,17 +108,23 @@ def skip_options(text: str, at: int) -> int:
 def convert_inline(text: str) -> str:
     """The text of LaTeX source as plain text, in one pass."""
     parts: list[str] = []
-    closers: list[str] = []  # what the braces that are open add at their ends
-    pending = ""  # what the next brace adds at its end
+    closers: list[str | None] = []  # what the braces that are open add at their ends
+    # What the next brace adds at its end; None for an argument, which is kept apart from the one after it. A paragraph
+    # may begin with the arguments of the environment around it.
+    pending: str | None = None
     at = 0
     while (token := _TOKEN.search(text, at)) is not None:
         parts.append(text[at : token.start()])
+        pending = "" if parts[-1].strip() else pending
         mark, at = token[0], token.end()
         if mark == "{":
             closers.append(pending)
             pending = ""
         elif mark == "}":
-            parts.append(closers.pop() if closers else "")
+            closer = closers.pop() if closers else ""
+            is_followed = closer is None and text[at : at + 1] == "{"
+            pending = None if is_followed else ""
+            parts.append(" " if is_followed else closer or "")
         elif mark == "$":
             end = text.find("$", at, at + MAX_GROUP_CHARS)
             if end < 0:
@@ -135,7 +141,7 @@ def convert_inline(text: str) -> str:
     return "".join(parts)
 
 
-def _convert_command(name: str, mark: str, text: str, at: int) -> tuple[str, int, str]:
+def _convert_command(name: str, mark: str, text: str, at: int) -> tuple[str, int, str | None]:
     """What a command shows, the position after it, and what its argument adds at its end."""
     bare = name.rstrip("*")
     if name in _ACCENTS and (not name.isalpha() or text[at : at + 1] == "{"):
@@ -160,7 +166,7 @@ def _convert_command(name: str, mark: str, text: str, at: int) -> tuple[str, int
     if bare == "footnote":
         return " (", at, ")"
     # Any other command shows its arguments. One without arguments separates words, as \centering does.
-    return "" if text[at : at + 1] in "{[" else " ", at, ""
+    return "" if text[at : at + 1] in "{[" else " ", at, None
 
 
 def _convert_accent(name: str, text: str, at: int) -> tuple[str, int]:

@@ -1,0 +1,80 @@
+"""reStructuredText: what a reader of the page would see, and its sections."""
+
+from clew.core.types import Document
+from clew.index.read.text.rst import read_rst
+
+
+def read_page(text: str) -> Document:
+    return read_rst(text, uri="a.rst", name="guide.rst")
+
+
+def test_titles_directives_lists_and_code() -> None:
+    found = read_page(
+        """:orphan:
+
+.. _guide:
+
+=====
+Guide
+=====
+
+See :ref:`the keys <keys>` and `the vault <https://vault.example>`_, ``max_skew`` too.
+
+.. a comment
+   of two lines
+
+Options
+-------
+
+.. pip-command-options:: hash
+
+.. toctree::
+   :maxdepth: 2
+
+   install
+
+.. note:: Ask Ada.
+
+   She knows:
+
+   - one
+     more
+   - two
+
+Run::
+
+    # not a heading
+    vault rotate
+
+.. code-block:: sh
+   :caption: x
+
+   vault lock
+
+.. py:function:: open(key)
+
+   Opens it.
+
+====  ====
+a     b
+====  ====
+1     2
+====  ====
+"""
+    )
+    assert found.text == (
+        "# Guide\n\nSee the keys and the vault (https://vault.example), `max_skew` too.\n\n## Options\n\nAsk Ada.\n\n"
+        "She knows:\n\n- one\n  more\n- two\n\nRun:\n\n```\n# not a heading\nvault rotate\n```\n\n```sh\nvault lock\n"
+        "```\n\nopen(key)\n\nOpens it.\n\na     b\n1     2"
+    )
+    assert [found.heading_path(at) for at in range(len(found.sections))] == [("Guide",), ("Guide", "Options")]
+    assert found.title == "Guide"
+
+
+def test_deep_nesting_is_read_to_the_end() -> None:
+    text = "\n".join("   " * depth + ".. note::\n" for depth in range(300)) + "\n" + "   " * 300 + "The last words."
+    assert "The last words." in read_page(text).text
+
+
+def test_a_page_of_nothing_but_a_directive_is_read_as_it_is_written() -> None:
+    assert read_page(".. include:: ../NEWS.txt\n").text == ".. include:: ../NEWS.txt\n"

@@ -19,6 +19,7 @@ from clew.index.read.pdf.lines import (
     remove_edge_lines,
 )
 from clew.index.read.pdf.reading_order import order_by_raw_lines
+from clew.index.read.pdf.repairs import drop_repeated_headers, join_split_words, split_off_headings
 from clew.index.read.pdf.rulings import place_ruled_tables
 
 Line = tuple[int, str]  # size of the type, words
@@ -379,3 +380,27 @@ def test_the_line_that_opens_a_document_is_its_title_though_chapters_are_larger(
     ]
     assert read(f"## Abstract\n\n{BODY[1]}\n\n{chapters}").title == "Early years"
     assert read(f"## Journal of locks\n\n{chapters}").title == "Early years"
+
+
+def test_the_raw_lines_repair_words_and_headings() -> None:
+    raw = "They perform well, the best of models; go in to it, into it."
+    torn = "They p erform well, the b est of mo dels; go in to it, in to it."
+    assert join_split_words(torn, raw) == raw.replace("into", "in to")
+    lines = ["5.1 Hyper parameters", "We have chosen the keys of the vault for it.", "2.5 metres of rope", "lie there."]
+    run_in = [SourceBlock("paragraph", " ".join(lines[at : at + 2]), page=1) for at in (0, 2)]
+    assert [(block.kind, block.text, block.level) for block in split_off_headings(run_in, lines, 44)] == [
+        ("heading", "5.1 Hyper parameters", 2),
+        ("paragraph", "We have chosen the keys of the vault for it.", 0),
+        ("paragraph", "2.5 metres of rope lie there.", 0),
+    ]
+    table = SourceBlock("table", "| layers | time (secs) |\n| - | - |\n| 6 | 2.7 |", page=1)
+    again, other = (
+        SourceBlock("paragraph", text, page=1) for text in ("layers time (secs)", "layers time (secs) more")
+    )
+    assert list(drop_repeated_headers([table, again, other])) == [table, other]
+
+
+def test_split_words_of_a_page_are_made_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    marked = pdf._StructuredPages({0: f"Keys {BODY[0]}".replace("rotated", "ro tated")})
+    monkeypatch.setattr(pdf, "_extract_structured_pages", lambda *_, **__: marked)
+    assert read_pdf(make_pdf([[(10, line) for line in ("Keys", BODY[0])]])).text == f"Keys {BODY[0]}"

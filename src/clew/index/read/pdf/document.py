@@ -24,12 +24,14 @@ from clew.index.read.pdf.lines import (
     find_hyphen_joins,
     find_running_lines,
     match_running_lines,
+    measure_usual_line,
     parse_raw_page,
     parse_structured_page,
     remove_edge_lines,
 )
 from clew.index.read.pdf.ocr import is_ocr_installed, recognise_text
 from clew.index.read.pdf.reading_order import order_by_raw_lines, reads_across_columns
+from clew.index.read.pdf.repairs import drop_repeated_headers, join_split_words, split_off_headings
 from clew.index.read.pdf.rulings import Rows, find_ruled_tables, place_ruled_tables
 from clew.index.read.process.limits import check_page_count, start_pages
 
@@ -106,11 +108,14 @@ def _choose_page_blocks(
     page: int, text: str, markdown: str, joins: HyphenJoins, *, is_doubtful: bool, title: str = ""
 ) -> tuple[list[SourceBlock], str]:
     """The blocks of a page, and the method that found them: "structured", "reordered" (by the raw lines) or "raw"."""
-    text, markdown = joins.join_hyphenated_words(text), joins.join_hyphenated_words(markdown)
+    text = joins.join_hyphenated_words(text)
+    markdown = join_split_words(joins.join_hyphenated_words(markdown), text)
     is_doubtful = is_doubtful or len(_RIGHT_TO_LEFT.findall(text)) > len(text) / 4
     if not markdown or not has_same_words(text, markdown):
         return list(parse_raw_page(text, page=page + 1)), "raw"
-    blocks = list(parse_structured_page(markdown, page=page + 1, raw_lines=text.splitlines(), title=title))
+    lines = [line.strip() for line in text.splitlines()]
+    found = parse_structured_page(markdown, page=page + 1, raw_lines=lines, title=title)
+    blocks = list(drop_repeated_headers(split_off_headings(found, lines, measure_usual_line(lines))))
     if reads_across_columns(text, markdown) or (is_doubtful and not has_same_words(text, markdown, check_order=True)):
         return list(order_by_raw_lines(blocks, text, page=page + 1)), "reordered"
     return blocks, "structured"

@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from clew.core.events import FinalEvent as FinalEvent
     from clew.core.events import SentenceEvent as SentenceEvent
     from clew.core.events import StepEvent as StepEvent
+    from clew.core.events import StepStartEvent as StepStartEvent
+    from clew.core.events import TokenEvent as TokenEvent
+    from clew.core.events import VerdictEvent as VerdictEvent
     from clew.core.filter import EVERYTHING as EVERYTHING
     from clew.core.filter import Filter as Filter
     from clew.core.jobs import Job as Job
@@ -163,7 +166,9 @@ _HOMES = {
         "ClewError CollectionDamaged CollectionLost ConcurrentChange CostLimit DriverFailed DriverMissing LimitReached "
         "NotFound ReadOnlyStore SettingsError SourceError StoreMismatch UnsupportedAnswer"
     ),
-    "clew.core.events": "AnswerEvent EventStream FinalEvent SentenceEvent StepEvent",
+    "clew.core.events": (
+        "AnswerEvent EventStream FinalEvent SentenceEvent StepEvent StepStartEvent TokenEvent VerdictEvent"
+    ),
     "clew.core.filter": "EVERYTHING Filter",
     "clew.core.jobs": "Job",
     "clew.core.protocols": (

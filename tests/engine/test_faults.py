@@ -234,6 +234,7 @@ def test_an_empty_turn_of_an_agent_is_no_answer(server: Server, engine: Engine) 
 
 
 def test_arguments_that_are_no_json_are_told_to_the_model(server: Server, engine: Engine) -> None:
+    assert isinstance(SEARCH.parts[0], bytes)
     bad = SEARCH.parts[0].replace(rb"{\"query\": \"signing keys\"}", rb"{\"query\": ")
     assert bad != SEARCH.parts[0]
     server.replies = [Reply((bad,), headers=SEARCH.headers), SEARCH, turn(text=FIRST)]

@@ -91,10 +91,26 @@ class Client(Transport):
         strategy: str | None = None,
         where: Filter = EVERYTHING,
         history: Sequence[Message] = (),
+        person: str | None = None,
     ) -> Iterator[Event]:
-        """The events of an answer as they happen, each by name: sentence, verdict, citation; at the end, answer."""
+        """The events of an answer as they happen, each by name: token, sentence, verdict, citation; last, answer.
+
+        After an answer that is incomplete its fault is raised. Closing the iterator ends the work of the server.
+        """
         body = _make_query(question, k, strategy, where, history)
-        return self._stream("/v1/ask", {**body, "tokens": tokens, "stream": True})
+        return self._stream("/v1/ask", {**body, "tokens": tokens, "person": person, "stream": True})
+
+    def agent_stream(
+        self,
+        question: str,
+        *,
+        strategy: str | None = None,
+        where: Filter = EVERYTHING,
+        history: Sequence[Message] = (),
+    ) -> Iterator[Event]:
+        """The events of `agent` as those of `ask_stream`, and step_start and step for each tool that it calls."""
+        body = _make_query(question, None, strategy, where, history)
+        return self._stream("/v1/ask", {**body, "agent": True, "stream": True})
 
     def explain(
         self, query: Query, *, k: int | None = None, strategy: str | None = None, where: Filter = EVERYTHING

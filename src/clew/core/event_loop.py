@@ -14,10 +14,10 @@ POLL_SECONDS = 0.2  # a wait without a timeout cannot be interrupted on every pl
 CLOSE_SECONDS = 1.0  # that open connections have to close
 
 
-def run_coroutine(work: Coroutine[Any, Any, T]) -> T:
-    """Runs a coroutine in a new EventLoopThread and returns its result; an interrupt cancels it."""
+def run_coroutine(work: Coroutine[Any, Any, T], *, is_cancelled: Callable[[], bool] = lambda: False) -> T:
+    """Runs a coroutine in a new EventLoopThread and returns its result; an interrupt or `is_cancelled` cancels it."""
     with closing(EventLoopThread()) as loop:
-        return loop.run(work)
+        return loop.run(work, is_cancelled=is_cancelled)
 
 
 class EventLoopThread:

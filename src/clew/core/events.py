@@ -1,14 +1,33 @@
 """Streams: the callbacks of a synchronous call as an iterator of events."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from queue import Empty, Queue
 from threading import Event, Thread
 
-from clew.core.answer import Answer
+from clew.core.answer import Answer, AnswerSentence
 from clew.core.parallel import POLL_SECONDS, cancelled_by
 from clew.core.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class TokenEvent:
+    """The model has written a piece of its reply; nothing of it is checked yet.
+
+    The SentenceEvents of the same words follow. What an agent's model writes before a StepStartEvent is not part of
+    its answer.
+    """
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepStartEvent:
+    """An agent calls a tool; the StepEvent of the call follows."""
+
+    name: str
+    arguments: Mapping[str, str | int | float | bool] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +45,40 @@ class SentenceEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class VerdictEvent:
+    """The verdict on a sentence of a model, after its SentenceEvent; a sentence that is not shown has a verdict too."""
+
+    sentence: AnswerSentence
+
+
+@dataclass(frozen=True, slots=True)
 class FinalEvent:
     """The last event: the whole answer with its citations."""
 
     answer: Answer
 
 
-AnswerEvent = StepEvent | SentenceEvent | FinalEvent
-Call = Callable[[Callable[[str], None], Callable[[Trace], None]], Answer]
+AnswerEvent = TokenEvent | StepStartEvent | StepEvent | SentenceEvent | VerdictEvent | FinalEvent
+OnEvent = Callable[[AnswerEvent], None]
+Call = Callable[[OnEvent], Answer]
+
+
+def join_callbacks(
+    on_event: OnEvent | None,
+    on_sentence: Callable[[str], None] | None = None,
+    on_step: Callable[[Trace], None] | None = None,
+) -> OnEvent:
+    """One callback for all events, which calls those that are given."""
+
+    def emit(event: AnswerEvent) -> None:
+        if on_sentence is not None and isinstance(event, SentenceEvent):
+            on_sentence(event.text)
+        if on_step is not None and isinstance(event, StepEvent):
+            on_step(event.step)
+        if on_event is not None:
+            on_event(event)
+
+    return emit
 
 
 class _Closed(BaseException):
@@ -41,11 +86,11 @@ class _Closed(BaseException):
 
 
 class EventStream(Iterator[AnswerEvent]):
-    """The events of a call that takes `on_sentence` and `on_step`, as they happen; the call runs in a thread.
+    """The events of a call that takes `on_event`, as they happen; the call runs in a thread.
 
     The call starts with the first event asked for. An error of the call is raised by `next`. `close`, which any thread
     may call, ends the iteration and cancels the call: a request to a model is ended, other work stops at its next
-    sentence or step. A stream that nobody holds any more is closed.
+    event. A stream that nobody holds any more is closed.
     """
 
     def __init__(self, call: Call) -> None:
@@ -66,7 +111,7 @@ class EventStream(Iterator[AnswerEvent]):
                 event = self._events.get(timeout=POLL_SECONDS)
             except Empty:
                 continue
-            self._finished = not isinstance(event, StepEvent | SentenceEvent)
+            self._finished = isinstance(event, FinalEvent | BaseException)
             if isinstance(event, BaseException):
                 raise event
             return event
@@ -88,7 +133,7 @@ def _work(call: Call, events: "Queue[AnswerEvent | BaseException]", closed: Even
 
     try:
         with cancelled_by(closed):
-            answer = call(lambda text: emit(SentenceEvent(text)), lambda step: emit(StepEvent(step)))
+            answer = call(emit)
         emit(FinalEvent(answer))
     except _Closed:
         pass

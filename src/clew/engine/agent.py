@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from clew.core.answer import Answer
 from clew.core.errors import SettingsError
-from clew.core.events import EventStream
+from clew.core.events import EventStream, OnEvent, TokenEvent, join_callbacks
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.metered import MeteredLLM
 from clew.core.settings import Settings
@@ -51,18 +51,21 @@ def agent(
     where: Filter = EVERYTHING,
     on_sentence: Callable[[str], None] | None = None,
     on_step: Callable[[Trace], None] | None = None,
+    on_event: OnEvent | None = None,
     settings: Settings | None = None,
 ) -> Answer:
     """The answer of a language model that searches the collection with tools; its sentences are checked as in `ask`.
 
     It calls tools until it can answer, a limit of `settings.agent` is reached, or the model fails; then the best
     sentences found stand in, and `reason` or `fault` says so. `on_step` is called with each step, `on_sentence` with
-    each checked sentence. `strategy` is the one of its plain searches.
+    each checked sentence, `on_event` with each event of `agent_stream` but the last. `strategy` is the one of its
+    plain searches.
     """
     from clew.drivers.llm.agent_model import as_agent_model
     from clew.query.agent.loop import run_agent
 
     check_question(question)
+    emit = join_callbacks(on_event, on_sentence, on_step)
     settings = engine.opened.resolve_settings(settings)
     opened = engine.opened.within(where).for_call(settings)
     settings = _override_strategy(opened, settings, strategy)
@@ -78,7 +81,7 @@ def agent(
         outcome = run_agent(
             question,
             toolbox,
-            as_agent_model(opened.llm),
+            as_agent_model(opened.llm, on_text=None if on_event is None else lambda text: emit(TokenEvent(text))),
             instructions=build_instructions(
                 chosen,
                 is_requested=chosen.text != question,
@@ -89,7 +92,7 @@ def agent(
             max_calls=settings.agent.max_calls,
             max_tokens=settings.answer.max_tokens,
             first_tools=choose_first_tools(chosen) if guided else (),
-            on_step=on_step,
+            on_event=emit,
         )
         trace.out = len(outcome.results)
         usage = budget.usage
@@ -106,7 +109,7 @@ def agent(
         raise outcome.failure
     if outcome.reason:
         hits = sorted((hit for passage in context.passages for hit in passage.chunks), key=lambda hit: -hit.score)
-        answer = answer_verbatim(opened, question, hits, context, settings, numbers=numbers, on_sentence=on_sentence)
+        answer = answer_verbatim(opened, question, hits, context, settings, numbers=numbers, on_event=emit)
         fault = str(outcome.failure or "")
         text = answer.text if answer.found else f"{STOPPED} {fault or outcome.reason}"
         return replace(answer, text=text, usage=budget.usage, reason="" if fault else outcome.reason, fault=fault)
@@ -115,7 +118,7 @@ def agent(
         [outcome.text],
         shown,
         question=question,
-        on_sentence=on_sentence,
+        on_event=emit,
         numbers=numbers,
         unsupported=settings.answer.unsupported,
         verifier=opened.get_verifier(settings),
@@ -135,17 +138,20 @@ def agent_stream(
     where: Filter = EVERYTHING,
     settings: Settings | None = None,
 ) -> EventStream:
-    """The events of `agent` as they happen: StepEvents, SentenceEvents, at the end a FinalEvent."""
+    """The events of `agent` as they happen; a FinalEvent is the last.
+
+    TokenEvents are what the model writes as it comes, a StepStartEvent and a StepEvent tell each call of a tool, and
+    once the model has answered a SentenceEvent and a VerdictEvent tell each sentence and its verdict.
+    """
     return EventStream(
-        lambda on_sentence, on_step: agent(
+        lambda on_event: agent(
             engine,
             question,
             history=history,
             session=session,
             strategy=strategy,
             where=where,
-            on_sentence=on_sentence,
-            on_step=on_step,
+            on_event=on_event,
             settings=settings,
         )
     )

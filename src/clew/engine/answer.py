@@ -1,7 +1,8 @@
 """The verbs that answer: `ask`, and the same as a stream of events."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ from clew.core.answer import Answer
 from clew.core.attribution import format_said
 from clew.core.cite import Citation
 from clew.core.errors import SettingsError
-from clew.core.events import EventStream
+from clew.core.events import EventStream, OnEvent, SentenceEvent, TokenEvent, join_callbacks
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.settings import Settings
 from clew.core.text import extract_terms
@@ -44,15 +45,17 @@ def ask(
     session: str | None = None,
     person: str | None = None,
     on_sentence: OnSentence | None = None,
+    on_event: OnEvent | None = None,
     settings: Settings | None = None,
 ) -> Answer:
     """The answer of the collection, every sentence with a citation that was checked against the stored text.
 
     With a language model it is prose, in the style of a `person` if one is named; without one it is the best sentences
-    verbatim. `on_sentence` is called with each sentence once it is checked. If nothing supports an answer, the text
-    says so and `found` is False.
+    verbatim. `on_sentence` is called with each sentence once it is checked, `on_event` with each event of
+    `ask_stream` but the last. If nothing supports an answer, the text says so and `found` is False.
     """
     check_question(question)
+    emit = join_callbacks(on_event, on_sentence)
     settings = engine.opened.resolve_settings(settings)
     whole, engine = engine, type(engine)(engine.opened.within(where).for_call(settings))  # with the same sessions
     opened = engine.opened
@@ -71,23 +74,22 @@ def ask(
     hits = sorted((hit for passage in context.passages for hit in passage.chunks), key=lambda hit: -hit.score)
     numbers = context.numbers if session else {}
     if opened.llm is None or not hits:
-        return answer_verbatim(
-            opened, question, hits, context, settings, numbers=numbers, on_sentence=on_sentence, probe=probe
-        )
+        return answer_verbatim(opened, question, hits, context, settings, numbers=numbers, on_event=emit, probe=probe)
     with UsageMeter().measure() as meter:
         manner = style_prompt(engine, person, question, settings=settings) if person else ""
         text = build_answer_prompt(question, context.text, history=_render_history(history), style=manner)
         pieces = opened.llm.stream(text, system=SYSTEM, max_tokens=settings.answer.max_tokens)
         shown = number_passages(context, opened.store.document)
-        made = write_answer(
-            pieces,
-            shown,
-            question=question,
-            on_sentence=on_sentence,
-            numbers=numbers,
-            unsupported=settings.answer.unsupported,
-            verifier=opened.get_verifier(settings),
-        )
+        with closing(_emit_tokens(pieces, emit)) as told:
+            made = write_answer(
+                told,
+                shown,
+                question=question,
+                on_event=emit,
+                numbers=numbers,
+                unsupported=settings.answer.unsupported,
+                verifier=opened.get_verifier(settings),
+            )
     return build_model_answer(question, made, context, usage=meter.usage, reason=made.no_answer_reason, numbers=numbers)
 
 
@@ -104,9 +106,13 @@ def ask_stream(
     person: str | None = None,
     settings: Settings | None = None,
 ) -> EventStream:
-    """The events of `ask` as they happen: a SentenceEvent for each checked sentence, at the end a FinalEvent."""
+    """The events of `ask` as they happen; a FinalEvent is the last.
+
+    With a language model TokenEvents are its reply as it comes, then a SentenceEvent and a VerdictEvent tell each
+    sentence and its verdict. Without one there are SentenceEvents only.
+    """
     return EventStream(
-        lambda on_sentence, _: ask(
+        lambda on_event: ask(
             engine,
             question,
             tokens=tokens,
@@ -116,7 +122,7 @@ def ask_stream(
             history=history,
             session=session,
             person=person,
-            on_sentence=on_sentence,
+            on_event=on_event,
             settings=settings,
         )
     )
@@ -150,7 +156,7 @@ def answer_verbatim(
     settings: Settings,
     *,
     numbers: Mapping[str, int],
-    on_sentence: OnSentence | None,
+    on_event: OnEvent,
     probe: Sequence[Hit] | None = None,
 ) -> Answer:
     """The best sentences of the hits, verbatim; the text says so where confidence is below the threshold.
@@ -175,8 +181,7 @@ def answer_verbatim(
     if found.is_nearest and lines:
         lines = [NEAREST, *lines]
     for place, line in enumerate(lines):
-        if on_sentence is not None:
-            on_sentence(f"\n{line}" if place else line)
+        on_event(SentenceEvent(f"\n{line}" if place else line))
     is_answered = bool(lines) and not found.is_nearest
     nothing = (
         f"confidence {found.confidence:.2f} is below answer.min_confidence {minimum:.2f}"
@@ -220,6 +225,17 @@ def build_probe(opened: Opened, question: str, probe: Sequence[Hit], settings: S
     return Probe(
         list(probe), extract_terms(question, language=language).keys(), opened.embedder.min_similarity, language
     )
+
+
+def _emit_tokens(pieces: Iterator[str], emit: OnEvent) -> Generator[str, None, None]:
+    """The pieces of a reply, each told as a TokenEvent first; closing it ends the reply."""
+    try:
+        for piece in pieces:
+            emit(TokenEvent(piece))
+            yield piece
+    finally:
+        if isinstance(pieces, Generator):
+            pieces.close()
 
 
 def _select_cited_numbers(citations: Sequence[Citation], numbers: Mapping[str, int]) -> dict[str, int]:

@@ -15,6 +15,7 @@ from weakref import finalize
 
 from clew.core.answer import Answer
 from clew.core.errors import DriverFailed, SettingsError, SourceError
+from clew.core.events import OnEvent
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.settings import Settings
 from clew.core.trace import Trace
@@ -60,6 +61,7 @@ class ChatSession:
         where: Filter = EVERYTHING,
         person: str | None = None,
         on_sentence: Callable[[str], None] | None = None,
+        on_event: OnEvent | None = None,
         settings: Settings | None = None,
     ) -> Answer:
         """The answer of `Engine.ask` to the next question of the conversation."""
@@ -75,6 +77,7 @@ class ChatSession:
                 session=self.name,
                 person=person,
                 on_sentence=on_sentence,
+                on_event=on_event,
                 settings=settings,
             ),
         )
@@ -87,6 +90,7 @@ class ChatSession:
         where: Filter = EVERYTHING,
         on_sentence: Callable[[str], None] | None = None,
         on_step: Callable[[Trace], None] | None = None,
+        on_event: OnEvent | None = None,
         settings: Settings | None = None,
     ) -> Answer:
         """The answer of `Engine.agent` to the next question of the conversation."""
@@ -100,6 +104,7 @@ class ChatSession:
                 where=where,
                 on_sentence=on_sentence,
                 on_step=on_step,
+                on_event=on_event,
                 settings=settings,
             ),
         )

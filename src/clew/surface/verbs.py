@@ -32,7 +32,7 @@ VERBS: Final[Mapping[str, frozenset[Surface]]] = MappingProxyType(
         "ask_stream": _PYTHON | _HTTP,  # the command line streams by itself
         "chat": _BOTH,
         "agent": _PYTHON | _HTTP,  # `clew ask --agent`, `clew chat --agent`
-        "agent_stream": _PYTHON,
+        "agent_stream": _PYTHON | _HTTP,
         "tools": _BOTH,
         "explain": _BOTH | _HTTP,
         "why_not": _BOTH | _HTTP,

@@ -41,12 +41,12 @@ END = (make_event(finish="stop"), USAGE, DONE)
 
 @dataclass(frozen=True)
 class Reply:
-    """What the server does with one request: each part is a chunk of the body."""
+    """What the server does with one request: each part is a chunk of the body, or what it waits for before the next."""
 
-    parts: tuple[bytes, ...] = ()
+    parts: tuple[bytes | threading.Event, ...] = ()
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
-    then: str = "end"  # or "hang", or "break" the connection in the middle of a chunk
+    then: str = "end"  # or "hang", or "break" the connection in the middle of a chunk, or repeat it "forever"
 
 
 def make_stream(*texts: str) -> Reply:
@@ -71,6 +71,7 @@ class Server(ThreadingHTTPServer):
         self.active = self.max_active = 0
         self.pace = 0.0
         self.closing = threading.Event()
+        self.hung_up = threading.Event()  # set when a client ends a reply that goes on forever
         self.lock = threading.Lock()
         self.url = f"http://127.0.0.1:{self.server_port}/v1"
 
@@ -102,8 +103,13 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         for part in reply.parts:
-            self.wfile.write(b"%x\r\n%s\r\n" % (len(part), part))
+            if isinstance(part, threading.Event):
+                part.wait(60)
+            else:
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(part), part))
             time.sleep(self.server.pace)
+        if reply.then == "forever":
+            self.repeat(make_event("and on "))
         if reply.then == "hang":
             self.server.closing.wait(60)
         elif reply.then == "break":
@@ -112,6 +118,13 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"0\r\n\r\n")
             return
         self.close_connection = True
+
+    def repeat(self, part: bytes) -> None:
+        try:
+            while not self.server.closing.wait(0.01):
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(part), part))
+        except OSError:
+            self.server.hung_up.set()
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
         """Says nothing."""

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.errors import DriverFailed
+from clew.core.events import join_callbacks
 from clew.core.types import Chunk, DocumentRecord, Hit, MergedChunk
 from clew.query.answer.passages import NumberedPassage
 from clew.query.answer.verify import check_sentence
@@ -113,7 +114,8 @@ def test_numbers_of_the_question_may_be_said_again() -> None:
 def test_citations_are_numbered_as_they_come_and_streams_are_heard_when_checked() -> None:
     heard: list[str] = []
     pieces = ["Soup is ser", "ved at noon. [2] Keys are rot", "ated by Dan [1]. It is gre", "en [1]."]
-    made = write_answer(pieces, PAGES, question="", on_sentence=heard.append, unsupported="remove")
+    told = join_callbacks(None, heard.append)
+    made = write_answer(pieces, PAGES, question="", on_event=told, unsupported="remove")
     assert made.text == "Soup is served at noon. [1] Keys are rotated by Dan. [2]"
     assert "".join(heard).strip() == made.text
     assert len(heard) == 2

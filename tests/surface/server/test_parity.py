@@ -163,7 +163,7 @@ READING: dict[str, Reading] = {
     ),
 }
 WRITING = {"add_documents", "add_messages", "drop", "drop_messages", "enqueue_add", "add", "cancel_job"}
-ELSEWHERE = {"ask_stream", "agent"}  # in test_ask: the events of `ask`, and a language model
+ELSEWHERE = {"ask_stream", "agent", "agent_stream"}  # in test_ask: the events, and a language model
 
 
 @pytest.fixture(scope="module")

@@ -3,10 +3,12 @@
 import asyncio
 import json
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from clew.core.protocols import LLM
 from clew.core.usage import Usage, UsageMeter, record_usage
+from clew.drivers.llm.streaming import TurnText
 from clew.drivers.llm.tool_calls import render_tools_as_text
 
 if TYPE_CHECKING:
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models.function import AgentInfo
 
 DEFAULT_MAX_TOKENS = 1000  # of an answer, where the agent sets no limit
+OnText = Callable[[str], None]
 JSON_OBJECT = re.compile(r"\{.*\}", re.DOTALL)  # models like to put text or a code fence around it
 
 
@@ -22,8 +25,11 @@ JSON_OBJECT = re.compile(r"\{.*\}", re.DOTALL)  # models like to put text or a c
 class HasAgentModel(Protocol):
     """An LLM that brings its own pydantic-ai model, with native tool calls."""
 
-    def as_agent_model(self) -> "Model":
-        """A pydantic-ai model that retries, reports its usage and raises DriverFailed as the LLM does."""
+    def as_agent_model(self, *, on_text: OnText | None = None) -> "Model":
+        """A pydantic-ai model that retries, reports its usage and raises DriverFailed as the LLM does.
+
+        `on_text`, where it is given, is called with each piece of text that the model writes, as it comes.
+        """
 
 
 @runtime_checkable
@@ -35,19 +41,22 @@ class WrapsLLM(Protocol):
         """The other LLM; an agent uses it directly."""
 
 
-def as_agent_model(llm: LLM) -> "Model":
-    """The pydantic-ai model of any LLM: its own, or that of the LLM it wraps, or one around its `complete`."""
+def as_agent_model(llm: LLM, *, on_text: OnText | None = None) -> "Model":
+    """The pydantic-ai model of any LLM: its own, or that of the LLM it wraps, or one around its `complete`.
+
+    `on_text` is called with each piece of text that the model writes, as it comes.
+    """
     if isinstance(llm, HasAgentModel):
-        return llm.as_agent_model()
+        return llm.as_agent_model(on_text=on_text)
     if isinstance(llm, WrapsLLM):
-        return as_agent_model(llm.wrapped)
-    return wrap_as_agent_model(llm)
+        return as_agent_model(llm.wrapped, on_text=on_text)
+    return wrap_as_agent_model(llm, on_text=on_text)
 
 
-def wrap_as_agent_model(llm: LLM) -> "Model":
+def wrap_as_agent_model(llm: LLM, *, on_text: OnText | None = None) -> "Model":
     """A pydantic-ai model around `llm.complete`: the prompt describes the tools, and a JSON reply calls one.
 
-    Any other reply is the answer. It does not stream.
+    Any other reply is the answer. With `on_text` it is around `llm.stream`.
     """
     from pydantic_ai.messages import ModelResponse
     from pydantic_ai.models.function import FunctionModel
@@ -59,7 +68,10 @@ def wrap_as_agent_model(llm: LLM) -> "Model":
         system, prompt = _write_prompt(messages, info.instructions or "", tools)
         max_tokens = settings.get("max_tokens") or DEFAULT_MAX_TOKENS
         with UsageMeter().measure() as meter:
-            text = await asyncio.to_thread(llm.complete, prompt, system=system, max_tokens=max_tokens)
+            if on_text is None:
+                text = await asyncio.to_thread(llm.complete, prompt, system=system, max_tokens=max_tokens)
+            else:
+                text = await asyncio.to_thread(_stream_turn, llm, prompt, system, max_tokens, on_text)
             estimate = Usage(1, llm.count(system + prompt), llm.count(text))
             if meter.usage == Usage():  # the model does not report its usage
                 record_usage(estimate)
@@ -67,6 +79,16 @@ def wrap_as_agent_model(llm: LLM) -> "Model":
         return ModelResponse([_parse_reply(text, {tool["name"] for tool in tools})], usage=usage)
 
     return FunctionModel(respond, model_name=llm.name)
+
+
+def _stream_turn(llm: LLM, prompt: str, system: str, max_tokens: int, on_text: OnText) -> str:
+    """The whole turn; `on_text` is called with each piece of the answer in it."""
+    turn, text = TurnText(), ""
+    for piece in llm.stream(prompt, system=system, max_tokens=max_tokens):
+        text += piece
+        if said := turn.feed(piece):
+            on_text(said)
+    return text
 
 
 def _select_tools(info: "AgentInfo", choice: object) -> list[dict[str, Any]]:

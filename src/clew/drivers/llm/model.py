@@ -19,9 +19,10 @@ from clew.drivers.llm.concurrency import ConcurrencyLimit
 from clew.drivers.llm.errors import IncompleteStream, Scrubber, iterate_attempts, to_attempt_failed
 from clew.drivers.llm.factory import make_model
 from clew.drivers.llm.request import CompletionRequest
+from clew.drivers.llm.streaming import extract_event_text
 
 if TYPE_CHECKING:
-    from pydantic_ai.messages import ModelRequest, ModelResponse, ModelResponseStreamEvent
+    from pydantic_ai.messages import ModelRequest, ModelResponse
     from pydantic_ai.models import Model
     from pydantic_ai.settings import ModelSettings
     from pydantic_ai.usage import RequestUsage
@@ -130,8 +131,11 @@ class ModelLLM(LLM):
         """The number of tokens in a text; an estimate for hosted models, whose tokenizer is not known."""
         return self._count_tokens(text)
 
-    def as_agent_model(self) -> "Model":
-        """A pydantic-ai model with its own connections; its calls add to `usage`."""
+    def as_agent_model(self, *, on_text: Callable[[str], None] | None = None) -> "Model":
+        """A pydantic-ai model with its own connections; its calls add to `usage`.
+
+        With `on_text` it streams its turns, and calls it with each piece of text.
+        """
         from clew.drivers.llm.retrying import RetryingModel
 
         return RetryingModel(
@@ -141,6 +145,8 @@ class ModelLLM(LLM):
             max_attempts=self._max_attempts,
             explain=self._to_attempt_failed,
             on_usage=self._record_usage,
+            count=self._count_tokens,
+            on_text=on_text,
         )
 
     def _stream(self, request: CompletionRequest) -> Iterator[str]:
@@ -229,7 +235,7 @@ class ModelLLM(LLM):
             ) as stream,
         ):
             async for event in stream:
-                if piece := _extract_event_text(event):
+                if piece := extract_event_text(event):
                     yield piece
                     timeout.reschedule(now() + self._timeout)
             if stream.state == "incomplete":
@@ -278,14 +284,3 @@ def _to_model_request(request: CompletionRequest) -> "ModelRequest":
 
     parts: list[ModelRequestPart] = [SystemPromptPart(request.system)] if request.system else []
     return ModelRequest([*parts, UserPromptPart(request.prompt)])
-
-
-def _extract_event_text(event: "ModelResponseStreamEvent") -> str:
-    """The text of a stream event, if any."""
-    from pydantic_ai.messages import PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
-
-    if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
-        return event.part.content
-    if isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
-        return event.delta.content_delta
-    return ""

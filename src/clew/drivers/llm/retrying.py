@@ -18,11 +18,16 @@ from pydantic_ai.settings import ModelSettings
 from clew.core.errors import AttemptFailed, DriverFailed
 from clew.core.usage import Usage
 from clew.drivers.llm.concurrency import ConcurrencyLimit
-from clew.drivers.llm.errors import iterate_attempts
+from clew.drivers.llm.errors import IncompleteStream, iterate_attempts
+from clew.drivers.llm.streaming import can_stream, extract_event_text
 
 
 class RetryingModel(WrapperModel):
-    """A pydantic-ai model with its own connections, which the agent opens in whatever event loop it runs."""
+    """A pydantic-ai model with its own connections, which the agent opens in whatever event loop it runs.
+
+    With `on_text` its turns are streamed, and `on_text` is called with each piece of text; from a model that cannot
+    stream, with the whole text.
+    """
 
     def __init__(
         self,
@@ -33,6 +38,8 @@ class RetryingModel(WrapperModel):
         max_attempts: int,
         explain: Callable[[Exception], AttemptFailed],
         on_usage: Callable[[Usage], None],
+        count: Callable[[str], int],
+        on_text: Callable[[str], None] | None = None,
     ) -> None:
         super().__init__(model)
         self._limit = limit
@@ -40,6 +47,8 @@ class RetryingModel(WrapperModel):
         self._max_attempts = max_attempts
         self._explain = explain
         self._on_usage = on_usage
+        self._count_tokens = count
+        self._on_text = on_text
 
     async def request(
         self,
@@ -49,11 +58,17 @@ class RetryingModel(WrapperModel):
     ) -> ModelResponse:
         """The model's turn, retried while the provider fails."""
         settings = self._disable_client_retries(model_settings)
+        on_text = self._on_text
         try:
             async for attempt in iterate_attempts(self._max_attempts):
                 with attempt:
-                    response = await self._request_once(messages, settings, model_request_parameters)
-            self._on_usage(Usage(1, response.usage.input_tokens, response.usage.output_tokens))
+                    if on_text is not None and can_stream(self.wrapped):
+                        response = await self._stream_once(messages, settings, model_request_parameters, on_text)
+                    else:
+                        response = await self._request_once(messages, settings, model_request_parameters)
+                        if on_text is not None and response.text:
+                            on_text(response.text)
+            self._record_usage(response, messages)
             return response
         except AttemptFailed as failure:
             text = str(failure)
@@ -99,6 +114,56 @@ class RetryingModel(WrapperModel):
         except Exception as error:
             failure = self._explain(error)
         raise failure
+
+    async def _stream_once(
+        self,
+        messages: list[ModelMessage],
+        settings: ModelSettings,
+        parameters: ModelRequestParameters,
+        on_text: Callable[[str], None],
+    ) -> ModelResponse:
+        """The model's turn, told to `on_text` as it comes; once it has begun it is not repeated: it is paid for."""
+        given: list[str] = []
+        begun = False
+        now = asyncio.get_running_loop().time
+        try:
+            async with (
+                self._limit,
+                asyncio.timeout(self._timeout) as timeout,
+                self.wrapped.request_stream(messages, settings, parameters) as stream,
+            ):
+                async for event in stream:
+                    begun = True
+                    timeout.reschedule(now() + self._timeout)
+                    if piece := extract_event_text(event):
+                        given.append(piece)
+                        on_text(piece)
+                if stream.state == "incomplete":
+                    raise IncompleteStream
+                return stream.get()
+        except Exception as error:
+            failure = self._explain(error)
+        except BaseException:  # whoever reads it has stopped
+            if begun:
+                self._record_estimate(messages, "".join(given))
+            raise
+        if begun:
+            said = "".join(given)
+            self._record_estimate(messages, said)
+            failure = AttemptFailed(f"the answer broke off after {len(said)} characters: {failure}", is_retryable=False)
+        raise failure
+
+    def _record_usage(self, response: ModelResponse, messages: list[ModelMessage]) -> None:
+        """Records the usage of a turn: as the provider reports it, else an estimate."""
+        used = response.usage
+        if used.input_tokens or used.output_tokens:
+            self._on_usage(Usage(1, used.input_tokens, used.output_tokens))
+        else:
+            self._record_estimate(messages, response.text or "")
+
+    def _record_estimate(self, messages: list[ModelMessage], said: str) -> None:
+        read = "".join(str(getattr(part, "content", "")) for message in messages for part in message.parts)
+        self._on_usage(Usage(1, self._count_tokens(read), self._count_tokens(said)))
 
     def _disable_client_retries(self, given: ModelSettings | None) -> ModelSettings:
         settings = ModelSettings(**given) if given else ModelSettings()

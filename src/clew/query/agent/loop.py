@@ -17,7 +17,9 @@ from pydantic_ai.usage import UsageLimits
 from clew.core.answer import explain_cut_off
 from clew.core.errors import ClewError, CostLimit, DriverFailed, LimitReached
 from clew.core.event_loop import run_coroutine
+from clew.core.events import OnEvent, StepEvent, StepStartEvent
 from clew.core.metered import reserve_call
+from clew.core.parallel import is_cancelled
 from clew.core.trace import Trace
 from clew.core.types import Message
 from clew.query.agent.limits import AgentBudget
@@ -86,16 +88,16 @@ def run_agent(
     max_calls: int,
     max_tokens: int,
     first_tools: Sequence[str] = (),
-    on_step: Callable[[Trace], None] | None = None,
+    on_event: OnEvent,
 ) -> AgentOutcome:
-    """Runs the agent on a question. The model sees the errors of tools; `on_step` is called after every tool call."""
+    """Runs the agent on a question. The model sees the errors of tools; `on_event` is told of every tool call."""
     results: list[ToolResult] = []
     agent = Agent(
         BudgetedModel(model, budget, max_tokens=max_tokens, first_tools=first_tools),
         instructions=instructions,
         tools=[
             Tool(
-                _wrap_tool_for_model(method, budget, results, on_step),
+                _wrap_tool_for_model(method, budget, results, on_event),
                 takes_ctx=False,
                 prepare=_make_schema_narrower(results) if first_tools else None,
             )
@@ -114,7 +116,7 @@ def run_agent(
         return AgentOutcome(run.output, "", tuple(results), cut_off=cut_off)
 
     try:
-        return run_coroutine(work())
+        return run_coroutine(work(), is_cancelled=is_cancelled)
     except (LimitReached, CostLimit) as limit:
         reason = str(limit)
     except UsageLimitExceeded:
@@ -147,7 +149,7 @@ def _wrap_tool_for_model(
     method: Callable[P, ToolResult],
     budget: AgentBudget,
     results: list[ToolResult],
-    on_step: Callable[[Trace], None] | None,
+    on_event: OnEvent,
 ) -> Callable[P, str]:
     """The tool as a model may call it: counted, traced, its errors marked as errors."""
     name = method.__name__
@@ -160,9 +162,8 @@ def _wrap_tool_for_model(
                 steps.append(trace)
                 result = call(trace, *args, **kwargs)
         finally:
-            if on_step is not None:
-                for step in steps:
-                    on_step(step)
+            for step in steps:
+                on_event(StepEvent(step))
         results.append(result)
         return result.text
 
@@ -170,6 +171,7 @@ def _wrap_tool_for_model(
         bound = signature(method).bind(*args, **kwargs)
         bound.apply_defaults()
         trace.notes.update({key: _to_trace_note(value) for key, value in bound.arguments.items()})
+        on_event(StepStartEvent(name, dict(trace.notes)))
         try:
             budget.count_tool_call()
             result = method(*args, **kwargs)

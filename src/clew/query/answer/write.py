@@ -1,13 +1,14 @@
 """Answers by a model: prose over the passages of a context, each sentence checked before it is shown."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from clew.core.answer import MARKS, AnswerSentence, RemovedSentence
 from clew.core.cite import Citation
 from clew.core.errors import DriverFailed, UnsupportedAnswer
+from clew.core.events import OnEvent, SentenceEvent, VerdictEvent
 from clew.core.parallel import is_cancelled
 from clew.core.protocols import Verifier
 from clew.core.text import split_sentences
@@ -29,8 +30,6 @@ SYSTEM = (
 )
 _COMPLETE = re.compile(rf"(?:[.!?]['”\"]?\s*{MARK}|{MARK}\s*[.!?])\s*$")
 _MARKS = re.compile(rf"(?:\s*{MARK})+")
-
-OnSentence = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,19 +77,19 @@ def write_answer(
     passages: Sequence[NumberedPassage],
     *,
     question: str,
-    on_sentence: OnSentence | None = None,
+    on_event: OnEvent | None = None,
     numbers: Mapping[str, int] | None = None,
     unsupported: Literal["mark", "remove", "raise"] = "mark",
     verifier: Verifier | None = None,
 ) -> WrittenAnswer:
-    """The checked answer from a streamed reply, sentence by sentence; `on_sentence` is called with each checked one.
+    """The checked answer from a streamed reply; `on_event` is called with each checked sentence and its verdict.
 
     Citations are numbered in order of appearance, or by the `numbers` of their documents. A sentence that is not
     supported is marked, removed, or raises UnsupportedAnswer. The text is empty where the model replies that the
     passages hold no answer. Raises DriverFailed for an empty reply, and for a model that fails
     before any supported sentence.
     """
-    writer = _AnswerWriter(numbers or {}, on_sentence, unsupported)
+    writer = _AnswerWriter(numbers or {}, on_event, unsupported)
     stream = ModelStream(pieces)
     for sentence, after in _iter_sentences(stream):
         if declines_to_answer(sentence):
@@ -120,12 +119,12 @@ def write_answer(
 class _AnswerWriter:
     """Collects the checked sentences; those that claim nothing are written once a claim follows or precedes them."""
 
-    def __init__(self, numbers: Mapping[str, int], on_sentence: OnSentence | None, unsupported: str) -> None:
+    def __init__(self, numbers: Mapping[str, int], on_event: OnEvent | None, unsupported: str) -> None:
         self.cited: dict[Citation, int] = {}
         self.removed: list[RemovedSentence] = []
         self.sentences: list[AnswerSentence] = []
         self.written: list[str] = []
-        self._numbers, self._on_sentence, self._unsupported = numbers, on_sentence, unsupported
+        self._numbers, self._on_event, self._unsupported = numbers, on_event, unsupported
         self._deferred: list[tuple[AnswerSentence, str]] = []
 
     def defer(self, sentence: AnswerSentence, after: str) -> None:
@@ -139,11 +138,10 @@ class _AnswerWriter:
         is_shown = checked.verdict == "supported" or self._unsupported == "mark"
         text = checked.text.strip()
         self._write_deferred(is_shown)
-        self.sentences.append(
-            AnswerSentence(
-                text, checked.verdict, checked.citations, checked.reason, checked.contradicted_by, shown=is_shown
-            )
+        judged = AnswerSentence(
+            text, checked.verdict, checked.citations, checked.reason, checked.contradicted_by, shown=is_shown
         )
+        self.sentences.append(judged)
         if checked.verdict != "supported" and self._unsupported == "raise":
             raise UnsupportedAnswer(
                 f"the model wrote “{text}”, and {checked.reason}; answer.unsupported = mark shows it with a mark"
@@ -157,6 +155,7 @@ class _AnswerWriter:
                 places = [self._numbers.get(each.document, self.cited[each]) for each in checked.citations]
             marks = "".join(f"[{number}]" for number in dict.fromkeys(places)) or MARKS[checked.verdict]
             self._emit(f"{checked.text.rstrip()} {marks}{after}")
+        self._emit_verdict(judged)
 
     def end(self) -> None:
         """Writes what was kept, if a claim is supported; a reply that only declines is no answer."""
@@ -164,15 +163,21 @@ class _AnswerWriter:
 
     def _write_deferred(self, is_shown: bool) -> None:
         for sentence, after in self._deferred:
-            self.sentences.append(sentence if is_shown else replace(sentence, shown=False))
+            judged = sentence if is_shown else replace(sentence, shown=False)
+            self.sentences.append(judged)
             if is_shown:
                 self._emit(f"{sentence.text}{after}")
+            self._emit_verdict(judged)
         self._deferred.clear()
 
     def _emit(self, text: str) -> None:
         self.written.append(text)
-        if self._on_sentence is not None:
-            self._on_sentence(text)
+        if self._on_event is not None:
+            self._on_event(SentenceEvent(text))
+
+    def _emit_verdict(self, sentence: AnswerSentence) -> None:
+        if self._on_event is not None:
+            self._on_event(VerdictEvent(sentence))
 
 
 def remove_marks(sentence: str) -> str:

@@ -1,4 +1,4 @@
-"""Prints an answer: its sentences as they come, then its numbered sources; the verdicts go to stderr."""
+"""Prints an answer: tokens and sentences as they come, then its numbered sources; the verdicts go to stderr."""
 
 import shutil
 import sys
@@ -7,12 +7,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from clew.core.attribution import format_attribution
+from clew.core.events import SentenceEvent, StepEvent, StepStartEvent, TokenEvent, VerdictEvent
 from clew.surface.cli import render
+from clew.surface.cli.preview import Preview
 from clew.surface.cli.terminal import clean_for_stream, wrap_words
 
 if TYPE_CHECKING:
     from clew.core.answer import Answer, AnswerSentence
     from clew.core.cite import Citation
+    from clew.core.events import AnswerEvent
     from clew.core.trace import Trace
 
 
@@ -23,13 +26,30 @@ _CLEAR_LINE = "\r\x1b[K"
 class SentencePrinter:
     """Prints sentences as soon as they are checked; on a terminal no word is broken at the end of a line.
 
-    Until the first of them a terminal shows that it is searching.
+    Until the first of them a terminal shows that it is searching, and then what the model writes, dim until it is
+    checked.
     """
 
     def __init__(self) -> None:
         self._last = ""
         self._column = 0
         self._is_searching = False
+        self._preview = Preview()
+
+    def handle_event(self, event: "AnswerEvent") -> None:
+        """Prints what an event tells, as it happens."""
+        if isinstance(event, TokenEvent):
+            self.clear_searching()
+            self._preview.add(event.text, column=self._column)
+        elif isinstance(event, StepStartEvent):
+            self._preview.drop()  # what the model wrote before a step is no answer
+            self.show_searching()
+        elif isinstance(event, StepEvent):
+            self.print_step(event.step)
+        elif isinstance(event, SentenceEvent):
+            self.print_sentence(event.text)
+        elif isinstance(event, VerdictEvent):
+            self._preview.skip_sentence(event.sentence.text, column=self._column)
 
     @contextmanager
     def searching(self, *, quiet: bool = False) -> Iterator[None]:
@@ -40,10 +60,11 @@ class SentencePrinter:
             yield
         finally:
             self.clear_searching()
+            self._preview.drop()
 
     def show_searching(self) -> None:
         """Shows on stderr, if that is a terminal, that the answer is being looked for."""
-        if sys.stderr.isatty() and not self._last:
+        if sys.stderr.isatty() and not self._last and not self._is_searching:
             print(SEARCHING, end="", file=sys.stderr, flush=True)
             self._is_searching = True
 
@@ -62,6 +83,7 @@ class SentencePrinter:
     def print_sentence(self, sentence: str) -> None:
         """Prints a sentence at once."""
         self.clear_searching()
+        self._preview.clear()
         self._last = sentence
         text = clean_for_stream(sentence, sys.stdout)
         if sys.stdout.isatty():
@@ -72,6 +94,7 @@ class SentencePrinter:
     def finish_answer(self, answer: "Answer") -> None:
         """Ends the last line; if no sentence was printed, prints the whole answer."""
         self.clear_searching()
+        self._preview.drop()
         if not self._last:
             render.print_text(answer.text)
         elif not self._last.endswith("\n"):

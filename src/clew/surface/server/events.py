@@ -1,17 +1,27 @@
 """Server-sent events: the answer of an engine as it is written, over HTTP."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any
 
 from starlette.responses import Response, StreamingResponse
 
-from clew.core.errors import ClewError
-from clew.core.events import AnswerEvent, EventStream
+from clew.core.errors import ClewError, DriverFailed
+from clew.core.events import (
+    AnswerEvent,
+    EventStream,
+    FinalEvent,
+    SentenceEvent,
+    StepEvent,
+    StepStartEvent,
+    TokenEvent,
+    VerdictEvent,
+)
+from clew.core.trace import Trace
 from clew.surface.server.errors import ServerBusy, TimeExceeded, error_to_json
-from clew.surface.to_json import dump_json
+from clew.surface.to_json import answer_to_json, dump_json, to_json
 
 EVENTS_SCHEMA: dict[str, Any] = {  # of one event, as OpenAPI describes streams
     "text/event-stream": {
@@ -28,6 +38,27 @@ _HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 def format_event(name: str, data: str) -> str:
     """One event; the data is JSON, which has no line breaks of its own."""
     return f"event: {name}\ndata: {data}\n\n"
+
+
+def format_answer_event(event: AnswerEvent) -> Iterator[str]:
+    """An event of an answer as it is sent; the last becomes citations, answer, and the error of a broken one."""
+    if isinstance(event, TokenEvent):
+        yield format_event("token", dump_json({"text": event.text}))
+    elif isinstance(event, StepStartEvent):
+        yield format_event("step_start", dump_json({"name": event.name, "arguments": event.arguments}))
+    elif isinstance(event, StepEvent):
+        yield format_event("step", dump_json(event.step))
+    elif isinstance(event, SentenceEvent):
+        yield format_event("sentence", dump_json({"text": event.text}))
+    elif isinstance(event, VerdictEvent):
+        yield format_event("verdict", dump_json(to_json(event.sentence)))
+    elif isinstance(event, FinalEvent):
+        shown = to_json(answer_to_json(event.answer, trace=Trace("ask")))
+        for citation in shown["citations"]:
+            yield format_event("citation", dump_json(citation))
+        yield format_event("answer", dump_json(shown))
+        if event.answer.fault:
+            yield format_event("error", dump_json(error_to_json(DriverFailed(event.answer.fault))))
 
 
 def reply_events(events: AsyncIterator[str]) -> Response:

@@ -10,16 +10,14 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path
 from starlette.responses import Response
 
-from clew.core.events import FinalEvent, SentenceEvent, StepEvent
-from clew.core.trace import Trace
+from clew.core.events import FinalEvent
 from clew.core.types import Message
 from clew.engine import Engine
 from clew.surface.server.bodies import AskBody
 from clew.surface.server.call import Caller, Calling, reply_json
 from clew.surface.server.errors import NotAllowed
-from clew.surface.server.events import format_event, reply_events
+from clew.surface.server.events import format_answer_event, reply_events
 from clew.surface.server.routes.ask import build_agent_arguments, build_ask_arguments
-from clew.surface.to_json import answer_to_json, dump_json
 
 router = APIRouter(prefix="/v1/page/chats", include_in_schema=False)
 ChatName = Annotated[str, Path(max_length=100, pattern=r"^\w[\w.-]*$", description="Name of a chat.")]
@@ -78,11 +76,8 @@ async def _stream_answer(caller: Caller, body: AskBody, engine: Engine, name: st
 
     async with caller.server.streams.open(open_stream) as events:
         async for event in events:
-            if isinstance(event, StepEvent):
-                yield format_event("step", dump_json(event.step))
-            elif isinstance(event, SentenceEvent):
-                yield format_event("sentence", dump_json({"text": event.text}))
-            elif isinstance(event, FinalEvent):
+            if isinstance(event, FinalEvent):
                 said = (Message(body.query), Message(event.answer.text, role="assistant"))
                 await caller.run(partial(engine.sessions.add_messages, name, said))
-                yield format_event("answer", dump_json(answer_to_json(event.answer, trace=Trace("ask"))))
+            for text in format_answer_event(event):
+                yield text

@@ -19,6 +19,7 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from clew.core.errors import ClewError, DriverFailed
 from clew.drivers.llm.local.fit import truncate_messages
 from clew.drivers.llm.local.runtime import Runtime
+from clew.drivers.llm.streaming import TurnText
 from clew.drivers.llm.tool_calls import build_turn_schema, parse_turn, render_tools_as_text
 
 Event = dict[str, Any]
@@ -47,16 +48,11 @@ class InProcessTransport(httpx2.AsyncBaseTransport):
             runtime = await asyncio.to_thread(self._runtime)
             body, with_tools = await asyncio.to_thread(_prepare_request, options, runtime)
             events = _stream_events(runtime, body)
-            if options.get("stream") and not with_tools:
-                return _respond_with_stream(events)
-            completion = await _collect_completion(events, with_tools=with_tools)
+            if options.get("stream"):
+                return _respond_with_stream(_stream_turn(events) if with_tools else events)
+            return httpx2.Response(200, json=await _collect_completion(events, with_tools=with_tools))
         except ClewError as error:
             return httpx2.Response(400, json={"error": {"message": str(error)}})
-        if not options.get("stream"):
-            return httpx2.Response(200, json=completion)
-        choice = completion["choices"][0]
-        chunk = {**completion, "object": "chat.completion.chunk", "choices": [{**choice, "delta": choice["message"]}]}
-        return _respond_with_stream(_yield_one(chunk))
 
 
 class _EventStream(httpx2.AsyncByteStream):
@@ -144,5 +140,22 @@ async def _collect_completion(events: AsyncIterator[Event], *, with_tools: bool)
     return {**last, "object": "chat.completion", "choices": [choice]}
 
 
-async def _yield_one(event: Event) -> AsyncIterator[Event]:
-    yield event
+async def _stream_turn(events: AsyncIterator[Event]) -> AsyncIterator[Event]:
+    """The events of a turn with tools as a server sends them: its answer as it is written, or its tool call."""
+    turn, text, said, last = TurnText(), "", "", Event()
+    finish = "stop"
+    async for last in events:
+        for choice in last["choices"]:
+            piece = choice["delta"].get("content") or ""
+            text += piece
+            finish = choice["finish_reason"] or finish
+            if content := turn.feed(piece):
+                said += content
+                yield {**last, "choices": [{"index": 0, "finish_reason": None, "delta": {"content": content}}]}
+    message = parse_turn(text)
+    if message.get("tool_calls"):
+        finish = "tool_calls"
+    else:
+        whole = message["content"]  # of an answer that was cut off, as JSON has it: then no more is to be said
+        message["content"] = whole[len(said) :] if whole.startswith(said) else ""
+    yield {**last, "choices": [{"index": 0, "finish_reason": finish, "delta": message}]}

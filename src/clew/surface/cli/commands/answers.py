@@ -46,14 +46,13 @@ def ask(
     own = {"search.strategy": options.strategy, "context.tokens": tokens} if agent else {}
     overrides = {**options.to_setting_overrides(), **own}
     printer = answer_output.SentencePrinter()
-    on_sentence = None if as_json else printer.print_sentence
+    on_event = None if as_json else printer.handle_event
     with open_engine(ctx, overrides) as engine:
         where = options.build_filter(engine)
         source = engine if session is None else engine.chat(session)
         with record("ask") as trace, printer.searching(quiet=as_json):
             if agent:
-                on_step = None if as_json else printer.print_step
-                answer = source.agent(question, where=where, on_sentence=on_sentence, on_step=on_step)
+                answer = source.agent(question, where=where, on_event=on_event)
             else:
                 answer = source.ask(
                     question,
@@ -62,7 +61,7 @@ def ask(
                     strategy=options.strategy,
                     where=where,
                     person=person,
-                    on_sentence=on_sentence,
+                    on_event=on_event,
                 )
     if as_json:
         render.print_json(answer_to_json(answer, trace=trace))

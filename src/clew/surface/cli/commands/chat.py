@@ -91,13 +91,12 @@ class ChatConsole:
         from clew.surface.to_json import answer_to_json
 
         printer = answer_output.SentencePrinter()
-        on_sentence = None if self.as_json else printer.print_sentence
+        on_event = None if self.as_json else printer.handle_event
         with record("chat") as trace, printer.searching(quiet=self.as_json):
             if self.agent:
-                on_step = None if self.as_json else printer.print_step
-                answer = self.session.agent(question, strategy=self.strategy, on_sentence=on_sentence, on_step=on_step)
+                answer = self.session.agent(question, strategy=self.strategy, on_event=on_event)
             else:
-                answer = self.session.ask(question, strategy=self.strategy, on_sentence=on_sentence)
+                answer = self.session.ask(question, strategy=self.strategy, on_event=on_event)
         if self.as_json:
             render.print_json(answer_to_json(answer, trace=trace))
         else:

@@ -8,14 +8,14 @@ from starlette.responses import Response
 
 from clew.client.replies import AnswerReply, CheckReply, FeedbackListReply, FeedbackReply
 from clew.core.errors import NotFound
-from clew.core.events import EventStream, SentenceEvent, StepEvent
-from clew.core.trace import Trace, record
+from clew.core.events import EventStream
+from clew.core.trace import record
 from clew.engine import Engine
 from clew.surface.server.bodies import AskBody, CheckBody, FeedbackBody, build_filter
 from clew.surface.server.call import Caller, Calling, document_replies, reply_json
-from clew.surface.server.events import EVENTS_SCHEMA, format_event, reply_events
+from clew.surface.server.events import EVENTS_SCHEMA, format_answer_event, reply_events
 from clew.surface.server.feedback import Feedback
-from clew.surface.to_json import answer_to_json, dump_json, to_json
+from clew.surface.to_json import answer_to_json
 
 router = APIRouter(prefix="/v1", tags=["answers"], responses=document_replies(404))
 
@@ -24,8 +24,9 @@ router = APIRouter(prefix="/v1", tags=["answers"], responses=document_replies(40
 async def ask(body: AskBody, caller: Calling) -> Response:
     """Answer a question with checked citations; with `stream`, as server-sent events.
 
-    Events: `step` (of an agent), `sentence` (each once it is checked), `verdict` (of each sentence), `citation`, and
-    at the end `answer`, or `error`.
+    Events: `token` (what a model writes, as it comes and unchecked), `step_start` and `step` (of an agent: what it
+    wrote before is not its answer), `sentence` (each once it is checked), `verdict` (of each sentence), `citation`,
+    and at the end `answer`, or `error`. An answer that is incomplete is followed by an `error`.
     """
     if body.stream:
         engine = await caller.call(lambda engine: engine, pool=caller.server.answers)
@@ -102,14 +103,5 @@ def open_stream(body: AskBody, engine: Engine) -> EventStream:
 async def _stream_answer(caller: Caller, body: AskBody, engine: Engine) -> AsyncIterator[str]:
     async with caller.server.streams.open(lambda: open_stream(body, engine)) as events:
         async for event in events:
-            if isinstance(event, StepEvent):
-                yield format_event("step", dump_json(event.step))
-            elif isinstance(event, SentenceEvent):
-                yield format_event("sentence", dump_json({"text": event.text}))
-            else:
-                shown = to_json(answer_to_json(event.answer, trace=Trace("ask")))
-                for sentence in shown["sentences"]:
-                    yield format_event("verdict", dump_json(sentence))
-                for citation in shown["citations"]:
-                    yield format_event("citation", dump_json(citation))
-                yield format_event("answer", dump_json(shown))
+            for text in format_answer_event(event):
+                yield text

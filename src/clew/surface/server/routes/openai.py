@@ -50,7 +50,7 @@ async def chat_completions(body: ChatBody, caller: Calling) -> Response:
     if body.stream:
         return reply_events(_stream_chunks(caller, body, engine, question, history, head))
     answer = await caller.server.answers.run(lambda: engine.ask(question, history=history))
-    choice = {"index": 0, "message": {"role": "assistant", "content": answer.text}, "finish_reason": "stop"}
+    choice = {"index": 0, "message": {"role": "assistant", "content": answer.text}, "finish_reason": finish_of(answer)}
     return reply_json(
         {
             **head,
@@ -121,6 +121,11 @@ def sources_to_json(answer: Answer) -> dict[str, Any]:
     return {"sources": shown["citations"], "clew": {name: shown[name] for name in kept}}
 
 
+def finish_of(answer: Answer) -> str:
+    """OpenAI's word for how an answer ended: `length` where it is incomplete, whatever the fault."""
+    return "length" if answer.fault else "stop"
+
+
 def usage_to_json(usage: Usage) -> dict[str, int]:
     """The tokens of the language model."""
     prompt, completion = usage.input_tokens, usage.output_tokens
@@ -145,7 +150,7 @@ async def _stream_chunks(
                 elif isinstance(event, FinalEvent):
                     if not said:  # where there is no answer, no sentence was sent
                         yield make_chunk({"content": event.answer.text})
-                    yield make_chunk({}, "stop", **sources_to_json(event.answer))
+                    yield make_chunk({}, finish_of(event.answer), **sources_to_json(event.answer))
                     if body.stream_options is not None and body.stream_options.include_usage:
                         last = {**head, "object": "chat.completion.chunk", "choices": []}
                         yield f"data: {dump_json({**last, 'usage': usage_to_json(event.answer.usage)})}\n\n"

@@ -54,6 +54,7 @@ ABLATIONS: dict[str, tuple[tuple[object, str, object], ...]] = {
     "all of it": (),
     "without exact quotes": ((verify, "explain_misquote", lambda *_: ""),),
     "without addresses": ((verify, "explain_strange_address", lambda *_: ""),),
+    "without what amounts of money are paid for": ((verify, "explain_other_rate", lambda *_: ""),),
     "without codes and numbers with units where it is sure": ((verify, "is_exact", lambda _: False),),
     "without numbers, dates, codes and names where it is unsure": (
         (verify, "explain_missing_fact", lambda *_, **__: ""),

@@ -29,6 +29,7 @@ def ask(page: str, reply: str, *, title: str = "", question: str = "what does it
     ("page", "true"),
     [
         ("The rent is £2,400 a month.", "The rent amounts to £2,400 per month [1]."),
+        (LEASE, "The rent amounts to £2,400 per month [1]."),
         (LEASE, "Pets may only be kept in the garden [1]."),
         (BACKUPS, "Every night at 01:30 a backup is made [1]."),
         (BACKUPS, "Ines Dahl holds the keys [1]."),
@@ -39,7 +40,7 @@ def test_what_is_true_in_other_words_is_supported(page: str, true: str) -> None:
 
 
 def test_a_truth_that_it_is_unsure_of_is_not_called_unsupported() -> None:
-    assert ask(LEASE, "The rent amounts to £2,400 per month [1].") == ["unsure"]
+    assert ask(LEASE, "You owe £2,400 monthly [1].") == ["unsure"]
 
 
 @pytest.mark.parametrize(
@@ -84,7 +85,10 @@ def test_what_the_verifier_cannot_read_is_checked_by_its_quotes_numbers_and_name
     reply = f"{exact} {wrong} {other}"
     with Engine.open(":memory:", embedder="hashed", llm=ScriptedLLM(reply), settings=settings) as engine:
         engine.add_documents([Document("page", GERMAN, uri="page.md")])
-        verbatim, false, changed = engine.ask("Wie hoch ist die Miete?").sentences
-    assert (verbatim.verdict, verbatim.reason) == ("supported", "")
+        answer = engine.ask("Wie hoch ist die Miete?")
+    verbatim, false, changed = answer.sentences
+    assert (verbatim.verdict, verbatim.reason, verbatim.is_read) == ("supported", "", True)
     assert false.verdict == "unsupported"
-    assert (changed.verdict, changed.reason) == ("supported", NOT_READ)
+    assert (changed.verdict, changed.reason, changed.is_read) == ("supported", NOT_READ, False)
+    assert answer.text.endswith("[not supported] Die Miete ist im Monat 900 Euro. [1] [not checked]")
+    assert answer.text.count("[not checked]") == 1

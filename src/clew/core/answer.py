@@ -10,6 +10,7 @@ from clew.core.usage import Usage
 
 SupportVerdict = Literal["supported", "unsure", "unsupported"]
 MARKS: Mapping[SupportVerdict, str] = {"supported": "", "unsure": "[not sure]", "unsupported": "[not supported]"}
+NOT_CHECKED = "[not checked]"  # the mark of a sentence whose meaning the verifier cannot read
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,9 +18,10 @@ class AnswerSentence:
     """A sentence of an answer without its citation marks, and whether the passages support it.
 
     `citations` are what supports it. Otherwise `reason` says what is wrong, and `contradicted_by` cites what the
-    passages say instead, where they do. For a supported sentence `reason` may say that its meaning was not checked. A
-    sentence that only introduces others, or says that something was not found, claims nothing and has no citations.
-    `shown` is False where `answer.unsupported` removed it.
+    passages say instead, where they do. `is_read` is False where the verifier does not read the language: only quotes,
+    numbers, dates, codes, names and terms were then checked, `reason` says so, and the text has the mark "[not
+    checked]". A sentence that only introduces others, or says that something was not found, claims nothing and has no
+    citations. `shown` is False where `answer.unsupported` removed it.
     """
 
     text: str
@@ -28,6 +30,7 @@ class AnswerSentence:
     reason: str = ""
     contradicted_by: tuple[Citation, ...] = ()
     shown: bool = True
+    is_read: bool = True
 
 
 @dataclass(frozen=True, slots=True)

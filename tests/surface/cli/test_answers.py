@@ -137,6 +137,20 @@ def test_sentences_come_as_they_are_checked(clew: "Clew", use_llm: UseLLM) -> No
     assert clew("ask", QUESTION, "--json").json["usage"]["calls"] == 1
 
 
+def test_what_could_not_be_read_is_marked_as_not_checked(fresh: "Clew", use_llm: UseLLM) -> None:
+    page = fresh.folder / "miete.md"
+    page.write_text("Die Miete beträgt 900 Euro im Monat und ist bis zum dritten Werktag zu zahlen.", encoding="utf-8")
+    assert fresh("add", "miete.md").code == 0
+    use_llm(ScriptedLLM("Die Miete ist im Monat 900 Euro [1]. Die Miete ist im Monat 750 Euro [1]."))
+    done = fresh("ask", "Wie hoch ist die Miete im Monat?")
+    assert done.out.startswith(
+        "Die Miete ist im Monat 900 Euro. [1] [not checked] Die Miete ist im Monat 750 Euro. [not supported]\n"
+    )
+    assert "not checked: Die Miete ist im Monat 900 Euro. (only its quotes, numbers, names and words" in done.err
+    shown = fresh("ask", "Wie hoch ist die Miete im Monat?", "--json").json["sentences"]
+    assert [each["is_read"] for each in shown] == [False, True]
+
+
 def test_the_length_of_an_answer_is_set(clew: "Clew", use_llm: UseLLM) -> None:
     llm = ScriptedLLM("NOT FOUND")
     use_llm(llm)

@@ -20,6 +20,17 @@ _LACKS = re.compile(
     rf"|\b(?:no|not\s+enough|insufficient)\s+(?:\w+\s+)?{_SOURCES}\b",
     re.IGNORECASE,
 )
+_FILLER = re.compile(
+    r"^(?:sure(?: thing)?|certainly|of course|okay|ok|absolutely|gladly|great question|good question"
+    r"|(?:i )?hope (?:this|that) helps|let me know if .*|feel free to ask.*)$",
+    re.IGNORECASE,
+)
+_LEAD_IN = re.compile(
+    r"^(?:(?:sure|certainly|of course)\W+)?"
+    r"(?:here(?:['’]s|\s+is|\s+are)|based\s+on|according\s+to|in\s+(?:short|summary))\b"
+    r"|\b(?:says?|states?|reads?|found|know|shows?|tells?(?:\s+(?:us|you))?|following|follows)\s*:$",
+    re.IGNORECASE,
+)
 _NEGATED = re.compile(r"\b(?:not|no|nothing|unable|insufficient|cannot)\b|n['’]t\b", re.IGNORECASE)
 
 
@@ -32,6 +43,16 @@ def declines_to_answer(sentence: str) -> bool:
 
 
 def introduces(sentence: str) -> bool:
-    """Whether a sentence only introduces what follows: it ends in a colon and states no fact."""
+    """Whether a sentence claims nothing: it ends in a colon and states no fact, or is a phrase of courtesy."""
     bare = " ".join(_DECORATION.sub(" ", sentence).split())
-    return bare.endswith(":") and not find_facts(bare)
+    return (bare.endswith(":") and not find_facts(bare)) or _FILLER.match(bare) is not None
+
+
+def split_lead_in(sentence: str) -> tuple[str, str]:
+    """The words that only introduce a sentence, with their colon and their citation, and the sentence; or none."""
+    found = re.match(r"[^:\n]{1,120}:(?:\s*[\[【][^\]】\n]{1,20}[\]】])*\s+(?=[^\s\[【])", sentence)
+    if found is None:
+        return "", sentence
+    head = " ".join(_DECORATION.sub(" ", found[0]).split())
+    is_lead_in = head.endswith(":") and _LEAD_IN.search(head) and not find_facts(head)
+    return (found[0], sentence[found.end() :]) if is_lead_in else ("", sentence)

@@ -14,6 +14,7 @@ from clew.core.languages import FUNCTION_WORDS
 from clew.core.protocols import Verifier
 from clew.core.text import extract_terms, split_sentences, tokenize_words
 from clew.query.answer.passages import NumberedPassage
+from clew.query.answer.rates import normalize_amounts
 
 MAX_SENTENCES = 8  # that are read together
 _LATIN_END = "ɏ"  # letters above are of other scripts
@@ -40,7 +41,9 @@ def stands_verbatim(body: str, cited: Sequence[NumberedPassage]) -> bool:
 
 def read_support(verifier: Verifier, body: str, cited: Sequence[NumberedPassage]) -> SupportVerdict:
     """Whether the passages together support a sentence, as far as the verifier can tell."""
-    gathered, whole = gather_evidence(body, cited), "\n\n".join(map(_write_passage, cited))
+    body, gathered, whole = map(  # abbreviations such as "pcm" are written in full
+        normalize_amounts, (body, gather_evidence(body, cited), "\n\n".join(map(_write_passage, cited)))
+    )
     verdict = verifier.judge(verifier.support([(gathered, body)])[0])
     if verdict != "supported" and gathered != whole:
         again = verifier.judge(verifier.support([(whole, body)])[0])

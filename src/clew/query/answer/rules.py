@@ -14,6 +14,7 @@ from clew.query.answer.contradiction import CONTRADICTED, NEGATIONS, explain_con
 from clew.query.answer.facts import Fact, find_facts, find_sentence_facts
 from clew.query.answer.passages import NumberedPassage
 from clew.query.answer.placement import explain_misplaced_fact, tokenize_with_facts
+from clew.query.answer.rates import explain_wrong_rate, normalize_amounts
 from clew.query.answer.units import UNITS
 
 MIN_SUPPORT = 0.6  # share of a sentence's terms that the cited passages must have
@@ -41,9 +42,9 @@ def explain_unsupported(body: str, cited: Sequence[NumberedPassage], question: s
     """Why the passages together do not support a sentence by the rules; empty where they do."""
     if wrong := explain_misquote(body, cited, question) or explain_missing_fact(body, cited, question):
         return wrong
+    body, question, texts = _normalize(body, cited, question)
     quotes = find_quotes(body)
     stated, asked = _find_stated(body, cited, question)
-    texts = [each.text_with_authors for each in cited]
     titles = " ".join(each.title_and_headings for each in cited)
     present = extract_terms_cached("\n".join([*texts, titles]))
     repeated = extract_terms(question).keys() - present  # the question's own words may be repeated
@@ -80,14 +81,19 @@ def explain_missing_fact(
     is_wanted: Callable[[Fact], bool] = lambda _: True,
 ) -> str:
     """Which number, date, code or name of a sentence is not in the passages; empty where all are."""
+    body, question, texts = _normalize(body, cited, question)
     stated, asked = _find_stated(body, cited, question)
-    texts = [each.text_with_authors for each in cited]
     missing = (
         fact
         for fact in stated
         if is_wanted(fact) and fact not in asked and not any(_text_states_fact(fact, text) for text in texts)
     )
     return next((f"{fact.text} is not supported by the cited passage" for fact in missing), "")
+
+
+def explain_other_rate(body: str, cited: Sequence[NumberedPassage]) -> str:
+    """Which amount of a sentence the passages have for another period or thing; empty where none."""
+    return explain_wrong_rate(body, [each.text_with_authors for each in cited])
 
 
 def is_exact(fact: Fact) -> bool:
@@ -124,6 +130,12 @@ def find_quotes(body: str) -> list[str]:
 @lru_cache(maxsize=1024)  # every sentence of an answer is checked against the same few passages
 def extract_terms_cached(text: str) -> Set[str]:
     return extract_terms(text).keys()
+
+
+def _normalize(body: str, cited: Sequence[NumberedPassage], question: str) -> tuple[str, str, list[str]]:
+    """A sentence, the question and the texts of the passages with amounts of money in one form."""
+    texts = [normalize_amounts(each.text_with_authors) for each in cited]
+    return normalize_amounts(body), normalize_amounts(question), texts
 
 
 def _find_stated(body: str, cited: Sequence[NumberedPassage], question: str) -> tuple[list[Fact], list[Fact]]:

@@ -21,6 +21,7 @@ from clew.query.answer.rules import (
     NOT_COVERED,
     explain_misquote,
     explain_missing_fact,
+    explain_other_rate,
     explain_strange_address,
     explain_unsupported,
     extract_terms_cached,
@@ -38,6 +39,7 @@ MARK = (
 )
 _MARKS = re.compile(rf"\s*({MARK})")
 _PARENTHESISED = re.compile(r"\s*\((\d{1,2})\)(?=\s*[.!?]?\s*$)")  # (1) at the end of a sentence
+_ITEM = re.compile(r"^\s*(?:[-*•]|\d{1,2}[.)])\s+")  # the bullet or number of a list item
 _NUMBERS = re.compile(r"(\d+)(?:\s*[–-]\s*(\d+))?")
 
 UNCITED = "it cites no passage that was shown"
@@ -62,6 +64,11 @@ class CheckedSentence:
     corrected: str = ""
     contradicted_by: tuple[Citation, ...] = ()
 
+    @property
+    def is_read(self) -> bool:
+        """Whether the verifier, where there is one, reads the language of the sentence."""
+        return self.reason != NOT_READ
+
 
 def check_sentence(
     sentence: str, passages: Sequence[NumberedPassage], *, question: str = "", verifier: Verifier | None = None
@@ -69,22 +76,23 @@ def check_sentence(
     """The sentence with the verdict on it and its verified citations; without any, the reason."""
     sentence = _PARENTHESISED.sub(r" [\1]", sentence)
     named = [number for mark in _MARKS.findall(sentence) for number in _parse_citation_numbers(mark)]
-    body = _MARKS.sub("", sentence)
+    text = _MARKS.sub("", sentence)
+    body = _ITEM.sub("", text)
     known = [each for each in passages if each.number in named]
     unknown = sorted({number for number in named if number not in {each.number for each in passages}})
     missing = f"it cites [{', '.join(map(str, unknown))}], which was not shown" if unknown else ""
     verdict, reason = judge_support(body, known, question, verifier=verifier)
     if verdict == "supported":
-        return CheckedSentence(body, verdict, _cite_support(body, known, question), reason, corrected=missing)
+        return CheckedSentence(text, verdict, _cite_support(body, known, question), reason, corrected=missing)
     for other in passages:
         if (verifier is not None and other in known) or not has_nearly_all_terms(body, other):
             continue
         found, note = judge_support(body, [other], question, verifier=verifier)
         if found == "supported":
             corrected = missing or f"{reason}; it is supported by [{other.number}]" if named else ""
-            return CheckedSentence(body, found, _cite_support(body, [other], question), note, corrected=corrected)
+            return CheckedSentence(text, found, _cite_support(body, [other], question), note, corrected=corrected)
     against = _cite_nearest(body, known) if verdict == "unsupported" and known else ()
-    return CheckedSentence(body, verdict, reason=reason if known else missing or reason, contradicted_by=against)
+    return CheckedSentence(text, verdict, reason=reason if known else missing or reason, contradicted_by=against)
 
 
 def judge_support(
@@ -94,6 +102,8 @@ def judge_support(
     if not cited:
         return "unsupported", UNCITED
     if wrong := explain_misquote(body, cited, question) or explain_strange_address(body, cited, question):
+        return "unsupported", wrong
+    if wrong := explain_other_rate(body, cited):
         return "unsupported", wrong
     reason = explain_unsupported(body, cited, question)
     if verifier is not None and stands_verbatim(body, cited):

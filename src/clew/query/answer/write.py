@@ -5,14 +5,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from clew.core.answer import MARKS, AnswerSentence, RemovedSentence
+from clew.core.answer import MARKS, NOT_CHECKED, AnswerSentence, RemovedSentence
 from clew.core.cite import Citation
 from clew.core.errors import DriverFailed, UnsupportedAnswer
 from clew.core.events import OnEvent, SentenceEvent, VerdictEvent
 from clew.core.parallel import is_cancelled
 from clew.core.protocols import Verifier
 from clew.core.text import split_sentences
-from clew.query.answer.decline import declines_to_answer, introduces
+from clew.query.answer.decline import declines_to_answer, introduces, split_lead_in
 from clew.query.answer.passages import NumberedPassage
 from clew.query.answer.verify import MARK, CheckedSentence, check_sentence
 
@@ -91,14 +91,19 @@ def write_answer(
     """
     writer = _AnswerWriter(numbers or {}, on_event, unsupported)
     stream = ModelStream(pieces)
-    for sentence, after in _iter_sentences(stream):
+    inherited = ""  # the citation of a lead-in, which belongs to what follows it
+    for sentence, after in _split_lead_ins(_iter_sentences(stream)):
         if declines_to_answer(sentence):
             writer.defer(AnswerSentence(remove_marks(sentence), "supported", reason=DECLINES), after)
         elif introduces(remove_marks(sentence)):
             writer.defer(AnswerSentence(remove_marks(sentence), "supported", reason=INTRODUCES), after)
+            inherited = "".join(_MARKS.findall(sentence))
         else:
-            checked = check_sentence(sentence, passages, question=question, verifier=verifier)
+            cited = sentence if _MARKS.search(sentence) else f"{sentence}{inherited}"
+            checked = check_sentence(cited, passages, question=question, verifier=verifier)
             writer.write(sentence, checked, after)
+            if "\n\n" in after:
+                inherited = ""
     if stream.is_empty:
         raise stream.failure or DriverFailed("the model gave an empty answer; ask again, or name another model")
     if stream.failure is not None:
@@ -139,7 +144,13 @@ class _AnswerWriter:
         text = checked.text.strip()
         self._write_deferred(is_shown)
         judged = AnswerSentence(
-            text, checked.verdict, checked.citations, checked.reason, checked.contradicted_by, shown=is_shown
+            text,
+            checked.verdict,
+            checked.citations,
+            checked.reason,
+            checked.contradicted_by,
+            shown=is_shown,
+            is_read=checked.is_read,
         )
         self.sentences.append(judged)
         if checked.verdict != "supported" and self._unsupported == "raise":
@@ -154,6 +165,7 @@ class _AnswerWriter:
             if self._numbers:
                 places = [self._numbers.get(each.document, self.cited[each]) for each in checked.citations]
             marks = "".join(f"[{number}]" for number in dict.fromkeys(places)) or MARKS[checked.verdict]
+            marks += "" if checked.is_read else f" {NOT_CHECKED}"
             self._emit(f"{checked.text.rstrip()} {marks}{after}")
         self._emit_verdict(judged)
 
@@ -218,6 +230,15 @@ def _iter_sentences(stream: ModelStream) -> Iterator[tuple[str, str]]:
         yield from _split_reply_sentences(waiting)
     else:
         stream.rest = waiting
+
+
+def _split_lead_ins(sentences: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """The sentences, those that begin with a lead-in as two."""
+    for sentence, after in sentences:
+        head, rest = split_lead_in(sentence)
+        if head:
+            yield head.rstrip(), head[len(head.rstrip()) :]
+        yield rest, after
 
 
 def _ends_in_quoted_ellipsis(text: str) -> bool:

@@ -115,7 +115,7 @@ def print_answer_sources(answer: "Answer", printer: SentencePrinter) -> None:
         text = " ".join(removed.text.split())
         render.print_line((f"{label}: ", "yellow"), (f"{text} ({removed.reason})", ""), err=True)
     for sentence in answer.sentences:
-        if sentence.shown and sentence.verdict != "supported":
+        if sentence.shown and (sentence.verdict != "supported" or not sentence.is_read):
             print_verdict(sentence)
     if answer.fault:
         render.print_line((f"clew: the answer is incomplete: {answer.fault}", "red"), err=True)
@@ -125,8 +125,9 @@ def print_answer_sources(answer: "Answer", printer: SentencePrinter) -> None:
 
 
 def print_verdict(sentence: "AnswerSentence") -> None:
-    """Prints on stderr why a sentence is not supported, and what the passage says instead."""
-    label = "not supported" if sentence.verdict == "unsupported" else "not sure"
+    """Prints on stderr why a sentence is not supported or not checked, and what the passage says instead."""
+    labels = {"unsupported": "not supported", "unsure": "not sure", "supported": "not checked"}
+    label = labels[sentence.verdict]
     text = " ".join(sentence.text.split())
     render.print_line((f"{label}: ", "yellow"), (f"{text} ({sentence.reason})", ""), err=True)
     for cited in sentence.contradicted_by:

@@ -207,3 +207,15 @@ def test_sentences_keep_the_order_of_the_reply() -> None:
     )
     places = [answer.text.index(each.text) for each in answer.sentences]
     assert places == sorted(places)
+
+
+def test_one_citation_for_a_paragraph_is_that_of_all_its_sentences() -> None:
+    page = "If a rollback is needed, the on-call engineer decides on it within 15 minutes and pages Dana."
+    true, false = "The on-call engineer makes that call.", "The cook makes that call."
+    for first, verdict in ((true, "supported"), (false, "unsupported")):
+        llm = ScriptedLLM(f"{first} Dana is paged within 15 minutes [1].")
+        with Engine.open(":memory:", embedder="hashed", llm=llm, settings=make_settings()) as engine:
+            engine.add_documents([Document("d", page, uri="d.md")])
+            answer = engine.ask("who decides?")
+        assert [each.verdict for each in answer.sentences] == [verdict, "supported"]
+        assert answer.removed == ()

@@ -92,16 +92,17 @@ def write_answer(
     writer = _AnswerWriter(numbers or {}, on_event, unsupported)
     stream = ModelStream(pieces)
     inherited = ""  # the citation of a lead-in, which belongs to what follows it
-    for sentence, after in _split_lead_ins(_iter_sentences(stream)):
+    for sentence, after, shared in _share_citations(_split_lead_ins(_iter_sentences(stream))):
         if declines_to_answer(sentence):
             writer.defer(AnswerSentence(remove_marks(sentence), "supported", reason=DECLINES), after)
         elif introduces(remove_marks(sentence)):
             writer.defer(AnswerSentence(remove_marks(sentence), "supported", reason=INTRODUCES), after)
             inherited = "".join(_MARKS.findall(sentence))
         else:
-            cited = sentence if _MARKS.search(sentence) else f"{sentence}{inherited}"
+            own = _MARKS.search(sentence) is not None
+            cited = sentence if own else f"{sentence}{inherited or shared}"
             checked = check_sentence(cited, passages, question=question, verifier=verifier)
-            writer.write(sentence, checked, after)
+            writer.write(sentence, checked if own else replace(checked, corrected=""), after)
             if "\n\n" in after:
                 inherited = ""
     if stream.is_empty:
@@ -239,6 +240,21 @@ def _split_lead_ins(sentences: Iterable[tuple[str, str]]) -> Iterator[tuple[str,
         if head:
             yield head.rstrip(), head[len(head.rstrip()) :]
         yield rest, after
+
+
+def _share_citations(sentences: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
+    """The sentences with the citation that they share: that of the next sentence of the paragraph that has one.
+
+    A sentence without a citation waits for it until its line ends.
+    """
+    waiting: list[tuple[str, str]] = []
+    for sentence, after in sentences:
+        waiting.append((sentence, after))
+        marks = "".join(_MARKS.findall(sentence))
+        if marks or "\n" in after or declines_to_answer(sentence) or introduces(remove_marks(sentence)):
+            yield from ((*each, marks) for each in waiting)
+            waiting.clear()
+    yield from ((*each, "") for each in waiting)
 
 
 def _ends_in_quoted_ellipsis(text: str) -> bool:

@@ -26,6 +26,9 @@ HEAD = """# API reference
 Every public name, generated from the docstrings by `make docs`. All are imported from `clew`, except those of
 [clew.compat](#clewcompat) and [clew.aio](#clewaio). [Using Clew from Python](python.md) is the introduction.
 """
+METHODS_OF = {"Client": "Verbs"}  # a class whose methods are those of a base class
+SENT = re.compile(r"(?:Request|Steps)\[(.+)\]")  # what the function of a client's verb makes, and what is replied
+SENT_IN_PARTS = re.compile(r"Pages\[(.+)\]")
 AIO = """## clew.aio
 
 `clew.aio.Engine` has the methods of [Engine](#engine) as coroutines; `list`, `ask_stream` and `agent_stream` are async
@@ -182,13 +185,22 @@ def render_members(item: Item) -> Iterator[str]:
 def list_methods(item: Item) -> Iterator[tuple[str, ast.FunctionDef, str]]:
     """The name, definition and module of each public method of a class."""
     assert isinstance(item.node, ast.ClassDef)
+    if item.name in METHODS_OF:
+        yield from list_methods(find_item(METHODS_OF[item.name], item.module))
     for node in item.node.body:
         if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
             yield node.name, node, item.module
-        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Attribute):  # search = _search.search
-            used = find_attribute(node.value, item.module)
+        elif isinstance(node, ast.Assign) and (value := find_function(node.value)):
+            used = find_attribute(value, item.module)
             if isinstance(used.node, ast.FunctionDef):
                 yield assigned_name(node), used.node, used.module
+
+
+def find_function(value: ast.expr) -> ast.Attribute | None:
+    """What `_search.search` means in `search = _search.search` and in `search = verb(_search.search)`."""
+    if isinstance(value, ast.Call) and len(value.args) == 1:
+        value = value.args[0]
+    return value if isinstance(value, ast.Attribute) else None
 
 
 def find_attribute(value: ast.Attribute, module: str) -> Item:
@@ -203,7 +215,7 @@ def find_attribute(value: ast.Attribute, module: str) -> Item:
 
 def render_signature(name: str, node: ast.FunctionDef, module: str) -> str:
     """The signature as it is written in the source, without the engine, self and cls."""
-    returns = f" -> {render_type(node.returns, module)}" if node.returns else ""
+    returns = f" -> {render_return_type(node.returns, module)}" if node.returns else ""
     if any(ast.unparse(each) == "property" for each in node.decorator_list):
         return name + returns.replace(" ->", ":", 1)
     given = node.args
@@ -256,6 +268,15 @@ def render_type(node: ast.expr, module: str) -> str:
     """A type as it is written in the source; one that is quoted because it is not imported loses its quotes."""
     text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else segment(node, module)
     return text if "Literal[" in text else text.replace('"', "")
+
+
+def render_return_type(node: ast.expr, module: str) -> str:
+    """The type that a function returns; of a client's verb, that of the reply to the request which it makes."""
+    text = render_type(node, module)
+    if not module.startswith("clew.client"):
+        return text
+    text = re.sub(r"^Events$", "Iterator[Event]", SENT_IN_PARTS.sub(r"Iterator[\1]", SENT.sub(r"\1", text)))
+    return text.replace("r.", "")
 
 
 def segment(node: ast.expr, module: str) -> str:

@@ -6,6 +6,7 @@ Every public name is here: `Engine`, the types that its verbs return, the driver
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from clew.client.client import AsyncClient as AsyncClient
     from clew.client.client import Client as Client
     from clew.client.errors import ServerError as ServerError
     from clew.core.answer import Answer as Answer
@@ -154,7 +155,7 @@ if TYPE_CHECKING:
 
 # The module of each name; `from … import` above tells type checkers the same.
 _HOMES = {
-    "clew.client.client": "Client",
+    "clew.client.client": "AsyncClient Client",
     "clew.client.errors": "ServerError",
     "clew.core.answer": "Answer AnswerSentence RemovedSentence SupportVerdict",
     "clew.core.attribution": "PassageMessage",

@@ -5,5 +5,6 @@ with Client("http://127.0.0.1:8080", key="clew_…") as client:
         print(hit["relevance"], hit["document"]["title"])
 """
 
+from clew.client.client import AsyncClient as AsyncClient
 from clew.client.client import Client as Client
 from clew.client.errors import ServerError as ServerError

@@ -189,3 +189,49 @@ class DroppedReply(TypedDict):
     """How many were removed."""
 
     dropped: int
+
+
+class DroppedCollectionReply(TypedDict):
+    """A collection that was removed, as it was, and the files in its folder that are not Clew's and stay."""
+
+    dropped: CollectionReply
+    left: list[str]
+
+
+class ReceiptReply(TypedDict):
+    """What an erasure removed, and what a search of everything that is stored found of it."""
+
+    selector: str
+    selector_hash: str
+    at: str
+    documents: list[str]
+    messages: list[str]
+    chunks: int
+    vectors: int
+    postings: int
+    summaries: int
+    contexts: int
+    cache_entries: int
+    sessions: int
+    jobs: int
+    pieces: int
+    ambiguous: int
+    searched: int
+    found: list[dict[str, Any]]
+    quoted_by: list[str]
+    named_by: list[str]
+    sources: list[str]
+    undone: list[str]
+    notes: list[str]
+    resumed: bool
+    dry_run: bool
+    complete: bool
+
+
+class DoctorReply(TypedDict):
+    """What is wrong with a collection, after how much was checked."""
+
+    is_sound: bool
+    defects: list[dict[str, Any]]
+    checked: dict[str, int]
+    seconds: float

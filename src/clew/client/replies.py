@@ -11,14 +11,17 @@ from clew.client.records import ChunkReply as ChunkReply
 from clew.client.records import ChunksReply as ChunksReply
 from clew.client.records import CollectionReply as CollectionReply
 from clew.client.records import CollectionsReply as CollectionsReply
+from clew.client.records import DoctorReply as DoctorReply
 from clew.client.records import DocumentReply as DocumentReply
 from clew.client.records import DocumentsReply as DocumentsReply
+from clew.client.records import DroppedCollectionReply as DroppedCollectionReply
 from clew.client.records import DroppedReply as DroppedReply
 from clew.client.records import JobReply as JobReply
 from clew.client.records import JobsReply as JobsReply
 from clew.client.records import MessageReply as MessageReply
 from clew.client.records import Number
 from clew.client.records import PlanReply as PlanReply
+from clew.client.records import ReceiptReply as ReceiptReply
 from clew.client.records import RecordReply as RecordReply
 from clew.client.records import ReportReply as ReportReply
 from clew.client.records import StatusReply as StatusReply
@@ -86,6 +89,18 @@ class SearchReply(TypedDict):
     trace: TraceReply
 
 
+class HitsReply(TypedDict):
+    """The hits of one of several searches, best first."""
+
+    hits: list[HitReply]
+
+
+class SearchManyReply(TypedDict):
+    """The hits of several searches, in the order of their questions."""
+
+    results: list[HitsReply]
+
+
 class ExplainReply(TypedDict):
     """How a search came to its hits."""
 
@@ -124,6 +139,27 @@ class AnswerReply(TypedDict):
     removed: list[dict[str, Any]]
     usage: dict[str, Any]
     trace: TraceReply
+
+
+class ChatTurn(TypedDict):
+    """A message of a chat."""
+
+    role: str
+    text: str
+
+
+class SessionReply(TypedDict):
+    """A chat that is kept: its last messages, and the numbers of the documents it has cited."""
+
+    session: str
+    messages: list[ChatTurn]
+    numbers: dict[str, int]
+
+
+class SessionsReply(TypedDict):
+    """The names of the chats that are kept."""
+
+    sessions: list[str]
 
 
 class WhyNotReply(TypedDict):

@@ -1,27 +1,27 @@
-"""How the client sends requests: one connection pool, errors as those of the library, events as they come."""
+"""How the clients send requests: one connection pool, errors as those of the library, events as they come."""
 
+import asyncio
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import closing
+from time import sleep
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import httpx2
 
+from clew.client.bodies import drop_missing
 from clew.client.errors import ServerError, make_error
-from clew.core.filter import EVERYTHING, Filter
-from clew.core.types import Message
+from clew.client.request import Done, Event, Events, Pages, Request, Steps, advance
 
-Event = tuple[str, dict[str, Any]]  # its name and its data
-_SETS = ("documents", "kinds", "channels", "authors", "access")
+T = TypeVar("T")
 
 
 class Transport:
     """A connection to a server, for one collection."""
 
     def __init__(self, url: str, *, key: str = "", collection: str | None = None, timeout: float = 120.0) -> None:
-        headers = {"authorization": f"Bearer {key}"} if key else {}
-        self._http = httpx2.Client(base_url=url.rstrip("/"), headers=headers, timeout=timeout)
+        self._http = httpx2.Client(**make_http_options(url, key, timeout))
         self._query = {"collection": collection} if collection else {}
 
     def close(self) -> None:
@@ -36,87 +36,155 @@ class Transport:
     ) -> None:
         self.close()
 
-    def _get(self, path: str, **query: Any) -> Any:
-        return self._send("GET", path, params=query)
+    def _run(self, made: Request[T] | Steps[T]) -> T:
+        """Sends a request, or several in turn; the result."""
+        if isinstance(made, Request):
+            try:
+                reply = self._http.request(**make_arguments(made, self._query))
+            except httpx2.TransportError as error:
+                raise describe_unreachable(error) from error
+            return made.read(read_reply(reply))
+        with closing(made) as steps:
+            step = advance(steps, None)
+            while not isinstance(step, Done):
+                if isinstance(step, float):
+                    sleep(step)
+                step = advance(steps, None if isinstance(step, float) else self._run(step))
+            return step.result
 
-    def _post(self, path: str, body: Mapping[str, Any]) -> Any:
-        return self._send("POST", path, json=drop_missing(body))
+    def _iterate(self, made: Pages[T]) -> Iterator[T]:
+        """The rows of a list, fetched a part at a time."""
+        cursor: str | None = None
+        while True:
+            rows, cursor = self._run(made.ask_for(cursor))
+            yield from rows
+            if cursor is None:
+                return
 
-    def _delete(self, path: str) -> Any:
-        return self._send("DELETE", path)
-
-    def _send(self, method: str, path: str, params: Mapping[str, Any] | None = None, **options: Any) -> Any:
-        query = {**self._query, **drop_missing(params or {})}
-        try:
-            reply = self._http.request(method, path, params=query, **options)
-        except httpx2.TransportError as error:
-            raise ServerError(
-                f"the server cannot be reached ({error}); is it running? `clew serve` starts it"
-            ) from error
-        return read_reply(reply.status_code, reply.content)
-
-    def _stream(self, path: str, body: Mapping[str, Any]) -> Iterator[Event]:
+    def _stream(self, made: Events) -> Iterator[Event]:
         """The events of a reply; an event that is an error is raised."""
+        events = EventReader()
         try:
-            with self._http.stream("POST", path, params=self._query, json=drop_missing(body)) as reply:
+            with self._http.stream(**make_arguments(Request("POST", made.path, made.body), self._query)) as reply:
                 if reply.status_code != 200:
-                    read_reply(reply.status_code, reply.read())
-                name = ""
+                    reply.read()
+                    read_reply(reply)
                 for line in reply.iter_lines():
-                    field, _, value = line.partition(": ")
-                    if field == "event":
-                        name = value
-                    elif field == "data":
-                        data = json.loads(value)
-                        if name == "error":
-                            raise make_error(reply.status_code, data)
-                        yield name, data
+                    yield from events.read_line(line)
         except httpx2.TransportError as error:
-            raise ServerError(f"the connection to the server broke off ({error}); ask again") from error
+            raise describe_broken_stream(error) from error
 
 
-def read_reply(status: int, content: bytes) -> Any:
+class AsyncTransport:
+    """A connection to a server for async callers, for one collection."""
+
+    def __init__(self, url: str, *, key: str = "", collection: str | None = None, timeout: float = 120.0) -> None:
+        self._http = httpx2.AsyncClient(**make_http_options(url, key, timeout))
+        self._query = {"collection": collection} if collection else {}
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _run(self, made: Request[T] | Steps[T]) -> T:
+        """Sends a request, or several in turn; the result."""
+        if isinstance(made, Request):
+            try:
+                reply = await self._http.request(**make_arguments(made, self._query))
+            except httpx2.TransportError as error:
+                raise describe_unreachable(error) from error
+            return made.read(read_reply(reply))
+        with closing(made) as steps:
+            step = advance(steps, None)
+            while not isinstance(step, Done):
+                step = advance(steps, await (asyncio.sleep(step) if isinstance(step, float) else self._run(step)))
+            return step.result
+
+    async def _iterate(self, made: Pages[T]) -> AsyncIterator[T]:
+        """The rows of a list, fetched a part at a time."""
+        cursor: str | None = None
+        while True:
+            rows, cursor = await self._run(made.ask_for(cursor))
+            for row in rows:
+                yield row
+            if cursor is None:
+                return
+
+    async def _stream(self, made: Events) -> AsyncIterator[Event]:
+        """The events of a reply; an event that is an error is raised."""
+        events = EventReader()
+        try:
+            asked = make_arguments(Request("POST", made.path, made.body), self._query)
+            async with self._http.stream(**asked) as reply:
+                if reply.status_code != 200:
+                    await reply.aread()
+                    read_reply(reply)
+                async for line in reply.aiter_lines():
+                    for event in events.read_line(line):
+                        yield event
+        except httpx2.TransportError as error:
+            raise describe_broken_stream(error) from error
+
+
+class EventReader:
+    """Reads server-sent events line by line."""
+
+    def __init__(self) -> None:
+        self._name = ""
+
+    def read_line(self, line: str) -> Iterator[Event]:
+        """The event that a line completes, if it does; an event that is an error is raised."""
+        field, _, value = line.partition(": ")
+        if field == "event":
+            self._name = value
+        elif field == "data":
+            data = json.loads(value)
+            if self._name == "error":
+                raise make_error(200, data)
+            yield self._name, data
+
+
+def make_http_options(url: str, key: str, timeout: float) -> dict[str, Any]:
+    """How the HTTP client of a server is made."""
+    headers = {"authorization": f"Bearer {key}"} if key else {}
+    return {"base_url": url.rstrip("/"), "headers": headers, "timeout": timeout}
+
+
+def make_arguments(made: Request[Any], query: Mapping[str, str]) -> dict[str, Any]:
+    """A request as the HTTP client takes it."""
+    return {
+        "method": made.method,
+        "url": made.path,
+        "params": {**query, **drop_missing(made.params)},
+        "json": None if made.body is None else drop_missing(made.body),
+        "files": made.files or None,
+    }
+
+
+def read_reply(reply: httpx2.Response) -> Any:
     """The JSON of a reply; its error if it is one."""
     try:
-        body = json.loads(content) if content else None
+        body = json.loads(reply.content) if reply.content else None
     except ValueError:
         body = None
-    if not 200 <= status < 300:
-        raise make_error(status, body)
+    if not 200 <= reply.status_code < 300:
+        raise make_error(reply.status_code, body)
     return body
 
 
-def drop_missing(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that were given."""
-    return {name: value for name, value in given.items() if value is not None}
+def describe_unreachable(error: httpx2.TransportError) -> ServerError:
+    """The error of a request that did not get through."""
+    return ServerError(f"the server cannot be reached ({error}); is it running? `clew serve` starts it")
 
 
-def filter_to_body(where: Filter) -> dict[str, Any] | None:
-    """A Filter as the server takes it; None for everything. Filters joined by `or` and `and` are for keys."""
-    if where == EVERYTHING:
-        return None
-    if where.any_of is not None or where.all_of:
-        raise ServerError("a request takes one filter; give a key the joined one, or ask for each side by itself")
-    made: dict[str, Any] = {name: sorted(value) for name in _SETS if (value := getattr(where, name)) is not None}
-    made |= {name: time_to_body(getattr(where, name)) for name in ("since", "until")}
-    meta = {key: list(value) if isinstance(value, tuple | frozenset) else value for key, value in where.meta.items()}
-    return drop_missing({**made, "meta": meta or None})
-
-
-def time_to_body(time: datetime | None) -> str | None:
-    """A time as the server takes it."""
-    return None if time is None else time.isoformat()
-
-
-def messages_to_body(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Messages as the server takes them."""
-    return [
-        drop_missing(
-            {
-                **{name: getattr(each, name) for name in ("text", "author", "id", "channel", "reply_to", "role")},
-                "at": time_to_body(each.at),
-                "access": None if each.access is None else sorted(each.access),
-            }
-        )
-        for each in messages
-    ]
+def describe_broken_stream(error: httpx2.TransportError) -> ServerError:
+    """The error of a reply that did not come to its end."""
+    return ServerError(f"the connection to the server broke off ({error}); ask again")

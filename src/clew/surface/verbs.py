@@ -20,17 +20,17 @@ VERBS: Final[Mapping[str, frozenset[Surface]]] = MappingProxyType(
         "plan": _BOTH | _HTTP,
         "drop": _BOTH | _HTTP,
         "drop_messages": _PYTHON | _HTTP,
-        "erase": _BOTH,
+        "erase": _BOTH | _HTTP,
         "list": _BOTH | _MCP,
         "read": _BOTH | _MCP,
         "message": _PYTHON | _HTTP,  # `clew read` with the id of a message
         "status": _BOTH | _MCP,
         "search": _BOTH | _MCP,
-        "search_many": _PYTHON,
+        "search_many": _PYTHON | _HTTP,
         "context": _BOTH | _MCP,
         "ask": _BOTH | _MCP,
         "ask_stream": _PYTHON | _HTTP,  # the command line streams by itself
-        "chat": _BOTH,
+        "chat": _BOTH | _HTTP,
         "agent": _PYTHON | _HTTP,  # `clew ask --agent`, `clew chat --agent`
         "agent_stream": _PYTHON | _HTTP,
         "tools": _BOTH,
@@ -48,7 +48,7 @@ VERBS: Final[Mapping[str, frozenset[Surface]]] = MappingProxyType(
         "export": _BOTH,
         "restore": _BOTH,
         "reembed": _BOTH,
-        "doctor": _BOTH,
+        "doctor": _BOTH | _HTTP,
         "accept_missing_changes": _PYTHON,  # `clew doctor --repair`
         "within": _PYTHON,  # the filter options of each command
         "enqueue_add": _PYTHON | _HTTP,  # `clew add --background`
@@ -57,7 +57,7 @@ VERBS: Final[Mapping[str, frozenset[Surface]]] = MappingProxyType(
         "cancel_job": _PYTHON | _HTTP,  # `clew jobs cancel`
         "run_jobs": _PYTHON,  # `clew jobs work`
         "collections": _BOTH | _HTTP,
-        "drop_collection": _PYTHON,  # `clew collections drop`
+        "drop_collection": _PYTHON | _HTTP,  # `clew collections drop`
         "models": _CLI,
         "serve": _CLI,
         "keys": _CLI,

@@ -94,6 +94,15 @@ def running(folder: Path) -> Iterator[Running]:
         yield made
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A server over a filled folder for the tests of a module that change nothing."""
+    path = tmp_path_factory.mktemp("shared") / "store"
+    fill(path)
+    with serving(path) as made:
+        yield made
+
+
 @pytest.fixture(params=["folder", "postgres"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A filled collection in a folder, and one on a server."""

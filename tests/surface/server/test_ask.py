@@ -17,8 +17,8 @@ from tests.surface.server.conftest import Running, serving
 QUESTION = "who rotates the vault key?"
 
 
-def test_the_events_of_an_answer_come_in_order(running: Running) -> None:
-    with Client(running.address) as client:
+def test_the_events_of_an_answer_come_in_order(shared: Running) -> None:
+    with Client(shared.address) as client:
         events = list(client.ask_stream(QUESTION))
         whole = client.ask(QUESTION)
     assert [name for name, _ in events] == ["sentence", "citation", "answer"]
@@ -40,8 +40,8 @@ def test_sentences_of_a_model_come_with_their_verdicts(folder: Path) -> None:
     assert events[-1][1]["text"].endswith("[not supported]")
 
 
-def test_errors_are_those_of_the_library(running: Running) -> None:
-    with Client(running.address) as client:
+def test_errors_are_those_of_the_library(shared: Running) -> None:
+    with Client(shared.address) as client:
         with pytest.raises(NotFound, match="there is no strategy 'nope'"):
             client.search(QUESTION, strategy="nope")
         with pytest.raises(NotFound, match="there is no strategy 'nope'"):
@@ -52,10 +52,10 @@ def test_errors_are_those_of_the_library(running: Running) -> None:
             client.read("nowhere")
 
 
-def test_why_not_tells_nothing_of_the_files_of_the_machine(running: Running, tmp_path: Path) -> None:
+def test_why_not_tells_nothing_of_the_files_of_the_machine(shared: Running, tmp_path: Path) -> None:
     secret = tmp_path / "secret.md"
     secret.write_text("# Secret")
-    with Client(running.address) as client:
+    with Client(shared.address) as client:
         assert "never added" not in client.why_not(QUESTION, str(secret))["reason"]
 
 
@@ -73,11 +73,11 @@ def test_health_readiness_metrics_and_page(running: Running) -> None:
     assert running.get("/docs/page.css").status_code == 200
 
 
-def test_the_log_is_json_with_request_ids(running: Running) -> None:
+def test_the_log_is_json_with_request_ids(shared: Running) -> None:
     stream = io.StringIO()
     handler = log_as_json(stream)
     try:
-        running.post("/v1/search", {"query": "a private question"}, headers={"x-request-id": "mine-1"})
+        shared.post("/v1/search", {"query": "a private question"}, headers={"x-request-id": "mine-1"})
         while "mine-1" not in stream.getvalue():  # it is written once the reply is sent
             time.sleep(0.01)
     finally:
@@ -90,12 +90,12 @@ def test_the_log_is_json_with_request_ids(running: Running) -> None:
     assert "private" not in stream.getvalue()
 
 
-def test_an_unexpected_error_tells_nothing_of_itself(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_error_tells_nothing_of_itself(shared: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any, **__: Any) -> Any:
         raise RuntimeError("the password is swordfish")
 
     monkeypatch.setattr(Engine, "search", fail)
-    reply = running.post("/v1/search", {"query": QUESTION})
+    reply = shared.post("/v1/search", {"query": QUESTION})
     assert reply.status_code == 500
     assert reply.json()["error"]["type"] == "InternalError"
     assert "swordfish" not in reply.text

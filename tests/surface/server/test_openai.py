@@ -10,9 +10,9 @@ from clew import Engine
 from tests.surface.server.conftest import Running, fill, serving
 
 
-@pytest.fixture
-def client(running: Running) -> openai.OpenAI:
-    return openai.OpenAI(base_url=f"{running.address}/v1", api_key="none needed", max_retries=0)
+@pytest.fixture(scope="module")
+def client(shared: Running) -> openai.OpenAI:
+    return openai.OpenAI(base_url=f"{shared.address}/v1", api_key="none needed", max_retries=0)
 
 
 def test_a_chat_is_answered_with_sources(client: openai.OpenAI) -> None:
@@ -62,7 +62,7 @@ def test_where_there_is_no_answer_the_stream_says_so(client: openai.OpenAI) -> N
     assert whole.model_extra["clew"]["found"] is False
 
 
-def test_embeddings_are_those_of_the_embedder(client: openai.OpenAI, folder: Path) -> None:
+def test_embeddings_are_those_of_the_embedder(client: openai.OpenAI) -> None:
     reply = client.embeddings.create(model="hashed", input=["vault key", "soup"])
     plain = client.embeddings.create(model="clew", input="vault key", encoding_format="float")
     with Engine.open(":memory:", embedder="hashed") as engine:

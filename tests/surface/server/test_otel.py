@@ -12,13 +12,13 @@ from clew.surface.server import otel
 from tests.surface.server.conftest import Running
 
 
-def test_a_request_is_a_span_with_its_call_inside(running: Running) -> None:
+def test_a_request_is_a_span_with_its_call_inside(shared: Running) -> None:
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     otel.use_provider(provider)
     try:
-        running.post("/v1/search", {"query": "a private question"}, headers={"x-request-id": "mine"})
+        shared.post("/v1/search", {"query": "a private question"}, headers={"x-request-id": "mine"})
         while len(exporter.get_finished_spans()) < 2:  # that of the request ends after its reply
             time.sleep(0.01)
     finally:

@@ -1,6 +1,10 @@
 """The OpenAPI schema against the server by schemathesis, all checks: no status or reply that it does not describe."""
 
+import logging
+import os
 import re
+import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
@@ -12,9 +16,25 @@ from hypothesis import HealthCheck
 from schemathesis.generation import GenerationMode
 
 from tests.soak import choose_runs
+from tests.surface.server import schema_hooks  # noqa: F401 (registers what is done before each request)
 from tests.surface.server.conftest import Running, fill, serving
 
-VALID, INVALID = GenerationMode.POSITIVE, GenerationMode.NEGATIVE
+log = logging.getLogger(__name__)
+MODES = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
+CONFIG = """
+# A job that was cancelled is still a job.
+[[operations]]
+include-path-regex = "^/v1/jobs/"
+checks.use_after_free.enabled = false
+"""
+NAMED = """
+[parameters]
+"path.document" = "keys"
+"path.message" = "m1"
+"path.person" = "zoe"
+"path.session" = "work"
+"query.collection" = "default"
+"""
 
 
 @pytest.fixture(scope="module")
@@ -24,48 +44,51 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def test_some_requests_to_some_operations(place: Path) -> None:
+    with serving(place) as running:
+        schema = schemathesis.openapi.from_url(f"{running.address}/openapi.json")
+        operations = [cast(Any, found).ok() for found in schema.get_all_operations()]
+        for number, operation in enumerate(operations[::4]):
+
+            @hypothesis.given(case=operation.as_strategy(generation_mode=MODES[number % 2]))
+            @hypothesis.settings(
+                max_examples=1,
+                suppress_health_check=list(HealthCheck),
+                phases=[hypothesis.Phase.generate],
+                database=None,
+                derandomize=True,
+            )
+            def check(case: Any) -> None:
+                case.call_and_validate()
+
+            with suppress(hypothesis.errors.Unsatisfiable):  # of some operations no request is invalid
+                check()
+    assert len(operations) > 40
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize(("mode", "needs_key"), [(VALID, False), (INVALID, False), (VALID, True)])
-def test_the_schema_holds(place: Path, mode: GenerationMode, needs_key: bool) -> None:
-    headers: dict[str, str] = {}
+@pytest.mark.skipif(choose_runs(0, 1) == 0, reason="thousands of requests: make soak")
+@pytest.mark.parametrize("needs_key", [False, True])
+def test_the_schema_holds_in_every_phase(place: Path, tmp_path: Path, needs_key: bool) -> None:
+    """Coverage, fuzzing and stateful tests of all operations; with a key, of things that are there."""
+    (tmp_path / "schemathesis.toml").write_text(CONFIG + (NAMED if needs_key else ""))
+    words = ["run", "--checks", "all", "--phases", "examples,coverage,fuzzing,stateful", "--continue-on-failure"]
+    words += ["--max-examples", "20", "--request-timeout", "60", "--no-color", "--no-shrink"]
     with serving(place) as running:
         if needs_key:
-            headers["Authorization"] = f"Bearer {running.server.keys.add('all', rights='write')[1]}"
-        count = check_operations(f"{running.address}/openapi.json", mode, headers)
-    assert count > 30
-
-
-def check_operations(address: str, mode: GenerationMode, headers: dict[str, str]) -> int:
-    """Sends requests to every operation; how many operations there are."""
-    operations = [cast(Any, found).ok() for found in schemathesis.openapi.from_url(address).get_all_operations()]
-    for operation in operations[:: choose_runs(4, 1)]:
-
-        @hypothesis.given(case=operation.as_strategy(generation_mode=mode))
-        @hypothesis.settings(
-            max_examples=choose_runs(1, 50),
-            suppress_health_check=list(HealthCheck),
-            phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate],
-            database=None,
-            derandomize=choose_runs(1, 0) == 1,  # the same requests in every run but that of `make soak`
+            words += ["--header", f"Authorization: Bearer {running.server.keys.add('all', rights='write')[1]}"]
+        done = subprocess.run(
+            [sys.executable, "-m", "schemathesis.cli", *words, f"{running.address}/openapi.json"],
+            cwd=tmp_path,
+            env={**os.environ, "SCHEMATHESIS_HOOKS": "tests.surface.server.schema_hooks"},
+            capture_output=True,
+            text=True,
+            check=False,
         )
-        def check(case: Any) -> None:
-            name_a_closed_port(case)
-            case.call_and_validate(headers=headers)
-
-        with suppress(hypothesis.errors.Unsatisfiable):  # of some operations no request is invalid
-            check()
-    return len(operations)
-
-
-def name_a_closed_port(case: Any) -> None:
-    """Lets valid web addresses lead nowhere: the server would read them."""
-    body = case.body
-    sources = body.get("sources") if isinstance(body, dict) else None
-    if isinstance(sources, list) and all(
-        isinstance(each, str) and re.match("https?://[!-~]", each) for each in sources
-    ):
-        body["sources"] = [f"http://127.0.0.1:1/{place}" for place, _ in enumerate(sources)]
+    log.info(done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert int(re.findall(r"(\d+) generated", done.stdout)[-1]) > 3000
 
 
 def test_every_operation_names_its_errors_and_its_key(running: Running) -> None:

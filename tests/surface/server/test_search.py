@@ -28,21 +28,21 @@ def test_search_replies_as_the_engine_does(place: str, tmp_path: Path) -> None:
     assert reply.json()["hits"][0]["document"]["id"] == "keys"
 
 
-def test_a_filter_of_the_request_is_a_boundary(running: Running) -> None:
+def test_a_filter_of_the_request_is_a_boundary(shared: Running) -> None:
     body = {"query": "build server", "where": {"channels": ["ops"]}}
-    assert {hit["document"]["kind"] for hit in running.post("/v1/search", body).json()["hits"]} == {"thread"}
+    assert {hit["document"]["kind"] for hit in shared.post("/v1/search", body).json()["hits"]} == {"thread"}
     body = {"query": "build server", "where": {"documents": ["handbook/lunch.md"]}}
-    assert {hit["document"]["id"] for hit in running.post("/v1/search", body).json()["hits"]} == {"lunch"}
+    assert {hit["document"]["id"] for hit in shared.post("/v1/search", body).json()["hits"]} == {"lunch"}
 
 
-def test_unknown_parameters_and_methods_are_refused(running: Running) -> None:
-    reply = running.get("/v1/documents?limits=3")
+def test_unknown_parameters_and_methods_are_refused(shared: Running) -> None:
+    reply = shared.get("/v1/documents?limits=3")
     assert (reply.status_code, reply.json()["error"]["code"]) == (422, "settings_error")
     assert "it takes author, channel, collection, cursor, kind, limit" in reply.json()["error"]["message"]
-    assert running.http.delete("/v1/documents/keys/chunks").headers["allow"] == "GET"
-    reply = running.http.put("/v1/documents/keys")
+    assert shared.http.delete("/v1/documents/keys/chunks").headers["allow"] == "GET"
+    reply = shared.http.put("/v1/documents/keys")
     assert (reply.status_code, reply.headers["allow"]) == (405, "DELETE, GET")
-    assert running.get("/v1/documents?cursor=99999999999999999999").status_code == 422
+    assert shared.get("/v1/documents?cursor=99999999999999999999").status_code == 422
 
 
 def test_nothing_of_the_server_is_imported_before_it_serves() -> None:

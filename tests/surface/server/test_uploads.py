@@ -55,12 +55,14 @@ def started(path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
         process.stdout.close()
 
 
-def upload_until_it_ends(address: str, run: int, acknowledged: list[str]) -> None:
+def upload_until_it_ends(address: str, run: int, folder: Path, acknowledged: list[str]) -> None:
     """Uploads files one after the other until the server is gone."""
     with Client(address) as client, suppress(ServerError, httpx2.HTTPError):
         for number in range(40):
             name = f"page-{run}-{number}.md"
-            client._send("POST", "/v1/documents", files=[("files", (name, f"# {name}\n\nText of {name}.".encode()))])
+            file = folder / name
+            file.write_text(f"# {name}\n\nText of {name}.")
+            client.enqueue_add(file)
             acknowledged.append(name)
 
 
@@ -73,7 +75,7 @@ def test_a_killed_server_loses_nothing_that_it_acknowledged(tmp_path: Path) -> N
     kills = choose_runs(1, 20)
     for run in range(kills):
         with started(path) as (process, address):
-            sender = threading.Thread(target=upload_until_it_ends, args=(address, run, acknowledged))
+            sender = threading.Thread(target=upload_until_it_ends, args=(address, run, tmp_path, acknowledged))
             sender.start()
             wanted = len(acknowledged) + chance.randint(2, 9)
             while len(acknowledged) < wanted:

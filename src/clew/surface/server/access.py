@@ -38,12 +38,14 @@ class Access:
             raise NotAllowed(f"this key does not open the collection {chosen!r}; name one that it opens")
         return chosen
 
-    def open_engine(self, engines: Engines, collection: str | None, *, write: bool = False) -> Engine:
+    def open_engine(
+        self, engines: Engines, collection: str | None, *, write: bool = False, create: bool = False
+    ) -> Engine:
         """The engine of a collection, within the filter of the key; for writing, the whole one."""
         if write:
             self.check_write()
         name = self.choose_collection(collection, engines.start.collection)
-        return engines.get(name, create=write).within(self.where)
+        return engines.get(name, create=create).within(self.where)
 
 
 def make_access(key: Key, *, read_only: bool) -> Access:

@@ -8,6 +8,7 @@ from typing import Any
 from anyio import to_thread
 from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from mcp.server import MCPServer
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -19,12 +20,12 @@ from clew.surface.server.errors import RequestRejected, format_error_body, make_
 from clew.surface.server.guard import OPEN_PATHS, REQUEST_ID, Guard
 from clew.surface.server.guard.hosts import is_loopback
 from clew.surface.server.mcp_mount import make_mcp_app
-from clew.surface.server.routes import ask, documents, jobs, messages, openai, operations, search
+from clew.surface.server.routes import ask, documents, jobs, messages, openai, operations, search, sessions
 from clew.surface.server.state import Server
 from clew.surface.to_json import dump_json
 from clew.surface.web import routes as web
 
-ROUTERS = tuple(each.router for each in (search, ask, documents, messages, jobs, openai, operations))
+ROUTERS = tuple(each.router for each in (search, ask, sessions, documents, messages, jobs, openai, operations))
 ABOUT = """Finds the right context for a language model in documents and conversations, and shows where it came from.
 
 Send a key as `Authorization: Bearer KEY`; on loopback none is needed until one was made. Every error has one shape."""
@@ -106,13 +107,20 @@ async def _reply_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     headers = dict(error.headers or {})
     if error.status_code == 405 and "allow" not in headers:  # the router names those of one route of a path alone
-        methods = request.app.openapi()["paths"].get(getattr(request.scope.get("route"), "path_format", ""), {})
-        headers = {"allow": ", ".join(sorted(map(str.upper, methods)))} if methods else headers
+        methods = _list_methods(getattr(request.scope.get("route"), "path_format", ""))
+        headers = {"allow": ", ".join(methods)} if methods else headers
     names = {404: "NotFound", 405: "MethodNotAllowed"}
     message = {404: "there is no such path; /docs lists them", 405: "not a method of this path; /docs lists them"}
     name = names.get(error.status_code, "InvalidRequest")
     text = message.get(error.status_code, str(error.detail))
     return _make_reply(error.status_code, name, text, headers)
+
+
+def _list_methods(path: str) -> list[str]:
+    """The methods of a path, over all its routes."""
+    routes = (each for router in ROUTERS for each in router.routes if isinstance(each, APIRoute))
+    same = (each for each in routes if each.path_format == path and each.include_in_schema)
+    return sorted(method for each in same for method in each.methods or ())
 
 
 def _make_reply(status: int, name: str, message: str, headers: dict[str, str] | None = None) -> Response:

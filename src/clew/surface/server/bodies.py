@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict
 from clew.core.cite import Citation
 from clew.core.filter import Filter
 from clew.core.settings import Settings
-from clew.core.types import Document, Message
+from clew.core.types import Message
 from clew.engine import Engine
 from clew.engine.names import resolve_documents
 from clew.surface.citations import parse_citation
@@ -29,6 +29,7 @@ Depth = Annotated[int, Field(ge=1, le=10_000), WHOLE]
 Position = Annotated[int, Field(ge=0, le=2**53), WHOLE]
 Share = Annotated[float, Field(ge=-1, le=1)]
 Scalar = str | Annotated[int, Strict(), Field(ge=-(2**53), le=2**53)] | Annotated[float, Strict()] | bool
+Meta = Annotated[dict[Label, Scalar | Annotated[list[Scalar], Field(max_length=100)]], Field(max_length=100)]
 
 
 class Body(BaseModel):
@@ -47,7 +48,7 @@ class FilterBody(Body):
     access: Names | None = None
     since: Time | None = None
     until: Time | None = None
-    meta: Annotated[dict[Label, Scalar | Annotated[list[Scalar], Field(max_length=100)]], Field(max_length=100)] = {}
+    meta: Meta = Field(default_factory=dict)
 
     def build(self, engine: Engine) -> Filter:
         """The Filter; documents may be named by address, folder or pattern."""
@@ -82,11 +83,9 @@ class MessageBody(Body):
 Messages = Annotated[list[MessageBody], Field(max_length=500)]
 
 
-class QueryBody(Body):
-    """What is searched with: a question, or a whole conversation."""
+class SearchOptions(Body):
+    """How is searched: how many, by which strategy, in what part of the collection."""
 
-    query: Text | Annotated[list[MessageBody], Field(min_length=1, max_length=500)]
-    history: Messages = []
     k: Count | None = None
     strategy: Name | None = None
     where: FilterBody | None = None
@@ -94,10 +93,6 @@ class QueryBody(Body):
     depth: Depth | None = None
     min_relevance: Annotated[float, Field(ge=0, le=1)] | None = None
     min_similarity: Share | None = None
-
-    def build_query(self) -> str | list[Message]:
-        """The query as the engine takes it."""
-        return self.query if isinstance(self.query, str) else build_messages(self.query)
 
     def build_settings(self, engine: Engine) -> Settings:
         """The settings of the call: the engine's, with what the request sets."""
@@ -111,9 +106,29 @@ class QueryBody(Body):
             "k": self.k,
             "strategy": self.strategy,
             "where": build_filter(self.where, engine),
-            "history": build_messages(self.history),
             "settings": self.build_settings(engine),
         }
+
+
+class QueryBody(SearchOptions):
+    """What is searched with: a question, or a whole conversation."""
+
+    query: Text | Annotated[list[MessageBody], Field(min_length=1, max_length=500)]
+    history: Messages = []
+
+    def build_query(self) -> str | list[Message]:
+        """The query as the engine takes it."""
+        return self.query if isinstance(self.query, str) else build_messages(self.query)
+
+    def build_arguments(self, engine: Engine) -> dict[str, Any]:
+        """What every verb takes that understands a query by the conversation before it."""
+        return {**super().build_arguments(engine), "history": build_messages(self.history)}
+
+
+class SearchManyBody(SearchOptions):
+    """Several questions, each searched with by itself."""
+
+    queries: Annotated[list[Text], Field(min_length=1, max_length=100)]
 
 
 class SearchBody(QueryBody):
@@ -150,27 +165,13 @@ class AskBody(QueryBody):
     stream: bool = False
 
 
-class DocumentBody(Body):
-    """A document made by a program; its text is read as Markdown."""
+class ChatBody(SearchOptions):
+    """The next question of a conversation that is kept."""
 
-    id: Name
-    text: LongText
-    title: Label = ""
-    uri: Label = ""
-    kind: Annotated[str, Field(min_length=1, max_length=100)] = "page"
-    access: Names | None = None
-    meta: Annotated[dict[Label, Scalar | Annotated[list[Scalar], Field(max_length=100)]], Field(max_length=100)] = {}
-
-    def build(self) -> Document:
-        """The Document."""
-        given = self.model_dump(exclude={"access"})
-        return Document(**given, sections=(), access=None if self.access is None else frozenset(self.access))
-
-
-class DocumentsBody(Body):
-    """Documents to be added."""
-
-    documents: Annotated[list[DocumentBody], Field(min_length=1, max_length=1000)]
+    query: Text
+    tokens: Tokens | None = None
+    person: Name | None = None
+    agent: bool = False
 
 
 class SentMessageBody(MessageBody):
@@ -183,14 +184,6 @@ class MessagesBody(Body):
     """Messages to be added."""
 
     messages: Annotated[list[SentMessageBody], Field(min_length=1, max_length=5000)]
-
-
-class SourcesBody(Body):
-    """Web addresses to be read."""
-
-    sources: Annotated[
-        list[Annotated[str, Field(max_length=2000, pattern=r"^https?://[!-~]+$")]], Field(min_length=1, max_length=100)
-    ]
 
 
 class WindowBody(Body):

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Query, Request
+from fastapi.dependencies.models import Dependant
 from starlette.responses import Response
 
 from clew.client.replies import ErrorReply
@@ -15,12 +16,13 @@ from clew.surface.server.state import Server
 from clew.surface.to_json import dump_json
 
 T = TypeVar("T")
+COLLECTION_NAME = r'^[^./\\\x00:*?"<>|][^/\\\x00:*?"<>|]*$'
 Collection = Annotated[
     str | None,
     Query(
         min_length=1,
         max_length=200,
-        pattern=r'^[^./\\\x00:*?"<>|][^/\\\x00:*?"<>|]*$',
+        pattern=COLLECTION_NAME,
         description="Collection; without it the key's only one, or the server's.",
     ),
 ]
@@ -30,15 +32,17 @@ async def refuse_unknown_parameters(request: Request) -> None:
     """Raises SettingsError if the query string has a parameter that the path does not know."""
     if not request.query_params:
         return
-    methods = request.app.openapi()["paths"].get(request.scope["route"].path_format, {})
-    operation = methods.get(request.method.lower())
-    if operation is None:  # such as the page of the interface
-        return
-    known = {each["name"] for each in operation.get("parameters", ()) if each["in"] == "query"}
+    known = list_parameters(request.scope["route"].dependant)
     if unknown := sorted(set(request.query_params) - known):
         raise SettingsError(
             f"{unknown[0]!r} is no parameter of this path; it takes {', '.join(sorted(known)) or 'none'}"
         )
+
+
+def list_parameters(dependant: Dependant) -> set[str]:
+    """The parameters that a path and what it depends on take in the query string."""
+    own = {field.alias for field in dependant.query_params}
+    return own.union(*(list_parameters(each) for each in dependant.dependencies))
 
 
 class Caller:
@@ -49,20 +53,31 @@ class Caller:
         self.access: Access = request.state.access
         self.collection = collection
 
-    async def call(self, verb: Callable[[Engine], Any], *, write: bool = False, pool: CallPool | None = None) -> Any:
-        """The result of a verb on the engine of the caller."""
+    async def call(
+        self,
+        verb: Callable[[Engine], Any],
+        *,
+        write: bool = False,
+        create: bool = False,
+        pool: CallPool | None = None,
+    ) -> Any:
+        """The result of a verb on the engine of the caller; `create` makes the collection if there is none."""
         if write:
             self.access.check_write()
         threads = pool or self.server.searches
-        return await threads.run(lambda: verb(self.open_engine(write=write)))
+        return await threads.run(lambda: verb(self.open_engine(write=write, create=create)))
+
+    async def add(self, verb: Callable[[Engine], Any]) -> Any:
+        """The result of a verb that adds, in the threads of what takes long."""
+        return await self.call(verb, write=True, create=True, pool=self.server.answers)
 
     async def run(self, call: Callable[[], T]) -> T:
         """The result of a call that blocks."""
         return await self.server.searches.run(call)
 
-    def open_engine(self, *, write: bool = False) -> Engine:
+    def open_engine(self, *, write: bool = False, create: bool = False) -> Engine:
         """The engine of the caller; it may take a while, so not in the event loop."""
-        return self.access.open_engine(self.server.engines, self.collection, write=write)
+        return self.access.open_engine(self.server.engines, self.collection, write=write, create=create)
 
     def choose_collection(self) -> str:
         """The collection that the request is about."""

@@ -3,9 +3,10 @@
 import logging
 import threading
 from collections import defaultdict
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from clew import drivers
+from clew.core.collection import DroppedCollection
 from clew.core.errors import ClewError
 from clew.core.jobs import Job
 from clew.core.protocols import Embedder
@@ -17,6 +18,19 @@ log = logging.getLogger(__name__)
 RETRY_SECONDS = 5.0  # before a worker whose store failed looks for jobs again
 
 
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """The thread that runs the jobs of a collection, and what stops it."""
+
+    thread: threading.Thread
+    stop: threading.Event
+
+    def end(self) -> None:
+        """Waits until the thread has given its job back."""
+        self.stop.set()
+        self.thread.join()
+
+
 class Engines:
     """The engines of the collections in one place. Threads may share it."""
 
@@ -26,10 +40,10 @@ class Engines:
         self._on_job = on_job
         self._engines: dict[str, Engine] = {}
         self._embedders: dict[str, Embedder] = {}
-        self._workers: list[threading.Thread] = []
+        self._workers: dict[str, Worker] = {}
+        self._closed = False
         self._lock = threading.Lock()
         self._opening: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
-        self._stop = threading.Event()
 
     def get(self, collection: str, *, create: bool = False) -> Engine:
         """The engine of a collection; NotFound if there is none, unless `create`."""
@@ -48,12 +62,18 @@ class Engines:
                 self._start_worker(collection, engine)
             return engine
 
-    def forget(self, collection: str) -> None:
-        """Closes the engine of a collection, as before it is dropped."""
+    def drop(self, collection: str) -> DroppedCollection:
+        """Closes a collection and removes it for good; what it was. Nobody opens it again meanwhile."""
         with self._lock:
-            engine = self._engines.pop(collection, None)
-        if engine is not None:
-            engine.close()
+            opening = self._opening[collection]
+        with opening:
+            with self._lock:
+                engine, worker = self._engines.pop(collection, None), self._workers.pop(collection, None)
+            if worker is not None:
+                worker.end()
+            if engine is not None:
+                engine.close()
+            return Engine.drop_collection(self.start.path, collection)
 
     def count_open(self) -> int:
         """How many collections are open."""
@@ -61,11 +81,14 @@ class Engines:
 
     def close(self) -> None:
         """Gives running jobs back to the queue, and closes every engine."""
-        self._stop.set()
-        for worker in self._workers:
-            worker.join()
         with self._lock:
+            self._closed = True
             engines, self._engines = list(self._engines.values()), {}
+            workers, self._workers = list(self._workers.values()), {}
+        for worker in workers:
+            worker.stop.set()
+        for worker in workers:
+            worker.end()
         for engine in engines:
             engine.close()
 
@@ -81,20 +104,25 @@ class Engines:
         return engine
 
     def _start_worker(self, collection: str, engine: Engine) -> None:
-        worker = threading.Thread(target=self._work, args=(collection, engine), name=f"clew-jobs-{collection}")
-        self._workers.append(worker)
-        worker.start()
+        stop = threading.Event()
+        name = f"clew-jobs-{collection}"
+        worker = Worker(threading.Thread(target=self._work, args=(collection, engine, stop), name=name), stop)
+        with self._lock:
+            if self._closed:
+                return
+            self._workers[collection] = worker
+            worker.thread.start()
 
-    def _work(self, collection: str, engine: Engine) -> None:
-        """Runs the jobs of a collection until the server stops, or the collection is closed."""
-        while not self._stop.is_set() and self._engines.get(collection, engine) is engine:
+    def _work(self, collection: str, engine: Engine, stop: threading.Event) -> None:
+        """Runs the jobs of a collection until it is closed."""
+        while not stop.is_set():
             try:
-                engine.run_jobs(wait=True, stop=self._stop, on_job=lambda job: self._report(collection, job))
+                engine.run_jobs(wait=True, stop=stop, on_job=lambda job: self._report(collection, job))
             except ClewError as error:
                 log.warning("jobs of %s: %s", collection, error)
             except Exception:
                 log.exception("jobs of %s: unexpected error", collection)
-            self._stop.wait(RETRY_SECONDS)
+            stop.wait(RETRY_SECONDS)
 
     def _report(self, collection: str, job: Job) -> None:
         if self._on_job is not None:

@@ -44,3 +44,7 @@ class Feedback:
             return []
         with file.open(encoding="ascii") as lines:
             return [json.loads(line) for line in deque(lines, MAX_READ) if line.endswith("}\n")]
+
+    def drop_collection(self, collection: str) -> None:
+        """Removes the judgements of a collection that is gone: they quote it."""
+        (self._folder / f"{collection}.jsonl").unlink(missing_ok=True)

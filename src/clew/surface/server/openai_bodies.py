@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, Strict
 
 from clew.core.types import Message
-from clew.surface.server.bodies import Label, Name
+from clew.surface.server.bodies import WHOLE, Label, Name
 
 Flag = Annotated[bool, Strict()]
 
@@ -56,7 +56,7 @@ class ChatBody(OpenBody):
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=1000)]
     stream: Flag | None = False
     stream_options: StreamOptions | None = None
-    n: Annotated[int, Strict(), Field(ge=1, le=1)] | None = 1
+    n: Annotated[int, Strict(), Field(ge=1, le=1), WHOLE] | None = 1
 
 
 class EmbeddingsBody(OpenBody):
@@ -71,7 +71,7 @@ class EmbeddingsBody(OpenBody):
         ]
     )
     encoding_format: Literal["float", "base64"] | None = "float"
-    dimensions: Annotated[int, Strict(), Field(ge=1, le=100_000)] | None = None
+    dimensions: Annotated[int, Strict(), Field(ge=1, le=100_000), WHOLE] | None = None
     input_type: Literal["query", "passage"] = Field("passage", description="What the texts are: questions or passages.")
 
 

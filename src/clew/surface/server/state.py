@@ -1,11 +1,13 @@
 """What a running server holds: its settings, keys, engines, threads and counters."""
 
+from clew.core.collection import DroppedCollection
 from clew.core.errors import SettingsError
 from clew.core.jobs import Job
 from clew.core.settings import ServerConfig
 from clew.drivers import MEMORY
 from clew.surface.server.engines import Engines
 from clew.surface.server.events import Streams
+from clew.surface.server.feedback import Feedback
 from clew.surface.server.folder import find_server_folder
 from clew.surface.server.guard.hosts import is_loopback
 from clew.surface.server.keys import KeyFile
@@ -28,6 +30,7 @@ class Server:
         check_address(self.config, self.keys)
         self.metrics = Metrics()
         self.uploads = Uploads(self.folder / "uploads")
+        self.feedback = Feedback(self.folder / "feedback")
         self.engines = Engines(start, works=not self.config.read_only, on_job=self._on_job)
         waiting, timeout = self.config.max_waiting, self.config.timeout
         self.searches = CallPool("search", self.config.max_concurrent, max_waiting=waiting, timeout=timeout)
@@ -40,6 +43,13 @@ class Server:
         """Takes up the uploads that a former server accepted and did not finish."""
         if not self.config.read_only:
             self.uploads.sweep(self.engines)
+
+    def drop_collection(self, name: str) -> DroppedCollection:
+        """Closes a collection and removes it for good, with its uploads and feedback; what it was."""
+        dropped = self.engines.drop(name)
+        self.uploads.drop_collection(name)
+        self.feedback.drop_collection(name)
+        return dropped
 
     def close(self) -> None:
         """Takes no more calls, hands jobs back, and closes the collections."""

@@ -64,6 +64,10 @@ class Uploads:
             for folder in self._find_folders(job):
                 shutil.rmtree(folder, ignore_errors=True)
 
+    def drop_collection(self, collection: str) -> None:
+        """Removes the uploads of a collection that is gone."""
+        shutil.rmtree(self.folder / collection, ignore_errors=True)
+
     def sweep(self, engines: Engines) -> None:
         """Opens the collections with uploads, so that their jobs go on, and removes what no job will read."""
         if not self.folder.is_dir():

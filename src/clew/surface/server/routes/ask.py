@@ -14,7 +14,6 @@ from clew.engine import Engine
 from clew.surface.server.bodies import AskBody, CheckBody, FeedbackBody, build_filter
 from clew.surface.server.call import Caller, Calling, document_replies, reply_json
 from clew.surface.server.events import EVENTS_SCHEMA, format_answer_event, reply_events
-from clew.surface.server.feedback import Feedback
 from clew.surface.to_json import answer_to_json
 
 router = APIRouter(prefix="/v1", tags=["answers"], responses=document_replies(404))
@@ -56,7 +55,7 @@ async def add_feedback(body: FeedbackBody, caller: Calling) -> Response:
     """Say whether an answer was good; it is kept for who runs the server."""
     collection = caller.choose_collection()
     given = body.model_dump()
-    kept = await caller.run(lambda: open_feedback(caller).add(collection, given, caller.access.caller))
+    kept = await caller.run(lambda: caller.server.feedback.add(collection, given, caller.access.caller))
     return reply_json(kept, status=201)
 
 
@@ -65,12 +64,7 @@ async def list_feedback(caller: Calling) -> Response:
     """The last thousand judgements of a collection; they quote questions, so this needs the right to write."""
     caller.access.check_write()
     collection = caller.choose_collection()
-    return reply_json({"feedback": await caller.run(lambda: open_feedback(caller).read(collection))})
-
-
-def open_feedback(caller: Caller) -> Feedback:
-    """The feedback of the server."""
-    return Feedback(caller.server.folder / "feedback")
+    return reply_json({"feedback": await caller.run(lambda: caller.server.feedback.read(collection))})
 
 
 def build_ask_arguments(body: AskBody, engine: Engine) -> dict[str, Any]:

@@ -14,14 +14,15 @@ from clew.client.replies import (
     JobReply,
     LinksReply,
     PlanReply,
+    ReceiptReply,
     ReportReply,
 )
 from clew.core.filter import Filter
 from clew.core.types import Chunk
 from clew.engine import Engine
 from clew.engine.opened import resolve_document
-from clew.surface.server.bodies import DocumentsBody, SourcesBody
 from clew.surface.server.call import Calling, document_replies, reply_json
+from clew.surface.server.document_bodies import DocumentsBody, EraseBody, SourcesBody
 
 router = APIRouter(prefix="/v1", tags=["documents"], responses=document_replies(404, 409))
 MAX_FILES = 100
@@ -46,28 +47,27 @@ async def upload(
         folder = uploads.save(collection, ((file.filename or "upload", file.file) for file in files))
         return uploads.enqueue(engine, folder)
 
-    return reply_json(await caller.call(call, write=True), status=202)
+    return reply_json(await caller.call(call, write=True, create=True), status=202)
 
 
 @router.post("/add", status_code=202, responses={202: {"model": JobReply}})
 async def add(body: SourcesBody, caller: Calling) -> Response:
     """Queue web addresses to be read and added."""
-    return reply_json(await caller.call(lambda engine: engine.enqueue_add(*body.sources), write=True), status=202)
+    job = await caller.call(lambda engine: engine.enqueue_add(*body.sources), write=True, create=True)
+    return reply_json(job, status=202)
 
 
 @router.post("/plan", responses={200: {"model": PlanReply}})
 async def plan(body: SourcesBody, caller: Calling) -> Response:
     """What adding these addresses would do, and what it would cost; nothing is stored."""
-    return reply_json(await caller.call(lambda engine: engine.plan(*body.sources), write=True))
+    return reply_json(await caller.call(lambda engine: engine.plan(*body.sources), write=True, create=True))
 
 
 @router.post("/add-documents", responses={200: {"model": ReportReply}})
 async def add_documents(body: DocumentsBody, caller: Calling) -> Response:
     """Add documents made by a program; they can be found when the reply comes."""
     documents = [each.build() for each in body.documents]
-    return reply_json(
-        await caller.call(lambda engine: engine.add_documents(documents), write=True, pool=caller.server.answers)
-    )
+    return reply_json(await caller.add(lambda engine: engine.add_documents(documents)))
 
 
 @router.get("/documents", responses={200: {"model": DocumentsReply}})
@@ -131,6 +131,17 @@ async def refuse_drop(document: DocumentPath) -> Response:  # noqa: ARG001
 async def drop(document: DocumentPath, caller: Calling) -> Response:
     """Remove a document by id, address, folder or pattern."""
     return reply_json({"dropped": await caller.call(lambda engine: engine.drop(document), write=True)})
+
+
+@router.post("/erase", responses={200: {"model": ReceiptReply}})
+async def erase(body: EraseBody, caller: Calling) -> Response:
+    """Remove documents, all that an author wrote, or a channel, with everything that was made of it; the receipt.
+
+    `complete` says whether all was done and nothing of it was found in what is stored. With `dry_run` it only counts.
+    """
+    asked = body.model_dump()
+    call = caller.call(lambda engine: engine.erase(**asked), write=True, pool=caller.server.answers)
+    return reply_json(await call)
 
 
 def _chunk_to_json(chunk: Chunk) -> dict[str, Any]:

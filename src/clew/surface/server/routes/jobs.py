@@ -7,17 +7,27 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
-from clew.client.replies import CollectionsReply, JobReply, JobsReply, StatusReply
+from clew.client.replies import (
+    CollectionsReply,
+    DoctorReply,
+    DroppedCollectionReply,
+    JobReply,
+    JobsReply,
+    StatusReply,
+)
 from clew.core.errors import NotFound
 from clew.core.filter import EVERYTHING
 from clew.engine import Engine
-from clew.surface.server.call import Caller, Calling, document_replies, reply_json
+from clew.surface.server.call import COLLECTION_NAME, Caller, Calling, document_replies, reply_json
 from clew.surface.server.events import EVENTS_SCHEMA, format_event, reply_events
 from clew.surface.to_json import dump_json, status_to_json, to_json
 
 router = APIRouter(prefix="/v1", tags=["jobs and collections"], responses=document_replies(404, 409))
 POLL_SECONDS = 0.5
 JobPath = Annotated[str, Path(min_length=1, max_length=100, pattern=r"^[0-9a-f]+$", description="Id of a job.")]
+NamePath = Annotated[
+    str, Path(min_length=1, max_length=200, pattern=COLLECTION_NAME, description="Name of a collection.")
+]
 Follow = Annotated[bool, Query(description="Send the job as server-sent events until it is finished.")]
 
 
@@ -44,6 +54,21 @@ async def cancel_job(job: JobPath, caller: Calling) -> Response:
 async def collections(caller: Calling) -> Response:
     """The collections that the key opens; of one that it sees in part, the name."""
     return reply_json({"collections": await caller.run(lambda: list_collections(caller))})
+
+
+@router.delete("/collections/{name}", responses={200: {"model": DroppedCollectionReply}})
+async def drop_collection(name: NamePath, caller: Calling) -> Response:
+    """Remove a collection with all its documents, jobs, saved chats, uploads and feedback, for good."""
+    caller.access.check_write()
+    chosen = caller.access.choose_collection(name, name)
+    dropped = await caller.server.answers.run(lambda: caller.server.drop_collection(chosen))
+    return reply_json({"dropped": dropped.collection, "left": dropped.left})
+
+
+@router.get("/doctor", responses={200: {"model": DoctorReply}})
+async def doctor(caller: Calling) -> Response:
+    """What is wrong with what is stored; it reads every row, so it needs the right to write. It repairs nothing."""
+    return reply_json(await caller.call(lambda engine: engine.doctor(), write=True, pool=caller.server.answers))
 
 
 @router.get("/status", responses={200: {"model": StatusReply}})

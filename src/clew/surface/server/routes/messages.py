@@ -31,9 +31,7 @@ PersonPath = Annotated[str, Path(min_length=1, max_length=500, description="Auth
 async def add_messages(body: MessagesBody, caller: Calling) -> Response:
     """Add messages as they are sent; one that is stored already is skipped, an edited one replaces itself."""
     messages = build_messages(body.messages)
-    return reply_json(
-        await caller.call(lambda engine: engine.add_messages(messages), write=True, pool=caller.server.answers)
-    )
+    return reply_json(await caller.add(lambda engine: engine.add_messages(messages)))
 
 
 @router.get("/messages/{message:path}", responses={200: {"model": MessageReply}})

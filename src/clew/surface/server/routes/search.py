@@ -1,18 +1,18 @@
-"""The paths that search: search, context, explain, why-not."""
+"""The paths that search: search, search-many, context, explain, why-not."""
 
 from typing import Any
 
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from clew.client.replies import ContextReply, ExplainReply, SearchReply, WhyNotReply
+from clew.client.replies import ContextReply, ExplainReply, SearchManyReply, SearchReply, WhyNotReply
 from clew.core.filter import Filter
 from clew.core.trace import record
 from clew.engine import Engine
 from clew.surface.search_reply import search_with_reason
-from clew.surface.server.bodies import ContextBody, QueryBody, SearchBody, WhyNotBody, build_time
+from clew.surface.server.bodies import ContextBody, QueryBody, SearchBody, SearchManyBody, WhyNotBody, build_time
 from clew.surface.server.call import Calling, document_replies, reply_json
-from clew.surface.to_json import context_to_json
+from clew.surface.to_json import context_to_json, hits_to_json
 
 router = APIRouter(prefix="/v1", tags=["search"], responses=document_replies(404))
 # Everything, and yet a part: such an engine answers for the collection alone, not for the files of this machine.
@@ -29,6 +29,17 @@ async def search(body: SearchBody, caller: Calling) -> Response:
         return search_with_reason(engine, body.build_query(), **arguments)
 
     return reply_json(await caller.call(call))
+
+
+@router.post("/search-many", responses={200: {"model": SearchManyReply}})
+async def search_many(body: SearchManyBody, caller: Calling) -> Response:
+    """Find the most relevant chunks for each of several questions; their embeddings are made in one batch."""
+
+    def call(engine: Engine) -> dict[str, Any]:
+        found = engine.search_many(body.queries, **body.build_arguments(engine))
+        return {"results": [{"hits": hits_to_json(hits)} for hits in found]}
+
+    return reply_json(await caller.call(call, pool=caller.server.answers))
 
 
 @router.post("/context", responses={200: {"model": ContextReply}})

@@ -1,0 +1,124 @@
+"""The verbs on documents and jobs, as requests."""
+
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from urllib.parse import quote
+
+from clew.client import replies as r
+from clew.client.bodies import document_to_body
+from clew.client.request import Pages, Request, Steps, read_field
+from clew.core.jobs import FINISHED
+from clew.core.types import Document
+
+POLL_SECONDS = 0.25
+
+
+def enqueue_add(*sources: str | Path) -> Steps[list[r.JobReply]]:
+    """Uploads files and names web addresses to the server; the jobs that add them."""
+    urls = [str(each) for each in sources if _is_url(each)]
+    files = [Path(each) for each in sources if not _is_url(each)]
+    jobs: list[r.JobReply] = []
+    if urls:
+        jobs.append((yield Request("POST", "/v1/add", {"sources": urls})))
+    if files:
+        with ExitStack() as stack:
+            parts = [("files", (each.name, stack.enter_context(each.open("rb")))) for each in files]
+            jobs.append((yield Request("POST", "/v1/documents", files=parts)))
+    return jobs
+
+
+def add(*sources: str | Path) -> Steps[list[r.JobReply]]:
+    """Adds files and web addresses, and waits until it is done; the jobs as they ended."""
+    jobs = yield from enqueue_add(*sources)
+    for place, each in enumerate(jobs):
+        while jobs[place]["state"] not in FINISHED:
+            yield POLL_SECONDS
+            jobs[place] = yield job(each["id"])
+    return jobs
+
+
+def plan(*sources: str) -> Request[r.PlanReply]:
+    """What adding web addresses would do and cost."""
+    return Request("POST", "/v1/plan", {"sources": [*sources]})
+
+
+def add_documents(documents: Iterable[Document]) -> Request[r.ReportReply]:
+    """Adds documents made by a program."""
+    return Request("POST", "/v1/add-documents", {"documents": [document_to_body(each) for each in documents]})
+
+
+def list_documents(*, kinds: Iterable[str] = (), channels: Iterable[str] = ()) -> Pages[r.RecordReply]:
+    """The records of the documents, ordered by address; they are fetched a part at a time."""
+    return Pages("/v1/documents", "documents", {"kind": [*kinds], "channel": [*channels]})
+
+
+def read(document: str) -> Request[r.DocumentReply]:
+    """A document by id or address."""
+    return Request("GET", _document(document))
+
+
+def chunks(document: str) -> Pages[r.ChunkReply]:
+    """The chunks of a document, in order."""
+    return Pages(f"{_document(document)}/chunks", "chunks")
+
+
+def links(document: str) -> Request[r.LinksReply]:
+    """The documents that a document names, and the threads that name it."""
+    return Request("GET", f"{_document(document)}/links")
+
+
+def drop(document: str) -> Request[int]:
+    """Removes documents by id, address, folder or pattern; how many there were."""
+    return Request("DELETE", _document(document), read=read_field("dropped"))
+
+
+def erase(
+    documents: Iterable[str] = (), *, author: str | None = None, channel: str | None = None, dry_run: bool = False
+) -> Request[r.ReceiptReply]:
+    """Removes documents, all that an author wrote, or a channel, with all that was made of it; the receipt."""
+    body = {"documents": [*documents] or None, "author": author, "channel": channel, "dry_run": dry_run}
+    return Request("POST", "/v1/erase", body)
+
+
+def status() -> Request[r.StatusReply]:
+    """The counts of the collection."""
+    return Request("GET", "/v1/status")
+
+
+def doctor() -> Request[r.DoctorReply]:
+    """What is wrong with all that is stored; it reads every row, and repairs nothing."""
+    return Request("GET", "/v1/doctor")
+
+
+def collections() -> Request[Sequence[r.CollectionReply]]:
+    """The collections that the key opens."""
+    return Request("GET", "/v1/collections", read=read_field("collections"))
+
+
+def drop_collection(name: str) -> Request[r.DroppedCollectionReply]:
+    """Removes a collection with all its documents, jobs and saved chats, for good; what it was."""
+    return Request("DELETE", f"/v1/collections/{quote(name, safe='')}")
+
+
+def jobs() -> Request[list[r.JobReply]]:
+    """The jobs of the collection, the oldest first."""
+    return Request("GET", "/v1/jobs", read=read_field("jobs"))
+
+
+def job(job_id: str) -> Request[r.JobReply]:
+    """A job as it is now."""
+    return Request("GET", f"/v1/jobs/{quote(job_id)}")
+
+
+def cancel_job(job_id: str) -> Request[r.JobReply]:
+    """Cancels a job; what it has added stays."""
+    return Request("DELETE", f"/v1/jobs/{quote(job_id)}")
+
+
+def _document(name: str) -> str:
+    return f"/v1/documents/{quote(name)}"
+
+
+def _is_url(source: str | Path) -> bool:
+    return isinstance(source, str) and source.startswith(("http://", "https://"))

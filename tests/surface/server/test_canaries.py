@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,11 @@ from tests.surface.server.test_mcp import connect_http
 log = logging.getLogger(__name__)
 SUBJECTS = ("vault", "ferry", "soup", "budget", "garden", "bridge", "radio", "lamp")
 SIDES = ("ada", "ben")
+UNASKED = {  # nothing of a collection is in their replies, or they need the right to write before anything else
+    *(("GET", path) for path in ("/health", "/ready", "/v1/jobs/{job}", "/v1/sessions/{session}")),
+    *(("DELETE", path) for path in ("/v1/jobs/{job}", "/v1/sessions/{session}")),
+    *(("POST", path) for path in ("/v1/documents", "/v1/add", "/v1/plan", "/v1/embeddings")),
+}
 
 
 def canary(side: str, number: int) -> str:
@@ -69,6 +75,9 @@ def make_requests(chance: random.Random, foreign: str) -> list[tuple[str, str, A
             for body in (asked, wide)
         ),
         ("POST", "/v1/ask", {"query": query, "stream": True}),
+        ("POST", "/v1/search-many", {"queries": [query, subject], "k": 20}),
+        ("POST", "/v1/sessions/work", {"query": query}),
+        ("POST", "/v1/erase", {"author": author, "dry_run": True}),
         ("POST", "/v1/why-not", {"query": subject, "target": page}),
         ("POST", "/v1/window", {"channel": room, "prompt": subject, "include_related_channels": True}),
         ("POST", "/v1/window", {"channel": "room-none", "prompt": subject, "include_related_channels": True}),
@@ -88,9 +97,13 @@ def make_requests(chance: random.Random, foreign: str) -> list[tuple[str, str, A
         ("GET", f"/v1/messages/{message}", None),
         ("GET", f"/v1/messages/{room}/{message}", None),
         ("GET", f"/v1/profile/{author[:-1]}", None),
-        *(("GET", f"/v1/{name}", None) for name in ("channels", "status", "collections", "models", "jobs", "feedback")),
+        *(
+            ("GET", f"/v1/{name}", None)
+            for name in ("channels", "status", "collections", "models", "jobs", "feedback", "sessions", "doctor")
+        ),
         ("DELETE", f"/v1/documents/{page}", None),
         ("DELETE", f"/v1/messages/{message}", None),
+        ("DELETE", "/v1/collections/default", None),
         ("GET", "/metrics", None),
     ]
 
@@ -126,6 +139,16 @@ def count_foreign(reply: str, sent: Any, foreign: str) -> int:
 async def call_tools(address: str, token: str, calls: list[tuple[str, dict[str, Any]]]) -> list[tuple[Any, str]]:
     async with connect_http(address, key=token) as client:
         return [(call, (await client.call_tool(*call)).model_dump_json()) for call in calls]
+
+
+def test_every_path_is_asked(shared: Running) -> None:
+    asked = {(method, path.partition("?")[0]) for method, path, _ in make_requests(random.Random(0), "ben")}
+    described = shared.get("/openapi.json").json()["paths"]
+    for path, methods in described.items():
+        pattern = re.compile(re.sub(r"\{\w+\}", ".+", path))
+        for method in methods:
+            name = (method.upper(), path)
+            assert name in UNASKED or any(verb == name[0] and pattern.fullmatch(place) for verb, place in asked), name
 
 
 @pytest.mark.soak

@@ -1,6 +1,7 @@
 """Who may ask and how much: keys, hosts, origins, and the limits of bodies, rate and time."""
 
 import json
+import logging
 import socket
 import threading
 import time
@@ -21,6 +22,7 @@ from clew.surface.server.state import Server
 from clew.surface.settings.load import load_invocation
 from tests.surface.server.conftest import Running, serving
 
+log = logging.getLogger(__name__)
 SEARCH = {"query": "vault key"}
 
 
@@ -136,6 +138,54 @@ def test_hosts_are_read_whole() -> None:
     from clew import ServerConfig
 
     HostRules(ServerConfig(host="0.0.0.0")).check_host("anything")  # it needs keys
+
+
+def test_each_reason_to_refuse_has_its_status(folder: Path) -> None:
+    with serving(folder, max_body=2048, body_timeout=0.5) as running:
+        keys = running.server.keys
+        gone, revoked = keys.add("gone")
+        keys.revoke(gone.id)
+        tokens = {
+            "reader": keys.add("reader")[1],
+            "writer": keys.add("writer", rights="write")[1],
+            "expired": keys.add("old", expires=datetime.now(UTC) - timedelta(seconds=1))[1],
+            "revoked": revoked,
+            "wrong": "clew_00000000_x",
+            "of another collection": keys.add("other", collections=frozenset({"other"}))[1],
+        }
+        page = {"documents": [{"id": "new", "text": "new"}]}
+        search, add, mcp = "/v1/search?collection=default", "/v1/add-documents", "/mcp"
+        rpc = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+        asked: list[tuple[str, str, Any, str, dict[str, str], int]] = [
+            ("a key that may", search, SEARCH, "reader", {}, 200),
+            ("no key", search, SEARCH, "", {}, 401),
+            ("wrong key", search, SEARCH, "wrong", {}, 401),
+            ("expired key", search, SEARCH, "expired", {}, 401),
+            ("revoked key", search, SEARCH, "revoked", {}, 401),
+            ("key of another collection", search, SEARCH, "of another collection", {}, 403),
+            ("reading key that writes", add, page, "reader", {}, 403),
+            ("writing key that writes", add, page, "writer", {}, 200),
+            ("foreign host", search, SEARCH, "reader", {"host": "evil.test"}, 421),
+            ("foreign origin", search, SEARCH, "reader", {"origin": "https://evil.test"}, 403),
+            ("oversized body", search, {"query": "x" * 4000}, "reader", {}, 413),
+            ("unknown field", search, {**SEARCH, "no": 1}, "reader", {}, 422),
+            ("no such path", "/v1/nothing", SEARCH, "reader", {}, 404),
+            ("no key, /mcp", mcp, rpc, "", {}, 401),
+            ("revoked key, /mcp", mcp, rpc, "revoked", {}, 401),
+            ("foreign host, /mcp", mcp, rpc, "reader", {"host": "evil.test"}, 421),
+            ("foreign origin, /mcp", mcp, rpc, "reader", {"origin": "https://evil.test"}, 403),
+            ("oversized body, /mcp", mcp, {**rpc, "params": {"x": "x" * 4000}}, "reader", {}, 413),
+        ]
+        rows = []
+        for name, path, body, key, headers, wanted in asked:
+            sent = {"accept": "application/json, text/event-stream", **headers}
+            reply = running.post(path, body, headers={**sent, **(bearer(tokens[key]) if key else {})})
+            rows.append((name, reply.status_code, reply.json().get("error", {}).get("code", ""), wanted))
+        head = f"POST /v1/search HTTP/1.1\nhost: localhost\nauthorization: Bearer {tokens['reader']}\n"
+        line = send_raw(running, f"{head}content-type: application/json\ncontent-length: 100\n\n", b"{")
+        rows.append(("slow body", int(line.split()[1]), "body_too_slow", 408))
+    log.info("\n" + "\n".join(f"{name:<28}{status}  {code}" for name, status, code, _ in rows))
+    assert [(name, status) for name, status, _, _ in rows] == [(name, wanted) for name, _, _, wanted in rows]
 
 
 def send_raw(running: Running, head: str, *parts: bytes, pause: float = 0.0) -> str:

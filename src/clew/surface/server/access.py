@@ -1,13 +1,18 @@
 """What a request may do: the rights of its key, and the engine that they open."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TypeVar
 
+from clew.core.errors import DriverFailed, NotFound
 from clew.core.filter import EVERYTHING, Filter
 from clew.engine import Engine
 from clew.surface.server.engines import Engines
 from clew.surface.server.errors import KeyInvalid, NotAllowed
 from clew.surface.server.keys import Key, KeyFile
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +43,26 @@ class Access:
             raise NotAllowed(f"this key does not open the collection {chosen!r}; name one that it opens")
         return chosen
 
-    def open_engine(
-        self, engines: Engines, collection: str | None, *, write: bool = False, create: bool = False
-    ) -> Engine:
-        """The engine of a collection, within the filter of the key; for writing, the whole one."""
+    def call(
+        self,
+        engines: Engines,
+        collection: str | None,
+        verb: Callable[[Engine], T],
+        *,
+        write: bool = False,
+        create: bool = False,
+    ) -> T:
+        """The result of a verb on a collection, within the filter of the key; `create` makes one if there is none."""
         if write:
             self.check_write()
         name = self.choose_collection(collection, engines.start.collection)
-        return engines.get(name, create=create).within(self.where)
+        engine = engines.get(name, create=create)
+        try:
+            return verb(engine.within(self.where))
+        except DriverFailed as error:
+            if engines.holds(name, engine):
+                raise
+            raise NotFound(f"the collection {name!r} was removed meanwhile; name another") from error
 
 
 def make_access(key: Key, *, read_only: bool) -> Access:

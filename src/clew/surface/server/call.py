@@ -30,9 +30,10 @@ Collection = Annotated[
 
 async def refuse_unknown_parameters(request: Request) -> None:
     """Raises SettingsError if the query string has a parameter that the path does not know."""
-    if not request.query_params:
+    route = request.scope["route"]
+    if not request.query_params or not route.include_in_schema:  # what is not in it refuses by itself, or is a page
         return
-    known = list_parameters(request.scope["route"].dependant)
+    known = list_parameters(route.dependant)
     if unknown := sorted(set(request.query_params) - known):
         raise SettingsError(
             f"{unknown[0]!r} is no parameter of this path; it takes {', '.join(sorted(known)) or 'none'}"
@@ -64,8 +65,8 @@ class Caller:
         """The result of a verb on the engine of the caller; `create` makes the collection if there is none."""
         if write:
             self.access.check_write()
-        threads = pool or self.server.searches
-        return await threads.run(lambda: verb(self.open_engine(write=write, create=create)))
+        engines, threads = self.server.engines, pool or self.server.searches
+        return await threads.run(lambda: self.access.call(engines, self.collection, verb, write=write, create=create))
 
     async def add(self, verb: Callable[[Engine], Any]) -> Any:
         """The result of a verb that adds, in the threads of what takes long."""
@@ -74,10 +75,6 @@ class Caller:
     async def run(self, call: Callable[[], T]) -> T:
         """The result of a call that blocks."""
         return await self.server.searches.run(call)
-
-    def open_engine(self, *, write: bool = False, create: bool = False) -> Engine:
-        """The engine of the caller; it may take a while, so not in the event loop."""
-        return self.access.open_engine(self.server.engines, self.collection, write=write, create=create)
 
     def choose_collection(self) -> str:
         """The collection that the request is about."""

@@ -62,6 +62,10 @@ class Engines:
                 self._start_worker(collection, engine)
             return engine
 
+    def holds(self, collection: str, engine: Engine) -> bool:
+        """Whether an engine is still that of its collection, and not closed since."""
+        return self._engines.get(collection) is engine
+
     def drop(self, collection: str) -> DroppedCollection:
         """Closes a collection and removes it for good; what it was. Nobody opens it again meanwhile."""
         with self._lock:

@@ -35,9 +35,7 @@ def make_mcp_app(server: Server) -> tuple[MCPServer[Any], Starlette]:
         access, name = read_access(context)
         if write:
             access.check_write()
-        return await server.answers.run(
-            lambda: verb(access.open_engine(server.engines, name, write=write, create=write))
-        )
+        return await server.answers.run(lambda: access.call(server.engines, name, verb, write=write, create=write))
 
     made = make_mcp_server(call, read_only=server.config.read_only, collection=lambda context: read_access(context)[1])
     app = made.streamable_http_app(

@@ -47,7 +47,9 @@ def started(path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
     )
     try:
         assert process.stdout is not None
-        yield process, json.loads(process.stdout.readline())["address"]
+        shown = json.loads(process.stdout.readline())
+        assert "address" in shown, shown
+        yield process, shown["address"]
     finally:
         process.kill()
         process.wait()

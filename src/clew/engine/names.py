@@ -112,12 +112,12 @@ def _find_unknown_names(opened: Opened, where: Filter, others: Filter = EVERYTHI
             continue
         lifted: dict[str, Any] = {field: None}
         beside = others & replace(where, **lifted)
-        rest, place = opened.within(beside), "" if beside == EVERYTHING else "within the other filters"
+        rest, among = opened.within(beside), "" if beside == EVERYTHING else "within the other filters"
         missing = [name for name in sorted(names) if not _is_known(rest, field, name)]
         known = _list_known(rest, field) if missing else ()
         is_rest_seen = bool(missing) and any(True for _ in rest.store.scan())
         for name in missing:
-            yield _UnknownName(suggest_name(what, name, known, place=place), is_rest_seen)
+            yield _UnknownName(suggest_name(what, name, known, place=among), is_rest_seen)
     for place, side in enumerate(where.all_of):
         beside = replace(where, all_of=tuple(each for at, each in enumerate(where.all_of) if at != place))
         yield from _find_unknown_names(opened, side, others & beside)

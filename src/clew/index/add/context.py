@@ -9,7 +9,7 @@ from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Reader, Store
 from clew.core.report import OnWarning, PassedOver, SourceFailure
 from clew.core.settings import Settings
 from clew.core.usage import CostBudget, Price, look_up_price
-from clew.index.add.ignore import make_walk_rules
+from clew.index.add.ignore import WalkRules
 from clew.index.add.moved import MovedFiles
 from clew.index.add.prepare import Recipe, Source
 from clew.index.add.recipe import make_recipe
@@ -56,12 +56,14 @@ class IngestContext:
             moved=moved,
         )
 
-    def discover(self, locations: Sequence[Location], passed_over: list[PassedOver]) -> Iterator[Found]:
-        """What is found at the locations; what the settings keep out is added to `passed_over`."""
+    def discover(
+        self, locations: Sequence[Location], rules: WalkRules, passed_over: list[PassedOver]
+    ) -> Iterator[Found]:
+        """What is found at the locations; what the rules keep out is added to `passed_over`."""
         return discover_sources(
             locations,
             readers=self.readers,
-            rules=make_walk_rules(self.settings.ingestion),
+            rules=rules,
             root=self.root,
             on_passed_over=passed_over.append,
         )

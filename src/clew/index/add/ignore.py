@@ -5,15 +5,15 @@ In this order: `ingestion.exclude`, `.clewignore`, what is hidden or made by too
 """
 
 import os
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from pathspec import GitIgnoreSpec
-
-from clew.core.errors import SettingsError, SourceError
+from clew.core.errors import SourceError
+from clew.core.report import SourceFailure
 from clew.core.settings import IngestionConfig
+from clew.index.add.patterns import ChosenPatterns, PatternList
 from clew.index.read.load import describe_os_error
 from clew.index.read.process.limits import DEFAULT_LIMITS, ReadLimits
 
@@ -21,6 +21,7 @@ GIT_FILE, CLEW_FILE = ".gitignore", ".clewignore"
 HIDDEN, VERSION_CONTROL, DEPENDENCIES, BUILD = "hidden", "version control", "dependencies", "build output"
 EXCLUDED, NOT_INCLUDED, BROKEN_EXPORT = "excluded", "not included", "in a chat export that cannot be read"
 BY_GIT, BY_CLEW = f"in {GIT_FILE}", f"in {CLEW_FILE}"
+BY_DEFAULT = frozenset((HIDDEN, VERSION_CONTROL, DEPENDENCIES, BUILD))
 _KEPT: Final = ""  # what a rule answers where it keeps an entry in spite of the others
 MAX_IGNORE_BYTES = 1_000_000
 
@@ -53,23 +54,22 @@ _ENVIRONMENT_FILE = "pyvenv.cfg"  # in the folder of a Python environment, whate
 class IgnoreFile:
     """The patterns of one ignore file, and how a path below the walked folder becomes one relative to that file."""
 
-    spec: GitIgnoreSpec
-    above: str = ""  # goes before the path: the file is in a folder above the walked one
-    skip: int = 0  # characters cut from the path: the file is in a folder below it
+    patterns: PatternList
+    above: bytes = b""  # goes before the path: the file is in a folder above the walked one
+    skip: int = 0  # bytes cut from the path: the file is in a folder below it
 
-    def check(self, path: str) -> bool | None:
-        """Whether the path is ignored; None if no pattern matches it."""
-        return self.spec.check_file(self.above + path[self.skip :]).include
+    def check(self, path: bytes, *, is_folder: bool) -> bool | None:
+        """Whether the entry at a path is ignored; None if no pattern matches it."""
+        return self.patterns.check(self.above + path[self.skip :], is_folder=is_folder)
 
 
 @dataclass(frozen=True, slots=True)
 class WalkRules:
     """The rules in force in one folder of a walk; `enter` gives those of a folder below it."""
 
-    exclude: GitIgnoreSpec | None = None
-    include: GitIgnoreSpec | None = None
+    exclude: ChosenPatterns | None = None
+    include: ChosenPatterns | None = None
     is_ignoring: bool = True  # whether ignore files and the default rules count
-    given: str = ""  # the walked folder as the user named it, with a slash: patterns may begin with it
     git: tuple[IgnoreFile, ...] = ()
     clew: tuple[IgnoreFile, ...] = ()
     is_project: bool = field(default=False, compare=False)
@@ -78,29 +78,33 @@ class WalkRules:
 
     def find_reason(self, name: str, path: str, *, is_folder: bool) -> str:
         """Why an entry is passed over, by its name and its path below the walked folder; empty if it is not."""
-        path = f"{path}/" if is_folder else path
-        if self.exclude is not None and _matches_either(self.exclude, path, self.given):
+        if self.exclude is not None and self.exclude.exclude(path, is_folder=is_folder):
             return EXCLUDED
         if self.is_ignoring and (reason := self._find_ignoring_rule(name, path, is_folder=is_folder)):
             return reason
         if name.startswith(".") and not self.is_ignoring:
             return _BY_NAME.get(name, HIDDEN)
-        if self.include is not None and not is_folder and not _matches_either(self.include, path, self.given):
+        if self.include is not None and not is_folder and not self.include.include(path):
             return NOT_INCLUDED
         return BROKEN_EXPORT if self.is_broken_export and name.endswith(".json") else ""
 
     def find_named_reason(self, file: Path) -> str:
         """Why a file that is named by itself is passed over; only `exclude` and `include` can, by its path or name."""
-        path = file.as_posix().lstrip("/")
-        if self.exclude is not None and self.exclude.match_file(path):
+        if self.exclude is not None and self.exclude.match_named(file):
             return EXCLUDED
-        return NOT_INCLUDED if self.include is not None and not self.include.match_file(path) else ""
+        return NOT_INCLUDED if self.include is not None and not self.include.match_named(file) else ""
+
+    def note_unmatched(self) -> list[SourceFailure]:
+        """What is said of the patterns of `exclude` and `include` that have matched nothing."""
+        return [
+            SourceFailure(text, f"as a pattern of {chosen.setting} it matched no file or folder that was looked at")
+            for chosen in filter(None, (self.exclude, self.include))
+            for text in chosen.unmatched
+        ]
 
     def _find_ignoring_rule(self, name: str, path: str, *, is_folder: bool) -> str:
-        for file in reversed(self.clew):
-            found = file.check(path)
-            if found is not None:
-                return BY_CLEW if found else _KEPT
+        if (found := _check_files(self.clew, os.fsencode(path), is_folder=is_folder)) is not None:
+            return BY_CLEW if found else _KEPT
         if is_folder:
             if reason := _BY_NAME.get(name) or _BY_SUFFIX.get(os.path.splitext(name)[1]):  # noqa: PTH122 (a name)
                 return reason
@@ -108,11 +112,7 @@ class WalkRules:
                 return _IN_PROJECT[name]
         if name.startswith("."):
             return HIDDEN
-        for file in reversed(self.git):
-            found = file.check(path)
-            if found is not None:
-                return BY_GIT if found else _KEPT
-        return ""
+        return BY_GIT if _check_files(self.git, os.fsencode(path), is_folder=is_folder) else ""
 
     def enter(self, entries: Sequence["os.DirEntry[str]"], path: str) -> "WalkRules":
         """The rules inside a folder with these entries; `path` is its own below the walked folder, with a slash."""
@@ -123,7 +123,7 @@ class WalkRules:
         for entry in entries:
             is_project = is_project or entry.name in _PROJECT_FILES
             if entry.name in added and (entry.is_file(follow_symlinks=False) or entry.is_symlink()):
-                added[entry.name] = (IgnoreFile(_load_spec(Path(entry.path)), skip=len(path)),)
+                added[entry.name] = (IgnoreFile(_load_patterns(Path(entry.path)), skip=len(os.fsencode(path))),)
         return replace(self, git=self.git + added[GIT_FILE], clew=self.clew + added[CLEW_FILE], is_project=is_project)
 
 
@@ -135,20 +135,11 @@ def is_python_environment(names: Set[str]) -> bool:
 def make_walk_rules(config: IngestionConfig) -> WalkRules:
     """The rules of the settings, before any folder is entered."""
     return WalkRules(
-        exclude=_compile_patterns("ingestion.exclude", config.exclude),
-        include=_compile_patterns("ingestion.include", config.include),
+        exclude=ChosenPatterns.parse("ingestion.exclude", config.exclude),
+        include=ChosenPatterns.parse("ingestion.include", config.include),
         is_ignoring=config.ignore,
         limits=ReadLimits.of(config),
     )
-
-
-def _compile_patterns(setting: str, patterns: Sequence[str]) -> GitIgnoreSpec | None:
-    for pattern in patterns:
-        if not _is_pattern(pattern):
-            raise SettingsError(
-                f"{setting} has {pattern!r}; give patterns as in a .gitignore, such as *.log or drafts/"
-            )
-    return GitIgnoreSpec.from_lines(patterns) if patterns else None
 
 
 def begin_walk(rules: WalkRules, folder: Path, *, given: Path, root: Path | None) -> WalkRules:
@@ -156,29 +147,48 @@ def begin_walk(rules: WalkRules, folder: Path, *, given: Path, root: Path | None
 
     Where those would pass over the folder itself they do not count: whoever names it wants it.
     """
-    prefix = "" if given.is_absolute() or str(given) == "." else f"{given.as_posix()}/"
-    rules = replace(rules, given=prefix)
+    rules = replace(
+        rules,
+        exclude=rules.exclude and rules.exclude.begin_walk(folder, given),
+        include=rules.include and rules.include.begin_walk(folder, given),
+    )
     if not rules.is_ignoring:
         return rules
     repository = next((each for each in (folder, *folder.parents) if Path(each, ".git").exists()), None)
     top = repository or (root if root and folder.is_relative_to(root) else folder)
-    git: list[IgnoreFile] = []
-    clew: list[IgnoreFile] = []
+    files: list[tuple[Path, Path]] = []  # the folder that the patterns count below, and the file
     if repository and Path(info := repository / ".git" / "info" / "exclude").is_file():
-        above = folder.relative_to(repository).as_posix()
-        git.append(IgnoreFile(_load_spec(info), "" if above == "." else f"{above}/"))
-    between = [each for each in reversed(folder.parents) if each.is_relative_to(top)] if folder != top else []
-    for each in between:
-        above = f"{folder.relative_to(each).as_posix()}/"
-        if repository and _is_ignore_file(each / GIT_FILE):
-            git.append(IgnoreFile(_load_spec(each / GIT_FILE), above))
-        if _is_ignore_file(each / CLEW_FILE):
-            clew.append(IgnoreFile(_load_spec(each / CLEW_FILE), above))
-    return replace(
-        rules,
-        git=() if any(each.check("") for each in git if each.above) else tuple(git),
-        clew=() if any(each.check("") for each in clew) else tuple(clew),
+        files.append((repository, info))
+    between = [each for each in reversed(folder.parents) if each.is_relative_to(top)]
+    git = files + [(each, each / GIT_FILE) for each in between if repository and _is_ignore_file(each / GIT_FILE)]
+    clew = [(each, each / CLEW_FILE) for each in between if _is_ignore_file(each / CLEW_FILE)]
+    return replace(rules, git=_load_files_above(git, folder), clew=_load_files_above(clew, folder))
+
+
+def _load_files_above(files: Sequence[tuple[Path, Path]], folder: Path) -> tuple[IgnoreFile, ...]:
+    """The ignore files above a walked folder, but for those that would pass over it, or a folder on the way to it."""
+    loaded: list[tuple[Path, PatternList]] = []
+    for level in (*reversed(folder.parents), folder):
+        if _find_first(each.check(_encode_below(level, base), is_folder=True) for base, each in reversed(loaded)):
+            loaded.clear()
+        loaded += [(base, _load_patterns(file)) for base, file in files if base == level]
+    return tuple(
+        IgnoreFile(each, b"" if base == folder else _encode_below(folder, base) + b"/") for base, each in loaded
     )
+
+
+def _encode_below(folder: Path, base: Path) -> bytes:
+    return os.fsencode(folder.relative_to(base).as_posix())
+
+
+def _check_files(files: Sequence[IgnoreFile], path: bytes, *, is_folder: bool) -> bool | None:
+    """Whether an entry is ignored by the nearest file with a pattern that matches it; None if there is none."""
+    return _find_first(file.check(path, is_folder=is_folder) for file in reversed(files))
+
+
+def _find_first(answers: Iterable[bool | None]) -> bool | None:
+    """The first answer that is one."""
+    return next((answer for answer in answers if answer is not None), None)
 
 
 def _is_ignore_file(path: Path) -> bool:
@@ -186,7 +196,7 @@ def _is_ignore_file(path: Path) -> bool:
     return path.is_symlink() or path.is_file()
 
 
-def _load_spec(file: Path) -> GitIgnoreSpec:
+def _load_patterns(file: Path) -> PatternList:
     """The patterns of an ignore file; a SourceError if it cannot be read: nothing may be added that it keeps out.
 
     A link is followed to a file; one that goes elsewhere cannot be read.
@@ -202,23 +212,4 @@ def _load_spec(file: Path) -> GitIgnoreSpec:
         raise SourceError(str(file), reason) from error
     if len(data) > MAX_IGNORE_BYTES:
         raise SourceError(str(file), f"is longer than {MAX_IGNORE_BYTES:,} bytes; nothing of the folder was added")
-    text = data.decode("utf-8-sig", errors="surrogateescape")
-    lines = [line.removesuffix("\r") for line in text.split("\n")]  # no other character ends a pattern of git
-    try:
-        return GitIgnoreSpec.from_lines(lines)
-    except ValueError:
-        return GitIgnoreSpec.from_lines(line for line in lines if _is_pattern(line))
-
-
-def _is_pattern(line: str) -> bool:
-    """Whether a line is a pattern; one that is none matches nothing, as in Git."""
-    try:
-        GitIgnoreSpec.from_lines([line])
-    except ValueError:
-        return False
-    return True
-
-
-def _matches_either(spec: GitIgnoreSpec, path: str, given: str) -> bool:
-    """Whether patterns match a path below the walked folder, or the same as the user would write it from here."""
-    return spec.match_file(path) or bool(given and spec.match_file(given + path))
+    return PatternList.parse(data)

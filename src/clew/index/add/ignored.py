@@ -1,22 +1,26 @@
-"""Files that an ignore file keeps out now and that were added before: dropped by a synchronisation, else named."""
+"""Files that were added before and are passed over now: named, and dropped by a synchronisation if they are ignored.
 
-from collections.abc import Iterable, Sequence
+What the default rules pass over (hidden, dependencies, build output) was added with `--no-ignore` or by name. It stays.
+"""
+
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
 from clew.core.protocols import Store
 from clew.core.report import PassedOver, SourceFailure
 from clew.core.types import DocumentRecord
-from clew.index.add.ignore import BY_CLEW, BY_GIT
+from clew.index.add.ignore import BY_CLEW, BY_DEFAULT, BY_GIT
 from clew.index.read.sections import get_source_uri
 from clew.index.read.uri import make_file_uri
 
 MAX_NAMED = 20  # files that are named one by one
+_BY_FILES = frozenset((BY_GIT, BY_CLEW))
 
 
 @dataclass(frozen=True, slots=True)
 class IgnoredFiles:
-    """The uris of the files and folders that ignore files kept out of a walk, each with the reason.
+    """The uris of the files and folders that some rules kept out of a walk, each with the reason.
 
     What is given to `add` by name is not among them, whatever an ignore file above it says.
     """
@@ -31,7 +35,8 @@ class IgnoredFiles:
             return ""
         if reason := self.files.get(uri):
             return reason
-        return next((reason for folder, reason in self.folders.items() if uri.startswith(folder)), "")
+        above = (uri[: place + 1] for place, character in enumerate(uri) if character == "/")
+        return next((reason for folder in above if (reason := self.folders.get(folder))), "")
 
 
 NONE_IGNORED = IgnoredFiles({}, {})
@@ -39,13 +44,28 @@ NONE_IGNORED = IgnoredFiles({}, {})
 
 def list_ignored_files(passed_over: Iterable[PassedOver], locations: Sequence[Path], root: Path) -> IgnoredFiles:
     """The files and folders among what was passed over that an ignore file names."""
+    return _list_by_reason(passed_over, locations, root, _BY_FILES)
+
+
+def list_files_skipped_by_default(
+    passed_over: Iterable[PassedOver], locations: Sequence[Path], root: Path
+) -> IgnoredFiles:
+    """The files and folders among what was passed over that are hidden or made by tools."""
+    return _list_by_reason(passed_over, locations, root, BY_DEFAULT)
+
+
+def _list_by_reason(
+    passed_over: Iterable[PassedOver], locations: Sequence[Path], root: Path, reasons: Set[str]
+) -> IgnoredFiles:
     files: dict[str, str] = {}
     folders: dict[str, str] = {}
     for each in passed_over:
+        if each.reason not in reasons:
+            continue
         uri = make_file_uri(Path(each.source), root)
-        if each.reason in (BY_GIT, BY_CLEW) and each.source.endswith("/"):
+        if each.source.endswith("/"):
             folders[f"{uri}/"] = each.reason
-        elif each.reason in (BY_GIT, BY_CLEW):
+        else:
             files[uri] = each.reason
     ignored = IgnoredFiles(files, folders)
     given = (make_file_uri(path, root) for path in locations)
@@ -63,17 +83,26 @@ def note_ignored_files(store: Store, ignored: IgnoredFiles) -> list[SourceFailur
     )
 
 
+def note_skipped_files(store: Store, skipped: IgnoredFiles) -> list[SourceFailure]:
+    """What is said of stored files that the default rules pass over; a synchronisation keeps them too."""
+    if not skipped.files and not skipped.folders:
+        return []
+    stored = (record for record in store.documents() if record.stamp)
+    outcome = "the earlier version stays, also with --sync; `clew drop` (Engine.drop) removes it"
+    return _note_each(stored, skipped, outcome, "stay", verb="passed over")
+
+
 def note_dropped_files(dropped: Iterable[DocumentRecord], ignored: IgnoredFiles) -> list[SourceFailure]:
     """What is said of files that were dropped because they are ignored now."""
     return _note_each(dropped, ignored, "its document was dropped", "were dropped")
 
 
 def _note_each(
-    records: Iterable[DocumentRecord], ignored: IgnoredFiles, outcome: str, of_the_rest: str
+    records: Iterable[DocumentRecord], ignored: IgnoredFiles, outcome: str, of_the_rest: str, *, verb: str = "ignored"
 ) -> list[SourceFailure]:
     reasons = {uri: reason for uri in map(get_source_uri, records) if (reason := ignored.find_reason(uri))}
-    notes = [SourceFailure(uri, f"is ignored now ({reason}); {outcome}") for uri, reason in sorted(reasons.items())]
+    notes = [SourceFailure(uri, f"is {verb} now ({reason}); {outcome}") for uri, reason in sorted(reasons.items())]
     if len(notes) <= MAX_NAMED:
         return notes
-    rest = f"is ignored now, as are {len(notes) - MAX_NAMED - 1:,} more; they {of_the_rest}"
+    rest = f"is {verb} now, as are {len(notes) - MAX_NAMED - 1:,} more; they {of_the_rest}"
     return [*notes[:MAX_NAMED], SourceFailure(notes[MAX_NAMED].source, rest)]

@@ -17,7 +17,14 @@ from clew.index.add import backfill, pipeline
 from clew.index.add.calibrate import calibrate_once
 from clew.index.add.context import IngestContext, ignore_warning
 from clew.index.add.empty import list_empty_files, note_emptied_files
-from clew.index.add.ignored import list_ignored_files, note_dropped_files, note_ignored_files
+from clew.index.add.ignore import make_walk_rules
+from clew.index.add.ignored import (
+    list_files_skipped_by_default,
+    list_ignored_files,
+    note_dropped_files,
+    note_ignored_files,
+    note_skipped_files,
+)
 from clew.index.add.moved import MovedFiles
 from clew.index.add.plan import EstimatingLLM, make_dry_run_plan
 from clew.index.add.prepare import Source
@@ -53,7 +60,8 @@ def add_sources(
     check_summary_model(context.settings, context.llm)
     notes: list[SourceFailure] = []
     passed_over: list[PassedOver] = []
-    found = context.discover(locations, passed_over)
+    rules = make_walk_rules(context.settings.ingestion)
+    found = context.discover(locations, rules, passed_over)
     total, total_bytes = None, 0
     if on_progress:  # a total needs a walk of all folders before the work begins
         found = iter(everything := list(report_found(found, on_progress)))
@@ -88,9 +96,17 @@ def add_sources(
     emptied = note_emptied_files(context.store, empty - {get_source_uri(record) for record in vanished.held_back})
     gone = note_dropped_files(vanished.dropped, ignored)
     kept = [] if vanished.held_back or sync else note_ignored_files(context.store, ignored)
+    kept += note_skipped_files(
+        context.store, list_files_skipped_by_default(passed_over, list_folders(locations), context.root)
+    )
+    kept += moved.note_former_files(
+        added=frozenset(report.added),
+        dropped={record.id for record in (*vanished.dropped, *vanished.held_back)},
+    )
+    unmatched = [] if report.stopped or not list_folders(locations) else rules.note_unmatched()
     return replace(
         report,
-        noted=(*report.noted, *notes, *vanished.notes, *emptied, *gone, *kept),
+        noted=(*report.noted, *notes, *vanished.notes, *emptied, *gone, *kept, *unmatched),
         dropped=dropped,
         passed_over=tuple(passed_over),
         held_back=tuple(record.uri for record in vanished.held_back),
@@ -170,7 +186,8 @@ def plan_add_sources(
     llm = EstimatingLLM(context.llm) if context.llm else None
     notes: list[SourceFailure] = []
     passed_over: list[PassedOver] = []
-    found = list(report_found(context.discover(locations, passed_over), on_progress))
+    rules = make_walk_rules(context.settings.ingestion)
+    found = list(report_found(context.discover(locations, rules, passed_over), on_progress))
     moved = MovedFiles(context.store, context.root)
     plan = make_dry_run_plan(
         context.split_or_track(context.make_sources(found, notes.append), SectionTracker(), llm=llm),

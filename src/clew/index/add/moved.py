@@ -1,13 +1,17 @@
 """Moved files in the write path: a new file with the text of one that is gone keeps its vectors and summary."""
 
+from collections.abc import Set
 from pathlib import Path
 
 from clew.core.protocols import Store
+from clew.core.report import SourceFailure
 from clew.core.stored import StoredDocument
 from clew.core.thread import THREAD_KIND
 from clew.core.types import Document, Vector
 from clew.index.read.load import is_there
 from clew.index.read.sections import get_source_uri
+
+MAX_NAMED = 20  # moved files that are named one by one
 
 
 class MovedFiles:
@@ -17,6 +21,7 @@ class MovedFiles:
         self._store, self._root = store, root
         self._gone: dict[int, list[str]] | None = None
         self.former: dict[str, str] = {}  # ids of the moved documents, and what they were
+        self._uris: dict[str, tuple[str, str]] = {}  # by the former id, where the file was and where it is
 
     def find(self, document: Document) -> StoredDocument | None:
         """The stored document with the same text whose file is gone; None if there is none."""
@@ -26,8 +31,22 @@ class MovedFiles:
         for stored in self._store.stored_documents(ids) if ids else ():
             if stored.document.text == document.text:
                 self.former[document.id] = stored.document.id
+                self._uris.setdefault(stored.document.id, (get_source_uri(stored.document), document.uri))
                 return stored
         return None
+
+    def note_former_files(self, *, added: Set[str], dropped: Set[str]) -> list[SourceFailure]:
+        """What is said of files that are gone and whose documents stay, beside those that were `added` (by uri).
+
+        `dropped` are the ids of former documents of which nothing is to be said.
+        """
+        pairs = {old: new for former, (old, new) in self._uris.items() if new in added and former not in dropped}
+        outcome = "its document stays; add its folder with --sync (sync=True) to drop it"
+        notes = [SourceFailure(old, f"is gone, and {new} has its text; {outcome}") for old, new in pairs.items()]
+        if len(notes) <= MAX_NAMED:
+            return notes
+        rest = f"is gone, as are {len(notes) - MAX_NAMED - 1:,} more that were moved; their documents stay"
+        return [*notes[:MAX_NAMED], SourceFailure(notes[MAX_NAMED].source, rest)]
 
     def _list_gone(self) -> dict[int, list[str]]:
         gone: dict[int, list[str]] = {}

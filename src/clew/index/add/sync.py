@@ -49,7 +49,7 @@ def find_vanished_documents(
     lost: dict[str, set[str]] = {prefix: set() for prefix in prefixes}
     gone: dict[str, list[DocumentRecord]] = {prefix: [] for prefix in prefixes}
     for record in store.documents() if prefixes else ():
-        inside = [prefix for prefix in prefixes if record.uri.startswith(prefix)] if record.stamp else ()
+        inside = [prefix for prefix in prefixes if _is_below(record.uri, prefix)] if record.stamp else ()
         if not inside:
             continue
         file = get_source_uri(record)
@@ -69,6 +69,11 @@ def find_vanished_documents(
     vanished = {record.id: record for records in gone.values() for record in records}
     dropped = [record for record in vanished.values() if record.id not in held]
     return Vanished(dropped, list(held.values()), notes)
+
+
+def _is_below(uri: str, prefix: str) -> bool:
+    """Whether a file is below a folder; the prefix of the collection's root is empty, and full paths are outside it."""
+    return uri.startswith(prefix) if prefix else not Path(uri).is_absolute() and not uri.startswith("../")
 
 
 def _explain_mass_drop(lost: int, total: int) -> str:

@@ -1,0 +1,213 @@
+"""Ignore files against Git itself: over random trees and patterns, what is passed over is what Git ignores."""
+
+import os
+import random
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from clew.core.errors import SettingsError
+from clew.core.report import PassedOver
+from clew.index.add.files import find_files
+from clew.index.add.ignore import BY_GIT
+from clew.index.add.patterns import ChosenPatterns, PatternList
+from clew.index.add.wildmatch import Wildcards
+from tests.soak import choose_runs
+
+CASES_AT_ONCE = 40  # trees in one repository, since starting Git is slow
+NAMES = (
+    *("a", "b", "ab", "ba", "abc", "a.md", "b.md", "A.md", "é.md", "a b", "a ", "#a", "!a", "[a]", "a]", "-", "a-b"),
+    *("a*b", "a?b", "a\\b", "\\", "^a", "z", "xz.md", "1", "a1", "a:b", "foo", "foobar", "bar", "a\tb", "{a,b}"),
+)
+PATTERNS = (
+    *(
+        "*",
+        "!*/",
+        "!*.md",
+        "/*",
+        "!/a",
+        "a/",
+        "!a/",
+        "*/",
+        "**",
+        "***",
+        "**/",
+        "/**",
+        "a/**",
+        "a/**/",
+        "**/a",
+        "/a",
+        "//",
+    ),
+    *(
+        "a/**/b",
+        "!a/**",
+        "foo**",
+        "/foo**",
+        "foo**/bar",
+        "a/b**",
+        "**foo",
+        "a**b",
+        "*/a",
+        "!*/a",
+        "a/*",
+        "!a/b",
+        "b",
+        "!b",
+    ),
+    *(
+        "[[:upper:]]*.md",
+        "[[:alpha:]].md",
+        "*[[:space:]]*",
+        "[[:punct:]]*",
+        "[[:nope:]]",
+        "[[:alpha:]",
+        "[[:digit:][:lower:]]",
+    ),
+    *(
+        "[\\]]*",
+        "a[]]",
+        "[]-a]*",
+        "[z-a]*",
+        "x[z-a].md",
+        "[!a]",
+        "[^a]*",
+        "[a-",
+        "[",
+        "[]",
+        "[!]",
+        "*[!/]",
+        "a[/]b",
+        "[a-b]?",
+    ),
+    *(
+        "\\#a",
+        "#a",
+        "\\!a",
+        "!!a",
+        "a\\ ",
+        "a ",
+        "a\\b",
+        "a\\\\b",
+        "\\",
+        "a\\",
+        "\\*",
+        "a\\*b",
+        "a\\?b",
+        "?",
+        "??",
+        "?.md",
+    ),
+    *(
+        "é.md",
+        "[é].md",
+        "*.MD",
+        "a.md\r",
+        "\ta",
+        "a\t*",
+        "!",
+        "/",
+        "",
+        " ",
+        "a/../b",
+        "./a",
+        "a//b",
+        "{a,b}",
+        "a\\/b",
+        "**\\/b",
+    ),
+)
+PIECES = (
+    *("a", "b", "c", "foo", ".md", "z", "1", "-", "]", "!", "^", ":", " ", "é"),
+    *(
+        "*",
+        "*",
+        "**",
+        "?",
+        "/",
+        "/",
+        "/**/",
+        "**/",
+        "/**",
+        "*/",
+        "[ab]",
+        "[!ab]",
+        "[a-c]",
+        "[^/]",
+        "[",
+        "\\",
+        "\\*",
+        "\\[",
+    ),
+    *(
+        "[[:alnum:]]",
+        "[[:graph:]]",
+        "[a\\-z]",
+        "[\\a-\\c]",
+        "[--a]",
+        "[]a]",
+        "[!]a]",
+        "[a-]",
+        "[[:x:]]",
+        "[[:]",
+        "[:a]",
+    ),
+)
+
+
+def choose_pattern(rng: random.Random) -> str:
+    if rng.random() < 0.4:
+        return rng.choice(PATTERNS)
+    return rng.choice(("", "", "", "!", "/")) + "".join(rng.choices(PIECES, k=rng.randint(1, 6)))
+
+
+def grow_tree(rng: random.Random, folder: Path, depth: int = 0) -> None:
+    """A folder of random files and folders, some with an ignore file of random patterns."""
+    folder.mkdir()
+    if depth == 0 or rng.random() < 0.3:
+        lines = [choose_pattern(rng) for _ in range(rng.randint(1, 4))]
+        text = ("\ufeff" if rng.random() < 0.05 else "") + "\n".join(lines) + rng.choice(("", "\n"))
+        (folder / ".gitignore").write_bytes(text.encode())
+    for number, name in enumerate(rng.sample(NAMES, 9 - 2 * depth)):
+        if number < 3 - depth:
+            grow_tree(rng, folder / name, depth + 1)
+        else:
+            (folder / name).write_text("x")
+
+
+def list_kept_by_git(repository: Path) -> set[str]:
+    """The files that Git does not ignore; nobody's own settings count."""
+    command = ["git", "-c", "core.ignoreCase=false", "ls-files", "--others", "--exclude-standard", "-z"]
+    apart = {**os.environ, "HOME": str(repository), "XDG_CONFIG_HOME": str(repository), "GIT_CONFIG_NOSYSTEM": "1"}
+    done = subprocess.run(command, cwd=repository, env=apart, capture_output=True, check=True)
+    return {os.fsdecode(each) for each in done.stdout.split(b"\0") if each}
+
+
+def list_kept(folder: Path) -> set[str]:
+    """The files that no ignore file passes over, with the ignore files themselves."""
+    kept = {each.relative_to(folder).as_posix() for each in folder.rglob(".gitignore")}
+    passed = {Path(each.source): each.reason for each in find_files([folder]) if isinstance(each, PassedOver)}
+    ignored = {path for path, reason in passed.items() if reason == BY_GIT}
+    for path in folder.rglob("*"):
+        if path.is_file() and ".git" not in path.parts and ignored.isdisjoint((path, *path.parents)):
+            kept.add(path.relative_to(folder).as_posix())
+    return {path for path in kept if Path(path).name != ".gitignore"}
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(shutil.which("git") is None, reason="Git is not installed")
+@pytest.mark.parametrize("seed", range(choose_runs(3, 150)))
+def test_random_ignore_files_keep_what_git_keeps(seed: int, tmp_path: Path) -> None:
+    rng = random.Random(seed)  # noqa: S311 (a seeded test)
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    (tmp_path / ".git" / "info" / "exclude").write_text(f"{choose_pattern(rng)}\n!/case*\n")
+    for number in range(CASES_AT_ONCE):
+        grow_tree(rng, tmp_path / f"case{number}")
+    ours, theirs = list_kept(tmp_path), {each for each in list_kept_by_git(tmp_path) if not each.endswith(".gitignore")}
+    for path in sorted(ours ^ theirs)[:3]:
+        files = [tmp_path.joinpath(*Path(path).parts[:depth], ".gitignore") for depth in range(len(Path(path).parts))]
+        patterns = {str(each.relative_to(tmp_path)): each.read_bytes() for each in files if each.is_file()}
+        print("added" if path in ours else "lost", repr(path), patterns)
+    assert ours == theirs

@@ -1,5 +1,6 @@
 """Files that were added and are ignored since: named, and dropped by `sync`; and how an ignore file is cut."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -65,3 +66,48 @@ def test_only_a_newline_ends_a_pattern(project: Path, open_engine: OpenEngine, m
     engine = open_engine(embedder="hashed")
     engine.add(project)
     assert {Path(record.uri).stem for record in engine.list()} == {"a", "secret", "d"}
+
+
+def test_what_the_default_rules_pass_over_stays_and_is_named(project: Path, open_engine: OpenEngine) -> None:
+    (project / "Makefile").write_text("all:")
+    (project / "vendor").mkdir()
+    (project / "vendor" / "v.md").write_text("# Theirs")
+    (project / ".clewignore").write_text("secret.md\n")
+    engine = open_engine(embedder="hashed")
+    everything = replace(engine.settings, ingestion=replace(engine.settings.ingestion, ignore=False))
+    assert engine.add(project, settings=everything).noted == ()
+    for sync in (False, True, True):
+        noted = {Path(each.source).name: each.reason for each in engine.add(project, sync=sync).noted}
+        stays = "is passed over now (dependencies); the earlier version stays, also with --sync;"
+        assert noted.pop("v.md").startswith(stays)
+        assert {Path(record.uri).name for record in engine.list()} >= {"a.md", "v.md"}
+    assert noted == {}
+    assert "secret.md" not in {Path(record.uri).name for record in engine.list()}
+    assert engine.add(project, project / "vendor").noted == ()
+
+
+def test_sync_of_the_root_leaves_what_is_outside_it(
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    open_engine: OpenEngine,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    engine = open_engine(embedder="hashed")
+    root = engine.opened.root
+    assert root == tmp_path
+    inside, share = root / "pages", tmp_path_factory.mktemp("share")
+    for folder, count in ((inside, 5), (share, 2)):
+        folder.mkdir(exist_ok=True)
+        for number in range(count):
+            (folder / f"p{number}.md").write_text(f"# Page {number} of {folder.name}")
+    engine.add(root, share)
+    assert len(list(engine.list())) == 7
+    (inside / "p0.md").unlink()
+    for file in share.iterdir():
+        file.unlink()
+    assert list(engine.plan(root, sync=True).dropped) == ["pages/p0.md"]
+    assert engine.add(root, sync=True).dropped == 1
+    assert len(list(engine.list())) == 6
+    report = engine.add(root, share, sync=True)
+    assert (report.dropped, len(report.held_back)) == (0, 2)

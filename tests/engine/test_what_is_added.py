@@ -229,7 +229,23 @@ def test_a_moved_file_keeps_its_vectors(tmp_path: Path, open_engine: OpenEngine)
     hit = engine.search("oil the winch", k=1)[0]
     assert (Path(hit.document.uri).name, hit.similarity > 0.3) == ("renamed.md", True)
     shutil.copy(folder / "two.md", folder / "copy.md")
-    assert engine.add(folder).embedded == 1  # the file is still there: a copy, not a move
+    copied = engine.add(folder)
+    assert (copied.embedded, copied.noted) == (1, ())  # the file is still there: a copy, not a move
+
+
+def test_a_moved_file_whose_old_document_stays_is_named(tmp_path: Path, open_engine: OpenEngine) -> None:
+    folder = write(tmp_path / "pages", one_md="# One\n\nOil the winch.", two_md="# Other\n\nWords.")
+    engine = open_engine(embedder="hashed")
+    engine.add(folder)
+    (folder / "one.md").rename(folder / "renamed.md")
+    report = engine.add(folder)
+    assert [(Path(note.source).name, len(list(engine.list()))) for note in report.noted] == [("one.md", 3)]
+    assert report.noted[0].reason.startswith("is gone, and ")
+    assert "renamed.md has its text; its document stays; add its folder with --sync" in report.noted[0].reason
+    report = engine.add(folder, sync=True)
+    assert (report.dropped, report.noted) == (1, ())
+    (folder / "renamed.md").rename(folder / "again.md")
+    assert engine.add(folder, sync=True).noted == ()  # it was dropped at once
 
 
 # -- sync

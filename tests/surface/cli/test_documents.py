@@ -118,6 +118,15 @@ def test_what_is_passed_over_is_counted_and_listed(fresh: "Clew") -> None:
     assert fresh("add", "pages", "--include", "!").code == 2
 
 
+def test_patterns_as_a_shell_completes_them_and_those_that_match_nothing(fresh: "Clew") -> None:
+    done = fresh("add", "pages", "--exclude", "./pages/lunch.md", "--exclude", "pages/lunhc.md")
+    assert (done.code, done.out.startswith("3 added")) == (0, True)
+    assert "note: pages/lunhc.md: as a pattern of ingestion.exclude it matched no file or folder" in done.err
+    refused = fresh("add", "pages", "--exclude", "[z-a]")
+    assert refused.code == 2
+    assert "ingestion.exclude has '[z-a]', but a range in it runs from a later to an earlier" in refused.err
+
+
 def test_plan_names_what_fails_and_estimates_the_time(fresh: "Clew") -> None:
     (fresh.folder / "pages" / "broken.md").write_bytes(b"a\0b")
     planned = fresh("plan", "pages")

@@ -181,9 +181,9 @@ def _write_expression(tokens: Sequence[bytes]) -> bytes:
 
 
 def _write_run(tokens: Sequence[bytes]) -> bytes:
-    """The regular expression of tokens without `**`: after a star, what follows it, the first time or at the end.
+    """The regular expression of tokens without `**`: after a star comes what follows it, where that is found first.
 
-    The last star before a slash goes up to that slash, and the last of all up to the end of the path.
+    After the last star before a slash, or before the end, it is where that is found last.
     """
     written = b""
     place = 0
@@ -197,6 +197,6 @@ def _write_run(tokens: Sequence[bytes]) -> bytes:
         if end < len(tokens) and tokens[end] == _STAR:
             written += rb"(?>[^/]*?%s)" % after
         else:
-            written += rb"(?>[^/]*%s(?=/|\Z))" % after
+            written += rb"(?>[^/]*%s)" % after
         place = end
     return written

@@ -48,9 +48,11 @@ class PatternList:
 
     def check(self, path: bytes, *, is_folder: bool) -> bool | None:
         """Whether the entry is ignored, by the last pattern that matches it; None if none does."""
-        for pattern in self.patterns:
-            if pattern.match(path, is_folder=is_folder):
-                return not pattern.is_negated
+        name = path[path.rfind(b"/") + 1 :]
+        for pattern in self.patterns:  # as Pattern.match, for each entry of a walk
+            if is_folder or not pattern.is_for_folders:  # noqa: SIM102 (the cheap question first)
+                if pattern.wildcards.match(path if pattern.is_path else name):
+                    return not pattern.is_negated
         return None
 
 

@@ -46,11 +46,9 @@ class Wildcards:
         """Whether the pattern matches the path."""
         if not self._rest:
             return path == self._prefix
-        if not path.startswith(self._prefix) or self._parsed is None:
-            return False
-        if len(path) - len(self._prefix) < self._parsed.length:  # no expression is made of a very long pattern
-            return False
-        return self._expression.fullmatch(path, len(self._prefix)) is not None
+        if not path.startswith(self._prefix) or len(path) < self._min_length:
+            return False  # so no expression is made of a very long pattern
+        return self._expression is not None and self._expression.fullmatch(path, len(self._prefix)) is not None
 
     @property
     def problem(self) -> str:
@@ -73,15 +71,19 @@ class Wildcards:
             return None
 
     @cached_property
-    def _expression(self) -> re.Pattern[bytes]:
-        assert self._parsed is not None
-        return re.compile(_write_expression(self._parsed.tokens), re.DOTALL)
+    def _min_length(self) -> int:
+        """The length of the shortest path that may match."""
+        counted = self._parsed.tokens if self._parsed else ()
+        return len(self._prefix) + sum(token not in (_STAR, _FOLDERS, _REST) for token in counted)
+
+    @cached_property
+    def _expression(self) -> re.Pattern[bytes] | None:
+        return re.compile(_write_expression(self._parsed.tokens), re.DOTALL) if self._parsed else None
 
 
 @dataclass(frozen=True, slots=True)
 class _Parsed:
     tokens: Sequence[bytes]
-    length: int  # of the shortest path that may match
     has_reversed_range: bool
 
 
@@ -109,8 +111,7 @@ def _parse(pattern: bytes) -> _Parsed:
             place += byte == b"\\"
             tokens.append(re.escape(bytes((pattern[place],))))
         place += 1
-    length = sum(token not in (_STAR, _FOLDERS, _REST) for token in tokens)
-    return _Parsed(tokens, length, has_reversed_range)
+    return _Parsed(tokens, has_reversed_range)
 
 
 def _read_stars(pattern: bytes, start: int, end: int) -> bytes:

@@ -1,5 +1,6 @@
 """`doctor`: names what is wrong with a collection in either store, and repairs it."""
 
+import random
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -161,6 +162,26 @@ def test_postings_and_orphans_of_a_server_are_found(postgres: str, request: pyte
         change("DELETE FROM postings WHERE chunk = (SELECT min(row) FROM chunks)")
         change("INSERT INTO postings SELECT 5, 999999, number, 1, 1 FROM collections")
         assert {each.area for each in engine.doctor().defects} == {"postings", "orphans"}
+        assert engine.doctor(repair=True).is_sound
+        assert engine.doctor().defects == ()
+
+
+def test_documents_of_a_few_words_are_sound(open_engine: OpenEngine) -> None:
+    """Two hashes may be further apart than a signed number of 64 bits can say."""
+    rng = random.Random(5)
+    words = [f"word{n}" for n in range(500)]
+    engine = open_engine(embedder="hashed:16")
+    engine.add_documents([Document(f"d{n}", " ".join(rng.sample(words, rng.randint(1, 3))), ()) for n in range(300)])
+    assert engine.doctor().defects == ()
+
+
+def test_terms_in_another_order_are_named_and_repaired(tmp_path: Path) -> None:
+    with Engine.open(tmp_path, embedder="hashed:32") as engine:
+        fill(engine)
+        (stored,) = engine.opened.store.stored_documents(["d1"])
+        turned = tuple(replace(each, hashes=each.hashes[::-1], counts=each.counts[::-1]) for each in stored.terms)
+        engine.opened.store.put_stored(replace(stored, terms=turned))  # PostgreSQL has no order of its own
+        assert [(each.area, each.document) for each in engine.doctor().defects] == [("postings", "d1")]
         assert engine.doctor(repair=True).is_sound
         assert engine.doctor().defects == ()
 

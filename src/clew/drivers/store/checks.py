@@ -43,6 +43,13 @@ def check_stored_document(stored: StoredDocument, dim: int) -> StoredDocument:
     return replace(stored, vectors=vectors, summary_vector=summary)
 
 
+def are_terms_sorted(terms: PackedTerms) -> bool:
+    """Whether the hashes of a chunk's terms rise, each with a count."""
+    if len(terms.hashes) != len(terms.counts) or not terms.counts.all():
+        return False
+    return bool((terms.hashes[:-1] < terms.hashes[1:]).all())  # a difference of two may not fit 64 bits
+
+
 def check_embeddings(vectors: Matrix, count: int, embedder: Embedder) -> Matrix:
     """The vectors that an embedder returned for `count` texts; DriverFailed unless each has a unit vector."""
     matrix = np.ascontiguousarray(vectors, np.float32)

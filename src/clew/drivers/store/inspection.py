@@ -9,7 +9,7 @@ from clew.core.doctor import Defect
 from clew.core.errors import CollectionDamaged, DriverFailed, NotFound
 from clew.core.stored import StoredDocument
 from clew.core.types import Document
-from clew.drivers.store.checks import UNIT_TOLERANCE
+from clew.drivers.store.checks import UNIT_TOLERANCE, are_terms_sorted
 from clew.drivers.store.checksums import ADVICE
 
 BATCH = 32  # documents that are read at once; one by one where one of them is damaged
@@ -78,10 +78,7 @@ def inspect_stored(stored: StoredDocument) -> Iterator[Defect]:
         yield Defect("counts", f"the chunks of {name} are not numbered from 0 to the last", document.id, "rechunk")
     if wrong := _count_wrong_lengths(stored.vectors):
         yield Defect("vectors", f"{wrong} vectors of {name} are not of unit length", document.id, "rechunk")
-    if any(
-        len(terms.hashes) != len(terms.counts) or (np.diff(terms.hashes) <= 0).any() or not terms.counts.all()
-        for terms in stored.terms
-    ):
+    if not all(map(are_terms_sorted, stored.terms)):
         yield Defect("postings", f"the terms of {name} are not sorted, or not counted", document.id, "rechunk")
     if document.summary and stored.summary_vector is None and stored.chunks:
         yield Defect("summaries", f"the summary of {name} has no vector", document.id, "summarise")

@@ -33,7 +33,7 @@ def make_change(request: pytest.FixtureRequest, engine: Engine) -> Change:
 
         url = request.getfixturevalue("postgres")
         with psycopg.connect(url, autocommit=True) as connection:
-            for table in ("documents", "pieces", "chunks"):
+            for table in ("documents", "pieces", "chunks", "blocks"):
                 made = connection.execute(
                     "SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = %s::regclass AND adnum ="
                     " (SELECT attnum FROM pg_attribute WHERE attrelid = adrelid AND attname = 'sum')",
@@ -164,6 +164,49 @@ def test_postings_and_orphans_of_a_server_are_found(postgres: str, request: pyte
         assert {each.area for each in engine.doctor().defects} == {"postings", "orphans"}
         assert engine.doctor(repair=True).is_sound
         assert engine.doctor().defects == ()
+
+
+LONG = [
+    Message(f"part {n} of the tale", "ann", START + timedelta(minutes=n), f"t{n}", "ops", "t0" if n else None)
+    for n in range(300)
+]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DELETE FROM blocks WHERE block = 0",
+        "UPDATE blocks SET chars = chars + 1 WHERE block = 1",
+        "UPDATE blocks SET chunks = chunks + 1 - 2 * block WHERE block < 2",
+        "UPDATE blocks SET block = -1 WHERE block = 1",
+        "UPDATE pieces SET chars = chars + 1 WHERE n = 257",
+        "DELETE FROM pieces WHERE n = 257",
+    ],
+)
+def test_a_place_in_a_long_thread_is_right_or_an_error_and_repaired(
+    open_engine: OpenEngine, request: pytest.FixtureRequest, sql: str
+) -> None:
+    engine = open_engine(embedder="hashed:32")
+    engine.add_messages(LONG)
+    change = make_change(request, engine)
+    (record,) = engine.list()
+
+    def list_places(asked: str) -> list[tuple[str, int, int]]:  # what was asked before is remembered
+        hits = engine.search(f"290 291 292 {asked}", strategy="lexical", k=3)
+        return sorted((hit.chunk.text, hit.chunk.start, hit.chunk.end) for hit in hits)
+
+    before, text = list_places("before"), engine.read(record.id).text
+    assert [shown for shown, _, _ in before] == [f"part {n} of the tale" for n in (290, 291, 292)]
+    assert all(text[start:end] == shown for shown, start, end in before)
+    change(sql)
+    with pytest.raises(CollectionDamaged, match=r"place of the chunk.*clew doctor"):
+        list_places("damaged")
+    assert record.id in {defect.document for defect in engine.doctor().defects}
+    if "pieces" in sql:  # the text cannot be trusted
+        return
+    assert engine.doctor(repair=True).is_sound
+    assert engine.doctor().defects == ()
+    assert list_places("repaired") == before
 
 
 def test_documents_of_a_few_words_are_sound(open_engine: OpenEngine) -> None:

@@ -13,26 +13,41 @@ from clew.core.time import from_iso, to_iso
 from clew.core.types import Chunk, Document, DocumentRecord, Hit, Section
 from clew.drivers.store import checksums
 
+
+def sum_block(of: str = "") -> str:
+    """The checksum of a block as SQL: a search compares many, and every change of one column changes it."""
+    made = f"{of}doc"
+    for name in ("block", "chars", "chunks"):
+        made = f"(({made} & 1099511627775) * 1000003 + {of}{name})"  # 40 bits and 20 fit 64
+    return made
+
+
 # A chunk of a message is stored with its place in the message (`piece`), so that a thread changes without being written
 # anew; where it stands in the whole is added up from the sizes of the blocks and messages before it. Of a page, `piece`
-# is null and its places are those in the page.
-_BEFORE = (
-    "(SELECT coalesce(sum(b.{0}), 0) FROM blocks b WHERE b.doc = c.doc AND b.block < (c.piece >> 7))"
-    " + (SELECT coalesce(sum(p.{0}), 0) FROM pieces p"
-    " WHERE p.doc = c.doc AND p.n >= ((c.piece >> 7) << 7) AND p.n < c.piece AND p.message IS NOT NULL)"
+# is null and its places are those in the page. Each sum is read with what proves it: the blocks must be as written and
+# add up to the document (else null), and the messages of a block to the block.
+_SIZES = (
+    "coalesce(sum(CASE WHEN {0} THEN {2}.chars END), 0) || ' ' || coalesce(sum(CASE WHEN {0} THEN {2}.chunks END), 0)"
+    " || ' ' || coalesce(sum(CASE WHEN {1} THEN {2}.chars END), 0) || ' '"
+    " || coalesce(sum(CASE WHEN {1} THEN {2}.chunks END), 0)"
 )
-_PLACED = "CASE WHEN c.piece IS NULL THEN c.{0} ELSE CAST(c.{0} + {1} AS bigint) END"
+_BLOCK = "(c.piece >> 7)"
+_BLOCKS = (
+    "CASE WHEN c.piece IS NOT NULL THEN (SELECT CASE WHEN sum(b.chars) = d.chars AND sum(b.chunks) = d.chunks"
+    f" AND count(CASE WHEN b.sum NOT IN (-1, {sum_block('b.')}) THEN 1 END) = 0"
+    f" THEN {_SIZES.format(f'b.block < {_BLOCK}', f'b.block = {_BLOCK}', 'b')} END FROM blocks b WHERE b.doc = c.doc)"
+    " END"
+)
+_PIECES = (
+    f"CASE WHEN c.piece IS NOT NULL THEN (SELECT {_SIZES.format('p.n < c.piece', 'true', 'p')} FROM pieces p"
+    f" WHERE p.doc = c.doc AND p.n >= ({_BLOCK} << 7) AND p.n < (({_BLOCK} + 1) << 7) AND p.message IS NOT NULL) END"
+)
 _CHECKED = "c.row, c.doc, c.piece, c.idx, c.start, c.stop, c.sum"  # what the checksum is of, besides
 BLOCK_BITS = 7  # a block is 128 messages
-CHUNK_COLUMNS = (
-    f"c.id, d.id, {_PLACED.format('idx', _BEFORE.format('chunks'))}, d.chunks, c.text,"
-    f" {_PLACED.format('start', _BEFORE.format('chars'))}, {_PLACED.format('stop', _BEFORE.format('chars'))},"
-    f" c.headings, c.context, c.at, c.meta, {_CHECKED}"
-)
+CHUNK_COLUMNS = f"c.id, d.id, {_BLOCKS}, d.chunks, c.text, {_PIECES}, c.headings, c.context, c.at, c.meta, {_CHECKED}"
 # The same where all chunks of a document are read: `o` has what stands before each message (see PIECE_OFFSETS).
 LISTED_CHUNK_COLUMNS = (
-    "c.id, d.id, c.idx + coalesce(o.chunks, 0), d.chunks, c.text, c.start + coalesce(o.chars, 0),"
-    f" c.stop + coalesce(o.chars, 0), c.headings, c.context, c.at, c.meta, {_CHECKED}"
+    f"c.id, d.id, o.chunks, d.chunks, c.text, o.chars, c.headings, c.context, c.at, c.meta, {_CHECKED}"
 )
 PIECE_OFFSETS = (
     "SELECT doc, n, CAST(sum(chars) OVER w - chars AS bigint) AS chars, CAST(sum(chunks) OVER w - chunks AS bigint)"
@@ -45,7 +60,7 @@ RECORD_COLUMNS = (
 PIECE_COLUMNS = "n, text, sections, chars, chunks, message, parent, awaits, doc, sum"
 HIT_COLUMNS = f"{CHUNK_COLUMNS}, {RECORD_COLUMNS}"
 
-_CHUNK_WIDTH = 18
+_CHUNK_WIDTH = 17
 _DECODER = json.JSONDecoder()  # json.loads without its checks of the argument
 
 
@@ -143,13 +158,16 @@ def join_pieces(doc_id: str, pieces: Iterable[Sequence[Any]]) -> tuple[str, tupl
 
 
 def parse_chunk(columns: Sequence[Any]) -> Chunk:
-    """A chunk from CHUNK_COLUMNS; CollectionDamaged if it is not as written."""
+    """A chunk from CHUNK_COLUMNS; CollectionDamaged if it, or what its place is added up from, is not as written."""
     checksums.check_chunk(columns)
-    chunk_id, doc_id, index, total, text, start, end, headings, context, at, meta, *_ = columns
+    chunk_id, doc_id, _, total, text, _, headings, context, at, meta, _, _, piece, number, start, end, _ = columns
+    if piece is not None:
+        chars, chunks = _add_up_place(columns)
+        number, start, end = number + chunks, start + chars, end + chars
     return Chunk(
         chunk_id,
         doc_id,
-        index,
+        number,
         total,
         text,
         start,
@@ -159,6 +177,19 @@ def parse_chunk(columns: Sequence[Any]) -> Chunk:
         datetime.fromisoformat(at) if at else None,
         _DECODER.raw_decode(meta)[0] if meta != "{}" else {},
     )
+
+
+def _add_up_place(columns: Sequence[Any]) -> tuple[int, int]:
+    """The characters and chunks before the message of a chunk."""
+    blocks, pieces = columns[2], columns[5]
+    if isinstance(blocks, int) and isinstance(pieces, int):
+        return pieces, blocks  # they were listed
+    if isinstance(blocks, str) and isinstance(pieces, str):
+        chars, chunks, *block = map(int, blocks.split())
+        chars_inside, chunks_inside, *messages = map(int, pieces.split())
+        if block == messages:
+            return chars + chars_inside, chunks + chunks_inside
+    raise checksums.damaged_error(f"the place of the chunk {columns[0]!r} in the document {columns[1]!r}")
 
 
 def parse_record(columns: Sequence[Any]) -> DocumentRecord:

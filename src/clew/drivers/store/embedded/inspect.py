@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from clew.core.doctor import Defect, Remedy
 from clew.core.errors import CollectionDamaged, DriverFailed
-from clew.drivers.store import checksums
+from clew.drivers.store import checksums, codec
 from clew.drivers.store.embedded import sums, write
 from clew.drivers.store.embedded.database import Database
 from clew.drivers.store.embedded.hits import HitCache
@@ -32,6 +32,9 @@ _WRONG_SIZES = (
     " UNION SELECT d.id FROM documents d JOIN blocks b ON b.doc = d.row WHERE (b.chars, b.chunks) IS NOT"
     " (SELECT coalesce(sum(p.chars), 0), coalesce(sum(p.chunks), 0) FROM pieces p NOT INDEXED"
     " WHERE p.doc = b.doc AND (p.n >> 7) = b.block AND p.message IS NOT NULL)"
+    f" OR b.sum NOT IN (-1, {codec.sum_block('b.')})"
+    " UNION SELECT d.id FROM documents d JOIN pieces p ON p.doc = d.row WHERE p.message IS NOT NULL"
+    " AND NOT EXISTS (SELECT 1 FROM blocks b WHERE b.doc = p.doc AND b.block = (p.n >> 7))"
 )
 _ORPHANS = {
     "pieces": "doc NOT IN (SELECT row FROM documents)",

@@ -6,9 +6,10 @@ from datetime import UTC, datetime
 
 from clew.core.errors import CollectionDamaged, DriverFailed, ReadOnlyStore, StoreMismatch
 from clew.core.time import to_iso
+from clew.drivers.store import codec
 from clew.drivers.store.embedded.sums import create_triggers, fill_sums
 
-VERSION = 7
+VERSION = 8
 FILE = "clew.db"
 WRITE_TIMEOUT = 30.0  # seconds that a writer waits for another one
 PRIMARY_CODE = 0xFF  # the bits of an error code of SQLite that say its kind
@@ -117,6 +118,7 @@ ALTER TABLE erasing ADD COLUMN sum INTEGER NOT NULL DEFAULT -1;
 ALTER TABLE sessions ADD COLUMN sum INTEGER NOT NULL DEFAULT -1;
 ALTER TABLE documents ADD COLUMN found_sum INTEGER NOT NULL DEFAULT -1
 """,
+    7: f"ALTER TABLE blocks ADD COLUMN sum INTEGER NOT NULL DEFAULT -1;\nUPDATE blocks SET sum = {codec.sum_block()}",
 }
 CHECKED_SINCE = 7
 # What SQLite says of a damaged file, our functions of a row that they cannot read, and Python of bytes without text.

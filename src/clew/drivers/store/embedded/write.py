@@ -40,8 +40,9 @@ def refresh_blocks(db: sqlite3.Connection, doc: int, numbers: Iterable[int]) -> 
     """Adds up again the blocks of messages that these numbers are in."""
     for block, start, end in pieces.list_block_ranges(numbers):
         db.execute(
-            "INSERT OR REPLACE INTO blocks SELECT ?, ?, coalesce(sum(chars), 0), coalesce(sum(chunks), 0) FROM pieces"
-            " WHERE doc = ? AND n >= ? AND n < ? AND message IS NOT NULL",
+            f"INSERT OR REPLACE INTO blocks SELECT doc, block, chars, chunks, {codec.sum_block()} FROM"
+            " (SELECT ? AS doc, ? AS block, coalesce(sum(chars), 0) AS chars, coalesce(sum(chunks), 0) AS chunks"
+            " FROM pieces WHERE doc = ? AND n >= ? AND n < ? AND message IS NOT NULL)",
             (doc, block, doc, start, end),
         )
 

@@ -8,6 +8,7 @@ from psycopg import Connection
 
 from clew.core.doctor import Area, Defect
 from clew.core.errors import CollectionDamaged
+from clew.drivers.store.codec import sum_block
 from clew.drivers.store.inspection import DocumentReader, find_ids, inspect_documents
 from clew.drivers.store.postgres import insert
 from clew.drivers.store.postgres.connect.pool import Pool, fetch_rows
@@ -36,7 +37,11 @@ _WRONG: tuple[tuple[Area, str, str], ...] = (
         " OR p.chunks <> (SELECT count(*) FROM chunks c WHERE c.doc = p.doc AND c.piece = p.n))"
         " UNION SELECT d.id FROM documents d JOIN blocks b ON b.doc = d.row WHERE d.collection = {0} AND"
         " ROW(b.chars, b.chunks)::text <> (SELECT ROW(coalesce(sum(p.chars), 0), coalesce(sum(p.chunks), 0))::text"
-        " FROM pieces p WHERE p.doc = b.doc AND (p.n >> 7) = b.block AND p.message IS NOT NULL)",
+        " FROM pieces p WHERE p.doc = b.doc AND (p.n >> 7) = b.block AND p.message IS NOT NULL)"
+        f" UNION SELECT d.id FROM documents d JOIN blocks b ON b.doc = d.row WHERE d.collection = {{0}} AND b.sum <>"
+        f" {sum_block('b.')}"
+        " UNION SELECT d.id FROM documents d JOIN pieces p ON p.doc = d.row WHERE d.collection = {0} AND p.message"
+        " IS NOT NULL AND NOT EXISTS (SELECT FROM blocks b WHERE b.doc = p.doc AND b.block = (p.n >> 7))",
     ),
     (
         "vectors",

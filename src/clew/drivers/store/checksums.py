@@ -58,7 +58,7 @@ def check_values(name: str, stored: Any, *values: Any) -> None:
 
 def check_chunk(columns: Sequence[Any]) -> None:
     """CollectionDamaged unless the checksum of a chunk (the last of CHUNK_COLUMNS) is that of its columns."""
-    chunk_id, doc_id, _, _, text, _, headings, context, at, meta, row, doc, piece, number, start, end, stored = columns
+    chunk_id, doc_id, _, _, text, headings, context, at, meta, row, doc, piece, number, start, end, stored = columns
     made = _chunk_to_text(row, doc, piece, number, start, end, headings, context, at, meta, text, chunk_id)
     if not _matches(stored, made) or start is None:  # labels hide its place where that cannot be added up
         raise damaged_error(f"the chunk {chunk_id!r} of the document {doc_id!r}")

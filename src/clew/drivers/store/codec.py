@@ -23,32 +23,31 @@ def sum_block(of: str = "") -> str:
 
 
 # A chunk of a message is stored with its place in the message (`piece`), so that a thread changes without being written
-# anew; where it stands in the whole is added up from the sizes of the blocks and messages before it. Of a page, `piece`
-# is null and its places are those in the page. Each sum is read with what proves it: the blocks must be as written and
-# add up to the document (else null), and the messages of a block to the block.
-_SIZES = (
-    "coalesce(sum(CASE WHEN {0} THEN {2}.chars END), 0) || ' ' || coalesce(sum(CASE WHEN {0} THEN {2}.chunks END), 0)"
-    " || ' ' || coalesce(sum(CASE WHEN {1} THEN {2}.chars END), 0) || ' '"
-    " || coalesce(sum(CASE WHEN {1} THEN {2}.chunks END), 0)"
-)
-_BLOCK = "(c.piece >> 7)"
-_BLOCKS = (
-    "CASE WHEN c.piece IS NOT NULL THEN (SELECT CASE WHEN sum(b.chars) = d.chars AND sum(b.chunks) = d.chunks"
-    f" AND count(CASE WHEN b.sum NOT IN (-1, {sum_block('b.')}) THEN 1 END) = 0"
-    f" THEN {_SIZES.format(f'b.block < {_BLOCK}', f'b.block = {_BLOCK}', 'b')} END FROM blocks b WHERE b.doc = c.doc)"
-    " END"
-)
-_PIECES = (
-    f"CASE WHEN c.piece IS NOT NULL THEN (SELECT {_SIZES.format('p.n < c.piece', 'true', 'p')} FROM pieces p"
-    f" WHERE p.doc = c.doc AND p.n >= ({_BLOCK} << 7) AND p.n < (({_BLOCK} + 1) << 7) AND p.message IS NOT NULL) END"
-)
-_CHECKED = "c.row, c.doc, c.piece, c.idx, c.start, c.stop, c.sum"  # what the checksum is of, besides
+# anew; where it stands in the whole is added up from the sizes of the blocks and messages before it, characters and
+# chunks in one number. Of a page, `piece` is null and its places are those in the page.
+_CHUNK_BITS = 24  # of the number, for chunks
 BLOCK_BITS = 7  # a block is 128 messages
-CHUNK_COLUMNS = f"c.id, d.id, {_BLOCKS}, d.chunks, c.text, {_PIECES}, c.headings, c.context, c.at, c.meta, {_CHECKED}"
-# The same where all chunks of a document are read: `o` has what stands before each message (see PIECE_OFFSETS).
-LISTED_CHUNK_COLUMNS = (
-    f"c.id, d.id, o.chunks, d.chunks, c.text, o.chars, c.headings, c.context, c.at, c.meta, {_CHECKED}"
+SIZES = f"(({{0}}.chars << {_CHUNK_BITS}) + {{0}}.chunks)"
+_ADD_UP = f"(SELECT CAST(coalesce(sum({SIZES}), 0) AS bigint) FROM {{1}} {{0}} WHERE {{0}}.doc = c.doc AND {{2}})"
+_OF_BLOCK = "p.message IS NOT NULL AND p.n >= ((c.piece >> 7) << 7) AND p.n < "
+_BEFORE = (
+    f"{_ADD_UP.format('b', 'blocks', 'b.block < (c.piece >> 7)')}"
+    f" + {_ADD_UP.format('p', 'pieces', f'{_OF_BLOCK}c.piece')}"
 )
+# The sums are right if the blocks are as written and add up to the document, and the messages of the block to it.
+PROOF = (
+    f"(SELECT sum({SIZES.format('b')}) = {SIZES.format('d')}"
+    f" AND count(CASE WHEN b.sum NOT IN (-1, {sum_block('b.')}) THEN 1 END) = 0 FROM blocks b WHERE b.doc = d.row)"
+)
+BLOCK_PROOF = (
+    f"{_ADD_UP.format('p', 'pieces', f'{_OF_BLOCK}(((c.piece >> 7) + 1) << 7)')}"
+    f" = {_ADD_UP.format('b', 'blocks', 'b.block = (c.piece >> 7)')}"
+)
+_CHUNK = "d.chunks, c.text, c.headings, c.context, c.at, c.meta, c.row, c.doc, c.piece, c.idx, c.start, c.stop, c.sum"
+CHUNK_COLUMNS = f"c.id, d.id, CASE WHEN c.piece IS NOT NULL THEN {_BEFORE} END, {_CHUNK}"
+PROVED_CHUNK_COLUMNS = CHUNK_COLUMNS.replace("IS NOT NULL THEN", f"IS NOT NULL AND {PROOF} AND {BLOCK_PROOF} THEN", 1)
+# The same where all chunks of a document are read: `o` has what stands before each message (see PIECE_OFFSETS).
+LISTED_CHUNK_COLUMNS = f"c.id, d.id, {SIZES.format('o')}, {_CHUNK}"
 PIECE_OFFSETS = (
     "SELECT doc, n, CAST(sum(chars) OVER w - chars AS bigint) AS chars, CAST(sum(chunks) OVER w - chunks AS bigint)"
     " AS chunks FROM pieces WHERE message IS NOT NULL AND doc {0} WINDOW w AS (PARTITION BY doc ORDER BY n)"
@@ -59,8 +58,9 @@ RECORD_COLUMNS = (
 )
 PIECE_COLUMNS = "n, text, sections, chars, chunks, message, parent, awaits, doc, sum"
 HIT_COLUMNS = f"{CHUNK_COLUMNS}, {RECORD_COLUMNS}"
+PROVED_HIT_COLUMNS = f"{PROVED_CHUNK_COLUMNS}, {RECORD_COLUMNS}"
 
-_CHUNK_WIDTH = 17
+_CHUNK_WIDTH = 16
 _DECODER = json.JSONDecoder()  # json.loads without its checks of the argument
 
 
@@ -158,12 +158,14 @@ def join_pieces(doc_id: str, pieces: Iterable[Sequence[Any]]) -> tuple[str, tupl
 
 
 def parse_chunk(columns: Sequence[Any]) -> Chunk:
-    """A chunk from CHUNK_COLUMNS; CollectionDamaged if it, or what its place is added up from, is not as written."""
+    """A chunk from CHUNK_COLUMNS; CollectionDamaged if it is not as written, or its place was not proved."""
     checksums.check_chunk(columns)
-    chunk_id, doc_id, _, total, text, _, headings, context, at, meta, _, _, piece, number, start, end, _ = columns
+    chunk_id, doc_id, before, total, text, headings, context, at, meta, _, _, piece, number, start, end, _ = columns
     if piece is not None:
-        chars, chunks = _add_up_place(columns)
-        number, start, end = number + chunks, start + chars, end + chars
+        if before is None:
+            raise checksums.damaged_error(f"the place of the chunk {chunk_id!r} in the document {doc_id!r}")
+        chars = before >> _CHUNK_BITS
+        number, start, end = number + before - (chars << _CHUNK_BITS), start + chars, end + chars
     return Chunk(
         chunk_id,
         doc_id,
@@ -177,19 +179,6 @@ def parse_chunk(columns: Sequence[Any]) -> Chunk:
         datetime.fromisoformat(at) if at else None,
         _DECODER.raw_decode(meta)[0] if meta != "{}" else {},
     )
-
-
-def _add_up_place(columns: Sequence[Any]) -> tuple[int, int]:
-    """The characters and chunks before the message of a chunk."""
-    blocks, pieces = columns[2], columns[5]
-    if isinstance(blocks, int) and isinstance(pieces, int):
-        return pieces, blocks  # they were listed
-    if isinstance(blocks, str) and isinstance(pieces, str):
-        chars, chunks, *block = map(int, blocks.split())
-        chars_inside, chunks_inside, *messages = map(int, pieces.split())
-        if block == messages:
-            return chars + chars_inside, chunks + chunks_inside
-    raise checksums.damaged_error(f"the place of the chunk {columns[0]!r} in the document {columns[1]!r}")
 
 
 def parse_record(columns: Sequence[Any]) -> DocumentRecord:

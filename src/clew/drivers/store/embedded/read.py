@@ -23,6 +23,7 @@ from clew.drivers.store.checks import not_found_error
 from clew.drivers.store.checksums import check_values, damaged_error
 from clew.drivers.store.embedded import schema, sums
 from clew.drivers.store.embedded.database import Database
+from clew.drivers.store.embedded.places import check_places
 from clew.drivers.store.embedded.signals import check_rows, make_placeholders
 
 _FACETS_AMONG = "SELECT 1 FROM json_each(s.facets) f WHERE f.value IN (SELECT value FROM json_each(?))"
@@ -60,6 +61,7 @@ class FilteredChunks:
                 " LIMIT ?",
                 (*params, *self._params, limit),
             ).fetchall()
+            check_places(db, read)
         return [codec.parse_chunk(columns) for columns in read]
 
     def read_chunk_ids(self, doc_id: str) -> list[str]:
@@ -74,6 +76,7 @@ class FilteredChunks:
         sql = f"{_CHUNKS}{signals} WHERE c.id IN (SELECT value FROM json_each(?)){self._conditions}"
         with self._database.reader as db:
             read = db.execute(sql, (json.dumps(list(chunk_ids)), *self._params)).fetchall()
+            check_places(db, read)
         return {columns[0]: codec.parse_chunk(columns) for columns in read}
 
 
@@ -145,7 +148,9 @@ def read_document_chunks(db: sqlite3.Connection, doc_id: str) -> list[Chunk]:
 
 def read_chunks_by_id(db: sqlite3.Connection, chunk_ids: Sequence[str]) -> dict[str, Chunk]:
     """Those of the chunks that exist, by id."""
-    read = db.execute(f"{_CHUNKS} WHERE c.id IN (SELECT value FROM json_each(?))", (json.dumps(list(chunk_ids)),))
+    sql = f"{_CHUNKS} WHERE c.id IN (SELECT value FROM json_each(?))"
+    read = db.execute(sql, (json.dumps(list(chunk_ids)),)).fetchall()
+    check_places(db, read)
     found = {columns[0]: codec.parse_chunk(columns) for columns in read}
     check_ids(found.keys(), chunk_ids)
     return found
@@ -154,7 +159,9 @@ def read_chunks_by_id(db: sqlite3.Connection, chunk_ids: Sequence[str]) -> dict[
 def read_latest_chunks(db: sqlite3.Connection, channel: str, k: int) -> list[Chunk]:
     """The k chunks of a channel that were added last, the last one at the end."""
     sql = f"{_CHUNKS} WHERE {schema.CHANNEL} = ? ORDER BY c.row DESC LIMIT ?"
-    return [codec.parse_chunk(columns) for columns in reversed(db.execute(sql, (channel, k)).fetchall())]
+    read = db.execute(sql, (channel, k)).fetchall()
+    check_places(db, read)
+    return [codec.parse_chunk(columns) for columns in reversed(read)]
 
 
 def list_channels(db: sqlite3.Connection) -> list[str]:
@@ -175,6 +182,7 @@ def read_hits(db: sqlite3.Connection, rows: Sequence[int]) -> dict[int, Hit]:
         f" WHERE c.row IN ({make_placeholders(rows)})",
         rows,
     ).fetchall()
+    check_places(db, read)
     hits = codec.parse_hits((columns[:-1], 0.0) for columns in read)
     return {columns[-1]: hit for columns, hit in zip(read, hits, strict=True)}
 

@@ -20,7 +20,7 @@ from clew.drivers.store.postgres.search import filters
 from clew.drivers.store.staging import model_switched_error
 
 MAX_SUBSET = 100_000  # rows that a scan gathers by the postings of one condition
-_CHUNKS = f"SELECT {codec.CHUNK_COLUMNS} FROM chunks c JOIN documents d ON d.row = c.doc"
+_CHUNKS = f"SELECT {codec.PROVED_CHUNK_COLUMNS} FROM chunks c JOIN documents d ON d.row = c.doc"
 PIECE_ARRAYS = ", ".join(
     f"(SELECT array_agg(p.{name} ORDER BY n) FROM pieces p WHERE p.doc = d.row)"
     for name in codec.PIECE_COLUMNS.split(", ")
@@ -50,7 +50,7 @@ class FilteredChunks:
             params = self._subset.params
         start, after_id = (" AND d.id > %s", (after,)) if after is not None else ("", ())
         return self._fetch_chunks(
-            f"SELECT {codec.CHUNK_COLUMNS} FROM {source}{self._signals} WHERE d.collection = %s{start}"
+            f"SELECT {codec.PROVED_CHUNK_COLUMNS} FROM {source}{self._signals} WHERE d.collection = %s{start}"
             f"{self._conditions.sql} ORDER BY d.id, c.piece, c.idx LIMIT %s",
             (*params, self._number, *after_id, *self._conditions.params, limit),
         )

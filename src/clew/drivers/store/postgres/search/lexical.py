@@ -38,7 +38,7 @@ _SCORED = f"""{_WEIGHTS}, t AS (
   SELECT p.chunk, {_SCORE} AS score
   FROM w JOIN postings p ON p.word = w.word AND p.collection = {{number}}{{subset}} GROUP BY p.chunk),
 """
-_HITS = f"{codec.HIT_COLUMNS} FROM best JOIN chunks c ON c.row = best.chunk JOIN documents d ON d.row = c.doc"
+_HITS = f"{codec.PROVED_HIT_COLUMNS} FROM best JOIN chunks c ON c.row = best.chunk JOIN documents d ON d.row = c.doc"
 # The best without a full sort; which of those tied with the last are among them is left open.
 _FIRST = f"""
 best AS (SELECT chunk, score FROM t ORDER BY score DESC LIMIT {{limit}})

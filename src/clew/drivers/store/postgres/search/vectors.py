@@ -36,7 +36,9 @@ class VectorTable:
     joins: str
 
 
-CHUNKS = VectorTable("signals", codec.HIT_COLUMNS, "JOIN chunks c ON c.row = n.row JOIN documents d ON d.row = c.doc")
+CHUNKS = VectorTable(
+    "signals", codec.PROVED_HIT_COLUMNS, "JOIN chunks c ON c.row = n.row JOIN documents d ON d.row = c.doc"
+)
 DOCUMENTS = VectorTable("summaries", "d.id", "JOIN documents d ON d.row = n.row")
 
 

@@ -351,6 +351,13 @@ FORGERIES = {
     "a time that is none": change_rows("chunks", at="yesterday"),
     "a vector that is not of length one": change_rows("chunks", vector=[9.0] * 256),
     "words without counts": change_rows("chunks", counts=[]),
+    "words in another order": lambda part, rows: (
+        [{**rows[0], "terms": rows[0]["terms"][::-1], "counts": rows[0]["counts"][::-1]}, *rows[1:]]
+        if part == "chunks"
+        else None
+    ),
+    "a length that is not the sum of the counts": change_rows("chunks", length=10**9),
+    "an empty id of a document": change_rows("documents", id=""),
     "more chunks than there are": change_rows("documents", chunks=900),
     "fewer chunks than there are": change_rows("documents", chunks=0),
     "a negative count": change_rows("documents", chunks=-1),

@@ -15,9 +15,11 @@ import numpy as np
 
 from clew.core.calibration import Calibration
 from clew.core.sections import find_section_cycle
-from clew.core.stored import StoredDocument
+from clew.core.stored import PackedTerms, StoredDocument
+from clew.core.thread import THREAD_KIND
 from clew.core.types import Chunk, Section
-from clew.drivers.store.checks import UNIT_TOLERANCE, check_stored_document
+from clew.drivers.store.checks import UNIT_TOLERANCE, are_terms_sorted, check_stored_document
+from clew.drivers.store.term_ids import MAX_COUNT
 
 MAX_PART_BYTES = 2 << 30  # of a part, unpacked
 MAX_MANIFEST_BYTES = 256 << 20
@@ -105,6 +107,10 @@ def check_stored_documents(batch: Iterable[StoredDocument], dim: int, *, seen: s
 
 def _check_sections(stored: StoredDocument, name: str) -> None:
     sections, at = stored.document.sections, 0
+    if not stored.document.id:
+        raise MalformedPart("a document has no id")
+    if stored.document.kind != THREAD_KIND and any(section.access is not None for section in sections):
+        raise MalformedPart(f"{name}: its sections have labels, which only messages may have")
     for position, section in enumerate(sections):
         if section.start != at or section.end < at:
             raise MalformedPart(f"{name}: section {position} does not begin where the one before it ends")
@@ -126,8 +132,16 @@ def _check_chunks(stored: StoredDocument, name: str) -> None:
             raise MalformedPart(f"{name}: chunk {position} is not a span of its text")
         if chunk.text != document.text[chunk.start : chunk.end]:
             raise MalformedPart(f"{name}: the text of chunk {position} is not that of its document")
-        if len(terms.hashes) != len(terms.counts) or terms.length < 0 or not np.all(terms.counts):
-            raise MalformedPart(f"{name}: the words of chunk {position} do not fit their counts")
+        if not are_terms_sorted(terms) or not _is_length_of(terms):
+            raise MalformedPart(f"{name}: the words of chunk {position} are not in order, or do not fit their counts")
+
+
+def _is_length_of(terms: PackedTerms) -> bool:
+    """Whether the length of a chunk is the sum of its counts, or above it where one stands for more than fits."""
+    total = int(terms.counts.sum(dtype=np.int64))
+    if len(terms.counts) and int(terms.counts.max()) == MAX_COUNT:
+        return total <= terms.length <= MAX_PART_BYTES
+    return terms.length == total
 
 
 def _check_meta(stored: StoredDocument, name: str) -> None:

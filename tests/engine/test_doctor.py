@@ -1,7 +1,10 @@
 """`doctor`: names what is wrong with a collection in either store, and repairs it."""
 
 import random
+import shutil
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
@@ -253,6 +256,51 @@ def test_a_log_that_lost_changes_is_noticed_and_accepted(tmp_path: Path) -> None
     assert Engine.accept_missing_changes(path).defects == ()
     with Engine.open(path, embedder="hashed:32") as engine:
         assert engine.doctor().is_sound
+
+
+def leave_open(path: Path, word: str) -> None:
+    """Fills a collection as a process does that ends without closing it."""
+    code = (
+        "import os, sys; from clew import Document, Engine; e = Engine.open(sys.argv[1], embedder='hashed:32');"
+        " e.add_documents([Document(f'{sys.argv[2]}{n}', f'The {sys.argv[2]} of part {n}.') for n in range(3)]);"
+        " os._exit(0)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(path), word], check=True)
+
+
+def test_the_log_of_another_collection_is_refused_until_it_is_accepted(tmp_path: Path) -> None:
+    for name in ("falcon", "kestrel"):
+        leave_open(tmp_path / name, name)
+    shutil.copytree(tmp_path / "falcon", tmp_path / "copy")
+    falcon, kestrel = (tmp_path / name / "default" for name in ("falcon", "kestrel"))
+    own = (falcon / "clew.db-wal").read_bytes()
+    shutil.copy(kestrel / "clew.db-wal", falcon / "clew.db-wal")
+    (falcon / "clew.db-shm").unlink()
+    for _ in range(2):
+        with pytest.raises(CollectionDamaged, match=r"log .* is of another collection; put its own log back.*--repair"):
+            Engine.open(tmp_path / "falcon", embedder="hashed:32")
+    shutil.copytree(tmp_path / "falcon", tmp_path / "taken")
+    (falcon / "clew.db-wal").write_bytes(own)
+    (falcon / "clew.db-shm").unlink(missing_ok=True)
+    for path in (tmp_path / "falcon", tmp_path / "copy"):
+        with Engine.open(path, embedder="hashed:32") as engine:
+            assert [record.id for record in engine.list()] == ["falcon0", "falcon1", "falcon2"]
+    report = Engine.accept_missing_changes(tmp_path / "taken")
+    assert [(each.remedy, "another collection" in each.problem) for each in report.defects] == [("accept", True)]
+    assert Engine.accept_missing_changes(tmp_path / "taken").defects == ()
+    for name in ("clew.db", "clew.db-wal"):  # together they are whole
+        shutil.copy(kestrel / name, falcon / name)
+    with Engine.open(tmp_path / "falcon", embedder="hashed:32") as engine:
+        assert [record.id for record in engine.list()] == ["kestrel0", "kestrel1", "kestrel2"]
+
+
+def test_a_whole_file_of_another_collection_may_be_put_in(tmp_path: Path) -> None:
+    for name in ("falcon", "kestrel"):
+        with Engine.open(tmp_path / name, embedder="hashed:32") as engine:
+            engine.add_documents([Document(name, f"The {name} sleeps.", ())])
+    shutil.copy(tmp_path / "kestrel" / "default" / "clew.db", tmp_path / "falcon" / "default" / "clew.db")
+    with Engine.open(tmp_path / "falcon", embedder="hashed:32") as engine:
+        assert [record.id for record in engine.list()] == ["kestrel"]
 
 
 def test_a_format_that_the_tables_do_not_have_is_refused_with_advice(tmp_path: Path) -> None:

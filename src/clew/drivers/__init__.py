@@ -5,7 +5,8 @@ is imported on first use, so that nothing heavy is loaded for a name that is not
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
@@ -108,6 +109,18 @@ def make_token_counter(path: str) -> Callable[[str], int]:
     return load_token_counter(path)
 
 
+@contextmanager
+def _name_denied_files() -> Iterator[None]:
+    """Files that this user may not read become a DriverFailed that names them."""
+    try:
+        yield
+    except PermissionError as error:
+        from clew.drivers.store.embedded.folder import denied_error
+
+        raise denied_error(error) from error
+
+
+@_name_denied_files()
 def open_store(path: str | Path, collection: str, *, embedder: Embedder, config: StoreConfig) -> Store:
     """The store of a collection: in a folder, in memory, or on a PostgreSQL server."""
     if is_server_address(path):
@@ -121,6 +134,7 @@ def open_store(path: str | Path, collection: str, *, embedder: Embedder, config:
     return EmbeddedStore(folder, embedder=embedder.name, dim=embedder.dim, config=config)
 
 
+@_name_denied_files()
 def read_stored_embedder_name(path: str | Path, collection: str) -> str | None:
     """The name of the embedder that a collection was filled with; None if there is no such collection."""
     if is_server_address(path):
@@ -132,6 +146,7 @@ def read_stored_embedder_name(path: str | Path, collection: str) -> str | None:
     return None if str(path) == MEMORY else database.read_stored_embedder_name(_resolve_folder(path) / collection)
 
 
+@_name_denied_files()
 def list_collections(path: str | Path) -> list[CollectionRecord]:
     """The collections in a folder or on a server, by name; NotFound if there is no such folder."""
     if is_server_address(path):
@@ -146,6 +161,7 @@ def list_collections(path: str | Path) -> list[CollectionRecord]:
     return list_collections(root)
 
 
+@_name_denied_files()
 def drop_collection(path: str | Path, name: str) -> DroppedCollection:
     """Removes a collection and nothing else; what it was, or NotFound."""
     if is_server_address(path):
@@ -162,6 +178,7 @@ def drop_collection(path: str | Path, name: str) -> DroppedCollection:
     return DroppedCollection(known[name], folders.remove_collection(folder))
 
 
+@_name_denied_files()
 def accept_missing_changes(path: str | Path, collection: str) -> str:
     """Lets a folder's collection be opened whose last changes are missing; what was wrong, empty if nothing was."""
     folder = find_collection_folder(path, collection)

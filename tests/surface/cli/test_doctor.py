@@ -38,3 +38,19 @@ def test_a_file_that_cannot_be_opened_is_a_report_too(fresh: Clew) -> None:
     assert done.code == 6
     assert [defect["area"] for defect in done.json["defects"]] == ["truth"]
     assert "restore" in done.json["defects"][0]["advice"]
+    done = fresh("doctor", "--repair")
+    assert "`clew doctor" not in done.out
+    assert "1 defect\n" in done.out
+
+
+def test_a_collection_without_its_record_is_an_error_with_advice(fresh: Clew) -> None:
+    assert fresh("add", "pages").code == 0
+    (file,) = fresh.folder.rglob("clew.db")
+    with closing(sqlite3.connect(file)) as db, db:
+        db.execute("DELETE FROM meta")
+    for command in (("search", "vault"), ("list",), ("status",), ("doctor",), ("doctor", "--repair")):
+        done = fresh(*command)
+        assert done.code == 6
+        assert "the record of the collection is gone; restore a backup" in f"{done.out}{done.err}".replace("\n", " ")
+    (listed,) = fresh("collections", "--json").json["collections"]
+    assert "the record of the collection is gone" in listed["problem"]

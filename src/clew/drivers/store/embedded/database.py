@@ -22,6 +22,7 @@ from clew.drivers.store.embedded.folder import (
     write_last_change,
     write_marker,
 )
+from clew.drivers.store.embedded.foreign_log import is_foreign_log
 from clew.drivers.store.staging import model_switched_error
 
 MAX_CHECKED = 100_000  # rows that are remembered as checked
@@ -120,6 +121,8 @@ class Database:
         if folder:
             check_database_exists(folder)
         last = read_last_change(folder) if folder else None  # before the database: it is written after it
+        if folder and last and is_foreign_log(folder, last[0]):  # before it is connected: to close would merge the two
+            raise CollectionDamaged(_describe_foreign_log(self.place))
         frozen = FrozenFile(folder / schema.FILE, self._prepare) if folder and _is_frozen(folder) else None
         self._connection = connection.connect(folder)
         self.reader = Reader(self._connection, self.place, frozen)
@@ -221,7 +224,7 @@ def read_stored_embedder_name(folder: Path) -> str | None:
     with schema.translate_errors(str(file)), closing(connection.open_read_only_connection(file)) as db:
         if not schema.has_tables(db, str(file)):
             return None
-        name: str = db.execute("SELECT embedder FROM meta").fetchone()[0]
+        name: str = schema.read_meta(db, str(file), "embedder")[0]
         return name
 
 
@@ -231,7 +234,10 @@ def accept_missing_changes(folder: Path) -> str:
     if last is None or not file.exists():
         return ""
     with schema.translate_errors(str(file)), closing(connection.open_read_only_connection(file)) as db:
-        birth, change = db.execute("SELECT birth, change FROM meta").fetchone()
+        birth, change = schema.read_meta(db, str(file), "birth, change")
+    if is_foreign_log(folder, last[0]):
+        write_last_change(folder, birth, change)
+        return f"{file}: the log beside it is of another collection"
     if birth != last[0] or change >= last[1]:
         return ""
     write_last_change(folder, birth, change)
@@ -245,6 +251,13 @@ def _is_frozen(folder: Path) -> bool:
 def _describe_file(file: Path) -> tuple[int, int, int]:
     found = file.stat()
     return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _describe_foreign_log(place: str) -> str:
+    return (
+        f"{place}: the log beside it ({connection.LOG}) is of another collection; put its own log back, or restore a "
+        "backup of the folder; if the files were put here on purpose, `clew doctor --repair` goes on with what is there"
+    )
 
 
 def _describe_lost_changes(place: str, lost: int) -> str:

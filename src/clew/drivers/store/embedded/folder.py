@@ -43,6 +43,14 @@ def check_database_exists(folder: Path) -> None:
         raise lost_error(folder, "is empty" if file.exists() else "is gone", left)
 
 
+def denied_error(error: PermissionError) -> DriverFailed:
+    """The error for a folder or file of a collection that this user may not read."""
+    return DriverFailed(
+        f"{error.filename}: this user may not read it ({error.strerror}); give the user the rights to the folder of "
+        "the collection and the files in it, run Clew as their owner, or give another folder with --path"
+    )
+
+
 def lost_error(folder: Path, what: str, left: list[str]) -> CollectionLost:
     """The error for a folder whose database is gone, empty or without tables."""
     return CollectionLost(
@@ -91,11 +99,13 @@ def list_collections(root: Path) -> list[CollectionRecord]:
     """The collections in a folder of collections, by name; one that cannot be read says why."""
     found = []
     for folder in sorted(root.iterdir()):
-        if folder.is_dir() and not folder.is_symlink() and is_collection(folder):
-            try:
+        try:
+            if folder.is_dir() and not folder.is_symlink() and is_collection(folder):
                 found.append(read_record(folder))
-            except DriverFailed as error:
-                found.append(CollectionRecord(folder.name, bytes=measure_disk_usage(folder), problem=str(error)))
+        except DriverFailed as error:
+            found.append(CollectionRecord(folder.name, bytes=measure_disk_usage(folder), problem=str(error)))
+        except PermissionError as error:
+            found.append(CollectionRecord(folder.name, problem=str(denied_error(error))))
     return found
 
 
@@ -130,7 +140,7 @@ def read_record(folder: Path) -> CollectionRecord:
             if has_marker(folder):
                 raise lost_error(folder, "has no tables", [MARKER])
             return CollectionRecord(folder.name, problem=f"{file} is not a collection of Clew, or was never finished")
-        documents, chunks, embedder = db.execute("SELECT documents, chunks, embedder FROM meta").fetchone()
+        documents, chunks, embedder = schema.read_meta(db, str(file), "documents, chunks, embedder")
         created, updated = _read_time(db, "meta", "created"), _read_time(db, "documents", "updated")
     size = measure_disk_usage(folder)
     return CollectionRecord(folder.name, documents, chunks, embedder, created, updated, bytes=size)

@@ -3,6 +3,7 @@
 import re
 import sqlite3
 from datetime import UTC, datetime
+from typing import Any
 
 from clew.core.errors import CollectionDamaged, DriverFailed, ReadOnlyStore, StoreMismatch
 from clew.core.time import to_iso
@@ -165,6 +166,17 @@ def has_tables(connection: sqlite3.Connection, place: str) -> bool:
         return bool(connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'meta'").fetchone()[0])
 
 
+def read_meta(connection: sqlite3.Connection, place: str, columns: str) -> tuple[Any, ...]:
+    """Columns of the record of the collection; CollectionDamaged if it is gone."""
+    found: tuple[Any, ...] | None = connection.execute(f"SELECT {columns} FROM meta").fetchone()
+    if found is None:
+        raise CollectionDamaged(
+            f"{place}: the record of the collection is gone; restore a backup of the file, or an export into a new "
+            "collection, or add the sources to a new one"
+        )
+    return found
+
+
 def prepare_tables(connection: sqlite3.Connection, place: str, *, embedder: str, dim: int, collection_id: str) -> None:
     """Creates the tables of a new collection or migrates old ones; StoreMismatch if it was filled by another model."""
     with translate_errors(place):
@@ -178,7 +190,7 @@ def prepare_tables(connection: sqlite3.Connection, place: str, *, embedder: str,
                 _add_temporary_tables(connection, version)
         if _read_version(connection) == VERSION:
             create_triggers(connection)
-        name, width = connection.execute("SELECT embedder, dim FROM meta").fetchone()
+        name, width = read_meta(connection, place, "embedder, dim")
     if (name, width) != (embedder, dim):
         raise StoreMismatch(
             f"{place} was filled with {name} ({width} dimensions) and cannot be searched or extended with {embedder} "

@@ -1,5 +1,6 @@
 """The command that checks a collection, and repairs it."""
 
+import re
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -42,24 +43,27 @@ def _examine(ctx: typer.Context, *, repair: bool) -> "DoctorReport":
         with open_engine(ctx) as engine:
             report = engine.doctor(repair=repair)
     except CollectionDamaged as error:
-        return DoctorReport((Defect("truth", str(error)),))
+        problem = re.sub(r"; (?:run )?`clew doctor`.*", "", str(error), flags=re.DOTALL)  # this is it
+        return DoctorReport((Defect("truth", problem),))
     return replace(report, defects=(*accepted.defects, *report.defects))
 
 
 def _print_report(report: "DoctorReport", *, repair: bool) -> None:
     """Prints each defect with what becomes of it, and how much was checked."""
     from clew.core.doctor import AREAS
+    from clew.core.plural import format_count
     from clew.surface.cli.render import print_line
 
     for defect in sorted(report.defects, key=lambda each: AREAS.index(each.area)):
         done = "repaired: " if defect.is_repaired else "" if repair or not defect.remedy else "with --repair: "
         colour = "yellow" if defect.is_repaired else "bold red"
         print_line((f"{defect.area}: ", colour), (defect.problem, ""), (f"; {done}{defect.advice}", "dim"))
-    checked = ", ".join(f"{count} {name}" for name, count in report.checked.items()) or "nothing could be"
+    counts = (format_count(count, name.removesuffix("s")) for name, count in report.checked.items())
+    checked = ", ".join(counts) or "nothing could be"
     left = sum(not defect.is_repaired for defect in report.defects)
     repaired = len(report.defects) - left
     print_line(
         (f"{checked} checked: ", ""),
-        (f"{left} defects" if left else "sound", "bold red" if left else "green"),
+        (format_count(left, "defect") if left else "sound", "bold red" if left else "green"),
         (f", {repaired} repaired" if repaired else "", ""),
     )

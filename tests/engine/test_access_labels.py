@@ -333,6 +333,7 @@ def test_threads_of_an_earlier_version_are_shown_in_part(
         Message("who knows?", id="m2", channel="ops", at=NOON, reply_to="m1"),
     ]
     before = setup.list_migrations()[:8]  # with the checksums, which this version reads, and before the labels
+    before[7] = (before[7][0], f"{before[7][1]}; ALTER TABLE blocks ADD COLUMN sum bigint NOT NULL DEFAULT -1")
     with monkeypatch.context() as patch:
         patch.setattr(setup, "list_migrations", lambda: before)
         for name in ("one", "two"):
@@ -340,6 +341,7 @@ def test_threads_of_an_earlier_version_are_shown_in_part(
                 engine.add_messages(messages)
     with psycopg.connect(url, autocommit=True) as server:
         server.execute("UPDATE clew.collections SET erasing = name")
+        server.execute("ALTER TABLE clew.blocks DROP COLUMN sum")
     for name in ("two", "one"):  # the migration sees all collections, though the owner sees one at a time
         with Engine.open(owner, collection=name, embedder="hashed", settings=settings(LABELS)) as part:
             assert [record.title for record in part.list()] == ["#ops: who knows?"]

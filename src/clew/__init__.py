@@ -127,8 +127,36 @@ if TYPE_CHECKING:
     from clew.core.window import StyleProfile as StyleProfile
     from clew.core.window import WindowThread as WindowThread
     from clew.drivers.llm.scripted import ScriptedLLM as ScriptedLLM
+    from clew.drivers.tuned import TunedSettings as TunedSettings
     from clew.engine import Engine as Engine
     from clew.engine.sessions import ChatSession as ChatSession
+    from clew.evaluation.evaluate import evaluate as evaluate
+    from clew.evaluation.plots import write_plots as write_plots
+    from clew.evaluation.promote import Promotion as Promotion
+    from clew.evaluation.questions.beir import read_beir_documents as read_beir_documents
+    from clew.evaluation.questions.judged import Evidence as Evidence
+    from clew.evaluation.questions.judged import JudgedQuestion as JudgedQuestion
+    from clew.evaluation.questions.judged import read_questions as read_questions
+    from clew.evaluation.questions.judged import write_questions as write_questions
+    from clew.evaluation.questions.make import QuestionSource as QuestionSource
+    from clew.evaluation.questions.make import make_questions as make_questions
+    from clew.evaluation.report import merge_runs as merge_runs
+    from clew.evaluation.report import score_run as score_run
+    from clew.evaluation.runs import list_runs as list_runs
+    from clew.evaluation.runs import read_run as read_run
+    from clew.evaluation.statistics import Interval as Interval
+    from clew.evaluation.trec import export_trec as export_trec
+    from clew.evaluation.tune import TriedSetting as TriedSetting
+    from clew.evaluation.tune import Tuning as Tuning
+    from clew.evaluation.tune import list_tunings as list_tunings
+    from clew.evaluation.tune import rollback_tuning as rollback_tuning
+    from clew.evaluation.tune import tune as tune
+    from clew.evaluation.types import Comparison as Comparison
+    from clew.evaluation.types import EvaluatedSystem as EvaluatedSystem
+    from clew.evaluation.types import Evaluation as Evaluation
+    from clew.evaluation.types import EvaluationRun as EvaluationRun
+    from clew.evaluation.types import QuestionResult as QuestionResult
+    from clew.evaluation.types import SystemScore as SystemScore
     from clew.index.read.sections import split_into_sections as split_into_sections
     from clew.query.agent import Toolbox as Toolbox
     from clew.query.agent import ToolResult as ToolResult
@@ -195,8 +223,21 @@ _HOMES = {
     "clew.core.why": "Fix WhyNot",
     "clew.core.window": "ContextMessage ContextWindow DroppedMessage Links StyleProfile WindowThread",
     "clew.drivers.llm.scripted": "ScriptedLLM",
+    "clew.drivers.tuned": "TunedSettings",
     "clew.engine": "Engine",
     "clew.engine.sessions": "ChatSession",
+    "clew.evaluation.questions.beir": "read_beir_documents",
+    "clew.evaluation.evaluate": "evaluate",
+    "clew.evaluation.questions.make": "QuestionSource make_questions",
+    "clew.evaluation.plots": "write_plots",
+    "clew.evaluation.promote": "Promotion",
+    "clew.evaluation.questions.judged": "Evidence JudgedQuestion read_questions write_questions",
+    "clew.evaluation.report": "merge_runs score_run",
+    "clew.evaluation.runs": "list_runs read_run",
+    "clew.evaluation.statistics": "Interval",
+    "clew.evaluation.trec": "export_trec",
+    "clew.evaluation.tune": "TriedSetting Tuning list_tunings rollback_tuning tune",
+    "clew.evaluation.types": "Comparison EvaluatedSystem Evaluation EvaluationRun QuestionResult SystemScore",
     "clew.index.read.sections": "split_into_sections",
     "clew.query.agent": "ToolResult Toolbox",
     "clew.query.context.format.renderers": "Render RenderInput",

@@ -26,6 +26,7 @@ from clew.engine import search as _search
 from clew.engine import sessions as _sessions
 from clew.engine import transfer as _transfer
 from clew.engine.opened import Extensions, Opened, make_finder
+from clew.engine.tuned import apply_tuned_settings
 from clew.engine.validate import check_callable, check_embedder, check_function_table, check_implements
 from clew.index.read import check_reader_suffixes
 from clew.query.context.format.renderers import RENDERERS, Render, Renderer
@@ -68,7 +69,8 @@ class Engine:
 
         Drivers are given by name or as objects. Without an embedder here or in the settings the collection's own is
         used, bge-small for a new one. A language model is optional. `create=False` raises NotFound where there is no
-        such collection. With `settings.store.access` it is an engine within these labels, as by `within`; on a server
+        such collection. Settings that `tune` kept hold where those given are at their default. With
+        `settings.store.access` it is an engine within these labels, as by `within`; on a server
         row-level security shows it nothing else.
         """
         if settings is not None and not isinstance(settings, Settings):
@@ -92,6 +94,8 @@ class Engine:
         check_embedder(embedder)
         if llm is not None:
             check_implements(llm, LLM, "language model")
+        folder = drivers.find_collection_folder(path, collection)
+        settings = apply_tuned_settings(settings, folder, embedder.name)
         store = drivers.open_store(path, collection, embedder=embedder, config=settings.store)
         session = settings.session
         opened = Opened(
@@ -100,7 +104,7 @@ class Engine:
             llm=llm,
             settings=settings,
             root=drivers.find_source_root(path),
-            folder=drivers.find_collection_folder(path, collection),
+            folder=folder,
             finder=make_finder(store, embedder, llm, settings, extensions),
             sessions=Sessions(
                 store.sessions,

@@ -48,6 +48,13 @@ VERBS: Final[Mapping[str, frozenset[Surface]]] = MappingProxyType(
         "export": _BOTH,
         "restore": _BOTH,
         "reembed": _BOTH,
+        "evaluate": _BOTH,  # this and the six below are functions of `clew`, not methods of Engine
+        "make_questions": _PYTHON,  # `clew evaluate make`
+        "list_runs": _PYTHON,  # `clew evaluate list`
+        "read_run": _PYTHON,  # `clew evaluate show`
+        "tune": _BOTH,
+        "rollback_tuning": _PYTHON,  # `clew tune --rollback`
+        "list_tunings": _PYTHON,  # `clew tune --show`
         "doctor": _BOTH | _HTTP,
         "accept_missing_changes": _PYTHON,  # `clew doctor --repair`
         "within": _PYTHON,  # the filter options of each command

@@ -23,8 +23,10 @@ from clew.surface.cli.commands import (
     serve,
     tools,
     transfer,
+    tune,
 )
 from clew.surface.cli.commands.collections import collections_app
+from clew.surface.cli.commands.evaluate import evaluate_app
 from clew.surface.cli.commands.jobs import jobs_app
 from clew.surface.cli.errors import EXIT_CODES, USAGE_ERROR, ClewGroup
 from clew.surface.cli.option_groups import expand_option_groups
@@ -55,6 +57,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "export": transfer.export,
     "restore": transfer.restore,
     "reembed": transfer.reembed,
+    "tune": tune.tune,
     "doctor": doctor.doctor,
     "models": models.models,
     "serve": serve.serve,
@@ -81,6 +84,7 @@ app = typer.Typer(
 )
 for name, command in COMMANDS.items():
     app.command(name)(expand_option_groups(command))
+app.add_typer(evaluate_app, name="evaluate")
 app.add_typer(jobs_app, name="jobs")
 app.add_typer(collections_app, name="collections")
 app.add_typer(serve.keys_app, name="keys")

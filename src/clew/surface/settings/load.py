@@ -12,6 +12,7 @@ from typing import Any, get_type_hints
 from clew.core.errors import SettingsError
 from clew.core.secret import HIDDEN, mask_secrets
 from clew.core.settings import Settings
+from clew.core.settings.override import flatten_settings
 from clew.core.suggest import find_close_names
 from clew.surface.settings.types import InvalidValue, check_value_type, describe_type, parse_text_as_type
 
@@ -99,7 +100,7 @@ def describe_settings(invocation: Invocation) -> dict[str, dict[str, Any]]:
     values = {
         "path": invocation.path,
         "collection": invocation.collection,
-        **dict(_flatten_settings(invocation.settings)),
+        **dict(flatten_settings(invocation.settings)),
     }
     return {
         key.name: {"value": _mask_setting_value(key, values[key.name]), "from": invocation.origins[key.name]}
@@ -142,15 +143,6 @@ def _build_settings(tree: Any, values: Mapping[str, Any], prefix: str = "") -> A
     )
 
 
-def _flatten_settings(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for item in fields(tree):
-        value = getattr(tree, item.name)
-        if is_dataclass(value):
-            yield from _flatten_settings(value, f"{prefix}{item.name}.")
-        else:
-            yield f"{prefix}{item.name}", value
-
-
 def _read_settings_file(file: Path, known: Mapping[str, SettingKey]) -> Iterator[tuple[str, _SetValue]]:
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -180,7 +172,7 @@ def _flatten_toml_table(
         elif name in known:
             yield name, value
         else:
-            raise SettingsError(f"{name} {place} is not a setting; {_suggest_setting(name, list(known))}")
+            raise SettingsError(f"{name} {place} is not a setting; {suggest_setting(name, list(known))}")
 
 
 def _read_environment(environ: Mapping[str, str], known: Mapping[str, SettingKey]) -> Iterator[tuple[str, _SetValue]]:
@@ -193,7 +185,7 @@ def _read_environment(environ: Mapping[str, str], known: Mapping[str, SettingKey
         # Other programs may use CLEW_ variables: only one that is clearly meant as a setting is an error.
         if "__" in variable or find_close_names(variable, names, max_names=1, cutoff=0.9):
             raise SettingsError(
-                f"{variable} in the environment is not a setting; {_suggest_setting(variable, list(names))}"
+                f"{variable} in the environment is not a setting; {suggest_setting(variable, list(names))}"
             )
 
 
@@ -205,7 +197,7 @@ def _check_setting_value(key: SettingKey, value: Any, place: str) -> Any:
         raise SettingsError(f"{key.name} {place} is {value!r}; it must be {describe_type(key.value_type)}") from None
 
 
-def _suggest_setting(name: str, known: list[str]) -> str:
+def suggest_setting(name: str, known: list[str]) -> str:
     """A hint for an unknown name: the nearest setting, by its whole name or else by its last part."""
     last = {other.rsplit(".", 1)[-1]: other for other in reversed(known)}
     tables = {other.rpartition(".")[0] for other in known}

@@ -24,7 +24,8 @@ _SHARD = re.compile("shard-[0-9a-f]{12}")
 SESSIONS = "sessions"
 _LOGS = (f"{schema.FILE}-wal", f"{schema.FILE}-shm")
 LAST_CHANGE = "clew.change"  # the number of the last change: a log that has lost some is noticed
-_OWN_FILES = (schema.FILE, *_LOGS, f"{schema.FILE}-journal", MARKER, LAST_CHANGE)  # and the lock
+TUNED, EVALUATIONS = "tuned.json", "evaluations"  # kept settings and runs; `clew.drivers.tuned`, `clew.evaluation`
+_OWN_FILES = (schema.FILE, *_LOGS, f"{schema.FILE}-journal", MARKER, LAST_CHANGE, TUNED)  # and the lock
 _NOTE = "The documents of this collection are in clew.db; everything else here can be made again from it."
 
 
@@ -173,7 +174,9 @@ def remove_collection(folder: Path) -> tuple[str, ...]:
             shutil.rmtree(shard)
         for session in (folder / SESSIONS).glob("*.json"):
             session.unlink(missing_ok=True)
-        for inner in (HOME, SESSIONS):
+        for run in (folder / EVALUATIONS).glob("*.jsonl"):
+            run.unlink(missing_ok=True)
+        for inner in (HOME, SESSIONS, EVALUATIONS):
             with suppress(OSError):  # it is not there, or holds something else
                 (folder / inner).rmdir()
     except OSError as error:

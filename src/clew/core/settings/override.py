@@ -1,0 +1,37 @@
+"""Single settings by their dotted name: changing them, and telling in which of them two trees differ."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+from clew.core.errors import SettingsError
+from clew.core.settings import DEFAULTS, Settings
+from clew.core.suggest import format_suggestion
+
+
+def flatten_settings(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The values of a tree of settings, each with its dotted name."""
+    for item in fields(tree):
+        value = getattr(tree, item.name)
+        if is_dataclass(value):
+            yield from flatten_settings(value, f"{prefix}{item.name}.")
+        else:
+            yield f"{prefix}{item.name}", value
+
+
+def override_settings(settings: Settings, values: Mapping[str, Any]) -> Settings:
+    """The settings with other values, by dotted name (`search.depth`); SettingsError for one that there is not."""
+    known = dict(flatten_settings(DEFAULTS))
+    for name, value in values.items():
+        if name not in known:
+            hint = format_suggestion(name, known, max_names=1, cutoff=0.6) or "docs/settings.md lists them"
+            raise SettingsError(f"{name} is not a setting; {hint}")
+        table, _, field = name.partition(".")
+        settings = replace(settings, **{table: replace(getattr(settings, table), **{field: value})})
+    return settings
+
+
+def diff_settings(base: Settings, other: Settings) -> dict[str, Any]:
+    """The settings of the other that differ from those of the base, by dotted name."""
+    before = dict(flatten_settings(base))
+    return {name: value for name, value in flatten_settings(other) if value != before[name]}

@@ -1,0 +1,223 @@
+"""Judged questions: what is asked, and which documents or spans answer it; read from and written to JSON Lines."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from clew.core.errors import SettingsError, SourceError
+from clew.core.ids import digest
+from clew.core.types import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The part of a document that answers a question: a verbatim quote of it, or its first and last position."""
+
+    document: str
+    quote: str = ""
+    start: int | None = None
+    end: int | None = None
+
+    def __post_init__(self) -> None:
+        given = (self.start is not None, self.end is not None)
+        if not self.document:
+            raise SettingsError("evidence names no document")
+        if given == (False, False) and not self.quote.strip():
+            raise SettingsError("evidence has neither a quote nor a start and an end")
+        if given not in ((True, True), (False, False)):
+            raise SettingsError("evidence has a start without an end, or an end without a start")
+        if self.start is not None and self.end is not None and not 0 <= self.start < self.end:
+            raise SettingsError(f"evidence goes from {self.start} to {self.end}; the end must come after the start")
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedQuestion:
+    """A question and what answers it; without an id it gets one made of the question and its history.
+
+    `relevant` are grades by document (its id, uri or path), `evidence` the spans that answer. `topics` are documents by
+    topic, for questions that ask for several things. `answer` is a reference answer. `is_answerable` is False for a
+    question that nothing in the collection answers.
+    """
+
+    question: str
+    relevant: Mapping[str, float] = field(default_factory=dict)
+    evidence: tuple[Evidence, ...] = ()
+    id: str = ""
+    answer: str = ""
+    is_answerable: bool = True
+    history: tuple[Message, ...] = ()
+    topics: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        judged = bool(self.evidence or any(grade > 0 for grade in self.relevant.values()))
+        if not self.question.strip():
+            raise SettingsError("the question is empty")
+        if self.is_answerable and not judged:
+            raise SettingsError(
+                'nothing is judged relevant; name "relevant" documents or "evidence", or say "answerable": false'
+            )
+        if not self.is_answerable and judged:
+            raise SettingsError("the question is said to have no answer, and yet something is judged relevant")
+        if not self.id:
+            asked = [self.question, *(f"{each.author}: {each.text}" for each in self.history)]
+            object.__setattr__(self, "id", digest("question", *asked)[:12])
+
+
+def read_questions(path: str | Path) -> list[JudgedQuestion]:
+    """The judged questions of a JSON Lines file, or of a folder in the format of BEIR.
+
+    SourceError names the line that cannot be read and says why.
+    """
+    path = Path(path)
+    if path.is_dir():
+        from clew.evaluation.questions.beir import read_beir_questions
+
+        return read_beir_questions(path)
+    found: list[JudgedQuestion] = []
+    lines: dict[str, int] = {}
+    for number, value in read_json_lines(path):
+        try:
+            question = parse_question(value)
+        except SettingsError as error:
+            raise SourceError(str(path), f"line {number}: {error}") from None
+        if question.id in lines:
+            raise SourceError(str(path), f"line {number}: it has the id of line {lines[question.id]}, {question.id!r}")
+        lines[question.id] = number
+        found.append(question)
+    if not found:
+        raise SourceError(str(path), "has no questions; `clew evaluate make` writes some")
+    return found
+
+
+def read_json_lines(path: Path) -> Iterable[tuple[int, Any]]:
+    """The values of a JSON Lines file, each with the number of its line; SourceError where a line is not JSON."""
+    try:
+        text = path.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise SourceError(str(path), f"cannot be read: {reason}") from error
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                yield number, json.loads(line)
+            except json.JSONDecodeError as error:
+                reason = f"line {number}: is not JSON ({error.msg}, column {error.colno})"
+                raise SourceError(str(path), reason) from error
+
+
+def parse_question(value: Any) -> JudgedQuestion:
+    """The question of a JSON object; SettingsError says which part is wrong. Other keys are for the reader."""
+    if not isinstance(value, Mapping):
+        raise SettingsError('a question is an object, such as {"question": "…", "relevant": ["handbook/keys.md"]}')
+    relevant = _parse_relevant(value.get("relevant", value.get("documents", ())))
+    evidence = tuple(map(_parse_evidence, _expect(value, "evidence", list, [])))
+    quote = _expect(value, "quote", str, "")
+    if quote and not evidence:
+        if not relevant:
+            raise SettingsError("it has a quote, and names no document that the quote is from")
+        evidence = (Evidence(next(iter(relevant)), quote),)
+    answerable = _expect(value, "answerable", bool, True)
+    return JudgedQuestion(
+        question=_expect(value, "question", str, ""),
+        relevant=relevant,
+        evidence=evidence,
+        id=str(value.get("id", "")),
+        answer=_expect(value, "answer", str, ""),
+        is_answerable=answerable,
+        history=tuple(map(_parse_message, _expect(value, "history", list, []))),
+        topics={
+            str(name): _parse_names(members, "the documents of a topic")
+            for name, members in _expect(value, "topics", Mapping, {}).items()
+        },
+    )
+
+
+def write_questions(path: str | Path, questions: Sequence[JudgedQuestion]) -> None:
+    """Writes questions as the JSON Lines that `read_questions` reads."""
+    lines = [json.dumps(format_question(question), ensure_ascii=False) for question in questions]
+    try:
+        Path(path).write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    except OSError as error:
+        raise SourceError(str(path), f"cannot be written: {error.strerror}") from error
+
+
+def format_question(question: JudgedQuestion) -> dict[str, Any]:
+    """The question as a JSON object, without what is empty."""
+    evidence = [
+        {
+            "document": each.document,
+            **({"quote": each.quote} if each.quote else {}),
+            **({} if each.start is None else {"start": each.start, "end": each.end}),
+        }
+        for each in question.evidence
+    ]
+    history = [
+        {
+            "role": each.role,
+            "author": each.author,
+            "text": each.text,
+            **({"at": each.at.isoformat()} if each.at else {}),
+        }
+        for each in question.history
+    ]
+    parts: dict[str, Any] = {
+        "relevant": dict(question.relevant),
+        "evidence": evidence,
+        "answer": question.answer,
+        "history": history,
+        "topics": {name: list(members) for name, members in question.topics.items()},
+    }
+    shown = {name: part for name, part in parts.items() if part}
+    if not question.is_answerable:
+        shown["answerable"] = False
+    return {"id": question.id, "question": question.question, **shown}
+
+
+def _parse_relevant(value: Any) -> dict[str, float]:
+    if not isinstance(value, Mapping):
+        return dict.fromkeys(_parse_names(value, '"relevant"'), 1.0)
+    for name, grade in value.items():
+        if isinstance(grade, bool) or not isinstance(grade, (int, float)):
+            raise SettingsError(f"the grade of {name!r} is {grade!r}; it must be a number")
+    return {str(name): float(grade) for name, grade in value.items()}
+
+
+def _parse_names(value: Any, what: str) -> tuple[str, ...]:
+    if not isinstance(value, (list, tuple)) or not all(isinstance(each, str) for each in value):
+        raise SettingsError(f"{what} must be a list of ids, uris or paths of documents")
+    return tuple(dict.fromkeys(value))
+
+
+def _parse_evidence(value: Any) -> Evidence:
+    if not isinstance(value, Mapping):
+        raise SettingsError('evidence is an object, such as {"document": "handbook/keys.md", "quote": "every 90 days"}')
+    places = [value.get(name) for name in ("start", "end")]
+    if any(place is not None and (isinstance(place, bool) or not isinstance(place, int)) for place in places):
+        raise SettingsError("the start and end of evidence must be whole numbers: positions of characters")
+    return Evidence(_expect(value, "document", str, ""), _expect(value, "quote", str, ""), *places)
+
+
+def _parse_message(value: Any) -> Message:
+    if isinstance(value, str):
+        return Message(value)
+    if not isinstance(value, Mapping):
+        raise SettingsError('a message of "history" is a text or an object with a "text"')
+    text = value.get("text", value.get("content"))
+    if not isinstance(text, str):
+        raise SettingsError('a message of "history" has no "text"')
+    try:
+        at = datetime.fromisoformat(str(value["at"])) if value.get("at") else None
+    except ValueError:
+        raise SettingsError(f"the time of a message, {value['at']!r}, must be like 2026-05-31T14:00") from None
+    return Message(text, author=_expect(value, "author", str, ""), role=_expect(value, "role", str, "user"), at=at)
+
+
+def _expect(value: Mapping[str, Any], name: str, kind: Any, default: Any) -> Any:
+    found = value.get(name, default)
+    if not isinstance(found, kind):
+        words = {str: "a text", list: "a list", bool: "true or false", Mapping: "an object"}
+        raise SettingsError(f'"{name}" must be {words[kind]}, not {found!r}')
+    return found

@@ -1,0 +1,163 @@
+"""What a run says: means, latencies, risk against coverage, and tested differences to the baseline."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from clew.core.errors import SettingsError
+from clew.core.plural import format_count
+from clew.core.suggest import format_names
+from clew.evaluation.statistics import bootstrap, correct_holm, permutation_test
+from clew.evaluation.types import Comparison, EvaluatedSystem, Evaluation, EvaluationRun, QuestionResult, SystemScore
+
+Values = dict[str, dict[str, float]]  # by measure, then by question
+CONTEXT_MEASURE = "context"  # the evidence in the context; without an answer, whether it stays empty
+
+
+def score_run(run: EvaluationRun, *, measures: Sequence[str] = ()) -> Evaluation:
+    """The scores of the systems of a run, and the differences of each to the first in the measures named.
+
+    By default nDCG is compared, and the evidence in the context where there is evidence.
+    """
+    values = {system.name: collect_values(run, system.name) for system in run.systems}
+    known = list(dict.fromkeys(measure for each in values.values() for measure in each))
+    usual = [each for each in known if each == f"nDCG@{run.k}" or each == f"evidence@{run.tokens} tokens"]
+    for measure in measures:
+        if measure not in known:
+            raise SettingsError(f"there is no measure {measure!r} here; there are {format_names(known, max_names=20)}")
+    return Evaluation(
+        run,
+        tuple(_score_system(run, system, values[system.name]) for system in run.systems),
+        tuple(_compare(run, values, list(measures) or usual or known[:1])),
+    )
+
+
+def merge_runs(runs: Sequence[EvaluationRun]) -> EvaluationRun:
+    """The systems of several runs in one, over the questions that all of them have, so that they can be compared.
+
+    A name that two runs have gets the id of its run.
+    """
+    shared = [id_ for id_ in runs[0].questions if all(id_ in run.questions for run in runs)]
+    if not shared:
+        raise SettingsError("the runs have no question in common, so they cannot be compared")
+    if len({run.k for run in runs}) > 1:
+        raise SettingsError("the runs have different cut-offs (-k), so they cannot be compared")
+    names = [system.name for run in runs for system in run.systems]
+    systems: list[EvaluatedSystem] = []
+    results: list[QuestionResult] = []
+    for run in runs:
+        renamed = {
+            each.name: f"{each.name} ({run.id})" if names.count(each.name) > 1 else each.name for each in run.systems
+        }
+        systems += [replace(each, name=renamed[each.name]) for each in run.systems]
+        results += [replace(each, system=renamed[each.system]) for each in run.results if each.question in shared]
+    left_out = len({id_ for run in runs for id_ in run.questions}) - len(shared)
+    notes = tuple(dict.fromkeys(note for run in runs for note in run.notes))
+    if left_out:
+        notes += (f"{format_count(left_out, 'question')} not in all runs, so left out",)
+    return replace(
+        runs[0],
+        id=" + ".join(run.id for run in runs),
+        systems=tuple(systems),
+        questions=tuple(shared),
+        results=tuple(results),
+        notes=notes,
+        file=None,
+    )
+
+
+def measure_risk(results: Sequence[QuestionResult]) -> tuple[tuple[float, float], ...]:
+    """Points of coverage and risk: of the n most confident answers, the share of all questions and that of wrong ones.
+
+    A question that was not answered is not covered at any point.
+    """
+    answered = [each for each in results if each.values.get("answered")]
+    answered.sort(key=lambda each: -(each.confidence or 0.0))
+    points, wrong = [], 0.0
+    for count, each in enumerate(answered, 1):
+        wrong += 1 - each.values.get("right", 0.0)
+        points.append((count / len(results), wrong / count))
+    return tuple(points)
+
+
+def draw_evaluation(evaluation: Evaluation) -> str:
+    """The evaluation as text: a table of the scores, then the differences."""
+    names = list(dict.fromkeys(name for score in evaluation.scores for name in score.means))
+    width = max((len(score.system.name) for score in evaluation.scores), default=0)
+    lines = [" " * width + "  " + "  ".join(f"{name:>8}" for name in (*names, "p50 ms", "p95 ms"))]
+    for score in evaluation.scores:
+        cells = [format_mean(score.means.get(name)) for name in names]
+        cells += [f"{score.latency['p50']:.1f}", f"{score.latency['p95']:.1f}"]
+        widths = [max(8, len(name)) for name in (*names, "p50 ms", "p95 ms")]
+        row = "  ".join(f"{cell:>{size}}" for cell, size in zip(cells, widths, strict=True))
+        lines.append(f"{score.system.name:<{width}}  {row}")
+    lines += [format_comparison(each) for each in evaluation.comparisons]
+    return "\n".join([*lines, *evaluation.notes])
+
+
+def format_mean(value: float | None) -> str:
+    """A mean in percent, empty where there is none."""
+    return "" if value is None else f"{100 * value:.1f}"
+
+
+def format_comparison(comparison: Comparison) -> str:
+    """A difference in a line: "lexical − hybrid, nDCG@10: -2.3 [-4.1, -0.5], p = 0.012 (corrected 0.036) *"."""
+    star = " *" if comparison.is_significant else ""
+    return (
+        f"{comparison.system} − {comparison.baseline}, {comparison.measure}: {comparison.difference}, "
+        f"p = {comparison.p:.3g} (corrected {comparison.corrected_p:.3g}){star}"
+    )
+
+
+def collect_values(run: EvaluationRun, system: str) -> Values:
+    """The values of a system by measure, then by question.
+
+    Where some questions have no answer, "context" joins what is measured of the context for both kinds.
+    """
+    found: Values = {}
+    for result in run.results:
+        if result.system == system:
+            for measure, value in result.values.items():
+                found.setdefault(measure, {})[result.question] = value
+    if "left empty" in found:
+        found[CONTEXT_MEASURE] = {**found.get(f"evidence@{run.tokens} tokens", {}), **found["left empty"]}
+    return found
+
+
+def _score_system(run: EvaluationRun, system: EvaluatedSystem, values: Values) -> SystemScore:
+    results = [each for each in run.results if each.system == system.name]
+    means = {measure: sum(by.values()) / len(by) for measure, by in values.items()}
+    counts = {measure: len(by) for measure, by in values.items()}
+    if "right" in means:
+        means["answer precision"], counts["answer precision"] = means.pop("right"), counts.pop("right")
+    risk = measure_risk(results)
+    if risk:
+        means["risk"], counts["risk"] = sum(point for _, point in risk) / len(risk), len(results)
+    times = np.array([each.ms for each in results] or [0.0])
+    p50, p95, p99 = (float(each) for each in np.percentile(times, [50, 95, 99]))
+    tokens = [each.tokens for each in results]
+    return SystemScore(
+        system,
+        means,
+        counts,
+        latency={"p50": p50, "p95": p95, "p99": p99},
+        tokens=sum(tokens) / len(tokens) if tokens else 0.0,
+        risk=risk,
+    )
+
+
+def _compare(run: EvaluationRun, values: Mapping[str, Values], measures: Sequence[str]) -> list[Comparison]:
+    """Every system against the first in each measure, on the questions that both have it for."""
+    baseline, *others = (system.name for system in run.systems)
+    found: list[Comparison] = []
+    for measure in measures:
+        old = values[baseline].get(measure, {})
+        for other in others:
+            new = values[other].get(measure, {})
+            shared = [id_ for id_ in run.questions if id_ in old and id_ in new]
+            pair = [new[id_] for id_ in shared], [old[id_] for id_ in shared]
+            p = permutation_test(*pair)
+            found.append(Comparison(measure, other, baseline, bootstrap(*pair), len(shared), p, p))
+    corrected = correct_holm([each.p for each in found])
+    return [replace(each, corrected_p=p) for each, p in zip(found, corrected, strict=True)]

@@ -1,0 +1,224 @@
+"""Settings chosen by the user's own judged questions, and kept with the collection only if a test speaks for them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+from clew.core.errors import SettingsError
+from clew.core.report import OnProgress, Progress
+from clew.core.settings.override import flatten_settings, override_settings
+from clew.drivers.tuned import TunedSettings, read_tuned_settings, write_tuned_settings
+from clew.engine import Engine
+from clew.evaluation.evaluate import evaluate
+from clew.evaluation.promote import Promotion, decide_promotion, split_questions
+from clew.evaluation.questions.judged import JudgedQuestion, read_questions
+from clew.evaluation.report import CONTEXT_MEASURE, Values, collect_values
+from clew.evaluation.statistics import Interval
+
+MIN_QUESTIONS = 10  # on each side of the split
+TRAIN_SHARE = 0.3
+# Tried in this order, each with the best of the ones before it. All are settings of a search: nothing is added again.
+CANDIDATES: Final[Mapping[str, Sequence[Any]]] = MappingProxyType(
+    {
+        "search.strategy": ("hybrid", "semantic", "lexical", "document_boost"),
+        "search.fusion": ("confident", "convex", "rrf"),
+        "search.semantic_weight": (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8),
+        "search.document_weight": (0.1, 0.3, 0.5),
+        "search.depth": (25, 50, 100, 200),
+    }
+)
+# They decide what of the hits is shown, so they only matter for what is measured of the context.
+CONTEXT_CANDIDATES: Final[Mapping[str, Sequence[Any]]] = MappingProxyType(
+    {"context.min_relevance": (0.0, 0.01, 0.03, 0.1), "context.min_chance": (0.0, 0.15, 0.3, 0.45, 0.6)}
+)
+_TABLES = ("search", "context", "merger", "conversation", "history", "query_transformer", "reranker", "scoring")
+# A setting without effect under another: the name of that one and the values under which it has some.
+_NEEDS = {
+    "search.fusion": ("search.strategy", ("hybrid",)),
+    "search.semantic_weight": ("search.strategy", ("hybrid",)),
+    "search.document_weight": ("search.strategy", ("document_boost",)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TriedSetting:
+    """A value that was tried on the questions to choose by, with the mean of the measure."""
+
+    setting: str
+    value: Any
+    mean: float
+    is_best: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """What was tried, what was best, and whether the held-out questions agree.
+
+    `settings` are the changes by dotted name, empty if nothing was better; `is_promoted` whether the test on
+    the held-out questions speaks for them, and `is_kept` whether they were written into the collection.
+    """
+
+    measure: str
+    settings: Mapping[str, Any]
+    train_questions: int
+    promotion: Promotion
+    tried: tuple[TriedSetting, ...] = ()
+    is_kept: bool = False
+    reason: str = ""
+
+    @property
+    def is_promoted(self) -> bool:
+        """Whether the settings are better on the held-out questions, too."""
+        return self.promotion.is_promoted
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """How a setting is measured: on which engine, by which measure."""
+
+    engine: Engine
+    measure: str
+    k: int
+    tokens: int
+    on_progress: OnProgress | None = field(default=None, compare=False)
+
+    def measure_values(
+        self, questions: Sequence[JudgedQuestion], changes: Sequence[Mapping[str, Any]]
+    ) -> list[dict[str, float]]:
+        """The measure of each question by its id, under each of the changes."""
+        trees = {str(at): override_settings(self.engine.settings, each) for at, each in enumerate(changes)}
+        made = evaluate(self.engine, questions, settings=trees, k=self.k, tokens=self.tokens, keep=False)
+        found = [self._pick(collect_values(made.run, system.name)) for system in made.run.systems]
+        if not all(found):
+            known = sorted({name for system in made.run.systems for name in collect_values(made.run, system.name)})
+            raise SettingsError(f"the questions do not tell {self.measure}; they tell {', '.join(known)}")
+        return found
+
+    def _pick(self, values: Values) -> dict[str, float]:
+        name = f"evidence@{self.tokens} tokens" if self.measure == CONTEXT_MEASURE else self.measure
+        return values.get(self.measure) or values.get(name, {})
+
+
+def tune(
+    engine: Engine,
+    questions: str | Path | Sequence[JudgedQuestion],
+    *,
+    measure: str = "",
+    candidates: Mapping[str, Sequence[Any]] | None = None,
+    k: int = 10,
+    tokens: int | None = None,
+    train_share: float = TRAIN_SHARE,
+    dry_run: bool = False,
+    on_progress: OnProgress | None = None,
+) -> Tuning:
+    """The settings that serve these questions best, kept with the collection if held-out questions agree.
+
+    The questions are split by a hash. On the smaller part each candidate value is tried, one setting after the other;
+    the rest decides, by one test, whether the best is better than what is in use. Of settings that are no better, 5 %
+    pass. What is kept holds from the next opening on, until `rollback_tuning`; with `dry_run` nothing is.
+
+    `measure` is nDCG at `k` by default; "context" is the evidence in the context, or for a question without an answer
+    whether the context stays empty. Then the floors of the context are tried, too. `candidates` are values by the
+    dotted name of a setting.
+    """
+    engine.opened.check_unbounded()
+    asked = read_questions(questions) if isinstance(questions, (str, Path)) else list(questions)
+    train, held_out = split_questions(asked, train_share=train_share)
+    if min(len(train), len(held_out)) < MIN_QUESTIONS:
+        raise SettingsError(
+            f"{len(train)} questions to choose by and {len(held_out)} held out are too few; each needs at least "
+            f"{MIN_QUESTIONS}, and a hundred or more find small gains (`clew evaluate make` writes some)"
+        )
+    measure = measure or f"nDCG@{k}"
+    needs_context = measure == CONTEXT_MEASURE or "token" in measure
+    budget = engine.settings.context.tokens if tokens is None else tokens
+    trial = _Trial(engine, measure, k, budget if needs_context else 0, on_progress)
+    chosen = dict(candidates or {**CANDIDATES, **(CONTEXT_CANDIDATES if needs_context else {})})
+    _check_candidates(engine, chosen)
+    best, tried = _choose(trial, train, chosen)
+    if not best:
+        none = Promotion(Interval(0.0, 0.0, 0.0), 1.0, len(held_out), is_promoted=False)
+        return Tuning(measure, {}, len(train), none, tried, reason="nothing that was tried is better")
+    new, old = trial.measure_values(held_out, [best, {}])
+    shared = [question.id for question in held_out if question.id in new and question.id in old]
+    promotion = decide_promotion([new[id_] for id_ in shared], [old[id_] for id_ in shared])
+    made = Tuning(measure, best, len(train), promotion, tried)
+    if not promotion.is_promoted:
+        return replace(made, reason=f"the gain on the held-out questions may be chance (p = {promotion.p:.3g})")
+    if dry_run:
+        return replace(made, reason="a dry run keeps nothing")
+    if engine.opened.folder is None:
+        return replace(made, reason="the collection has no folder to keep settings in; write them into clew.toml")
+    _keep(engine, made)
+    return replace(made, is_kept=True)
+
+
+def rollback_tuning(engine: Engine) -> TunedSettings | None:
+    """Takes back what `tune` kept last and returns it; None if there is nothing. It holds from the next opening on."""
+    engine.opened.check_unbounded()
+    kept = read_tuned_settings(engine.opened.folder)
+    if not kept or engine.opened.folder is None:
+        return None
+    write_tuned_settings(engine.opened.folder, kept[:-1])
+    return kept[-1]
+
+
+def list_tunings(engine: Engine) -> list[TunedSettings]:
+    """What `tune` kept for the collection, the oldest first; the last one is in use."""
+    return read_tuned_settings(engine.opened.folder)
+
+
+def _choose(
+    trial: _Trial, train: Sequence[JudgedQuestion], candidates: Mapping[str, Sequence[Any]]
+) -> tuple[dict[str, Any], tuple[TriedSetting, ...]]:
+    """The best values, one setting after the other, and everything that was tried."""
+    now = dict(flatten_settings(trial.engine.settings))
+    best: dict[str, Any] = {}
+    tried: list[TriedSetting] = []
+    for place, (name, values) in enumerate(candidates.items(), 1):
+        other, needed = _NEEDS.get(name, (name, ()))
+        if needed and best.get(other, now[other]) not in needed:
+            continue
+        current = best.get(name, now[name])
+        options = [current, *(value for value in values if value != current)]
+        measured = trial.measure_values(train, [{**best, name: value} for value in options])
+        means = [sum(each.values()) / len(each) for each in measured]
+        top = max(range(len(options)), key=lambda at: (means[at], -at))  # of equals the one in use
+        tried += [TriedSetting(name, value, means[at], at == top) for at, value in enumerate(options)]
+        if top:
+            best[name] = options[top]
+        if trial.on_progress:
+            trial.on_progress(Progress("tuning", place, len(candidates), "settings"))
+    return best, tuple(tried)
+
+
+def _keep(engine: Engine, tuning: Tuning) -> None:
+    folder = engine.opened.folder
+    assert folder is not None
+    kept = read_tuned_settings(folder)
+    name = engine.opened.embedder.name
+    before = kept[-1].settings if kept and kept[-1].embedder == name else {}
+    new = TunedSettings(
+        {**before, **tuning.settings},
+        embedder=name,
+        at=datetime.now(UTC).isoformat(timespec="seconds"),
+        measure=tuning.measure,
+        difference=tuning.promotion.difference.mean,
+        p=tuning.promotion.p,
+        questions=tuning.promotion.questions,
+    )
+    write_tuned_settings(folder, [*kept, new])
+
+
+def _check_candidates(engine: Engine, candidates: Mapping[str, Sequence[Any]]) -> None:
+    for name, values in candidates.items():
+        if name.partition(".")[0] not in _TABLES:
+            raise SettingsError(
+                f"{name} cannot be tuned: only what a search reads can, the tables {', '.join(_TABLES)}; "
+                "for chunk sizes or another embedder evaluate two collections"
+            )
+        for value in values:
+            override_settings(engine.settings, {name: value})

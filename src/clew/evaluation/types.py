@@ -1,0 +1,114 @@
+"""The values of an evaluation: systems, the result of each question, the run that holds them, and what it says."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from clew.evaluation.statistics import Interval
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatedSystem:
+    """What is measured: a strategy and the settings in which it differs from those of the engine, by dotted name."""
+
+    name: str
+    strategy: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionResult:
+    """What one system found for one question: documents in order, each with its relevance, and the measures.
+
+    No text is kept, neither of the question nor of what was found. `confidence` is that of an answer.
+    """
+
+    system: str
+    question: str  # its id
+    ranking: tuple[str, ...]
+    relevances: tuple[float, ...]
+    values: Mapping[str, float]
+    ms: float
+    tokens: int = 0  # of the context, and of a model's answer
+    confidence: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationRun:
+    """One run over judged questions, whole or broken off, as it is kept."""
+
+    id: str
+    key: str  # of everything that a result depends on: a run of the same key is continued
+    created: datetime
+    systems: tuple[EvaluatedSystem, ...]
+    questions: tuple[str, ...]  # ids
+    grades: Mapping[str, Mapping[str, float]]  # by question, then by the id of the document
+    k: int
+    tokens: int
+    embedder: str = ""
+    notes: tuple[str, ...] = ()
+    results: tuple[QuestionResult, ...] = ()
+    file: Path | None = None
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether every system was asked every question."""
+        return len(self.results) >= len(self.systems) * len(self.questions)
+
+
+@dataclass(frozen=True, slots=True)
+class SystemScore:
+    """The measures of a system: means over the questions that have the measure, latencies and risk.
+
+    `risk` has points of coverage (the share of questions answered, the most confident first) and risk (the share of
+    these answers that are wrong); it is empty unless answers were asked for.
+    """
+
+    system: EvaluatedSystem
+    means: Mapping[str, float]
+    counts: Mapping[str, int]  # of the questions behind each mean
+    latency: Mapping[str, float]  # p50, p95 and p99 of one search, in milliseconds
+    tokens: float
+    risk: tuple[tuple[float, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The difference of a system to the baseline in one measure, paired by question.
+
+    `p` is of a two-sided permutation test, `corrected_p` after Holm's correction for all comparisons of the run.
+    """
+
+    measure: str
+    system: str
+    baseline: str
+    difference: Interval
+    questions: int
+    p: float
+    corrected_p: float
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether the difference is more than chance, at 5 % for all comparisons together."""
+        return self.corrected_p <= 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What a run says: the scores of each system, and how they differ from the first one, the baseline."""
+
+    run: EvaluationRun
+    scores: tuple[SystemScore, ...]
+    comparisons: tuple[Comparison, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know about the questions: documents and quotes that are not in the collection."""
+        return self.run.notes
+
+    def __str__(self) -> str:
+        from clew.evaluation.report import draw_evaluation
+
+        return draw_evaluation(self)

@@ -1,0 +1,186 @@
+"""What evaluate and tune print, and the settings that their options name."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from clew.core.errors import SettingsError
+from clew.core.settings import Settings
+from clew.core.settings.override import override_settings
+from clew.surface.cli import render
+from clew.surface.cli.table import print_table
+from clew.surface.settings.load import list_setting_keys, suggest_setting
+from clew.surface.settings.types import InvalidValue, check_value_type, describe_type, parse_text_as_type
+
+if TYPE_CHECKING:
+    from clew.drivers.tuned import TunedSettings
+    from clew.evaluation.tune import Tuning
+    from clew.evaluation.types import Evaluation, EvaluationRun
+
+
+def parse_setting_values(text: str, *, option: str = "--set") -> tuple[str, list[Any]]:
+    """The name and the values of `search.depth=25,100`; SettingsError for what is not a setting or not its type."""
+    name, equals, given = text.partition("=")
+    keys = list_setting_keys()
+    if not equals:
+        raise SettingsError(f"{option} is {text!r}; it must be NAME=VALUE,VALUE, as in search.depth=25,100")
+    if name not in keys or "." not in name:
+        raise SettingsError(f"{option} {name} is not a setting; {suggest_setting(name, list(keys))}")
+    values = []
+    for part in given.split(","):
+        kind = keys[name].value_type
+        try:
+            values.append(check_value_type(parse_text_as_type(part.strip(), kind), kind))
+        except InvalidValue:
+            raise SettingsError(f"{option} {name} is {part.strip()!r}; it must be {describe_type(kind)}") from None
+    return name, values
+
+
+def build_setting_grid(base: Settings, texts: Sequence[str]) -> dict[str, Settings] | None:
+    """The settings in use, and every combination of the values in the texts; None without texts."""
+    if not texts:
+        return None
+    parsed = [parse_setting_values(text) for text in texts]
+    found = {"": base}
+    for values in product(*(values for _, values in parsed)):
+        changes = {name: value for (name, _), value in zip(parsed, values, strict=True)}
+        label = " ".join(f"{name}={value}" for name, value in changes.items())
+        found[label] = override_settings(base, changes)
+    return found
+
+
+def print_evaluation(evaluation: "Evaluation", *, as_json: bool) -> None:
+    """Prints the table of the scores, the differences and the notes; or all of it as JSON."""
+    from clew.evaluation.report import format_comparison, format_mean
+
+    if as_json:
+        render.print_json(evaluation_to_json(evaluation))
+        return
+    names = list(dict.fromkeys(name for score in evaluation.scores for name in score.means))
+    columns = ("system", *names, "p50 ms", "p95 ms", "tokens")
+    rows = [
+        (
+            score.system.name,
+            *(format_mean(score.means.get(name)) for name in names),
+            f"{score.latency['p50']:.1f}",
+            f"{score.latency['p95']:.1f}",
+            f"{score.tokens:.0f}",
+        )
+        for score in evaluation.scores
+    ]
+    optional = [name for name in ("MAP", "MRR", "tokens", "p95 ms") if name in columns]
+    precision = [name for name in names if name.startswith("precision@")]
+    print_table(columns, rows, optional=[*precision, *optional], texts={"system": 12})
+    for comparison in evaluation.comparisons:
+        render.print_line((format_comparison(comparison), "bold" if comparison.is_significant else ""))
+    for note in evaluation.notes:
+        render.print_line((f"note: {note}", "yellow"), err=True)
+
+
+def evaluation_to_json(evaluation: "Evaluation") -> dict[str, Any]:
+    """The evaluation as JSON: the run, the scores of each system, the differences."""
+    run = evaluation.run
+    return {
+        "id": run.id,
+        "created": run.created,
+        "file": str(run.file) if run.file else None,
+        "questions": len(run.questions),
+        "k": run.k,
+        "tokens": run.tokens,
+        "embedder": run.embedder,
+        "systems": [
+            {
+                "name": score.system.name,
+                "strategy": score.system.strategy,
+                "settings": score.system.settings,
+                "measures": score.means,
+                "counts": score.counts,
+                "ms": score.latency,
+                "tokens": score.tokens,
+                "risk": score.risk,
+            }
+            for score in evaluation.scores
+        ],
+        "comparisons": [{**asdict(each), "is_significant": each.is_significant} for each in evaluation.comparisons],
+        "notes": evaluation.notes,
+    }
+
+
+def warn_if_not_kept(evaluation: "Evaluation", *, wanted: bool) -> None:
+    """Says on stderr that a run is lost that was to be kept."""
+    if wanted and evaluation.run.file is None:
+        render.print_line(
+            ("note: the run is not kept, since the collection has no folder; --runs names one", ""), err=True
+        )
+
+
+def print_runs(runs: "Sequence[EvaluationRun]", *, as_json: bool) -> None:
+    """Prints a line for each run."""
+    rows: list[dict[str, Any]] = [
+        {
+            "id": run.id,
+            "created": run.created,
+            "questions": len(run.questions),
+            "systems": [system.name for system in run.systems],
+            "done": len(run.results),
+            "total": len(run.systems) * len(run.questions),
+            "is_finished": run.is_finished,
+        }
+        for run in runs
+    ]
+    if as_json:
+        render.print_json({"runs": rows})
+        return
+    print_table(
+        ("id", "questions", "done", "total", "systems"),
+        [
+            (row["id"], str(row["questions"]), str(row["done"]), str(row["total"]), ", ".join(row["systems"]))
+            for row in rows
+        ],
+        texts={"systems": 20},
+    )
+
+
+def print_tuning(tuning: "Tuning", *, as_json: bool) -> None:
+    """Prints what was tried, what was best, and what became of it."""
+    if as_json:
+        render.print_json({**asdict(tuning), "is_promoted": tuning.is_promoted})
+        return
+    rows = [
+        (each.setting, str(each.value), f"{100 * each.mean:.1f}", "best" if each.is_best else "")
+        for each in tuning.tried
+    ]
+    print_table(("setting", "value", tuning.measure, "of these"), rows)
+    if tuning.settings:
+        promotion = tuning.promotion
+        render.print_line(
+            (f"on {promotion.questions} held-out questions: {promotion.difference}, p = {promotion.p:.3g}", "")
+        )
+    for name, value in tuning.settings.items():
+        render.print_line((f"  {name} = {value}", "bold"))
+    if tuning.is_kept:
+        render.print_line(("kept with the collection; `clew tune --rollback` takes it back", "green"))
+    else:
+        render.print_line((f"not kept: {tuning.reason}", "yellow"))
+
+
+def print_kept_settings(
+    kept: "Sequence[TunedSettings]", *, taken_back: "TunedSettings | None", rollback: bool, as_json: bool
+) -> None:
+    """Prints the tuned settings in use, and those that were taken back."""
+    if as_json:
+        shown = {"tuned": [asdict(each) for each in kept]}
+        render.print_json({**shown, "taken_back": asdict(taken_back) if taken_back else None} if rollback else shown)
+        return
+    if rollback:
+        render.print_line(
+            (f"taken back: {_format_settings(taken_back)}" if taken_back else "there was nothing to take back", "")
+        )
+    in_use = f"in use: {_format_settings(kept[-1])}" if kept else "no tuned settings are in use"
+    render.print_line((in_use, ""))
+
+
+def _format_settings(tuned: "TunedSettings") -> str:
+    values = ", ".join(f"{name} = {value}" for name, value in tuned.settings.items())
+    return f"{values} ({tuned.measure} {100 * tuned.difference:+.1f} on {tuned.questions} questions, {tuned.at})"

@@ -96,7 +96,8 @@ def make_from_headings(document: Document) -> Iterator[JudgedQuestion]:
             if len(extract_terms(section.label)) > MIN_WORDS or not above
             else (f"{above[-1]}: {section.label}")
         )
-        yield from _judge(text, document, span)
+        if not above or extract_terms(text).keys() - extract_terms(above[-1]).keys():  # “How” asks for nothing
+            yield from _judge(text, document, span)
 
 
 def make_from_titles(document: Document) -> Iterator[JudgedQuestion]:

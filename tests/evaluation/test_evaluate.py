@@ -1,0 +1,240 @@
+"""`clew.evaluate`: every measure through an Engine, runs that are kept, continued, compared and exported."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from clew import (
+    Drivers,
+    Engine,
+    Evaluation,
+    Evidence,
+    Hit,
+    JudgedQuestion,
+    NotFound,
+    Progress,
+    Query,
+    SettingsError,
+    Strategy,
+    evaluate,
+    export_trec,
+    lexical,
+    list_runs,
+    merge_runs,
+    read_run,
+    score_run,
+)
+from clew.core.settings.override import override_settings
+from tests.evaluation.conftest import PLACES, QUESTIONS, THINGS
+
+
+class Interrupt(Exception):
+    """What ends a run in these tests."""
+
+
+def get_score(made: Evaluation, system: str) -> dict[str, float]:
+    return dict(next(each for each in made.scores if each.system.name == system).means)
+
+
+def reverse(drivers: Drivers) -> Strategy:
+    """The hits of the lexical strategy, the worst first."""
+    search = lexical(drivers)
+
+    def run(query: Query) -> list[Hit]:
+        return search(query)[::-1]
+
+    return run
+
+
+@pytest.fixture
+def worse(engine: Engine) -> Engine:
+    """The engine with one more strategy, which is worse."""
+    finder = engine.opened.finder
+    extensions = replace(engine.opened.extensions, strategies={"reverse": reverse})
+    finder.strategies["reverse"] = reverse
+    return Engine(replace(engine.opened, extensions=extensions))
+
+
+def test_each_strategy_is_measured_and_compared_with_the_first(worse: Engine) -> None:
+    seen: list[Progress] = []
+    made = evaluate(worse, QUESTIONS, strategies=["lexical", "reverse"], on_progress=seen.append)
+    better, bad = get_score(made, "lexical"), get_score(made, "reverse")
+    assert better["nDCG@10"] == better["MRR"] == better["MAP"] == better["recall@10"] == 1.0
+    assert better["precision@10"] == pytest.approx(0.1)
+    assert better["evidence@10"] == better["evidence@2000 tokens"] == 1.0
+    assert bad["MRR"] < 0.2
+    difference = made.comparisons[0]
+    assert (difference.measure, difference.system, difference.baseline) == ("nDCG@10", "reverse", "lexical")
+    assert difference.difference.high < 0
+    assert difference.is_significant
+    assert difference.questions == len(QUESTIONS)
+    assert made.comparisons[0].corrected_p >= made.comparisons[0].p
+    assert seen[-1].done == seen[-1].total == 2 * len(QUESTIONS)
+    assert "reverse − lexical, nDCG@10" in str(made)
+    assert made.scores[0].latency["p99"] >= made.scores[0].latency["p50"] > 0
+    assert made.scores[0].tokens > 0
+
+
+def test_settings_make_systems_of_their_own(engine: Engine) -> None:
+    none = override_settings(engine.settings, {"search.min_relevance": 1.0})
+    made = evaluate(
+        engine, QUESTIONS, settings={"": engine.settings, "floor": none}, measures=["recall@10"], keep=False
+    )
+    assert [(each.system.name, dict(each.system.settings)) for each in made.scores] == [
+        ("hybrid", {}),
+        ("hybrid floor", {"search.min_relevance": 1.0}),
+    ]
+    assert get_score(made, "hybrid floor")["recall@10"] < get_score(made, "hybrid")["recall@10"]
+    assert [each.measure for each in made.comparisons] == ["recall@10"]
+
+
+def test_the_cut_offs_and_the_budget_are_those_given(engine: Engine) -> None:
+    made = evaluate(engine, QUESTIONS, strategies=["lexical"], k=1, tokens=12, keep=False)
+    assert {"nDCG@1", "evidence@1", "evidence@12 tokens"} <= made.scores[0].means.keys()
+    assert get_score(made, "lexical")["evidence@12 tokens"] == 0.0  # no passage fits
+    none = evaluate(engine, QUESTIONS, strategies=["lexical"], tokens=0, keep=False)
+    assert not any("tokens" in name for name in none.scores[0].means)
+    few = evaluate(engine, QUESTIONS, strategies=["lexical"], hits=1, keep=False)
+    assert {len(result.ranking) for result in few.run.results} == {1}
+
+
+def test_grades_topics_and_history_count(engine: Engine) -> None:
+    graded = JudgedQuestion(
+        "spare anchor buoy",
+        {"pages/anchor.md": 1.0, "pages/buoy.md": 3.0},
+        topics={"anchors": ("pages/anchor.md",), "lamps": ("pages/lantern.md",)},
+        id="graded",
+    )
+    made = evaluate(engine, [graded], strategies=["lexical"], k=2, keep=False)
+    assert get_score(made, "lexical")["topics@2"] == 0.5
+    assert 0.5 < get_score(made, "lexical")["nDCG@2"] <= 1.0
+    assert made.run.grades["graded"] == {"page-0": 1.0, "page-1": 3.0}
+
+
+def test_a_question_without_an_answer_asks_for_an_empty_context(engine: Engine) -> None:
+    none = JudgedQuestion("how do penguins sleep on ice?", is_answerable=False, id="none")
+    made = evaluate(engine, [*QUESTIONS, none], strategies=["lexical"], keep=False)
+    assert get_score(made, "lexical")["left empty"] == 1.0
+    assert get_score(made, "lexical")["context"] == 1.0
+    assert made.scores[0].counts["nDCG@10"] == len(QUESTIONS)
+
+
+def test_answers_are_measured_by_what_they_cite(engine: Engine) -> None:
+    right = replace(QUESTIONS[0], answer=f"in the {PLACES[0]}")
+    wrong = JudgedQuestion(
+        f"where is the spare {THINGS[1]}?",
+        evidence=(Evidence("pages/keel.md", "The spare keel is kept in the dock."),),
+        id="wrong",
+    )
+    wrong = replace(wrong, evidence=(Evidence("pages/keel.md", "Ask the crew before you take it from there."),))
+    none = JudgedQuestion("how do penguins sleep on ice?", is_answerable=False, id="none")
+    made = evaluate(engine, [right, wrong, none], strategies=["hybrid"], answers=True, keep=False)
+    by_id = {result.question: result.values for result in made.run.results}
+    assert by_id[right.id]["answered"] == by_id[right.id]["right"] == 1.0
+    assert by_id[right.id]["answer F1"] > 0
+    assert by_id["wrong"]["right"] == by_id["wrong"]["citation precision"] == 0.0
+    assert by_id["none"] == {"left empty": 1.0, "answered": 0.0}
+    score = made.scores[0]
+    assert score.means["answer precision"] == 0.5
+    assert score.risk[-1] == (pytest.approx(2 / 3), 0.5)
+
+
+def test_a_run_is_kept_without_texts_and_read_again(engine: Engine) -> None:
+    made = evaluate(engine, QUESTIONS, strategies=["lexical"])
+    assert made.run.file is not None
+    assert made.run.file.parent == engine.opened.folder / "evaluations"  # type: ignore[operator]
+    assert read_run(engine, made.run.id) == replace(made.run, file=made.run.file)
+    assert read_run(engine, "last").id == made.run.id
+    assert [run.id for run in list_runs(engine)] == [made.run.id]
+    text = made.run.file.read_text()
+    assert "spare" not in text
+    assert score_run(read_run(engine, "last")).scores == made.scores
+    with pytest.raises(NotFound, match=made.run.id):
+        read_run(engine, "gone")
+
+
+def test_a_run_in_memory_is_kept_only_where_a_folder_is_named(tmp_path: Path) -> None:
+    with Engine.open(":memory:", embedder="hashed") as engine:
+        engine.add_documents([])
+        with pytest.raises(SettingsError, match="keeps no runs"):
+            read_run(engine, "last")
+        assert list_runs(engine, folder=tmp_path) == []
+
+
+def test_an_interrupted_run_is_continued(engine: Engine) -> None:
+    def interrupt(progress: Progress) -> None:
+        if progress.done == 5:
+            raise Interrupt
+
+    with pytest.raises(Interrupt):
+        evaluate(engine, QUESTIONS, strategies=["lexical"], on_progress=interrupt)
+    (broken,) = list_runs(engine)
+    assert not broken.is_finished
+    assert broken.file is not None
+    with broken.file.open("a") as stream:
+        stream.write('{"system": "lexical", "quest')  # the line that was being written
+    seen: list[Progress] = []
+    made = evaluate(engine, QUESTIONS, strategies=["lexical"], on_progress=seen.append)
+    assert made.run.id == broken.id
+    assert [progress.done for progress in seen] == list(range(6, len(QUESTIONS) + 1))
+    assert read_run(engine, "last").is_finished
+    assert get_score(made, "lexical")["MRR"] == 1.0
+    again = evaluate(engine, QUESTIONS, strategies=["lexical"])
+    assert again.run.id != broken.id  # a finished one is not continued
+
+
+def test_a_run_is_begun_anew_where_something_has_changed(engine: Engine) -> None:
+    def interrupt(progress: Progress) -> None:
+        raise Interrupt
+
+    with pytest.raises(Interrupt):
+        evaluate(engine, QUESTIONS, strategies=["lexical"], on_progress=interrupt)
+    engine.drop("page-15")
+    made = evaluate(engine, QUESTIONS[:-1], strategies=["lexical"])
+    assert len(made.run.results) == len(QUESTIONS) - 1
+    with pytest.raises(Interrupt):
+        evaluate(engine, QUESTIONS[:4], strategies=["lexical"], on_progress=interrupt)
+    seen: list[Progress] = []
+    evaluate(engine, QUESTIONS[:4], strategies=["lexical"], resume=False, on_progress=seen.append)
+    assert len(seen) == 4
+
+
+def test_runs_are_compared_on_the_questions_they_share(worse: Engine) -> None:
+    one = evaluate(worse, QUESTIONS[:12], strategies=["lexical"]).run
+    other = evaluate(worse, QUESTIONS[4:], strategies=["lexical", "reverse"]).run
+    made = score_run(merge_runs([one, other]))
+    assert [score.system.name for score in made.scores] == [f"lexical ({one.id})", f"lexical ({other.id})", "reverse"]
+    assert {score.counts["MRR"] for score in made.scores} == {8}
+    assert made.notes == ("8 questions not in all runs, so left out",)
+    with pytest.raises(SettingsError, match="no question in common"):
+        merge_runs([evaluate(worse, QUESTIONS[:2], keep=False).run, evaluate(worse, QUESTIONS[3:5], keep=False).run])
+
+
+def test_a_run_is_exported_as_trec_files_that_give_the_same_measures(worse: Engine, tmp_path: Path) -> None:
+    made = evaluate(worse, QUESTIONS, strategies=["lexical", "reverse"], keep=False)
+    files = export_trec(made.run, tmp_path / "trec")
+    assert [file.name for file in files] == ["qrels.txt", "1-lexical.run", "2-reverse.run"]
+    assert files[1].read_text().splitlines()[0].split()[:4] == ["anchor", "Q0", "page-0", "1"]
+    ir = pytest.importorskip("ir_measures", reason="it has no wheel for this machine")
+    found = ir.calc_aggregate([ir.nDCG @ 10, ir.AP], ir.read_trec_qrels(str(files[0])), ir.read_trec_run(str(files[2])))
+    assert found[ir.nDCG @ 10] == pytest.approx(get_score(made, "reverse")["nDCG@10"])
+    assert found[ir.AP] == pytest.approx(get_score(made, "reverse")["MAP"])
+
+
+@pytest.mark.parametrize(
+    ("strategies", "measures", "told"), [(["nothing"], [], "there is no strategy"), ([], ["beauty"], "no measure")]
+)
+def test_names_that_do_not_exist_are_refused(
+    engine: Engine, strategies: Sequence[str], measures: Sequence[str], told: str
+) -> None:
+    with pytest.raises((NotFound, SettingsError), match=told):
+        evaluate(engine, QUESTIONS, strategies=strategies, measures=measures, keep=False)
+
+
+def test_a_dropped_collection_takes_its_runs_along(engine: Engine, tmp_path: Path) -> None:
+    evaluate(engine, QUESTIONS, strategies=["lexical"])
+    engine.close()
+    assert Engine.drop_collection(tmp_path / "store", "default").left == ()
+    assert not (tmp_path / "store" / "default").exists()

@@ -1,0 +1,158 @@
+"""Questions made from the collection: of headings, titles and replies, by a model; none that leaks, none twice."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from clew import (
+    Document,
+    Engine,
+    Filter,
+    Message,
+    NotFound,
+    ScriptedLLM,
+    SettingsError,
+    evaluate,
+    make_questions,
+    read_questions,
+    write_questions,
+)
+from clew.evaluation.questions.leakage import find_longest_run, is_leaking
+
+PAGE = """# Key rotation
+
+Everything about the keys that sign our parcels, who holds them and how long they live, in a few lines.
+
+## Emergency rotation
+
+Call Ines first. She revokes what is lost, makes a new pair in the room without windows and tells the stations.
+
+## How
+
+Run the tool on the signing host, wait for the second person, and read the fingerprint aloud before you confirm.
+
+## Run the tool on the signing host
+
+Run the tool on the signing host, wait for the second person, and read the fingerprint aloud before you confirm.
+
+## Rotation, emergency
+
+The same as above, only that it is told here a second time and at the same length, as people do in handbooks.
+"""
+NOW = datetime(2026, 4, 1, 9, tzinfo=UTC)
+
+
+def add_samples(engine: Engine, folder: Path) -> None:
+    (folder / "keys.md").write_text(PAGE)
+    engine.add(folder / "keys.md")
+    engine.add_messages(
+        [
+            Message("Which spare parts go to the Dunlin tomorrow?", "ines", NOW, id="1", channel="field"),
+            Message("I wonder, too.", "ines", NOW.replace(minute=1), id="2", channel="field", reply_to="1"),
+            Message(
+                "Two lanterns and the long chain, both are packed.",
+                "dan",
+                NOW.replace(minute=2),
+                id="3",
+                channel="field",
+                reply_to="1",
+            ),
+        ]
+    )
+
+
+@pytest.fixture
+def samples(tmp_path: Path) -> Engine:
+    engine = Engine.open(tmp_path / "store", embedder="hashed")
+    add_samples(engine, tmp_path)
+    return engine
+
+
+def test_headings_ask_for_what_stands_below_them(samples: Engine) -> None:
+    made = {each.question: each for each in make_questions(samples, sources=["headings"])}
+    assert list(made) == ["Key rotation: Emergency rotation"]  # "How" asks for nothing
+    (evidence,) = made["Key rotation: Emergency rotation"].evidence
+    assert evidence.document.endswith("keys.md")
+    assert evidence.quote.startswith("Call Ines first.")
+    assert "#" not in evidence.quote
+    text = samples.read("keys.md").text
+    assert text[evidence.start : evidence.end] == evidence.quote
+
+
+def test_a_question_that_repeats_its_evidence_is_left_out_and_so_is_one_that_asks_the_same(samples: Engine) -> None:
+    asked = {each.question for each in make_questions(samples)}
+    assert not any("signing host" in text for text in asked)  # the heading is the sentence below it
+    assert "Key rotation: Rotation, emergency" not in asked  # the same terms as another heading
+
+
+def test_titles_and_replies_ask_too(samples: Engine) -> None:
+    (title,) = make_questions(samples, sources=["titles"])
+    assert title.question == "Key rotation"
+    assert title.evidence[0].quote.startswith("Everything about the keys")
+    (reply,) = make_questions(samples, sources=["replies"])
+    assert reply.question == "Which spare parts go to the Dunlin tomorrow?"
+    assert reply.evidence[0].quote == "Two lanterns and the long chain, both are packed."  # of somebody else
+    assert {each.question for each in make_questions(samples)} >= {title.question, reply.question}
+
+
+def test_what_is_made_can_be_written_read_and_evaluated(samples: Engine, tmp_path: Path) -> None:
+    made = make_questions(samples)
+    write_questions(tmp_path / "made.jsonl", made)
+    assert read_questions(tmp_path / "made.jsonl") == made
+    done = evaluate(samples, tmp_path / "made.jsonl", strategies=["lexical"])
+    assert not done.notes
+    assert done.scores[0].means["recall@10"] == 1.0
+    assert done.scores[0].counts["evidence@10"] == len(made)
+
+
+def test_a_filter_a_count_and_a_seed_choose(samples: Engine) -> None:
+    pages = make_questions(samples, where=Filter(kinds={"page"}))
+    assert all(each.evidence[0].document.endswith("keys.md") for each in pages)
+    assert len(make_questions(samples, count=1)) == 1
+    assert make_questions(samples, count=2, seed=1) == make_questions(samples, count=2, seed=1)
+    assert {make_questions(samples, count=1, seed=seed)[0].question for seed in range(8)} != {pages[0].question}
+
+
+def test_a_model_writes_questions_for_passages(tmp_path: Path) -> None:
+    replies = {"Call Ines": "Who is told first when a pair is lost?\nIt is Ines.", "Two lanterns": "NONE"}
+
+    def answer(prompt: str) -> str:
+        return next((reply for part, reply in replies.items() if part in prompt), "I cannot say.")
+
+    llm = ScriptedLLM(answer)
+    with Engine.open(tmp_path / "store", embedder="hashed", llm=llm) as engine:
+        add_samples(engine, tmp_path)
+        before = len(llm.requests)
+        (made,) = make_questions(engine)
+        assert made.question == "Who is told first when a pair is lost?"
+        assert made.evidence[0].quote.startswith("Call Ines first.")
+        assert len(llm.requests) > before
+        make_questions(engine, sources=["titles"])
+        asked = len(llm.requests)
+        make_questions(engine, count=2)
+        assert len(llm.requests) == asked + 2
+
+
+def test_what_cannot_be_made_is_said(samples: Engine) -> None:
+    with pytest.raises(SettingsError, match="needs a language model"):
+        make_questions(samples, sources=["model"])
+    with pytest.raises(SettingsError, match="there is no source"):
+        make_questions(samples, sources=["rumours"])  # type: ignore[list-item]
+    with Engine.open(":memory:", embedder="hashed") as empty, pytest.raises(NotFound, match="no documents"):
+        make_questions(empty)
+
+
+def test_a_page_without_headings_gives_no_question() -> None:
+    with Engine.open(":memory:", embedder="hashed") as engine:
+        engine.add_documents([Document("plain", "Signing keys rotate every ninety days.")])
+        assert make_questions(engine) == []
+
+
+def test_leakage_is_most_of_the_words_in_one_piece() -> None:
+    evidence = "The signing keys rotate every ninety days, and Dan does it."
+    assert is_leaking("signing keys rotate every ninety days", evidence)
+    assert is_leaking("Do signing keys rotate every ninety days?", evidence)
+    assert not is_leaking("How often do we change what signs?", evidence)
+    assert not is_leaking("ninety days", evidence)  # a name, not a sentence
+    assert find_longest_run(["a", "b", "x", "c"], ["x", "a", "b"]) == 2

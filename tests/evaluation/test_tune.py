@@ -1,0 +1,166 @@
+"""`clew.tune`: what is better is kept and used, what may be chance is not, and everything can be taken back."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from clew import (
+    ContextConfig,
+    Document,
+    DriverFailed,
+    Drivers,
+    Engine,
+    Hit,
+    JudgedQuestion,
+    Progress,
+    Query,
+    SearchConfig,
+    Settings,
+    SettingsError,
+    Strategy,
+    lexical,
+    list_tunings,
+    rollback_tuning,
+    tune,
+)
+
+COUNT = 60
+CANDIDATES = {"search.strategy": ("hybrid", "lexical")}
+QUESTIONS = [JudgedQuestion(f"what is kept in box number{at}?", {f"box-{at}": 1.0}, id=f"q{at}") for at in range(COUNT)]
+
+
+def broken(drivers: Drivers) -> Strategy:
+    """The lexical strategy, the worst first."""
+    search = lexical(drivers)
+
+    def run(query: Query) -> list[Hit]:
+        return search(query)[::-1]
+
+    return run
+
+
+def open_engine(folder: Path, *, settings: Settings | None = None, embedder: str = "hashed") -> Engine:
+    """An engine whose default strategy is worse than the lexical one."""
+    return Engine.open(folder, embedder=embedder, strategies={"hybrid": broken}, settings=settings)
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    with open_engine(tmp_path) as opened:
+        opened.add_documents(
+            [Document(f"box-{at}", f"Spare parts are kept in box number{at}, as always.") for at in range(COUNT)]
+        )
+        yield opened
+
+
+def test_a_better_setting_is_kept_and_used_from_the_next_opening_on(engine: Engine, tmp_path: Path) -> None:
+    seen: list[Progress] = []
+    made = tune(engine, QUESTIONS, candidates=CANDIDATES, on_progress=seen.append)
+    assert made.settings == {"search.strategy": "lexical"}
+    assert made.is_promoted
+    assert made.is_kept
+    assert made.promotion.difference.low > 0
+    assert made.train_questions + made.promotion.questions == COUNT
+    assert [(each.value, each.is_best) for each in made.tried] == [("hybrid", False), ("lexical", True)]
+    assert seen
+    assert engine.settings.search.strategy == "hybrid"
+    engine.close()
+    with open_engine(tmp_path) as again:
+        assert again.settings.search.strategy == "lexical"
+        assert again.search("what is kept in box number7?", k=1)[0].document.id == "box-7"
+        kept = list_tunings(again)[-1]
+        assert (kept.measure, kept.settings, kept.questions) == ("nDCG@10", made.settings, made.promotion.questions)
+        same = tune(again, QUESTIONS, candidates=CANDIDATES)
+        assert not same.settings
+        assert same.reason == "nothing that was tried is better"
+        assert rollback_tuning(again) == kept
+        assert rollback_tuning(again) is None
+    with open_engine(tmp_path) as before:
+        assert before.settings.search.strategy == "hybrid"
+
+
+def test_what_the_user_sets_wins_and_another_embedder_ends_it(engine: Engine, tmp_path: Path) -> None:
+    assert tune(engine, QUESTIONS, candidates=CANDIDATES).is_kept
+    engine.close()
+    own = Settings(search=SearchConfig(strategy="semantic"))
+    with open_engine(tmp_path, settings=own) as other:
+        assert other.settings.search.strategy == "semantic"
+    with Engine.open(tmp_path, settings=Settings(search=SearchConfig(depth=70))) as other:
+        assert (other.settings.search.strategy, other.settings.search.depth) == ("lexical", 70)
+        other.reembed("hashed:64")
+    with Engine.open(tmp_path) as other:
+        assert other.settings.search.strategy == "hybrid"
+
+
+def test_a_dry_run_keeps_nothing(engine: Engine, tmp_path: Path) -> None:
+    made = tune(engine, QUESTIONS, candidates=CANDIDATES, dry_run=True)
+    assert made.is_promoted
+    assert not made.is_kept
+    assert "dry run" in made.reason
+    assert not list_tunings(engine)
+    assert not list(tmp_path.rglob("tuned.json"))
+
+
+def test_a_second_tuning_is_added_to_the_first_and_taken_back_alone(engine: Engine, tmp_path: Path) -> None:
+    assert tune(engine, QUESTIONS, candidates=CANDIDATES).is_kept
+    engine.close()
+    with Engine.open(tmp_path, strategies={"lexical": broken, "best": lexical}) as again:
+        assert again.settings.search.strategy == "lexical"
+        made = tune(again, QUESTIONS, candidates={"search.strategy": ("best",), "search.depth": (20,)})
+        assert made.is_kept
+        assert [dict(each.settings) for each in list_tunings(again)] == [
+            {"search.strategy": "lexical"},
+            {"search.strategy": "best"},
+        ]
+        rollback_tuning(again)
+        assert list_tunings(again)[-1].settings == {"search.strategy": "lexical"}
+
+
+def test_without_a_folder_it_says_where_to_write_the_settings() -> None:
+    with Engine.open(":memory:", embedder="hashed", strategies={"hybrid": broken}) as engine:
+        engine.add_documents(
+            [Document(f"box-{at}", f"Spare parts are kept in box number{at}, as always.") for at in range(COUNT)]
+        )
+        made = tune(engine, QUESTIONS, candidates=CANDIDATES)
+        assert made.is_promoted
+        assert not made.is_kept
+        assert "clew.toml" in made.reason
+        assert rollback_tuning(engine) is None
+
+
+def test_the_floor_of_the_context_is_tuned_by_questions_without_an_answer(engine: Engine, tmp_path: Path) -> None:
+    none = [
+        JudgedQuestion(f"how do penguins{at} sleep on kept ice?", is_answerable=False, id=f"n{at}") for at in range(60)
+    ]
+    engine.close()
+    floorless = Settings(context=ContextConfig(min_relevance=0.0, min_chance=0.0))
+    with Engine.open(tmp_path, settings=floorless) as opened:
+        made = tune(opened, none, measure="context", candidates={"context.min_relevance": (0.5,)})
+    assert made.settings == {"context.min_relevance": 0.5}
+    assert made.is_kept
+    assert [each.mean for each in made.tried] == [0.0, 1.0]
+
+
+def test_few_questions_unknown_measures_and_settings_that_need_adding_are_refused(engine: Engine) -> None:
+    with pytest.raises(SettingsError, match="too few"):
+        tune(engine, QUESTIONS[:12])
+    with pytest.raises(SettingsError, match="the questions do not tell beauty"):
+        tune(engine, QUESTIONS, measure="beauty", candidates=CANDIDATES)
+    with pytest.raises(SettingsError, match="evaluate two collections"):
+        tune(engine, QUESTIONS, candidates={"ingestion.chunk_size": (128, 512)})
+    with pytest.raises(SettingsError, match=r"did you mean search\.depth"):
+        tune(engine, QUESTIONS, candidates={"search.dept": (5,)})
+
+
+def test_a_file_that_cannot_be_used_is_named(engine: Engine, tmp_path: Path) -> None:
+    assert tune(engine, QUESTIONS, candidates=CANDIDATES).is_kept
+    engine.close()
+    (file,) = tmp_path.rglob("tuned.json")
+    kept = json.loads(file.read_text())
+    kept["tuned"][0]["settings"] = {"search.gone": 1}
+    for text, told in (("{", "cannot be read"), ("{}", "cannot be read"), (json.dumps(kept), "search.gone")):
+        file.write_text(text)
+        with pytest.raises(DriverFailed, match=told):
+            open_engine(tmp_path)

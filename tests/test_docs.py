@@ -45,6 +45,7 @@ def find_anchors(page: Path) -> set[str]:
 def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copytree(ROOT / "examples" / "handbook", tmp_path / "handbook")
     shutil.copytree(ROOT / "examples" / "chat", tmp_path / "chat")
+    shutil.copy(ROOT / "examples" / "questions.jsonl", tmp_path)
     shutil.make_archive(str(tmp_path / "slack-export"), "zip", ROOT / "examples" / "chat")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CLEW_EMBEDDER", "hashed")

@@ -1,16 +1,20 @@
 """The verbs are the same words on every surface, and the table of them is true."""
 
 import types
+from inspect import signature
 
+import clew
 from clew import Engine
 from clew.surface.cli.app import app
 from clew.surface.verbs import VERBS
 
 
-def test_the_table_has_every_method_of_the_engine() -> None:
+def test_the_table_has_every_method_of_the_engine_and_every_function_over_one() -> None:
     kinds = (types.FunctionType, staticmethod)
     methods = {name for name, each in vars(Engine).items() if isinstance(each, kinds) and name[0] != "_"}
-    assert methods - {"close"} == {verb for verb, surfaces in VERBS.items() if "python" in surfaces}
+    functions = {name for name in dir(clew) if isinstance(getattr(clew, name), types.FunctionType)}
+    verbs = {name for name in functions if next(iter(signature(getattr(clew, name)).parameters)) == "engine"}
+    assert (methods - {"close"}) | verbs == {verb for verb, surfaces in VERBS.items() if "python" in surfaces}
 
 
 def test_the_table_has_every_command() -> None:

@@ -27,7 +27,7 @@ from clew import (
     score_run,
 )
 from clew.core.settings.override import override_settings
-from tests.evaluation.conftest import PLACES, QUESTIONS, THINGS
+from tests.evaluation.conftest import PLACES, QUESTIONS, THINGS, make_page
 
 
 class Interrupt(Exception):
@@ -138,7 +138,7 @@ def test_answers_are_measured_by_what_they_cite(engine: Engine) -> None:
     assert by_id["none"] == {"left empty": 1.0, "answered": 0.0}
     score = made.scores[0]
     assert score.means["answer precision"] == 0.5
-    assert score.risk[-1] == (pytest.approx(2 / 3), 0.5)
+    assert score.risk[-1] == pytest.approx((2 / 3, 0.5))
 
 
 def test_a_run_is_kept_without_texts_and_read_again(engine: Engine) -> None:
@@ -238,3 +238,21 @@ def test_a_dropped_collection_takes_its_runs_along(engine: Engine, tmp_path: Pat
     engine.close()
     assert Engine.drop_collection(tmp_path / "store", "default").left == ()
     assert not (tmp_path / "store" / "default").exists()
+
+
+def test_a_collection_on_a_server_keeps_runs_where_it_is_told_to(postgres: str, tmp_path: Path) -> None:
+    with Engine.open(postgres, embedder="hashed") as engine:
+        engine.add_documents([make_page(at) for at in range(len(THINGS))])
+        assert evaluate(engine, QUESTIONS, strategies=["lexical"]).run.file is None
+        (tmp_path / "questions.jsonl").write_text("{}")  # not a run
+        made = evaluate(engine, QUESTIONS, strategies=["lexical", "hybrid"], folder=tmp_path)
+        assert get_score(made, "lexical")["evidence@2000 tokens"] == 1.0
+        assert [run.id for run in list_runs(engine, folder=tmp_path)] == [made.run.id]
+
+
+def test_a_secret_is_not_written_into_a_run(engine: Engine) -> None:
+    secret = override_settings(engine.settings, {"llm.api_key": "hush-hush"})
+    made = evaluate(engine, QUESTIONS[:2], settings={"key": secret})
+    assert made.run.file is not None
+    assert made.run.systems[0].settings.keys() == {"llm.api_key"}
+    assert "hush" not in made.run.file.read_text()

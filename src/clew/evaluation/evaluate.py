@@ -19,7 +19,7 @@ from clew.engine.search import look_up_by_name
 from clew.evaluation.ask import WARM_UP, AskOptions, ask_question, prepare_engine
 from clew.evaluation.questions.judged import JudgedQuestion, read_questions
 from clew.evaluation.questions.resolve import Judgement, resolve_questions
-from clew.evaluation.report import score_run
+from clew.evaluation.report import check_measures, list_measures, score_run
 from clew.evaluation.runs import append_result, find_runs_folder, list_runs, repair_last_line, start_run_file
 from clew.evaluation.types import EvaluatedSystem, Evaluation, EvaluationRun, QuestionResult
 
@@ -63,6 +63,7 @@ def evaluate(
         answers=answers,
         where=check_filter(where),
     )
+    check_measures(measures, list_measures(k, options.tokens, answers=answers))
     trees = build_systems(engine, strategies, settings)
     judgements, notes = resolve_questions(engine, asked)
     run = make_run(engine, asked, trees, judgements, options, notes)

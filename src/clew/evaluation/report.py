@@ -23,14 +23,27 @@ def score_run(run: EvaluationRun, *, measures: Sequence[str] = ()) -> Evaluation
     values = {system.name: collect_values(run, system.name) for system in run.systems}
     known = list(dict.fromkeys(measure for each in values.values() for measure in each))
     usual = [each for each in known if each == f"nDCG@{run.k}" or each == f"evidence@{run.tokens} tokens"]
-    for measure in measures:
-        if measure not in known:
-            raise SettingsError(f"there is no measure {measure!r} here; there are {format_names(known, max_names=20)}")
+    check_measures(measures, known)
     return Evaluation(
         run,
         tuple(_score_system(run, system, values[system.name]) for system in run.systems),
         tuple(_compare(run, values, list(measures) or usual or known[:1])),
     )
+
+
+def list_measures(k: int, tokens: int, *, answers: bool) -> list[str]:
+    """The names of all measures that a run may have."""
+    ranked = [f"{name}@{k}" for name in ("nDCG", "recall", "precision", "topics", "evidence")]
+    shown = [f"evidence@{tokens} tokens", "left empty", CONTEXT_MEASURE] if tokens else []
+    answered = ["answered", "answer precision", "citation precision", "answer F1"] if answers else []
+    return [*ranked, "MRR", "MAP", *shown, *answered]
+
+
+def check_measures(measures: Sequence[str], known: Sequence[str]) -> None:
+    """Raises SettingsError if one of the measures is not known."""
+    for measure in measures:
+        if measure not in known:
+            raise SettingsError(f"there is no measure {measure!r} here; there are {format_names(known, max_names=20)}")
 
 
 def merge_runs(runs: Sequence[EvaluationRun]) -> EvaluationRun:
@@ -120,6 +133,8 @@ def collect_values(run: EvaluationRun, system: str) -> Values:
         if result.system == system:
             for measure, value in result.values.items():
                 found.setdefault(measure, {})[result.question] = value
+    if "right" in found:
+        found["answer precision"] = found.pop("right")
     if "left empty" in found:
         found[CONTEXT_MEASURE] = {**found.get(f"evidence@{run.tokens} tokens", {}), **found["left empty"]}
     return found
@@ -129,8 +144,6 @@ def _score_system(run: EvaluationRun, system: EvaluatedSystem, values: Values) -
     results = [each for each in run.results if each.system == system.name]
     means = {measure: sum(by.values()) / len(by) for measure, by in values.items()}
     counts = {measure: len(by) for measure, by in values.items()}
-    if "right" in means:
-        means["answer precision"], counts["answer precision"] = means.pop("right"), counts.pop("right")
     risk = measure_risk(results)
     if risk:
         means["risk"], counts["risk"] = sum(point for _, point in risk) / len(risk), len(results)

@@ -5,6 +5,7 @@ A run that broke off is continued from its file: what is in it is not asked agai
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from datetime import datetime
@@ -19,6 +20,7 @@ from clew.evaluation.types import EvaluatedSystem, EvaluationRun, QuestionResult
 FORMAT = 1
 FOLDER = "evaluations"  # in the folder of a collection
 SUFFIX = ".jsonl"
+_NAME = re.compile(r"\d{8}-\d{6}-\d{3}-[0-9a-f]{4}")  # time and key
 
 
 def find_runs_folder(engine: Engine, folder: str | Path | None = None) -> Path | None:
@@ -32,8 +34,7 @@ def find_runs_folder(engine: Engine, folder: str | Path | None = None) -> Path |
 def list_runs(engine: Engine, *, folder: str | Path | None = None) -> list[EvaluationRun]:
     """The runs that are kept, the oldest first."""
     place = find_runs_folder(engine, folder)
-    files = sorted(place.glob(f"*{SUFFIX}")) if place and place.is_dir() else []
-    return [read_run_file(file) for file in files]
+    return [read_run_file(file) for file in _list_files(place)]
 
 
 def read_run(engine: Engine, run: str, *, folder: str | Path | None = None) -> EvaluationRun:
@@ -41,12 +42,18 @@ def read_run(engine: Engine, run: str, *, folder: str | Path | None = None) -> E
     place = find_runs_folder(engine, folder)
     if place is None:
         raise SettingsError("this collection keeps no runs, since it has no folder; name the folder that has them")
-    ids = sorted(file.stem for file in place.glob(f"*{SUFFIX}")) if place.is_dir() else []
+    ids = [file.stem for file in _list_files(place)]
     wanted = ids[-1] if run == "last" and ids else run
     if wanted not in ids:
         there = f"there are {format_names(ids[::-1])}" if ids else "there are none; `clew evaluate QUESTIONS` makes one"
         raise NotFound(f"there is no run {run!r}; {there}")
     return read_run_file(place / f"{wanted}{SUFFIX}")
+
+
+def _list_files(folder: Path | None) -> list[Path]:
+    """The files of runs in a folder, by time; others may lie beside them."""
+    files = folder.glob(f"*{SUFFIX}") if folder and folder.is_dir() else ()
+    return sorted(file for file in files if _NAME.fullmatch(file.stem))
 
 
 def read_run_file(file: Path) -> EvaluationRun:

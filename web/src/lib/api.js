@@ -25,12 +25,10 @@ async function send(path, options) {
     reply = await fetch(locate(path), options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new ApiError(0, { error: { message: "The server cannot be reached; is it running?", code: "offline" } });
+    throw refuse(0);
   }
   if (reply.ok) return reply;
-  const error = new ApiError(reply.status, await reply.json().catch(() => null));
-  if (reply.status === 401) session.refuse(error.message);
-  throw error;
+  throw refuse(reply.status, await reply.json().catch(() => null));
 }
 
 export async function get(path, { signal } = {}) {
@@ -57,37 +55,67 @@ export function upload(files, onSent) {
     request.upload.onprogress = (event) => event.lengthComputable && onSent(event.loaded / event.total);
     request.onerror = () => reject(new ApiError(0, { error: { message: "The upload was interrupted; try it again." } }));
     request.onload = () => {
-      let body = null;
-      try {
-        body = JSON.parse(request.responseText);
-      } catch {
-        // an answer without JSON is told by its status
-      }
+      const body = parse(request.responseText);
       if (request.status < 300) resolve(body);
-      else reject(new ApiError(request.status, body));
+      else reject(refuse(request.status, body));
     };
     request.send(form);
   });
 }
 
-/** The events of a stream, as {name, data}; an `error` event is thrown. */
+/**
+ * The events of a stream, as {name, data}; an `error` event is thrown. An XMLHttpRequest and no fetch: Chromium counts a
+ * stream of events that a reader of fetch has read to its end as broken off (net::ERR_ABORTED).
+ */
 export async function* stream(path, { body, signal } = {}) {
+  const request = new XMLHttpRequest();
   const headers = makeHeaders(body ? { "content-type": "application/json" } : {});
-  const options = body ? { method: "POST", headers, body: JSON.stringify(body), signal } : { headers, signal };
-  const reply = await send(path, options);
-  const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
-  let waiting = "";
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) return;
-    waiting += value;
-    const events = waiting.split("\n\n");
-    waiting = events.pop();
-    for (const event of events) {
-      const name = /^event: (.*)$/m.exec(event)?.[1] ?? "message";
-      const data = JSON.parse(/^data: (.*)$/m.exec(event)?.[1] ?? "null");
-      if (name === "error") throw new ApiError(500, data);
-      yield { name, data };
+  let wake = () => {};
+  let isOver = false;
+  request.open(body ? "POST" : "GET", locate(path));
+  for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value);
+  request.onprogress = () => wake();
+  request.onloadend = () => {
+    isOver = true;
+    wake();
+  };
+  signal?.addEventListener("abort", () => request.abort(), { once: true });
+  request.send(body ? JSON.stringify(body) : null);
+  try {
+    for (let read = 0; ; ) {
+      const wasOver = isOver; // what came with the end is read once more
+      const text = request.status === 200 ? request.responseText : "";
+      const end = text.lastIndexOf("\n\n");
+      const events = end > read ? text.slice(read, end).split("\n\n") : [];
+      read = Math.max(read, end + 2);
+      for (const event of events) {
+        const name = /^event: (.*)$/m.exec(event)?.[1] ?? "message";
+        const data = JSON.parse(/^data: (.*)$/m.exec(event)?.[1] ?? "null");
+        if (name === "error") throw new ApiError(500, data);
+        yield { name, data };
+      }
+      if (wasOver) break;
+      if (!isOver) await new Promise((resolve) => (wake = resolve));
     }
+  } finally {
+    if (!isOver) request.abort();
   }
+  if (signal?.aborted) throw new DOMException("Stopped", "AbortError");
+  if (request.status !== 200) throw refuse(request.status, parse(request.responseText));
+}
+
+function parse(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null; // an answer without JSON is told by its status
+  }
+}
+
+/** The error of a status; without a status, that the server cannot be reached. */
+function refuse(status, body) {
+  if (!status) return new ApiError(0, { error: { message: "The server cannot be reached; is it running?", code: "offline" } });
+  const error = new ApiError(status, body);
+  if (status === 401) session.refuse(error.message);
+  return error;
 }

@@ -7,16 +7,17 @@ const KEY = "clew.chats";
 const MAX_CHATS = 20;
 const MAX_HISTORY = 12;
 
-const EMPTY = { text: "", confidence: null, found: true, reason: "", problem: "" };
+/** A turn before anything has come; `draft` is what a model has written and nobody has checked yet. */
+const makeTurn = (question, state) => ({ question, state, text: "", draft: "", doing: "", confidence: null, found: true, reason: "", problem: "", sentences: [], steps: [], citations: [], removed: [] });
 
 /** The turns of messages that another program has kept: without verdicts, which it does not keep. */
 function makeTurns(messages) {
   const turns = [];
   for (const { role, text } of messages) {
-    if (role !== "assistant") turns.push({ ...EMPTY, sentences: [], steps: [], citations: [], removed: [], question: text, state: "kept" });
+    if (role !== "assistant") turns.push(makeTurn(text, "kept"));
     else if (turns.length) Object.assign(turns.at(-1), { text, sentences: [{ text, verdict: "" }] });
   }
-  return turns.length ? turns : [{ ...EMPTY, sentences: [], steps: [], citations: [], removed: [], question: "", state: "kept" }];
+  return turns.length ? turns : [makeTurn("", "kept")];
 }
 
 class Chats {
@@ -66,7 +67,7 @@ class Chats {
       .filter((message) => message.text.trim())
       .slice(-MAX_HISTORY);
     chat.title ||= question;
-    chat.turns.push({ ...EMPTY, sentences: [], steps: [], citations: [], removed: [], question, state: "asking" });
+    chat.turns.push(makeTurn(question, "asking"));
     const turn = chat.turns[chat.turns.length - 1];
     const isKept = session.info?.keeps_chats;
     const path = isKept ? `/v1/page/chats/${encodeURIComponent(chat.id)}` : "/v1/ask";
@@ -75,32 +76,64 @@ class Chats {
     if (where) body.where = where;
     try {
       for await (const { name, data } of stream(path, { body, signal })) {
-        if (name === "step") turn.steps.push(data);
-        else if (name === "sentence") turn.sentences.push({ text: data.text, verdict: "" });
-        else if (name === "answer") finish(turn, data);
+        receive(turn, name, data);
       }
       if (turn.state === "asking") throw new ApiError(0, { error: { message: "The answer broke off; ask again." } });
     } catch (error) {
-      turn.state = "failed";
+      if (turn.state === "asking") turn.state = "failed"; // an answer that is incomplete is shown, with what it lacks
+      turn.draft = turn.doing = "";
       turn.problem = error.name === "AbortError" ? "Stopped." : error.message;
     }
     this.save();
   }
 }
 
+/** Takes an event of the answer over. */
+function receive(turn, name, data) {
+  if (name === "token") turn.draft += data.text;
+  else if (name === "step_start") {
+    turn.draft = ""; // what was written before a tool is called is no part of the answer
+    turn.doing = data.name;
+  } else if (name === "step") {
+    turn.doing = turn.draft = "";
+    turn.steps.push(data);
+  } else if (name === "sentence") {
+    const at = turn.draft.indexOf(data.text);
+    turn.draft = at < 0 ? "" : turn.draft.slice(at + data.text.length);
+    turn.sentences.push({ text: data.text, verdict: "" });
+  } else if (name === "verdict") {
+    const judged = turn.sentences.find((each) => !each.verdict && stripMarks(each.text) === stripMarks(data.text));
+    if (judged) Object.assign(judged, { verdict: data.verdict, reason: data.reason });
+  } else if (name === "answer") finish(turn, data);
+}
+
+const stripMarks = (text) => text.replace(/\s*\[\d+\]/g, "").trim();
+
 /** Takes over the whole answer: the verdict of each sentence, or that it is quoted where no model wrote it. */
 function finish(turn, answer) {
   const shown = answer.sentences.filter((each) => each.shown !== false);
+  turn.draft = turn.doing = "";
   turn.text = answer.text;
   turn.found = answer.found;
   turn.confidence = answer.confidence;
   turn.reason = answer.reason || answer.fault;
-  turn.citations = answer.citations;
   turn.removed = answer.removed;
-  turn.sentences = shown.length
+  const sentences = shown.length
     ? shown.map((each) => ({ text: each.text, verdict: each.verdict, reason: each.reason, numbers: numbersOf(each.citations, answer.citations) }))
-    : (turn.sentences.length ? turn.sentences : [{ text: answer.text }]).map((each) => ({ ...each, verdict: answer.found ? "quoted" : "" }));
+    : (turn.sentences.length ? turn.sentences : [{ text: answer.text }]).map((each) => ({ ...each, numbers: readMarks(each.text), verdict: answer.found ? "quoted" : "" }));
+  const order = orderNumbers(sentences, answer.citations);
+  turn.citations = answer.citations.map((each) => ({ ...each, number: order.get(each.number) })).sort((a, b) => a.number - b.number);
+  turn.sentences = sentences.map((each) => ({ ...each, numbers: each.numbers.map((number) => order.get(number)).filter(Boolean) }));
   turn.state = "done";
+}
+
+export const readMarks = (text) => [...(/((?:\s*\[\d+\])+)\s*$/.exec(text)?.[1] ?? "").matchAll(/\d+/g)].map(([digits]) => Number(digits));
+
+/** The numbers of the sources as they are shown: from 1, in the order in which the answer names them. */
+function orderNumbers(sentences, citations) {
+  const named = [...sentences.flatMap((each) => each.numbers ?? []), ...citations.map((each) => each.number)];
+  const known = new Set(citations.map((each) => each.number));
+  return new Map([...new Set(named)].filter((number) => known.has(number)).map((number, index) => [number, index + 1]));
 }
 
 const keyOf = (citation) => `${citation.document}:${citation.start}-${citation.end}`;

@@ -5,6 +5,8 @@ export const writeList = (list) => list.map(encodeURIComponent).join(",");
 
 const LISTS = { kind: "kinds", channel: "channels", author: "authors" };
 const NUMBERS = ["depth", "min_relevance", "min_similarity"];
+export const SETTINGS = ["strategy", "k", "one", "mode", "tokens", "set", ...NUMBERS];
+const FILTERS = ["kind", "channel", "author", "since", "until"];
 
 export function readFilters(params) {
   const where = {};
@@ -22,12 +24,55 @@ export function readQuery(params, { k = 12 } = {}) {
   for (const name of NUMBERS) if (params[name]) body[name] = Number(params[name]);
   const where = readFilters(params);
   if (where) body.where = where;
+  if (params.set) body.settings = readSet(params);
   return body;
+}
+
+/** The path of a verb: that of the page where settings are given by name. */
+export const pathOf = (params, verb) => (params.set ? `/v1/page/${verb}` : `/v1/${verb}`);
+
+/** The settings by their dotted names that the address gives. */
+export function readSet(params) {
+  try {
+    return JSON.parse(params.set || "{}");
+  } catch {
+    return {}; // a link that was cut off
+  }
+}
+
+/** The parameter for settings by name; those that are undefined are left out. */
+export function writeSet(settings) {
+  const kept = Object.entries(settings).filter(([, value]) => value !== undefined);
+  return kept.length ? JSON.stringify(Object.fromEntries(kept)) : "";
 }
 
 /** The parameters that filter or tune, as one text: it changes when the search has to run again. */
 export function fingerprint(params) {
-  return JSON.stringify(["q", "strategy", "kind", "channel", "author", "since", "until", "k", "mode", ...NUMBERS].map((name) => params[name] ?? ""));
+  return JSON.stringify(["q", ...FILTERS, ...SETTINGS].map((name) => params[name] ?? ""));
+}
+
+export const CLEARED = Object.fromEntries([...FILTERS, ...SETTINGS].map((name) => [name, ""]));
+export const isFiltered = (params) => [...FILTERS, ...SETTINGS].some((name) => params[name]);
+
+const SAID = {
+  k: (value) => `${value} results`,
+  one: () => "one passage a document",
+  depth: (value) => `${value} considered`,
+  min_relevance: (value) => `relevance from ${Math.round(value * 100)}%`,
+  min_similarity: (value) => `similarity from ${Math.round(value * 100)}%`,
+  mode: (value) => `${value} search`,
+  tokens: (value) => `context of ${value} tokens`,
+};
+
+/** The settings of an address in words: [what is said, the parameters that take it back]. */
+export function describeSettings(params) {
+  const found = Object.entries(SAID).filter(([name]) => params[name]).map(([name, say]) => [say(params[name]), { [name]: "" }]);
+  const set = readSet(params);
+  const weight = set["search.semantic_weight"];
+  if (weight !== undefined) found.push([`meaning ${Math.round(weight * 100)}%, words ${Math.round(100 - weight * 100)}%`, { set: writeSet({ ...set, "search.semantic_weight": undefined, "flow.semantic_weight": undefined }) }]);
+  for (const [name, value] of Object.entries(set))
+    if (!name.endsWith(".semantic_weight")) found.push([`${name} ${value}`, { set: writeSet({ ...set, [name]: undefined }) }]);
+  return found;
 }
 
 const DAYS = { "last 7 days": 7, "last 30 days": 30, "last year": 365 };

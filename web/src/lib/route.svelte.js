@@ -23,9 +23,9 @@ class Route {
     return this.#now.params;
   }
 
-  /** The address of a view. */
+  /** The address of a view, in the same collection unless another is named. */
   href(view, params = {}) {
-    const kept = Object.entries(params).filter(([, value]) => value !== undefined && value !== null && value !== "");
+    const kept = Object.entries({ in: this.params.in, ...params }).filter(([, value]) => value !== undefined && value !== null && value !== "");
     const query = new URLSearchParams(kept).toString();
     return `#/${view}${query ? `?${query}` : ""}`;
   }

@@ -1,4 +1,5 @@
 // What holds for the whole page: the key, the collection, what the server told of itself, the theme.
+import { route } from "./route.svelte.js";
 
 function read(store, name, fallback) {
   try {
@@ -19,13 +20,13 @@ function write(store, name, value) {
 
 class Session {
   key = $state(read(sessionStorage, "clew.key", "") || read(localStorage, "clew.key", ""));
-  collection = $state(read(sessionStorage, "clew.collection", ""));
   theme = $state(read(localStorage, "clew.theme", "system"));
   needsKey = $state(false);
   refusal = $state("");
   info = $state(null);
   status = $state(null);
   names = $state(null);
+  collections = $state([]);
   problem = $state(null);
 
   /** Asks for a key; one that was refused is told why. */
@@ -49,9 +50,9 @@ class Session {
     this.needsKey = true;
   }
 
-  chooseCollection(name) {
-    this.collection = name;
-    write(sessionStorage, "clew.collection", name);
+  /** The collection that the address names; empty: the server's own. */
+  get collection() {
+    return route.params.in ?? "";
   }
 
   chooseTheme(theme) {

@@ -22,6 +22,13 @@ class Toasts {
     toast?.onAction?.();
   }
 
+  /** Undoes what the newest toast offers to undo; false where none does. */
+  undo() {
+    const toast = this.all.findLast((each) => each.action);
+    if (toast) this.act(toast.id);
+    return Boolean(toast);
+  }
+
   #take(id) {
     const toast = this.all.find((each) => each.id === id);
     if (toast) clearTimeout(toast.timer);

@@ -21,7 +21,7 @@ from clew.core.ids import digest
 from clew.core.types import Chunk
 from clew.engine import Engine
 from clew.surface.server.call import Calling, reply_json
-from clew.surface.web import FILES, chats
+from clew.surface.web import FILES, chats, tuned
 from clew.surface.web.chats import keeps_chats
 
 router = APIRouter(include_in_schema=False)
@@ -56,6 +56,8 @@ async def serve_page_file(request: Request) -> Response:
     path = request.url.path
     file = read_page_file(path)
     headers = {**_POLICY, "etag": file.tag, "content-type": FILES[path]}
+    if path.endswith(".svg"):  # a browser asks for the icon again at each change of the address, so at each key
+        headers["cache-control"] = "max-age=86400"
     if request.headers.get("if-none-match") == file.tag:
         return Response(status_code=304, headers=headers)
     if "gzip" in request.headers.get("accept-encoding", ""):
@@ -64,6 +66,7 @@ async def serve_page_file(request: Request) -> Response:
 
 
 router.include_router(chats.router)
+router.include_router(tuned.router)
 for _path in FILES:
     router.add_api_route(_path, serve_page_file, methods=["GET"])
 
@@ -75,6 +78,7 @@ async def info(caller: Calling) -> Response:
         lambda engine: {
             "strategies": sorted(engine.strategies),
             "strategy": engine.settings.search.strategy,
+            "settings": describe_settings(engine),
             "has_model": engine.opened.llm is not None,
         }
     )
@@ -109,6 +113,13 @@ async def threads(caller: Calling, channel: Annotated[str, Query(min_length=1, m
         return {"threads": sorted(made, key=lambda each: each["last"] or "", reverse=True), "days": count_days(scanned)}
 
     return reply_json(await caller.call(call))
+
+
+def describe_settings(engine: Engine) -> dict[str, Any]:
+    """The settings that the page's panel starts from."""
+    search, flow = engine.settings.search, engine.settings.flow
+    shown = {"search.min_relevance": search.min_relevance, "search.semantic_weight": search.semantic_weight}
+    return {**shown, "flow.semantic_weight": flow.semantic_weight, "context.tokens": engine.settings.context.tokens}
 
 
 def describe_thread(doc_id: str, title: str, chunks: Iterable[Chunk]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import { defineConfig } from "vite";
 /** The hash of the sources, kept beside what is built from them: a change without a build shows without Node. */
 function stampSources() {
   const roots = ["index.html", "package.json", "package-lock.json", "vite.config.js"];
-  const below = ["public", "src"].flatMap((folder) =>
+  const below = ["src"].flatMap((folder) =>
     readdirSync(folder, { recursive: true, withFileTypes: true })
       .filter((each) => each.isFile())
       .map((each) => `${each.parentPath}/${each.name}`),

@@ -8,6 +8,7 @@ import pytest
 
 from clew import Filter
 from clew.surface.web import FILES
+from clew.surface.web.tuned import TUNABLE
 from tests.surface.server.conftest import Running, fill, serving
 
 ROOT = Path(__file__).parents[3]
@@ -47,7 +48,7 @@ def test_the_page_names_no_other_host(served: Running) -> None:
 def test_the_built_files_are_of_these_sources() -> None:
     files = sorted(
         ["index.html", "package.json", "package-lock.json", "vite.config.js"]
-        + [str(path.relative_to(SOURCES)) for folder in ("public", "src") for path in (SOURCES / folder).rglob("*.*")]
+        + [str(path.relative_to(SOURCES)) for path in (SOURCES / "src").rglob("*.*")]
     )
     found = hashlib.sha256()
     for name in files:
@@ -68,6 +69,37 @@ def test_what_the_page_asks_besides_the_verbs(served: Running) -> None:
     assert sum(each["messages"] for each in reply["threads"]) == 2
     assert min(each["first"] for each in reply["threads"]) == "2026-03-01T09:00:00+00:00"
     assert reply["days"] == {"2026-03-01": 2}
+
+
+def test_every_setting_that_why_not_names_can_be_tried(served: Running) -> None:
+    body = {"query": "vault key", "target": "keys", "tokens": 100}
+    for name, values in TUNABLE.items():
+        if name == "conversation.mmr":  # needs another setting beside it
+            continue
+        tried = {**body, "settings": {name: values[0]}}
+        assert served.post("/v1/page/why-not", tried).status_code == 200, name
+    floor = {"query": "vault key", "settings": {"search.min_relevance": 1.0}}
+    assert served.post("/v1/page/search", floor).json()["hits"] == []
+    assert served.post("/v1/search", {"query": "vault key"}).json()["hits"]  # nothing is kept
+    whole = served.post("/v1/page/explain", {"query": "vault key", "settings": {"search.semantic_weight": 1}}).json()
+    assert whole["hits"][0]["document"]["id"] == "keys"
+    cut = served.post("/v1/page/context", {"query": "vault key", "settings": {"context.min_relevance": 1}}).json()
+    assert cut["passages"] == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"llm.api_key": "x"}, "cannot be set here"),
+        ({"search.min_relevance": "much"}, "takes values such as"),
+        ({"search.min_relevance": 2}, "between 0 and 1"),
+        ({"search.candidates": 10**9}, "more than can be tried here"),
+    ],
+)
+def test_other_settings_are_refused(served: Running, settings: dict[str, object], said: str) -> None:
+    reply = served.post("/v1/page/search", {"query": "vault key", "settings": settings})
+    assert reply.status_code in (400, 422)
+    assert said in reply.json()["error"]["message"]
 
 
 def test_a_chat_of_the_page_goes_on_in_a_terminal(served: Running) -> None:

@@ -87,7 +87,7 @@ export async function* stream(path, { body, signal } = {}) {
       const text = request.status === 200 ? request.responseText : "";
       const end = text.lastIndexOf("\n\n");
       const events = end > read ? text.slice(read, end).split("\n\n") : [];
-      read = Math.max(read, end + 2);
+      if (events.length) read = end + 2;
       for (const event of events) {
         const name = /^event: (.*)$/m.exec(event)?.[1] ?? "message";
         const data = JSON.parse(/^data: (.*)$/m.exec(event)?.[1] ?? "null");

@@ -98,13 +98,23 @@ function receive(turn, name, data) {
     turn.doing = turn.draft = "";
     turn.steps.push(data);
   } else if (name === "sentence") {
-    const at = turn.draft.indexOf(data.text);
-    turn.draft = at < 0 ? "" : turn.draft.slice(at + data.text.length);
-    turn.sentences.push({ text: data.text, verdict: "" });
+    turn.draft = dropStart(turn.draft, data.text);
+    const isRefused = data.text.includes(REFUSED);
+    turn.sentences.push({ text: data.text.replace(REFUSED, "").trim(), verdict: isRefused ? "unsupported" : "" });
   } else if (name === "verdict") {
     const judged = turn.sentences.find((each) => !each.verdict && stripMarks(each.text) === stripMarks(data.text));
     if (judged) Object.assign(judged, { verdict: data.verdict, reason: data.reason });
   } else if (name === "answer") finish(turn, data);
+}
+
+const REFUSED = "[not supported]";
+
+/** What a model has written without a sentence that has been checked since: its words, without marks. */
+function dropStart(draft, sentence) {
+  const words = sentence.replace(REFUSED, "").replace(/\s*\[\d+\]/g, "").trim();
+  const last = words.slice(-20);
+  const at = draft.indexOf(last);
+  return at < 0 ? draft : draft.slice(at + last.length).replace(/^(?:\s*\[\d+\])*[.!?]?\s*/, "");
 }
 
 const stripMarks = (text) => text.replace(/\s*\[\d+\]/g, "").trim();

@@ -7,5 +7,4 @@ FILES: Final[Mapping[str, str]] = {
     "/": "text/html; charset=utf-8",
     "/page/app.js": "text/javascript; charset=utf-8",
     "/page/app.css": "text/css; charset=utf-8",
-    "/page/icon.svg": "image/svg+xml",
 }

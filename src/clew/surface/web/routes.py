@@ -56,8 +56,6 @@ async def serve_page_file(request: Request) -> Response:
     path = request.url.path
     file = read_page_file(path)
     headers = {**_POLICY, "etag": file.tag, "content-type": FILES[path]}
-    if path.endswith(".svg"):  # a browser asks for the icon again at each change of the address, so at each key
-        headers["cache-control"] = "max-age=86400"
     if request.headers.get("if-none-match") == file.tag:
         return Response(status_code=304, headers=headers)
     if "gzip" in request.headers.get("accept-encoding", ""):

@@ -22,6 +22,7 @@ from clew.surface.server.routes.search import COLLECTION_ONLY
 from clew.surface.to_json import context_to_json
 
 router = APIRouter(prefix="/v1/page", include_in_schema=False)
+MAX_COUNT: Final = 10_000
 Value = bool | int | float | str | None
 
 
@@ -62,7 +63,7 @@ def replace_settings(settings: Settings, given: Mapping[str, Value]) -> Settings
         types = {type(each) for each in known}
         if type(value) not in types and not (type(value) is int and float in types):
             raise SettingsError(f"{name} is {value!r}; it takes values such as {known[0]!r}")
-        if type(value) is int and value > max(10_000, *(each for each in known if type(each) is int)):
+        if type(value) is int and value > max([MAX_COUNT, *(each for each in known if type(each) is int)]):
             raise SettingsError(f"{name} is {value}; that is more than can be tried here")
         settings = replace_setting(settings, name, value)
     return settings

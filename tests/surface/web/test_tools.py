@@ -1,0 +1,221 @@
+"""What the page does beyond looking: settings and their preview, fixes, collections, a model, files dropped."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clew import Document, Engine, LLMConfig
+from clew.drivers import make_language_model
+from tests.surface.server.conftest import Running, fill, serving
+from tests.surface.web.conftest import opening
+from tests.surface.web.loopback import serving_model
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+DROP = """([name, text]) => {
+  const transfer = new DataTransfer();
+  transfer.items.add(new File([text], name, { type: "text/markdown" }));
+  for (const kind of ["dragover", "drop"])
+    window.dispatchEvent(new DragEvent(kind, { dataTransfer: transfer, bubbles: true, cancelable: true }));
+}"""
+SLIDE = "(slider, value) => { slider.value = value; slider.dispatchEvent(new Event('input', { bubbles: true })); }"
+
+
+def test_settings_show_what_they_change_before_they_do(browser: "Browser", served: Running) -> None:
+    from playwright.sync_api import expect
+
+    with opening(browser, served, "search?q=harbour+log+of+day+7") as page:
+        expect(page.locator("[data-hit]")).to_have_count(12)
+        page.get_by_role("button", name="Settings").click()
+        panel = page.get_by_role("region", name="Settings of this search")
+        expect(panel.get_by_role("button", name="Apply")).to_be_disabled()
+        panel.get_by_label("Results").evaluate(SLIDE, "3")
+        expect(panel.locator("li.gone")).to_have_count(9)
+        expect(panel.locator(".preview")).to_contain_text("9 gone")
+        expect(page.locator("[data-hit]")).to_have_count(12)  # a preview changes nothing
+        panel.get_by_role("button", name="Apply").click()
+        expect(page.locator("[data-hit]")).to_have_count(3)
+        assert "k=3" in page.url
+        page.get_by_role("button", name="Remove 3 results").click()
+        expect(page.locator("[data-hit]")).to_have_count(12)
+        panel.get_by_label("Words or meaning").evaluate(SLIDE, "1")
+        expect(panel.locator(".preview li").first).to_be_visible()
+        panel.get_by_role("button", name="Apply").click()
+        expect(page.get_by_role("button", name=re.compile("Remove meaning 100%"))).to_be_visible()
+        panel.get_by_label("Rerank the best").check()
+        expect(panel.get_by_label("Strategy")).to_have_value("rerank")
+
+
+def test_a_fix_that_only_the_context_needs_can_be_tried(browser: "Browser", served: Running) -> None:
+    from playwright.sync_api import expect
+
+    with opening(browser, served, "explain?q=harbour+log+of+day+7&tokens=12&why=note-7") as page:
+        why = page.get_by_role("region", name="Why is it not here?")
+        expect(why).to_contain_text("It is here, at place")
+        target = why.locator(".fix code")
+        for _ in range(4):  # one setting after another, until it is in the context
+            expect(target.or_(why.get_by_text("in the context for a prompt too"))).to_be_visible()
+            if not target.count():
+                break
+            said = target.inner_text()
+            why.get_by_role("button", name="Try it").click()
+            expect(why.get_by_text(said)).to_have_count(0)
+        expect(why).to_contain_text("It is in the context for a prompt too")
+        assert "tokens=12&" not in page.url
+
+
+def test_a_collection_is_chosen_and_named_in_links(browser: "Browser", tmp_path: Path) -> None:
+    from playwright.sync_api import expect
+
+    fill(tmp_path / "store")
+    with Engine.open(tmp_path / "store", collection="boats", embedder="hashed") as engine:
+        engine.add_documents([Document("b1", "# Dinghy\n\nThe dinghy leaks at the bow.", title="Dinghy")])
+    with serving(tmp_path / "store") as running:
+        with opening(browser, running, "library") as page:
+            expect(page.get_by_role("row", name=re.compile("Vault"))).to_be_visible()
+            page.get_by_role("button", name="Collection: default").click()
+            page.get_by_role("checkbox", name="boats").click()
+            expect(page.get_by_role("row", name=re.compile("Dinghy"))).to_be_visible()
+            expect(page.get_by_role("row", name=re.compile("Vault"))).to_have_count(0)
+            page.get_by_role("link", name="Search", exact=True).click()
+            page.get_by_role("searchbox").fill("dinghy")
+            expect(page.locator("[data-hit]").first).to_have_text("Dinghy")
+            address = page.url
+        with opening(browser, running, address.partition("#/")[2]) as page:
+            expect(page.locator("[data-hit]").first).to_have_text("Dinghy")
+
+
+def test_what_was_found_is_marked_in_its_conversation(browser: "Browser", served: Running) -> None:
+    from playwright.sync_api import expect
+
+    with opening(browser, served, "search?q=who+has+the+anchor") as page:
+        page.locator("[data-hit]", has_text="gil").click()
+        page.get_by_role("link", name="Open in Conversations").click()
+        expect(page.locator(".message.found").first).to_contain_text("Who has the anchor?")
+        expect(page.locator(".message.found mark", has_text="anchor")).to_be_visible()
+        expect(page.get_by_role("button", name=re.compile("Who has the anchor.*found"))).to_be_visible()
+        page.get_by_role("button", name="Stop marking").click()
+        expect(page.locator(".message.found")).to_have_count(0)
+
+
+def test_a_document_is_deleted_and_brought_back_by_keys_alone(browser: "Browser", served: Running) -> None:
+    from playwright.sync_api import expect
+
+    with opening(browser, served, "library?find=harbour&sort=title.up") as page:
+        rows = page.locator("tbody tr")
+        expect(rows).to_have_count(30)
+        rows.nth(0).get_by_role("button").first.focus()
+        page.keyboard.press("Delete")
+        expect(rows).to_have_count(29)
+        expect(page.locator(":focus")).to_have_attribute("data-row", "note-1")  # the next row
+        page.keyboard.press("Control+z")
+        expect(rows).to_have_count(30)
+        expect(page.locator(":focus")).to_have_attribute("data-row", "note-0")
+    assert "note-0" in served.get("/v1/documents").text
+
+
+def test_files_that_are_dropped_are_added(browser: "Browser", served: Running) -> None:
+    from playwright.sync_api import expect
+
+    with opening(browser, served, "library?find=foghorn") as page:
+        expect(page.get_by_text("0 shown")).to_be_visible()
+        page.evaluate(DROP, ["Foghorn.md", "# Foghorn\n\nIt sounds in fog."])
+        expect(page.get_by_role("list", name="Jobs")).to_contain_text("1 document added")
+        expect(page.get_by_role("row", name=re.compile("Foghorn"))).to_be_visible()
+
+
+def test_no_request_is_broken_off_while_one_types_and_asks(browser: "Browser", served: Running) -> None:
+    from playwright.sync_api import expect
+
+    failed: list[str] = []
+    icons: list[str] = []
+    with opening(browser, served, "search") as page:
+        page.on("requestfailed", lambda request: failed.append(f"{request.url} {request.failure}"))
+        page.on("request", lambda request: icons.append(request.url) if request.url.endswith(".svg") else None)
+        page.get_by_role("searchbox").press_sequentially("who rotates the vault key", delay=30)
+        expect(page.locator("[data-hit]").first).to_have_text("Vault")
+        expect(page).to_have_title(re.compile("who rotates the vault key"))
+        page.get_by_role("link", name="Ask", exact=True).click()
+        expect(page.locator("article .sentence").first).to_contain_text("Dan rotates")
+        expect(page.locator("article footer")).to_be_visible()
+    assert failed == []
+    assert icons == []  # an icon with an address would be asked for at each key
+
+
+@pytest.fixture(scope="module")
+def answering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A server with a language model."""
+    path = tmp_path_factory.mktemp("model") / "store"
+    fill(path)
+    with serving_model() as url, serving(path) as running:
+        engine = running.server.engines.get("default")
+        llm = make_language_model(LLMConfig("m", url, api_key="none"))
+        running.server.engines._engines["default"] = Engine(replace(engine.opened, llm=llm))
+        yield running
+
+
+@pytest.mark.parametrize("is_agent", [False, True])
+def test_a_model_answers_with_a_verdict_on_each_sentence(
+    browser: "Browser", answering: Running, is_agent: bool
+) -> None:
+    from playwright.sync_api import expect
+
+    with opening(browser, answering, "ask") as page:
+        page.get_by_label("Agent").set_checked(is_agent)
+        page.get_by_label("Question").fill("Who rotates the vault key?")
+        page.keyboard.press("Enter")
+        answer = page.locator("article")
+        expect(answer.locator("footer")).to_be_visible()
+        sentences = answer.locator(".sentence")
+        expect(sentences).to_have_count(2)
+        expect(sentences.nth(0)).to_have_class(re.compile("supported"))
+        expect(sentences.nth(1)).to_have_class(re.compile("unsupported|unsure"))
+        expect(answer.locator(".draft")).to_have_count(0)  # what was checked has taken its place
+        if is_agent:
+            answer.get_by_text("1 step of the agent").click()
+            expect(answer.locator(".steps")).to_contain_text("search knowledge base")
+        sentences.nth(0).get_by_role("button", name="Source 1").click()
+        expect(page.get_by_role("complementary", name="Source").locator(".found")).to_contain_text("Dan rotates")
+
+
+TOKENS = [
+    ("token", '{"text": "Let me look."}'),
+    ("step_start", '{"name": "search_knowledge_base", "arguments": {}}'),
+    ("step", '{"name": "search_knowledge_base", "ms": 2, "out": 1, "notes": {}, "steps": []}'),
+    ("token", '{"text": "Dan rotates the "}'),
+    ("token", '{"text": "vault key [1]. He"}'),
+]
+
+
+UNENDED = """sent => {  // a stream that has sent this and not ended
+  const { open, send } = XMLHttpRequest.prototype;
+  XMLHttpRequest.prototype.open = function (method, path) {
+    this.isAnswer = path.includes("/chats/");
+    return open.apply(this, arguments);
+  };
+  XMLHttpRequest.prototype.send = function (body) {
+    if (!this.isAnswer) return send.call(this, body);
+    Object.defineProperty(this, "status", { value: 200 });
+    Object.defineProperty(this, "responseText", { value: sent });
+    setTimeout(() => this.onprogress());
+  };
+}"""
+
+
+def test_what_a_model_writes_is_shown_as_it_comes(browser: "Browser", answering: Running) -> None:
+    from playwright.sync_api import expect
+
+    sent = "".join(f"event: {name}\ndata: {data}\n\n" for name, data in TOKENS)
+    with opening(browser, answering, "ask") as page:
+        page.evaluate(UNENDED, sent)
+        page.get_by_label("Question").fill("Who rotates the vault key?")
+        page.keyboard.press("Enter")
+        draft = page.locator("article .draft")
+        expect(draft).to_contain_text("Dan rotates the vault key. He")
+        expect(draft).not_to_contain_text("Let me look")  # said before a tool was called, so no part of the answer
+        expect(page.locator("article .steps")).to_contain_text("search knowledge base")

@@ -11,6 +11,7 @@ from benchmarks.labels import measure_labels
 from benchmarks.long_threads import measure_long_threads
 from benchmarks.messages import measure_add_message
 from benchmarks.moving import measure_transfer_memory
+from benchmarks.page import measure_page
 from benchmarks.postgres import measure_stores
 from benchmarks.reading import measure_chunking, measure_pdf, measure_sheet
 from benchmarks.search import measure_hybrid_large, measure_hybrid_small
@@ -37,6 +38,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "labels": measure_labels,
     "moving": measure_transfer_memory,
     "server": measure_server,
+    "page": measure_page,
 }
 
 

@@ -12,7 +12,7 @@ from tests.surface.server.conftest import serving
 
 DOCUMENTS, PARTS = 1000, 10
 ROUNDS = 3
-WORDS = """harbour boat dawn key rotation station storm anchor log ledger tide signal lantern rope winch crane cargo deck
+WORDS = """boat dawn key rotation station storm anchor log ledger tide signal lantern rope winch crane cargo deck
 crew watch mast sail engine fuel ration medic radio chart beacon buoy mooring berth"""
 TYPED = "who keeps the lantern at the mooring when a storm comes in from the sea and the crew is away"
 OBSERVE = """window.tasks = []; new PerformanceObserver((list) => {

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from clew.engine import Engine
 
 _PATTERN_SIGNS = re.compile(r"[*?\[]")
-_FIELDS = {"authors": "author", "channels": "channel", "kinds": "kind"}
+_FIELDS = {"documents": "document with the id", "authors": "author", "channels": "channel", "kinds": "kind"}
 
 
 class _UnknownName(NamedTuple):
@@ -28,7 +28,7 @@ class _UnknownName(NamedTuple):
 
 
 def unknown_names(engine: "Engine", where: Filter) -> list[str]:
-    """A sentence for each author, channel and kind of a filter that nothing has: `there is no author 'Ben'; did you …`.
+    """A sentence for each id, author, channel and kind of a filter that nothing has: `there is no author 'Ben'; …`.
 
     A name that only what is outside the rest of the filter has is as unknown as one that nothing has, and is not
     suggested: the reason for an empty result tells nothing of what a filter hides. A filter with an unknown name
@@ -131,6 +131,8 @@ def _is_known(opened: Opened, field: str, name: str) -> bool:
 
 
 def _list_known(opened: Opened, field: str) -> set[str]:
+    if field == "documents":
+        return set()  # ids resemble nothing
     if field == "channels":
         return set(opened.store.channels())
     records = list(opened.store.documents())

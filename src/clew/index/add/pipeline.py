@@ -92,6 +92,8 @@ class _Run:
         """By the bytes of the files, since their lengths differ; by documents where there are other sources too."""
         if self.total is None:
             return None
+        if done >= self.total:
+            return 0.0
         if self.total_bytes:
             share = min(1.0, self.done_bytes / self.total_bytes)
             return spent / share * (1 - share) if share else None

@@ -173,7 +173,7 @@ def drop(
     yes: DropYes = False,
     as_json: o.Json = False,
 ) -> None:
-    """Remove documents or single messages; what a folder or a pattern stands for is shown and confirmed first."""
+    """Remove documents or single messages; on a terminal, what a folder or a pattern stands for is confirmed first."""
     from clew.engine.names import find_named_records
     from clew.index.read.sections import get_source_uri
     from clew.surface.cli import render, report_output

@@ -112,6 +112,8 @@ def _find_unknown_names(opened: Opened, where: Filter, others: Filter = EVERYTHI
             continue
         lifted: dict[str, Any] = {field: None}
         beside = others & replace(where, **lifted)
+        if field == "documents" and beside != EVERYTHING:
+            continue  # it would tell whether the other names hide the document
         rest, among = opened.within(beside), "" if beside == EVERYTHING else "within the other filters"
         missing = [name for name in sorted(names) if not _is_known(rest, field, name)]
         known = _list_known(rest, field) if missing else ()

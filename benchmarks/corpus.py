@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import Setup, Skipped
-from clew.core.text import split_sentences
+from clew.core.sentences import split_sentences
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from random import Random
 
 from clew.core.answer import SupportVerdict
 from clew.core.protocols import Verifier
-from clew.core.text import split_sentences
+from clew.core.sentences import split_sentences
 from clew.core.types import Chunk, DocumentRecord, Hit, MergedChunk
 from clew.query.answer.passages import NumberedPassage
 from clew.query.answer.verify import check_sentence

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.errors import SettingsError
-from clew.core.text import estimate_tokens, extract_terms, prepend_headings, split_sentences, tokenize_words
+from clew.core.sentences import split_sentences
+from clew.core.text import estimate_tokens, extract_terms, prepend_headings, tokenize_words
 
 
 def cut(text: str) -> list[str]:

@@ -12,8 +12,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from clew.core.sentences import split_sentences
 from clew.core.settings import IngestionConfig
-from clew.core.text import extract_terms, split_sentences, tokenize_words
+from clew.core.text import extract_terms, tokenize_words
 from clew.core.types import Document
 from clew.core.unicode import MAX_MARKS, compose
 from clew.drivers.embed.hashed import HashedEmbedder

@@ -1,4 +1,4 @@
-"""The text analyser: how every store, chunker and scorer splits text into terms, words, sentences and tokens.
+"""The text analyser: how every store, chunker and scorer splits text into terms, words and tokens.
 
 `extract_terms` runs on the write path for each chunk and on the read path for each query, so that lexical search is the
 same in every store. How a text becomes terms:
@@ -29,12 +29,7 @@ from clew.core.languages import (
     FUNCTION_WORDS,
     LETTER_PATTERNS,
     MEANINGFUL_FUNCTION_WORDS,
-    MONTHS,
-    NAME_PARTICLES,
-    NUMBER_ABBREVIATIONS,
     STEMMERS,
-    TITLE_ABBREVIATIONS,
-    TRAILING_ABBREVIATIONS,
 )
 from clew.core.unicode import compose
 
@@ -78,17 +73,6 @@ _SCRIPTS = (
 )
 _LONG_TEXT = 12  # distinct pieces; so long a text without function words is code or a table: English is assumed
 
-_CLOSERS = r"(?:[\"'”’»›)\]}*_`」』】）]|\[\d+\])*+"
-_BOUNDARY = re.compile(
-    rf"(?P<full>[。！？｡।॥؟۔]+{_CLOSERS})|(?<![.!?…])(?P<stop>[.!?…]++){_CLOSERS}(?=\s|\Z)"
-    r"|^\#{1,6}\s[^\n]*|\n(?=[^\S\n]*(?:\n|(?:[-*+•‣▪–]|\d{1,3}[.)]|\#{1,6}|>)\s|\|))",  # heading, blank line, item
-    re.MULTILINE,
-)
-_NEXT_WORD = re.compile(r"[\s\"'“‘„«‹»(\[{¿¡*_`]*(\w+)")
-_LAST_WORD = re.compile(r"[^\s\"'“‘„«‹(\[{]*$")
-_NAME_BEFORE_INITIAL = re.compile(r"\b[^\W\d_a-z]\w+\s+[^\W\d_a-z]$")  # Ursula K
-_MAX_NAME_CHARS = 64  # looked at around a full stop, so that a text takes time that grows with its length
-_INITIALS = re.compile(r"[^\W\d_](?:\.[^\W\d_])*")
 _stemmers: dict[str, Stemmer.Stemmer] = {}
 _lock = Lock()
 
@@ -114,21 +98,6 @@ def tokenize_words(text: str) -> list[str]:
     """The words in order, case-folded and without diacritics, not stemmed; scripts without spaces as bigrams."""
     plain = _PLAIN_WORD.findall(_strip_diacritics(compose(text).casefold()).replace("_", " "))
     return list(chain.from_iterable(_split_bigrams(word) if _UNSPACED_RUN.match(word) else (word,) for word in plain))
-
-
-def split_sentences(text: str) -> list[tuple[int, int]]:
-    """The spans (start, end) of the sentences in order; together they cover every non-space character once."""
-    cuts = [0]
-    for mark in _BOUNDARY.finditer(text):
-        if not mark["stop"] or _ends_sentence(text, cuts[-1], mark):
-            cuts.append(mark.end())
-    spans: list[tuple[int, int]] = []
-    for start, end in zip(cuts, [*cuts[1:], len(text)], strict=True):
-        inside = text[start:end].strip()
-        if inside:
-            start += text[start:end].index(inside)
-            spans.append((start, start + len(inside)))
-    return spans
 
 
 def estimate_tokens(text: str) -> int:
@@ -263,41 +232,3 @@ def _strip_diacritics(word: str) -> str:
         return word
     bare = unicodedata.normalize("NFKD", word).translate(_DIACRITICS)
     return unicodedata.normalize("NFKC", bare).translate(_BASE_LETTERS) or word
-
-
-def _ends_sentence(text: str, start: int, mark: re.Match[str]) -> bool:
-    """Whether a full stop (or ! ? …) ends the sentence that begins at `start`."""
-    following = _NEXT_WORD.match(text, mark.end())
-    if not following:
-        return True
-    word = _LAST_WORD.search(text, max(start, mark.start() - 32), mark.start())
-    last = word.group() if word else ""
-    name, after = last.casefold(), following[1]
-    full = mark["stop"] == "."
-    if full and (
-        name in TITLE_ABBREVIATIONS or (mark.start() - start < 9 and text[start : mark.start()].strip().isdecimal())
-    ):
-        return False  # "Dr. No", "1. Install"
-    if after[0].islower():
-        # Who begins a sentence in lower case, as in chats, may begin the next one in lower case too.
-        first = _NEXT_WORD.match(text, start, start + _MAX_NAME_CHARS)
-        chat = first is not None and first[1][0].islower()
-        return chat and mark["stop"] in (".", "!", "?") and not _is_abbreviation(last)
-    if not full:
-        return True
-    if after[0].isdecimal() and name in NUMBER_ABBREVIATIONS:
-        return False
-    if after.casefold() in MONTHS and last.isdecimal() and len(last) < 3:
-        return False
-    if after.casefold() in NAME_PARTICLES and _NAME_BEFORE_INITIAL.search(
-        text[max(start, mark.start() - _MAX_NAME_CHARS) : mark.start()]
-    ):
-        return False  # "Ursula K. Le Guin"
-    return not _is_abbreviation(last) or after.casefold() in _ALL_FUNCTION_WORDS
-
-
-def _is_abbreviation(last: str) -> bool:
-    """Whether the word before a full stop is an initial or an abbreviation, after which a sentence may go on."""
-    if len(last) == 1:
-        return last.isupper()
-    return last.casefold() in TRAILING_ABBREVIATIONS or ("." in last and _INITIALS.fullmatch(last) is not None)

@@ -16,12 +16,12 @@ from clew.core.types import Chunk, Document, Explanation, Hit, Message
 from clew.core.why import WhyNot
 from clew.engine.opened import Opened, check_filter, check_positive_count, resolve_document
 from clew.engine.search import choose_strategy, context, find_renderer, make_query_from_text_or_table, search
-from clew.index.add.ignore import EXCLUDED, NOT_INCLUDED
-from clew.index.add.passed_over import find_reason_passed_over
 from clew.index.read import read_file
 from clew.index.read.load import is_file_there
 from clew.index.read.process.limits import ReadLimits
 from clew.index.read.uri import make_file_uri
+from clew.index.walk.ignore import EXCLUDED, NOT_INCLUDED
+from clew.index.walk.passed_over import find_reason_passed_over
 from clew.query import why
 from clew.query.agent.lookup import find_document_by_title
 from clew.query.context import cite

@@ -13,7 +13,7 @@ from clew.core.calibration import Calibration
 from clew.core.errors import DriverFailed, SettingsError
 from clew.core.ids import digest
 from clew.core.protocols import Embedder, Store
-from clew.core.text import split_sentences
+from clew.core.sentences import split_sentences
 from clew.core.types import Chunk
 
 MIN_CHUNKS = 100  # of a collection that is measured

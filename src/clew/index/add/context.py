@@ -9,12 +9,12 @@ from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Reader, Store
 from clew.core.report import OnWarning, PassedOver, SourceFailure
 from clew.core.settings import Settings
 from clew.core.usage import CostBudget, Price, look_up_price
-from clew.index.add.ignore import WalkRules
 from clew.index.add.moved import MovedFiles
 from clew.index.add.prepare import Recipe, Source
 from clew.index.add.recipe import make_recipe
 from clew.index.add.sections import SectionTracker
 from clew.index.add.sources import Found, Location, discover_sources, make_sources
+from clew.index.walk.ignore import WalkRules
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ from clew.core.report import OnWarning, SourceFailure
 from clew.core.settings import ThreadConfig
 from clew.core.time import EARLIEST
 from clew.core.types import Document
-from clew.index.add.files import EXPORT_SUFFIXES
 from clew.index.add.prepare import Source
 from clew.index.chat import ChatExport
 from clew.index.thread.threads import build_threads, find_latest_message_time
+from clew.index.walk.files import EXPORT_SUFFIXES
 
 log = logging.getLogger("clew")
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from clew.core.protocols import Store
 from clew.core.report import PassedOver, SourceFailure
 from clew.core.types import DocumentRecord
-from clew.index.add.ignore import BY_CLEW, BY_DEFAULT, BY_GIT
 from clew.index.read.sections import get_source_uri
 from clew.index.read.uri import make_file_uri
+from clew.index.walk.ignore import BY_CLEW, BY_DEFAULT, BY_GIT
 
 MAX_NAMED = 20  # files that are named one by one
 _BY_FILES = frozenset((BY_GIT, BY_CLEW))

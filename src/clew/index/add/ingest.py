@@ -17,7 +17,6 @@ from clew.index.add import backfill, pipeline
 from clew.index.add.calibrate import calibrate_once
 from clew.index.add.context import IngestContext, ignore_warning
 from clew.index.add.empty import list_empty_files, note_emptied_files
-from clew.index.add.ignore import make_walk_rules
 from clew.index.add.ignored import (
     list_files_skipped_by_default,
     list_ignored_files,
@@ -42,6 +41,7 @@ from clew.index.enrich.summary import CALLER, Summariser
 from clew.index.read.sections import get_source_uri
 from clew.index.read.validate import validate_document
 from clew.index.thread import incremental
+from clew.index.walk.ignore import make_walk_rules
 
 
 def add_sources(

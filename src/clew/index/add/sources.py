@@ -15,8 +15,6 @@ from clew.core.report import OnProgress, OnWarning, PassedOver, Progress
 from clew.core.settings import Settings
 from clew.index.add.empty import EMPTY, is_empty_file
 from clew.index.add.exports import make_thread_sources, may_be_chat_export
-from clew.index.add.files import DEFAULT_RULES, find_files
-from clew.index.add.ignore import WalkRules
 from clew.index.add.prepare import Source
 from clew.index.chat import ChatExport
 from clew.index.chat.served import detect_export_within
@@ -25,6 +23,8 @@ from clew.index.read.load import is_file_there, read_file_status
 from clew.index.read.process.limits import ReadLimits
 from clew.index.read.uri import make_file_uri
 from clew.index.read.web.fetch import read_url
+from clew.index.walk.files import DEFAULT_RULES, find_files
+from clew.index.walk.ignore import WalkRules
 
 Location = str | Path  # a file, a folder or the address of a web page
 REPORT_SECONDS = 1.0  # between two reports of how much was found

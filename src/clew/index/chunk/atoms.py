@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from clew.core.text import split_sentences
+from clew.core.sentences import split_sentences
 from clew.index.chunk.blocks import ChunkBlock
 
 TokenCounter = Callable[[Sequence[str]], list[int]]

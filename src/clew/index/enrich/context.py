@@ -15,7 +15,7 @@ from dataclasses import replace
 from clew.core.ids import digest
 from clew.core.protocols import LLM, Enricher, LLMFailure
 from clew.core.report import OnWarning, SourceFailure
-from clew.core.text import split_sentences
+from clew.core.sentences import split_sentences
 from clew.core.types import Chunk, Document, Section
 from clew.index.chunk.build import assign_chunk_indexes_and_ids
 from clew.index.enrich.scope import find_enclosing_definitions, find_first_definition

@@ -10,7 +10,8 @@ from typing import TypeVar
 from clew.core.errors import CostLimit
 from clew.core.parallel import run_as_completed
 from clew.core.protocols import LLM
-from clew.core.text import extract_terms, split_sentences
+from clew.core.sentences import split_sentences
+from clew.core.text import extract_terms
 from clew.core.types import Document
 
 T = TypeVar("T")

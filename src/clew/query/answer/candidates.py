@@ -8,8 +8,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from clew.core.sentences import split_sentences
 from clew.core.tables import find_header_in_context, find_table_header, is_delimiter_row, is_table_row, label_cells
-from clew.core.text import prepend_headings, split_sentences
+from clew.core.text import prepend_headings
 from clew.core.types import Chunk, Hit
 from clew.query.answer.question import is_question
 

@@ -12,7 +12,8 @@ from itertools import pairwise
 from typing import Final
 
 from clew.core.languages import FUNCTION_WORDS
-from clew.core.text import extract_terms, split_sentences, tokenize_words
+from clew.core.sentences import split_sentences
+from clew.core.text import extract_terms, tokenize_words
 from clew.query.answer.units import split_word_list
 
 MIN_SHARED = 0.6  # share of a clause's terms that a clause of the text must have to be compared with it

@@ -15,7 +15,8 @@ from functools import lru_cache
 from itertools import combinations
 
 from clew.core.languages import FUNCTION_WORDS
-from clew.core.text import extract_terms, split_sentences
+from clew.core.sentences import split_sentences
+from clew.core.text import extract_terms
 from clew.query.answer.facts import Fact, find_facts, find_opening_name
 
 SENTENCE_DECAY = 6.0  # distance in words of a sentence at which a word's weight for a fact falls to 1/e

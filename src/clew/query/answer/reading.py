@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from clew.core.answer import SupportVerdict
 from clew.core.languages import FUNCTION_WORDS
 from clew.core.protocols import Verifier
-from clew.core.text import extract_terms, split_sentences, tokenize_words
+from clew.core.sentences import split_sentences
+from clew.core.text import extract_terms, tokenize_words
 from clew.query.answer.passages import NumberedPassage
 from clew.query.answer.rates import normalize_amounts
 

@@ -11,7 +11,7 @@ from clew.core.errors import DriverFailed, UnsupportedAnswer
 from clew.core.events import OnEvent, SentenceEvent, VerdictEvent
 from clew.core.parallel import is_cancelled
 from clew.core.protocols import Verifier
-from clew.core.text import split_sentences
+from clew.core.sentences import split_sentences
 from clew.query.answer.decline import declines_to_answer, introduces, split_lead_in
 from clew.query.answer.passages import NumberedPassage
 from clew.query.answer.verify import MARK, CheckedSentence, check_sentence

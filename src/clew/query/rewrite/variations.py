@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from clew.core.errors import DriverFailed, SettingsError
 from clew.core.protocols import LLM
-from clew.core.text import split_sentences
+from clew.core.sentences import split_sentences
 from clew.core.trace import step
 from clew.query.rewrite.expand import is_ambiguous_query
 from clew.query.rewrite.keywords import condense_query, extract_content_words, extract_stems, select_expansion_terms

@@ -12,8 +12,8 @@ from functools import partial
 from clew.core.errors import SettingsError
 from clew.core.parallel import run_parallel
 from clew.core.protocols import Step, Strategy
+from clew.core.sentences import split_sentences
 from clew.core.settings import ConversationConfig
-from clew.core.text import split_sentences
 from clew.core.trace import step
 from clew.core.types import Hit, Message, Query
 from clew.query.rank.calibrate import sort_by_relevance

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from clew.core.errors import SettingsError
-from clew.index.add.wildmatch import Wildcards
+from clew.index.walk.wildmatch import Wildcards
 
 
 @dataclass(frozen=True, slots=True)

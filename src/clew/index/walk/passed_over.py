@@ -5,7 +5,7 @@ from pathlib import Path
 
 from clew.core.errors import SourceError
 from clew.core.settings import IngestionConfig
-from clew.index.add.ignore import begin_walk, make_walk_rules
+from clew.index.walk.ignore import begin_walk, make_walk_rules
 
 
 def find_reason_passed_over(file: Path, *, root: Path, config: IngestionConfig) -> str:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from clew.core.errors import SourceError
 from clew.core.report import PassedOver
-from clew.index.add.export_folder import ATTACHMENT, EXPORT_MARKERS, OpenExport, find_export_folder
-from clew.index.add.ignore import DEPENDENCIES, WalkRules, begin_walk, is_python_environment
 from clew.index.chat import ChatExport
 from clew.index.chat.served import detect_export_within
 from clew.index.read import SUFFIXES, has_known_format
 from clew.index.read.load import describe_os_error
 from clew.index.read.process.limits import ReadLimits
+from clew.index.walk.export_folder import ATTACHMENT, EXPORT_MARKERS, OpenExport, find_export_folder
+from clew.index.walk.ignore import DEPENDENCIES, WalkRules, begin_walk, is_python_environment
 
 EXPORT_SUFFIXES = frozenset({".zip", ".json", ".jsonl", ".ndjson", ".mbox", ".mbx", ".mboxrd"})
 DATABASE_FILE, SETTINGS_FILE = "clew.db", "clew.toml"

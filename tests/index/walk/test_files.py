@@ -9,9 +9,9 @@ import pytest
 from clew.core.errors import SourceError
 from clew.core.ids import make_document_id
 from clew.core.report import PassedOver
-from clew.index.add.files import find_files
 from clew.index.chat import ChatExport
 from clew.index.read import SUFFIXES, read_file
+from clew.index.walk.files import find_files
 
 
 def refused(path: Path, *, max_bytes: int = 1000) -> str:

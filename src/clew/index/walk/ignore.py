@@ -13,9 +13,9 @@ from typing import Final
 from clew.core.errors import SourceError
 from clew.core.report import SourceFailure
 from clew.core.settings import IngestionConfig
-from clew.index.add.patterns import ChosenPatterns, PatternList
 from clew.index.read.load import describe_os_error
 from clew.index.read.process.limits import DEFAULT_LIMITS, ReadLimits
+from clew.index.walk.patterns import ChosenPatterns, PatternList
 
 GIT_FILE, CLEW_FILE = ".gitignore", ".clewignore"
 HIDDEN, VERSION_CONTROL, DEPENDENCIES, BUILD = "hidden", "version control", "dependencies", "build output"

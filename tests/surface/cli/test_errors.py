@@ -155,7 +155,7 @@ def test_every_command_has_json_and_a_help() -> None:
     from typer.main import get_command
 
     commands = get_command(app).commands  # type: ignore[attr-defined]
-    groups = ("citations", "collections", "config", "jobs", "keys")
+    groups = ("citations", "collections", "config", "evaluate", "jobs", "keys")
     assert set(commands) == {*COMMANDS, *groups}
     inside = [command for name in groups for command in commands[name].commands.values()]
     for command in [*(commands[name] for name in COMMANDS), *inside]:

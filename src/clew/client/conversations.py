@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable
 from datetime import datetime
-from urllib.parse import quote
 
 from clew.client import replies as r
 from clew.client.bodies import filter_to_body, messages_to_body, time_to_body
-from clew.client.request import Request, read_field
+from clew.client.request import Request, quote_name, read_field
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.types import Message
 
@@ -18,12 +17,12 @@ def add_messages(messages: Iterable[Message]) -> Request[r.ReportReply]:
 
 def message(id: str) -> Request[r.MessageReply]:  # noqa: A002 (as in Message.id)
     """A message by its id, or `channel/id`."""
-    return Request("GET", f"/v1/messages/{quote(id)}")
+    return Request("GET", f"/v1/messages/{quote_name(id)}")
 
 
 def drop_messages(id: str) -> Request[int]:  # noqa: A002
     """Removes a message by its id."""
-    return Request("DELETE", f"/v1/messages/{quote(id)}", read=read_field("dropped"))
+    return Request("DELETE", f"/v1/messages/{quote_name(id)}", read=read_field("dropped"))
 
 
 def channels() -> Request[list[str]]:
@@ -56,7 +55,7 @@ def window(
 
 def profile(person: str) -> Request[r.ProfileReply]:
     """How a person writes."""
-    return Request("GET", f"/v1/profile/{quote(person)}")
+    return Request("GET", f"/v1/profile/{quote_name(person)}")
 
 
 def style_prompt(person: str, message: str, *, tokens: int | None = None, now: datetime | None = None) -> Request[str]:

@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from urllib.parse import quote
 
 from clew.client import replies as r
 from clew.client.bodies import document_to_body
-from clew.client.request import Pages, Request, Steps, read_field
+from clew.client.request import Pages, Request, Steps, quote_name, read_field
 from clew.core.jobs import FINISHED
 from clew.core.types import Document
 
@@ -98,7 +97,7 @@ def collections() -> Request[Sequence[r.CollectionReply]]:
 
 def drop_collection(name: str) -> Request[r.DroppedCollectionReply]:
     """Removes a collection with all its documents, jobs and saved chats, for good; what it was."""
-    return Request("DELETE", f"/v1/collections/{quote(name, safe='')}")
+    return Request("DELETE", f"/v1/collections/{quote_name(name)}")
 
 
 def jobs() -> Request[list[r.JobReply]]:
@@ -108,16 +107,16 @@ def jobs() -> Request[list[r.JobReply]]:
 
 def job(job_id: str) -> Request[r.JobReply]:
     """A job as it is now."""
-    return Request("GET", f"/v1/jobs/{quote(job_id)}")
+    return Request("GET", f"/v1/jobs/{quote_name(job_id)}")
 
 
 def cancel_job(job_id: str) -> Request[r.JobReply]:
     """Cancels a job; what it has added stays."""
-    return Request("DELETE", f"/v1/jobs/{quote(job_id)}")
+    return Request("DELETE", f"/v1/jobs/{quote_name(job_id)}")
 
 
 def _document(name: str) -> str:
-    return f"/v1/documents/{quote(name)}"
+    return f"/v1/documents/{quote_name(name)}"
 
 
 def _is_url(source: str | Path) -> bool:

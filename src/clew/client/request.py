@@ -3,11 +3,21 @@
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any, Generic, Literal, TypeVar
+from urllib.parse import quote
+
+from clew.core.errors import SettingsError
 
 T = TypeVar("T")
 Event = tuple[str, dict[str, Any]]  # its name and its data
 PAGE_ROWS = 1000  # rows that are asked for at a time
 File = tuple[str, tuple[str, IO[bytes]]]
+
+
+def quote_name(name: str) -> str:
+    """A name as one part of a path: a slash in it leads nowhere else."""
+    if name in (".", ".."):
+        raise SettingsError(f"{name!r} cannot be asked for over HTTP; give another id or name")
+    return quote(name, safe="")
 
 
 def keep(reply: Any) -> Any:

@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Literal
-from urllib.parse import quote
 
 from clew.client import replies as r
 from clew.client.bodies import filter_to_body, query_to_body, time_to_body
-from clew.client.request import Events, Request, read_field
+from clew.client.request import Events, Request, quote_name, read_field
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.types import Message
 
@@ -167,4 +166,4 @@ def feedback(
 
 
 def _session(name: str) -> str:
-    return f"/v1/sessions/{quote(name, safe='')}"
+    return f"/v1/sessions/{quote_name(name)}"

@@ -6,6 +6,8 @@ from clew import drivers
 from clew.core.collection import CollectionRecord, DroppedCollection
 from clew.core.errors import SettingsError
 
+MAX_NAME_BYTES = 200  # of a name, which may be that of a folder
+
 
 def list_collections(path: str | Path) -> list[CollectionRecord]:
     """The collections in a folder or on a server ("postgresql://…"), by name.
@@ -32,6 +34,8 @@ def check_collection_name(name: str) -> None:
     """Raises SettingsError if a name cannot be that of a collection."""
     if not name or name.startswith(".") or any(sign in name for sign in '/\\\0:*?"<>|'):
         raise SettingsError(f"collection {name!r} is not a plain name: no slashes, no leading dot")
+    if len(name.encode()) > MAX_NAME_BYTES:
+        raise SettingsError(f"collection {name[:20]!r}… has a name of more than {MAX_NAME_BYTES} bytes; shorten it")
 
 
 def _check_can_be_listed(path: str | Path) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, model_validator
 
 from clew.core.cite import Citation
 from clew.core.filter import Filter
@@ -32,10 +32,21 @@ Scalar = str | Annotated[int, Strict(), Field(ge=-(2**53), le=2**53)] | Annotate
 Meta = Annotated[dict[Label, Scalar | Annotated[list[Scalar], Field(max_length=100)]], Field(max_length=100)]
 
 
+MAX_FIELDS = 100  # of a body or a part of it, far more than any has
+
+
 class Body(BaseModel):
     """A request body: strict types, no unknown fields."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_many_fields(cls, given: object) -> object:
+        """Each unknown field is an error of its own, so a body of a million would take seconds and gigabytes."""
+        if isinstance(given, dict) and len(given) > MAX_FIELDS:
+            raise ValueError(f"has {len(given):,} fields, and the limit is {MAX_FIELDS}")
+        return given
 
 
 class FilterBody(Body):

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from clew.client.replies import ErrorReply
 from clew.core.errors import SettingsError
 from clew.engine import Engine
+from clew.engine.collections import check_collection_name
 from clew.surface.server.access import Access
 from clew.surface.server.pool import CallPool
 from clew.surface.server.state import Server
@@ -53,6 +54,8 @@ class Caller:
         self.server: Server = request.app.state.server
         self.access: Access = request.state.access
         self.collection = collection
+        if collection is not None:
+            check_collection_name(collection)
 
     async def call(
         self,

@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
+from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.requests import Request
 
@@ -43,5 +44,7 @@ def make_mcp_app(server: Server) -> tuple[MCPServer[Any], Starlette]:
         stateless_http=True,
         json_response=True,
         max_request_body_size=server.config.max_body,
+        # The guard has checked Host and Origin by the settings of the server; the SDK knows loopback names alone.
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
     return made, app

@@ -25,7 +25,7 @@ from clew.surface.server.engines import Engines
 log = logging.getLogger(__name__)
 ORPHAN_SECONDS: Final = 3600.0  # an upload without a job that is older than this was never acknowledged
 ENDED: Final = ("done", "cancelled")  # states of a job whose files are not needed; those of a failed one are kept
-MAX_NAME: Final = 150
+MAX_NAME: Final = 150  # bytes
 _UNSAFE = re.compile(r'[\x00-\x1f\x7f<>:"|?*\\/]')
 
 
@@ -96,8 +96,14 @@ def make_file_name(name: str) -> str:
     last = unicodedata.normalize("NFC", name).replace("\\", "/").rpartition("/")[2]
     plain = _UNSAFE.sub("_", last.encode("utf-8", "replace").decode("utf-8")).strip(" .")
     stem, dot, suffix = plain.rpartition(".")
-    short = f"{stem[: MAX_NAME - len(suffix) - 1]}{dot}{suffix}" if dot and len(suffix) < 20 else plain[:MAX_NAME]
-    return short or "upload"
+    if not dot or len(suffix.encode()) >= 20:
+        return _cut(plain, MAX_NAME) or "upload"
+    return f"{_cut(stem, MAX_NAME - len(suffix.encode()) - 1)}.{suffix}"
+
+
+def _cut(text: str, size: int) -> str:
+    """The beginning of a text within so many bytes, which is what a disk counts."""
+    return text.encode()[:size].decode(errors="ignore")
 
 
 def _find_free_name(wanted: Path) -> Path:

@@ -54,6 +54,7 @@ async def check(body: CheckBody, caller: Calling) -> Response:
 async def add_feedback(body: FeedbackBody, caller: Calling) -> Response:
     """Say whether an answer was good; it is kept for who runs the server."""
     collection = caller.choose_collection()
+    await caller.call(lambda _: None)  # NotFound if there is no such collection
     given = body.model_dump()
     kept = await caller.run(lambda: caller.server.feedback.add(collection, given, caller.access.caller))
     return reply_json(kept, status=201)

@@ -21,6 +21,7 @@ from clew.core.trace import Trace
 from clew.core.types import Message
 from clew.core.usage import Usage
 from clew.engine import Engine
+from clew.engine.collections import check_collection_name
 from clew.surface.server.call import Caller, Calling, document_replies, reply_json
 from clew.surface.server.errors import error_to_json
 from clew.surface.server.events import EVENTS_SCHEMA, reply_events
@@ -102,6 +103,8 @@ def choose_model_collection(model: str, caller: Caller) -> str | None:
     name, _, collection = model.partition(":")
     if name != MODEL:
         raise NotFound(f"there is no model {model!r}; `clew` or `clew:COLLECTION` are")
+    if collection:
+        check_collection_name(collection)
     return collection or caller.collection
 
 

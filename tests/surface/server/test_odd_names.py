@@ -1,0 +1,56 @@
+"""Names that a path, a disk or a parser could take for something else, and requests that would cost too much."""
+
+from pathlib import Path
+
+import pytest
+
+from clew import Client, Document, SettingsError
+from tests.surface.server.conftest import Running, serving
+
+
+def test_an_id_with_dots_and_slashes_leads_nowhere_else(running: Running) -> None:
+    with Client(running.address) as client:
+        kept = client.status()["documents"]
+        odd = "../collections/default"
+        client.add_documents([Document(odd, "An odd page.")])
+        assert client.read(odd)["text"] == "An odd page."
+        assert client.drop(odd) == 1
+        assert client.status()["documents"] == kept
+        for name in (".", ".."):
+            for call in (client.read, client.drop, client.message, client.drop_messages, client.profile, client.job):
+                with pytest.raises(SettingsError, match="over HTTP"):
+                    call(name)
+
+
+def test_a_body_of_many_unknown_fields_is_one_error(shared: Running) -> None:
+    body = {"query": "x", **{f"n{number}": 1 for number in range(101)}}
+    reply = shared.post("/v1/search", body)
+    assert reply.status_code == 422
+    assert "102 fields, and the limit is 100" in reply.json()["error"]["message"]
+
+
+def test_names_are_measured_in_bytes(running: Running) -> None:
+    long = "é" * 150
+    for name in (f"{long}.md", f"x.{long}"):
+        reply = running.http.post("/v1/documents", files=[("files", (name, b"# Page\n\nSoup."))])
+        assert reply.status_code in (200, 202)
+    for path in ("status", "feedback"):
+        assert running.get(f"/v1/{path}", params={"collection": long}).status_code == 422
+    chat = {"model": f"clew:{'a' * 400}", "messages": [{"role": "user", "content": "x"}]}
+    assert running.post("/v1/chat/completions", chat).status_code == 422
+
+
+def test_feedback_is_for_collections_that_are_there(running: Running) -> None:
+    body = {"question": "x", "good": True}
+    assert running.post("/v1/feedback", body).status_code == 201
+    assert running.post("/v1/feedback?collection=nowhere", body).status_code == 404
+
+
+def test_mcp_is_reached_by_the_hosts_and_origins_of_the_settings(folder: Path) -> None:
+    ping = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+    accepts = {"accept": "application/json, text/event-stream"}
+    with serving(folder, hosts=("clew.example.com",), origins=("https://app.example.com",)) as made:
+        for more in ({}, {"host": "clew.example.com"}, {"origin": "https://app.example.com"}):
+            reply = made.post("/mcp", ping, headers={**accepts, **more})
+            assert reply.status_code == 200, more
+        assert made.post("/mcp", ping, headers={"host": "evil.example"}).status_code == 421

@@ -273,6 +273,23 @@ def test_progress_counts_up_and_ends_at_the_total(engine: Engine, pages: Path) -
     assert [each.done for each in seen] == sorted(each.done for each in seen)
 
 
+def test_progress_is_told_again_while_one_document_takes_long(engine: Engine) -> None:
+    seen: list[Progress] = []
+    told_again = threading.Event()
+
+    def note(progress: Progress) -> None:
+        seen.append(progress)
+        if len(seen) == 3:
+            told_again.set()
+
+    def make_documents() -> Iterator[Document]:
+        yield Document("a", "Keys rotate weekly.")
+        assert told_again.wait(20), "nothing was told"
+        yield Document("b", "Doors open at nine.")
+
+    assert engine.add_documents(make_documents(), on_progress=note).added == ("a", "b")
+
+
 def test_an_embedder_that_fails_stores_nothing_and_says_so(tmp_path: Path, pages: Path) -> None:
     class Broken(HashedEmbedder):
         def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:

@@ -139,8 +139,8 @@ def prefetch(
     """The same items in the same order, produced by another thread up to `max_ahead` before they are needed.
 
     An exception there is raised here. Closing the iterator, as an interrupt does, ends the thread, which can see
-    `is_cancelled`; what it has produced and nobody has asked for is appended to `unused`. `on_idle` is called here once
-    when an item takes longer than `idle_seconds`.
+    `is_cancelled`; what it has produced and nobody has asked for is appended to `unused`. `on_idle` is called here
+    whenever another `idle_seconds` have passed without an item.
     """
     waiting: Queue[tuple[T] | BaseException | None] = Queue(max_ahead)
     closed = Event()
@@ -174,10 +174,10 @@ def prefetch(
             try:
                 item = waiting.get(timeout=POLL_SECONDS)
             except Empty:
-                is_idle = waited < idle_seconds <= waited + POLL_SECONDS
                 waited += POLL_SECONDS
-                if is_idle and on_idle:
+                if waited >= idle_seconds and on_idle:
                     on_idle()
+                    waited = 0.0
                 continue
             waited = 0.0
             if item is None:

@@ -133,14 +133,21 @@ def run_pipeline(
 
     Where the cost limit stops it, what was stored so far is kept and the report says so. What was read is stored
     whatever comes after it: while a source takes long, and before an interrupt or an error of a later one is raised.
+    Progress is reported in that time too, every second.
     """
     run, stopped = _Run(total, on_progress, total_bytes), ""
     store_waiting = partial(_embed_and_store_batch, store, recipe, run)
     prepared_ahead: list[PrepareResult] = []
+
+    def store_and_report() -> None:
+        if run.waiting:
+            store_waiting()
+        run.report_progress()
+
     results = prefetch(
         prepare_sources(sources, store=store, recipe=recipe),
         max_ahead=MAX_PREFETCH,
-        on_idle=store_waiting,
+        on_idle=store_and_report,
         unused=prepared_ahead,
     )
     try:

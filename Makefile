@@ -53,7 +53,7 @@ lint: setup ## Format, style, types and layers
 	$(BIN)/lint-imports
 	@sh scripts/page.sh check
 
-check: lint coverage ## All that must pass before a change goes in
+check: lint test ## All that must pass before a change goes in
 
 coverage: setup ## Run the tests and print what they cover
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal --cov --cov-report=term $(ARGS)

@@ -83,6 +83,7 @@ class Verbs:
     chunks = listing(_documents.chunks)
     links = verb(_documents.links)
     drop = verb(_documents.drop)
+    preview_drop = verb(_documents.preview_drop)
     erase = verb(_documents.erase)
     # Conversations
     add_messages = verb(_conversations.add_messages)

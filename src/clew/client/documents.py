@@ -54,22 +54,32 @@ def list_documents(*, kinds: Iterable[str] = (), channels: Iterable[str] = ()) -
 
 def read(document: str) -> Request[r.DocumentReply]:
     """A document by id or address."""
-    return Request("GET", _document(document))
+    return Request("GET", "/v1/document", params={"id": document})
 
 
 def chunks(document: str) -> Pages[r.ChunkReply]:
     """The chunks of a document, in order."""
-    return Pages(f"{_document(document)}/chunks", "chunks")
+    return Pages("/v1/document/chunks", "chunks", {"id": document})
 
 
 def links(document: str) -> Request[r.LinksReply]:
     """The documents that a document names, and the threads that name it."""
-    return Request("GET", f"{_document(document)}/links")
+    return Request("GET", "/v1/document/links", params={"id": document})
 
 
-def drop(document: str) -> Request[int]:
-    """Removes documents by id, address, folder or pattern; how many there were."""
-    return Request("DELETE", _document(document), read=read_field("dropped"))
+def drop(document: str, *, pattern: bool = False) -> Request[int]:
+    """Removes one document by id or address; returns how many documents were removed.
+
+    With `pattern` the name is a folder, or a pattern such as `notes/*.md`, and all that it stands for goes; `preview_drop`
+    tells what that is.
+    """
+    return Request("DELETE", "/v1/document", params=_name_drop(document, pattern), read=read_field("dropped"))
+
+
+def preview_drop(document: str, *, pattern: bool = False) -> Request[list[str]]:
+    """The addresses of the documents that `drop` would remove; nothing is removed."""
+    params = {**_name_drop(document, pattern), "dry_run": "true"}
+    return Request("DELETE", "/v1/document", params=params, read=read_field("documents"))
 
 
 def erase(
@@ -115,8 +125,8 @@ def cancel_job(job_id: str) -> Request[r.JobReply]:
     return Request("DELETE", f"/v1/jobs/{quote_name(job_id)}")
 
 
-def _document(name: str) -> str:
-    return f"/v1/documents/{quote_name(name)}"
+def _name_drop(document: str, pattern: bool) -> dict[str, str | None]:
+    return {"id": document, "pattern": "true" if pattern else None}
 
 
 def _is_url(source: str | Path) -> bool:

@@ -191,6 +191,14 @@ class DroppedReply(TypedDict):
     dropped: int
 
 
+class DroppedDocumentsReply(TypedDict):
+    """How many documents were removed (none in a dry run), and their addresses or those of what would go."""
+
+    dropped: int
+    documents: list[str]
+    dry_run: bool
+
+
 class DroppedCollectionReply(TypedDict):
     """A collection that was removed, as it was, and the files in its folder that are not Clew's and stay."""
 

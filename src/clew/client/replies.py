@@ -15,6 +15,7 @@ from clew.client.records import DoctorReply as DoctorReply
 from clew.client.records import DocumentReply as DocumentReply
 from clew.client.records import DocumentsReply as DocumentsReply
 from clew.client.records import DroppedCollectionReply as DroppedCollectionReply
+from clew.client.records import DroppedDocumentsReply as DroppedDocumentsReply
 from clew.client.records import DroppedReply as DroppedReply
 from clew.client.records import JobReply as JobReply
 from clew.client.records import JobsReply as JobsReply

@@ -17,9 +17,22 @@ def test_an_id_with_dots_and_slashes_leads_nowhere_else(running: Running) -> Non
         assert client.drop(odd) == 1
         assert client.status()["documents"] == kept
         for name in (".", ".."):
-            for call in (client.read, client.drop, client.message, client.drop_messages, client.profile, client.job):
+            for call in (client.message, client.drop_messages, client.profile, client.job):
                 with pytest.raises(SettingsError, match="over HTTP"):
                     call(name)
+
+
+def test_a_document_is_read_and_dropped_by_any_id(running: Running) -> None:
+    with Client(running.address) as client:
+        client.add_documents([Document("a", "The page above.")])
+        kept = {record["id"] for record in client.list()}
+        for odd in ("a/chunks", "a/links", "chunks", "..", "a\nb", "a?b#c&d=e", "%2e%2e", "*", "é/ü", "a//b"):
+            client.add_documents([Document(odd, "An odd page.")])
+            assert client.read(odd)["text"] == "An odd page."
+            assert [chunk["text"] for chunk in client.chunks(odd)] == ["An odd page."]
+            assert client.links(odd)["cites"] == []
+            assert client.drop(odd) == 1
+            assert {record["id"] for record in client.list()} == kept
 
 
 def test_a_body_of_many_unknown_fields_is_one_error(shared: Running) -> None:

@@ -20,12 +20,14 @@ from clew.surface.server.errors import RequestRejected, format_error_body, make_
 from clew.surface.server.guard import OPEN_PATHS, REQUEST_ID, Guard
 from clew.surface.server.guard.hosts import is_loopback
 from clew.surface.server.mcp_mount import make_mcp_app
-from clew.surface.server.routes import ask, documents, jobs, messages, openai, operations, search, sessions
+from clew.surface.server.routes import ask, document, documents, jobs, messages, openai, operations, search, sessions
 from clew.surface.server.state import Server
 from clew.surface.to_json import dump_json
 from clew.surface.web import routes as web
 
-ROUTERS = tuple(each.router for each in (search, ask, sessions, documents, messages, jobs, openai, operations))
+ROUTERS = tuple(
+    each.router for each in (search, ask, sessions, documents, document, messages, jobs, openai, operations)
+)
 ABOUT = """Finds the right context for a language model in documents and conversations, and shows where it came from.
 
 Send a key as `Authorization: Bearer KEY`; on loopback none is needed until one was made. Every error has one shape."""

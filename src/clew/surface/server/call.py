@@ -27,6 +27,8 @@ Collection = Annotated[
         description="Collection; without it the key's only one, or the server's.",
     ),
 ]
+Limit = Annotated[int, Query(ge=1, le=1000, description="How many at most.")]
+Cursor = Annotated[str | None, Query(pattern=r"^[0-9]{1,12}$", description="`next` of the reply before.")]
 
 
 async def refuse_unknown_parameters(request: Request) -> None:

@@ -1,34 +1,25 @@
-"""The paths of documents: upload, add, plan, list, read, chunks, links, drop."""
+"""The paths of the documents of a collection: upload, add, plan, list, erase."""
 
 from itertools import islice
 from typing import Annotated, Any
 
-from fastapi import APIRouter, File, HTTPException, Path, Query, UploadFile
+from fastapi import APIRouter, File, Query, UploadFile
 from starlette.responses import Response
 
 from clew.client.replies import (
-    ChunksReply,
-    DocumentReply,
     DocumentsReply,
-    DroppedReply,
     JobReply,
-    LinksReply,
     PlanReply,
     ReceiptReply,
     ReportReply,
 )
 from clew.core.filter import Filter
-from clew.core.types import Chunk
 from clew.engine import Engine
-from clew.engine.opened import resolve_document
-from clew.surface.server.call import Calling, document_replies, reply_json
+from clew.surface.server.call import Calling, Cursor, Limit, document_replies, reply_json
 from clew.surface.server.document_bodies import DocumentsBody, EraseBody, SourcesBody
 
 router = APIRouter(prefix="/v1", tags=["documents"], responses=document_replies(404, 409))
 MAX_FILES = 100
-DocumentPath = Annotated[str, Path(min_length=1, max_length=2000, description="Id or address of a document.")]
-Limit = Annotated[int, Query(ge=1, le=1000, description="How many at most.")]
-Cursor = Annotated[str | None, Query(pattern=r"^[0-9]{1,12}$", description="`next` of the reply before.")]
 Repeated = Annotated[list[Annotated[str, Query(max_length=500)]], Query(max_length=100)]
 
 
@@ -92,47 +83,6 @@ async def list_documents(
     return reply_json(await caller.call(call))
 
 
-@router.get("/documents/{document:path}/chunks", responses={200: {"model": ChunksReply}})
-async def chunks(document: DocumentPath, caller: Calling, limit: Limit = 100, cursor: Cursor = None) -> Response:
-    """The chunks of a document, in order."""
-    start = int(cursor or 0)
-
-    def call(engine: Engine) -> dict[str, Any]:
-        found = engine.opened.store.chunks(resolve_document(engine.opened, document))
-        more = len(found) > start + limit
-        return {
-            "chunks": [_chunk_to_json(each) for each in found[start : start + limit]],
-            "next": str(start + limit) if more else None,
-        }
-
-    return reply_json(await caller.call(call))
-
-
-@router.get("/documents/{document:path}/links", responses={200: {"model": LinksReply}})
-async def links(document: DocumentPath, caller: Calling) -> Response:
-    """The documents that a document names, and the threads that name it."""
-    return reply_json(await caller.call(lambda engine: engine.links(document)))
-
-
-@router.get("/documents/{document:path}", responses={200: {"model": DocumentReply}})
-async def read(document: DocumentPath, caller: Calling) -> Response:
-    """A document with its whole text, as far as the key sees it."""
-    return reply_json(await caller.call(lambda engine: engine.read(document)))
-
-
-@router.delete("/documents/{document:path}/chunks", include_in_schema=False)
-@router.delete("/documents/{document:path}/links", include_in_schema=False)
-async def refuse_drop(document: DocumentPath) -> Response:  # noqa: ARG001
-    """Chunks and links are no documents: the path below would take them for one."""
-    raise HTTPException(405, headers={"allow": "GET"})
-
-
-@router.delete("/documents/{document:path}", responses={200: {"model": DroppedReply}})
-async def drop(document: DocumentPath, caller: Calling) -> Response:
-    """Remove a document by id, address, folder or pattern."""
-    return reply_json({"dropped": await caller.call(lambda engine: engine.drop(document), write=True)})
-
-
 @router.post("/erase", responses={200: {"model": ReceiptReply}})
 async def erase(body: EraseBody, caller: Calling) -> Response:
     """Remove documents, all that an author wrote, or a channel, with everything that was made of it; the receipt.
@@ -142,8 +92,3 @@ async def erase(body: EraseBody, caller: Calling) -> Response:
     asked = body.model_dump()
     call = caller.call(lambda engine: engine.erase(**asked), write=True, pool=caller.server.answers)
     return reply_json(await call)
-
-
-def _chunk_to_json(chunk: Chunk) -> dict[str, Any]:
-    names = ("id", "index", "text", "headings", "start", "end", "context", "at", "meta")
-    return {name: getattr(chunk, name) for name in names}

@@ -3,10 +3,15 @@
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import IO
 
 from clew.client import replies as r
 from clew.client.bodies import document_to_body
+from clew.client.errors import ServerError
+from clew.client.reports import merge_reports
 from clew.client.request import Pages, Request, Steps, quote_name, read_field
+from clew.client.uploads import FoundFiles, find_files, split_files
+from clew.core.errors import SourceError
 from clew.core.jobs import FINISHED
 from clew.core.types import Document
 
@@ -14,26 +19,39 @@ POLL_SECONDS = 0.25
 
 
 def enqueue_add(*sources: str | Path) -> Steps[list[r.JobReply]]:
-    """Uploads files and names web addresses to the server; the jobs that add them."""
-    urls = [str(each) for each in sources if _is_url(each)]
-    files = [Path(each) for each in sources if not _is_url(each)]
-    jobs: list[r.JobReply] = []
-    if urls:
-        jobs.append((yield Request("POST", "/v1/add", {"sources": urls})))
-    if files:
-        with ExitStack() as stack:
-            parts = [("files", (each.name, stack.enter_context(each.open("rb")))) for each in files]
-            jobs.append((yield Request("POST", "/v1/documents", files=parts)))
-    return jobs
+    """Uploads files and folders and names web addresses to the server; returns the jobs that add them.
+
+    A relative path becomes the address of its document, of an absolute one the last part; the files of a folder keep
+    their paths in it. More files than the server takes at a time are several jobs.
+    """
+    return (yield from _enqueue(_list_urls(sources), find_files(_list_paths(sources))))
 
 
-def add(*sources: str | Path) -> Steps[list[r.JobReply]]:
-    """Adds files and web addresses, and waits until it is done; the jobs as they ended."""
-    jobs = yield from enqueue_add(*sources)
+def add(*sources: str | Path) -> Steps[r.ReportReply]:
+    """Adds files, folders and web addresses, waits until it is done, and returns what was added, skipped and failed.
+
+    Files are named as by `enqueue_add`. Raises ServerError if a job failed as a whole or was cancelled.
+    """
+    found = find_files(_list_paths(sources))
+    jobs = yield from _enqueue(_list_urls(sources), found)
     for place, each in enumerate(jobs):
         while jobs[place]["state"] not in FINISHED:
             yield POLL_SECONDS
             jobs[place] = yield job(each["id"])
+    for each in jobs:
+        if each["state"] != "done":
+            raise ServerError(f"the job {each['id']} was {each['state']} {each['error']}".strip(), code=each["state"])
+    return merge_reports([each["result"] for each in jobs], found)
+
+
+def _enqueue(urls: list[str], found: FoundFiles) -> Steps[list[r.JobReply]]:
+    jobs: list[r.JobReply] = []
+    if urls:
+        jobs.append((yield Request("POST", "/v1/add", {"sources": urls})))
+    for part in split_files(found.files):
+        with ExitStack() as stack:
+            files = [("files", (name, stack.enter_context(_open(path)))) for name, path in part]
+            jobs.append((yield Request("POST", "/v1/documents", files=files)))
     return jobs
 
 
@@ -70,8 +88,8 @@ def links(document: str) -> Request[r.LinksReply]:
 def drop(document: str, *, pattern: bool = False) -> Request[int]:
     """Removes one document by id or address; returns how many documents were removed.
 
-    With `pattern` the name is a folder, or a pattern such as `notes/*.md`, and all that it stands for goes; `preview_drop`
-    tells what that is.
+    With `pattern` the name is a folder, or a pattern such as `notes/*.md`, and all that it stands for goes;
+    `preview_drop` tells what that is.
     """
     return Request("DELETE", "/v1/document", params=_name_drop(document, pattern), read=read_field("dropped"))
 
@@ -127,6 +145,21 @@ def cancel_job(job_id: str) -> Request[r.JobReply]:
 
 def _name_drop(document: str, pattern: bool) -> dict[str, str | None]:
     return {"id": document, "pattern": "true" if pattern else None}
+
+
+def _list_urls(sources: Sequence[str | Path]) -> list[str]:
+    return [str(each) for each in sources if _is_url(each)]
+
+
+def _list_paths(sources: Sequence[str | Path]) -> list[Path]:
+    return [Path(each) for each in sources if not _is_url(each)]
+
+
+def _open(path: Path) -> IO[bytes]:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise SourceError(str(path), f"cannot be read ({error.strerror}); nothing of this part was uploaded") from error
 
 
 def _is_url(source: str | Path) -> bool:

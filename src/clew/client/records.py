@@ -126,7 +126,10 @@ class PlanReply(TypedDict):
 
 
 class JobReply(TypedDict):
-    """Long work: what was asked for, how far it is, what came of it."""
+    """Long work: what was asked for, how far it is, what came of it.
+
+    A job that is `done` may have failed at some files, or all: `failed` counts them, `message` says what came of it.
+    """
 
     id: str
     kind: str
@@ -142,6 +145,8 @@ class JobReply(TypedDict):
     host: str
     created: str | None
     updated: str | None
+    failed: int
+    message: str
 
 
 class JobsReply(TypedDict):

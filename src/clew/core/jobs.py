@@ -38,6 +38,32 @@ class Job:
     updated: datetime | None = None
 
     @property
+    def failed(self) -> int:
+        """How many sources could not be added; a job that is done may have failed at some of them, or all."""
+        return len(self.result.get("failed", ()))
+
+    @property
+    def message(self) -> str:
+        """What came of it in a sentence, with the first failure; empty before it is finished."""
+        if self.state != "done" or "added" not in self.result:
+            return self.error
+        return describe_outcome(self.result)
+
+    @property
     def is_finished(self) -> bool:
         """Whether nothing more will happen to it."""
         return self.state in FINISHED
+
+
+def describe_outcome(report: Mapping[str, Any]) -> str:
+    """The counts of a report (as JSON) that are not zero, and why the first source failed."""
+    counts = {name: len(report.get(name, ())) for name in ("added", "changed", "failed")}
+    counts["unchanged"] = report.get("skipped", 0)
+    over = ", ".join(f"{count:,} {reason}" for reason, count in report.get("passed_over_counts", {}).items())
+    told = [f"{counts[name]:,} {name}" for name in ("added", "changed", "unchanged", "failed") if counts[name]]
+    told += [f"passed over: {over}"] if over else []
+    if not counts["added"] and not counts["changed"]:
+        told.insert(0, "nothing was added")
+    first = next(iter(report.get("failed", ())), None)
+    reason = f"; {first['source']}: {first['reason']}" if first else ""
+    return f"{', '.join(told)}{reason}"

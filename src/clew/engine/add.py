@@ -149,6 +149,7 @@ def make_ingest_context(opened: Opened, settings: Settings | None) -> IngestCont
         opened.llm,
         opened.resolve_settings(settings),
         opened.root,
+        is_upload=opened.is_upload,
         chunker=given.chunker,
         enrichers=given.enrichers,
         readers=given.readers,

@@ -57,6 +57,7 @@ def enqueue_add(
         "allow_mass_drop": allow_mass_drop,
         "max_cost": max_cost,
         "root": str(opened.root),
+        "is_upload": opened.is_upload,
         "llm": opened.llm.name if opened.llm else "",
         "settings": {"ingestion": asdict(own.ingestion), "threads": asdict(own.threads)},
     }
@@ -168,7 +169,12 @@ def _run_add(engine: "Engine", job: Job, on_progress: OnProgress) -> Mapping[str
         ingestion=replace(own.ingestion, **_pick_fields(IngestionConfig, tables["ingestion"])),
         threads=replace(own.threads, **_pick_fields(ThreadConfig, tables["threads"])),
     )
-    opened = replace(engine.opened, root=Path(request["root"]), llm=_get_language_model(engine, request["llm"]))
+    opened = replace(
+        engine.opened,
+        root=Path(request["root"]),
+        is_upload=request.get("is_upload", False),
+        llm=_get_language_model(engine, request["llm"]),
+    )
     report = type(engine)(opened).add(
         *request["sources"],
         sync=request["sync"],

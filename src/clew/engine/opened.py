@@ -60,6 +60,7 @@ class Opened:
     sessions: Sessions
     extensions: Extensions = field(default_factory=Extensions)
     boundary: Filter = EVERYTHING  # what may be seen
+    is_upload: bool = False  # the files below the root are an upload's, and do not stay
     message_lock: threading.Lock = field(default_factory=threading.Lock)  # two writers could end the same thread
     llm_config: LLMConfig | None = None  # by which the language model was made; None: it was given as an object
 

@@ -236,7 +236,7 @@ _SCHEMAS: Mapping[type, Callable[[Any], Json]] = {
     DroppedMessage: lambda dropped: {**_message_to_json(dropped.message), **_pick_fields(dropped, "reason", "tokens")},
     Job: _make_field_picker(
         *("id", "kind", "state", "stage", "done", "total", "request", "result", "error", "worker", "attempts", "host"),
-        *("created", "updated"),
+        *("created", "updated", "failed", "message"),
     ),
     Links: _make_field_picker("cites", "cited_by"),
     MergedChunk: _passage_to_json,

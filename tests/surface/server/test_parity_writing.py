@@ -47,7 +47,7 @@ CALLS: dict[str, Writing] = {  # in this order, each on what those before it lef
     "add_messages": Writing(lambda engine, _: engine.add_messages(SAID), lambda client, _: client.add_messages(SAID)),
     "add": Writing(
         lambda engine, file: engine.add(file),
-        lambda client, file: client.add(file)[0]["result"],
+        lambda client, file: client.add(file),
         ("add", "FILE"),
     ),
     "read": Writing(lambda engine, _: engine.read("tea"), lambda client, _: client.read("tea"), ("read", "tea")),

@@ -1,7 +1,7 @@
 """What the entry points of the write path work with."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from clew.core.errors import SourceError
@@ -21,8 +21,8 @@ from clew.index.walk.ignore import WalkRules
 class IngestContext:
     """What the write path works with: store, models, settings, and the caller's own components, if any.
 
-    uris of files are relative to `root`. `chunker` replaces the built-in chunker of pages, `enrichers` run after the
-    built-in one, `readers` (by suffix) go before the built-in ones.
+    uris of files are relative to `root`; those of an upload (`is_upload`) do not stay there. `chunker` replaces the
+    built-in chunker of pages, `enrichers` run after the built-in one, `readers` (by suffix) go before the others.
     """
 
     store: Store
@@ -30,6 +30,7 @@ class IngestContext:
     llm: LLM | None
     settings: Settings
     root: Path
+    is_upload: bool = False
     chunker: Chunker | None = None
     enrichers: Sequence[Enricher] = ()
     readers: Mapping[str, Reader] = field(default_factory=dict)
@@ -70,7 +71,10 @@ class IngestContext:
 
     def make_sources(self, found: Iterable[Found], on_warning: OnWarning) -> Iterator[Source | SourceError]:
         """One Source per file, web page and thread."""
-        return make_sources(found, root=self.root, settings=self.settings, readers=self.readers, on_warning=on_warning)
+        made = make_sources(found, root=self.root, settings=self.settings, readers=self.readers, on_warning=on_warning)
+        if not self.is_upload:
+            return made
+        return (replace(each, stamp="") if isinstance(each, Source) else each for each in made)  # no file to look for
 
     def split_or_track(
         self, sources: Iterable[Source | SourceError], tracker: SectionTracker, *, llm: LLM | None

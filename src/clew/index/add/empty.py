@@ -38,10 +38,11 @@ def list_empty_files(passed_over: Iterable[PassedOver], root: Path) -> frozenset
     return frozenset(make_file_uri(Path(each.source), root) for each in passed_over if each.reason == EMPTY)
 
 
-def note_emptied_files(store: Store, uris: Set[str]) -> list[SourceFailure]:
+def note_emptied_files(store: Store, uris: Set[str], *, is_upload: bool = False) -> list[SourceFailure]:
     """What is said of the files that are empty now and of which an earlier version is stored."""
     ids = [make_document_id(uri) for uri in uris]
     known = frozenset(ids) | {make_section_name(doc_id, 1) for doc_id in ids}
     stored = sorted({get_source_uri(record) for record in store.documents(Filter(documents=known))}) if ids else ()
-    reason = "is empty now; the earlier version stays; add its folder with --sync (sync=True) to drop it"
+    outcome = "drop it by its address" if is_upload else "add its folder with --sync (sync=True) to drop it"
+    reason = f"is empty now; the earlier version stays; {outcome}"
     return [SourceFailure(uri, reason) for uri in stored]

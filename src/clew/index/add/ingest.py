@@ -93,7 +93,9 @@ def add_sources(
             ignored=ignored,
         )
         dropped += context.store.drop([record.id for record in vanished.dropped]) if vanished.dropped else 0
-    emptied = note_emptied_files(context.store, empty - {get_source_uri(record) for record in vanished.held_back})
+    emptied = note_emptied_files(
+        context.store, empty - {get_source_uri(record) for record in vanished.held_back}, is_upload=context.is_upload
+    )
     gone = note_dropped_files(vanished.dropped, ignored)
     kept = [] if vanished.held_back or sync else note_ignored_files(context.store, ignored)
     kept += note_skipped_files(

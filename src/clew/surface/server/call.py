@@ -77,6 +77,17 @@ class Caller:
         """The result of a verb that adds, in the threads of what takes long."""
         return await self.call(verb, write=True, create=True, pool=self.server.answers)
 
+    async def plan(self, verb: Callable[[Engine], T]) -> T:
+        """The result of a verb that changes nothing, on an empty collection where there is none."""
+        self.access.check_write()
+        collection, engines = self.choose_collection(), self.server.engines
+
+        def call() -> T:
+            with engines.open_or_empty(collection) as engine:
+                return verb(engine)
+
+        return await self.server.answers.run(call)
+
     async def run(self, call: Callable[[], T]) -> T:
         """The result of a call that blocks."""
         return await self.server.searches.run(call)

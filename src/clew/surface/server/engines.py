@@ -3,14 +3,16 @@
 import logging
 import threading
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from clew import drivers
 from clew.core.collection import DroppedCollection
-from clew.core.errors import ClewError
+from clew.core.errors import ClewError, NotFound
 from clew.core.jobs import Job
 from clew.core.protocols import Embedder
-from clew.engine import DEFAULT_EMBEDDER, Engine
+from clew.engine import DEFAULT_EMBEDDER, MEMORY, Engine
 from clew.engine.jobs import OnJob
 from clew.surface.settings.load import Invocation
 
@@ -62,6 +64,17 @@ class Engines:
                 self._start_worker(collection, engine)
             return engine
 
+    @contextmanager
+    def open_or_empty(self, collection: str) -> Iterator[Engine]:
+        """The engine of a collection, or one over an empty one in memory if there is none: nothing is made."""
+        try:
+            engine = self.get(collection)
+        except NotFound:
+            with Engine.open(MEMORY, embedder=self._get_embedder(collection), settings=self.start.settings) as empty:
+                yield empty
+        else:
+            yield engine
+
     def holds(self, collection: str, engine: Engine) -> bool:
         """Whether an engine is still that of its collection, and not closed since."""
         return self._engines.get(collection) is engine
@@ -97,15 +110,22 @@ class Engines:
             engine.close()
 
     def _open(self, collection: str, *, create: bool) -> Engine:
+        path, settings, embedder = self.start.path, self.start.settings, self._get_embedder(collection)
+        try:
+            return Engine.open(path, collection=collection, embedder=embedder, settings=settings, create=create)
+        except NotFound:
+            advice = "GET /v1/collections lists them, and adding to one makes it"
+            raise NotFound(f"there is no collection {collection!r}; {advice}") from None
+
+    def _get_embedder(self, collection: str) -> Embedder:
+        """The embedder of a collection; those of one name share it."""
         path, settings = self.start.path, self.start.settings
         name = settings.embedder.name or drivers.read_stored_embedder_name(path, collection) or DEFAULT_EMBEDDER
         with self._lock:
             known = self._embedders.get(name)
         embedder = known or drivers.make_embedder(replace(settings.embedder, name=name))
-        engine = Engine.open(path, collection=collection, embedder=embedder, settings=settings, create=create)
         with self._lock:
-            self._embedders[name] = embedder
-        return engine
+            return self._embedders.setdefault(name, embedder)
 
     def _start_worker(self, collection: str, engine: Engine) -> None:
         stop = threading.Event()

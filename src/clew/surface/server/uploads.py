@@ -1,7 +1,7 @@
 """Uploaded files: written to disk before they are acknowledged, kept until their job has read them.
 
-The folder of an upload is named by its collection and an id; its files keep their names, which become the addresses of
-the documents.
+The folder of an upload is named by its collection and an id; its files keep their relative paths, which become the
+addresses of the documents.
 """
 
 import logging
@@ -10,23 +10,29 @@ import re
 import shutil
 import unicodedata
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from itertools import chain, count
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from time import time
 from typing import IO, Final
 
-from clew.core.errors import ClewError
+from clew.core.errors import ClewError, SourceError
 from clew.core.jobs import Job
+from clew.core.report import PassedOver, SourceFailure
+from clew.core.settings import Settings
 from clew.engine import Engine
 from clew.surface.server.engines import Engines
 
 log = logging.getLogger(__name__)
 ORPHAN_SECONDS: Final = 3600.0  # an upload without a job that is older than this was never acknowledged
 ENDED: Final = ("done", "cancelled")  # states of a job whose files are not needed; those of a failed one are kept
-MAX_NAME: Final = 150  # bytes
-_UNSAFE = re.compile(r'[\x00-\x1f\x7f<>:"|?*\\/]')
+MAX_PART: Final = 255  # bytes of a file's or folder's name, which most disks take
+MAX_NAME: Final = 1000  # bytes of a relative path
+MAX_PROBED: Final = 1_000_000  # bytes of a file that is read before its collection is made
+MAX_SHOWN: Final = 100  # characters of a name in an error
+_UNSAFE: Final = re.compile(r"[\x00-\x1f\x7f]" if os.name == "posix" else r'[\x00-\x1f\x7f<>:"|?*]|[ .](?:/|$)')
+_DRIVE: Final = re.compile(r"[A-Za-z]:/")
 
 
 class Uploads:
@@ -35,28 +41,26 @@ class Uploads:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def save(self, collection: str, files: Iterable[tuple[str, IO[bytes]]]) -> Path:
-        """The folder with the files of an upload, which are on the disk when this returns."""
+    @contextmanager
+    def save(self, collection: str, files: Iterable[tuple[str, IO[bytes]]]) -> Iterator[Path]:
+        """The folder with the files of an upload, which are on the disk; it stays if the block ends without an error.
+
+        SourceError if a file has a name that is no path below a folder, or that of another one.
+        """
         folder = self.folder / collection / uuid.uuid4().hex
         folder.mkdir(parents=True, mode=0o700)
         try:
             for name, source in files:
-                target = _find_free_name(folder / make_file_name(name))
-                with target.open("xb") as file:
-                    shutil.copyfileobj(source, file)
-                    file.flush()
-                    os.fsync(file.fileno())
-            _sync_folder(folder)
+                _write(folder, parse_file_name(name), source)
+            for place in {folder, *(path for path in folder.rglob("*") if path.is_dir())}:
+                _sync_folder(place)
             _sync_folder(folder.parent)
+            yield folder
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
+            with suppress(OSError):  # others are in it
+                folder.parent.rmdir()
             raise
-        return folder
-
-    def enqueue(self, engine: Engine, folder: Path) -> Job:
-        """Queues the files of an upload; their addresses are their names."""
-        apart = type(engine)(replace(engine.opened, root=folder.resolve()))
-        return apart.enqueue_add(*sorted(folder.iterdir()))
 
     def remove_finished(self, job: Job) -> None:
         """Removes the files of a job that is done or was cancelled; those of a failed one stay until it is gone."""
@@ -91,25 +95,78 @@ class Uploads:
         return {parent for parent in parents if parent.parent.parent == self.folder}
 
 
-def make_file_name(name: str) -> str:
-    """A name for an uploaded file: the last part of the given one, without signs that mean something to a disk."""
-    last = unicodedata.normalize("NFC", name).replace("\\", "/").rpartition("/")[2]
-    plain = _UNSAFE.sub("_", last.encode("utf-8", "replace").decode("utf-8")).strip(" .")
-    stem, dot, suffix = plain.rpartition(".")
-    if not dot or len(suffix.encode()) >= 20:
-        return _cut(plain, MAX_NAME) or "upload"
-    return f"{_cut(stem, MAX_NAME - len(suffix.encode()) - 1)}.{suffix}"
+def check_readable(engine: Engine, collection: str, folder: Path) -> None:
+    """Raises SourceError if nothing of an upload can be read and it would be the first of its collection.
+
+    So that a wrong name makes no collection. A large file is taken to be readable, since reading it may take long.
+    """
+    if engine.status().documents:
+        return
+    entries = sorted(folder.iterdir(), key=lambda path: (path.is_dir(), path.stat().st_size))
+    if any(path.stat().st_size > MAX_PROBED for path in folder.rglob("*")):
+        return
+    apart = _set_apart(engine, folder)
+    problems: list[SourceFailure | PassedOver] = []
+    for entry in entries:
+        plan = apart.plan(entry, settings=_keep_all(engine))
+        if plan.added or plan.changed or plan.unchanged:
+            return
+        problems += [*plan.failed, *plan.passed_over]
+    first = f"{problems[0].source}: {problems[0].reason}".replace(f"{folder.resolve()}/", "").replace(f"{folder}/", "")
+    raise SourceError(first, f"none of the files can be read, so the collection {collection!r} was not made")
 
 
-def _cut(text: str, size: int) -> str:
-    """The beginning of a text within so many bytes, which is what a disk counts."""
-    return text.encode()[:size].decode(errors="ignore")
+def enqueue(engine: Engine, folder: Path) -> Job:
+    """Queues the files of an upload; their addresses are their names. Nothing of it is ignored: it was sent."""
+    return _set_apart(engine, folder).enqueue_add(*sorted(folder.iterdir()), settings=_keep_all(engine))
 
 
-def _find_free_name(wanted: Path) -> Path:
-    """The path, with a number where another file of the upload has it."""
-    numbered = (wanted.with_name(f"{wanted.stem} ({number}){wanted.suffix}") for number in count(2))
-    return next(path for path in chain([wanted], numbered) if not path.exists())
+def _set_apart(engine: Engine, folder: Path) -> Engine:
+    return type(engine)(replace(engine.opened, root=folder.resolve(), is_upload=True))
+
+
+def _keep_all(engine: Engine) -> Settings:
+    return replace(engine.settings, ingestion=replace(engine.settings.ingestion, ignore=False))
+
+
+def parse_file_name(name: str) -> PurePosixPath:
+    """The path of an uploaded file below the folder of its upload; SourceError if the name is none."""
+    plain = unicodedata.normalize("NFC", name).replace("\\", "/")
+    shown = repr(plain if len(plain) <= MAX_SHOWN else f"{plain[:MAX_SHOWN]}…")
+    parts = plain.split("/")
+    problem = ""
+    if plain.startswith("/") or _DRIVE.match(plain):
+        problem = "is an absolute path; give one relative to the folder that is uploaded, as filename=a/page.md"
+    elif any(part in ("", ".", "..") for part in parts):
+        problem = "has an empty part, . or ..; give a plain relative path, as filename=a/page.md"
+    elif _UNSAFE.search(plain) or not _is_encodable(plain):
+        problem = "has signs that no file name may have; rename the file"
+    elif any(len(part.encode()) > MAX_PART for part in parts) or len(plain.encode()) > MAX_NAME:
+        problem = f"is too long: at most {MAX_PART} bytes a part and {MAX_NAME} in all; rename the file"
+    if problem:
+        raise SourceError(shown, f"as the name of a file it {problem}")
+    return PurePosixPath(plain)
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _write(folder: Path, name: PurePosixPath, source: IO[bytes]) -> None:
+    target = folder / name
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("xb") as file:
+            shutil.copyfileobj(source, file)
+            file.flush()
+            os.fsync(file.fileno())
+    except (FileExistsError, NotADirectoryError):
+        reason = "two files of the upload have this name; give each its relative path, as filename=a/page.md"
+        raise SourceError(str(name), reason) from None
 
 
 def _sync_folder(folder: Path) -> None:

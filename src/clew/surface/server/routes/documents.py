@@ -14,9 +14,12 @@ from clew.client.replies import (
     ReportReply,
 )
 from clew.core.filter import Filter
+from clew.core.jobs import Job
 from clew.engine import Engine
 from clew.surface.server.call import Calling, Cursor, Limit, document_replies, reply_json
 from clew.surface.server.document_bodies import DocumentsBody, EraseBody, SourcesBody
+from clew.surface.server.job_reply import job_to_reply
+from clew.surface.server.uploads import check_readable, enqueue
 
 router = APIRouter(prefix="/v1", tags=["documents"], responses=document_replies(404, 409))
 MAX_FILES = 100
@@ -27,31 +30,36 @@ Repeated = Annotated[list[Annotated[str, Query(max_length=500)]], Query(max_leng
 async def upload(
     files: Annotated[list[UploadFile], File(min_length=1, max_length=MAX_FILES)], caller: Calling
 ) -> Response:
-    """Upload files; their names become their addresses, and a file of a name that is there replaces it.
+    """Upload files, at most 100 at a time; their relative paths become their addresses.
 
-    They are on the disk and queued when the reply comes; `/v1/jobs/{id}` tells how far they are.
+    A file whose address is there replaces it. They are on the disk and queued when the reply comes; `/v1/jobs/{id}`
+    tells how far they are, and which of them failed. A file is named by `filename`, as in `filename=notes/page.md`.
     """
-    collection = caller.choose_collection()
-    uploads = caller.server.uploads
+    caller.access.check_write()
+    collection, server = caller.choose_collection(), caller.server
 
-    def call(engine: Engine) -> Any:
-        folder = uploads.save(collection, ((file.filename or "upload", file.file) for file in files))
-        return uploads.enqueue(engine, folder)
+    def call() -> Job:
+        with server.uploads.save(collection, ((file.filename or "", file.file) for file in files)) as folder:
+            with server.engines.open_or_empty(collection) as engine:
+                check_readable(engine, collection, folder)
+            return caller.access.call(
+                server.engines, collection, lambda engine: enqueue(engine, folder), write=True, create=True
+            )
 
-    return reply_json(await caller.call(call, write=True, create=True), status=202)
+    return reply_json(job_to_reply(await caller.run(call)), status=202)
 
 
 @router.post("/add", status_code=202, responses={202: {"model": JobReply}})
 async def add(body: SourcesBody, caller: Calling) -> Response:
     """Queue web addresses to be read and added."""
     job = await caller.call(lambda engine: engine.enqueue_add(*body.sources), write=True, create=True)
-    return reply_json(job, status=202)
+    return reply_json(job_to_reply(job), status=202)
 
 
 @router.post("/plan", responses={200: {"model": PlanReply}})
 async def plan(body: SourcesBody, caller: Calling) -> Response:
     """What adding these addresses would do, and what it would cost; nothing is stored."""
-    return reply_json(await caller.call(lambda engine: engine.plan(*body.sources), write=True, create=True))
+    return reply_json(await caller.plan(lambda engine: engine.plan(*body.sources)))
 
 
 @router.post("/add-documents", responses={200: {"model": ReportReply}})

@@ -20,6 +20,7 @@ from clew.core.filter import EVERYTHING
 from clew.engine import Engine
 from clew.surface.server.call import COLLECTION_NAME, Caller, Calling, document_replies, reply_json
 from clew.surface.server.events import EVENTS_SCHEMA, format_event, reply_events
+from clew.surface.server.job_reply import job_to_reply
 from clew.surface.to_json import dump_json, status_to_json, to_json
 
 router = APIRouter(prefix="/v1", tags=["jobs and collections"], responses=document_replies(404, 409))
@@ -34,20 +35,21 @@ Follow = Annotated[bool, Query(description="Send the job as server-sent events u
 @router.get("/jobs", responses={200: {"model": JobsReply}})
 async def jobs(caller: Calling) -> Response:
     """The jobs of a collection, the oldest first."""
-    return reply_json({"jobs": await caller.call(lambda engine: engine.jobs(), write=True)})
+    found = await caller.call(lambda engine: engine.jobs(), write=True)
+    return reply_json({"jobs": [job_to_reply(each) for each in found]})
 
 
 @router.get("/jobs/{job}", responses={200: {"model": JobReply, "content": EVENTS_SCHEMA}})
 async def job(job: JobPath, caller: Calling, follow: Follow = False) -> Response:
     """A job as it is now; with `follow`, live, an event for each change."""
     found = await caller.call(lambda engine: engine.job(job), write=True)
-    return reply_events(_follow_job(caller, job)) if follow else reply_json(found)
+    return reply_events(_follow_job(caller, job)) if follow else reply_json(job_to_reply(found))
 
 
 @router.delete("/jobs/{job}", responses={200: {"model": JobReply}})
 async def cancel_job(job: JobPath, caller: Calling) -> Response:
     """Cancel a job; what it has added stays."""
-    return reply_json(await caller.call(lambda engine: engine.cancel_job(job), write=True))
+    return reply_json(job_to_reply(await caller.call(lambda engine: engine.cancel_job(job), write=True)))
 
 
 @router.get("/collections", responses={200: {"model": CollectionsReply}})
@@ -103,7 +105,7 @@ async def _follow_job(caller: Caller, job_id: str) -> AsyncIterator[str]:
     last = ""
     while True:
         found = await caller.call(lambda engine: engine.job(job_id), write=True)
-        shown = dump_json(found)
+        shown = dump_json(job_to_reply(found))
         if shown != last:
             yield format_event("job", shown)
             last = shown

@@ -14,8 +14,10 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult, TextContent
+from typer.testing import CliRunner
 
 from clew import Engine, Filter
+from clew.surface.cli.app import app
 from clew.surface.mcp.server import make_local_server
 from tests.surface.server.conftest import Running, fill, serving
 
@@ -173,3 +175,10 @@ def test_a_key_holds_for_tools_too(folder: Path) -> None:
         assert reply.json()["error"]["type"] == "KeyInvalid"
         with pytest.raises(BaseExceptionGroup):
             over_http(running.address, work, key="clew_wrong_wrong")
+
+
+def test_a_wrong_path_is_told_and_not_made(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["mcp", "--path", str(tmp_path / "typo"), "--embedder", "hashed"])
+    assert done.exit_code == 3
+    assert "no collection" in done.stderr
+    assert not (tmp_path / "typo").exists()

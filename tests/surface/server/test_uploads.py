@@ -26,8 +26,8 @@ log = logging.getLogger(__name__)
 
 
 @contextmanager
-def started(path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A server in a process of its own, and its address."""
+def started(path: Path, *, note: str = "") -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server in a process of its own, and its address; `note` is a part of what it says besides."""
     command = [
         sys.executable,
         "-m",
@@ -49,12 +49,19 @@ def started(path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
         assert process.stdout is not None
         shown = json.loads(process.stdout.readline())
         assert "address" in shown, shown
+        assert note in shown["note"]
         yield process, shown["address"]
     finally:
         process.kill()
         process.wait()
         assert process.stdout is not None
         process.stdout.close()
+
+
+def test_a_server_tells_that_its_collection_is_new(tmp_path: Path) -> None:
+    with started(tmp_path / "typo", note=f"no collection 'default' in {tmp_path / 'typo'} yet; the first upload"):
+        pass
+    assert not (tmp_path / "typo" / "clew.db").exists()
 
 
 def upload_until_it_ends(address: str, run: int, folder: Path, acknowledged: list[str]) -> None:

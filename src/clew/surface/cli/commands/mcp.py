@@ -24,5 +24,5 @@ def mcp(
         raise DriverMissing(f"an MCP server needs {error.name}; pip install 'clew[mcp]'") from error
 
     start = resolve_invocation(ctx)
-    with open_engine(ctx, create=not read_only) as engine:
+    with open_engine(ctx) as engine:  # a wrong path is told, not made
         make_local_server(engine, collection=start.collection, read_only=read_only).run("stdio")

@@ -13,6 +13,7 @@ from clew.surface.cli.program import resolve_invocation
 if TYPE_CHECKING:
     from clew.core.filter import Filter
     from clew.surface.server.keys import Key, KeyFile
+    from clew.surface.settings.load import Invocation
 
 keys_app = typer.Typer()
 Host = Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="Address to listen on; others need keys.")]
@@ -53,15 +54,36 @@ def serve(
     except ModuleNotFoundError as error:
         raise DriverMissing(f"serving needs {error.name}; pip install 'clew[server,mcp]'") from error
 
+    note = _describe_new_collection(start)
+
     def say(address: str) -> None:
         if as_json:
-            render.print_json({"address": address})
+            render.print_json({"address": address, "note": note})
         else:
             print(f"serving on {address} (its interface: {address}/docs)", flush=True)
+            if note:
+                render.print_line((note, "yellow"), err=True)
 
     log_as_json()
     configure_spans()
     run_server(Server(start), say)
+
+
+def _describe_new_collection(start: "Invocation") -> str:
+    """That the collection to be served is not there yet, and which are; empty if it is there."""
+    from clew.core.errors import NotFound
+    from clew.core.secret import mask_secrets
+    from clew.engine import Engine
+
+    try:
+        names = [each.name for each in Engine.collections(start.path)]
+    except NotFound:
+        names = []
+    if start.collection in names:
+        return ""
+    others = f" (there is {', '.join(names)})" if names else ""
+    place = mask_secrets(start.path)
+    return f"note: there is no collection {start.collection!r} in {place} yet{others}; the first upload makes it"
 
 
 @keys_app.callback(invoke_without_command=True)

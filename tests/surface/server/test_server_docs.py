@@ -3,11 +3,12 @@
 import re
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
-from clew import Engine
+from clew import Client
 from clew.surface.verbs import VERBS
 from tests.surface.server.conftest import serving
 
@@ -19,17 +20,19 @@ PAGE = (ROOT / "docs" / "server.md").read_text(encoding="utf-8")
 def test_every_curl_example_runs(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "examples" / "handbook", tmp_path / "handbook")
     shutil.copytree(ROOT / "examples" / "chat", tmp_path / "chat")
-    with Engine.open(tmp_path / "store", embedder="hashed") as engine:
-        engine.add(tmp_path / "handbook", tmp_path / "chat")
     (block,) = re.findall(r"^```sh\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
     commands = block.replace("\\\n", " ").splitlines()
     assert len(commands) > 20
-    with serving(tmp_path / "store") as running:
+    with serving(tmp_path / "store") as running, Client(running.address) as client:
         for command in commands:
             line = command.replace("localhost:8080", running.address).replace("curl ", "curl --fail-with-body ")
             done = subprocess.run(line, shell=True, cwd=tmp_path, capture_output=True, text=True, timeout=60)
             assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
             assert done.stdout
+            while "find " in command and any(job["state"] in ("queued", "running") for job in client.jobs()):
+                time.sleep(0.05)
+        assert next(job["message"] for job in client.jobs()) == "65 added"
+        assert not any(job["failed"] for job in client.jobs())
 
 
 def test_the_table_of_paths_has_every_verb() -> None:

@@ -21,6 +21,7 @@ from clew.surface.server.guard import OPEN_PATHS, REQUEST_ID, Guard
 from clew.surface.server.guard.hosts import is_loopback
 from clew.surface.server.mcp_mount import make_mcp_app
 from clew.surface.server.routes import ask, document, documents, jobs, messages, openai, operations, search, sessions
+from clew.surface.server.schema import lift_descriptions
 from clew.surface.server.state import Server
 from clew.surface.to_json import dump_json
 from clew.surface.web import routes as web
@@ -48,7 +49,7 @@ def make_app(server: Server) -> ASGIApp:
     )
     app.state.server = server
     describe = app.openapi
-    app.openapi = lambda: _add_security(describe(), server)  # type: ignore[method-assign]
+    app.openapi = lambda: _add_security(lift_descriptions(describe()), server)  # type: ignore[method-assign]
     for router in ROUTERS:
         app.include_router(router, dependencies=[Depends(refuse_unknown_parameters)])
     app.include_router(web.router)  # outside the schema, so its parameters are checked by its functions alone

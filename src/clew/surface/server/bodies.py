@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from clew.core.cite import Citation
 from clew.core.filter import Filter
@@ -15,22 +15,29 @@ from clew.engine import Engine
 from clew.engine.names import resolve_documents
 from clew.surface.citations import parse_citation
 from clew.surface.filter_json import parse_filter, parse_time
-
-Text = Annotated[str, Field(min_length=1, max_length=20_000, pattern=r"[^\s\x00-\x1f\x7f-\xa0]")]  # not blank
-LongText = Annotated[str, Field(max_length=4_000_000)]
-Name = Annotated[str, Field(min_length=1, max_length=500)]
-Label = Annotated[str, Field(max_length=500)]
-Names = Annotated[list[Label], Field(max_length=1000)]
-Time = Annotated[str, Field(max_length=40, json_schema_extra={"anyOf": [{"format": "date-time"}, {"format": "date"}]})]
-WHOLE = BeforeValidator(lambda given: int(given) if _is_whole(given) else given)  # in JSON 5.0 is a whole number too
-Count = Annotated[int, Field(ge=1, le=1000), WHOLE]
-Tokens = Annotated[int, Field(ge=1, le=1_000_000), WHOLE]
-Depth = Annotated[int, Field(ge=1, le=10_000), WHOLE]
-Position = Annotated[int, Field(ge=0, le=2**53), WHOLE]
-Share = Annotated[float, Field(ge=-1, le=1)]
-Scalar = str | Annotated[int, Strict(), Field(ge=-(2**53), le=2**53)] | Annotated[float, Strict()] | bool
-Meta = Annotated[dict[Label, Scalar | Annotated[list[Scalar], Field(max_length=100)]], Field(max_length=100)]
-
+from clew.surface.server.fields import (
+    Budget,
+    Candidates,
+    Channel,
+    Choice,
+    Grouping,
+    Hits,
+    IsAgent,
+    Meta,
+    Mode,
+    Names,
+    Now,
+    Person,
+    Position,
+    Relevance,
+    Rendering,
+    Similarity,
+    Text,
+    Time,
+)
+from clew.surface.server.fields import Label as Label
+from clew.surface.server.fields import Name as Name
+from clew.surface.server.fields import Tokens as Tokens
 
 MAX_FIELDS = 100  # of a body or a part of it, far more than any has
 
@@ -53,13 +60,13 @@ class FilterBody(Body):
     """Which part of the collection may be seen: all conditions must hold, each by any of its values."""
 
     documents: Names | None = Field(None, description="Ids, addresses, folders or patterns.")
-    kinds: Names | None = None
-    channels: Names | None = None
-    authors: Names | None = None
-    access: Names | None = None
-    since: Time | None = None
-    until: Time | None = None
-    meta: Meta = Field(default_factory=dict)
+    kinds: Names | None = Field(None, description="Kinds of documents: `page`, `thread` (a conversation) and others.")
+    channels: Names | None = Field(None, description="Channels of conversations.")
+    authors: Names | None = Field(None, description="Who wrote it.")
+    access: Names | None = Field(None, description="Labels of access that the asker has.")
+    since: Time | None = Field(None, description="From this date or time on, by the time of a message or document.")
+    until: Time | None = Field(None, description="Before this date or time.")
+    meta: Meta = Field(default_factory=dict, description="Fields of the metadata and the value, or one of the values.")
 
     def build(self, engine: Engine) -> Filter:
         """The Filter; documents may be named by address, folder or pattern."""
@@ -72,17 +79,20 @@ class FilterBody(Body):
         return replace(made, documents=frozenset(doc for name in names for doc in resolve_documents(seen, name)))
 
 
+Where = Annotated[FilterBody, Field(description="Which part of the collection may be seen; without it, all of it.")]
+
+
 class MessageBody(Body):
     """One utterance."""
 
     text: Text
     author: Label = ""
-    at: Time | None = None
-    id: Label = ""
+    at: Time | None = Field(None, description="When it was sent: ISO 8601, in UTC if it names no zone.")
+    id: Label = Field("", description="Id within its channel; made of the content if it is empty.")
     channel: Label = ""
-    reply_to: Label | None = None
-    role: Annotated[str, Field(max_length=50)] = "user"
-    access: Names | None = None
+    reply_to: Label | None = Field(None, description="Id of the message that it answers.")
+    role: Annotated[str, Field(max_length=50)] = Field("user", description="Who speaks: `user` or `assistant`.")
+    access: Names | None = Field(None, description="Labels, one of which an asker must have; null: anybody.")
 
     def build(self) -> Message:
         """The Message."""
@@ -97,13 +107,13 @@ Messages = Annotated[list[MessageBody], Field(max_length=500)]
 class SearchOptions(Body):
     """How is searched: how many, by which strategy, in what part of the collection."""
 
-    k: Count | None = None
-    strategy: Name | None = None
-    where: FilterBody | None = None
-    mode: Literal["ann", "exact"] | None = None
-    depth: Depth | None = None
-    min_relevance: Annotated[float, Field(ge=0, le=1)] | None = None
-    min_similarity: Share | None = None
+    k: Hits | None = None
+    strategy: Choice | None = None
+    where: Where | None = None
+    mode: Mode | None = None
+    depth: Candidates | None = None
+    min_relevance: Relevance | None = None
+    min_similarity: Similarity | None = None
 
     def build_settings(self, engine: Engine) -> Settings:
         """The settings of the call: the engine's, with what the request sets."""
@@ -124,8 +134,10 @@ class SearchOptions(Body):
 class QueryBody(SearchOptions):
     """What is searched with: a question, or a whole conversation."""
 
-    query: Text | Annotated[list[MessageBody], Field(min_length=1, max_length=500)]
-    history: Messages = []
+    query: Text | Annotated[list[MessageBody], Field(min_length=1, max_length=500)] = Field(
+        description="A question, or the messages of a conversation, which is searched with as a whole."
+    )
+    history: Messages = Field([], description="What was said before the question, by which it is understood.")
 
     def build_query(self) -> str | list[Message]:
         """The query as the engine takes it."""
@@ -145,44 +157,44 @@ class SearchManyBody(SearchOptions):
 class SearchBody(QueryBody):
     """A search; `channel` and `now` say where and when it is asked."""
 
-    channel: Name | None = None
-    now: Time | None = None
-    group_by: Literal["document"] | None = None
+    channel: Channel | None = None
+    now: Now | None = None
+    group_by: Grouping | None = None
 
 
 class ContextBody(QueryBody):
     """A context for a prompt."""
 
-    tokens: Tokens | None = None
-    render: Name | None = None
-    channel: Name | None = None
-    now: Time | None = None
+    tokens: Budget | None = None
+    render: Rendering | None = None
+    channel: Channel | None = None
+    now: Now | None = None
 
 
 class WhyNotBody(QueryBody):
     """The question why a document was not found."""
 
-    target: Name
-    tokens: Tokens | None = None
+    target: Name = Field(description="Id or address of the document that was expected.")
+    tokens: Budget | None = None
 
 
 class AskBody(QueryBody):
     """A question to be answered; with `stream` the events are sent as they happen."""
 
-    query: Text
-    tokens: Tokens | None = None
-    person: Name | None = None
-    agent: bool = False
-    stream: bool = False
+    query: Text = Field(description="The question.")
+    tokens: Budget | None = None
+    person: Person | None = None
+    agent: IsAgent = False
+    stream: bool = Field(False, description="Send server-sent events as they happen, the answer last.")
 
 
 class ChatBody(SearchOptions):
     """The next question of a conversation that is kept."""
 
-    query: Text
-    tokens: Tokens | None = None
-    person: Name | None = None
-    agent: bool = False
+    query: Text = Field(description="The question.")
+    tokens: Budget | None = None
+    person: Person | None = None
+    agent: IsAgent = False
 
 
 class SentMessageBody(MessageBody):
@@ -201,22 +213,22 @@ class WindowBody(Body):
     """A prompt in a channel."""
 
     channel: Name
-    prompt: Text
-    tokens: Tokens | None = None
-    include_related_channels: bool = False
-    min_similarity: Share | None = None
-    where: FilterBody | None = None
-    now: Time | None = None
+    prompt: Text = Field(description="What is about to be answered.")
+    tokens: Budget | None = None
+    include_related_channels: bool = Field(False, description="Also search up to three related channels.")
+    min_similarity: Similarity | None = None
+    where: Where | None = None
+    now: Now | None = None
 
 
 class StyleBody(Body):
     """A message to be answered as a person would."""
 
     person: Name
-    message: Text
-    tokens: Tokens | None = None
-    where: FilterBody | None = None
-    now: Time | None = None
+    message: Text = Field(description="The message that is to be answered.")
+    tokens: Budget | None = None
+    where: Where | None = None
+    now: Now | None = None
 
 
 class CitationBody(Body):
@@ -248,7 +260,7 @@ class CheckBody(Body):
     """The citations of a past answer, as they were sent."""
 
     citations: Annotated[list[CitationBody], Field(max_length=1000)]
-    where: FilterBody | None = None
+    where: Where | None = None
 
 
 class FeedbackBody(Body):
@@ -257,12 +269,8 @@ class FeedbackBody(Body):
     question: Text
     good: bool
     comment: Annotated[str, Field(max_length=5000)] = ""
-    answer: Annotated[str, Field(max_length=50_000)] = ""
-    documents: Names = []
-
-
-def _is_whole(given: object) -> bool:
-    return isinstance(given, float) and given.is_integer()
+    answer: Annotated[str, Field(max_length=50_000)] = Field("", description="The answer that is judged.")
+    documents: Names = Field([], description="Ids of the documents that are judged.")
 
 
 def build_filter(where: FilterBody | None, engine: Engine) -> Filter:

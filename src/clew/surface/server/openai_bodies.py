@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, Strict
 
 from clew.core.types import Message
-from clew.surface.server.bodies import WHOLE, Label, Name
+from clew.surface.server.fields import WHOLE, Label, Name
 
 Flag = Annotated[bool, Strict()]
 

@@ -23,12 +23,16 @@ from clew.surface.server.uploads import check_readable, enqueue
 
 router = APIRouter(prefix="/v1", tags=["documents"], responses=document_replies(404, 409))
 MAX_FILES = 100
-Repeated = Annotated[list[Annotated[str, Query(max_length=500)]], Query(max_length=100)]
+FILES = f"The files, at most {MAX_FILES}; `filename` is the relative path that becomes the address of each."
+Label = Annotated[str, Query(max_length=500)]
+Kinds = Annotated[list[Label], Query(max_length=100, description="Kinds of documents, such as page and thread.")]
+Channels = Annotated[list[Label], Query(max_length=100, description="Channels of conversations.")]
+Authors = Annotated[list[Label], Query(max_length=100, description="Who wrote it.")]
 
 
 @router.post("/documents", status_code=202, responses={202: {"model": JobReply}})
 async def upload(
-    files: Annotated[list[UploadFile], File(min_length=1, max_length=MAX_FILES)], caller: Calling
+    files: Annotated[list[UploadFile], File(min_length=1, max_length=MAX_FILES, description=FILES)], caller: Calling
 ) -> Response:
     """Upload files, at most 100 at a time; their relative paths become their addresses.
 
@@ -74,9 +78,9 @@ async def list_documents(
     caller: Calling,
     limit: Limit = 100,
     cursor: Cursor = None,
-    kind: Repeated = [],  # noqa: B006 (FastAPI makes one for each request)
-    channel: Repeated = [],  # noqa: B006
-    author: Repeated = [],  # noqa: B006
+    kind: Kinds = [],  # noqa: B006 (FastAPI makes one for each request)
+    channel: Channels = [],  # noqa: B006
+    author: Authors = [],  # noqa: B006
 ) -> Response:
     """List the documents by address, a part at a time."""
     where = Filter(

@@ -32,42 +32,81 @@ function example(schema, spec, depth = 0) {
   return { string: "text", integer: schema.minimum || 1, number: 0.5, boolean: false }[schema.type] ?? null;
 }
 
-function drawParameters(operation) {
+function sides(schema, spec) {
+  // What a field may be, without null.
+  const shown = follow(schema, spec) || {};
+  const all = (shown.anyOf || [shown]).map((side) => follow(side, spec) || {});
+  return all.flatMap((side) => (side.anyOf && !side.type ? sides(side, spec) : [side])).filter((side) => side.type !== "null");
+}
+
+function describeKind(schema, spec) {
+  const kinds = sides(schema, spec).map((side) => {
+    if (side.enum) return side.enum.map((value) => JSON.stringify(value)).join(" or ");
+    if ("const" in side) return JSON.stringify(side.const);
+    if (side.type === "array") return `list of ${describeKind(side.items, spec)}`;
+    const least = side.minimum ?? side.minLength, most = side.maximum ?? side.maxLength;
+    const unit = side.type === "string" ? " characters" : "";
+    const range = least !== undefined && most !== undefined ? ` (${least} to ${most}${unit})` : most !== undefined ? ` (at most ${most}${unit})` : "";
+    return `${side.type || "any"}${range}`;
+  });
+  return [...new Set(kinds)].join(" or ");
+}
+
+function drawParameters(operation, spec) {
   const table = make("table");
   const inputs = [];
   for (const each of operation.parameters || []) {
     const input = make("input");
     inputs.push([each, input]);
-    table.append(make("tr", "", make("td", each.name + (each.required ? " *" : "")), make("td", each.in),
-      make("td", "", input), make("td", each.description || "")));
+    table.append(make("tr", "", make("td", each.name + (each.required ? " (required)" : "")), make("td", each.in),
+      make("td", describeKind(each.schema, spec)), make("td", "", input), make("td", each.description || "")));
   }
   return [table, inputs];
 }
 
-function drawFields(schema, spec) {
-  const table = make("table");
-  for (const [name, field] of Object.entries((follow(schema, spec) || {}).properties || {})) {
-    const shown = follow(field, spec);
-    const kinds = shown.anyOf ? shown.anyOf.map((side) => follow(side, spec).type).join(" or ") : shown.type;
-    table.append(make("tr", "", make("td", name), make("td", kinds || ""), make("td", field.description || "")));
-  }
-  return table;
+function drawFields(schema, spec, depth = 0) {
+  // A row for each field, and below it those of the objects in it.
+  const found = [].concat(...sides(schema, spec).map((side) => (side.type === "array" ? sides(side.items, spec) : [side])));
+  const boxes = found.filter((side) => side.properties).map((side) => {
+    const table = make("table");
+    for (const [name, field] of Object.entries(side.properties)) {
+      const needed = (side.required || []).includes(name);
+      const preset = field.default === undefined || field.default === null ? "" : `default ${JSON.stringify(field.default)}`;
+      table.append(make("tr", "", make("td", "", make("code", name)), make("td", needed ? "required" : preset),
+        make("td", describeKind(field, spec)), make("td", field.description || "")));
+      const inside = depth < 2 ? drawFields(field, spec, depth + 1) : null;
+      if (inside) {
+        const cell = make("td", "", make("details", "", make("summary", `fields of ${name}`), inside));
+        cell.colSpan = 4;
+        table.append(make("tr", "", cell));
+      }
+    }
+    return make("div", "", make("p", side.description || ""), table);
+  });
+  return boxes.length ? make("div", "", ...boxes) : null;
 }
 
 function drawOperation(path, method, operation, spec) {
   const box = make("details", "", make("summary", "", make("b", method.toUpperCase()), make("code", path),
-    make("span", " " + (operation.description || operation.summary || ""))));
-  const [table, inputs] = drawParameters(operation);
-  box.append(table);
+    make("span", " " + (operation.description || operation.summary || "").split("\n\n")[0])));
+  const more = (operation.description || "").split("\n\n").slice(1).join("\n\n");
+  if (more) box.append(make("p", more));
+  const [table, inputs] = drawParameters(operation, spec);
+  if (inputs.length) box.append(make("h4", "Parameters"), table);
   const content = (operation.requestBody || {}).content || {};
   const schema = (content["application/json"] || {}).schema;
   let body = null;
   if (schema) {
-    box.append(drawFields(schema, spec));
+    box.append(make("h4", "Body"), drawFields(schema, spec) || "");
     body = make("textarea");
     body.value = JSON.stringify(example(schema, spec), null, 1);
     box.append(body);
   }
+  const files = follow((content["multipart/form-data"] || {}).schema, spec);
+  if (files) box.append(make("h4", "Form"), drawFields(files, spec) || "");
+  const reply = Object.entries(operation.responses || {}).find(([status]) => status < 300);
+  const replied = reply && drawFields(((reply[1].content || {})["application/json"] || {}).schema, spec);
+  if (replied) box.append(make("details", "", make("summary", `Reply (${reply[0]})`), replied));
   const shown = make("pre");
   const button = make("button", "Send");
   button.addEventListener("click", async () => {

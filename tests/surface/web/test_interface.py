@@ -44,7 +44,7 @@ def test_the_page_shows_enums_required_fields_and_those_of_where(browser: "Brows
         assert "Channels of conversations" in row("channels").inner_text()
         box.locator("textarea").fill('{"query": "who rotates the vault key?", "k": 1}')
         box.get_by_role("button", name="Send").click()
-        page.wait_for_function("document.querySelector('details[open] > pre').textContent.startsWith('200')")
+        box.locator("pre", has_text="200 OK").wait_for()
         upload = page.locator("details", has=page.locator("summary code:text-is('/v1/documents')")).first
         upload.locator("summary").first.click()
         assert "at most 100" in upload.inner_text()

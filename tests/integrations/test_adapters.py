@@ -3,11 +3,13 @@
 import asyncio
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from clew import Document, Engine, Filter, Message
+from clew import AsyncClient, Client, Document, Engine, Filter, Message, SettingsError
+from tests.surface.server.conftest import fill, serving
 
 os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "False")  # before it is imported
 QUESTION = "who rotates the vault key?"
@@ -96,6 +98,59 @@ def test_pydantic_ai(engine: Engine) -> None:
     (said,) = use_tool(closed, "search")
     assert said["author"] == "ada"
     assert "Dan" not in use_tool(closed, "context")
+
+
+def test_an_agent_is_told_what_it_can_put_right(engine: Engine) -> None:
+    pytest.importorskip("pydantic_ai")
+    from pydantic_ai import Agent
+    from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
+    from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+    from clew.integrations.pydantic_ai import make_toolset
+
+    def reply(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
+        told = [str(getattr(part, "content", "")) for part in messages[-1].parts]
+        if "there is no document" in told[0]:
+            return ModelResponse(parts=[TextPart(told[0])])
+        return ModelResponse(parts=[ToolCallPart("read_document", {"document": "nowhere"})])
+
+    done = asyncio.run(Agent(FunctionModel(reply), toolsets=[make_toolset(engine)]).run(QUESTION))
+    assert "there is no document 'nowhere'" in done.output
+
+
+def test_adapters_take_a_client(tmp_path: Path) -> None:
+    for name in ("langchain_core", "llama_index.core", "haystack", "pydantic_ai"):
+        pytest.importorskip(name)
+    from pydantic_ai import ModelRetry
+
+    from clew.integrations.haystack import ClewRetriever as HaystackRetriever
+    from clew.integrations.langchain import ClewRetriever as LangChainRetriever
+    from clew.integrations.llama_index import ClewRetriever as LlamaIndexRetriever
+    from clew.integrations.pydantic_ai import make_toolset
+
+    fill(tmp_path / "store")
+    with Engine.open(tmp_path / "store", embedder="hashed") as local, serving(tmp_path / "store") as running:
+        client = Client(running.address)
+        ops = Filter(channels={"ops"})
+        for source in (local, client):
+            (found,) = LangChainRetriever(engine=source, k=1).invoke(QUESTION)
+            check_metadata(local, found.page_content, found.metadata)
+            (said,) = LangChainRetriever(engine=source, k=1, where=ops).invoke("who restarts the build server?")
+            assert said.metadata["channel"] == "ops"
+            (node,) = LlamaIndexRetriever(source, k=1).retrieve(QUESTION)
+            assert (node.node.metadata, node.score) == (found.metadata, found.metadata["relevance"])
+            (document,) = HaystackRetriever(source, k=1).run(QUESTION)["documents"]
+            assert document.meta == found.metadata
+            tools = make_toolset(source, k=1)
+            assert use_tool(tools, "search") == [{"text": found.page_content, **found.metadata}]
+            assert "Dan rotates" in use_tool(tools, "context")
+            with pytest.raises(ModelRetry, match="there is no document"):
+                use_tool(tools, "read_document")
+        with pytest.raises(SettingsError, match="takes no filter"):
+            make_toolset(client, where=ops)
+        with pytest.raises(SettingsError, match="not in a AsyncClient"):
+            HaystackRetriever(AsyncClient(running.address)).run(QUESTION)
+        client.close()
 
 
 def use_tool(toolset: Any, name: str) -> Any:

@@ -4,15 +4,12 @@ pipeline.add_component("retriever", ClewRetriever(engine, k=5))
 """
 
 import asyncio
-import math
 from typing import Any
 
 from haystack import Document, component
 
 from clew.core.filter import EVERYTHING, Filter
-from clew.core.types import Hit
-from clew.engine import Engine
-from clew.integrations.hits import make_metadata
+from clew.integrations.hits import FoundChunk, Searchable, find_chunks
 
 
 @component
@@ -20,7 +17,7 @@ class ClewRetriever:
     """The hits of a collection as Haystack's documents; the score of a document is its relevance."""
 
     def __init__(
-        self, engine: Engine, *, k: int | None = None, strategy: str | None = None, where: Filter = EVERYTHING
+        self, engine: Searchable, *, k: int | None = None, strategy: str | None = None, where: Filter = EVERYTHING
     ) -> None:
         self._engine = engine
         self._k = k
@@ -31,8 +28,8 @@ class ClewRetriever:
     def run(self, query: str, top_k: int | None = None, where: Filter | None = None) -> dict[str, Any]:
         """The documents for a query, best first; `where` narrows the filter of the component."""
         chosen = self._where if where is None else self._where & where
-        hits = self._engine.search(query, k=top_k or self._k, strategy=self._strategy, where=chosen)
-        return {"documents": [_make_document(hit, rank) for rank, hit in enumerate(hits, 1)]}
+        found = find_chunks(self._engine, query, k=top_k or self._k, strategy=self._strategy, where=chosen)
+        return {"documents": [_make_document(each) for each in found]}
 
     @component.output_types(documents=list[Document])
     async def run_async(self, query: str, top_k: int | None = None, where: Filter | None = None) -> dict[str, Any]:
@@ -41,6 +38,5 @@ class ClewRetriever:
         return found
 
 
-def _make_document(hit: Hit, rank: int) -> Document:
-    score = hit.score if math.isnan(hit.relevance) else hit.relevance
-    return Document(id=hit.chunk.id, content=hit.chunk.text, meta=make_metadata(hit, rank=rank), score=score)
+def _make_document(found: FoundChunk) -> Document:
+    return Document(id=found.id, content=found.text, meta=found.metadata, score=found.score)

@@ -1,9 +1,49 @@
 """What every adapter carries of a hit: where it came from, how relevant it is, and how to cite it."""
 
-from typing import Any
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from clew.core.attribution import make_passage_message
+from clew.core.errors import SettingsError
+from clew.core.filter import Filter
 from clew.core.types import Hit
+
+
+class Searchable(Protocol):
+    """What an adapter searches in: an Engine, or a Client of a server."""
+
+    def search(self, query: str, /, *, k: int | None, strategy: str | None, where: Filter) -> Any:
+        """The hits, or the JSON of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundChunk:
+    """A chunk that was found: its ids, its text and its span, a score that is its relevance, and its metadata."""
+
+    id: str
+    document: str
+    text: str
+    start: int
+    end: int
+    score: float
+    metadata: dict[str, Any]
+
+
+def find_chunks(
+    engine: Searchable, query: str, *, k: int | None, strategy: str | None, where: Filter
+) -> list[FoundChunk]:
+    """The chunks for a query, best first, of an Engine or a Client; SettingsError if it is neither."""
+    search = getattr(engine, "search", None)
+    found = search(query, k=k, strategy=strategy, where=where) if callable(search) else None
+    if isinstance(found, Mapping):
+        return [_read_json(each) for each in found["hits"]]
+    if isinstance(found, list):
+        return [_read_hit(hit, rank) for rank, hit in enumerate(found, 1)]
+    if hasattr(found, "close"):
+        found.close()  # of an AsyncClient or clew.aio.Engine: a coroutine that nobody awaits
+    raise SettingsError(f"an adapter searches in a clew.Engine or a clew.Client, not in a {type(engine).__name__}")
 
 
 def make_metadata(hit: Hit, *, rank: int) -> dict[str, Any]:
@@ -11,23 +51,46 @@ def make_metadata(hit: Hit, *, rank: int) -> dict[str, Any]:
 
     `start` and `end` are the positions of the text in its document, so that a citation can be checked.
     """
-    made: dict[str, Any] = {
-        "document": hit.document.id,
-        "title": hit.document.title,
-        "uri": hit.document.uri,
-        "kind": hit.document.kind,
-        "chunk": hit.chunk.id,
-        "start": hit.chunk.start,
-        "end": hit.chunk.end,
-        "headings": list(hit.chunk.headings),
-        "rank": rank,
-        "relevance": hit.relevance,
-        "similarity": hit.similarity,
-        "score": hit.score,
-        "citation": f"{hit.document.uri or hit.document.id}#{hit.chunk.start}-{hit.chunk.end}",
-    }
-    message = make_passage_message(hit.chunk.meta, hit.chunk.at, "")
+    document, chunk = hit.document, hit.chunk
+    message = make_passage_message(chunk.meta, chunk.at, "")
+    said: dict[str, Any] | None = None
     if message is not None:
         at = message.at.isoformat() if message.at else None
-        made |= {"message": message.id, "author": message.author, "channel": message.channel, "at": at}
-    return {**{name: value for name, value in hit.chunk.meta.items() if name not in made}, **made}
+        said = {"id": message.id, "author": message.author, "channel": message.channel, "at": at}
+    return _join(
+        {"id": document.id, "title": document.title, "uri": document.uri, "kind": document.kind},
+        {"id": chunk.id, "start": chunk.start, "end": chunk.end, "headings": list(chunk.headings), "meta": chunk.meta},
+        {"rank": rank, "relevance": hit.relevance, "similarity": hit.similarity, "score": hit.score},
+        said,
+    )
+
+
+def _join(
+    document: Mapping[str, Any], chunk: Mapping[str, Any], numbers: Mapping[str, Any], said: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "document": document["id"],
+        **{name: document[name] for name in ("title", "uri", "kind")},
+        "chunk": chunk["id"],
+        **{name: chunk[name] for name in ("start", "end", "headings")},
+        **numbers,
+        "citation": f"{document['uri'] or document['id']}#{chunk['start']}-{chunk['end']}",
+    }
+    if said is not None:
+        made |= {"message": said["id"], **{name: said[name] for name in ("author", "channel", "at")}}
+    return {**{name: value for name, value in chunk["meta"].items() if name not in made}, **made}
+
+
+def _read_hit(hit: Hit, rank: int) -> FoundChunk:
+    score = hit.score if math.isnan(hit.relevance) else hit.relevance
+    chunk, metadata = hit.chunk, make_metadata(hit, rank=rank)
+    return FoundChunk(chunk.id, hit.document.id, chunk.text, chunk.start, chunk.end, score, metadata)
+
+
+def _read_json(hit: Mapping[str, Any]) -> FoundChunk:
+    """A hit of a server: a number that is not known is null there and NaN here."""
+    numbers = {name: math.nan if hit[name] is None else hit[name] for name in ("relevance", "similarity", "score")}
+    document, chunk = hit["document"], hit["chunk"]
+    metadata = _join(document, chunk, {"rank": hit["rank"], **numbers}, hit["message"])
+    score = numbers["score"] if math.isnan(numbers["relevance"]) else numbers["relevance"]
+    return FoundChunk(chunk["id"], document["id"], chunk["text"], chunk["start"], chunk["end"], score, metadata)

@@ -13,8 +13,7 @@ from langchain_core.retrievers import BaseRetriever
 from pydantic import ConfigDict
 
 from clew.core.filter import EVERYTHING, Filter
-from clew.engine import Engine
-from clew.integrations.hits import make_metadata
+from clew.integrations.hits import find_chunks
 
 
 class ClewRetriever(BaseRetriever):
@@ -22,7 +21,7 @@ class ClewRetriever(BaseRetriever):
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
-    engine: Engine
+    engine: Any  # an Engine or a Client
     k: int | None = None
     strategy: str | None = None
     where: Filter = EVERYTHING
@@ -36,11 +35,8 @@ class ClewRetriever(BaseRetriever):
         k: int | None = None,
     ) -> list[Document]:
         chosen = self.where if where is None else self.where & where
-        hits = self.engine.search(query, k=k or self.k, strategy=self.strategy, where=chosen)
-        return [
-            Document(page_content=hit.chunk.text, metadata=make_metadata(hit, rank=rank), id=hit.chunk.id)
-            for rank, hit in enumerate(hits, 1)
-        ]
+        found = find_chunks(self.engine, query, k=k or self.k, strategy=self.strategy, where=chosen)
+        return [Document(page_content=each.text, metadata=each.metadata, id=each.id) for each in found]
 
     async def _aget_relevant_documents(
         self,

@@ -4,42 +4,64 @@ agent = Agent("openai:gpt-4o", toolsets=[make_toolset(engine)])
 """
 
 import asyncio
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-from pydantic_ai import FunctionToolset
+from pydantic_ai import FunctionToolset, ModelRetry
 
+from clew.core.errors import NotFound, SettingsError, SourceError
 from clew.core.filter import EVERYTHING, Filter
-from clew.core.types import Hit
 from clew.engine import Engine
-from clew.integrations.hits import make_metadata
+from clew.integrations.hits import find_chunks
 
+T = TypeVar("T")
 MAX_K = 50
 MAX_CHARS = 50_000
 
 
 def make_toolset(
-    engine: Engine, *, k: int = 5, strategy: str | None = None, where: Filter = EVERYTHING
+    engine: Any, *, k: int = 5, strategy: str | None = None, where: Filter = EVERYTHING
 ) -> FunctionToolset[Any]:
-    """The tools of a collection for an agent: search, context and read, within a filter."""
-    seen = engine.within(where)
+    """The tools of a collection for an agent: search, context and read, within a filter.
+
+    `engine` is an Engine, or a Client whose key has the filter. A call that cannot be answered as it is, as of a
+    document that there is not, is told to the model (ModelRetry), which may call again.
+    """
+    if isinstance(engine, Engine):
+        seen: Any = engine.within(where)
+    elif where == EVERYTHING:
+        seen = engine
+    else:
+        raise SettingsError("a toolset over a Client takes no filter; give the key of the client the filter")
 
     async def search(query: str, k: int = k) -> list[dict[str, Any]]:
         """Search the collection; each result has its text, its relevance from 0 to 1 and its citation."""
-        hits = await asyncio.to_thread(seen.search, query, k=min(max(k, 1), MAX_K), strategy=strategy)
-        return [_make_result(hit, rank) for rank, hit in enumerate(hits, 1)]
+        count = min(max(k, 1), MAX_K)
+        found = await _call(lambda: find_chunks(seen, query, k=count, strategy=strategy, where=EVERYTHING))
+        return [{"text": each.text, **each.metadata} for each in found]
 
     async def context(query: str, tokens: int = 2000) -> str:
         """Passages for a question within a token budget, numbered, each with its source."""
-        found = await asyncio.to_thread(seen.context, query, tokens=min(max(tokens, 100), MAX_CHARS), strategy=strategy)
-        return found.text or f"nothing found: {found.reason}"
+        budget = min(max(tokens, 100), MAX_CHARS)
+        found = await _call(lambda: seen.context(query, tokens=budget, strategy=strategy))
+        return _read(found, "text") or f"nothing found: {_read(found, 'reason')}"
 
     async def read_document(document: str, start: int = 0) -> str:
         """The text of a document by its id or uri, from a position on."""
-        found = await asyncio.to_thread(seen.read, document)
-        return found.text[max(start, 0) : max(start, 0) + MAX_CHARS]
+        text = _read(await _call(lambda: seen.read(document)), "text")
+        return text[max(start, 0) : max(start, 0) + MAX_CHARS]
 
     return FunctionToolset([search, context, read_document])
 
 
-def _make_result(hit: Hit, rank: int) -> dict[str, Any]:
-    return {"text": hit.chunk.text, **make_metadata(hit, rank=rank)}
+async def _call(verb: Callable[[], T]) -> T:
+    """The result of a verb in a thread; what the model can put right is told to it."""
+    try:
+        return await asyncio.to_thread(verb)
+    except (NotFound, SettingsError, SourceError) as error:
+        raise ModelRetry(str(error)) from error
+
+
+def _read(found: Any, name: str) -> str:
+    """A field of what an Engine returns, or of the JSON of a Client."""
+    return str(found[name] if isinstance(found, dict) else getattr(found, name))

@@ -12,7 +12,10 @@ from clew.surface.server.call import document_replies, reply_json
 from clew.surface.server.state import Server
 
 router = APIRouter(tags=["operations"], responses=document_replies())
-_POLICY = {"content-security-policy": "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'", "cache-control": "no-cache"}
+_POLICY = {
+    "content-security-policy": "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'",
+    "cache-control": "no-cache",
+}
 
 
 @router.get("/health", responses={200: {"model": HealthReply}})

@@ -5,7 +5,8 @@ Each verb is written once, as a function that makes its request; the clients dif
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from functools import wraps
-from typing import Any, Generic, Literal, ParamSpec, TypeVar, overload
+from inspect import signature
+from typing import Any, Generic, Literal, ParamSpec, TypeVar, get_args, get_origin, overload
 
 from clew.client import conversations as _conversations
 from clew.client import documents as _documents
@@ -25,6 +26,7 @@ class Method(Generic[P, Now, Later]):
     def __init__(self, make: Callable[P, Any], send: Literal["_run", "_iterate", "_stream"]) -> None:
         self._make = make
         self._send = send
+        self._shown = _show(make)
         self.__doc__ = make.__doc__
 
     @overload
@@ -35,9 +37,25 @@ class Method(Generic[P, Now, Later]):
     def __get__(self, instance: AsyncTransport, owner: type) -> Callable[P, Later]: ...
     def __get__(self, instance: Transport | AsyncTransport | None, owner: type) -> Callable[P, Any]:
         if instance is None:
-            return self._make
+            return self._shown
         send = getattr(instance, self._send)
-        return wraps(self._make)(lambda *args, **kwargs: send(self._make(*args, **kwargs)))
+        return wraps(self._shown)(lambda *args, **kwargs: send(self._make(*args, **kwargs)))
+
+
+def _show(make: Callable[P, Any]) -> Callable[P, Any]:
+    """The function as `help` shows the method: it returns what a Client returns, not the request for it."""
+    asked = signature(make)
+    made = asked.return_annotation
+    result = Iterator[Event] if made is Events else get_args(made)[-1]
+    if get_origin(made) is Pages:
+        result = Iterator[result]  # type: ignore[valid-type]
+
+    @wraps(make)
+    def shown(*args: P.args, **kwargs: P.kwargs) -> Any:
+        return make(*args, **kwargs)
+
+    shown.__signature__ = asked.replace(return_annotation=result)  # type: ignore[attr-defined]
+    return shown
 
 
 def verb(make: Callable[P, Request[T] | Steps[T]]) -> Method[P, T, Awaitable[T]]:

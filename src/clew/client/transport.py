@@ -155,7 +155,8 @@ class EventReader:
 def make_http_options(url: str, key: str, timeout: float) -> dict[str, Any]:
     """How the HTTP client of a server is made."""
     headers = {"authorization": f"Bearer {key}"} if key else {}
-    return {"base_url": url.rstrip("/"), "headers": headers, "timeout": timeout}
+    address = url if "://" in url else f"http://{url}"
+    return {"base_url": address.rstrip("/"), "headers": headers, "timeout": timeout}
 
 
 def make_arguments(made: Request[Any], query: Mapping[str, str]) -> dict[str, Any]:

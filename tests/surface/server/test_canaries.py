@@ -115,7 +115,7 @@ def make_tool_calls(chance: random.Random, foreign: str) -> list[tuple[str, dict
         ("search", {"query": f"who opens the {subject}?"}),
         ("fetch", {"id": page}),
         ("context", {"query": subject}),
-        ("ask", {"question": f"who opens the {subject}?"}),
+        ("ask", {"query": f"who opens the {subject}?"}),
         ("read_document", {"document": page}),
         ("list_documents", {}),
         ("search_conversations", {"query": subject}),

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import pydoc
 import socket
 from pathlib import Path
 
@@ -74,3 +75,13 @@ def test_methods_have_the_signatures_and_texts_of_their_verbs() -> None:
             method = getattr(client, name)
             assert method.__doc__
             assert inspect.signature(method) == inspect.signature(getattr(Client, name))
+            shown = str(inspect.signature(method))
+            assert "Request" not in shown
+            assert "Generator" not in shown
+            assert "Pages" not in shown
+    assert pydoc.render_doc(Client.add, renderer=pydoc.plaintext).count("-> clew.client.records.ReportReply") == 1
+
+
+def test_a_client_takes_an_address_without_a_scheme(shared: Running) -> None:
+    with Client(shared.address.removeprefix("http://")) as client:
+        assert client.status()["documents"] == 6

@@ -70,7 +70,7 @@ async def use_every_tool(client: Client) -> dict[str, Any]:
         "search": {"query": "who rotates the vault key?"},
         "fetch": {"id": "keys"},
         "context": {"query": "who rotates the vault key?", "tokens": 300},
-        "ask": {"question": "who rotates the vault key?"},
+        "ask": {"query": "who rotates the vault key?"},
         "read_document": {"document": "handbook/lunch.md"},
         "list_documents": {"limit": 2},
         "search_conversations": {"query": "build server", "channel": "ops"},
@@ -123,10 +123,17 @@ def test_tools_are_typed_and_refuse_unknown_arguments(running: Running) -> None:
         assert list(tools["fetch"].input_schema["properties"]) == ["id"]
         result = await client.call_tool("search", {"query": "vault", "k": 3})
         assert result.is_error
-        assert "Extra inputs are not permitted" in read_text(result)
+        assert read_text(result) == "search: k is not known here; its arguments are query"
+        result = await client.call_tool("ask", {"question": "vault"})
+        assert read_text(result) == "ask: query is missing, question is not known here; its arguments are query"
+        result = await client.call_tool("list_documents", {"limit": 1000})
+        assert "limit should be less than or equal to 100" in read_text(result)
+        result = await client.call_tool("search_conversations", {"query": "build", "channel": "opps"})
+        assert result.is_error
+        assert "there is no channel 'opps'; did you mean ops?" in read_text(result)
         result = await client.call_tool("fetch", {"id": "nowhere"})
         assert result.is_error
-        assert "there is no document 'nowhere'" in read_text(result)
+        assert "there is no document 'nowhere'; the tool `list_documents` shows the documents" in read_text(result)
 
     over_http(running.address, work)
 
@@ -134,7 +141,7 @@ def test_tools_are_typed_and_refuse_unknown_arguments(running: Running) -> None:
 def test_add_is_found_and_read_only_has_none(running: Running, folder: Path) -> None:
     async def add(client: Client) -> Any:
         result = await client.call_tool("add", {"title": "Ferry", "text": "The ferry leaves at six."})
-        found = await client.call_tool("ask", {"question": "when does the ferry leave?"})
+        found = await client.call_tool("ask", {"query": "when does the ferry leave?"})
         return result.structured_content, found.structured_content
 
     added, answer = over_http(running.address, add)
@@ -163,6 +170,7 @@ def test_a_key_holds_for_tools_too(folder: Path) -> None:
             added = await client.call_tool("add", {"title": "x", "text": "y"})
             status = await client.call_tool("status", {})
             assert added.is_error
+            assert set(await describe_tools(client)) == READING  # a key that only reads is offered no `add`
             return [each["kind"] for each in found.structured_content["documents"]], status.structured_content
 
         kinds, status = over_http(running.address, work, key=token)
@@ -175,6 +183,11 @@ def test_a_key_holds_for_tools_too(folder: Path) -> None:
         assert reply.json()["error"]["type"] == "KeyInvalid"
         with pytest.raises(BaseExceptionGroup):
             over_http(running.address, work, key="clew_wrong_wrong")
+
+
+def test_there_is_no_stream_to_be_opened(shared: Running) -> None:
+    reply = shared.get("/mcp", headers={"accept": "text/event-stream"})
+    assert (reply.status_code, reply.headers["allow"]) == (405, "POST")
 
 
 def test_a_wrong_path_is_told_and_not_made(tmp_path: Path) -> None:

@@ -31,6 +31,16 @@ def test_a_chat_is_answered_with_sources(client: openai.OpenAI) -> None:
     assert reply.model_extra is not None
     assert [each["document"] for each in reply.model_extra["sources"]] == ["keys"]
     assert reply.model_extra["clew"]["found"] is True
+    assert reply.usage is not None
+    assert reply.usage.prompt_tokens > 10  # the question and the passages
+    assert reply.usage.total_tokens - reply.usage.prompt_tokens == reply.usage.completion_tokens > 5
+
+
+def test_models_are_retrieved_by_their_names(client: openai.OpenAI) -> None:
+    for each in client.models.list():
+        assert client.models.retrieve(each.id) == each
+    with pytest.raises(openai.NotFoundError):
+        client.models.retrieve("gpt-4")
 
 
 def test_a_streamed_chat_says_the_same(client: openai.OpenAI) -> None:
@@ -45,6 +55,7 @@ def test_a_streamed_chat_says_the_same(client: openai.OpenAI) -> None:
     text = "".join(part.choices[0].delta.content or "" for part in parts if part.choices)
     assert text == "Dan rotates the vault key on Monday. [1]"
     assert parts[-1].usage is not None
+    assert parts[-1].usage.completion_tokens > 5
     assert not parts[-1].choices
     last = parts[-2]
     assert last.choices[0].finish_reason == "stop"

@@ -66,7 +66,7 @@ READING: dict[str, Reading] = {
         ("POST", "/v1/ask", {"query": QUESTION}),
         lambda client: client.ask(QUESTION),
         ("ask", QUESTION),
-        ("ask", {"question": QUESTION}, lambda shown: shown["text"]),
+        ("ask", {"query": QUESTION}, lambda shown: shown["text"]),
     ),
     "search_many": Reading(
         lambda engine: {

@@ -1,11 +1,12 @@
 """Makes the MCP server: the tools with instructions, for a caller on this machine or one over HTTP."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import Any, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from mcp.server import MCPServer
+from mcp.server.context import ServerMiddleware
 from mcp.server.mcpserver import Context
 
 from clew.engine import Engine
@@ -19,10 +20,22 @@ INSTRUCTIONS = (
 )
 
 
-def make_mcp_server(call: CallEngine, *, read_only: bool, collection: Callable[[Context], str]) -> MCPServer[Any]:
-    """The MCP server over the engines that `call` opens."""
-    tools = make_tools(call, read_only=read_only, collection=collection)
-    return MCPServer("clew", instructions=INSTRUCTIONS, version=version("clew"), tools=tools, log_level="WARNING")
+def make_mcp_server(
+    call: CallEngine,
+    *,
+    read_only: bool,
+    collection: Callable[[Context], str],
+    middleware: Sequence[ServerMiddleware[Any]] = (),
+) -> MCPServer[Any]:
+    """The MCP server over the engines that `call` opens; `middleware` is called around every request."""
+    return MCPServer(
+        "clew",
+        instructions=INSTRUCTIONS,
+        version=version("clew"),
+        tools=make_tools(call, read_only=read_only, collection=collection),
+        log_level="WARNING",
+        middleware=middleware,
+    )
 
 
 def make_local_server(engine: Engine, *, collection: str, read_only: bool) -> MCPServer[Any]:

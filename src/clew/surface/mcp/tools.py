@@ -8,15 +8,17 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools.base import Tool
 from mcp.types import ToolAnnotations
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, ValidationError
 
-from clew.core.errors import ClewError
+from clew.core.errors import ClewError, NotFound
+from clew.core.filter import Filter
 from clew.core.ids import make_document_id
 from clew.core.trace import Trace
 from clew.core.types import Document
 from clew.engine import Engine
 from clew.engine.conversations import find_messages
 from clew.query.context.format.messages import format_document_text
+from clew.surface.advice import MCP_ADVICE, describe_problems, translate_advice
 from clew.surface.mcp import replies as r
 from clew.surface.to_json import answer_to_json, context_to_json, to_json
 
@@ -27,6 +29,7 @@ Name = Annotated[str, Field(min_length=1, max_length=2000)]
 Count = Annotated[int, Field(ge=1, le=100)]
 Start = Annotated[int, Field(ge=0, le=1_000_000_000)]
 SNIPPET = 500
+WRITING = frozenset({"add"})  # the tools that change a collection
 
 
 class CallEngine(Protocol):
@@ -43,7 +46,7 @@ def make_tools(call: CallEngine, *, read_only: bool, collection: Callable[[Conte
         try:
             return await call(context, verb, write=write)
         except ClewError as error:
-            raise ToolError(str(error)) from error
+            raise ToolError(translate_advice(str(error), MCP_ADVICE)) from error
 
     async def search(query: Question, context: Context) -> r.SearchResults:
         """Search the collection's documents and conversations; gives results whose id `fetch` takes."""
@@ -91,11 +94,11 @@ def make_tools(call: CallEngine, *, read_only: bool, collection: Callable[[Conte
 
         return await run(context, verb)
 
-    async def ask(question: Question, context: Context) -> r.AskedAnswer:
+    async def ask(query: Question, context: Context) -> r.AskedAnswer:
         """Answer a question from the collection; every sentence is cited and checked against the sources."""
 
         def verb(engine: Engine) -> r.AskedAnswer:
-            made = answer_to_json(engine.ask(question), trace=Trace("ask"))
+            made = answer_to_json(engine.ask(query), trace=Trace("ask"))
             return to_json({name: made[name] for name in r.AskedAnswer.__annotations__})  # type: ignore[no-any-return]
 
         return await run(context, verb)
@@ -134,6 +137,9 @@ def make_tools(call: CallEngine, *, read_only: bool, collection: Callable[[Conte
         """Messages of chats and mails that are most like a text, in one channel or in all."""
 
         def verb(engine: Engine) -> r.FoundMessages:
+            unknown = engine.unknown_names(Filter(channels={channel})) if channel else []
+            if unknown:
+                raise NotFound(unknown[0])
             found = find_messages(engine, query, channel=channel or None, k=k)
             return {
                 "messages": [
@@ -201,10 +207,25 @@ def make_tools(call: CallEngine, *, read_only: bool, collection: Callable[[Conte
     return tools
 
 
+class PlainTool(Tool):
+    """A tool that says in plain words which of its arguments is wrong."""
+
+    async def run(self, arguments: dict[str, Any], context: Context, convert_result: bool = False) -> Any:
+        """What the tool returns."""
+        try:
+            return await super().run(arguments, context, convert_result)
+        except ToolError as error:
+            if not isinstance(error.__cause__, ValidationError):
+                raise
+            taken = ", ".join(self.parameters["properties"]) or "none"
+            problems = describe_problems(error.__cause__.errors())
+            raise ToolError(f"{self.name}: {problems}; its arguments are {taken}") from error.__cause__
+
+
 def _make_tool(function: Callable[..., Any], annotations: ToolAnnotations) -> Tool:
     """A tool that refuses arguments it does not have."""
     name = function.__name__.rstrip("_")
-    made = Tool.from_function(function, name=name, annotations=annotations, structured_output=True)
+    made = PlainTool.from_function(function, name=name, annotations=annotations, structured_output=True)
     arguments = made.fn_metadata.arg_model
     arguments.model_config = ConfigDict(**{**arguments.model_config, "extra": "forbid"})
     arguments.model_rebuild(force=True)

@@ -1,6 +1,6 @@
 """The application: the routes and the MCP server behind the guard."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.metadata import version
 from typing import Any
@@ -15,11 +15,12 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from clew.core.errors import ClewError
+from clew.surface.advice import describe_problems
 from clew.surface.server.call import refuse_unknown_parameters
 from clew.surface.server.errors import RequestRejected, format_error_body, make_error_json
 from clew.surface.server.guard import OPEN_PATHS, REQUEST_ID, Guard
 from clew.surface.server.guard.hosts import is_loopback
-from clew.surface.server.mcp_mount import make_mcp_app
+from clew.surface.server.mcp_mount import make_mcp_app, refuse_stream
 from clew.surface.server.routes import ask, document, documents, jobs, messages, openai, operations, search, sessions
 from clew.surface.server.schema import lift_descriptions
 from clew.surface.server.state import Server
@@ -53,6 +54,7 @@ def make_app(server: Server) -> ASGIApp:
     for router in ROUTERS:
         app.include_router(router, dependencies=[Depends(refuse_unknown_parameters)])
     app.include_router(web.router)  # outside the schema, so its parameters are checked by its functions alone
+    app.add_api_route("/mcp", refuse_stream, methods=["GET"], include_in_schema=False)
     for route in mcp_app.routes:
         app.router.routes.append(route)
     app.add_exception_handler(ClewError, _reply_clew_error)
@@ -100,10 +102,22 @@ async def _reply_unexpected(_: Request, error: Exception) -> Response:
     return Response(body, status, media_type="application/json")
 
 
-async def _reply_invalid(_: Request, error: Exception) -> Response:
+async def _reply_invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    problems = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()[:5]]
-    return _make_reply(422, "InvalidRequest", f"{', '.join(problems)}; see /docs for what a request may say")
+    return _make_reply(422, "InvalidRequest", describe_invalid(request.headers.get("content-type", ""), error.errors()))
+
+
+def describe_invalid(content_type: str, problems: Sequence[Mapping[str, Any]]) -> str:
+    """What is wrong with a request, by the names of its fields."""
+    first = problems[0]
+    if first["type"] == "json_invalid":
+        place = f"{first['ctx']['error']} at character {first['loc'][-1]}"
+        return f"the body is not valid JSON ({place}); quote names and texts with double quotes"
+    if tuple(first["loc"][:1]) == ("body",) and "json" not in content_type and "form-data" not in content_type:
+        given = f"has the content-type {content_type!r}" if content_type else "has no content-type"
+        return f"the body {given}; send JSON with `content-type: application/json`, and files as multipart/form-data"
+    named = [{**each, "loc": each["loc"][1:]} for each in problems]  # without `body`, `query` or `path`
+    return f"{describe_problems(named)}; see /docs for what a request may say"
 
 
 async def _reply_http_error(request: Request, error: Exception) -> Response:

@@ -4,19 +4,38 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from mcp.server import MCPServer
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.mcpserver import Context
 from mcp.server.transport_security import TransportSecuritySettings
+from mcp.types import ListToolsResult
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
+from starlette.responses import Response
 
 from clew.core.errors import SettingsError
 from clew.engine import Engine
 from clew.engine.collections import check_collection_name
 from clew.surface.mcp.server import make_mcp_server
+from clew.surface.mcp.tools import WRITING
 from clew.surface.server.access import Access
 from clew.surface.server.state import Server
 
 T = TypeVar("T")
+
+
+async def refuse_stream() -> Response:
+    """405 for GET: without sessions there is nothing that a stream of the server could send."""
+    raise HTTPException(405, headers={"allow": "POST"})
+
+
+async def _hide_writing(context: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    """The tools that the key of the caller may use."""
+    result = await call_next(context)
+    if context.method == "tools/list" and not context.request.state.access.can_write:
+        listed = ListToolsResult.model_validate(result)
+        return listed.model_copy(update={"tools": [each for each in listed.tools if each.name not in WRITING]})
+    return result
 
 
 def make_mcp_app(server: Server) -> tuple[MCPServer[Any], Starlette]:
@@ -38,7 +57,12 @@ def make_mcp_app(server: Server) -> tuple[MCPServer[Any], Starlette]:
             access.check_write()
         return await server.answers.run(lambda: access.call(server.engines, name, verb, write=write, create=write))
 
-    made = make_mcp_server(call, read_only=server.config.read_only, collection=lambda context: read_access(context)[1])
+    made = make_mcp_server(
+        call,
+        read_only=server.config.read_only,
+        collection=lambda context: read_access(context)[1],
+        middleware=[_hide_writing],
+    )
     app = made.streamable_http_app(
         streamable_http_path="/mcp",
         stateless_http=True,

@@ -99,8 +99,13 @@ EMBEDDINGS_REPLY: dict[str, Any] = {
         "usage": {"type": "object"},
     },
 }
+MODEL_REPLY: dict[str, Any] = {
+    "type": "object",
+    "required": ["id", "object", "created", "owned_by"],
+    "properties": {"id": {"type": "string"}, "object": {"const": "model"}, "created": {"type": "integer"}},
+}
 MODELS_REPLY: dict[str, Any] = {
     "type": "object",
     "required": ["object", "data"],
-    "properties": {"object": {"const": "list"}, "data": {"type": "array", "items": {"type": "object"}}},
+    "properties": {"object": {"const": "list"}, "data": {"type": "array", "items": MODEL_REPLY}},
 }

@@ -28,7 +28,7 @@ async def ask(body: AskBody, caller: Calling) -> Response:
     and at the end `answer`, or `error`. An answer that is incomplete is followed by an `error`.
     """
     if body.stream:
-        engine = await caller.call(lambda engine: engine, pool=caller.server.answers)
+        engine = await caller.call(lambda engine: check_question(body, engine), pool=caller.server.answers)
         return reply_events(_stream_answer(caller, body, engine))
 
     def call(engine: Engine) -> dict[str, Any]:
@@ -86,6 +86,15 @@ def check_language_model(engine: Engine) -> None:
     """Raises NotFound if the server has no language model."""
     if engine.opened.llm is None:
         raise NotFound("this server has no language model (llm.name); leave out person and agent")
+
+
+def check_question(body: AskBody, engine: Engine) -> Engine:
+    """The engine; raises what is wrong with the question, before a stream begins that could only break off."""
+    arguments = build_agent_arguments(body, engine) if body.agent else build_ask_arguments(body, engine)
+    known = engine.strategies
+    if arguments["strategy"] not in (None, *known):
+        raise NotFound(f"there is no strategy {arguments['strategy']!r}; there are {', '.join(known)}")
+    return engine
 
 
 def open_stream(body: AskBody, engine: Engine) -> EventStream:

@@ -25,7 +25,7 @@ from clew.surface.to_json import dump_json, status_to_json, to_json
 
 router = APIRouter(prefix="/v1", tags=["jobs and collections"], responses=document_replies(404, 409))
 POLL_SECONDS = 0.5
-JobPath = Annotated[str, Path(min_length=1, max_length=100, pattern=r"^[0-9a-f]+$", description="Id of a job.")]
+JobPath = Annotated[str, Path(min_length=1, max_length=100, pattern=r"^[!-~]+$", description="Id of a job.")]
 NamePath = Annotated[
     str, Path(min_length=1, max_length=200, pattern=COLLECTION_NAME, description="Name of a collection.")
 ]

@@ -7,11 +7,11 @@ conversation is the query; what the answer cites comes back beside it, as `sourc
 import base64
 from collections.abc import AsyncIterator
 from time import time
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from uuid import uuid4
 
 import numpy as np
-from fastapi import APIRouter
+from fastapi import APIRouter, Path
 from starlette.responses import Response
 
 from clew.core.answer import Answer
@@ -19,18 +19,25 @@ from clew.core.errors import ClewError, NotFound, SettingsError
 from clew.core.events import FinalEvent, SentenceEvent
 from clew.core.trace import Trace
 from clew.core.types import Message
-from clew.core.usage import Usage
 from clew.engine import Engine
 from clew.engine.collections import check_collection_name
 from clew.surface.server.call import Caller, Calling, document_replies, reply_json
 from clew.surface.server.errors import error_to_json
 from clew.surface.server.events import EVENTS_SCHEMA, reply_events
-from clew.surface.server.openai_bodies import CHAT_REPLY, EMBEDDINGS_REPLY, MODELS_REPLY, ChatBody, EmbeddingsBody
+from clew.surface.server.openai_bodies import (
+    CHAT_REPLY,
+    EMBEDDINGS_REPLY,
+    MODEL_REPLY,
+    MODELS_REPLY,
+    ChatBody,
+    EmbeddingsBody,
+)
 from clew.surface.server.routes.jobs import list_collections
 from clew.surface.to_json import answer_to_json, dump_json, to_json
 
 router = APIRouter(prefix="/v1", tags=["as OpenAI"], responses=document_replies(404))
 MODEL = "clew"
+ModelPath = Annotated[str, Path(min_length=1, max_length=500, description="Name of a model.")]
 DONE = "data: [DONE]\n\n"
 
 
@@ -57,7 +64,7 @@ async def chat_completions(body: ChatBody, caller: Calling) -> Response:
             **head,
             "object": "chat.completion",
             "choices": [{**choice, "logprobs": None}],
-            "usage": usage_to_json(answer.usage),
+            "usage": usage_to_json(answer, engine),
             **sources_to_json(answer),
         }
     )
@@ -91,11 +98,25 @@ async def embeddings(body: EmbeddingsBody, caller: Calling) -> Response:
 @router.get("/models", responses=_document(MODELS_REPLY))
 async def models(caller: Calling) -> Response:
     """The collections that the key opens, as models to chat with, and the embedders of them."""
+    return reply_json({"object": "list", "data": [_model_to_json(name) for name in await _list_models(caller)]})
+
+
+@router.get("/models/{model:path}", responses=_document(MODEL_REPLY))
+async def model(model: ModelPath, caller: Calling) -> Response:
+    """One of the models."""
+    if model not in await _list_models(caller):
+        raise NotFound(f"there is no model {model!r}; GET /v1/models lists them")
+    return reply_json(_model_to_json(model))
+
+
+async def _list_models(caller: Caller) -> list[str]:
     found = await caller.run(lambda: list_collections(caller))
     names = [MODEL, *(f"{MODEL}:{each['name']}" for each in found)]
-    names += sorted({each["embedder"] for each in found if each["embedder"]})
-    data = [{"id": name, "object": "model", "created": 0, "owned_by": MODEL} for name in names]
-    return reply_json({"object": "list", "data": data})
+    return names + sorted({each["embedder"] for each in found if each["embedder"]})
+
+
+def _model_to_json(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": MODEL}
 
 
 def choose_model_collection(model: str, caller: Caller) -> str | None:
@@ -129,9 +150,12 @@ def finish_of(answer: Answer) -> str:
     return "length" if answer.fault else "stop"
 
 
-def usage_to_json(usage: Usage) -> dict[str, int]:
-    """The tokens of the language model."""
-    prompt, completion = usage.input_tokens, usage.output_tokens
+def usage_to_json(answer: Answer, engine: Engine) -> dict[str, int]:
+    """The tokens of the language model; without one, those of the question and the passages, and of the answer."""
+    prompt, completion = answer.usage.input_tokens, answer.usage.output_tokens
+    if not answer.usage.calls:
+        asked, completion = engine.opened.embedder.count([answer.question, answer.text])
+        prompt = asked + answer.context.tokens
     return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
 
 
@@ -156,7 +180,7 @@ async def _stream_chunks(
                     yield make_chunk({}, finish_of(event.answer), **sources_to_json(event.answer))
                     if body.stream_options is not None and body.stream_options.include_usage:
                         last = {**head, "object": "chat.completion.chunk", "choices": []}
-                        yield f"data: {dump_json({**last, 'usage': usage_to_json(event.answer.usage)})}\n\n"
+                        yield f"data: {dump_json({**last, 'usage': usage_to_json(event.answer, engine)})}\n\n"
     except ClewError as error:
         yield f"data: {dump_json(error_to_json(error))}\n\n"
     yield DONE

@@ -1,0 +1,55 @@
+"""Errors in the words of a surface: what a request got wrong, and what to do next there."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+HTTP_ADVICE: Final[Mapping[str, str]] = {
+    "add": "POST /v1/documents",
+    "collections": "GET /v1/collections",
+    "drop": "DELETE /v1/documents/{document}",
+    "jobs": "GET /v1/jobs",
+    "list": "GET /v1/documents",
+    "search": "POST /v1/search",
+}
+MCP_ADVICE: Final[Mapping[str, str]] = {
+    "add": "the tool `add`",
+    "list": "the tool `list_documents`",
+    "search": "the tool `search`",
+}
+_COMMAND: Final = re.compile(r"`clew ([a-z-]+)[^`]*`")
+_FIELD: Final = re.compile(r"[a-z][a-z0-9_]*")  # what else is in a location names a side of a union
+_TYPES: Final = frozenset({"str", "int", "float", "bool", "dict", "list", "none"})
+_SENTENCES: Final = {"missing": "is missing", "extra_forbidden": "is not known here"}
+
+
+def translate_advice(message: str, advice: Mapping[str, str]) -> str:
+    """The message, where a command that the surface has otherwise is named as it is called there."""
+    return _COMMAND.sub(lambda found: advice.get(found[1], found[0]), message)
+
+
+def describe_problems(problems: Iterable[Mapping[str, Any]], *, most: int = 5) -> str:
+    """The first problems that pydantic found, each once, by field: `where.kinds should be a valid list`."""
+    told: dict[str, list[str]] = {}
+    for each in problems:
+        name = _name_field(each["loc"], is_unknown=each["type"] == "extra_forbidden")
+        text = _SENTENCES.get(each["type"]) or _describe_value(str(each["msg"]))
+        if text not in told.setdefault(name, []):
+            told[name].append(text)
+    return ", ".join(f"{name} {' or '.join(texts)}" for name, texts in list(told.items())[:most])
+
+
+def _name_field(location: Sequence[int | str], *, is_unknown: bool) -> str:
+    *above, last = location or [""]
+    kept = [str(part) for part in above if _is_field(part)]
+    kept += [str(last)] if is_unknown or _is_field(last) else []
+    return ".".join(kept) or "the body"
+
+
+def _is_field(part: int | str) -> bool:
+    return isinstance(part, int) or (part not in _TYPES and _FIELD.fullmatch(part) is not None)
+
+
+def _describe_value(message: str) -> str:
+    plain = message.removeprefix("Value error, ").removeprefix("Input ").removeprefix("String ").removeprefix("List ")
+    return plain[:1].lower() + plain[1:]

@@ -36,7 +36,7 @@ def find_chunks(
 ) -> list[FoundChunk]:
     """The chunks for a query, best first, of an Engine or a Client; SettingsError if it is neither."""
     search = getattr(engine, "search", None)
-    found = search(query, k=k, strategy=strategy, where=where) if callable(search) else None
+    found: Any = search(query, k=k, strategy=strategy, where=where) if callable(search) else None
     if isinstance(found, Mapping):
         return [_read_json(each) for each in found["hits"]]
     if isinstance(found, list):

@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,12 @@ def test_every_curl_example_runs(tmp_path: Path) -> None:
                 time.sleep(0.05)
         assert next(job["message"] for job in client.jobs()) == "65 added"
         assert not any(job["failed"] for job in client.jobs())
+
+
+def test_the_readme_lists_every_extra() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    rows = re.findall(r"^\| (`[^|]+`) \|", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert set(extras) <= {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
 
 
 def test_the_table_of_paths_has_every_verb() -> None:

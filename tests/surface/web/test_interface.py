@@ -6,7 +6,7 @@ from tests.surface.server.conftest import Running
 from tests.surface.web.conftest import opening
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Locator
 
 PLAIN = {"text", "title", "author", "channel", "kind", "question", "good", "comment", "person", "citations", "queries"}
 
@@ -35,7 +35,10 @@ def test_the_page_shows_enums_required_fields_and_those_of_where(browser: "Brows
         page.goto("/docs")
         box = page.locator("details", has=page.locator("summary code", has_text="/v1/search")).first
         box.locator("summary").first.click()
-        row = lambda name: box.locator("tr", has=page.locator(f"td:first-child > code:text-is('{name}')")).first  # noqa: E731
+
+        def row(name: str) -> "Locator":
+            return box.locator("tr", has=page.locator(f"td:first-child > code:text-is('{name}')")).first
+
         assert "required" in row("query").inner_text()
         assert '"ann" or "exact"' in row("mode").inner_text()
         assert '"document"' in row("group_by").inner_text()

@@ -210,7 +210,7 @@ def make_tools(call: CallEngine, *, read_only: bool, collection: Callable[[Conte
 class PlainTool(Tool):
     """A tool that says in plain words which of its arguments is wrong."""
 
-    async def run(self, arguments: dict[str, Any], context: Context, convert_result: bool = False) -> Any:
+    async def run(self, arguments: dict[str, Any], context: Context[Any, Any], convert_result: bool = False) -> Any:
         """What the tool returns."""
         try:
             return await super().run(arguments, context, convert_result)

@@ -29,10 +29,11 @@ async def refuse_stream() -> Response:
     raise HTTPException(405, headers={"allow": "POST"})
 
 
-async def _hide_writing(context: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+async def _hide_writing(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
     """The tools that the key of the caller may use."""
-    result = await call_next(context)
-    if context.method == "tools/list" and not context.request.state.access.can_write:
+    result = await call_next(ctx)
+    request: Any = ctx.request
+    if ctx.method == "tools/list" and not request.state.access.can_write:
         listed = ListToolsResult.model_validate(result)
         return listed.model_copy(update={"tools": [each for each in listed.tools if each.name not in WRITING]})
     return result

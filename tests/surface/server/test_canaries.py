@@ -92,6 +92,9 @@ def make_requests(chance: random.Random, foreign: str) -> list[tuple[str, str, A
             for name in (page, f"{word}.md")
             for end in ("", "/chunks", "/links")
         ),
+        *(("GET", f"/v1/document{end}?id={page}", None) for end in ("", "/chunks", "/links")),
+        ("DELETE", f"/v1/document?id={page}", None),
+        ("GET", "/v1/models/clew:default", None),
         ("GET", "/v1/documents", None),
         ("GET", f"/v1/documents?channel={room}", None),
         ("GET", f"/v1/messages/{message}", None),

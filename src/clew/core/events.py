@@ -117,6 +117,11 @@ class EventStream(Iterator[AnswerEvent]):
             return event
         raise StopIteration
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the call runs; after `close` it may, until its next event."""
+        return self._thread.is_alive()
+
     def close(self) -> None:
         """Ends the stream and cancels the call, without waiting for it."""
         self._closed.set()

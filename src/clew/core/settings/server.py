@@ -16,8 +16,10 @@ class ServerConfig:
     hosts: tuple[str, ...] = ()  # further names by which it may be addressed
     origins: tuple[str, ...] = ()  # of web pages elsewhere that may call it
     read_only: bool = False  # nothing is added or removed, whatever the key
-    max_body: int = 64 * 1024 * 1024  # bytes of a request
-    body_timeout: float = 15.0  # seconds for the first kilobytes of a body; after them a kilobyte a second
+    max_body: int = 64 * 1024 * 1024  # bytes of an upload
+    max_json: int = 4 * 1024 * 1024  # bytes of any other request
+    max_connections: int = 800  # open at a time; a process may usually have 1024 files open
+    body_timeout: float = 15.0  # seconds for the head of a request, and for a body; for a long one 1 s more a kilobyte
     timeout: float = 60.0  # seconds for an answer, and for the next event of a stream
     rate: float = 100.0  # requests a second from one key or address; 0: no limit
     max_concurrent: int = 8  # searches at a time; the others wait in order
@@ -29,8 +31,9 @@ class ServerConfig:
             raise SettingsError("server.host is empty; it must be an address, such as 127.0.0.1")
         check_range("server.port", self.port, 0, 65535)
         check_min("server.max_body", self.max_body, 1024)
+        check_min("server.max_json", self.max_json, 1024)
         check_min("server.body_timeout", self.body_timeout, 0.1)
         check_min("server.timeout", self.timeout, 0.1)
         check_min("server.rate", self.rate, 0)
-        for name in ("max_concurrent", "max_answers", "max_waiting"):
+        for name in ("max_connections", "max_concurrent", "max_answers", "max_waiting"):
             check_min(f"server.{name}", getattr(self, name), 1)

@@ -32,6 +32,7 @@ EVENTS_SCHEMA: dict[str, Any] = {  # of one event, as OpenAPI describes streams
         }
     }
 }
+POLL_SECONDS = 0.1
 _HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 
@@ -83,31 +84,59 @@ class Streams:
         self._limit = max_concurrent + max_waiting
         self._timeout = timeout
         self._open: set[EventStream] = set()
+        self._ending: set[asyncio.Task[None]] = set()  # of streams that are closed, and whose work goes on
         self._count = 0
 
     @asynccontextmanager
     async def open(self, make: Callable[[], EventStream]) -> AsyncIterator[AsyncIterator[AnswerEvent]]:
-        """The events of a stream; it is closed after the block, which ends its work."""
+        """The events of a stream; it is closed after the block, which ends its work.
+
+        Its place is another's when the work has ended: a client that hangs up cannot start more than it may.
+        """
         if self._count >= self._limit:
             raise ServerBusy("too many requests are waiting; ask again later", headers={"retry-after": "1"})
         self._count += 1
         try:
-            async with self._slots:
-                stream = await asyncio.get_running_loop().run_in_executor(self._threads, make)
-                self._open.add(stream)
-                try:
-                    yield self._iterate(stream)
-                finally:
-                    stream.close()
-                    self._open.discard(stream)
-        finally:
+            await self._slots.acquire()
+        except BaseException:
             self._count -= 1
+            raise
+        stream: EventStream | None = None
+        try:
+            stream = await asyncio.get_running_loop().run_in_executor(self._threads, make)
+            self._open.add(stream)
+            yield self._iterate(stream)
+        finally:
+            if stream is not None:
+                stream.close()
+                self._open.discard(stream)
+            if stream is not None and stream.is_running:
+                ending = asyncio.create_task(self._wait_ended(stream))
+                self._ending.add(ending)
+                ending.add_done_callback(self._ending.discard)
+            else:
+                self._free()
+
+    def count_open(self) -> int:
+        """The streams that run or wait, those included whose client is gone and whose work goes on."""
+        return self._count
 
     def close(self) -> None:
         """Ends every stream."""
         for stream in tuple(self._open):
             stream.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _wait_ended(self, stream: EventStream) -> None:
+        try:
+            while stream.is_running:
+                await asyncio.sleep(POLL_SECONDS)
+        finally:
+            self._free()
+
+    def _free(self) -> None:
+        self._slots.release()
+        self._count -= 1
 
     async def _iterate(self, stream: EventStream) -> AsyncIterator[AnswerEvent]:
         while True:

@@ -7,6 +7,7 @@ import uvicorn
 
 from clew.core.errors import DriverFailed
 from clew.surface.server.app import make_app
+from clew.surface.server.protocol import make_protocol
 from clew.surface.server.state import Server
 
 GRACE_SECONDS = 20  # for running requests, when the server is told to stop
@@ -23,23 +24,29 @@ def make_uvicorn(server: Server, on_start: Callable[[str], None] | None = None) 
         server_header=False,
         proxy_headers=False,
         ws="none",
+        http=make_protocol(max_connections=server.config.max_connections, head_timeout=server.config.body_timeout),
         timeout_graceful_shutdown=GRACE_SECONDS,
         h11_max_incomplete_event_size=65_536,
     )
-    return _Announcing(config, on_start)
+    return _Announcing(config, server, on_start)
 
 
 class _Announcing(uvicorn.Server):
-    """A uvicorn server that says when it listens, and where."""
+    """A uvicorn server that says when it listens, and where; told to stop, it ends the streams first."""
 
-    def __init__(self, config: uvicorn.Config, on_start: Callable[[str], None] | None) -> None:
+    def __init__(self, config: uvicorn.Config, server: Server, on_start: Callable[[str], None] | None) -> None:
         super().__init__(config)
+        self._server = server
         self._on_start = on_start
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started and self._on_start is not None:
             self._on_start(format_address(self.config.host, find_port(self)))
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._server.is_closing = True
+        await super().shutdown(sockets)
 
 
 def find_port(running: uvicorn.Server) -> int:

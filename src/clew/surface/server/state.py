@@ -24,6 +24,7 @@ class Server:
         if start.path == MEMORY:
             raise SettingsError("a collection in memory cannot be served; give a folder or postgresql://…")
         self.start = start
+        self.is_closing = False  # streams end then
         self.config: ServerConfig = start.settings.server
         self.folder = find_server_folder(start)
         self.keys = KeyFile(self.folder / "keys.json")
@@ -52,7 +53,8 @@ class Server:
         return dropped
 
     def close(self) -> None:
-        """Takes no more calls, hands jobs back, and closes the collections."""
+        """Ends streams, takes no more calls, hands jobs back, and closes the collections."""
+        self.is_closing = True
         self.streams.close()
         self.searches.close()
         self.answers.close()
@@ -63,7 +65,7 @@ class Server:
             self.uploads.remove_finished(job)
 
     def _count_pending(self) -> float:
-        return self.searches.pending + self.answers.pending
+        return self.searches.pending + self.answers.pending + self.streams.count_open()
 
 
 def check_address(config: ServerConfig, keys: KeyFile) -> None:

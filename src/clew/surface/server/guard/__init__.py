@@ -18,6 +18,7 @@ from clew.surface.server.guard.body import LimitedBody
 from clew.surface.server.guard.hosts import HostRules
 from clew.surface.server.guard.rate import RateLimit
 from clew.surface.server.guard.reply import Reply
+from clew.surface.server.guard.watch import run_watched
 from clew.surface.server.otel import set_attributes, start_span
 from clew.surface.web import FILES
 
@@ -31,6 +32,7 @@ REQUEST_ID: ContextVar[str] = ContextVar("clew_request_id", default="")
 OPEN_PATHS: Final = frozenset(
     {"/health", "/ready", "/docs", "/docs/page.js", "/docs/page.css", "/openapi.json", *FILES}
 )
+UPLOAD_PATHS: Final = frozenset({"/v1/documents"})  # what they take is a file on the disk, and no JSON
 _REQUEST_ID = re.compile(r"[\w.-]{1,64}")
 
 
@@ -52,7 +54,7 @@ class Guard:
         given = headers.get("x-request-id", "")
         request_id = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
         token = REQUEST_ID.set(request_id)
-        body = LimitedBody(receive, self._server.config)
+        body = LimitedBody(receive, self._server.config, is_upload=scope["path"] in UPLOAD_PATHS)
         reply = Reply(send, body, request_id, timeout=self._server.config.timeout)
         self._server.metrics.in_progress.inc()
         with start_span("clew.request") as span:
@@ -85,27 +87,36 @@ class Guard:
             if scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
                 await reply.send_preflight()
                 return
-        if scope["path"] not in OPEN_PATHS:
-            scope.setdefault("state", {})["access"] = self._authenticate(scope, headers)
-        body.check_length(headers.get("content-length"))
-        await self._app(scope, body.receive, reply.send)
+        is_open = scope["path"] in OPEN_PATHS
+        if not is_open:
+            scope.setdefault("state", {})["access"] = self._admit(scope, headers)
+        await body.open(headers)
+        await run_watched(
+            self._app(scope, body.receive, reply.send),
+            body,
+            reply,
+            check_key=lambda: None if is_open else self._authenticate(scope, headers),
+            is_closing=lambda: self._server.is_closing,
+        )
 
-    def _authenticate(self, scope: "Scope", headers: dict[str, str]) -> Access:
-        client = (scope.get("client") or ("unknown",))[0]
-        config = self._server.config
+    def _admit(self, scope: "Scope", headers: dict[str, str]) -> Access:
+        """The rights of a request, if its caller has not sent too many."""
         try:
-            access = authenticate(
-                self._server.keys,
-                _read_token(headers),
-                client,
-                needs_key=not self._hosts.is_loopback,
-                read_only=config.read_only,
-            )
+            access = self._authenticate(scope, headers)
         except KeyInvalid:
-            self._rate.check(client)
+            self._rate.check(_read_client(scope))
             raise
         self._rate.check(access.caller)
         return access
+
+    def _authenticate(self, scope: "Scope", headers: dict[str, str]) -> Access:
+        return authenticate(
+            self._server.keys,
+            _read_token(headers),
+            _read_client(scope),
+            needs_key=not self._hosts.is_loopback,
+            read_only=self._server.config.read_only,
+        )
 
     def _record(self, scope: "Scope", reply: Reply, seconds: float) -> dict[str, object]:
         """Counts a request and writes it to the log; its attributes for a span."""
@@ -126,6 +137,10 @@ class Guard:
 
 
 _METHODS: Final = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
+
+
+def _read_client(scope: "Scope") -> str:
+    return str((scope.get("client") or ("unknown",))[0])
 
 
 def _read_headers(scope: "Scope") -> dict[str, str]:

@@ -1,6 +1,7 @@
 """The body of a request: not larger than the limit, and not slower than a kilobyte a second."""
 
 import asyncio
+from collections.abc import Mapping
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
@@ -16,29 +17,46 @@ MIN_RATE: Final = 1024  # bytes a second that a body must bring, once its first 
 class LimitedBody:
     """Receives a body within its limits. A rejection is kept: frameworks turn an error of `receive` into another."""
 
-    def __init__(self, receive: "Receive", config: ServerConfig) -> None:
+    def __init__(self, receive: "Receive", config: ServerConfig, *, is_upload: bool) -> None:
         self.rejection: RequestRejected | None = None
         self._receive = receive
-        self._config = config
+        self._timeout = config.body_timeout
+        self._limit = config.max_body if is_upload else min(config.max_json, config.max_body)
+        self._setting = "max_body" if self._limit == config.max_body else "max_json"
         self._size = 0
         self._started: float | None = None
-        self._is_complete = False
+        self._read_ahead: Message | None = None
+        self._complete = asyncio.Event()
+        self._gone = asyncio.Event()
 
-    def check_length(self, header: str | None) -> None:
-        """Raises BodyTooLarge if the length that a request states is beyond the limit."""
-        if header is None:
-            return
-        if not header.isascii() or not header.isdigit():
-            raise BadRequest("content-length is not a number")
-        if int(header) > self._config.max_body:
-            raise self._make_too_large()
+    async def open(self, headers: Mapping[str, str]) -> None:
+        """Checks the length that a request states: BodyTooLarge if it is beyond the limit."""
+        length = headers.get("content-length")
+        if length is not None:
+            if not length.isascii() or not length.isdigit():
+                raise BadRequest("content-length is not a number")
+            if int(length) > self._limit:
+                raise self._make_too_large()
+        if "transfer-encoding" not in headers and int(length or 0) == 0:
+            self._read_ahead = await self.receive()  # it is there: whoever waits for the client to go can begin
+
+    async def wait_gone(self) -> None:
+        """Returns when the client has gone, or has its reply; the body must be read by then."""
+        await self._complete.wait()
+        while not self._gone.is_set() and (await self._receive())["type"] != "http.disconnect":
+            pass
+        self._gone.set()
 
     async def receive(self) -> "Message":
         """The next part of the body; later, that the client is gone."""
-        if self._is_complete:
-            return await self._receive()
+        if self._read_ahead is not None:
+            message, self._read_ahead = self._read_ahead, None
+            return message
+        if self._complete.is_set():
+            await self._gone.wait()
+            return {"type": "http.disconnect"}
         self._started = monotonic() if self._started is None else self._started
-        deadline = self._started + self._config.body_timeout + self._size / MIN_RATE
+        deadline = self._started + self._timeout + self._size / MIN_RATE
         try:
             async with asyncio.timeout(deadline - monotonic()):
                 message = await self._receive()
@@ -48,16 +66,18 @@ class LimitedBody:
             raise self.rejection from None
         if message["type"] == "http.request":
             self._size += len(message.get("body", b""))
-            self._is_complete = not message.get("more_body", False)
-            if self._size > self._config.max_body:
+            if not message.get("more_body", False):
+                self._complete.set()
+            if self._size > self._limit:
                 self.rejection = self._make_too_large()
                 raise self.rejection
         else:
-            self._is_complete = True
+            self._gone.set()
+            self._complete.set()
         return message
 
     def _make_too_large(self) -> BodyTooLarge:
         return BodyTooLarge(
-            f"the body has more than {self._config.max_body} bytes (server.max_body); send less at a time",
+            f"the body has more than {self._limit} bytes (server.{self._setting}); send less at a time",
             headers={"connection": "close"},
         )

@@ -3,7 +3,8 @@
 import asyncio
 from typing import TYPE_CHECKING
 
-from clew.surface.server.errors import RequestRejected, format_error_body
+from clew.surface.server.errors import RequestRejected, error_to_json, format_error_body
+from clew.surface.to_json import dump_json
 
 if TYPE_CHECKING:
     from starlette.types import Message, Send
@@ -19,6 +20,8 @@ class Reply:
     def __init__(self, send: "Send", body: "LimitedBody", request_id: str, *, timeout: float) -> None:
         self.headers: dict[str, str] = {"x-request-id": request_id, "x-content-type-options": "nosniff"}
         self.status = 0
+        self.is_stream = False  # whether it is sent as events
+        self.is_complete = False
         self._send = send
         self._body = body
         self._request_id = request_id
@@ -34,9 +37,17 @@ class Reply:
                 await self.send_error(self._body.rejection)
                 return
             self.status = message["status"]
+            given = dict(message.get("headers", ()))
+            self.is_stream = given.get(b"content-type", b"").startswith(b"text/event-stream")
             message = {**message, "headers": [*message.get("headers", ()), *self._encode_headers()]}
         async with asyncio.timeout(self._timeout):
             await self._send(message)
+        self.is_complete = message["type"] == "http.response.body" and not message.get("more_body", False)
+
+    async def end_stream(self, error: RequestRejected) -> None:
+        """Ends the events of a reply with one that says why."""
+        event = f"event: error\ndata: {dump_json(error_to_json(error))}\n\n"
+        await self.send({"type": "http.response.body", "body": event.encode()})
 
     async def send_error(self, error: BaseException) -> None:
         """Replies with an error, unless a reply has begun."""

@@ -1,5 +1,6 @@
 """What a request may do: the rights of its key, and the engine that they open."""
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ from clew.surface.server.engines import Engines
 from clew.surface.server.errors import KeyInvalid, NotAllowed
 from clew.surface.server.keys import Key, KeyFile
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
@@ -73,11 +75,15 @@ def make_access(key: Key, *, read_only: bool) -> Access:
 
 def authenticate(keys: KeyFile, token: str | None, client: str, *, needs_key: bool, read_only: bool) -> Access:
     """The rights of a request by its token; KeyInvalid if it needs a valid one and has none."""
-    if not needs_key and not keys.read():  # clients of OpenAI send some key, whether it is needed or not
+    if not needs_key and not keys.exists():  # clients of OpenAI send some key, whether it is needed or not
         return Access(client, can_write=not read_only)
     if token is None:
         raise KeyInvalid("this needs a key; send it as `Authorization: Bearer KEY`")
-    key = keys.find(token)
+    try:
+        key = keys.find(token)
+    except DriverFailed as error:
+        log.error("%s", error)
+        raise DriverFailed("the server cannot read its keys; its log says why, tell who runs it") from None
     if key is None:
         raise KeyInvalid("the key is not known; check it, or ask for another")
     if problem := key.describe_problem(datetime.now(UTC)):

@@ -78,7 +78,7 @@ def _make_lifespan(server: Server, mcp: MCPServer[Any]) -> Any:
 
 def _add_security(described: dict[str, Any], server: Server) -> dict[str, Any]:
     """The OpenAPI schema with the key that each operation needs, where keys are needed."""
-    if is_loopback(server.config.host) and not server.keys.read():
+    if is_loopback(server.config.host) and not server.keys.exists():
         return described
     paths = {
         path: {

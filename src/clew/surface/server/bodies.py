@@ -270,7 +270,9 @@ class FeedbackBody(Body):
     good: bool
     comment: Annotated[str, Field(max_length=5000)] = ""
     answer: Annotated[str, Field(max_length=50_000)] = Field("", description="The answer that is judged.")
-    documents: Names = Field([], description="Ids of the documents that are judged.")
+    documents: Annotated[list[Label], Field(max_length=100)] = Field(
+        [], description="Ids of the documents that are judged."
+    )
 
 
 def build_filter(where: FilterBody | None, engine: Engine) -> Filter:

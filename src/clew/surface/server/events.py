@@ -21,6 +21,7 @@ from clew.core.events import (
 )
 from clew.core.trace import Trace
 from clew.surface.server.errors import ServerBusy, TimeExceeded, error_to_json
+from clew.surface.server.places import Places
 from clew.surface.to_json import answer_to_json, dump_json, to_json
 
 EVENTS_SCHEMA: dict[str, Any] = {  # of one event, as OpenAPI describes streams
@@ -78,7 +79,8 @@ async def _end_with_error(events: AsyncIterator[str]) -> AsyncIterator[str]:
 class Streams:
     """So many answers at a time are streamed, each from a thread of its own; the others wait their turn."""
 
-    def __init__(self, max_concurrent: int, *, max_waiting: int, timeout: float) -> None:
+    def __init__(self, max_concurrent: int, *, max_waiting: int, timeout: float, places: Places) -> None:
+        self._places = places
         self._slots = asyncio.Semaphore(max_concurrent)
         self._threads = ThreadPoolExecutor(max_concurrent, thread_name_prefix="clew-stream-reader")
         self._limit = max_concurrent + max_waiting
@@ -103,9 +105,10 @@ class Streams:
             raise
         stream: EventStream | None = None
         try:
-            stream = await asyncio.get_running_loop().run_in_executor(self._threads, make)
-            self._open.add(stream)
-            yield self._iterate(stream)
+            with self._places.hidden():
+                stream = await asyncio.get_running_loop().run_in_executor(self._threads, make)
+                self._open.add(stream)
+                yield self._iterate(stream)
         finally:
             if stream is not None:
                 stream.close()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import threading
 import uuid
 from collections import deque
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 MAX_READ: Final = 1000  # judgements that are read back
+MAX_BYTES: Final = 16 * 1024 * 1024  # of one collection; beyond it the older half goes
 _lock = threading.Lock()
 
 
@@ -31,10 +33,14 @@ class Feedback:
         }
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         line = json.dumps(kept) + "\n"  # ASCII: no character of a text can end the line
-        with _lock, (self._folder / f"{collection}.jsonl").open("a", encoding="ascii") as file:
-            file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
+        path = self._folder / f"{collection}.jsonl"
+        with _lock:
+            with path.open("a", encoding="ascii") as file:
+                file.write(line)
+                file.flush()
+                os.fsync(file.fileno())
+            if path.stat().st_size > MAX_BYTES:
+                _keep_newer_half(path)
         return kept
 
     def read(self, collection: str) -> list[dict[str, Any]]:
@@ -48,3 +54,15 @@ class Feedback:
     def drop_collection(self, collection: str) -> None:
         """Removes the judgements of a collection that is gone: they quote it."""
         (self._folder / f"{collection}.jsonl").unlink(missing_ok=True)
+
+
+def _keep_newer_half(path: Path) -> None:
+    """Writes the file anew, with the last of its judgements alone."""
+    draft = path.with_suffix(".new")
+    with path.open("rb") as old, draft.open("wb") as new:
+        old.seek(-MAX_BYTES // 2, os.SEEK_END)
+        old.readline()  # the rest of one that is cut
+        shutil.copyfileobj(old, new)
+        new.flush()
+        os.fsync(new.fileno())
+    draft.replace(path)

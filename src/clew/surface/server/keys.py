@@ -70,6 +70,10 @@ class KeyFile:
         self._seen: tuple[int, int, int] | None = None
         self._keys: Mapping[str, Key] = {}
 
+    def exists(self) -> bool:
+        """Whether a key was ever made; then one is needed everywhere, until the file is removed."""
+        return self.file.exists()
+
     def read(self) -> Mapping[str, Key]:
         """The keys by id, as the file has them now."""
         with self._lock:
@@ -106,32 +110,37 @@ class KeyFile:
         if rights == "write" and where != EVERYTHING:
             raise SettingsError("a key with a filter only reads; leave out the filter, or --write")
         secret = secrets.token_urlsafe(32)
+        now = datetime.now(UTC).replace(microsecond=0)
         key = Key(
             secrets.token_hex(4),
             name,
             rights,
             collections,
             where,
-            created=datetime.now(UTC).replace(microsecond=0),
+            created=now,
             expires=expires,
             hash=hash_secret(secret),
         )
         with self._changing() as keys:
+            if name and any(each.name == name and not each.describe_problem(now) for each in keys.values()):
+                raise SettingsError(f"there is a valid key of the name {name!r}; choose another, or revoke that one")
             keys[key.id] = key
         return key, f"{PREFIX}_{key.id}_{secret}"
 
-    def revoke(self, key_id: str) -> Key:
-        """The key, which opens nothing from now on; one that was revoked stays as it is."""
+    def revoke(self, name: str) -> Key:
+        """The key of an id or name, which opens nothing from now on; one that was revoked stays as it is."""
         with self._changing() as keys:
-            key = _get_key(keys, key_id)
-            keys[key_id] = key if key.revoked else replace(key, revoked=datetime.now(UTC).replace(microsecond=0))
-        return keys[key_id]
+            key = _get_key(keys, name)
+            if key.revoked is None:
+                key = replace(key, revoked=datetime.now(UTC).replace(microsecond=0))
+            keys[key.id] = key
+        return key
 
-    def drop(self, key_id: str) -> Key:
-        """Removes a key from the file; what it was."""
+    def drop(self, name: str) -> Key:
+        """Removes the key of an id or name from the file; what it was."""
         with self._changing() as keys:
-            key = _get_key(keys, key_id)
-            del keys[key_id]
+            key = _get_key(keys, name)
+            del keys[key.id]
         return key
 
     @contextmanager
@@ -165,10 +174,20 @@ def hash_secret(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _get_key(keys: Mapping[str, Key], key_id: str) -> Key:
-    if key_id not in keys:
-        raise NotFound(f"there is no key {key_id!r}; {format_suggestion(key_id, keys) or '`clew keys` lists them'}")
-    return keys[key_id]
+def _get_key(keys: Mapping[str, Key], name: str) -> Key:
+    """The key of an id, or else of a name: the one that is not revoked, where several have it."""
+    if name in keys:
+        return keys[name]
+    named = [key for key in keys.values() if key.name == name]
+    valid = [key for key in named if key.revoked is None]
+    if len(found := valid or named) == 1:
+        return found[0]
+    if found:
+        raise NotFound(
+            f"{len(found)} keys have the name {name!r}; name one by its id: {', '.join(k.id for k in found)}"
+        )
+    known = [*keys, *(key.name for key in keys.values() if key.name)]
+    raise NotFound(f"there is no key {name!r}; {format_suggestion(name, known) or '`clew keys` lists them'}")
 
 
 def _parse_key(row: Mapping[str, Any]) -> Key:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from clew.core.parallel import cancelled_by
 from clew.surface.server.errors import ServerBusy, TimeExceeded
 from clew.surface.server.otel import start_span
+from clew.surface.server.places import Places
 
 T = TypeVar("T")
 
@@ -17,7 +18,8 @@ T = TypeVar("T")
 class CallPool:
     """Runs blocking calls in threads, first come first served."""
 
-    def __init__(self, name: str, max_concurrent: int, *, max_waiting: int, timeout: float) -> None:
+    def __init__(self, name: str, max_concurrent: int, *, max_waiting: int, timeout: float, places: Places) -> None:
+        self._places = places
         self._threads = ThreadPoolExecutor(max_concurrent, thread_name_prefix=f"clew-{name}")
         self._limit = max_concurrent + max_waiting
         self._timeout = timeout
@@ -44,7 +46,7 @@ class CallPool:
         def work() -> T:
             if cancelled.is_set():
                 raise TimeExceeded("nobody waits for this any more")
-            with cancelled_by(cancelled), start_span("clew.call"):
+            with cancelled_by(cancelled), start_span("clew.call"), self._places.hidden():
                 return call()
 
         future = asyncio.get_running_loop().run_in_executor(self._threads, copy_context().run, work)

@@ -68,6 +68,9 @@ def run_server(server: Server, on_start: Callable[[str], None]) -> None:
     except SystemExit as error:  # uvicorn ends so where it cannot listen
         server.close()
         place = f"{server.config.host}:{server.config.port}"
-        raise DriverFailed(f"the server cannot listen on {place}; is another one running? (server.port)") from error
+        raise DriverFailed(
+            f"the server cannot listen on {place}; another program has the port (server.port), or it is no address of "
+            "this machine (server.host)"
+        ) from error
     except KeyboardInterrupt:  # uvicorn has stopped in good order, and passes the signal on
         return

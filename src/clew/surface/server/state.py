@@ -1,5 +1,8 @@
 """What a running server holds: its settings, keys, engines, threads and counters."""
 
+import socket
+from typing import TypedDict
+
 from clew.core.collection import DroppedCollection
 from clew.core.errors import SettingsError
 from clew.core.jobs import Job
@@ -12,9 +15,16 @@ from clew.surface.server.folder import find_server_folder
 from clew.surface.server.guard.hosts import is_loopback
 from clew.surface.server.keys import KeyFile
 from clew.surface.server.metrics import Metrics
+from clew.surface.server.places import Places
 from clew.surface.server.pool import CallPool
 from clew.surface.server.uploads import Uploads
 from clew.surface.settings.load import Invocation
+
+
+class _Limits(TypedDict):
+    max_waiting: int
+    timeout: float
+    places: Places
 
 
 class Server:
@@ -33,10 +43,12 @@ class Server:
         self.uploads = Uploads(self.folder / "uploads")
         self.feedback = Feedback(self.folder / "feedback")
         self.engines = Engines(start, works=not self.config.read_only, on_job=self._on_job)
-        waiting, timeout = self.config.max_waiting, self.config.timeout
-        self.searches = CallPool("search", self.config.max_concurrent, max_waiting=waiting, timeout=timeout)
-        self.answers = CallPool("answer", self.config.max_answers, max_waiting=waiting, timeout=timeout)
-        self.streams = Streams(self.config.max_answers, max_waiting=waiting, timeout=timeout)
+        limits = _Limits(
+            max_waiting=self.config.max_waiting, timeout=self.config.timeout, places=Places(start.path, self.folder)
+        )
+        self.searches = CallPool("search", self.config.max_concurrent, **limits)
+        self.answers = CallPool("answer", self.config.max_answers, **limits)
+        self.streams = Streams(self.config.max_answers, **limits)
         self.metrics.add_gauge("clew_calls_pending", "Calls that run or wait.", self._count_pending)
         self.metrics.add_gauge("clew_collections_open", "Open collections.", self.engines.count_open)
 
@@ -69,7 +81,13 @@ class Server:
 
 
 def check_address(config: ServerConfig, keys: KeyFile) -> None:
-    """Raises SettingsError if the server could be reached from elsewhere and has no keys."""
+    """Raises SettingsError if there is no such address, or it can be reached from elsewhere and there are no keys."""
+    try:
+        socket.getaddrinfo(config.host, config.port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        raise SettingsError(
+            f"server.host is {config.host!r}, which is no address; 127.0.0.1 is this machine alone, 0.0.0.0 all of them"
+        ) from None
     if not is_loopback(config.host) and not keys.read():
         raise SettingsError(
             f"server.host is {config.host}, which others can reach, and there is no key; `clew keys add` makes one"

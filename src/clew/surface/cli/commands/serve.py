@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from clew.core.errors import DriverMissing, SettingsError
+from clew.core.filter import EVERYTHING
 from clew.surface.cli import options as o
 from clew.surface.cli.option_groups import CollectionFilterOptions, expand_option_groups
 from clew.surface.cli.program import resolve_invocation
@@ -19,8 +20,8 @@ keys_app = typer.Typer()
 Host = Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="Address to listen on; others need keys.")]
 Port = Annotated[int | None, typer.Option("--port", metavar="N", help="Port to listen on (default: 8080).")]
 ReadOnly = Annotated[bool, typer.Option("--read-only", help="Add and remove nothing.")]
-KeyName = Annotated[str, typer.Argument(metavar="NAME", help="Whose key it is, for you.")]
-KeyId = Annotated[str, typer.Argument(metavar="KEY", help="Id of a key, as `clew keys` lists it.")]
+KeyName = Annotated[str, typer.Argument(metavar="NAME", help="Whose key it is; no other valid key has it.")]
+KeyId = Annotated[str, typer.Argument(metavar="KEY", help="Id or name of a key, as `clew keys` lists it.")]
 Write = Annotated[bool, typer.Option("--write", help="May also add and remove; not together with a filter.")]
 Collections = Annotated[
     list[str] | None, typer.Option("--only", metavar="COLLECTION", help="Opens only this collection (repeatable).")
@@ -102,7 +103,7 @@ def list_(ctx: typer.Context, *, as_json: o.Json = False) -> None:
 def add(
     ctx: typer.Context,
     *,
-    name: KeyName = "",
+    name: KeyName,
     write: Write = False,
     only: Collections = None,
     expires: Expires = None,
@@ -112,18 +113,24 @@ def add(
     """Make a key and print it, once: only a hash of it is kept. The filters say what it can see."""
     from clew.surface.cli import render
 
+    if not name.strip():
+        raise SettingsError("the key has no name; say whose it is, such as `clew keys add ada`")
+    where = _build_filter(options)
     key, token = _open_keys(ctx).add(
         name,
         rights="write" if write else "read",
         collections=frozenset(only) if only else None,
-        where=_build_filter(options),
+        where=where,
         expires=_parse_expiry(expires),
     )
+    for warning in _find_unknown(ctx, frozenset(only or ()), where):
+        render.print_line((f"{warning} (the key is made)", "yellow"), err=True)
     if as_json:
         render.print_json({**key.to_json(), "key": token})
     else:
         print(token)
-        render.print_line((f"key {key.id}; it is not shown again", "dim"), err=True)
+        opened = "" if only or where != EVERYTHING else f", and {'changes' if write else 'reads'} every collection"
+        render.print_line((f"key {key.id}; it is not shown again{opened}", "dim"), err=True)
 
 
 keys_app.command("add")(expand_option_groups(add))
@@ -131,14 +138,20 @@ keys_app.command("add")(expand_option_groups(add))
 
 @keys_app.command()
 def revoke(ctx: typer.Context, *, key: KeyId, as_json: o.Json = False) -> None:
-    """Revoke a key, at once; it stays in the list."""
+    """Revoke a key by its id or name, at once; it stays in the list."""
     _report(_open_keys(ctx).revoke(key), "revoked", as_json=as_json)
 
 
 @keys_app.command()
 def drop(ctx: typer.Context, *, key: KeyId, as_json: o.Json = False) -> None:
     """Remove a key from the list; it opens nothing any more."""
-    _report(_open_keys(ctx).drop(key), "dropped", as_json=as_json)
+    from clew.surface.cli import render
+
+    keys = _open_keys(ctx)
+    _report(keys.drop(key), "dropped", as_json=as_json)
+    if not keys.read():
+        note = f"no key is left, so the server answers nobody; remove {keys.file} to serve this machine without keys"
+        render.print_line((note, "yellow"), err=True)
 
 
 def _open_keys(ctx: typer.Context) -> "KeyFile":
@@ -163,15 +176,44 @@ def _build_filter(options: CollectionFilterOptions) -> "Filter":
     )
 
 
+def _find_unknown(ctx: typer.Context, only: frozenset[str], where: "Filter") -> list[str]:
+    """A sentence for each collection, channel, author or kind of a new key that is not there, or not yet."""
+    from clew.core.errors import NotFound
+    from clew.core.suggest import suggest_name
+    from clew.engine import Engine
+
+    start = resolve_invocation(ctx)
+    try:
+        known = [each.name for each in Engine.collections(start.path)]
+    except NotFound:
+        known = []
+    found = [suggest_name("collection", name, known) for name in sorted(only.difference(known))]
+    if where == EVERYTHING:
+        return found
+    unknown: list[dict[str, str]] = []  # of each collection: the sentences, by what they miss
+    for name in known:
+        if not only or name in only:
+            with Engine.open(start.path, collection=name, settings=start.settings, create=False) as engine:
+                unknown.append({each.partition(";")[0]: each for each in engine.unknown_names(where)})
+    return (
+        found + [each for missing, each in unknown[0].items() if all(missing in one for one in unknown)]
+        if unknown
+        else found
+    )
+
+
 def _parse_expiry(text: str | None) -> datetime | None:
     """The time of --expires: a date or time (UTC), or a span from now."""
     if text is None:
         return None
     units = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-    if text[:-1].isdecimal() and text[-1:] in units:
-        return datetime.now(UTC).replace(microsecond=0) + timedelta(**{units[text[-1]]: int(text[:-1])})
-    time = o.parse_time_option("--expires", text)
-    assert time is not None
+    try:
+        if text[:-1].isdecimal() and text[-1:] in units:
+            return datetime.now(UTC).replace(microsecond=0) + timedelta(**{units[text[-1]]: int(text[:-1])})
+        time = datetime.fromisoformat(text)
+    except (ValueError, OverflowError):
+        forms = "a span such as 12h or 90d, a date such as 2030-05-31, or a time such as 2030-05-31T14:00"
+        raise SettingsError(f"--expires is {text!r}; it must be {forms}") from None
     time = time if time.tzinfo else time.replace(tzinfo=UTC)
     if time <= datetime.now(UTC):
         raise SettingsError(f"--expires is {text}, which is past; give a later time, or a span such as 90d")
@@ -185,6 +227,9 @@ def _list_keys(ctx: typer.Context, *, as_json: bool) -> None:
     found = list(_open_keys(ctx).read().values())
     if as_json:
         render.print_json({"keys": [key.to_json() for key in found]})
+        return
+    if not found:
+        render.print_line(("there are no keys; `clew keys add NAME` makes one", "dim"), err=True)
         return
     columns = ("id", "name", "rights", "collections", "where", "expires", "state")
     print_table(columns, [_to_row(key) for key in found], optional=("where",), texts={"name": 20, "where": 30})

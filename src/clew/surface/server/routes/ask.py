@@ -13,6 +13,7 @@ from clew.core.trace import record
 from clew.engine import Engine
 from clew.surface.server.bodies import AskBody, CheckBody, FeedbackBody, build_filter
 from clew.surface.server.call import Caller, Calling, document_replies, reply_json
+from clew.surface.server.errors import NotAllowed
 from clew.surface.server.events import EVENTS_SCHEMA, format_answer_event, reply_events
 from clew.surface.to_json import answer_to_json
 
@@ -52,7 +53,9 @@ async def check(body: CheckBody, caller: Calling) -> Response:
 
 @router.post("/feedback", status_code=201, responses={201: {"model": FeedbackReply}})
 async def add_feedback(body: FeedbackBody, caller: Calling) -> Response:
-    """Say whether an answer was good; it is kept for who runs the server."""
+    """Say whether an answer was good; it is kept for who runs the server, unless it is read-only."""
+    if caller.server.config.read_only:
+        raise NotAllowed("this server is read-only and keeps no feedback; send it to one that is not")
     collection = caller.choose_collection()
     await caller.call(lambda _: None)  # NotFound if there is no such collection
     given = body.model_dump()

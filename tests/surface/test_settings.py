@@ -68,6 +68,7 @@ def test_every_setting_can_be_given_in_the_file_and_in_the_environment(tmp_path:
         "session.idle": 60.5,
         "store.access": ["hr", "staff"],
         "server.max_body": 2048,
+        "server.max_json": 2048,
         "server.hosts": ["clew.test"],
         "server.origins": ["https://app.test"],
     }

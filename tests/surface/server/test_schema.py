@@ -22,6 +22,10 @@ from tests.surface.server.conftest import Running, fill, serving
 log = logging.getLogger(__name__)
 MODES = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
 CONFIG = """
+# A body that is beyond server.max_json is refused as such, whatever else is wrong with it.
+[checks.negative_data_rejection]
+expected-statuses = ["400", "401", "403", "404", "405", "406", "409", "413", "415", "422", "428", "429", "5xx"]
+
 # Whatever bytes a part of an upload has, they are a file.
 [[operations]]
 include-path = "/v1/documents"

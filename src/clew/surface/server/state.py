@@ -90,5 +90,5 @@ def check_address(config: ServerConfig, keys: KeyFile) -> None:
         ) from None
     if not is_loopback(config.host) and not keys.read():
         raise SettingsError(
-            f"server.host is {config.host}, which others can reach, and there is no key; `clew keys add` makes one"
+            f"server.host is {config.host}, which others can reach, and there is no key; `clew keys add NAME` makes one"
         )

@@ -161,7 +161,7 @@ def test_sign_in_with_a_key(browser: "Browser", tmp_path: Path) -> None:
 
 VIEWS = {
     "search": ("search?q=vault+key&doc=keys&at=0-20", "[data-hit]"),
-    "ask": ("ask?q=Who+rotates+the+vault+key", ".sources button"),
+    "ask": ("ask?q=Who+rotates+the+vault+key&ask=1", ".sources button"),
     "library": ("library", "tbody tr"),
     "conversations": ("conversations?channel=deck", ".thread"),
     "explain": ("explain?q=vault+key", ".trace li"),

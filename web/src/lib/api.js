@@ -1,4 +1,5 @@
 // Calls of the server: JSON, server-sent events, and errors in its one shape.
+import { untrack } from "svelte";
 import { session } from "./session.svelte.js";
 
 export class ApiError extends Error {
@@ -10,13 +11,15 @@ export class ApiError extends Error {
   }
 }
 
+// A call from within an effect must not make it run again at each change of the address, which is at each key.
 function makeHeaders(extra = {}) {
-  return session.key ? { ...extra, authorization: `Bearer ${session.key}` } : extra;
+  const key = untrack(() => session.key);
+  return key ? { ...extra, authorization: `Bearer ${key}` } : extra;
 }
 
 function locate(path) {
-  if (!session.collection) return path;
-  return `${path}${path.includes("?") ? "&" : "?"}collection=${encodeURIComponent(session.collection)}`;
+  const collection = untrack(() => session.collection);
+  return collection ? `${path}${path.includes("?") ? "&" : "?"}collection=${encodeURIComponent(collection)}` : path;
 }
 
 async function send(path, options) {

@@ -1,5 +1,8 @@
 // The search that an address describes: its words, filters and settings.
 
+/** How many results every view shows unless the address says otherwise. */
+export const RESULTS = 10;
+
 export const readList = (value) => (value ? value.split(",").map(decodeURIComponent) : []);
 export const writeList = (list) => list.map(encodeURIComponent).join(",");
 
@@ -17,7 +20,7 @@ export function readFilters(params) {
 }
 
 /** The body of a request for what the address says. */
-export function readQuery(params, { k = 12 } = {}) {
+export function readQuery(params, { k = RESULTS } = {}) {
   const body = { query: params.q.trim(), k: Number(params.k) || k };
   if (params.strategy) body.strategy = params.strategy;
   if (params.mode) body.mode = params.mode;

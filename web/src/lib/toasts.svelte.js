@@ -3,12 +3,14 @@
 class Toasts {
   all = $state([]);
   #next = 1;
+  #typed = { field: null, at: 0 };
 
   say(text, { tone = "plain", action = "", onAction = null, onEnd = null, seconds = 5 } = {}) {
-    const toast = { id: this.#next++, text, tone, action, onAction, onEnd, seconds };
-    toast.timer = setTimeout(() => this.end(toast.id), seconds * 1000);
-    this.all.push(toast);
-    return toast.id;
+    const id = this.#next++;
+    this.all.push({ id, text, tone, action, onAction, onEnd, seconds, at: performance.now() });
+    const toast = this.all.at(-1);
+    this.#run(toast, seconds * 1000);
+    return id;
   }
 
   /** The time of a toast has passed: what waited for it happens. */
@@ -22,11 +24,33 @@ class Toasts {
     toast?.onAction?.();
   }
 
-  /** Undoes what the newest toast offers to undo; false where none does. */
-  undo() {
+  /** Who points at a toast or has gone to it by keys is not hurried. */
+  hold(toast) {
+    clearTimeout(toast.timer);
+    toast.left = Math.max(1000, toast.due - performance.now());
+  }
+
+  release(toast) {
+    if (toast.left !== undefined && this.all.some((each) => each.id === toast.id)) this.#run(toast, toast.left);
+  }
+
+  /** Remembers what was typed last: the browser's own undo is for what was typed since. */
+  note(field) {
+    this.#typed = { field, at: performance.now() };
+  }
+
+  /** Undoes what the newest toast offers to undo; false where none does, or where `field` has been typed in since. */
+  undo(field) {
     const toast = this.all.findLast((each) => each.action);
-    if (toast) this.act(toast.id);
-    return Boolean(toast);
+    if (!toast || (field === this.#typed.field && this.#typed.at > toast.at)) return false;
+    this.act(toast.id);
+    return true;
+  }
+
+  #run(toast, ms) {
+    clearTimeout(toast.timer);
+    toast.due = performance.now() + ms;
+    toast.timer = setTimeout(() => this.end(toast.id), ms);
   }
 
   #take(id) {

@@ -67,8 +67,13 @@ def browser() -> Iterator["Browser"]:
 
 
 @contextmanager
-def opening(browser: "Browser", running: Running, hash_: str, **options: Any) -> Iterator["Page"]:
-    """A page at a place of the server; errors of its console and requests elsewhere fail the test."""
+def opening(
+    browser: "Browser", running: Running, hash_: str, *, allowed: tuple[str, ...] = (), **options: Any
+) -> Iterator["Page"]:
+    """A page at a place of the server; errors of its console and requests elsewhere fail the test.
+
+    `allowed` are parts of errors that a browser logs by itself when a request fails, where the test makes it fail.
+    """
     faults: list[str] = []
     with browser.new_context(base_url=running.address, reduced_motion="reduce", **options) as context:
         page = context.new_page()
@@ -78,7 +83,7 @@ def opening(browser: "Browser", running: Running, hash_: str, **options: Any) ->
         page.on("request", lambda request: faults.append(request.url) if not is_own(request.url, running) else None)
         page.goto(f"/#/{hash_}")
         yield page
-    expected = ("status of 401",)  # a browser logs that a key is asked for
+    expected = ("status of 401", *allowed)  # a browser logs that a key is asked for
     assert [fault for fault in faults if not any(each in fault for each in expected)] == []
 
 

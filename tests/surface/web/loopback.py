@@ -11,17 +11,31 @@ SAID = "Dan rotates the vault key on Monday [1]. He also paints the ferry [1]."
 CALL = {"name": "search_knowledge_base", "arguments": json.dumps({"query": "who rotates the vault key"})}
 
 
+WORDS_BEFORE_GATE = 6
+
+
+class ModelServer(ThreadingHTTPServer):
+    """The model; while its gate is closed, it stops in the middle of its first sentence."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.gate = threading.Event()
+        self.gate.set()
+        self.url = f"http://127.0.0.1:{self.server_port}/v1"
+
+
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    server: ModelServer
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         is_answer = "tools" not in asked or any(each["role"] == "tool" for each in asked["messages"])
         call = {"index": 0, "id": "call-1", "type": "function", "function": CALL}
         if asked.get("stream"):
-            words = [{"content": word} for word in SAID.split(" ")]
-            spaced = [{"content": f"{' ' * bool(place)}{each['content']}"} for place, each in enumerate(words)]
-            self.reply_events([*(spaced if is_answer else [{"tool_calls": [call]}])], is_answer=is_answer)
+            words = [{"content": f"{' ' * bool(place)}{word}"} for place, word in enumerate(SAID.split(" "))]
+            before = [{"content": "Let me look."}, {"tool_calls": [call]}]
+            self.reply_events(words if is_answer else before, is_answer=is_answer)
         else:
             said = {"content": SAID} if is_answer else {"content": None, "tool_calls": [call]}
             self.reply(make_reply("chat.completion", message={"role": "assistant", **said}, is_answer=is_answer))
@@ -39,7 +53,9 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
         self.end_headers()
-        for delta in deltas:
+        for place, delta in enumerate(deltas):
+            if is_answer and place == WORDS_BEFORE_GATE:
+                self.server.gate.wait(60)
             chunk = make_reply("chat.completion.chunk", delta={"role": "assistant", **delta})
             self.wfile.write(f"data: {json.dumps(chunk)}\n\n".encode())
         last = make_reply("chat.completion.chunk", delta={}, is_answer=is_answer)
@@ -59,13 +75,14 @@ def make_reply(kind: str, *, is_answer: bool | None = None, **choice: Any) -> di
 
 
 @contextmanager
-def serving_model() -> Iterator[str]:
-    """The address of a model that searches once where it has tools, then says two sentences, one of them true."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+def serving_model() -> Iterator[ModelServer]:
+    """A model that searches once where it has tools, then says two sentences, one of them true."""
+    with ModelServer() as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
-            yield f"http://127.0.0.1:{server.server_port}/v1"
+            yield server
         finally:
+            server.gate.set()
             server.shutdown()
             thread.join()

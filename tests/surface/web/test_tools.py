@@ -1,18 +1,12 @@
 """What the page does beyond looking: settings and their preview, fixes, collections, a model, files dropped."""
 
 import re
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
-from clew import Document, Engine, LLMConfig
-from clew.drivers import make_language_model
+from clew import Document, Engine
 from tests.surface.server.conftest import Running, fill, serving
 from tests.surface.web.conftest import opening
-from tests.surface.web.loopback import serving_model
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -149,77 +143,3 @@ def test_no_request_is_broken_off_while_one_types_and_asks(browser: "Browser", s
     assert failed == []
     assert reloaded == []  # what the server told of itself is asked for once
     assert icons == []  # an icon with an address would be asked for at each key
-
-
-@pytest.fixture(scope="module")
-def answering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A server with a language model."""
-    path = tmp_path_factory.mktemp("model") / "store"
-    fill(path)
-    with serving_model() as url, serving(path) as running:
-        engine = running.server.engines.get("default")
-        llm = make_language_model(LLMConfig("m", url, api_key="none"))
-        running.server.engines._engines["default"] = Engine(replace(engine.opened, llm=llm))
-        yield running
-
-
-@pytest.mark.parametrize("is_agent", [False, True])
-def test_a_model_answers_with_a_verdict_on_each_sentence(
-    browser: "Browser", answering: Running, is_agent: bool
-) -> None:
-    from playwright.sync_api import expect
-
-    with opening(browser, answering, "ask") as page:
-        page.get_by_label("Agent").set_checked(is_agent)
-        page.get_by_label("Question").fill("Who rotates the vault key?")
-        page.keyboard.press("Enter")
-        answer = page.locator("article")
-        expect(answer.locator("footer")).to_be_visible()
-        sentences = answer.locator(".sentence")
-        expect(sentences).to_have_count(2)
-        expect(sentences.nth(0)).to_have_class(re.compile("supported"))
-        expect(sentences.nth(1)).to_have_class(re.compile("unsupported|unsure"))
-        expect(answer.locator(".draft")).to_have_count(0)  # what was checked has taken its place
-        if is_agent:
-            answer.get_by_text("1 step of the agent").click()
-            expect(answer.locator(".steps")).to_contain_text("search knowledge base")
-        sentences.nth(0).get_by_role("button", name="Source 1").click()
-        expect(page.get_by_role("complementary", name="Source").locator(".found")).to_contain_text("Dan rotates")
-
-
-TOKENS = [
-    ("token", '{"text": "Let me look."}'),
-    ("step_start", '{"name": "search_knowledge_base", "arguments": {}}'),
-    ("step", '{"name": "search_knowledge_base", "ms": 2, "out": 1, "notes": {}, "steps": []}'),
-    ("token", '{"text": "Dan rotates the "}'),
-    ("token", '{"text": "vault key [1]. He"}'),
-]
-
-
-UNENDED = """sent => {  // a stream that has sent this and not ended
-  const { open, send } = XMLHttpRequest.prototype;
-  XMLHttpRequest.prototype.open = function (method, path) {
-    this.isAnswer = path.includes("/chats/");
-    return open.apply(this, arguments);
-  };
-  XMLHttpRequest.prototype.send = function (body) {
-    if (!this.isAnswer) return send.call(this, body);
-    Object.defineProperty(this, "status", { value: 200 });
-    Object.defineProperty(this, "responseText", { value: sent });
-    setTimeout(() => this.onprogress());
-  };
-}"""
-
-
-def test_what_a_model_writes_is_shown_as_it_comes(browser: "Browser", answering: Running) -> None:
-    from playwright.sync_api import expect
-
-    sent = "".join(f"event: {name}\ndata: {data}\n\n" for name, data in TOKENS)
-    with opening(browser, answering, "ask") as page:
-        page.evaluate(UNENDED, sent)
-        page.get_by_label("Question").fill("Who rotates the vault key?")
-        page.keyboard.press("Enter")
-        draft = page.locator("article .draft")
-        expect(draft).to_contain_text("Dan rotates the vault key. He")
-        expect(draft).not_to_contain_text("Let me look")  # said before a tool was called, so no part of the answer
-        expect(page.locator("article .steps")).to_contain_text("search knowledge base")

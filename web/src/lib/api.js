@@ -1,11 +1,12 @@
 // Calls of the server: JSON, server-sent events, and errors in its one shape.
 import { untrack } from "svelte";
+import { explainError } from "./errors.js";
 import { session } from "./session.svelte.js";
 
 export class ApiError extends Error {
   constructor(status, body) {
     const error = body?.error ?? {};
-    super(error.message || `The server answered with status ${status}`);
+    super(error.said || explainError(status, error));
     this.status = status;
     this.code = error.code || "";
   }
@@ -47,16 +48,16 @@ export async function remove(path) {
   return (await send(path, { method: "DELETE", headers: makeHeaders() })).json();
 }
 
-/** Uploads files as one job; `onSent` gets the share that has been sent. */
+/** Uploads files under their paths as one job; `onSent` gets the share that has been sent. */
 export function upload(files, onSent) {
   const form = new FormData();
-  for (const file of files) form.append("files", file, file.name);
+  for (const { file, path } of files) form.append("files", file, path);
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
     request.open("POST", locate("/v1/documents"));
     for (const [name, value] of Object.entries(makeHeaders())) request.setRequestHeader(name, value);
     request.upload.onprogress = (event) => event.lengthComputable && onSent(event.loaded / event.total);
-    request.onerror = () => reject(new ApiError(0, { error: { message: "The upload was interrupted; try it again." } }));
+    request.onerror = () => reject(new ApiError(0, { error: { said: "The upload was interrupted. Try it again." } }));
     request.onload = () => {
       const body = parse(request.responseText);
       if (request.status < 300) resolve(body);
@@ -117,7 +118,7 @@ function parse(text) {
 
 /** The error of a status; without a status, that the server cannot be reached. */
 function refuse(status, body) {
-  if (!status) return new ApiError(0, { error: { message: "The server cannot be reached; is it running?", code: "offline" } });
+  if (!status) return new ApiError(0, { error: { code: "offline" } });
   const error = new ApiError(status, body);
   if (status === 401) session.refuse(error.message);
   return error;

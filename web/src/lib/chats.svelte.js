@@ -78,7 +78,7 @@ class Chats {
       for await (const { name, data } of stream(path, { body, signal })) {
         receive(turn, name, data);
       }
-      if (turn.state === "asking") throw new ApiError(0, { error: { message: "The answer broke off; ask again." } });
+      if (turn.state === "asking") throw new ApiError(0, { error: { said: "The answer broke off. Ask again." } });
     } catch (error) {
       if (turn.state === "asking") turn.state = "failed"; // an answer that is incomplete is shown, with what it lacks
       turn.draft = turn.doing = "";

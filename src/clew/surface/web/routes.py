@@ -81,6 +81,7 @@ async def info(caller: Calling) -> Response:
         }
     )
     shown = {"version": version("clew"), "can_write": caller.access.can_write, "keeps_chats": keeps_chats(caller)}
+    shown["max_body"] = caller.server.start.settings.server.max_body
     return reply_json({**shown, "collection": caller.choose_collection(), **known})
 
 

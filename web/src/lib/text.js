@@ -24,8 +24,12 @@ export function mark(text, stems) {
   let last = 0;
   for (const found of text.matchAll(/[\p{L}\p{N}][\p{L}\p{N}_-]*/gu)) {
     if (!stems.has(stem(found[0]))) continue;
-    if (found.index > last) parts.push([text.slice(last, found.index), false]);
-    parts.push([found[0], true]);
+    const between = text.slice(last, found.index);
+    if (parts.length && !between.trim() && between.length < 2) parts.at(-1)[0] += between + found[0]; // words side by side are one mark
+    else {
+      if (between) parts.push([between, false]);
+      parts.push([found[0], true]);
+    }
     last = found.index + found[0].length;
   }
   if (last < text.length) parts.push([text.slice(last), false]);

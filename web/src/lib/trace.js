@@ -1,5 +1,6 @@
 // The trace of a search as rows of a timeline, and as a funnel of counts.
 import { readSet, writeSet } from "./query.js";
+import { formatCount } from "./text.js";
 
 const NAMES = { fused: "fuse the rankings", flow: "steps after the fusion", embed: "embed the question", semantic: "search by meaning", lexical: "search by words", search: "search", rerank: "rerank", dedupe: "remove repeats", budget: "fit the budget" };
 export const nameOf = (name) => NAMES[name] ?? name.replace(/_/g, " ");
@@ -50,7 +51,7 @@ export function makeFunnel({ trace, hits, chunks, context }) {
   const merged = after.filter(([, count], index) => index === 0 || count !== after[index - 1][1]);
   stages.push(...merged.map(([name, count]) => [name === NAMES.fused ? "ranked" : name, count, "different passages"]));
   stages.push(["returned", hits, "the best of them"]);
-  if (context) stages.push(["in the context", context.passages, `${context.tokens} tokens${context.dropped ? `, ${context.dropped} left out` : ""}`]);
+  if (context) stages.push(["in the context", context.passages, `${formatCount(context.tokens)} tokens${context.dropped ? `, ${context.dropped} left out` : ""}`]);
   return stages;
 }
 

@@ -95,6 +95,8 @@ def test_what_was_found_is_marked_in_its_conversation(browser: "Browser", served
         expect(page.get_by_role("button", name=re.compile("Who has the anchor.*found"))).to_be_visible()
         page.get_by_role("button", name="Stop marking").click()
         expect(page.locator(".message.found")).to_have_count(0)
+        page.goto("/#/conversations?q=who+has+the+anchor")  # opens the channel that says most about it
+        expect(page.get_by_role("button", name=re.compile(r"#deck"), pressed=True)).to_contain_text(re.compile(r"\d"))
 
 
 def test_a_document_is_deleted_and_brought_back_by_keys_alone(browser: "Browser", served: Running) -> None:

@@ -81,6 +81,12 @@ def test_ask_streams_cites_and_goes_on(browser: "Browser", served: Running) -> N
         expect(answer.locator(".verdict")).to_contain_text("Word for word")
         answer.get_by_role("button", name="Source 1").click()
         expect(page.get_by_role("complementary", name="Source").locator(".found")).to_contain_text("Dan rotates")
+        page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        answer.get_by_role("button", name="Copy the answer").click()
+        expect(page.get_by_text("Answer copied")).to_be_visible()
+        copied = page.evaluate("navigator.clipboard.readText()")
+        assert "Dan rotates the vault key on Monday. [1]" in copied
+        assert "[1] Vault, handbook/vault.md" in copied
         page.get_by_label("Question").fill("When is soup served?")
         page.keyboard.press("Enter")
         expect(page.locator("article")).to_have_count(2)

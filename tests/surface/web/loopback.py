@@ -34,7 +34,7 @@ class Handler(BaseHTTPRequestHandler):
         call = {"index": 0, "id": "call-1", "type": "function", "function": CALL}
         if asked.get("stream"):
             words = [{"content": f"{' ' * bool(place)}{word}"} for place, word in enumerate(SAID.split(" "))]
-            before = [{"content": "Let me look."}, {"tool_calls": [call]}]
+            before: list[dict[str, Any]] = [{"content": "Let me look."}, {"tool_calls": [call]}]
             self.reply_events(words if is_answer else before, is_answer=is_answer)
         else:
             said = {"content": SAID} if is_answer else {"content": None, "tool_calls": [call]}

@@ -106,8 +106,7 @@ def print_pairs(title: str, groups: dict[str, list[Judged]], verifier: Verifier)
         shares = []
         for which in (1, 0):
             mine = [state for state, label in zip(states, labels, strict=True) if label == which]
-            counted = [100 * mine.count(state) / max(1, len(mine)) for state in ("supported", "unsure", "unsupported")]
-            shares.append(" / ".join(f"{share:.0f}" for share in counted) if mine else "–")
+            shares.append(_list_shares(mine))
         ours = balanced_accuracy([chance >= 0.5 for chance in chances], labels)
         rules = balanced_accuracy([bool(kept) for kept in follow_rules(rows)], labels)
         print(
@@ -163,19 +162,33 @@ def print_sentences(found: Sequence[tuple[AnswerSentence, Lies]], verifier: Veri
 
 
 def print_ablations(found: Sequence[tuple[AnswerSentence, Lies]], verifier: Verifier) -> None:
-    """The same with one part left out at a time."""
-    columns = []
-    for changes in ABLATIONS.values():
+    """The office pages, and where there are some people's sentences, with one part of the check left out at a time."""
+    office, columns = read_pages("office.txt"), []
+    print("Office pages\n| | true: supported / unsure / un. | false: likewise |\n|---|---|---|")
+    for title, changes in ABLATIONS.items():
         with ExitStack() as stack:
             for module, name, value in changes:
                 stack.enter_context(patch.object(module, name, value))
             columns.append(tabulate_sentences(found, verifier))
+            verdicts = [
+                (label, judge(claim, AnswerSentence(claim, "", (page,)), verifier=verifier))
+                for page, claim, label in office
+            ]
+        shares = [_list_shares([verdict for label, verdict in verdicts if label == which]) for which in (1, 0)]
+        print(f"| {title} | {' | '.join(shares)} |", flush=True)
+    if not found:
+        return
     print(
         f"\n{len(found)} sentences, % labelled supported\n| | {' | '.join(ABLATIONS)} |\n|---|" + "---|" * len(columns)
     )
     for row in ("true", *ROWS):
         print(f"| {row} | {' | '.join(_share(each[0][row]) for each in columns)} |")
     print(f"| true, labelled not supported | {' | '.join(_share(each[1]['true']) for each in columns)} |")
+
+
+def _list_shares(verdicts: Sequence[str]) -> str:
+    counted = [100 * verdicts.count(state) / max(1, len(verdicts)) for state in ("supported", "unsure", "unsupported")]
+    return " / ".join(f"{share:.0f}" for share in counted) if verdicts else "–"
 
 
 def _share(values: Sequence[bool]) -> str:

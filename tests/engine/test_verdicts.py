@@ -219,3 +219,17 @@ def test_one_citation_for_a_paragraph_is_that_of_all_its_sentences() -> None:
             answer = engine.ask("who decides?")
         assert [each.verdict for each in answer.sentences] == [verdict, "supported"]
         assert answer.removed == ()
+
+
+@pytest.mark.parametrize("written", ["- **Deadline:** 15 minutes [1]", "**Deadline**: 15 minutes [1]"])
+@pytest.mark.parametrize("verifier", ["builtin", "rules"])
+def test_a_label_before_a_value_is_no_name_that_must_occur(written: str, verifier: str) -> None:
+    text = "The engineer on call decides on a rollback. It must happen within 15 minutes, and Dana is paged."
+    verdicts = []
+    for said in (written, written.replace("15", "20")):
+        with Engine.open(
+            ":memory:", embedder="hashed", llm=ScriptedLLM(said), settings=make_settings(verifier=verifier)
+        ) as engine:
+            engine.add_documents([Document("runbook", text, title="Runbook", uri="runbook.md")])
+            verdicts += [each.verdict for each in engine.ask("what is the deadline of a rollback?").sentences]
+    assert verdicts == ["supported", "unsupported"]

@@ -114,7 +114,8 @@ def find_facts(text: str) -> tuple[Fact, ...]:
 def find_sentence_facts(sentence: str) -> tuple[Fact, ...]:
     """The facts of a sentence, including its first word if that looks like a name."""
     first = find_opening_name(sentence)
-    return (first, *find_facts(sentence)) if first else find_facts(sentence)
+    is_label = first is not None and sentence.startswith(":", first.end)  # "Deadline: 15 minutes"
+    return (first, *find_facts(sentence)) if first and not is_label else find_facts(sentence)
 
 
 def find_opening_name(text: str, low: int = 0, high: int | None = None) -> Fact | None:

@@ -40,6 +40,7 @@ MARK = (
 _MARKS = re.compile(rf"\s*({MARK})")
 _PARENTHESISED = re.compile(r"\s*\((\d{1,2})\)(?=\s*[.!?]?\s*$)")  # (1) at the end of a sentence
 _ITEM = re.compile(r"^\s*(?:[-*•]|\d{1,2}[.)])\s+")  # the bullet or number of a list item
+_LABEL = re.compile(r"^(\*\*|__)([^*_\n]{1,60}?)(:?)\1(:?)(?=\s)")  # set off before a value: **Deadline:** 15 minutes
 _NUMBERS = re.compile(r"(\d+)(?:\s*[–-]\s*(\d+))?")
 
 UNCITED = "it cites no passage that was shown"
@@ -77,7 +78,7 @@ def check_sentence(
     sentence = _PARENTHESISED.sub(r" [\1]", sentence)
     named = [number for mark in _MARKS.findall(sentence) for number in _parse_citation_numbers(mark)]
     text = _MARKS.sub("", sentence)
-    body = _ITEM.sub("", text)
+    body = _LABEL.sub(r"\2\3\4", _ITEM.sub("", text))
     known = [each for each in passages if each.number in named]
     unknown = sorted({number for number in named if number not in {each.number for each in passages}})
     missing = f"it cites [{', '.join(map(str, unknown))}], which was not shown" if unknown else ""

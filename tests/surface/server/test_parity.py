@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -207,6 +208,16 @@ def test_every_verb_of_the_table_is_here() -> None:
         assert getattr(Client, verb) is getattr(AsyncClient, verb)  # written once
 
 
+def hide_places(expected: Any) -> Any:
+    """What a server tells of it: not where it keeps its uploads."""
+    shown = json.loads(re.sub(r'"/[^"]*/uploads/default/[0-9a-f]{32}/', '"', json.dumps(expected)))
+    if isinstance(shown, dict):
+        for job in (shown, *shown.get("jobs", ())):
+            for name in ("root", "is_upload"):
+                job.get("request", {}).pop(name, None)
+    return shown
+
+
 def keep_common(shown: Any, expected: Any) -> Any:
     """What the reply of a surface has of what the engine gives: pages of a list have a cursor besides."""
     return {name: shown[name] for name in expected} if isinstance(expected, dict) else shown
@@ -221,9 +232,10 @@ def test_reading_is_the_same_everywhere(verb: str, filled: tuple[Running, Engine
     method, place, body = call.http
     reply = running.http.request(method, place.replace("JOB", job), json=body)
     assert reply.status_code == 200, reply.text
-    assert drop_times(keep_common(reply.json(), expected)) == expected
+    served = hide_places(expected)
+    assert drop_times(keep_common(reply.json(), served)) == served
     with Client(running.address) as client:
-        assert drop_times(keep_common(call.client(client), expected)) == expected
+        assert drop_times(keep_common(call.client(client), served)) == served
     if call.cli:
         words = [job if word == "JOB" else word for word in call.cli]
         done = CliRunner().invoke(app, [*words, "--path", str(path), "--embedder", "hashed", "--json"])

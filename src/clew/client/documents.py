@@ -113,9 +113,9 @@ def status() -> Request[r.StatusReply]:
     return Request("GET", "/v1/status")
 
 
-def doctor() -> Request[r.DoctorReply]:
-    """What is wrong with all that is stored; it reads every row, and repairs nothing."""
-    return Request("GET", "/v1/doctor")
+def doctor(*, full: bool = False) -> Request[r.DoctorReply]:
+    """What is wrong with what is stored, of a large collection in a sample unless `full`; it repairs nothing."""
+    return Request("GET", "/v1/doctor", params={"full": "true"} if full else {})
 
 
 def collections() -> Request[Sequence[r.CollectionReply]]:

@@ -248,3 +248,4 @@ class DoctorReply(TypedDict):
     defects: list[dict[str, Any]]
     checked: dict[str, int]
     seconds: float
+    is_sample: bool

@@ -1,21 +1,47 @@
-"""What `doctor` finds in a collection: defects, by area, and what repairs each."""
+"""What `doctor` finds in a collection: defects, by area and severity, and what repairs each."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, Protocol, runtime_checkable
+from typing import Final, Literal, Protocol, get_args, runtime_checkable
 
-Area = Literal["truth", "spans", "counts", "vectors", "postings", "index", "summaries", "orphans"]
-AREAS: Final[tuple[Area, ...]] = (
+# What is stored and made of it, how well it serves, and what is around it.
+Area = Literal[
     "truth",
     "spans",
     "counts",
     "vectors",
     "postings",
+    "filters",
     "index",
     "summaries",
     "orphans",
-)
-Remedy = Literal["recount", "rechunk", "remove", "delete", "rebuild", "summarise", "accept", ""]
+    "staged",
+    "calibration",
+    "embeddings",
+    "sizes",
+    "duplicates",
+    "languages",
+    "threads",
+    "sources",
+    "protection",
+    "disk",
+]
+AREAS: Final[tuple[Area, ...]] = get_args(Area)
+Severity = Literal["damage", "warning", "advice"]
+SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
+Remedy = Literal[
+    "recount",
+    "rechunk",
+    "remove",
+    "delete",
+    "rebuild",
+    "summarise",
+    "accept",
+    "discard",
+    "calibrate",
+    "protect",
+    "",
+]
 REMEDIES: Final[Mapping[Remedy, str]] = {
     "recount": "the counts are added up again",
     "rechunk": "its chunks are made again from its text, without the contexts of a language model",
@@ -24,6 +50,9 @@ REMEDIES: Final[Mapping[Remedy, str]] = {
     "rebuild": "it is built again",
     "summarise": "its summary is made again",
     "accept": "the collection goes on with what is there; add the sources again",
+    "discard": "the staged vectors are deleted; `clew reembed` makes them again",
+    "calibrate": "it is measured again",
+    "protect": "it is put back as Clew makes it",
     "": "restore a backup, or an export into a new collection, or add the sources to a new collection",
 }
 
@@ -32,7 +61,8 @@ REMEDIES: Final[Mapping[Remedy, str]] = {
 class Defect:
     """Something that is not as it should be: where, what, of which document (an id), and what repairs it.
 
-    An empty `remedy` means that `--repair` cannot help; `advice` says what to do in any case.
+    Damage makes results wrong, a warning says that they may soon be, advice how they could be better. An empty `remedy`
+    means that `--repair` cannot help; `advice` says what to do in any case: `next_step` where that is given.
     """
 
     area: Area
@@ -40,33 +70,53 @@ class Defect:
     document: str = ""
     remedy: Remedy = ""
     is_repaired: bool = False
+    severity: Severity = "damage"
+    next_step: str = ""
 
     @property
     def advice(self) -> str:
         """What `--repair` does about it, or what is left to do where it can do nothing."""
-        return REMEDIES[self.remedy]
+        return self.next_step or REMEDIES[self.remedy]
 
 
 @dataclass(frozen=True, slots=True)
 class DoctorReport:
-    """What `doctor` found, after how much: `checked` counts documents, chunks and whatever else was looked at."""
+    """What `doctor` found, after how much: `checked` counts documents, chunks and whatever else was looked at.
+
+    `is_sample`: the documents that were read are a sample; `full=True` reads them all.
+    """
 
     defects: tuple[Defect, ...] = ()
     checked: Mapping[str, int] = field(default_factory=dict)
     seconds: float = 0.0
+    is_sample: bool = False
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing is wrong, or all that was has been repaired."""
-        return all(defect.is_repaired for defect in self.defects)
+        """Whether nothing is damaged, or all that was has been repaired; warnings and advice may be left."""
+        return all(defect.is_repaired or defect.severity != "damage" for defect in self.defects)
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What a store says of its contents: defects, what was checked, and the ids of the documents that were read."""
+
+    defects: tuple[Defect, ...]
+    checked: Mapping[str, int] = field(default_factory=dict)
+    documents: tuple[str, ...] = ()
+    is_sample: bool = False
 
 
 @runtime_checkable
 class Inspectable(Protocol):
     """A store whose contents can be checked; not one that sees a part of a collection."""
 
-    def inspect(self) -> tuple[list[Defect], Mapping[str, int]]:
-        """What is wrong, in any area, and how much was checked. Changes nothing."""
+    def inspect(self, *, max_chunks: int | None = None) -> Inspection:
+        """What is wrong, in any area. Changes nothing.
+
+        Of a collection of more than `max_chunks` (None: no limit), the documents that are read are a random sample of
+        about so many chunks; what can be asked of the tables as a whole is asked all the same.
+        """
 
     def repair(self, defects: list[Defect]) -> None:
         """Applies the remedies that a store can: all but new chunks and summaries, for which it clears the way."""

@@ -94,6 +94,24 @@ def extract_terms(text: str, *, language: str = "auto", is_query: bool = False) 
     return dict(found or Counter(map(_strip_diacritics, pieces)) or Counter(filter(str.isalnum, text)))
 
 
+def detect_language(text: str) -> str:
+    """The code of the language of a text: by its function words, else by its script; "" where neither says.
+
+    Scripts without spaces, which several languages share, are "cjk".
+    """
+    pieces = _split_pieces(text)
+    if not pieces:
+        return ""
+    scripts = Counter(code for piece in pieces for low, high, code in _SCRIPTS if low <= piece[0] <= high)
+    scripts["cjk"] = sum(bool(_UNSPACED_RUN.match(piece)) for piece in pieces)
+    script, count = scripts.most_common(1)[0]
+    if 2 * count > len(pieces):
+        return script
+    votes = {code: sum(map(FUNCTION_WORDS[code].__contains__, pieces)) for code in _LATIN_LANGUAGES}
+    best = max(votes, key=lambda code: votes[code])
+    return best if 10 * votes[best] >= len(pieces) and votes[best] >= 2 + (0 if best == "en" else votes["en"]) else ""
+
+
 def tokenize_words(text: str) -> list[str]:
     """The words in order, case-folded and without diacritics, not stemmed; scripts without spaces as bigrams."""
     plain = _PLAIN_WORD.findall(_strip_diacritics(compose(text).casefold()).replace("_", " "))

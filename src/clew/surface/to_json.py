@@ -227,7 +227,7 @@ _SCHEMAS: Mapping[type, Callable[[Any], Json]] = {
         *("created", "updated"),
     ),
     DroppedPassage: lambda dropped: {**_passage_to_json(dropped.passage), **_pick_fields(dropped, "reason", "tokens")},
-    Defect: _make_field_picker("area", "problem", "document", "remedy", "advice", "is_repaired"),
+    Defect: _make_field_picker("severity", "area", "problem", "document", "remedy", "advice", "is_repaired"),
     DoctorReport: lambda report: {"is_sound": report.is_sound, **_pick_all_fields(report)},
     Explanation: _explanation_to_json,
     Finding: _pick_all_fields,

@@ -1,16 +1,21 @@
 """Checks of documents as they are stored, the same for every store: spans, counts, vectors and terms of each."""
 
+import json
+import random
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from clew.core.doctor import Defect
 from clew.core.errors import CollectionDamaged, DriverFailed, NotFound
-from clew.core.stored import StoredDocument
+from clew.core.jobs import JOB_STATES
+from clew.core.stored import PackedTerms, StoredDocument
+from clew.core.thread import is_thread
 from clew.core.types import Document
 from clew.drivers.store.checks import UNIT_TOLERANCE, are_terms_sorted
 from clew.drivers.store.checksums import ADVICE
+from clew.drivers.store.term_ids import MAX_COUNT
 
 BATCH = 32  # documents that are read at once; one by one where one of them is damaged
 
@@ -24,6 +29,46 @@ class DocumentReader(Protocol):
     def document(self, doc_id: str) -> Document:
         """The document with its text."""
 
+    def find_wrong_filters(self, stored: Sequence[StoredDocument]) -> set[str]:
+        """The ids of those documents that filters see otherwise than they are: by labels, authors, times, meta."""
+
+
+def sample_documents(sizes: Sequence[tuple[str, int]], max_chunks: int | None) -> list[str]:
+    """The ids of documents, given with their chunks: all, or random ones that have about so many chunks together."""
+    if max_chunks is None or sum(chunks for _, chunks in sizes) <= max_chunks:
+        return [doc_id for doc_id, _ in sizes]
+    ids: list[str] = []
+    total = 0
+    for doc_id, chunks in random.sample(sizes, len(sizes)):  # another one every day
+        if ids and total + chunks > max_chunks:
+            continue
+        ids.append(doc_id)
+        total += chunks
+        if total >= max_chunks or len(ids) >= max_chunks:
+            break
+    return ids
+
+
+def find_bad_jobs(rows: Iterable[Sequence[Any]]) -> list[str]:
+    """The ids of jobs that cannot be read, of rows of id, state, request and result."""
+    return [job_id for job_id, state, *texts in rows if state not in JOB_STATES or not all(map(_is_json_object, texts))]
+
+
+def find_bad_sessions(rows: Iterable[Sequence[Any]]) -> list[str]:
+    """The names of sessions that cannot be read, of rows of name, documents and messages."""
+    return [name for name, *texts in rows if not all(isinstance(_parse_json(text), list) for text in texts)]
+
+
+def _is_json_object(text: str) -> bool:
+    return isinstance(_parse_json(text), dict)
+
+
+def _parse_json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, TypeError):
+        return None
+
 
 def inspect_documents(store: DocumentReader, ids: Sequence[str]) -> Iterator[Defect]:
     """What is wrong with each of these documents."""
@@ -35,8 +80,15 @@ def inspect_documents(store: DocumentReader, ids: Sequence[str]) -> Iterator[Def
             for doc_id in batch:
                 yield from _inspect_alone(store, doc_id)
             continue
-        for stored in found:
-            yield from inspect_stored(stored)
+        yield from _inspect_found(store, found)
+
+
+def _inspect_found(store: DocumentReader, found: Sequence[StoredDocument]) -> Iterator[Defect]:
+    for stored in found:
+        yield from inspect_stored(stored)
+    for doc_id in sorted(store.find_wrong_filters(found)):
+        problem = f"filters see the document {doc_id!r} otherwise than it is (labels, author, time or meta)"
+        yield Defect("filters", problem, doc_id, "rechunk")
 
 
 def _inspect_alone(store: DocumentReader, doc_id: str) -> Iterator[Defect]:
@@ -50,8 +102,7 @@ def _inspect_alone(store: DocumentReader, doc_id: str) -> Iterator[Defect]:
     except (DriverFailed, ValueError, TypeError, KeyError) as error:
         yield Defect("truth", f"the document {doc_id!r} cannot be read ({error})", doc_id, "remove")
         return
-    for stored in found:
-        yield from inspect_stored(stored)
+    yield from _inspect_found(store, found)
 
 
 def _has_sound_text(store: DocumentReader, doc_id: str) -> bool:
@@ -74,11 +125,21 @@ def inspect_stored(stored: StoredDocument) -> Iterator[Defect]:
             yield Defect("spans", f"the sections of {name} do not lie in its text in order", document.id, "remove")
             break
         at = section.start
+    if any(
+        _is_wrong_parent(section.parent, place, len(document.sections))
+        for place, section in enumerate(document.sections)
+    ):
+        yield Defect(
+            "threads" if is_thread(document) else "spans",
+            f"a section of {name} stands below one that is not there",
+            document.id,
+            next_step="add its source again; a thread that was added message by message can be read, but not followed",
+        )
     if any(chunk.index != number or chunk.total != len(stored.chunks) for number, chunk in enumerate(stored.chunks)):
         yield Defect("counts", f"the chunks of {name} are not numbered from 0 to the last", document.id, "rechunk")
     if wrong := _count_wrong_lengths(stored.vectors):
         yield Defect("vectors", f"{wrong} vectors of {name} are not of unit length", document.id, "rechunk")
-    if not all(map(are_terms_sorted, stored.terms)):
+    if not all(map(_are_terms_right, stored.terms)):
         yield Defect("postings", f"the terms of {name} are not sorted, or not counted", document.id, "rechunk")
     if document.summary and stored.summary_vector is None and stored.chunks:
         yield Defect("summaries", f"the summary of {name} has no vector", document.id, "summarise")
@@ -91,6 +152,17 @@ def inspect_stored(stored: StoredDocument) -> Iterator[Defect]:
 def find_ids(defects: Iterable[Defect], remedy: str) -> list[str]:
     """The documents that are to be repaired in one way, each once."""
     return list(dict.fromkeys(each.document for each in defects if each.remedy == remedy and each.document))
+
+
+def _is_wrong_parent(parent: int | None, place: int, total: int) -> bool:
+    return parent is not None and not (0 <= parent < total and parent != place)
+
+
+def _are_terms_right(terms: PackedTerms) -> bool:
+    if not are_terms_sorted(terms):
+        return False
+    total = int(terms.counts.sum())
+    return terms.length == total or (terms.length > total and int(terms.counts.max(initial=0)) == MAX_COUNT)
 
 
 def _count_wrong_spans(stored: StoredDocument) -> int:

@@ -1,26 +1,36 @@
-"""The doctor of a folder: what SQLite, the checksums, the counts and the index say of a collection, and repairs."""
+"""The doctor of a folder: what SQLite, the checksums, the counts and the index say of a collection."""
 
+import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-from clew.core.doctor import Defect, Remedy
+import numpy as np
+
+from clew.core.doctor import Defect, Inspection, Remedy
 from clew.core.errors import CollectionDamaged, DriverFailed
+from clew.core.stored import StoredDocument
+from clew.core.time import to_timestamp
 from clew.drivers.store import checksums, codec
-from clew.drivers.store.embedded import sums, write
+from clew.drivers.store.checks import UNIT_TOLERANCE
+from clew.drivers.store.embedded import sums
 from clew.drivers.store.embedded.database import Database
 from clew.drivers.store.embedded.hits import HitCache
 from clew.drivers.store.embedded.manager import IndexManager
-from clew.drivers.store.inspection import DocumentReader, find_ids, inspect_documents
+from clew.drivers.store.embedded.parts import find_missing_parts
+from clew.drivers.store.embedded.repair import COUNTS, ORPHANS, repair_tables
+from clew.drivers.store.entries import facets_to_json
+from clew.drivers.store.inspection import (
+    DocumentReader,
+    find_bad_jobs,
+    find_bad_sessions,
+    inspect_documents,
+    sample_documents,
+)
 
 MAX_PROBLEMS = 100  # that SQLite lists
+MAX_STAGED = 1000  # staged vectors whose length is computed
 _OF_INDEX = ("missing from index", "wrong # of entries in index", "non-unique entry in index", "out of order")
-# What each count must be, in the record of the collection and in those of the documents.
-_COUNTS = {
-    "documents": "SELECT count(*) FROM documents",
-    "chunks": "SELECT count(*) FROM chunks",
-    "length": "SELECT coalesce(sum(length), 0) FROM signals",
-}
 _WRONG_DOCUMENTS = (
     "SELECT d.id FROM documents d WHERE d.chunks <> (SELECT count(*) FROM chunks c WHERE c.doc = d.row)"
     " OR d.chars <> (SELECT coalesce(sum(text_chars(p.text)), 0) FROM pieces p WHERE p.doc = d.row)"
@@ -36,15 +46,6 @@ _WRONG_SIZES = (
     " UNION SELECT d.id FROM documents d JOIN pieces p ON p.doc = d.row WHERE p.message IS NOT NULL"
     " AND NOT EXISTS (SELECT 1 FROM blocks b WHERE b.doc = p.doc AND b.block = (p.n >> 7))"
 )
-_ORPHANS = {
-    "pieces": "doc NOT IN (SELECT row FROM documents)",
-    "blocks": "doc NOT IN (SELECT row FROM documents)",
-    "chunks": "doc NOT IN (SELECT row FROM documents)",
-    "signals": "row NOT IN (SELECT row FROM chunks)",
-    "shadows": "row NOT IN (SELECT row FROM chunks)",
-    "summary_shadows": "row NOT IN (SELECT row FROM documents)",
-    "claims": "row NOT IN (SELECT row FROM documents)",
-}
 _TEXTS = {"calibration": "the calibration", "erasing": "the record of an unfinished erasure"}
 
 
@@ -55,15 +56,23 @@ class InspectMethods:
     _indexes: IndexManager
     _hits: HitCache
 
-    def inspect(self: "InspectedStore") -> tuple[list[Defect], Mapping[str, int]]:
+    def inspect(self: "InspectedStore", *, max_chunks: int | None = None) -> Inspection:
         """What is wrong with the tables, each document and the index, and how much was checked."""
         try:
-            defects = list(inspect_tables(self._database))
-            ids, checked = list_ids(self._database)
+            sizes, chunks = list_sizes(self._database)
+            ids = sample_documents(sizes, max_chunks)
+            is_sample = len(ids) < len(sizes)
+            defects = list(inspect_tables(self._database, is_quick=is_sample))
             defects += inspect_documents(self, ids)
-            return defects + self._indexes.inspect(self._database.read_state()), checked
+            defects += self._indexes.inspect(self._database.read_state(), is_quick=is_sample)
         except CollectionDamaged as error:  # what cannot be read cannot be looked at further
-            return [Defect("truth", str(error))], {}
+            return Inspection((Defect("truth", str(error)),))
+        shown = sum(dict(sizes)[doc_id] for doc_id in ids) if is_sample else chunks
+        return Inspection(tuple(defects), {"documents": len(ids), "chunks": shown}, tuple(ids), is_sample)
+
+    def find_wrong_filters(self, stored: Sequence[StoredDocument]) -> set[str]:
+        """The ids of those documents that filters see otherwise than they are: by labels, authors, times, meta."""
+        return find_wrong_filters(self._database, stored)
 
     def repair(self, defects: list[Defect]) -> None:
         """Removes and recounts what the defects call for; the index is built again by the next search."""
@@ -80,11 +89,12 @@ class InspectedStore(DocumentReader, Protocol):
     _indexes: IndexManager
 
 
-def inspect_tables(database: Database) -> Iterator[Defect]:
-    """What is wrong with the tables as a whole."""
+def inspect_tables(database: Database, *, is_quick: bool = False) -> Iterator[Defect]:
+    """What is wrong with the tables as a whole; quickly, without comparing the indexes of SQLite with them."""
     with database.read_transaction() as db:
-        yield from _inspect_file(db)
-        for name, sql in _COUNTS.items():
+        yield from _inspect_file(db, is_quick=is_quick)
+        yield from _inspect_schema(db)
+        for name, sql in COUNTS.items():
             ((stored,), (real,)) = (db.execute(each).fetchone() for each in (f"SELECT {name} FROM meta", sql))
             if stored != real:
                 yield Defect("counts", f"the collection says {stored} {name} where there are {real}", "", "recount")
@@ -93,7 +103,7 @@ def inspect_tables(database: Database) -> Iterator[Defect]:
         for sql, what in ((_WRONG_DOCUMENTS, "its chunks or characters"), (_WRONG_SIZES, "its messages")):
             for (doc_id,) in db.execute(sql):
                 yield Defect("counts", f"the record of the document {doc_id!r} miscounts {what}", doc_id, "recount")
-        for table, condition in _ORPHANS.items():
+        for table, condition in ORPHANS.items():
             (count,) = db.execute(f"SELECT count(*) FROM {table} WHERE {condition}").fetchone()
             if count:
                 yield Defect("orphans", f"{count} rows of {table} belong to nothing", "", "delete")
@@ -109,13 +119,79 @@ def inspect_tables(database: Database) -> Iterator[Defect]:
             yield from _try_read(name, remedy, lambda table=table, name=name: sums.read_checked_text(db, table, name))
         yield from _inspect_rows(db, "gone", ("change", "row", "terms"), "the record of a removed chunk", "delete")
         yield from _inspect_rows(db, "sessions", sums.SESSION, "a session", "delete")
+        yield from _inspect_unread(db)
         for table in ("shadows", "summary_shadows"):
             yield from _inspect_rows(db, table, ("row", "vector"), "a vector of the model that is not in use", "delete")
+        yield from inspect_staged(db)
 
 
-def _inspect_file(db: sqlite3.Connection) -> Iterator[Defect]:
+def inspect_staged(db: sqlite3.Connection) -> Iterator[Defect]:
+    """What is wrong with the staged vectors: of no model, of that in use, of another width or length."""
+    staged = db.execute("SELECT embedder, dim FROM shadow").fetchone()
+    (count,) = db.execute("SELECT (SELECT count(*) FROM shadows) + (SELECT count(*) FROM summary_shadows)").fetchone()
+    if staged is None:
+        if count:
+            yield Defect("staged", f"{count} staged vectors are of no model", "", "discard")
+        return
+    name, dim = staged
+    if (name,) == db.execute("SELECT embedder FROM meta").fetchone():
+        yield Defect("staged", f"vectors of {name} are staged, which is the model in use", "", "discard")
+    for table in ("shadows", "summary_shadows"):
+        found = db.execute(f"SELECT vector FROM {table} LIMIT {MAX_STAGED}").fetchall()
+        if any(len(vector) != 4 * dim or not _is_unit(vector) for (vector,) in found):
+            yield Defect(
+                "staged", f"staged vectors of {name} are not of its width, or not of unit length", "", "discard"
+            )
+            return
+
+
+def _is_unit(data: bytes) -> bool:
+    vector = np.frombuffer(data, np.float32)
+    return bool(abs(float(vector @ vector) - 1.0) <= 2 * UNIT_TOLERANCE)
+
+
+def _inspect_schema(db: sqlite3.Connection) -> Iterator[Defect]:
+    """The indexes and triggers of the tables that are missing."""
+    for name in find_missing_parts(db):
+        yield Defect("index", f"{name} is missing among the indexes and triggers of the tables", "", "rebuild")
+
+
+def _inspect_unread(db: sqlite3.Connection) -> Iterator[Defect]:
+    """Jobs and sessions that were written so that they cannot be read."""
+    if bad := find_bad_jobs(db.execute("SELECT id, state, request, result FROM jobs")):
+        yield Defect("truth", f"{len(bad)} jobs cannot be read", "", "delete")
+    if bad := find_bad_sessions(db.execute("SELECT name, documents, messages FROM sessions")):
+        yield Defect("truth", f"{len(bad)} sessions cannot be read", "", "delete")
+
+
+def find_wrong_filters(database: Database, stored: Sequence[StoredDocument]) -> set[str]:
+    """The ids of those documents whose facets or times are not those of their rows."""
+    with database.read_transaction() as db:
+        ids = json.dumps([each.document.id for each in stored])
+        rows = db.execute(
+            "SELECT s.id, s.facets, s.seconds FROM signals s JOIN chunks c ON c.row = s.row JOIN documents d"
+            " ON d.row = c.doc WHERE d.id IN (SELECT value FROM json_each(?))",
+            (ids,),
+        )
+        seen = {chunk_id: (facets, seconds) for chunk_id, facets, seconds in rows}
+        whole = dict(
+            db.execute("SELECT id, facets FROM documents WHERE id IN (SELECT value FROM json_each(?))", (ids,))
+        )
+    return {
+        each.document.id
+        for each in stored
+        if whole.get(each.document.id) != facets_to_json(each.document)
+        or any(
+            seen.get(chunk.id) != (facets_to_json(each.document, chunk), to_timestamp(chunk.at))
+            for chunk in each.chunks
+        )
+    }
+
+
+def _inspect_file(db: sqlite3.Connection, *, is_quick: bool) -> Iterator[Defect]:
     """What SQLite says of the file."""
-    for (problem,) in db.execute(f"PRAGMA integrity_check({MAX_PROBLEMS})").fetchall():
+    check = "quick_check" if is_quick else "integrity_check"
+    for (problem,) in db.execute(f"PRAGMA {check}({MAX_PROBLEMS})").fetchall():
         if problem != "ok":
             is_index = any(sign in problem for sign in _OF_INDEX)
             yield Defect("index" if is_index else "truth", f"SQLite: {problem}", "", "rebuild" if is_index else "")
@@ -137,63 +213,9 @@ def _try_read(name: str, remedy: Remedy, read: Any) -> Iterator[Defect]:
         yield Defect("truth", f"{name} cannot be read ({error})", "", remedy)
 
 
-def list_ids(database: Database) -> tuple[list[str], Mapping[str, int]]:
-    """The ids of all documents as the table itself lists them, and how many rows there are to check."""
+def list_sizes(database: Database) -> tuple[list[tuple[str, int]], int]:
+    """The ids of all documents as the table itself lists them, each with its chunks, and how many chunks there are."""
     with database.read_transaction() as db:
-        ids = [doc_id for (doc_id,) in db.execute("SELECT id FROM documents NOT INDEXED")]
+        sizes = db.execute("SELECT id, chunks FROM documents NOT INDEXED").fetchall()
         (chunks,) = db.execute("SELECT count(*) FROM chunks NOT INDEXED").fetchone()
-    return ids, {"documents": len(ids), "chunks": chunks}
-
-
-def repair_tables(database: Database, defects: Sequence[Defect]) -> None:
-    """Removes documents that cannot be trusted and chunks that are to be made again, and adds up the counts again."""
-    with database.write_transaction() as db:
-        db.execute("REINDEX")
-        db.executemany("DELETE FROM documents WHERE id = ?", [(each,) for each in find_ids(defects, "remove")])
-        for doc_id in find_ids(defects, "rechunk"):
-            db.execute("DELETE FROM chunks WHERE doc = (SELECT row FROM documents WHERE id = ?)", (doc_id,))
-        for table, condition in _ORPHANS.items():
-            db.execute(f"DELETE FROM {table} WHERE {condition}")
-        if any(each.remedy == "delete" and each.area == "truth" for each in defects):
-            _delete_damaged(db)
-        _recount(db, [*find_ids(defects, "recount"), *find_ids(defects, "rechunk")])
-
-
-def _delete_damaged(db: sqlite3.Connection) -> None:
-    """Deletes rows that can be done without: sessions, the calibration, staged vectors."""
-    db.execute(f"DELETE FROM sessions WHERE sum <> -1 AND sum IS NOT row_sum({', '.join(sums.SESSION)})")
-    db.execute("DELETE FROM calibration WHERE sum <> -1 AND sum IS NOT row_sum(text)")
-    for table in ("shadows", "summary_shadows"):
-        db.execute(f"DELETE FROM {table} WHERE sum <> -1 AND sum IS NOT row_sum(row, vector)")
-
-
-def _recount(db: sqlite3.Connection, ids: Sequence[str]) -> None:
-    """Adds up the counts of documents, and of the collection; every index is then too far behind, and is rebuilt."""
-    for doc_id in ids:
-        found = db.execute("SELECT row FROM documents WHERE id = ?", (doc_id,)).fetchone()
-        if not found:
-            continue
-        (doc,) = found
-        db.execute(
-            "UPDATE pieces SET chars = text_chars(text), chunks ="
-            " (SELECT count(*) FROM chunks c WHERE c.doc = pieces.doc AND c.piece = pieces.n)"
-            " WHERE message IS NOT NULL AND doc = ?",
-            (doc,),
-        )
-        db.execute(f"UPDATE pieces SET sum = {sums.PIECE_SUM} WHERE doc = ?", (doc,))
-        db.execute(
-            f"UPDATE documents SET {write.NEW_REVISION},"
-            " chunks = (SELECT count(*) FROM chunks c WHERE c.doc = documents.row),"
-            " chars = (SELECT coalesce(sum(text_chars(p.text)), 0) FROM pieces p WHERE p.doc = documents.row)"
-            " WHERE row = ?",
-            (doc,),
-        )
-        numbers = db.execute("SELECT n FROM pieces WHERE doc = ? AND message IS NOT NULL", (doc,)).fetchall()
-        db.execute("DELETE FROM blocks WHERE doc = ?", (doc,))
-        write.refresh_blocks(db, doc, [n for (n,) in numbers])
-    db.execute("DELETE FROM gone")
-    counts = ", ".join(f"{name} = ({sql})" for name, sql in _COUNTS.items())
-    db.execute(
-        f"UPDATE meta SET {counts}, last = max(last, (SELECT coalesce(max(row), 0) FROM chunks)),"
-        " change = change + 1, pruned = change + 1"
-    )
+    return sizes, chunks

@@ -133,8 +133,11 @@ class IndexManager:
                     except BrokenIndex as error:
                         self.discard_broken_shard(index, error)
 
-    def inspect(self, state: CollectionState) -> list[Defect]:
-        """What is wrong with the index on disk: files, chunks, words. One that another process holds is passed over."""
+    def inspect(self, state: CollectionState, *, is_quick: bool = False) -> list[Defect]:
+        """What is wrong with the index on disk: files, chunks, words. One that another process holds is passed over.
+
+        Quickly, the words are not counted.
+        """
         with self._flush_lock, self._lock:
             if not self._folder:
                 return []
@@ -151,17 +154,19 @@ class IndexManager:
                 if not has_right_seal(folder):
                     defects.append(Defect("index", f"{folder} is damaged", "", "rebuild"))
             if not defects and self._needs_shard(state):
-                defects += self._inspect_shard(state)
+                defects += self._inspect_shard(state, is_quick=is_quick)
             if not self._needs_shard(state):
                 self._close_shard_and_unlock()
             return defects
 
-    def _inspect_shard(self, state: CollectionState) -> list[Defect]:
+    def _inspect_shard(self, state: CollectionState, *, is_quick: bool) -> list[Defect]:
         index = self._get_caught_up_shard(state)
         defects = []
         if index.count_chunks() != state.chunks:
             problem = f"the index has {index.count_chunks()} chunks of {state.chunks}"
             defects.append(Defect("index", problem, "", "rebuild"))
+        if is_quick:
+            return defects
         counted = frequencies.EMPTY
         for batch in signals.read_rows_in_batches(self._database, 0, state):
             counted = frequencies.update_document_frequencies(counted, batch.signals.terms)

@@ -180,7 +180,7 @@ def make_document_params(document: Document, chunks: int, created: str | None = 
         "stamp": document.stamp,
         "chars": Int8(len(document.text)),
         "chunks": Int8(chunks),
-        "facets": binary.encode_bigints(_hash_facets(facets_to_json(document))),
+        "facets": binary.encode_bigints(hash_facets(facets_to_json(document))),
         "access": codec.access_to_json(document.access),
         "summary_by": document.summary_by,
         "created": first,
@@ -209,7 +209,7 @@ def _make_entry_params(
     collection: OpenCollection, entries: Sequence[Entry], places: Sequence[pieces.Placed]
 ) -> Mapping[str, Any]:
     """Everything that is written of new chunks as parameters, one per column."""
-    facets = [_hash_facets(each.facets) for each in entries]
+    facets = [hash_facets(each.facets) for each in entries]
     terms = [np.frombuffer(each.terms, np.int64) for each in entries]
     counts = [np.frombuffer(each.counts, np.uint16) for each in entries]
     none = np.empty(0, np.int64)
@@ -244,5 +244,6 @@ def _make_entry_params(
 
 
 @lru_cache(1024)  # the chunks of a document mostly have the same
-def _hash_facets(facets: str) -> Hashes:
+def hash_facets(facets: str) -> Hashes:
+    """The numbers of facets, given as a JSON list, in its order."""
     return np.array([binary.hash_facet(facet) for facet in json.loads(facets)], np.int64)

@@ -14,13 +14,16 @@ if TYPE_CHECKING:
 Repair = Annotated[bool, typer.Option("--repair", help="Repair what can be repaired.")]
 
 
-def doctor(ctx: typer.Context, *, repair: Repair = False, as_json: o.Json = False) -> None:
-    """Check every document, chunk, vector and index of the collection, and name what is wrong."""
+Full = Annotated[bool, typer.Option("--full", help="Read every document, not a sample of a large collection.")]
+
+
+def doctor(ctx: typer.Context, *, repair: Repair = False, full: Full = False, as_json: o.Json = False) -> None:
+    """Check what is stored and around it: documents, vectors, indexes, sources, rights; and name what is wrong."""
     from clew.core.errors import DriverFailed
     from clew.surface.cli import render
     from clew.surface.cli.errors import get_exit_code
 
-    report = _examine(ctx, repair=repair)
+    report = _examine(ctx, repair=repair, full=full)
     if as_json:
         render.print_json(report)
     else:
@@ -29,7 +32,7 @@ def doctor(ctx: typer.Context, *, repair: Repair = False, as_json: o.Json = Fals
         raise typer.Exit(get_exit_code(DriverFailed()))
 
 
-def _examine(ctx: typer.Context, *, repair: bool) -> "DoctorReport":
+def _examine(ctx: typer.Context, *, repair: bool, full: bool) -> "DoctorReport":
     """The report of a collection, also of one that cannot be opened."""
     from dataclasses import replace
 
@@ -41,7 +44,7 @@ def _examine(ctx: typer.Context, *, repair: bool) -> "DoctorReport":
     try:
         accepted = Engine.accept_missing_changes(start.path, start.collection) if repair else DoctorReport()
         with open_engine(ctx) as engine:
-            report = engine.doctor(repair=repair)
+            report = engine.doctor(repair=repair, full=full)
     except CollectionDamaged as error:
         problem = re.sub(r"; (?:run )?`clew doctor`.*", "", str(error), flags=re.DOTALL)  # this is it
         return DoctorReport((Defect("truth", problem),))
@@ -50,20 +53,33 @@ def _examine(ctx: typer.Context, *, repair: bool) -> "DoctorReport":
 
 def _print_report(report: "DoctorReport", *, repair: bool) -> None:
     """Prints each defect with what becomes of it, and how much was checked."""
-    from clew.core.doctor import AREAS
+    from clew.core.doctor import AREAS, SEVERITIES
     from clew.core.plural import format_count
     from clew.surface.cli.render import print_line
 
-    for defect in sorted(report.defects, key=lambda each: AREAS.index(each.area)):
+    colours = {"damage": "bold red", "warning": "yellow", "advice": "cyan"}
+    for defect in sorted(report.defects, key=lambda each: (SEVERITIES.index(each.severity), AREAS.index(each.area))):
         done = "repaired: " if defect.is_repaired else "" if repair or not defect.remedy else "with --repair: "
-        colour = "yellow" if defect.is_repaired else "bold red"
-        print_line((f"{defect.area}: ", colour), (defect.problem, ""), (f"; {done}{defect.advice}", "dim"))
+        colour = "green" if defect.is_repaired else colours[defect.severity]
+        print_line(
+            (f"{defect.severity} · {defect.area}: ", colour), (defect.problem, ""), (f"; {done}{defect.advice}", "dim")
+        )
     counts = (format_count(count, name.removesuffix("s")) for name, count in report.checked.items())
     checked = ", ".join(counts) or "nothing could be"
-    left = sum(not defect.is_repaired for defect in report.defects)
-    repaired = len(report.defects) - left
+    left = [defect.severity for defect in report.defects if not defect.is_repaired]
+    repaired = len(report.defects) - len(left)
+    named = [
+        format_count(left.count(severity), noun, plural)
+        for severity, noun, plural in (
+            ("damage", "defect", ""),
+            ("warning", "warning", ""),
+            ("advice", "piece of advice", "pieces of advice"),
+        )
+        if severity in left
+    ]
     print_line(
-        (f"{checked} checked: ", ""),
-        (format_count(left, "defect") if left else "sound", "bold red" if left else "green"),
+        (f"{checked} checked{', a sample (--full reads all)' if report.is_sample else ''}: ", ""),
+        (", ".join(named) if "damage" in left else "sound", "bold red" if "damage" in left else "green"),
+        (f", {', '.join(named)}" if named and "damage" not in left else "", ""),
         (f", {repaired} repaired" if repaired else "", ""),
     )

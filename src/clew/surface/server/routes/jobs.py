@@ -29,6 +29,7 @@ JobPath = Annotated[str, Path(min_length=1, max_length=100, pattern=r"^[!-~]+$",
 NamePath = Annotated[
     str, Path(min_length=1, max_length=200, pattern=COLLECTION_NAME, description="Name of a collection.")
 ]
+Full = Annotated[bool, Query(description="Read every document, not a sample of a large collection.")]
 Follow = Annotated[bool, Query(description="Send the job as server-sent events until it is finished.")]
 
 
@@ -68,9 +69,11 @@ async def drop_collection(name: NamePath, caller: Calling) -> Response:
 
 
 @router.get("/doctor", responses={200: {"model": DoctorReply}})
-async def doctor(caller: Calling) -> Response:
-    """What is wrong with what is stored; it reads every row, so it needs the right to write. It repairs nothing."""
-    return reply_json(await caller.call(lambda engine: engine.doctor(), write=True, pool=caller.server.answers))
+async def doctor(caller: Calling, full: Full = False) -> Response:
+    """What is wrong with what is stored; it sees every row, so it needs the right to write. It repairs nothing."""
+    return reply_json(
+        await caller.call(lambda engine: engine.doctor(full=full), write=True, pool=caller.server.answers)
+    )
 
 
 @router.get("/status", responses={200: {"model": StatusReply}})

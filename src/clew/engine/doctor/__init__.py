@@ -1,0 +1,113 @@
+"""The verb that checks a collection and repairs it."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from clew import drivers
+from clew.core.doctor import SEVERITIES, Defect, DoctorReport, Inspectable, Inspection, Remedy
+from clew.core.errors import ClewError, SettingsError
+from clew.core.thread import THREAD_KIND
+from clew.engine.add import calibrate, make_ingest_context
+from clew.engine.doctor.health import inspect_health
+from clew.engine.doctor.models import inspect_models
+from clew.engine.doctor.surroundings import inspect_surroundings, protect_files
+from clew.index.add.prepare import Recipe
+from clew.index.add.rebuild import rebuild_chunks, rebuild_summary
+
+if TYPE_CHECKING:
+    from clew.engine import Engine
+    from clew.engine.opened import Opened
+
+MAX_CHUNKS = 5000  # about so many are read unless `full`
+
+
+def doctor(engine: "Engine", *, repair: bool = False, full: bool = False) -> DoctorReport:
+    """Checks what is stored and returns what is wrong; `repair` makes right what can be made so.
+
+    Of a large collection a random sample of the documents is read, another one each time, and all of them with `full`
+    or `repair`; tables, counts and files are checked as a whole. One that others write to meanwhile may show a defect
+    that is gone when it is checked again. What is derived is built again from the texts. A document whose own text is
+    damaged is removed, and named.
+    """
+    opened, started = engine.opened, monotonic()
+    opened.check_unbounded()
+    store = opened.store
+    if not isinstance(store, Inspectable):
+        raise SettingsError("this store cannot be checked: it has no `inspect` and `repair`")
+    defects, inspection = _examine(opened, store, full=full or repair)
+    if repair and defects:
+        store.repair(defects)
+        recipe = make_ingest_context(opened, None).make_recipe(
+            embedder=opened.embedder, llm=None, on_warning=lambda _: None
+        )
+        defects = [_repair(engine, recipe, defect) for defect in defects]
+        store.flush()
+        left, _ = _examine(opened, store, full=True)
+        problems = {(each.area, each.problem) for each in left}
+        defects = [
+            replace(each, is_repaired=each.is_repaired and (each.area, each.problem) not in problems)
+            for each in defects
+        ]
+        known = {(each.area, each.problem) for each in defects}
+        defects += [each for each in left if (each.area, each.problem) not in known]
+    defects.sort(key=lambda each: SEVERITIES.index(each.severity))
+    return DoctorReport(tuple(defects), inspection.checked, monotonic() - started, inspection.is_sample)
+
+
+def accept_missing_changes(path: str | Path, collection: str = "default") -> DoctorReport:
+    """Lets a folder's collection be opened whose last changes are missing; returns what was wrong with it, if anything.
+
+    A log that was damaged or deleted takes the changes that were only in it, and Clew then refuses to open the
+    collection as if they had never been. This accepts what is there; add the sources again.
+    """
+    problem = drivers.accept_missing_changes(path, collection)
+    return DoctorReport((Defect("truth", problem, "", "accept", is_repaired=True),) if problem else ())
+
+
+def _examine(opened: "Opened", store: Inspectable, *, full: bool) -> tuple[list[Defect], Inspection]:
+    """Everything that is wrong, and what the store said."""
+    found = store.inspect(max_chunks=None if full else MAX_CHUNKS)
+    defects = list(found.defects)
+    damaged = {each.document for each in defects if each.document}
+    if found.checked:  # else nothing can be read
+        defects += _find_missing_summaries(opened, damaged)
+        sound = [doc_id for doc_id in found.documents if doc_id not in damaged]
+        defects += inspect_health(opened, sound)
+        defects += inspect_models(opened, sound, full=full)
+    defects += inspect_surroundings(opened)
+    return defects, found
+
+
+def _find_missing_summaries(opened: "Opened", damaged: set[str]) -> Iterator[Defect]:
+    """The pages without a summary, of a collection whose settings ask for one."""
+    if not opened.settings.ingestion.summaries:
+        return
+    try:
+        records = list(opened.store.documents())
+    except ClewError:  # named already
+        return
+    remedy: Remedy = "" if opened.settings.ingestion.summary == "llm" else "summarise"
+    for each in records:
+        if each.kind != THREAD_KIND and each.chunks and not each.summary and each.id not in damaged:
+            problem = f"the document {each.id!r} has no summary"
+            yield Defect("summaries", problem, each.id, remedy, next_step="" if remedy else "run `clew backfill`")
+
+
+def _repair(engine: "Engine", recipe: Recipe, defect: Defect) -> Defect:
+    """The defect, repaired if it could be."""
+    opened = engine.opened
+    try:
+        if defect.remedy == "rechunk":
+            rebuild_chunks(defect.document, store=opened.store, recipe=recipe)
+        elif defect.remedy == "summarise":
+            rebuild_summary(defect.document, store=opened.store, recipe=recipe)
+        elif defect.remedy == "calibrate":
+            calibrate(engine)
+        elif defect.remedy == "protect" and opened.folder:
+            protect_files(opened.folder)
+    except (ClewError, OSError):
+        return defect
+    return replace(defect, is_repaired=bool(defect.remedy))

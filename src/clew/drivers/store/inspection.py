@@ -51,7 +51,11 @@ def sample_documents(sizes: Sequence[tuple[str, int]], max_chunks: int | None) -
 
 def find_bad_jobs(rows: Iterable[Sequence[Any]]) -> list[str]:
     """The ids of jobs that cannot be read, of rows of id, state, request and result."""
-    return [job_id for job_id, state, *texts in rows if state not in JOB_STATES or not all(map(_is_json_object, texts))]
+    return [
+        job_id
+        for job_id, state, request, result in rows
+        if state not in JOB_STATES or not all(map(_is_json_object, (request, result or "{}")))
+    ]
 
 
 def find_bad_sessions(rows: Iterable[Sequence[Any]]) -> list[str]:

@@ -1,5 +1,6 @@
 """The verb that checks a collection and repairs it."""
 
+import random
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from clew.core.doctor import SEVERITIES, Defect, DoctorReport, Inspectable, Insp
 from clew.core.errors import ClewError, SettingsError
 from clew.core.thread import THREAD_KIND
 from clew.engine.add import calibrate, make_ingest_context
-from clew.engine.doctor.health import inspect_health
+from clew.engine.doctor.health import Sample, inspect_health
 from clew.engine.doctor.models import inspect_models
 from clew.engine.doctor.surroundings import inspect_surroundings, protect_files
 from clew.index.add.prepare import Recipe
@@ -75,8 +76,9 @@ def _examine(opened: "Opened", store: Inspectable, *, full: bool) -> tuple[list[
     if found.checked:  # else nothing can be read
         defects += _find_missing_summaries(opened, damaged)
         sound = [doc_id for doc_id in found.documents if doc_id not in damaged]
-        defects += inspect_health(opened, sound)
-        defects += inspect_models(opened, sound, full=full)
+        sample = Sample()
+        defects += inspect_health(opened, random.sample(sound, len(sound)), sample)
+        defects += inspect_models(opened, sample.stored, full=full)
     defects += inspect_surroundings(opened)
     return defects, found
 

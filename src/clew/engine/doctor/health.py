@@ -40,6 +40,7 @@ _SKETCH = 12  # smallest hashes of the terms of a chunk: texts with the same are
 class Sample:
     """What is remembered of the chunks that are looked at."""
 
+    stored: list[StoredDocument] = field(default_factory=list)
     vectors: list[Matrix] = field(default_factory=list)
     terms: list[frozenset[int]] = field(default_factory=list)
     documents: list[str] = field(default_factory=list)
@@ -49,6 +50,7 @@ class Sample:
     def add(self, stored: StoredDocument) -> None:
         """Remembers the chunks of a document."""
         is_cut = not is_thread(stored.document) and len(stored.chunks) > 2
+        self.stored.append(stored)
         self.vectors.append(stored.vectors)
         for chunk, terms in zip(stored.chunks, stored.terms, strict=True):
             self.terms.append(frozenset(terms.hashes.tolist()))
@@ -57,9 +59,8 @@ class Sample:
             self.sections.append(is_cut)
 
 
-def inspect_health(opened: "Opened", ids: Sequence[str]) -> Iterator[Defect]:
-    """What is wrong with how these documents, a part of which is read, can be found."""
-    sample = Sample()
+def inspect_health(opened: "Opened", ids: Sequence[str], sample: Sample) -> Iterator[Defect]:
+    """What is wrong with how these documents can be found; a part of them is kept in the sample."""
     for stored in read_documents(opened, ids):
         if is_thread(stored.document):
             yield from inspect_thread(stored.document, gap=timedelta(hours=opened.settings.threads.gap_hours))

@@ -1,6 +1,5 @@
 """Whether the vectors and words of a collection are those that its embedder and analyser make, and its calibration."""
 
-import random
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ from clew.core.doctor import Defect
 from clew.core.errors import ClewError
 from clew.core.stored import StoredDocument
 from clew.drivers.store.term_ids import pack_terms
-from clew.engine.doctor.health import read_documents, take_chunks
+from clew.engine.doctor.health import take_chunks
 from clew.index.add.calibrate import MIN_CHUNKS
 from clew.index.chunk.terms import count_chunk_terms
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from clew.engine.opened import Opened
 
 EMBEDDED, EMBEDDED_FULL = 32, 256  # chunks that are embedded again, by a model on this machine alone
-MAX_DOCUMENTS = 64  # that they are taken from, and summaries
+MAX_DOCUMENTS, MAX_DOCUMENTS_FULL = 64, 512  # that they are taken from, and summaries
 MIN_COSINE = 0.95  # of a stored vector and that of the same text, made again
 _FOREIGN = (
     "open it with the embedder that filled it; if there is none, make a new collection and add the sources, since "
@@ -27,10 +26,9 @@ _FOREIGN = (
 )
 
 
-def inspect_models(opened: "Opened", ids: Sequence[str], *, full: bool) -> Iterator[Defect]:
+def inspect_models(opened: "Opened", found: Sequence[StoredDocument], *, full: bool) -> Iterator[Defect]:
     """What the models, asked again about a few of these documents, say of what is stored."""
-    chosen = random.sample(list(ids), min(MAX_DOCUMENTS * (4 if full else 1), len(ids)))
-    found = list(read_documents(opened, chosen))
+    found = found[: MAX_DOCUMENTS_FULL if full else MAX_DOCUMENTS]
     yield from inspect_terms(opened, found)
     if getattr(opened.embedder, "is_local", False):
         try:

@@ -1,0 +1,87 @@
+"""`doctor` finds every fault that is planted in a collection, in either store, and repairs those that can be."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from clew import Engine
+from tests.conftest import made_databases
+from tests.engine.faults import FAULTS, Fault, damage_folder, damage_server, fill, make_damageable
+
+EMBEDDER = "hashed:64"
+CASES = [
+    pytest.param(store, fault, id=f"{store}-{fault.name}")
+    for store in ("folder", "postgres")
+    for fault in FAULTS
+    if fault.fits(store)
+]
+Open = Callable[[], Engine]
+
+
+@pytest.fixture(scope="module")
+def whole_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a collection and its sources, to be copied."""
+    folder = tmp_path_factory.mktemp("whole")
+    with Engine.open(folder / "team.clew", embedder="hashed:32") as engine:
+        fill(engine, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def whole_database(
+    postgres_server: str, postgres_template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """The name of a database with the same collection."""
+    with made_databases(postgres_server) as make:
+        url = make(postgres_template)
+        with Engine.open(url, embedder="hashed:32") as engine:
+            fill(engine, tmp_path_factory.mktemp("sources"))
+        make_damageable(url)
+        yield urlsplit(url).path[1:]
+
+
+def open_damaged(store: str, fault: Fault | None, request: pytest.FixtureRequest, tmp_path: Path) -> Engine:
+    """An engine over a copy of the collection with a fault in it."""
+    if store == "folder":
+        folder = tmp_path / "copy"
+        shutil.copytree(request.getfixturevalue("whole_folder"), folder)
+        path: str | Path = folder / "team.clew"
+        if fault:
+            damage_folder(folder / "team.clew" / "default", fault)
+    else:
+        path = request.getfixturevalue("postgres_database")(request.getfixturevalue("whole_database"))
+        if fault:
+            damage_server(str(path), fault)
+    engine = Engine.open(path, embedder=EMBEDDER)
+    if fault and fault.change:
+        fault.change(engine)
+    return engine
+
+
+@pytest.mark.parametrize("store", ["folder", "postgres"])
+def test_nothing_is_found_where_nothing_is_wrong(store: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    with open_damaged(store, None, request, tmp_path) as engine:
+        assert engine.doctor(full=True).defects == ()
+
+
+def test_there_are_sixty_faults_for_each_store() -> None:
+    assert all(sum(fault.fits(store) for fault in FAULTS) >= 60 for store in ("folder", "postgres"))
+    assert len({fault.name for fault in FAULTS}) == len(FAULTS)
+
+
+@pytest.mark.parametrize(("store", "fault"), CASES)
+def test_a_fault_is_found_and_repaired(
+    store: str, fault: Fault, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    with open_damaged(store, fault, request, tmp_path) as engine:
+        report = engine.doctor(repair=True)  # which looks again after the repair
+    found = [defect for defect in report.defects if defect.area == fault.area]
+    assert found, report.defects
+    assert all(defect.problem and defect.advice for defect in report.defects)
+    if fault.is_repaired:
+        assert all(defect.is_repaired for defect in report.defects), report.defects
+    else:
+        assert not any(defect.is_repaired for defect in found)

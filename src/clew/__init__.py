@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from clew.core.doctor import Defect as Defect
     from clew.core.doctor import DoctorReport as DoctorReport
     from clew.core.doctor import Inspectable as Inspectable
+    from clew.core.doctor import Inspection as Inspection
     from clew.core.errors import ClewError as ClewError
     from clew.core.errors import CollectionDamaged as CollectionDamaged
     from clew.core.errors import CollectionLost as CollectionLost
@@ -190,7 +191,7 @@ _HOMES = {
     "clew.core.calibration": "Calibration",
     "clew.core.cite": "Citation CitationCheck",
     "clew.core.collection": "CollectionRecord DroppedCollection",
-    "clew.core.doctor": "Defect DoctorReport Inspectable",
+    "clew.core.doctor": "Defect DoctorReport Inspectable Inspection",
     "clew.core.errors": (
         "ClewError CollectionDamaged CollectionLost ConcurrentChange CostLimit DriverFailed DriverMissing LimitReached "
         "NotFound ReadOnlyStore SettingsError SourceError StoreMismatch UnsupportedAnswer"

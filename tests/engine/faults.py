@@ -262,7 +262,7 @@ FAULTS = [
     Fault("span moved", "spans", f"UPDATE chunks SET start = start + 1, stop = stop + 1 WHERE {_FIRST}", seals=True),
     Fault("span of another text", "spans", _update("chunks", "text", "'forged'", _FIRST), seals=True),
     Fault("numbers of chunks", "counts", _update("chunks", "idx", "idx + 50", _FIRST), seals=True),
-    Fault("sections no list", "truth", _update("pieces", "sections", "'{}'", _OF_VAULT), seals=True),
+    Fault("sections no list", "truth", _update("pieces", "sections", "'[1]'", _OF_VAULT), seals=True),
     Fault(
         "documents counted",
         "counts",

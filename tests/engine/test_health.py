@@ -116,7 +116,7 @@ class DullEmbedder(HashedEmbedder):
     def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:
         vectors = 0.05 * super().embed(texts, role=role)
         vectors[:, 0] += 1
-        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32)
 
 
 def test_languages_that_the_model_does_not_know_are_named(open_engine: OpenEngine) -> None:

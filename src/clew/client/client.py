@@ -10,6 +10,7 @@ from typing import Any, Generic, Literal, ParamSpec, TypeVar, get_args, get_orig
 
 from clew.client import conversations as _conversations
 from clew.client import documents as _documents
+from clew.client import evaluations as _evaluations
 from clew.client import search as _search
 from clew.client.request import Event, Events, Pages, Request, Steps
 from clew.client.transport import AsyncTransport, Transport
@@ -119,6 +120,10 @@ class Verbs:
     jobs = verb(_documents.jobs)
     job = verb(_documents.job)
     cancel_job = verb(_documents.cancel_job)
+    # Evaluations
+    list_runs = verb(_evaluations.list_runs)
+    read_run = verb(_evaluations.read_run)
+    enqueue_evaluation = verb(_evaluations.enqueue_evaluation)
 
 
 class Client(Verbs, Transport):

@@ -249,3 +249,36 @@ class DoctorReply(TypedDict):
     checked: dict[str, int]
     seconds: float
     is_sample: bool
+
+
+class RunReply(TypedDict):
+    """An evaluation in a list: what it asks, and how far it is."""
+
+    id: str
+    created: str
+    questions: int
+    systems: list[str]
+    done: int
+    total: int
+    is_finished: bool
+
+
+class RunsReply(TypedDict):
+    """The evaluations that are kept, the oldest first."""
+
+    runs: list[RunReply]
+
+
+class EvaluationReply(TypedDict):
+    """One evaluation: the measures of each system, and how they differ from the first."""
+
+    id: str
+    created: str
+    file: None
+    questions: int
+    k: int
+    tokens: int
+    embedder: str
+    systems: list[dict[str, Any]]
+    comparisons: list[dict[str, Any]]
+    notes: list[str]

@@ -17,6 +17,7 @@ from clew.client.records import DocumentsReply as DocumentsReply
 from clew.client.records import DroppedCollectionReply as DroppedCollectionReply
 from clew.client.records import DroppedDocumentsReply as DroppedDocumentsReply
 from clew.client.records import DroppedReply as DroppedReply
+from clew.client.records import EvaluationReply as EvaluationReply
 from clew.client.records import JobReply as JobReply
 from clew.client.records import JobsReply as JobsReply
 from clew.client.records import MessageReply as MessageReply
@@ -25,6 +26,8 @@ from clew.client.records import PlanReply as PlanReply
 from clew.client.records import ReceiptReply as ReceiptReply
 from clew.client.records import RecordReply as RecordReply
 from clew.client.records import ReportReply as ReportReply
+from clew.client.records import RunReply as RunReply
+from clew.client.records import RunsReply as RunsReply
 from clew.client.records import StatusReply as StatusReply
 
 

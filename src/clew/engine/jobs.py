@@ -192,7 +192,12 @@ def _pick_fields(table: type[Any], given: Mapping[str, Any]) -> dict[str, Any]:
     return {item.name: given[item.name] for item in fields(table) if item.name in given}
 
 
-_RUNNERS: Final[Mapping[str, Runner]] = {"add": _run_add}
+_RUNNERS: Final[dict[str, Runner]] = {"add": _run_add}
+
+
+def register_runner(kind: str, runner: Runner) -> None:
+    """Says who does the work of jobs of a kind, for what lies above the engine."""
+    _RUNNERS[kind] = runner
 
 
 def _get_runner(kind: str) -> Runner:

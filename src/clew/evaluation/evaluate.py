@@ -54,7 +54,7 @@ def evaluate(
     `resume` is False. Nothing is kept of the texts.
     """
     asked = read_questions(questions) if isinstance(questions, (str, Path)) else list(questions)
-    _check_questions(asked)
+    check_questions(asked)
     k = check_positive_count("k", k)
     options = AskOptions(
         k=k,
@@ -171,7 +171,8 @@ def _make_reporter(total: int, before: int, on_progress: OnProgress | None) -> C
     return report
 
 
-def _check_questions(questions: Sequence[JudgedQuestion]) -> None:
+def check_questions(questions: Sequence[JudgedQuestion]) -> None:
+    """Raises SettingsError unless there are questions, each with an id of its own."""
     if not questions:
         raise SettingsError("there are no questions; `clew evaluate make` writes some")
     if len({question.id for question in questions}) < len(questions):

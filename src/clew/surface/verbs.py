@@ -48,10 +48,11 @@ VERBS: Final[Mapping[str, frozenset[Surface]]] = MappingProxyType(
         "export": _BOTH,
         "restore": _BOTH,
         "reembed": _BOTH,
-        "evaluate": _BOTH,  # this and the six below are functions of `clew`, not methods of Engine
+        "evaluate": _BOTH,  # this and the seven below are functions of `clew`, not methods of Engine
         "make_questions": _PYTHON,  # `clew evaluate make`
-        "list_runs": _PYTHON,  # `clew evaluate list`
-        "read_run": _PYTHON,  # `clew evaluate show`
+        "list_runs": _PYTHON | _HTTP,  # `clew evaluate list`
+        "read_run": _PYTHON | _HTTP,  # `clew evaluate show`
+        "enqueue_evaluation": _PYTHON | _HTTP,  # the command line waits for it
         "tune": _BOTH,
         "rollback_tuning": _PYTHON,  # `clew tune --rollback`
         "list_tunings": _PYTHON,  # `clew tune --show`

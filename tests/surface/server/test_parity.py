@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from clew import AsyncClient, Client, Engine, Message
+from clew import AsyncClient, Client, Engine, JudgedQuestion, Message, evaluate, list_runs, read_run, score_run
 from clew.core.trace import Trace
 from clew.surface.cli.app import app
+from clew.surface.evaluation_json import evaluation_to_json, run_to_json
 from clew.surface.search_reply import search_with_reason
 from clew.surface.to_json import answer_to_json, context_to_json, hits_to_json, to_json
 from clew.surface.verbs import VERBS
@@ -151,6 +152,22 @@ READING: dict[str, Reading] = {
         lambda client: client.doctor(),
         ("doctor",),
     ),
+    "list_runs": Reading(
+        lambda engine: {"runs": [run_to_json(run) for run in list_runs(engine)]},
+        ("GET", "/v1/evaluations", None),
+        lambda client: {"runs": client.list_runs()},
+        ("evaluate", "list"),
+    ),
+    "read_run": Reading(
+        lambda engine: {
+            name: value
+            for name, value in evaluation_to_json(score_run(read_run(engine, "last"))).items()
+            if name != "file"
+        },
+        ("GET", "/v1/evaluations/last", None),
+        lambda client: client.read_run("last"),
+        ("evaluate", "show", "last"),
+    ),
     "jobs": Reading(
         lambda engine: {"jobs": engine.jobs()},
         ("GET", "/v1/jobs", None),
@@ -178,7 +195,7 @@ READING: dict[str, Reading] = {
 }
 WRITING = {  # in test_parity_writing
     *("add_documents", "add_messages", "drop", "drop_messages", "enqueue_add", "add", "cancel_job"),
-    *("erase", "chat", "drop_collection"),
+    *("erase", "chat", "drop_collection", "enqueue_evaluation"),
 }
 ELSEWHERE = {"ask_stream", "agent", "agent_stream"}  # in test_ask: the events, and a language model
 
@@ -194,6 +211,9 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, 
         with Client(running.address) as client:
             assert not client.add(note)["failed"]
         CITATION.extend(cite(engine))
+        evaluate(
+            engine, [JudgedQuestion(QUESTION, {next(iter(engine.list())).id: 1})], strategies=["hybrid", "lexical"]
+        )
         yield running, engine, path
 
 

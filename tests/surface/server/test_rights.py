@@ -18,6 +18,7 @@ WRITING: list[tuple[str, str, Any]] = [
     ("GET", "/v1/sessions", None),
     ("DELETE", "/v1/sessions/work", None),
     ("GET", "/v1/doctor", None),
+    ("GET", "/v1/evaluations", None),
     ("POST", "/v1/erase", {"author": "ada", "dry_run": True}),
     ("DELETE", "/v1/collections/default", None),
 ]

@@ -10,6 +10,7 @@ from clew.core.settings import Settings
 from clew.core.settings.override import override_settings
 from clew.surface.cli import render
 from clew.surface.cli.table import print_table
+from clew.surface.evaluation_json import evaluation_to_json, run_to_json
 from clew.surface.settings.load import list_setting_keys, suggest_setting
 from clew.surface.settings.types import InvalidValue, check_value_type, describe_type, parse_text_as_type
 
@@ -78,35 +79,6 @@ def print_evaluation(evaluation: "Evaluation", *, as_json: bool) -> None:
         render.print_line((f"note: {note}", "yellow"), err=True)
 
 
-def evaluation_to_json(evaluation: "Evaluation") -> dict[str, Any]:
-    """The evaluation as JSON: the run, the scores of each system, the differences."""
-    run = evaluation.run
-    return {
-        "id": run.id,
-        "created": run.created,
-        "file": str(run.file) if run.file else None,
-        "questions": len(run.questions),
-        "k": run.k,
-        "tokens": run.tokens,
-        "embedder": run.embedder,
-        "systems": [
-            {
-                "name": score.system.name,
-                "strategy": score.system.strategy,
-                "settings": score.system.settings,
-                "measures": score.means,
-                "counts": score.counts,
-                "ms": score.latency,
-                "tokens": score.tokens,
-                "risk": score.risk,
-            }
-            for score in evaluation.scores
-        ],
-        "comparisons": [{**asdict(each), "is_significant": each.is_significant} for each in evaluation.comparisons],
-        "notes": evaluation.notes,
-    }
-
-
 def warn_if_not_kept(evaluation: "Evaluation", *, wanted: bool) -> None:
     """Says on stderr that a run is lost that was to be kept."""
     if wanted and evaluation.run.file is None:
@@ -117,18 +89,7 @@ def warn_if_not_kept(evaluation: "Evaluation", *, wanted: bool) -> None:
 
 def print_runs(runs: "Sequence[EvaluationRun]", *, as_json: bool) -> None:
     """Prints a line for each run."""
-    rows: list[dict[str, Any]] = [
-        {
-            "id": run.id,
-            "created": run.created,
-            "questions": len(run.questions),
-            "systems": [system.name for system in run.systems],
-            "done": len(run.results),
-            "total": len(run.systems) * len(run.questions),
-            "is_finished": run.is_finished,
-        }
-        for run in runs
-    ]
+    rows = [run_to_json(run) for run in runs]
     if as_json:
         render.print_json({"runs": rows})
         return

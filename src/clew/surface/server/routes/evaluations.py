@@ -1,0 +1,68 @@
+"""The paths of evaluations: the runs that are kept, one of them, and a new one as a job.
+
+A run names documents of the whole collection and how they were found, so all of it needs the right to write, which a
+key with a filter never has.
+"""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path
+from pydantic import Field
+from starlette.responses import Response
+
+from clew.client.replies import EvaluationReply, JobReply, RunsReply
+from clew.evaluation.jobs import enqueue_evaluation
+from clew.evaluation.questions.judged import parse_question
+from clew.evaluation.report import score_run
+from clew.evaluation.runs import list_runs, read_run
+from clew.surface.evaluation_json import evaluation_to_json, run_to_json
+from clew.surface.server.bodies import WHOLE, Body, Count, Name
+from clew.surface.server.call import Calling, document_replies, reply_json
+
+router = APIRouter(prefix="/v1/evaluations", tags=["evaluations"], responses=document_replies(404, 409))
+RunPath = Annotated[
+    str,
+    Path(
+        min_length=4,
+        max_length=30,
+        pattern=r"^(last|[0-9]{8}-[0-9]{6}-[0-9]{3}-[0-9a-f]{4})$",
+        description="Id of a run, or last.",
+    ),
+]
+
+
+class EvaluationBody(Body):
+    """What to measure: judged questions, as the lines of a file for `clew evaluate`, and the strategies."""
+
+    questions: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=10_000)]
+    strategies: Annotated[list[Name], Field(max_length=20, default_factory=list)]
+    k: Count = 10
+    tokens: Annotated[int, Field(ge=0, le=1_000_000), WHOLE] | None = None
+    answers: bool = False
+
+
+@router.get("", responses={200: {"model": RunsReply}})
+async def runs(caller: Calling) -> Response:
+    """The evaluations that are kept, the oldest first."""
+    found = await caller.call(list_runs, write=True)
+    return reply_json({"runs": [run_to_json(run) for run in found]})
+
+
+@router.get("/{run}", responses={200: {"model": EvaluationReply}})
+async def run(run: RunPath, caller: Calling) -> Response:
+    """One evaluation: the measures of each system, and how they differ from the first."""
+    found = await caller.call(lambda engine: score_run(read_run(engine, run)), write=True, pool=caller.server.answers)
+    return reply_json({**evaluation_to_json(found), "file": None})  # where it lies is nobody's business here
+
+
+@router.post("", status_code=202, responses={202: {"model": JobReply}})
+async def evaluate(body: EvaluationBody, caller: Calling) -> Response:
+    """Measure strategies on judged questions; the reply is a job, whose result names the run."""
+    questions = [parse_question(each) for each in body.questions]
+    job = await caller.call(
+        lambda engine: enqueue_evaluation(
+            engine, questions, strategies=body.strategies, k=body.k, tokens=body.tokens, answers=body.answers
+        ),
+        write=True,
+    )
+    return reply_json(job, status=202)

@@ -1,0 +1,73 @@
+"""Evaluations over HTTP: started as a job, listed, read, and seen by who sees the whole collection."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from clew import Client, Engine, Filter, JudgedQuestion, NotFound, SettingsError, enqueue_evaluation, list_runs
+from tests.surface.server.conftest import serving
+from tests.surface.server.test_guard import bearer
+
+QUESTION = "who rotates the vault key?"
+
+
+def make_question(folder: Path) -> dict[str, object]:
+    with Engine.open(folder, embedder="hashed") as engine:
+        return {"id": "q1", "question": QUESTION, "relevant": [engine.search(QUESTION)[0].document.id]}
+
+
+def test_an_evaluation_is_a_job_and_then_a_run(folder: Path) -> None:
+    question = make_question(folder)
+    with serving(folder) as running, Client(running.address) as client:
+        assert client.list_runs() == []
+        job = client.enqueue_evaluation([question], strategies=["lexical", "hybrid"], k=3, tokens=0)
+        deadline = time.monotonic() + 60
+        while job["state"] not in ("done", "failed", "cancelled") and time.monotonic() < deadline:
+            time.sleep(0.02)
+            job = client.job(job["id"])
+        assert (job["kind"], job["state"], job["error"]) == ("evaluate", "done", "")
+        assert job["result"]["systems"]["lexical"]["nDCG@3"] == 1.0
+        (run,) = client.list_runs()
+        assert (run["id"], run["is_finished"], run["systems"]) == (job["result"]["run"], True, ["lexical", "hybrid"])
+        shown = client.read_run(run["id"])
+        assert [each["name"] for each in shown["systems"]] == ["lexical", "hybrid"]
+        assert shown["file"] is None  # no path of the server
+        assert client.read_run("last") == shown
+        with pytest.raises(NotFound):
+            client.read_run("20240101-000000-000-abcd")
+        with pytest.raises(NotFound, match="strategy"):
+            client.enqueue_evaluation([question], strategies=["magic"])
+        with pytest.raises(SettingsError, match="nothing is judged relevant"):
+            client.enqueue_evaluation([{"question": "why?"}])
+        assert running.get("/v1/evaluations/..%2Fclew.db").status_code in (404, 422)
+
+
+@pytest.mark.parametrize("kind", ["reads", "filtered"])
+def test_a_key_that_sees_a_part_or_only_reads_sees_no_run(folder: Path, kind: str) -> None:
+    question = make_question(folder)
+    with serving(folder) as running:
+        where = Filter(channels={"ops"}) if kind == "filtered" else Filter()
+        _, token = running.server.keys.add(kind, rights="read", where=where)
+        for method, path, body in (
+            ("GET", "/v1/evaluations", None),
+            ("GET", "/v1/evaluations/last", None),
+            ("POST", "/v1/evaluations", {"questions": [question]}),
+        ):
+            reply = running.http.request(method, path, json=body, headers=bearer(token))
+            assert (reply.status_code, reply.json()["error"]["type"]) == (403, "NotAllowed"), path
+
+
+def test_a_worker_of_any_store_runs_it(place: str) -> None:
+    with Engine.open(place, embedder="hashed") as engine:
+        document = engine.search(QUESTION)[0].document.id
+        job = enqueue_evaluation(engine, [JudgedQuestion(QUESTION, {document: 1})], strategies=["lexical"], k=3)
+        (ended,) = engine.run_jobs()
+        assert (ended.id, ended.state, ended.error) == (job.id, "done", "")
+        assert ended.result["systems"]["lexical"]["nDCG@3"] == 1.0
+        assert ended.result["is_kept"] == bool(engine.opened.folder)
+        assert len(list_runs(engine)) == int(bool(engine.opened.folder))
+        with pytest.raises(SettingsError, match="whole collection"):
+            enqueue_evaluation(engine.within(Filter(kinds={"page"})), [JudgedQuestion(QUESTION, {document: 1})])
+        with pytest.raises(SettingsError, match="no questions"):
+            enqueue_evaluation(engine, [])

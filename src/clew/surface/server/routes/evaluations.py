@@ -16,8 +16,9 @@ from clew.evaluation.questions.judged import parse_question
 from clew.evaluation.report import score_run
 from clew.evaluation.runs import list_runs, read_run
 from clew.surface.evaluation_json import evaluation_to_json, run_to_json
-from clew.surface.server.bodies import WHOLE, Body, Count, Name
+from clew.surface.server.bodies import Body
 from clew.surface.server.call import Calling, document_replies, reply_json
+from clew.surface.server.fields import WHOLE, Count, Name
 
 router = APIRouter(prefix="/v1/evaluations", tags=["evaluations"], responses=document_replies(404, 409))
 RunPath = Annotated[
@@ -34,11 +35,19 @@ RunPath = Annotated[
 class EvaluationBody(Body):
     """What to measure: judged questions, as the lines of a file for `clew evaluate`, and the strategies."""
 
-    questions: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=10_000)]
-    strategies: Annotated[list[Name], Field(max_length=20, default_factory=list)]
-    k: Count = 10
-    tokens: Annotated[int, Field(ge=0, le=1_000_000), WHOLE] | None = None
-    answers: bool = False
+    questions: Annotated[
+        list[dict[str, Any]],
+        Field(min_length=1, max_length=10_000, description="Judged questions: `question`, `relevant`, `evidence` …"),
+    ]
+    strategies: Annotated[
+        list[Name], Field(max_length=20, description="Strategies to measure; the first is the baseline.")
+    ] = Field(default_factory=list)
+    k: Annotated[Count, Field(description="Documents that the measures look at.")] = 10
+    tokens: Annotated[
+        Annotated[int, Field(ge=0, le=1_000_000), WHOLE] | None,
+        Field(description="Budget of the context; 0: none is made."),
+    ] = None
+    answers: Annotated[bool, Field(description="Also answer each question; a model is paid for it.")] = False
 
 
 @router.get("", responses={200: {"model": RunsReply}})

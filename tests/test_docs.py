@@ -22,7 +22,8 @@ from studies.__main__ import list_studies
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-PROSE = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "examples" / "README.md"]
+ORDERED = sorted((ROOT / "docs").glob("*/*.md"))  # tests/test_docs_pages.py runs them
+PROSE = [*PAGES, *ORDERED, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "examples" / "README.md"]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
@@ -59,12 +60,12 @@ def test_python_blocks_run(page: Path, workplace: Path, monkeypatch: pytest.Monk
         exec(compile(block, page.name, "exec"), {"__name__": "__docs__"})
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [*PAGES, *ORDERED], ids=lambda page: page.name)
 def test_python_blocks_import_public_names_only(page: Path) -> None:
     for block in find_blocks(page, "python"):
         for node in ast.walk(ast.parse(block)):
             if isinstance(node, ast.ImportFrom) and node.module:
-                assert not node.module.startswith("clew."), node.module
+                assert not re.match(r"clew\.(?!integrations\.)", node.module), node.module
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -149,5 +150,19 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 
 
 def test_the_index_lists_every_page() -> None:
-    listed = set(re.findall(r"\]\((\w+\.md)\)", read_page("docs/index.md")))
-    assert listed == {page.name for page in (ROOT / "docs").glob("*.md")} - {"index.md"}
+    listed = set(re.findall(r"^\d+\. \[.+?\]\(([\w/-]+\.md)\)", read_page("docs/index.md"), re.MULTILINE))
+    pages = {page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")}
+    assert listed == pages - {"index.md"}
+
+
+def test_every_verb_has_a_how_to() -> None:
+    page = read_page("docs/verbs.md")
+    rows = re.findall(r"^\| \[.+?\]\(#([\w-]+)\) \| (.+) \|$", page, re.MULTILINE)
+    sections = {
+        re.sub(r"\W+", "-", title.lower()): "".join(body for _, body in FENCE.findall(text)).replace("-", "_") + text
+        for title, text in re.findall(r"^## (.+?)$(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
+    }
+    named = [(verb, anchor) for anchor, verbs in rows for verb in re.findall(r"`(\w+)`", verbs)]
+    assert sorted(verb for verb, _ in named) == sorted(VERBS)
+    for verb, anchor in named:
+        assert re.search(rf"(?:clew |\b){verb}\b", sections[anchor]), f"{verb} is not shown under #{anchor}"

@@ -2,7 +2,8 @@
 
 `console`: each `$ clew` line is run, and what the page shows below it is compared. `python` is run; a `text` block right
 after it is what it printed. `sh`: each curl line is run. `jsonl` is written to the file that the line before names. A
-`text` block that begins with `$ clew serve` starts a server, whose address replaces http://127.0.0.1:8080 from there on.
+`text` block that begins with `$ clew serve`, with or without options, starts a server, whose address replaces
+127.0.0.1:8080 from there on.
 """
 
 import contextlib
@@ -74,7 +75,7 @@ class PageRunner:
                 self.shown.append(Shown(command, expected, run_clew(command)))
         elif kind == "sh":
             self.run_curl(body)
-        elif kind == "text" and body.startswith("$ clew serve"):
+        elif kind == "text" and re.match(r"\$ clew (.+ )?serve\b", body):
             self.serve(body.splitlines()[0])
         return None
 

@@ -14,7 +14,7 @@ COMPILE = sh scripts/uv.sh pip compile --quiet --universal --python-version 3.11
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo serve page test soak lint check coverage docs format lock bench study clean again
+.PHONY: help setup demo serve page test soak lint check coverage docs site format lock bench study clean again
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -58,8 +58,13 @@ check: lint test ## All that must pass before a change goes in
 coverage: setup ## Run the tests and print what they cover
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal --cov --cov-report=term $(ARGS)
 
-docs: setup ## Write docs/api.md from the docstrings
+docs: setup ## Write docs/api.md and the tables of docs/settings.md from the code
 	$(BIN)/python scripts/api_reference.py
+	$(BIN)/python scripts/settings_reference.py
+
+site: setup ## Build the documentation as a site in build/site (ARGS="-b linkcheck" …)
+	$(BIN)/python -m sphinx -q -W --keep-going -c docs/site -d build/site-cache . build/site $(ARGS)
+	@echo "build/site/index.html"
 
 format: setup ## Format the code and fix what can be fixed
 	$(BIN)/python -m ruff check --fix-only --exit-zero

@@ -7,8 +7,10 @@ import re
 import shlex
 import shutil
 import sys
+import tomllib
 from dataclasses import fields
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from typer.testing import CliRunner
@@ -107,14 +109,57 @@ def test_the_table_of_exit_codes_is_that_of_the_code() -> None:
     assert rows == [(str(code), meaning) for code, meaning in EXIT_CODES]
 
 
-def test_the_api_reference_is_current() -> None:
-    spec = importlib.util.spec_from_file_location("api_reference", ROOT / "scripts" / "api_reference.py")
+def load_script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     script = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = script
     spec.loader.exec_module(script)
-    assert read_page("docs/api.md") == script.render_page(), "docs/api.md is not current; run `make docs`"
+    return script
+
+
+def test_the_api_reference_is_current() -> None:
+    page = load_script("api_reference").render_page()
+    assert read_page("docs/api.md") == page, "docs/api.md is not current; run `make docs`"
+
+
+def test_the_tables_of_settings_are_current() -> None:
+    script = load_script("settings_reference")
+    page = read_page("docs/settings.md")
+    assert page == script.render_page(page), "docs/settings.md is not current; run `make docs`"
+    row = "| `search.k` | 5 | Number of hits. |\n"
+    other = page.replace(row, "| `search.k` | 6 | How many. |\n| `search.gone` | 1 | Gone. |\n")
+    assert script.render_page(other) == page.replace("Number of hits.", "How many.")
+    commented = "| `search.candidates` | 20 | Minimum number of hits that are re-ranked. |\n"
+    without = re.sub(r"\| `search\.candidates` .*\n", "", page)
+    assert commented in script.render_page(without)
+
+
+def test_the_ten_settings_that_matter_are_shown_with_their_defaults() -> None:
+    text = read_page("docs/settings.md").partition("## The ten")[2].partition("\n## ")[0]
+    shown = re.findall(r"^\d+\. `(\w+)\.(\w+)` \((.+?)\)", text, re.MULTILINE)
+    assert len(shown) == 10
+    for table, name, default in shown:
+        value = format_default(getattr(getattr(DEFAULTS, table), name))
+        assert default == (value or {"embedder": "bge-small", "llm": "none"}[table]), f"{table}.{name}"
+
+
+def test_every_extra_is_documented() -> None:
+    extras = set(tomllib.loads(read_page("pyproject.toml"))["project"]["optional-dependencies"])
+    rows = re.findall(r"^\| (`.+?) \|", read_page("docs/install.md"), re.MULTILINE)
+    assert {name for row in rows for name in re.findall(r"`([\w-]+)`", row)} == extras
+    for page in PROSE:
+        for named in re.findall(r"(?:clew|\.)\[([\w,-]+)\]", page.read_text(encoding="utf-8")):
+            assert set(named.split(",")) <= extras, f"{page.name}: {named}"
+
+
+def test_every_behaviour_has_a_module_and_a_test() -> None:
+    rows = re.findall(r"^\| .+ \| `(\S+)` \| `(\S+)` \|$", read_page("docs/behaviours.md"), re.MULTILINE)
+    assert len(rows) > 60
+    for module, test in rows:
+        assert (ROOT / "src" / "clew" / module).is_file(), module
+        assert (ROOT / "tests" / test).is_file(), test
 
 
 def test_the_readme_shows_every_folder_of_the_package() -> None:

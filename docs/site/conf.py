@@ -11,14 +11,21 @@ from pygments.lexers import JsonLexer
 from sphinx.application import Sphinx
 
 ROOT = Path(__file__).parents[2]
-KEPT = {"docs", "examples", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE"}
+KEPT = {"docs", "examples", "src", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE"}
 
 project = "Clew"
 author = "The Clew authors"
 project_copyright = author
 extensions = ["myst_parser", "sphinx_copybutton"]
 root_doc = "docs/index"
-include_patterns = ["docs/**", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "examples/README.md"]
+include_patterns = [
+    "docs/**",
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "examples/README.md",
+    "src/clew/drivers/verify/model/README.md",
+]
 exclude_patterns = [path.name for path in ROOT.iterdir() if path.name not in KEPT] + [
     "docs/site",
     "examples/chat",

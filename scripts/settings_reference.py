@@ -49,7 +49,9 @@ def find_comment(config: type, name: str) -> str:
     body = source[source.index(f"class {config.__name__}") :]
     if found := re.search(rf"^    {name}: .*?  # (.+)$", body, re.MULTILINE):
         return found[1][0].upper() + found[1][1:].removesuffix(".") + "."
-    raise SystemExit(f"{config.__name__}.{name} has no meaning: write a comment beside it, or a row in docs/settings.md")
+    raise SystemExit(
+        f"{config.__name__}.{name} has no meaning: write a comment beside it, or a row in docs/settings.md"
+    )
 
 
 def format_default(value: object) -> str:

@@ -1,8 +1,8 @@
 """Runs the blocks of a page of the documentation in order, in one folder, as its reader would.
 
-`console`: each `$ clew` line is run, and what the page shows below it is compared. `python` is run; a `text` block right
-after it is what it printed. `sh`: each curl line is run. `jsonl` is written to the file that the line before names. A
-`text` block that begins with `$ clew serve`, with or without options, starts a server, whose address replaces
+`console`: each `$ clew` line is run, and what the page shows below it is compared. `python` is run; a `text` block
+right after it is what it printed. `sh`: each curl line is run. `jsonl` is written to the file that the line before
+names. A `text` block that begins with `$ clew serve`, with or without options, starts a server, whose address replaces
 127.0.0.1:8080 from there on.
 """
 

@@ -1,4 +1,4 @@
-"""The pages that are followed from top to bottom: they run in order, and what the start pages show is what comes out."""
+"""The pages that are followed from top to bottom run in order, and what the start pages show is what comes out."""
 
 import shutil
 from pathlib import Path

@@ -52,6 +52,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.make_archive(str(tmp_path / "slack-export"), "zip", ROOT / "examples" / "chat")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CLEW_EMBEDDER", "hashed")
+    monkeypatch.setenv("CLEW_RERANKER__NAME", "overlap")
     return tmp_path
 
 

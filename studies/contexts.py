@@ -16,9 +16,10 @@ from statistics import fmean
 
 from clew import Document, Engine, Filter, Settings, drivers
 from clew.core.filter import EVERYTHING
+from clew.core.passages import MergedChunk
 from clew.core.settings import ContextConfig, EmbedderConfig, IngestionConfig, SearchConfig
 from clew.core.text import estimate_tokens
-from clew.core.types import Hit, MergedChunk, Query
+from clew.core.types import Hit, Query
 from clew.query.context.assemble import build_context
 from clew.query.context.format import RENDERERS, ContextFormatter
 from clew.query.context.merge import as_merged_chunk

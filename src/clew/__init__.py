@@ -45,9 +45,13 @@ if TYPE_CHECKING:
     from clew.core.events import StepStartEvent as StepStartEvent
     from clew.core.events import TokenEvent as TokenEvent
     from clew.core.events import VerdictEvent as VerdictEvent
+    from clew.core.explanation import Explanation as Explanation
     from clew.core.filter import EVERYTHING as EVERYTHING
     from clew.core.filter import Filter as Filter
     from clew.core.jobs import Job as Job
+    from clew.core.passages import Context as Context
+    from clew.core.passages import DroppedPassage as DroppedPassage
+    from clew.core.passages import MergedChunk as MergedChunk
     from clew.core.protocols import LLM as LLM
     from clew.core.protocols import Chunker as Chunker
     from clew.core.protocols import Embedder as Embedder
@@ -103,14 +107,10 @@ if TYPE_CHECKING:
     from clew.core.trace import Trace as Trace
     from clew.core.trace import record as record
     from clew.core.types import Chunk as Chunk
-    from clew.core.types import Context as Context
     from clew.core.types import Document as Document
     from clew.core.types import DocumentRecord as DocumentRecord
-    from clew.core.types import DroppedPassage as DroppedPassage
-    from clew.core.types import Explanation as Explanation
     from clew.core.types import Hit as Hit
     from clew.core.types import Matrix as Matrix
-    from clew.core.types import MergedChunk as MergedChunk
     from clew.core.types import Message as Message
     from clew.core.types import Query as Query
     from clew.core.types import Section as Section
@@ -200,8 +200,10 @@ _HOMES = {
     "clew.core.events": (
         "AnswerEvent EventStream FinalEvent SentenceEvent StepEvent StepStartEvent TokenEvent VerdictEvent"
     ),
+    "clew.core.explanation": "Explanation",
     "clew.core.filter": "EVERYTHING Filter",
     "clew.core.jobs": "Job",
+    "clew.core.passages": "Context DroppedPassage MergedChunk",
     "clew.core.protocols": (
         "Chunker Embedder Enricher Eraser Fuse JobQueue Judge LLM LLMFailure Reader Reranker Rewrite SessionStore "
         "Step Store Strategy Verdict Verifier"
@@ -217,10 +219,7 @@ _HOMES = {
     "clew.core.stored": "Manifest StagedModel StoredDocument",
     "clew.core.thread": "Thread",
     "clew.core.trace": "Trace record",
-    "clew.core.types": (
-        "Chunk Context Document DocumentRecord DroppedPassage Explanation Hit Matrix MergedChunk Message "
-        "Query Section StoreStats Vector"
-    ),
+    "clew.core.types": "Chunk Document DocumentRecord Hit Matrix Message Query Section StoreStats Vector",
     "clew.core.usage": "Usage UsageMeter record_usage",
     "clew.core.why": "Fix WhyNot",
     "clew.core.window": "ContextMessage ContextWindow DroppedMessage Links StyleProfile WindowThread",

@@ -12,9 +12,10 @@ from typing import Literal, overload
 from clew.core.errors import SettingsError
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.outcome import Failure, RagContext, RagErrorReason, RagOutcome, RagRecord, Success
+from clew.core.passages import MergedChunk
 from clew.core.report import Report
 from clew.core.settings import FormatterConfig, IngestionConfig, MergerConfig, Settings
-from clew.core.types import MergedChunk, Message
+from clew.core.types import Message
 from clew.core.window import ContextMessage, ContextWindow
 from clew.engine import Engine
 from clew.engine.conversations import find_messages

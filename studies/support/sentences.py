@@ -12,9 +12,10 @@ from pathlib import Path
 from random import Random
 
 from clew.core.answer import SupportVerdict
+from clew.core.passages import MergedChunk
 from clew.core.protocols import Verifier
 from clew.core.sentences import split_sentences
-from clew.core.types import Chunk, DocumentRecord, Hit, MergedChunk
+from clew.core.types import Chunk, DocumentRecord, Hit
 from clew.query.answer.passages import NumberedPassage
 from clew.query.answer.verify import check_sentence
 from studies.judged import read_grades

@@ -8,25 +8,14 @@ from clew.core.attribution import PassageMessage
 from clew.core.calibration import Calibration
 from clew.core.cite import Citation, CitationCheck
 from clew.core.doctor import Defect, DoctorReport
+from clew.core.explanation import Explanation
+from clew.core.passages import Context, DroppedPassage, MergedChunk
 from clew.core.receipt import Finding, Receipt
 from clew.core.report import PassedOver, Plan, Report, SourceFailure
 from clew.core.settings import DEFAULTS
 from clew.core.stored import BundlePart, Manifest
 from clew.core.trace import Trace
-from clew.core.types import (
-    Chunk,
-    Context,
-    Document,
-    DocumentRecord,
-    DroppedPassage,
-    Explanation,
-    Hit,
-    MergedChunk,
-    Message,
-    Query,
-    Section,
-    StoreStats,
-)
+from clew.core.types import Chunk, Document, DocumentRecord, Hit, Message, Query, Section, StoreStats
 from clew.core.usage import Usage
 from clew.core.why import Fix, WhyNot
 from clew.core.window import ContextMessage, ContextWindow, DroppedMessage, Links, StyleProfile, WindowThread

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from clew.core.cite import Citation
-from clew.core.types import Context
+from clew.core.passages import Context
 from clew.core.usage import Usage
 
 SupportVerdict = Literal["supported", "unsure", "unsupported"]

@@ -8,13 +8,10 @@ from math import nan
 import numpy as np
 from numpy.typing import NDArray
 
-from clew.core.attribution import PassageMessage, format_attribution
-from clew.core.cite import Citation
 from clew.core.filter import EVERYTHING, Filter, Meta
 from clew.core.ids import digest
 from clew.core.text import prepend_headings
 from clew.core.time import to_iso
-from clew.core.trace import Trace
 
 Vector = NDArray[np.float32]  # one row, of unit length
 Matrix = NDArray[np.float32]  # one unit vector per row
@@ -240,84 +237,6 @@ NO_MATCH = TermMatch(0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
-class MergedChunk:
-    """A passage of merged hits; `spans` are its positions in the document, from which `text` is read.
-
-    `avg_similarity` is the mean similarity of the hits that have one. `copies` are hits of other documents with the
-    text of one of its chunks: they are not shown again, but their sources are named with the passage. `messages` are
-    those of a conversation, in the order of the text. `table_header` are the header row and the delimiter of a table in
-    which the passage begins.
-    """
-
-    text: str
-    source: str
-    heading_path: tuple[str, ...]
-    heading_display: str
-    chunks: tuple[Hit, ...]
-    avg_similarity: float
-    content_length: int
-    spans: tuple[tuple[int, int], ...] = ()
-    copies: tuple[Hit, ...] = ()
-    messages: tuple[PassageMessage, ...] = ()
-    table_header: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class DroppedPassage:
-    """A passage that was found but left out of a Context, and why."""
-
-    passage: MergedChunk
-    reason: str
-    tokens: int
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """The passages that fit the token budget, the prompt text made of them, its citations, and what was left out.
-
-    Nothing found is an empty Context with a reason; a failure raises.
-    """
-
-    query: Query
-    passages: tuple[MergedChunk, ...]
-    text: str
-    tokens: int
-    documents: tuple[DocumentRecord, ...] = ()
-    dropped: tuple[DroppedPassage, ...] = ()
-    reason: str = ""
-    citations: tuple[Citation, ...] = ()
-    numbers: Mapping[str, int] = field(default_factory=dict)  # of the documents, by id
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """How a search found its hits; `str()` draws its stages and the scores of every hit."""
-
-    query: Query
-    strategy: str
-    hits: tuple[Hit, ...]
-    documents: tuple[DocumentRecord, ...]
-    trace: Trace
-
-    def __str__(self) -> str:
-        named = {record.id: record.uri or record.title or record.id for record in self.documents}
-        asked = repr(self.query.text) if self.query.text else f"a conversation of {len(self.query.history)} messages"
-        lines = [
-            f"{asked} by {self.strategy}: {_format_hit_count(len(self.hits))}",
-            self.trace.draw(depth=1),
-        ]
-        for rank, hit in enumerate(self.hits, 1):
-            numbers = f"relevance {hit.relevance:.2f}  similarity {hit.similarity:.2f}  score {hit.score:.3f}"
-            scores = "  ".join(f"{name} {score:.3f}" for name, score in hit.scores.items())
-            place = " > ".join((named.get(hit.chunk.doc_id, hit.chunk.doc_id), *hit.chunk.headings))
-            if hit.chunk.meta.get("message"):
-                said_by = format_attribution(str(hit.chunk.meta.get("author") or ""), hit.chunk.at)
-                place = "  ".join(filter(None, (place, said_by)))
-            lines.append(f"  {rank}. {numbers}  {place}  ({scores})")
-        return "\n".join(lines)
-
-
-@dataclass(frozen=True, slots=True)
 class StoreStats:
     """Counts and properties of a store; `change` is its change number."""
 
@@ -330,7 +249,3 @@ class StoreStats:
     bytes: int = 0
     without_summary: int = 0  # documents; counted by `engine.status`
     without_contexts: int = 0  # documents of which a model failed to write contexts
-
-
-def _format_hit_count(hits: int) -> str:
-    return "1 hit" if hits == 1 else f"{hits} hits"

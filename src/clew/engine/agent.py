@@ -9,9 +9,10 @@ from clew.core.errors import SettingsError
 from clew.core.events import EventStream, OnEvent, TokenEvent, join_callbacks
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.metered import MeteredLLM
+from clew.core.passages import Context
 from clew.core.settings import Settings
 from clew.core.trace import Trace
-from clew.core.types import Context, Document, Hit, Message, Query
+from clew.core.types import Document, Hit, Message, Query
 from clew.core.usage import look_up_price
 from clew.engine.answer import answer_verbatim, build_model_answer
 from clew.engine.opened import Opened, check_question

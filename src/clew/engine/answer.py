@@ -12,9 +12,10 @@ from clew.core.cite import Citation
 from clew.core.errors import SettingsError
 from clew.core.events import EventStream, OnEvent, SentenceEvent, TokenEvent, join_callbacks
 from clew.core.filter import EVERYTHING, Filter
+from clew.core.passages import Context
 from clew.core.settings import Settings
 from clew.core.text import extract_terms
-from clew.core.types import Context, Hit, Message, Query
+from clew.core.types import Hit, Message, Query
 from clew.core.usage import Usage, UsageMeter
 from clew.engine.conversations import style_prompt
 from clew.engine.opened import Opened, check_positive_count, check_question

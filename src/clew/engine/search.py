@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from clew import drivers
 from clew.core.errors import ConcurrentChange, NotFound, SettingsError
 from clew.core.filter import EVERYTHING, Filter
+from clew.core.passages import Context
 from clew.core.settings import Settings
 from clew.core.text import estimate_tokens
-from clew.core.types import Context, Document, DocumentRecord, Hit, Message, Query, StoreStats
+from clew.core.types import Document, DocumentRecord, Hit, Message, Query, StoreStats
 from clew.engine.opened import Opened, check_filter, check_positive_count
 from clew.engine.sections import read_document_or_sections
 from clew.query.context.assemble import NO_MATCH, build_context

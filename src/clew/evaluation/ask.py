@@ -7,9 +7,9 @@ from time import perf_counter
 
 from clew.core.answer import Answer
 from clew.core.filter import EVERYTHING, Filter
+from clew.core.passages import Context
 from clew.core.settings import Settings
 from clew.core.text import extract_terms
-from clew.core.types import Context
 from clew.engine import Engine
 from clew.engine.opened import make_finder
 from clew.evaluation import measures

@@ -17,24 +17,15 @@ from clew.core.calibration import Calibration
 from clew.core.cite import Citation, CitationCheck
 from clew.core.collection import CollectionRecord
 from clew.core.doctor import Defect, DoctorReport
+from clew.core.explanation import Explanation
 from clew.core.jobs import Job
+from clew.core.passages import Context, DroppedPassage, MergedChunk
 from clew.core.receipt import Finding, Receipt
 from clew.core.report import PassedOver, Plan, Report, SourceFailure
 from clew.core.secret import mask_secrets
 from clew.core.stored import Manifest
 from clew.core.trace import Trace
-from clew.core.types import (
-    Context,
-    Document,
-    DocumentRecord,
-    DroppedPassage,
-    Explanation,
-    Hit,
-    MergedChunk,
-    Message,
-    Section,
-    StoreStats,
-)
+from clew.core.types import Document, DocumentRecord, Hit, Message, Section, StoreStats
 from clew.core.usage import Usage
 from clew.core.why import Fix, WhyNot
 from clew.core.window import ContextMessage, ContextWindow, DroppedMessage, Links, StyleProfile, WindowThread

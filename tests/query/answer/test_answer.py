@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from clew.core.errors import DriverFailed
 from clew.core.events import join_callbacks
-from clew.core.types import Chunk, DocumentRecord, Hit, MergedChunk
+from clew.core.passages import MergedChunk
+from clew.core.types import Chunk, DocumentRecord, Hit
 from clew.query.answer.passages import NumberedPassage
 from clew.query.answer.verify import check_sentence
 from clew.query.answer.write import _split_reply_sentences, write_answer

@@ -12,9 +12,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from clew.core.errors import NotFound
+from clew.core.passages import Context
 from clew.core.settings import ContextConfig, FormatterConfig, MergerConfig, Settings
 from clew.core.text import estimate_tokens
-from clew.core.types import Chunk, Context, Document, DocumentRecord, Hit, Query
+from clew.core.types import Chunk, Document, DocumentRecord, Hit, Query
 from clew.query.context.assemble import MIN_COPY_CHARS, build_context
 from clew.query.context.budget import BUDGET, CUT, DUPLICATE, GONE, REASONS
 from clew.query.context.format import RENDERERS

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.errors import SettingsError
+from clew.core.passages import MergedChunk
 from clew.core.settings import ContextConfig, FormatterConfig
-from clew.core.types import Chunk, DocumentRecord, Hit, MergedChunk
+from clew.core.types import Chunk, DocumentRecord, Hit
 from clew.query.context.format import RENDERERS, ContextFormatter, RenderInput, number_documents
 from clew.query.context.format.escape import ReservedLines, escape_tag, unescape_tag
 from clew.query.context.format.formatter import ENTRY_LINES

@@ -12,9 +12,10 @@ from typing import Any
 from clew.core.attribution import format_name
 from clew.core.errors import NotFound, SettingsError
 from clew.core.filter import Filter
+from clew.core.passages import Context, MergedChunk
 from clew.core.thread import THREAD_KIND
 from clew.core.trace import Trace
-from clew.core.types import Chunk, Context, Document, DocumentRecord, Hit, MergedChunk
+from clew.core.types import Chunk, Document, DocumentRecord, Hit
 from clew.query.agent.lookup import find_document_by_title, get_display_name
 from clew.query.agent.reader import QUOTE_TAG, DocumentQuotes, require_document_text
 from clew.query.agent.schemas import (

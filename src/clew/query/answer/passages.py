@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from clew.core.cite import Citation
+from clew.core.passages import Context, MergedChunk
 from clew.core.sentences import split_sentences
 from clew.core.text import extract_terms
-from clew.core.types import Chunk, Context, Document, DocumentRecord, MergedChunk
+from clew.core.types import Chunk, Document, DocumentRecord
 from clew.query.answer.contradiction import has_negation, omits_negation
 from clew.query.context.cite import make_citation
 

@@ -6,13 +6,14 @@ from dataclasses import replace
 from functools import cache
 
 from clew.core.errors import NotFound
+from clew.core.passages import Context, DroppedPassage, MergedChunk
 from clew.core.plural import format_count
 from clew.core.settings import DEFAULTS, Settings
 from clew.core.tables import find_table_header, is_table_row
 from clew.core.text import estimate_tokens
 from clew.core.thread import THREAD_KIND
 from clew.core.trace import step
-from clew.core.types import Context, Document, DocumentRecord, DroppedPassage, Hit, MergedChunk, Query
+from clew.core.types import Document, DocumentRecord, Hit, Query
 from clew.query.context.budget import DUPLICATE, GONE, Candidate, Count, TokenBudget, expand_nothing
 from clew.query.context.format import Renderer, RenderInput, wrap_context
 from clew.query.context.merge import as_merged_chunk, merge_hits

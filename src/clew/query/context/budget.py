@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain
 
+from clew.core.passages import MergedChunk
 from clew.core.sentences import split_sentences
-from clew.core.types import Hit, MergedChunk
+from clew.core.types import Hit
 from clew.query.context.format.escape import drop_blank_lines
 from clew.query.context.format.formatter import drop_own_headings
 

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from clew.core.cite import Citation, CitationCheck, check_citation, hash_quote
 from clew.core.errors import NotFound
-from clew.core.types import Chunk, Document, DocumentRecord, MergedChunk
+from clew.core.passages import MergedChunk
+from clew.core.types import Chunk, Document, DocumentRecord
 
 Read = Callable[[str], Document]
 

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from clew.core.passages import Context, DroppedPassage
 from clew.core.settings import ContextConfig
-from clew.core.types import Context, DroppedPassage, Hit
+from clew.core.types import Hit
 from clew.query.context.budget import Count
 from clew.query.context.merge import as_merged_chunk
 from clew.query.rank.calibrate import estimate_answer_chance

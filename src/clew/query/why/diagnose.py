@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 
 from clew.core.facets import admits_chunk
 from clew.core.filter import EVERYTHING, Filter
+from clew.core.passages import Context
 from clew.core.plural import format_count
 from clew.core.settings import Settings
 from clew.core.trace import Trace
-from clew.core.types import Chunk, Context, Document, Hit
+from clew.core.types import Chunk, Document, Hit
 from clew.core.why import Fix, Stage, WhyNot
 from clew.query.context.floor import IRRELEVANT
 from clew.query.why.fix import COUNTS, drop_each_condition, find_smallest_fix

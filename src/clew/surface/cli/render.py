@@ -16,6 +16,7 @@ from clew.core.attribution import (
     make_passage_message,
 )
 from clew.core.cite import CitationCheck
+from clew.core.passages import Context
 from clew.core.plural import format_count
 from clew.core.receipt import Receipt
 from clew.core.report import Report
@@ -23,7 +24,7 @@ from clew.core.tables import find_header_in_context, is_table_row
 from clew.core.text import extract_terms
 from clew.core.thread import THREAD_KIND
 from clew.core.time import assume_utc
-from clew.core.types import Context, DocumentRecord, Hit, Message
+from clew.core.types import DocumentRecord, Hit, Message
 from clew.surface.cli.progress import format_duration
 from clew.surface.cli.table import print_table
 from clew.surface.cli.terminal import clean_for_stream, escape_json

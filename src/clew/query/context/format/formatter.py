@@ -8,8 +8,8 @@ from typing import Literal
 
 from clew.core.attribution import format_name
 from clew.core.errors import SettingsError
+from clew.core.passages import MergedChunk
 from clew.core.settings import ContextConfig, FormatterConfig
-from clew.core.types import MergedChunk
 from clew.query.context.format.escape import LINE_END, ReservedLines, escape_tag, to_one_line
 from clew.query.context.format.messages import format_passage_text
 from clew.query.context.merge import as_merged_chunk, list_sources

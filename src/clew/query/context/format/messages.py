@@ -9,8 +9,9 @@ from clew.core.attribution import (
     format_reply_mark,
     format_said,
 )
+from clew.core.passages import MergedChunk
 from clew.core.thread import SEPARATOR, extract_messages, is_thread
-from clew.core.types import Document, MergedChunk
+from clew.core.types import Document
 from clew.query.context.format.escape import ReservedLines
 
 ATTRIBUTION = rf"[^\n]{{0,200}}?{TIME_PATTERN}:[^\S\n]*"

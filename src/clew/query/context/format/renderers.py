@@ -9,9 +9,10 @@ from math import isnan
 from typing import Any, NamedTuple
 
 from clew.core.attribution import REPLY, PassageMessage, format_name, format_reply_mark, format_said
+from clew.core.passages import MergedChunk
 from clew.core.settings import FormatterConfig
 from clew.core.time import EPOCH, assume_utc, to_iso
-from clew.core.types import Chunk, DocumentRecord, MergedChunk
+from clew.core.types import Chunk, DocumentRecord
 from clew.query.context.format.escape import LINE_END, ReservedLines, drop_blank_lines, to_one_line
 from clew.query.context.format.formatter import KNOWLEDGE_BASE_TITLE, ContextFormatter, describe_messages
 from clew.query.context.format.messages import ATTRIBUTION, format_passage_text

@@ -51,7 +51,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_some_requests_to_some_operations(place: Path) -> None:
     with serving(place) as running:
-        schema = schemathesis.openapi.from_url(f"{running.address}/openapi.json")
+        schema = schemathesis.openapi.from_url(f"{running.address}/openapi.json", timeout=120)
         operations = [cast(Any, found).ok() for found in schema.get_all_operations()]
         for number, operation in enumerate(operations[::4]):
 

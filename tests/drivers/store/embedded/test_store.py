@@ -20,9 +20,10 @@ from clew.core.settings import StoreConfig
 from clew.core.types import Chunk, Document, Hit, Matrix, Section
 from clew.drivers.store.embedded import build, checkpoint, connection, schema, shard, write
 from clew.drivers.store.embedded.checkpoint import read_checkpoint
+from clew.drivers.store.embedded.database import read_stored_embedder_name
 from clew.drivers.store.embedded.folder import HOME
 from clew.drivers.store.embedded.index import BrokenIndex
-from clew.drivers.store.embedded.store import EmbeddedStore, read_stored_embedder_name
+from clew.drivers.store.embedded.store import EmbeddedStore
 
 DIM = 16
 WORDS = ("anchor", "bell", "cable", "deck", "engine", "flag", "galley", "hull", "ink", "jib")

@@ -18,7 +18,7 @@ from clew.drivers.store import checks, order
 from clew.drivers.store.batches import scan_chunks
 from clew.drivers.store.checksums import damaged_error
 from clew.drivers.store.embedded import read, staged, write
-from clew.drivers.store.embedded.database import Database, read_stored_embedder_name
+from clew.drivers.store.embedded.database import Database
 from clew.drivers.store.embedded.eraser import EmbeddedEraser
 from clew.drivers.store.embedded.folder import measure_disk_usage
 from clew.drivers.store.embedded.hits import HitCache
@@ -32,8 +32,6 @@ from clew.drivers.store.embedded.thread_methods import ThreadMethods
 from clew.drivers.store.entries import make_entries, make_entries_from_stored
 from clew.drivers.store.jobs import SqlJobQueue
 from clew.drivers.store.term_ids import pack_terms
-
-__all__ = ["EmbeddedStore", "read_stored_embedder_name"]
 
 MAX_ATTEMPTS = 3  # of a search whose index breaks, or whose chunks are removed between being found and being read
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clew.core.errors import NotFound
 from clew.core.filter import EVERYTHING, Filter
+from clew.core.glob import Glob
 from clew.core.suggest import suggest_name
 from clew.core.thread import THREAD_KIND, extract_messages
 from clew.core.types import DocumentRecord, Message
@@ -79,30 +80,14 @@ def find_named_records(opened: Opened, names: Iterable[str]) -> list[DocumentRec
 
 def _match_documents(opened: Opened, name: str) -> Iterator[DocumentRecord]:
     places = [name]
-    if "://" not in name:
+    if "://" not in name and "\0" not in name:
         places.append(make_file_uri(Path(name), opened.root))
     records = opened.store.documents()
     if _PATTERN_SIGNS.search(name):
-        patterns = [_compile_pattern(each) for each in ([name] if "/" not in name else places)]
-        return (record for record in records if any(each.fullmatch(record.uri) for each in patterns))
+        patterns = [Glob(each) for each in ([f"**/{name}"] if "/" not in name else places)]
+        return (record for record in records if any(each.match(record.uri) for each in patterns))
     folders = tuple(f"{each.rstrip('/')}/" for each in places)
     return (record for record in records if record.kind != THREAD_KIND and record.uri.startswith(folders))
-
-
-def _compile_pattern(pattern: str) -> re.Pattern[str]:
-    parts = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    signs = re.split(r"(\*\*/|\*\*|\*|\?|\[[^\]/]+\])", pattern)
-    text = "".join(
-        parts.get(each) or (_translate_set(each) if each.startswith("[") else re.escape(each)) for each in signs
-    )
-    return re.compile(text if "/" in pattern else f"(?:.*/)?{text}")
-
-
-def _translate_set(text: str) -> str:
-    if not text.endswith("]"):
-        return re.escape(text)
-    inside = text[1:-1].replace("\\", "\\\\").replace("[", "\\[").replace("^", "\\^").replace("&", "\\&")
-    return f"[^{inside[1:]}]" if inside.startswith("!") and len(inside) > 1 else f"[{inside}]"
 
 
 def _find_unknown_names(opened: Opened, where: Filter, others: Filter = EVERYTHING) -> Iterator[_UnknownName]:

@@ -37,3 +37,12 @@ def test_one_document_goes_by_id_address_or_as_the_sections_of_its_source(runnin
         assert client.drop("b") == 1
         with pytest.raises(NotFound, match="there is no document 'b'"):
             client.drop("b")
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("pattern", ["*" * 80 + "!", "**a" * 100 + "!", "[z-a]", "a\0b/*"])
+def test_no_pattern_holds_the_server_up(running: Running, pattern: str) -> None:
+    reply = running.http.post("/v1/search", json={"query": "keys", "where": {"documents": [pattern]}})
+    assert reply.status_code == 404, reply.text
+    removed = running.http.delete("/v1/document", params={"id": pattern, "pattern": "true"})
+    assert removed.status_code == 404, removed.text

@@ -23,6 +23,8 @@ from clew.index.read.process.limits import DEFAULT_LIMITS, ReadLimits
 from clew.index.read.process.pool import read_in_process
 from clew.index.read.validate import validate_document
 
+MAX_TEXT_HERE = 2_000_000  # bytes of Markdown and the like: a parser may need three hundred times as much memory
+
 # What is read from a folder: images only where OCR is installed. A file that is named by itself is always tried.
 SUFFIXES = frozenset(READERS) - (frozenset() if is_ocr_installed() else frozenset(IMAGE_SUFFIXES))
 
@@ -43,8 +45,8 @@ def read_file(
 ) -> Document:
     """The Document of a file, or a SourceError that says why it cannot be read.
 
-    `readers` go before Clew's own; a suffix that neither knows is read as plain text if it is text. Anything but text
-    is read in another process within `limits`; a program's own reader is called here.
+    `readers` go before Clew's own; a suffix that neither knows is read as plain text if it is text. Anything but short
+    text is read in another process within `limits`; a program's own reader is called here.
     """
     before = get_file_state(path)
     data = read_bytes_within_limit(path, uri=uri, max_bytes=max_bytes)
@@ -57,7 +59,7 @@ def read_file(
     if reader is None and not is_decodable_text(data):
         formats = ", ".join(sorted(SUFFIXES.union(readers or ())))
         raise SourceError(uri, f"is not a format Clew reads; it reads plain text and {formats}")
-    if reader is None or suffix in TEXT_SUFFIXES:
+    if reader is None or (suffix in TEXT_SUFFIXES and len(data) <= MAX_TEXT_HERE):
         return (reader or read_plain_bytes)(data, uri=uri, name=path.name)
     return read_in_process(suffix, data, uri=uri, name=path.name, limits=limits)
 

@@ -1,0 +1,74 @@
+"""Patterns of document names, matched in time that grows with pattern times name, whatever the pattern."""
+
+import re
+from collections.abc import Callable
+
+_SIGNS = re.compile(r"(?:\*\*/)+|\*+|\?|\[[^\]/]+\]|.", re.DOTALL)
+_RANGES = re.compile(r"(.)-(.)|(.)", re.DOTALL)
+
+_Takes = Callable[[str], bool]
+
+
+class Glob:
+    """A pattern that a whole name must match.
+
+    `*` and `?` stand for anything but a slash, `[a-z]` for one character of a class and `[!a-z]` for another one, `**`
+    for anything, and `**/` for any number of folders. The states are those of an automaton, one bit each: all ways in
+    which the pattern can be read so far are followed at once.
+    """
+
+    def __init__(self, pattern: str) -> None:
+        self._takes: list[_Takes] = []  # for each state, which characters lead to the next one
+        self._stays = self._stays_in_folder = 0  # states that may take any character and stay
+        self._skips = self._skips_folders = 0  # states from which the next, or the third, is reached for nothing
+        for sign in _SIGNS.findall(pattern):
+            if sign.endswith("*/"):
+                self._skips_folders |= self._add_state(skips=True)
+            if sign.startswith("*"):
+                state = self._add_state(skips=True)
+                self._stays |= state if len(sign) > 1 else 0
+                self._stays_in_folder |= state
+            if not sign.endswith("*"):
+                self._add_state(_make_test(sign[-1] if sign.startswith("*") else sign))
+        self._end = 1 << len(self._takes)
+        self._steps: dict[str, int] = {}  # for each character, the states that it leads on from
+
+    def _add_state(self, takes: _Takes = lambda _: False, *, skips: bool = False) -> int:
+        state = 1 << len(self._takes)
+        self._takes.append(takes)
+        self._skips |= state if skips else 0
+        return state
+
+    def match(self, name: str) -> bool:
+        """Whether the pattern matches the name."""
+        states = self._follow_skips(1)
+        for character in name:
+            if (steps := self._steps.get(character)) is None:
+                steps = sum(1 << at for at, takes in enumerate(self._takes) if takes(character))
+                self._steps[character] = steps
+            stay = self._stays if character == "/" else self._stays_in_folder
+            states = self._follow_skips((states & steps) << 1 | states & stay)
+            if not states:
+                return False
+        return bool(states & self._end)
+
+    def _follow_skips(self, states: int) -> int:
+        while True:
+            more = states | (states & self._skips) << 1 | (states & self._skips_folders) << 3
+            if more == states:
+                return states
+            states = more
+
+
+def _make_test(sign: str) -> _Takes:
+    if sign == "?":
+        return lambda character: character != "/"
+    if len(sign) == 1:
+        return lambda character: character == sign
+    is_negated = sign.startswith("[!") and len(sign) > 3
+    ranges = [
+        (first or single, last or single) for first, last, single in _RANGES.findall(sign[2 if is_negated else 1 : -1])
+    ]
+    return lambda character: (
+        character != "/" and any(first <= character <= last for first, last in ranges) != is_negated
+    )

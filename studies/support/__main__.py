@@ -26,7 +26,6 @@ from clew.core.settings import AnswerConfig, RerankerConfig
 from clew.drivers.rerank.cross_encoder import make_ms_marco_minilm
 from clew.drivers.verify.cross_encoder import MODEL, make_support_model
 from clew.query.answer import reading, verify
-from clew.query.answer.rules import NOT_COVERED
 from studies.perturbations import PERTURBATIONS
 from studies.sets import report_missing_set
 from studies.support.measures import expected_calibration_error, measure_auc
@@ -56,10 +55,6 @@ ABLATIONS: dict[str, tuple[tuple[object, str, object], ...]] = {
     "without addresses": ((verify, "explain_strange_address", lambda *_: ""),),
     "without what amounts of money are paid for": ((verify, "explain_other_rate", lambda *_: ""),),
     "without codes and numbers with units where it is sure": ((verify, "is_exact", lambda _: False),),
-    "without numbers, dates, codes and names where it is unsure": (
-        (verify, "explain_missing_fact", lambda *_, **__: ""),
-    ),
-    "without the rules where it is unsure": ((verify, "explain_unsupported", lambda *_: NOT_COVERED),),
     "all passages read, nothing gathered": ((reading, "MAX_SENTENCES", 10**6),),
 }
 

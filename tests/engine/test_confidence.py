@@ -42,6 +42,12 @@ def test_what_all_documents_say_answers_less_than_what_one_does() -> None:
     assert alone.confidence > crowd.confidence
 
 
+def test_that_there_is_no_other_page_speaks_for_nothing() -> None:
+    page = Document("vault", "Signing keys are kept in the vault, and the vault is green.", title="Vault")
+    assert not asked(page, question="which bank sold the green vault?").found  # on the topic, without the point
+    assert asked(page, question="where are the signing keys kept?").found
+
+
 def test_the_confidence_does_not_hang_on_the_search() -> None:
     with Engine.open(":memory:", embedder="hashed", settings=OVERLAP) as engine:
         engine.add_documents([*PAGES, KEYS])
@@ -62,9 +68,13 @@ def test_the_least_confidence_is_a_setting() -> None:
 def test_the_language_of_the_collection_counts() -> None:
     german = Settings(reranker=OVERLAP.reranker, ingestion=IngestionConfig(language="de"))
     houses = Document("haus", "Häuser stehen am Hafen.", title="Hafen")
-    told = asked(houses, question="Haus", settings=german)
+    boats = Document("boot", "Boote liegen am Kai.", title="Kai")
+    told = asked(houses, boats, question="Haus", settings=german)
     other = asked(
-        houses, question="Haus", settings=Settings(reranker=german.reranker, ingestion=IngestionConfig(language="en"))
+        houses,
+        boats,
+        question="Haus",
+        settings=Settings(reranker=german.reranker, ingestion=IngestionConfig(language="en")),
     )
     assert told.confidence > other.confidence
 

@@ -7,6 +7,7 @@ import pytest
 
 from clew.core.types import Chunk, DocumentRecord, Hit
 from clew.query.answer.confidence import (
+    NEUTRAL_MARGIN,
     OTHER_DOCUMENTS,
     PROBE_HITS,
     WEIGHTS,
@@ -49,12 +50,17 @@ def test_the_terms_are_those_of_the_language() -> None:
 def test_the_best_stands_out_of_other_documents() -> None:
     best, same = hit("Soup", 0.9), hit("Stew", 0.9)
     others = [hit("Bread", 0.7, document="e"), hit("Butter", 0.6, document="f"), hit("Jam", 0.5, document="f")]
-    assert compute_margin(look(best, *others)) == pytest.approx(0.8 - (0.4 + 0.2) / OTHER_DOCUMENTS)
+    unknown = (OTHER_DOCUMENTS - 2) * NEUTRAL_MARGIN
+    assert compute_margin(look(best, *others)) == pytest.approx((0.8 - 0.4 + 0.8 - 0.2 + unknown) / OTHER_DOCUMENTS)
     assert compute_margin(look(*others, same, best)) == compute_margin(
         look(best, *others)
     )  # its own are not held against it
-    assert compute_margin(look(best)) == pytest.approx(0.8)
-    assert compute_margin(look()) == 0.0
+    assert compute_margin(look(best)) == compute_margin(look()) == pytest.approx(NEUTRAL_MARGIN)
+
+
+def test_without_other_documents_the_reranker_decides() -> None:
+    even = compute_signals(look(hit("Soup", 0.9)), [0.5])
+    assert compute_confidence(even) == pytest.approx(0.5)
 
 
 def test_only_so_many_hits_and_others_are_looked_at() -> None:

@@ -31,6 +31,7 @@ class ConfidenceWeights:
 # ClapNQ, 80 to 100 questions each, with and without the documents that answer. `words` is set by hand: from 0.4 to 1
 # it makes no difference.
 WEIGHTS = ConfidenceWeights(margin=3.0, reranker=0.8, offset=-1.0, words=0.6)
+NEUTRAL_MARGIN = -WEIGHTS.offset / WEIGHTS.margin  # that leaves the decision to the reranker
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +64,18 @@ def compute_signals(
 
 
 def compute_margin(probe: Probe, *, word_weight: float = WEIGHTS.words) -> float:
-    """The score of the best hit above the mean of the next ten documents, each by its best hit; missing ones count 0.
+    """The mean of how far the best hit scores above each of the next ten documents, by their best hits.
 
-    Other documents, because all chunks of one that answers are near.
+    Other documents, because all chunks of one that answers are near. Where fewer were found, what is not known of the
+    others counts as `NEUTRAL_MARGIN`: in a collection of three pages nothing follows from the lack of a fourth.
     """
     best: dict[str, float] = {}
     for hit in probe.hits[:PROBE_HITS]:
         score = score_evidence(hit, probe, word_weight=word_weight)
         best[hit.chunk.doc_id] = max(best.get(hit.chunk.doc_id, 0.0), score)
     first, *others = sorted(best.values(), reverse=True) or [0.0]
-    return first - sum(others[:OTHER_DOCUMENTS]) / OTHER_DOCUMENTS
+    leads = [first - other for other in others[:OTHER_DOCUMENTS]]
+    return (sum(leads) + (OTHER_DOCUMENTS - len(leads)) * NEUTRAL_MARGIN) / OTHER_DOCUMENTS
 
 
 def score_evidence(hit: Hit, probe: Probe, *, word_weight: float = WEIGHTS.words) -> float:

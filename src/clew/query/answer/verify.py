@@ -1,10 +1,11 @@
 """Checks each sentence of a model against the passages that it cites.
 
 A verifier reads sentence and passages together, where one is set and reads the language. Even so quotes must be
-verbatim, and addresses, codes and numbers with units must occur; and where the verifier is unsure, the rules decide.
+verbatim, addresses must occur and amounts be paid for the same; and without its codes and numbers with units in the
+passages a sentence is at most "unsure". Where nothing reads it, the rules decide.
 
-A sentence whose facts all hold, but whose other words are mostly not in the text, is "unsure": it may be a paraphrase.
-A supported sentence with a wrong citation gets the right one. `studies.support` measures what both miss.
+By the rules, a sentence whose facts all hold, but whose other words are mostly not in the text, is "unsure": it may be
+a paraphrase. A supported sentence with a wrong citation gets the right one. `studies.support` measures what both miss.
 """
 
 import re
@@ -106,20 +107,17 @@ def judge_support(
         return "unsupported", wrong
     if wrong := explain_other_rate(body, cited):
         return "unsupported", wrong
-    reason = explain_unsupported(body, cited, question)
     if verifier is not None and stands_verbatim(body, cited):
         return "supported", ""
+    reason = explain_unsupported(body, cited, question)
     if verifier is None or not can_read(verifier, "\n".join([body, *(each.text for each in cited)])):
         if not reason:
             return "supported", "" if verifier is None else NOT_READ
         return ("unsure" if reason == NOT_COVERED and may_be_paraphrase(body, cited) else "unsupported"), reason
-    if explain_missing_fact(body, cited, question, is_wanted=is_exact):
-        return "unsupported", reason
     verdict = read_support(verifier, body, cited)
-    if verdict == "supported" or (verdict == "unsure" and not reason):
-        return "supported", ""
-    if explain_missing_fact(body, cited, question) or (reason and not may_be_paraphrase(body, cited)):
-        return "unsupported", reason
+    if verdict == "supported":
+        missing = explain_missing_fact(body, cited, question, is_wanted=is_exact)
+        return "unsure" if missing else verdict, missing
     return verdict, reason or (NOT_CLEAR if verdict == "unsure" else NOT_COVERED)
 
 

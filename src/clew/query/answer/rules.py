@@ -50,7 +50,7 @@ def explain_unsupported(body: str, cited: Sequence[NumberedPassage], question: s
     repeated = extract_terms(question).keys() - present  # the question's own words may be repeated
     if not _covers_enough_terms(_extract_content_terms(body) - repeated - _extract_fact_terms(stated), present):
         return NOT_COVERED
-    if quotes and _extract_content_terms(body) <= extract_terms(" ".join(quotes)).keys():
+    if says_only_quotes(body):
         return CONTRADICTED if has_negation(_remove_quotes(body, quotes)) else ""
     return explain_contradiction(body, texts) or explain_misplaced_fact(body, texts, stated, question_facts=asked)
 
@@ -64,6 +64,12 @@ def explain_misquote(body: str, cited: Sequence[NumberedPassage], question: str)
         if found and all(each.omits_negation(span) for each, span in found):
             return f"“{quote}” leaves out a negation"
     return ""
+
+
+def says_only_quotes(body: str) -> bool:
+    """Whether a sentence says nothing beside its quotes but where they stand."""
+    quotes = find_quotes(body)
+    return bool(quotes) and _extract_content_terms(body) <= extract_terms(" ".join(quotes)).keys()
 
 
 def explain_strange_address(body: str, cited: Sequence[NumberedPassage], question: str) -> str:

@@ -30,6 +30,7 @@ from clew.query.answer.rules import (
     has_nearly_all_terms,
     is_exact,
     may_be_paraphrase,
+    says_only_quotes,
 )
 
 MAX_RANGE = 20  # passages in a cited range; a longer one is read as its two ends
@@ -107,9 +108,9 @@ def judge_support(
         return "unsupported", wrong
     if wrong := explain_other_rate(body, cited):
         return "unsupported", wrong
-    if verifier is not None and stands_verbatim(body, cited):
-        return "supported", ""
     reason = explain_unsupported(body, cited, question)
+    if verifier is not None and (stands_verbatim(body, cited) or (not reason and says_only_quotes(body))):
+        return "supported", ""
     if verifier is None or not can_read(verifier, "\n".join([body, *(each.text for each in cited)])):
         if not reason:
             return "supported", "" if verifier is None else NOT_READ

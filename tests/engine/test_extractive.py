@@ -72,6 +72,41 @@ def test_what_follows_a_question_is_the_answer(
     assert engine.read(cited.document).text[cited.start : cited.end] == cited.quote
 
 
+def test_what_replies_to_somebody_else_is_no_answer(engine: Engine) -> None:
+    said = [
+        ("ana", "which package i have to install to get the kernel headers", None),
+        ("joe", "is the new release of the printer daemon out?", None),
+        ("trey", "joe, right now it is very similar to 2.8", "m1"),
+        ("lee", "ana: apt install linux-headers-`uname -r`", "m0"),
+    ]
+    engine.add_messages(
+        Message(text, author, START + timedelta(minutes=place), id=f"m{place}", channel="ubuntu", reply_to=parent)
+        for place, (author, text, parent) in enumerate(said)
+    )
+    found = engine.ask("how do I install the kernel headers?")
+    assert found.text == "lee: ana: apt install linux-headers-`uname -r` [1]"
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("A duckling has downy plumage[1] or baby feathers,[2][3] sold young.[22]", None),
+        (
+            "The duckling is kept in ducks[0] and `ducks[1]` of the list.",
+            "The duckling is kept in ducks and `ducks[1]` of",
+        ),
+        ("The duckling is DUCK[1] in the ducks_of[2] table.", "The duckling is DUCK[1] in the ducks_of[2] table."),
+    ],
+)
+def test_the_footnotes_of_a_source_do_not_pass_for_citations(engine: Engine, written: str, shown: str | None) -> None:
+    engine.add_documents([Document("d", written, title="Duck", uri="duck.md")])
+    answer = engine.ask("what is a duckling?")
+    expected = shown or "A duckling has downy plumage or baby feathers, sold young."
+    assert answer.text.startswith(expected)
+    assert answer.text.endswith(" [1]")
+    assert answer.citations[0].quote == written
+
+
 def test_a_question_alone_is_no_answer(engine: Engine) -> None:
     engine.add_messages(make_messages(("eva", "Does anybody know where the spare HDMI adapter is?")))
     found = engine.ask("where is the spare HDMI adapter?")

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from clew.engine import Engine
 
 OnSentence = Callable[[str], None]
-_FOOTNOTE = re.compile(r"(?<=[.,;:!?)”\"])\[\d{1,3}\]")  # of the source: it would pass for one of ours
+# The marks of a source's own footnotes would pass for ours: they are left out, but not the index of a name in code.
+_FOOTNOTE = re.compile(r"(`[^`]*`)|(?:(?<=[.,;:!?)”\"])|(?<=[^\W\d_A-Z]{3}))(?:\[\d{1,3}\])+(?=[\s.,;:!?)”\"\[]|$)")
 NEAREST = "This may not be in the collection. The nearest passage:"
 PROBE = "hybrid"  # the strategy whose hits tell how well the collection covers a question
 
@@ -206,7 +207,7 @@ def answer_verbatim(
 def format_part(part: ExtractedPart, number: int) -> str:
     """A part of an extractive answer: a message after its author, an older statement named as such."""
     cited = part.citation
-    text = part.shown.rstrip() if "\n" in part.shown else " ".join(_FOOTNOTE.sub("", part.shown).split())
+    text = part.shown.rstrip() if "\n" in part.shown else " ".join(_FOOTNOTE.sub(r"\1", part.shown).split())
     author = f"{' '.join(cited.author.split())}: " if cited.message and cited.author else ""
     sent = f" ({cited.at:%Y-%m-%d})" if cited.message and cited.at else ""  # the time of a page may be that of its file
     earlier = f"Earlier{sent}: " if part.superseded_by is not None else ""

@@ -66,8 +66,9 @@ def list_replies(hit: Hit, chunks: Sequence[Chunk], *, max_replies: int) -> list
         return []
     later = [each for each in chunks if each.index > asked.index and each.meta.get("message") != name]
     direct = [each for each in later if each.meta.get("reply_to") == name and not each.meta.get("guessed")]
-    others = [each for each in later if each.meta.get("reply_to") in (None, name) or not direct]
-    ordered = list({each.id: each for each in (*direct, *others)}.values())
+    guessed = [each for each in later if each.meta.get("reply_to") == name and each.meta.get("guessed")]
+    others = [each for each in later if _leads_to(str(name), each, later)]
+    ordered = list({each.id: each for each in (*direct, *guessed, *others)}.values())
     found: list[Candidate] = []
     question = " ".join(asked.text.split())
     for distance, chunk in enumerate(ordered[: 2 * max_replies], 1):
@@ -79,6 +80,16 @@ def list_replies(hit: Hit, chunks: Sequence[Chunk], *, max_replies: int) -> list
             for each in list_candidates(reply)
         ]
     return found
+
+
+def _leads_to(name: str, chunk: Chunk, chunks: Sequence[Chunk]) -> bool:
+    """Whether a message replies to nothing, or by way of others to the message of this name."""
+    parents = {each.meta.get("message"): each.meta.get("reply_to") for each in chunks}
+    parent, seen = chunk.meta.get("reply_to"), set[object]()
+    while parent is not None and parent != name and parent not in seen:
+        seen.add(parent)
+        parent = parents.get(parent, "")
+    return parent is None or parent == name
 
 
 def asks(text: str) -> bool:

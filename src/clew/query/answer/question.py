@@ -10,6 +10,7 @@ _OPENING = re.compile(
     r"(?:(?:so|and|but|ok|okay|hey|hi|also|quick question)\b[\s,:-]*)*"
     r"(?:(?:who|what|when|where|why|how|which|whose)(?:['’]?s|['’]?re)?\s+(?:is|are|was|were|do|does|did|can|could|should|"
     r"would|will|has|have|much|many|long|often|far|\w+s?\s+(?:is|are|do|does|should|can))\b"
+    r"|(?:which|what)\s+\w+\s+(?:i|we|you)\b|how\s+to\s+\w+"
     r"|(?:do|does|did|can|could|should|would|will|is|are|has|have)\s+(?:you|we|they|i|anyone|anybody|someone|somebody)\b"
     r"|(?:does\s+)?any(?:one|body)\s+(?:know|knows|have|has|seen|remember|else)\b)",
     re.IGNORECASE,

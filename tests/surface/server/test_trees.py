@@ -133,7 +133,9 @@ def test_more_files_than_a_request_takes_are_several_jobs(
 
     report = asyncio.run(add())
     assert len(report["added"]) + report["skipped"] == 6
-    assert upload(running, *(f"{number}.md" for number in range(101))).status_code == 422
+    refused = upload(running, *(f"{number}.md" for number in range(101)))
+    assert refused.status_code == 422
+    assert "has 101 files; send at most 100 at once" in refused.json()["error"]["message"]
 
 
 def test_a_plan_or_an_unreadable_upload_makes_no_collection(running: Running, tmp_path: Path) -> None:

@@ -128,6 +128,9 @@ def describe_invalid(content_type: str, problems: Sequence[Mapping[str, Any]]) -
     if tuple(first["loc"][:1]) == ("body",) and "json" not in content_type and "form-data" not in content_type:
         given = f"has the content-type {content_type!r}" if content_type else "has no content-type"
         return f"the body {given}; send JSON with `content-type: application/json`, and files as multipart/form-data"
+    if first["type"] == "too_long" and tuple(first["loc"]) == ("body", "files"):
+        sent, limit = first["ctx"]["actual_length"], first["ctx"]["max_length"]
+        return f"the request has {sent:,} files; send at most {limit} at once, and the rest in further requests"
     named = [{**each, "loc": each["loc"][1:]} for each in problems]  # without `body`, `query` or `path`
     return f"{describe_problems(named)}; see /docs for what a request may say"
 

@@ -24,7 +24,7 @@ def make_uvicorn(server: Server, on_start: Callable[[str], None] | None = None) 
         server_header=False,
         proxy_headers=False,
         ws="none",
-        http=make_protocol(max_connections=server.config.max_connections, head_timeout=server.config.body_timeout),
+        http=make_protocol(max_connections=server.config.max_connections, timeout=server.config.body_timeout),
         timeout_graceful_shutdown=GRACE_SECONDS,
         h11_max_incomplete_event_size=65_536,
     )

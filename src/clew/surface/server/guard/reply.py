@@ -1,6 +1,7 @@
 """The reply to a request: its headers, its status for the log, and the errors that replace it."""
 
 import asyncio
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from clew.surface.server.errors import RequestRejected, error_to_json, format_error_body
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
 
     from clew.surface.server.guard.body import LimitedBody
 
+PART = 65_536  # bytes of a reply that are handed over at a time: the next ones when the client has read some
 CLIENT_GONE = 499  # for the log: nobody was there to get a status
 
 
@@ -40,8 +42,9 @@ class Reply:
             given = dict(message.get("headers", ()))
             self.is_stream = given.get(b"content-type", b"").startswith(b"text/event-stream")
             message = {**message, "headers": [*message.get("headers", ()), *self._encode_headers()]}
-        async with asyncio.timeout(self._timeout):
-            await self._send(message)
+        for part in _split(message):
+            async with asyncio.timeout(self._timeout):
+                await self._send(part)
         self.is_complete = message["type"] == "http.response.body" and not message.get("more_body", False)
 
     async def end_stream(self, error: RequestRejected) -> None:
@@ -82,3 +85,12 @@ class Reply:
 
     def _encode_headers(self) -> list[tuple[bytes, bytes]]:
         return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in self.headers.items()]
+
+
+def _split(message: "Message") -> Iterator["Message"]:
+    """The message in parts, where it has a long body."""
+    body = message.get("body", b"")
+    last = max(0, (len(body) - 1) // PART * PART)
+    for start in range(0, last, PART):
+        yield {**message, "body": body[start : start + PART], "more_body": True}
+    yield {**message, "body": body[last:]} if last else message

@@ -23,7 +23,7 @@ class ServerConfig:
     timeout: float = 60.0  # seconds for an answer, and for the next event of a stream
     rate: float = 100.0  # requests a second from one key or address; 0: no limit
     max_concurrent: int = 8  # searches at a time; the others wait in order
-    max_answers: int = 8  # answers at a time: asks, chats and agents
+    max_answers: int = 8  # answers at a time: asks, chats and agents; and as many uploads
     max_waiting: int = 1000  # requests that may wait
 
     def __post_init__(self) -> None:

@@ -16,8 +16,8 @@ UNSENT: Final = 65_536  # bytes of a reply that the system takes ahead of what t
 def make_protocol(*, max_connections: int, timeout: float) -> type[asyncio.Protocol]:
     """The class of connections with these limits, as uvicorn takes it.
 
-    Uvicorn closes a connection that is silent after a reply. It waits for ever for one that never sends a whole head, or
-    the rest of a body that was answered early, and for one that does not read what was sent.
+    Uvicorn closes a connection that is silent after a reply. It waits for ever for one that never sends a whole
+    head, or the rest of a body that was answered early, and for one that does not read what was sent.
     """
 
     class LimitedProtocol(H11Protocol):

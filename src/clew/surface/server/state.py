@@ -48,6 +48,7 @@ class Server:
         )
         self.searches = CallPool("search", self.config.max_concurrent, **limits)
         self.answers = CallPool("answer", self.config.max_answers, **limits)
+        self.saves = CallPool("upload", self.config.max_answers, **limits)
         self.streams = Streams(self.config.max_answers, **limits)
         self.metrics.add_gauge("clew_calls_pending", "Calls that run or wait.", self._count_pending)
         self.metrics.add_gauge("clew_collections_open", "Open collections.", self.engines.count_open)
@@ -59,9 +60,10 @@ class Server:
 
     def drop_collection(self, name: str) -> DroppedCollection:
         """Closes a collection and removes it for good, with its uploads and feedback; what it was."""
-        dropped = self.engines.drop(name)
-        self.uploads.drop_collection(name)
-        self.feedback.drop_collection(name)
+        with self.uploads.changing(name):
+            dropped = self.engines.drop(name)
+            self.uploads.drop_collection(name)
+            self.feedback.drop_collection(name)
         return dropped
 
     def close(self) -> None:
@@ -70,6 +72,7 @@ class Server:
         self.streams.close()
         self.searches.close()
         self.answers.close()
+        self.saves.close()
         self.engines.close()
 
     def _on_job(self, job: Job) -> None:
@@ -77,7 +80,7 @@ class Server:
             self.uploads.remove_finished(job)
 
     def _count_pending(self) -> float:
-        return self.searches.pending + self.answers.pending + self.streams.count_open()
+        return self.searches.pending + self.answers.pending + self.saves.pending + self.streams.count_open()
 
 
 def check_address(config: ServerConfig, keys: KeyFile) -> None:

@@ -8,8 +8,10 @@ import logging
 import os
 import re
 import shutil
+import threading
 import unicodedata
 import uuid
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -17,18 +19,21 @@ from pathlib import Path, PurePosixPath
 from time import time
 from typing import IO, Final
 
-from clew.core.errors import ClewError, SourceError
+from clew.core.errors import ClewError, NotFound, SourceError
 from clew.core.jobs import Job
+from clew.core.parallel import is_cancelled
 from clew.core.report import PassedOver, SourceFailure
 from clew.core.settings import Settings
 from clew.engine import Engine
 from clew.surface.server.engines import Engines
+from clew.surface.server.errors import TimeExceeded
 
 log = logging.getLogger(__name__)
 ORPHAN_SECONDS: Final = 3600.0  # an upload without a job that is older than this was never acknowledged
 ENDED: Final = ("done", "cancelled")  # states of a job whose files are not needed; those of a failed one are kept
 MAX_PART: Final = 255  # bytes of a file's or folder's name, which most disks take
 MAX_NAME: Final = 1000  # bytes of a relative path
+MAX_DEPTH: Final = 32  # parts of a relative path: each folder is made and written to the disk
 MAX_PROBED: Final = 1_000_000  # bytes of a file that is read before its collection is made
 MAX_SHOWN: Final = 100  # characters of a name in an error
 _UNSAFE: Final = re.compile(r"[\x00-\x1f\x7f]" if os.name == "posix" else r'[\x00-\x1f\x7f<>:"|?*]|[ .](?:/|$)')
@@ -40,6 +45,9 @@ class Uploads:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._saving: set[Path] = set()  # folders whose job is not queued yet
+        self._making = threading.Lock()  # of folders, and of what is in `_saving`
+        self._changing: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
     @contextmanager
     def save(self, collection: str, files: Iterable[tuple[str, IO[bytes]]]) -> Iterator[Path]:
@@ -47,20 +55,40 @@ class Uploads:
 
         SourceError if a file has a name that is no path below a folder, or that of another one.
         """
+        named = [(parse_file_name(name), source) for name, source in files]
         folder = self.folder / collection / uuid.uuid4().hex
-        folder.mkdir(parents=True, mode=0o700)
+        with self._making:
+            folder.mkdir(parents=True, mode=0o700)
+            self._saving.add(folder)
         try:
-            for name, source in files:
-                _write(folder, parse_file_name(name), source)
+            for name, source in named:
+                if is_cancelled():
+                    raise TimeExceeded("nobody waits for this upload any more; send fewer files at a time")
+                _write(folder, name, source)
             for place in {folder, *(path for path in folder.rglob("*") if path.is_dir())}:
                 _sync_folder(place)
             _sync_folder(folder.parent)
             yield folder
         except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            with suppress(OSError):  # others are in it
-                folder.parent.rmdir()
+            self._remove(folder)
             raise
+        finally:
+            self._saving.discard(folder)
+
+    @contextmanager
+    def changing(self, collection: str) -> Iterator[None]:
+        """Holds the uploads of a collection: its jobs are queued, or it is dropped, one at a time."""
+        with self._making:
+            held = self._changing[collection]
+        with held:
+            yield
+
+    @contextmanager
+    def queueing(self, collection: str, folder: Path) -> Iterator[None]:
+        """Holds the uploads of a collection while the job of a folder is queued; then it goes with the collection."""
+        with self.changing(collection):
+            yield
+            self._saving.discard(folder)
 
     def remove_finished(self, job: Job) -> None:
         """Removes the files of a job that is done or was cancelled; those of a failed one stay until it is gone."""
@@ -69,8 +97,11 @@ class Uploads:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def drop_collection(self, collection: str) -> None:
-        """Removes the uploads of a collection that is gone."""
-        shutil.rmtree(self.folder / collection, ignore_errors=True)
+        """Removes the uploads of a collection that is gone; one that is not queued yet will make it anew."""
+        place = self.folder / collection
+        for folder in tuple(place.iterdir()) if place.is_dir() else ():
+            if folder not in self._saving:
+                self._remove(folder)
 
     def sweep(self, engines: Engines) -> None:
         """Opens the collections with uploads, so that their jobs go on, and removes what no job will read."""
@@ -79,15 +110,23 @@ class Uploads:
         for place in sorted(path for path in self.folder.iterdir() if path.is_dir()):
             try:
                 jobs = engines.get(place.name).jobs()
+            except NotFound:  # it was never made, or is gone
+                jobs = []
             except ClewError as error:
                 log.warning("uploads of %s: %s", place.name, error)
                 continue
             ended = {folder for job in jobs if job.state in ENDED for folder in self._find_folders(job)}
             needed = {folder for job in jobs if job.state not in ENDED for folder in self._find_folders(job)}
-            for folder in place.iterdir():
+            for folder in tuple(place.iterdir()):
                 is_orphan = folder not in needed and time() - folder.stat().st_mtime > ORPHAN_SECONDS
                 if folder in ended - needed or is_orphan:
-                    shutil.rmtree(folder, ignore_errors=True)
+                    self._remove(folder)
+
+    def _remove(self, folder: Path) -> None:
+        """Removes the folder of an upload, and that of its collection if no other is in it."""
+        shutil.rmtree(folder, ignore_errors=True)
+        with self._making, suppress(OSError):  # others are in it
+            folder.parent.rmdir()
 
     def _find_folders(self, job: Job) -> set[Path]:
         """The folders of uploads that a job reads."""
@@ -143,6 +182,8 @@ def parse_file_name(name: str) -> PurePosixPath:
         problem = "has signs that no file name may have; rename the file"
     elif any(len(part.encode()) > MAX_PART for part in parts) or len(plain.encode()) > MAX_NAME:
         problem = f"is too long: at most {MAX_PART} bytes a part and {MAX_NAME} in all; rename the file"
+    elif len(parts) > MAX_DEPTH:
+        problem = f"has {len(parts)} parts, and at most {MAX_DEPTH} are taken; put the file in fewer folders"
     if problem:
         raise SourceError(shown, f"as the name of a file it {problem}")
     return PurePosixPath(plain)

@@ -43,14 +43,15 @@ async def upload(
     collection, server = caller.choose_collection(), caller.server
 
     def call() -> Job:
-        with server.uploads.save(collection, ((file.filename or "", file.file) for file in files)) as folder:
+        named = ((file.filename or "", file.file) for file in files)
+        with server.uploads.save(collection, named) as folder, server.uploads.queueing(collection, folder):
             with server.engines.open_or_empty(collection) as engine:
                 check_readable(engine, collection, folder)
             return caller.access.call(
                 server.engines, collection, lambda engine: enqueue(engine, folder), write=True, create=True
             )
 
-    return reply_json(job_to_reply(await caller.run(call)), status=202)
+    return reply_json(job_to_reply(await server.saves.run(call)), status=202)
 
 
 @router.post("/add", status_code=202, responses={202: {"model": JobReply}})

@@ -29,6 +29,16 @@ def test_a_pattern_is_listed_first_and_then_removed(running: Running) -> None:
         assert client.status()["documents"] == count - 2
 
 
+def test_a_parameter_that_is_given_twice_is_refused(running: Running) -> None:
+    asked = {"pattern": "true", "dry_run": ["true", "false"]}
+    reply = running.http.delete("/v1/documents/handbook/*", params=asked)
+    assert (reply.status_code, reply.json()["error"]["message"]) == (422, "'dry_run' is given 2 times; give it once")
+    reply = running.get("/v1/documents", params={"collection": ["default", "other"]})
+    assert reply.status_code == 422
+    reply = running.get("/v1/documents", params={"kind": ["page", "thread"]})  # a list
+    assert {each["kind"] for each in reply.json()["documents"]} == {"page", "thread"}
+
+
 def test_one_document_goes_by_id_address_or_as_the_sections_of_its_source(running: Running) -> None:
     with Client(running.address) as client:
         client.add_documents([Document("a", "One.", uri="notes/*"), Document("b", "Two.", uri="notes/x")])

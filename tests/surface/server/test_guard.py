@@ -116,7 +116,9 @@ def test_a_foreign_host_or_origin_is_refused(folder: Path) -> None:
             return running.post("/v1/search", SEARCH, headers=headers)
 
         own = running.address.partition("://")[2]
-        assert ask(host="evil.test").status_code == 421
+        for foreign in ("evil.test", f"{own}, evil.test", "[::1]x", "[::1]:x", "localhost:", "localhost/evil", "::1"):
+            assert ask(host=foreign).status_code == 421, foreign
+        assert ask(host="[::1]:80").status_code == 200
         assert ask(host="clew.test").status_code == 200
         assert ask(host="localhost:1234").status_code == 200
         assert ask(origin="https://evil.test").status_code == 403
@@ -140,6 +142,24 @@ def test_hosts_are_read_whole() -> None:
     from clew import ServerConfig
 
     HostRules(ServerConfig(host="0.0.0.0")).check_host("anything")  # it needs keys
+
+
+def test_a_server_that_cannot_read_its_keys_is_not_ready(folder: Path) -> None:
+    with serving(folder) as running:
+        running.server.keys.add("one")
+        assert running.get("/ready").status_code == 200
+        running.server.keys.file.write_text("{bad")
+        for reply in (running.get("/ready"), running.post("/v1/search", SEARCH, headers=bearer("x"))):
+            assert (reply.status_code, reply.json()["error"]["type"]) == (502, "DriverFailed")
+            assert "cannot read its keys" in reply.text
+            assert "keys.json" not in reply.text
+
+
+def test_the_status_does_not_tell_where_the_store_is(folder: Path) -> None:
+    with serving(folder) as running:
+        reply = running.get("/v1/status")
+        assert reply.json()["documents"] > 0
+        assert str(folder) not in reply.text
 
 
 def test_each_reason_to_refuse_has_its_status(folder: Path) -> None:

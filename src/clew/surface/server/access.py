@@ -67,6 +67,15 @@ class Access:
             raise NotFound(f"the collection {name!r} was removed meanwhile; name another") from error
 
 
+def check_keys(keys: KeyFile) -> None:
+    """Raises DriverFailed if the keys cannot be read; the log says where they are and why."""
+    try:
+        keys.read()
+    except DriverFailed as error:
+        log.error("%s", error)
+        raise DriverFailed("the server cannot read its keys; its log says why, tell who runs it") from None
+
+
 def make_access(key: Key, *, read_only: bool) -> Access:
     """The rights of a key, on a server that may be read-only."""
     can_write = key.rights == "write" and key.where == EVERYTHING and not read_only
@@ -79,11 +88,8 @@ def authenticate(keys: KeyFile, token: str | None, client: str, *, needs_key: bo
         return Access(client, can_write=not read_only)
     if token is None:
         raise KeyInvalid("this needs a key; send it as `Authorization: Bearer KEY`")
-    try:
-        key = keys.find(token)
-    except DriverFailed as error:
-        log.error("%s", error)
-        raise DriverFailed("the server cannot read its keys; its log says why, tell who runs it") from None
+    check_keys(keys)
+    key = keys.find(token)
     if key is None:
         raise KeyInvalid("the key is not known; check it, or ask for another")
     if problem := key.describe_problem(datetime.now(UTC)):

@@ -1,7 +1,8 @@
 """What the routes share: the caller of a request, its engine in a thread, and the reply as JSON."""
 
+from collections import Counter
 from collections.abc import Callable
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_origin
 
 from fastapi import Depends, Query, Request
 from fastapi.dependencies.models import Dependant
@@ -32,21 +33,26 @@ Cursor = Annotated[str | None, Query(pattern=r"^[0-9]{1,12}$", description="`nex
 
 
 async def refuse_unknown_parameters(request: Request) -> None:
-    """Raises SettingsError if the query string has a parameter that the path does not know."""
+    """Raises SettingsError if the query string has a parameter that the path does not know, or one of its own twice."""
     route = request.scope["route"]
     if not request.query_params or not route.include_in_schema:  # what is not in it refuses by itself, or is a page
         return
     known = list_parameters(route.dependant)
-    if unknown := sorted(set(request.query_params) - known):
+    if unknown := sorted(set(request.query_params) - known.keys()):
         raise SettingsError(
             f"{unknown[0]!r} is no parameter of this path; it takes {', '.join(sorted(known)) or 'none'}"
         )
+    given = Counter(name for name, _ in request.query_params.multi_items())
+    if repeated := sorted(name for name, times in given.items() if times > 1 and not known[name]):
+        raise SettingsError(f"{repeated[0]!r} is given {given[repeated[0]]} times; give it once")
 
 
-def list_parameters(dependant: Dependant) -> set[str]:
-    """The parameters that a path and what it depends on take in the query string."""
-    own = {field.alias for field in dependant.query_params}
-    return own.union(*(list_parameters(each) for each in dependant.dependencies))
+def list_parameters(dependant: Dependant) -> dict[str, bool]:
+    """The parameters that a path and what it depends on take in the query string, and which of them are lists."""
+    found = {field.alias: get_origin(field.field_info.annotation) is list for field in dependant.query_params}
+    for each in dependant.dependencies:
+        found |= list_parameters(each)
+    return found
 
 
 class Caller:

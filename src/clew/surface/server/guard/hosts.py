@@ -5,11 +5,13 @@ server's own, and a page that is not of this server, are refused.
 """
 
 import ipaddress
+import re
 from typing import Final
 
 from clew.core.settings import ServerConfig
 from clew.surface.server.errors import HostUnknown, NotAllowed
 
+_HOST: Final = re.compile(r"(?:\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[\w.-]+))(?::[0-9]{1,5})?", re.ASCII)
 LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -38,11 +40,10 @@ class HostRules:
         raise NotAllowed("pages of this origin may not call the server; add it to server.origins if it is meant")
 
 
-def split_host(host: str) -> str:
-    """The name in a Host header, without the port."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0].lower()
-    return host.rpartition(":")[0].lower() if host.count(":") == 1 else host.lower()
+def split_host(host: str) -> str | None:
+    """The name in a Host header, without the port; None if it is no name and port."""
+    found = _HOST.fullmatch(host)
+    return (found["address"] or found["name"]).lower() if found else None
 
 
 def is_loopback(host: str) -> bool:

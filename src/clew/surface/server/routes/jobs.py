@@ -84,7 +84,7 @@ async def status(caller: Calling) -> Response:
     def call(engine: Engine) -> dict[str, Any]:
         is_whole = engine.opened.boundary == EVERYTHING
         shown = status_to_json(engine.status(), invocation=start, is_whole=is_whole)
-        return {**shown, "collection": caller.choose_collection(), "path": shown["path"] if is_whole else ""}
+        return {**shown, "collection": caller.choose_collection(), "path": ""}  # where the store is, is not told
 
     return reply_json(await caller.call(call))
 

@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from clew.client.replies import ErrorReply, HealthReply
 from clew.core.errors import NotFound
+from clew.surface.server.access import check_keys
 from clew.surface.server.call import document_replies, reply_json
 from clew.surface.server.state import Server
 
@@ -26,10 +27,11 @@ async def health() -> Response:
 
 @router.get("/ready", responses={200: {"model": HealthReply}, 503: {"model": ErrorReply}})
 async def ready(request: Request) -> Response:
-    """Whether the store can be reached; a collection that nobody has filled yet is no fault."""
+    """Whether the store and the keys can be read; a collection that nobody has filled yet is no fault."""
     server: Server = request.app.state.server
 
     def check() -> None:
+        check_keys(server.keys)
         try:
             server.engines.get(server.start.collection).opened.store.stats()
         except NotFound:

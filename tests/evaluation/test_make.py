@@ -156,3 +156,25 @@ def test_leakage_is_most_of_the_words_in_one_piece() -> None:
     assert not is_leaking("How often do we change what signs?", evidence)
     assert not is_leaking("ninety days", evidence)  # a name, not a sentence
     assert find_longest_run(["a", "b", "x", "c"], ["x", "a", "b"]) == 2
+
+
+def test_feedback_becomes_questions_with_the_documents_that_more_found_good() -> None:
+    def judge(question: str, good: bool, *documents: str) -> dict[str, object]:
+        return {"question": question, "good": good, "documents": list(documents), "caller": "ann"}
+
+    with Engine.open(":memory:", embedder="hashed") as engine:
+        engine.add_documents([Document(name, f"All about {name}.", uri=f"{name}.md") for name in ("keys", "soup")])
+        thumbs = [
+            judge("Who has the keys?", True, "keys", "soup"),
+            judge("who  has the KEYS?", False, "soup"),
+            judge("When is soup?", False, "keys"),  # what would be right nobody said
+            judge("Where is the anchor?", True, "gone"),  # no longer in the collection
+            judge("Good, and nothing cited?", True),
+        ]
+        (made,) = make_questions(engine, sources=["feedback"], feedback=thumbs)
+        assert (made.question, made.relevant) == ("who has the KEYS?", {"keys.md": 1.0, "soup.md": 0.0})
+        assert make_questions(engine, sources=["feedback"], feedback=[]) == []
+        with pytest.raises(SettingsError, match="judgements of users"):
+            make_questions(engine, sources=["feedback"])
+        with pytest.raises(SettingsError, match="question, good and documents"):
+            make_questions(engine, sources=["feedback"], feedback=[{"question": "why?"}])

@@ -22,6 +22,7 @@ from clew import (
     Strategy,
     lexical,
     list_tunings,
+    make_questions,
     rollback_tuning,
     tune,
 )
@@ -164,3 +165,13 @@ def test_a_file_that_cannot_be_used_is_named(engine: Engine, tmp_path: Path) -> 
         file.write_text(text)
         with pytest.raises(DriverFailed, match=told):
             open_engine(tmp_path)
+
+
+def test_what_users_found_good_can_be_tuned_by(engine: Engine) -> None:
+    thumbs = [
+        {"question": question.question, "good": True, "documents": [*question.relevant]} for question in QUESTIONS
+    ]
+    thumbs += [{"question": "what is in no box?", "good": False, "documents": ["box-1"]}]
+    asked = make_questions(engine, sources=["feedback"], feedback=thumbs)
+    assert len(asked) == COUNT
+    assert tune(engine, asked, candidates=CANDIDATES).settings == {"search.strategy": "lexical"}

@@ -124,6 +124,7 @@ class Verbs:
     list_runs = verb(_evaluations.list_runs)
     read_run = verb(_evaluations.read_run)
     enqueue_evaluation = verb(_evaluations.enqueue_evaluation)
+    make_questions = verb(_evaluations.make_questions)
 
 
 class Client(Verbs, Transport):

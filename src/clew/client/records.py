@@ -269,6 +269,12 @@ class RunsReply(TypedDict):
     runs: list[RunReply]
 
 
+class QuestionsReply(TypedDict):
+    """Judged questions, each as in the files of `clew evaluate`."""
+
+    questions: list[dict[str, Any]]
+
+
 class EvaluationReply(TypedDict):
     """One evaluation: the measures of each system, and how they differ from the first."""
 

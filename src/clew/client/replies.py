@@ -23,6 +23,7 @@ from clew.client.records import JobsReply as JobsReply
 from clew.client.records import MessageReply as MessageReply
 from clew.client.records import Number
 from clew.client.records import PlanReply as PlanReply
+from clew.client.records import QuestionsReply as QuestionsReply
 from clew.client.records import ReceiptReply as ReceiptReply
 from clew.client.records import RecordReply as RecordReply
 from clew.client.records import ReportReply as ReportReply

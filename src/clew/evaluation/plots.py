@@ -7,6 +7,8 @@ from typing import Any, Final
 from clew.core.errors import DriverMissing, SourceError
 from clew.evaluation.types import Evaluation
 
+BINS: Final = 20  # of the relevance
+
 
 def write_plots(evaluation: Evaluation, folder: str | Path) -> tuple[Path, ...]:
     """Writes the plots of an evaluation into a folder; the files.
@@ -59,6 +61,16 @@ def split_relevances(evaluation: Evaluation, system: str) -> tuple[list[float], 
     return right, wrong
 
 
+def count_relevances(evaluation: Evaluation, system: str) -> dict[str, list[int]]:
+    """How many relevant results of a system, and how many others, have a relevance in each of twenty equal ranges."""
+    counts = {}
+    for name, found in zip(("relevant", "others"), split_relevances(evaluation, system), strict=True):
+        counts[name] = [0] * BINS
+        for relevance in found:
+            counts[name][min(max(int(relevance * BINS), 0), BINS - 1)] += 1
+    return counts
+
+
 def _import_pyplot() -> Any:
     try:
         import matplotlib
@@ -91,7 +103,7 @@ def _draw_risk(axes: Any, evaluation: Evaluation) -> bool:
 
 def _draw_relevances(axes: Any, evaluation: Evaluation) -> bool:
     right, wrong = split_relevances(evaluation, evaluation.run.systems[0].name)
-    axes.hist([right, wrong], bins=20, range=(0, 1), density=True, label=["relevant", "others"])
+    axes.hist([right, wrong], bins=BINS, range=(0, 1), density=True, label=["relevant", "others"])
     axes.set(xlabel="relevance", ylabel="density", title=f"Relevance of results, {evaluation.run.systems[0].name}")
     axes.legend()
     return bool(right or wrong)

@@ -8,11 +8,12 @@ import numpy as np
 from clew.core.errors import SettingsError
 from clew.core.plural import format_count
 from clew.core.suggest import format_names
-from clew.evaluation.statistics import bootstrap, correct_holm, permutation_test
+from clew.evaluation.statistics import Interval, bootstrap, correct_holm, permutation_test
 from clew.evaluation.types import Comparison, EvaluatedSystem, Evaluation, EvaluationRun, QuestionResult, SystemScore
 
 Values = dict[str, dict[str, float]]  # by measure, then by question
 CONTEXT_MEASURE = "context"  # the evidence in the context; without an answer, whether it stays empty
+_MEAN_RESAMPLES = 1_000  # enough for an interval that is only shown
 
 
 def score_run(run: EvaluationRun, *, measures: Sequence[str] = ()) -> Evaluation:
@@ -29,6 +30,14 @@ def score_run(run: EvaluationRun, *, measures: Sequence[str] = ()) -> Evaluation
         tuple(_score_system(run, system, values[system.name]) for system in run.systems),
         tuple(_compare(run, values, list(measures) or usual or known[:1])),
     )
+
+
+def estimate_means(run: EvaluationRun, system: str) -> dict[str, Interval]:
+    """The mean of each measure of a system with its 95 % bootstrap interval over the questions that have it."""
+    return {
+        name: bootstrap(list(found.values()), [0.0] * len(found), resamples=_MEAN_RESAMPLES)
+        for name, found in collect_values(run, system).items()
+    }
 
 
 def list_measures(k: int, tokens: int, *, answers: bool) -> list[str]:

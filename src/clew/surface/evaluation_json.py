@@ -10,7 +10,10 @@ Json = dict[str, Any]
 
 
 def evaluation_to_json(evaluation: "Evaluation") -> Json:
-    """The evaluation as JSON: the run, the scores of each system, the differences."""
+    """The evaluation as JSON: the run, the scores of each system and what its plots show, the differences."""
+    from clew.evaluation.plots import count_relevances, list_recall
+    from clew.evaluation.report import estimate_means
+
     run = evaluation.run
     return {
         "id": run.id,
@@ -26,10 +29,15 @@ def evaluation_to_json(evaluation: "Evaluation") -> Json:
                 "strategy": score.system.strategy,
                 "settings": score.system.settings,
                 "measures": score.means,
+                "intervals": {
+                    name: [each.low, each.high] for name, each in estimate_means(run, score.system.name).items()
+                },
                 "counts": score.counts,
                 "ms": score.latency,
                 "tokens": score.tokens,
                 "risk": score.risk,
+                "recall": list_recall(evaluation, score.system.name),
+                "relevances": count_relevances(evaluation, score.system.name),
             }
             for score in evaluation.scores
         ],

@@ -49,7 +49,7 @@ VERBS: Final[Mapping[str, frozenset[Surface]]] = MappingProxyType(
         "restore": _BOTH,
         "reembed": _BOTH,
         "evaluate": _BOTH,  # this and the seven below are functions of `clew`, not methods of Engine
-        "make_questions": _PYTHON,  # `clew evaluate make`
+        "make_questions": _PYTHON | _HTTP,  # `clew evaluate make`
         "list_runs": _PYTHON | _HTTP,  # `clew evaluate list`
         "read_run": _PYTHON | _HTTP,  # `clew evaluate show`
         "enqueue_evaluation": _PYTHON | _HTTP,  # the command line waits for it

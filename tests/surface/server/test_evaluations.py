@@ -4,8 +4,22 @@ import time
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from clew import Client, Engine, Filter, JudgedQuestion, NotFound, SettingsError, enqueue_evaluation, list_runs
+from clew import (
+    ClewError,
+    Client,
+    Document,
+    Engine,
+    Filter,
+    JudgedQuestion,
+    NotFound,
+    SettingsError,
+    enqueue_evaluation,
+    list_runs,
+    read_questions,
+)
+from clew.surface.cli.app import app
 from tests.surface.server.conftest import serving
 from tests.surface.server.test_guard import bearer
 
@@ -33,6 +47,10 @@ def test_an_evaluation_is_a_job_and_then_a_run(folder: Path) -> None:
         shown = client.read_run(run["id"])
         assert [each["name"] for each in shown["systems"]] == ["lexical", "hybrid"]
         assert shown["file"] is None  # no path of the server
+        lexical = shown["systems"][0]
+        assert lexical["intervals"]["nDCG@3"] == [1.0, 1.0]
+        assert lexical["recall"][0] == 1.0
+        assert sum(lexical["relevances"]["relevant"]) == 1
         assert client.read_run("last") == shown
         with pytest.raises(NotFound):
             client.read_run("20240101-000000-000-abcd")
@@ -53,6 +71,7 @@ def test_a_key_that_sees_a_part_or_only_reads_sees_no_run(folder: Path, kind: st
             ("GET", "/v1/evaluations", None),
             ("GET", "/v1/evaluations/last", None),
             ("POST", "/v1/evaluations", {"questions": [question]}),
+            ("POST", "/v1/evaluations/questions", {"sources": ["feedback"]}),
         ):
             reply = running.http.request(method, path, json=body, headers=bearer(token))
             assert (reply.status_code, reply.json()["error"]["type"]) == (403, "NotAllowed"), path
@@ -71,3 +90,28 @@ def test_a_worker_of_any_store_runs_it(place: str) -> None:
             enqueue_evaluation(engine.within(Filter(kinds={"page"})), [JudgedQuestion(QUESTION, {document: 1})])
         with pytest.raises(SettingsError, match="no questions"):
             enqueue_evaluation(engine, [])
+
+
+def test_the_thumbs_of_users_become_questions(folder: Path, tmp_path: Path) -> None:
+    question = make_question(folder)
+    (document,) = question["relevant"]  # type: ignore[misc]
+    file = tmp_path / "asked.jsonl"
+    command = ["--path", str(folder), "evaluate", "make", str(file), "--source", "feedback"]
+    environ = {"CLEW_EMBEDDER__NAME": "hashed"}
+    with serving(folder) as running, Client(running.address) as client:
+        assert client.make_questions(sources=["feedback"]) == []
+        refused = CliRunner().invoke(app, command, env=environ)
+        assert refused.exit_code
+        client.feedback(QUESTION, good=True, documents=[document])
+        client.feedback("is there cake?", good=False, documents=[document])
+        (made,) = client.make_questions(sources=["feedback"])
+        assert made["question"] == QUESTION
+        plan = "Call Ines first. She revokes what is lost, makes a new pair and tells the stations about it at once."
+        client.add_documents([Document("plan", plan, title="Emergency key rotation")])
+        assert client.make_questions(sources=["titles"], count=1)[0]["question"] == "Emergency key rotation"
+        with pytest.raises(ClewError, match="sources"):
+            client.make_questions(sources=["rumours"])  # type: ignore[list-item]
+    done = CliRunner().invoke(app, command, env=environ)
+    assert done.exit_code == 0, done.output
+    (read,) = read_questions(file)
+    assert (read.question, dict(read.relevant)) == (QUESTION, made["relevant"])

@@ -197,7 +197,9 @@ WRITING = {  # in test_parity_writing
     *("add_documents", "add_messages", "drop", "drop_messages", "enqueue_add", "add", "cancel_job"),
     *("erase", "chat", "drop_collection", "enqueue_evaluation"),
 }
-ELSEWHERE = {"ask_stream", "agent", "agent_stream"}  # in test_ask: the events, and a language model
+ELSEWHERE = {  # in test_ask: the events, and a language model; in test_evaluations: the questions
+    *("ask_stream", "agent", "agent_stream", "make_questions"),
+}
 
 
 @pytest.fixture(scope="module")

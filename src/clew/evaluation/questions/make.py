@@ -1,12 +1,12 @@
-"""Questions made from the collection itself: of its headings, titles and replies, or by a language model.
+"""Questions made from the collection itself: of its headings, titles and replies, by a language model, or of feedback.
 
-Each is kept with the span that answers it. They rank strategies roughly as people's questions do and are easier: use
-them where there are no others, and mix in your own.
+Each but those of feedback is kept with the span that answers it. They rank strategies roughly as people's questions do
+and are easier: use them where there are no others, and mix in your own.
 """
 
 import random
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final, Literal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, Literal
 
 from clew.core.errors import NotFound, SettingsError
 from clew.core.filter import EVERYTHING, Filter
@@ -17,11 +17,16 @@ from clew.core.thread import THREAD_KIND
 from clew.core.types import Document
 from clew.engine import Engine
 from clew.engine.opened import check_positive_count
+from clew.evaluation.questions.feedback import make_from_feedback
 from clew.evaluation.questions.judged import Evidence, JudgedQuestion
 from clew.evaluation.questions.leakage import drop_duplicates, is_leaking
 
-QuestionSource = Literal["headings", "titles", "replies", "model"]
-SOURCES: Final = ("headings", "titles", "replies", "model")
+QuestionSource = Literal["headings", "titles", "replies", "model", "feedback"]
+SOURCES: Final = ("headings", "titles", "replies", "model", "feedback")
+NO_QUESTIONS: Final = (
+    "no question could be made: there are no headings, titles or replies that ask enough, or no document that users "
+    "found good"
+)
 MAX_EVIDENCE = 600  # characters: what stands under a heading begins with what it says
 MIN_EVIDENCE = 80
 MIN_WORDS = 2  # of a heading or title that asks for something
@@ -45,6 +50,7 @@ def make_questions(
     count: int = 200,
     where: Filter = EVERYTHING,
     seed: int = 0,
+    feedback: Sequence[Mapping[str, Any]] | None = None,
     on_progress: OnProgress | None = None,
 ) -> list[JudgedQuestion]:
     """Questions with the spans that answer them, made from the documents that the filter admits, at most so many.
@@ -52,6 +58,9 @@ def make_questions(
     The sources are headings, titles, replies (questions in threads and what was answered) and the language model; by
     default the model, if the engine has one, else the other three. Questions that repeat their evidence word for word
     are left out, and those that ask the same. The same collection and seed give the same questions.
+
+    The source feedback takes what users asked, with the documents that they found good and those that they did not;
+    `feedback` are their judgements, objects with question, good and documents, as a server keeps them.
     """
     count = check_positive_count("count", count)
     llm = engine.opened.llm
@@ -61,18 +70,22 @@ def make_questions(
             raise SettingsError(f"there is no source {source!r}; there are {', '.join(SOURCES)}")
     if "model" in chosen and llm is None:
         raise SettingsError("the source model needs a language model; name one (llm.name, --llm), or other sources")
+    if "feedback" in chosen and feedback is None:
+        raise SettingsError("the source feedback needs the judgements of users (feedback=…, `GET /v1/feedback`)")
     bounded = engine.within(where)
     documents = [bounded.opened.store.document(record.id) for record in bounded.list()]
     if not documents:
         raise NotFound("there are no documents to make questions from; `clew add` adds some")
+    texts = {document.id: document.text for document in documents}
     made: list[JudgedQuestion] = []
     for source in chosen:
-        if source == "model":
+        if source == "feedback":
+            made += make_from_feedback(feedback or (), texts)
+        elif source == "model":
             assert llm is not None
             made += _ask_model(llm, documents, count, seed, on_progress)
         else:
             made += [each for document in documents for each in _MAKERS[source](document)]
-    texts = {document.id: document.text for document in documents}
     uris = {document.id: document.uri or document.id for document in documents}
     honest = [each for each in made if not is_leaking(each.question, _read_evidence(each, texts))]
     kept = drop_duplicates(honest, engine.opened.embedder)

@@ -11,6 +11,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from clew.surface.server.folder import find_server_folder
+from clew.surface.settings.load import Invocation
+
+FOLDER: Final = "feedback"  # within that of the server
 MAX_READ: Final = 1000  # judgements that are read back
 MAX_BYTES: Final = 16 * 1024 * 1024  # of one collection; beyond it the older half goes
 _lock = threading.Lock()
@@ -54,6 +58,11 @@ class Feedback:
     def drop_collection(self, collection: str) -> None:
         """Removes the judgements of a collection that is gone: they quote it."""
         (self._folder / f"{collection}.jsonl").unlink(missing_ok=True)
+
+
+def read_feedback(start: Invocation) -> list[dict[str, Any]]:
+    """The last judgements that a server keeps of a collection, the oldest first; read from its folder."""
+    return Feedback(find_server_folder(start) / FOLDER).read(start.collection)
 
 
 def _keep_newer_half(path: Path) -> None:

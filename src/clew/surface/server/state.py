@@ -10,7 +10,7 @@ from clew.core.settings import ServerConfig
 from clew.drivers import MEMORY
 from clew.surface.server.engines import Engines
 from clew.surface.server.events import Streams
-from clew.surface.server.feedback import Feedback
+from clew.surface.server.feedback import FOLDER, Feedback
 from clew.surface.server.folder import find_server_folder
 from clew.surface.server.guard.hosts import is_loopback
 from clew.surface.server.keys import KeyFile
@@ -41,7 +41,7 @@ class Server:
         check_address(self.config, self.keys)
         self.metrics = Metrics()
         self.uploads = Uploads(self.folder / "uploads")
-        self.feedback = Feedback(self.folder / "feedback")
+        self.feedback = Feedback(self.folder / FOLDER)
         self.engines = Engines(start, works=not self.config.read_only, on_job=self._on_job)
         limits = _Limits(
             max_waiting=self.config.max_waiting, timeout=self.config.timeout, places=Places(start.path, self.folder)

@@ -8,7 +8,7 @@ from typer.core import TyperGroup
 
 from clew.surface.cli import options as o
 from clew.surface.cli.option_groups import CollectionFilterOptions, expand_option_groups
-from clew.surface.cli.program import open_engine
+from clew.surface.cli.program import open_engine, resolve_invocation
 
 if TYPE_CHECKING:
     from clew.evaluation.types import Evaluation
@@ -61,7 +61,11 @@ File = Annotated[Path, typer.Argument(metavar="FILE", help="Where the questions 
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the files are written.")]
 Sources = Annotated[
     list[str] | None,
-    typer.Option("--source", metavar="NAME", help="headings, titles, replies or model (repeatable; default: model)."),
+    typer.Option(
+        "--source",
+        metavar="NAME",
+        help="headings, titles, replies, feedback or model (repeatable; default: model, else the first three).",
+    ),
 ]
 Count = Annotated[int, typer.Option("--count", metavar="N", help="At most so many questions.", min=1)]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Of the random choice where there are more.")]
@@ -138,15 +142,23 @@ def make(
     from clew.core.errors import NotFound
     from clew.core.plural import format_count
     from clew.evaluation.questions.judged import format_question, write_questions
-    from clew.evaluation.questions.make import QuestionSource, make_questions
+    from clew.evaluation.questions.make import NO_QUESTIONS, QuestionSource, make_questions
     from clew.surface.cli import progress, render
+    from clew.surface.server.feedback import read_feedback
 
+    given = read_feedback(resolve_invocation(ctx)) if "feedback" in (source or ()) else None
     with open_engine(ctx) as engine, progress.report_progress() as on_progress:
-        sources = cast(list[QuestionSource], source or [])
-        where = seen.build_filter(engine)
-        made = make_questions(engine, sources=sources, count=count, seed=seed, where=where, on_progress=on_progress)
+        made = make_questions(
+            engine,
+            sources=cast(list[QuestionSource], source or []),
+            count=count,
+            seed=seed,
+            where=seen.build_filter(engine),
+            feedback=given,
+            on_progress=on_progress,
+        )
     if not made:
-        raise NotFound("no question could be made: the documents have no headings, titles or replies that ask enough")
+        raise NotFound(NO_QUESTIONS)
     write_questions(file, made)
     if as_json:
         render.print_json({"file": str(file), "questions": [format_question(each) for each in made]})

@@ -1,4 +1,4 @@
-"""The paths of evaluations: the runs that are kept, one of them, and a new one as a job.
+"""The paths of evaluations: the runs that are kept, one of them, a new one as a job, and questions for one.
 
 A run names documents of the whole collection and how they were found, so all of it needs the right to write, which a
 key with a filter never has.
@@ -10,9 +10,10 @@ from fastapi import APIRouter, Path
 from pydantic import Field
 from starlette.responses import Response
 
-from clew.client.replies import EvaluationReply, JobReply, RunsReply
+from clew.client.replies import EvaluationReply, JobReply, QuestionsReply, RunsReply
 from clew.evaluation.jobs import enqueue_evaluation
-from clew.evaluation.questions.judged import parse_question
+from clew.evaluation.questions.judged import format_question, parse_question
+from clew.evaluation.questions.make import SOURCES, QuestionSource, make_questions
 from clew.evaluation.report import score_run
 from clew.evaluation.runs import list_runs, read_run
 from clew.surface.evaluation_json import evaluation_to_json, run_to_json
@@ -50,6 +51,16 @@ class EvaluationBody(Body):
     answers: Annotated[bool, Field(description="Also answer each question; a model is paid for it.")] = False
 
 
+class QuestionsBody(Body):
+    """What to make questions of, and how many."""
+
+    sources: Annotated[
+        list[QuestionSource],
+        Field(max_length=len(SOURCES), description="Default: the language model, or without one all but feedback."),
+    ] = Field(default_factory=list)
+    count: Annotated[Count, Field(description="At most so many questions.")] = 200
+
+
 @router.get("", responses={200: {"model": RunsReply}})
 async def runs(caller: Calling) -> Response:
     """The evaluations that are kept, the oldest first."""
@@ -75,3 +86,17 @@ async def evaluate(body: EvaluationBody, caller: Calling) -> Response:
         write=True,
     )
     return reply_json(job, status=202)
+
+
+@router.post("/questions", responses={200: {"model": QuestionsReply}})
+async def make(body: QuestionsBody, caller: Calling) -> Response:
+    """Make judged questions from the collection's headings, titles and replies, by a model, or from users' feedback."""
+    caller.access.check_write()
+    collection = caller.choose_collection()
+    given = await caller.run(lambda: caller.server.feedback.read(collection)) if "feedback" in body.sources else None
+    made = await caller.call(
+        lambda engine: make_questions(engine, sources=body.sources, count=body.count, feedback=given),
+        write=True,
+        pool=caller.server.answers,
+    )
+    return reply_json({"questions": [format_question(each) for each in made]})

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Adds the sample handbook to a fresh collection and runs four verbs on it.
+# Adds the sample handbook and chat to a fresh collection, asks, goes on asking, searches and explains.
 set -eu
 cd "$(dirname "$0")/.."
 clew=.venv/bin/clew
@@ -15,8 +15,15 @@ run() {
 }
 
 run add examples/handbook
-run search "I opened a phishing attachment by mistake; will I get into trouble?" -k 3
-run context "How often do station signing keys rotate, and who does it?" --tokens 600
+run ask "What does E-4471 mean and is it dangerous?"
+printf '\n%s$ clew chat%s\n' "$bold" "$plain"
+for question in "How often do parcel signing keys rotate?" "And webhook secrets?"; do
+  printf '> %s\n' "$question"
+  printf '%s\n' "$question" | "$clew" --path "$demo" chat --session demo
+done
+run add examples/chat
+run ask "How many stations have 2023 swivels?"
+run search "which key do stations sign their parcels with" -k 3
 run explain "What does E-4471 mean and is it dangerous?" -k 3
 
 cat <<TEXT

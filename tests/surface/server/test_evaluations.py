@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from typing import cast
 
 import pytest
 from typer.testing import CliRunner
@@ -94,7 +95,7 @@ def test_a_worker_of_any_store_runs_it(place: str) -> None:
 
 def test_the_thumbs_of_users_become_questions(folder: Path, tmp_path: Path) -> None:
     question = make_question(folder)
-    (document,) = question["relevant"]  # type: ignore[misc]
+    document = str(cast("list[str]", question["relevant"])[0])
     file = tmp_path / "asked.jsonl"
     command = ["--path", str(folder), "evaluate", "make", str(file), "--source", "feedback"]
     environ = {"CLEW_EMBEDDER__NAME": "hashed"}

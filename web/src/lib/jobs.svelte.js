@@ -17,7 +17,7 @@ class Jobs {
     this.#onChange = onChange;
     try {
       const { jobs } = await get("/v1/jobs");
-      for (const job of jobs) if (!FINISHED.includes(job.state)) this.#follow(job);
+      for (const job of jobs) if (!FINISHED.includes(job.state) && job.kind !== "evaluate") this.#follow(job);
     } catch {
       // without the right to write there are no jobs to show
     }

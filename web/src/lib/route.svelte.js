@@ -1,6 +1,6 @@
 // The state of the page in its address, after the #: what is typed never reaches a server log by a shared link.
 
-export const VIEWS = ["search", "ask", "library", "conversations", "explain"];
+export const VIEWS = ["search", "ask", "library", "conversations", "explain", "quality"];
 
 function parse() {
   const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");

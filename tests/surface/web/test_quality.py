@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clew import Client
+from clew import Client, Engine
 from tests.surface.server.conftest import Running, fill, serving
 from tests.surface.web.conftest import opening
 from tests.surface.web.test_tools import DROP
@@ -45,7 +45,7 @@ def test_questions_are_dropped_measured_and_shown(browser: "Browser", served: Ru
         page.evaluate(DROP, ["asked.jsonl", QUESTIONS])  # no document of the library
         expect(page.get_by_text("asked.jsonl")).to_be_visible()
         expect(questions).to_have_value(QUESTIONS)
-        page.get_by_role("checkbox", name="also answer each question").check()
+        page.get_by_role("checkbox", name="Also answer each question").check()
         page.get_by_role("checkbox", name="semantic").uncheck()
         measure.focus()
         page.keyboard.press("Enter")
@@ -83,11 +83,20 @@ def test_thumbs_become_questions_on_the_page(browser: "Browser", served: Running
         expect(page.get_by_label("Judged questions")).to_have_value(re.compile("who rotates the vault key"))
 
 
-def test_who_may_only_read_is_told_so(browser: "Browser", tmp_path: Path) -> None:
+def test_health_says_what_to_do_next_to_who_may_write(browser: "Browser", tmp_path: Path) -> None:
     from playwright.sync_api import expect
 
     fill(tmp_path / "store")
+    source = tmp_path / "Buoy.md"
+    source.write_text("# Buoy\n\nThe buoy is red.")
+    with Engine.open(tmp_path / "store", embedder="hashed") as engine:
+        engine.add(source)
+    source.unlink()
     with serving(tmp_path / "store") as running:
+        with opening(browser, running, "quality") as page:
+            health = page.get_by_role("region", name="Health")
+            expect(health.get_by_role("status")).to_contain_text("1 piece of advice")
+            expect(health.get_by_role("listitem")).to_contain_text("Next:")
         _, token = running.server.keys.add("reader")
         with opening(browser, running, "quality") as page:
             page.get_by_label("Key", exact=True).fill(token)

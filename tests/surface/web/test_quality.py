@@ -60,7 +60,8 @@ def test_questions_are_dropped_measured_and_shown(browser: "Browser", served: Ru
         page.screenshot(path=shots / "quality-light.png")
         assert find_serious(page) == []
         assert "asked.jsonl" not in served.get("/v1/documents").text
-    for look, options in {"dark": {"color_scheme": "dark"}, "phone": PHONE}.items():
+    looks: dict[str, dict[str, Any]] = {"dark": {"color_scheme": "dark"}, "phone": PHONE}
+    for look, options in looks.items():
         with opening(browser, served, address, **options) as page:
             expect(page.get_by_role("img", name="Recall by position")).to_be_visible()
             page.screenshot(path=shots / f"quality-{look}.png", full_page=True)

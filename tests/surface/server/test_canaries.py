@@ -104,6 +104,10 @@ def make_requests(chance: random.Random, foreign: str) -> list[tuple[str, str, A
             ("GET", f"/v1/{name}", None)
             for name in ("channels", "status", "collections", "models", "jobs", "feedback", "sessions", "doctor")
         ),
+        ("GET", "/v1/evaluations", None),
+        ("GET", "/v1/evaluations/last", None),
+        ("POST", "/v1/evaluations", {"questions": [{"question": query, "relevant": [page]}]}),
+        ("POST", "/v1/evaluations/questions", {"sources": ["titles", "feedback"]}),
         ("DELETE", f"/v1/documents/{page}", None),
         ("DELETE", f"/v1/messages/{message}", None),
         ("DELETE", "/v1/collections/default", None),

@@ -67,6 +67,7 @@ class Chats {
       .filter((message) => message.text.trim())
       .slice(-MAX_HISTORY);
     chat.title ||= question;
+    chat.at = new Date().toISOString();
     chat.turns.push(makeTurn(question, "asking"));
     const turn = chat.turns[chat.turns.length - 1];
     const isKept = session.info?.keeps_chats;
@@ -128,11 +129,12 @@ function finish(turn, answer) {
   turn.confidence = answer.confidence;
   turn.reason = answer.reason || answer.fault;
   turn.removed = answer.removed;
+  const citations = tellApart(answer.citations);
   const sentences = shown.length
-    ? shown.map((each) => ({ text: each.text, verdict: each.verdict, reason: each.reason, numbers: numbersOf(each.citations, answer.citations) }))
-    : (turn.sentences.length ? turn.sentences : [{ text: answer.text }]).map((each) => ({ ...each, numbers: readMarks(each.text), verdict: answer.found ? "quoted" : "" }));
-  const order = orderNumbers(sentences, answer.citations);
-  turn.citations = answer.citations.map((each) => ({ ...each, number: order.get(each.number) })).sort((a, b) => a.number - b.number);
+    ? shown.map((each) => ({ text: each.text, verdict: each.verdict, reason: each.reason, numbers: numbersOf(each.citations, citations) }))
+    : (turn.sentences.length ? turn.sentences : [{ text: answer.text }]).map((each) => ({ ...each, numbers: readMarks(each.text).flatMap((mark) => numbersOfMark(mark, each.text, citations)), verdict: answer.found ? (isQuote(each.text, citations) ? "quoted" : "stated") : "" }));
+  const order = orderNumbers(sentences, citations);
+  turn.citations = citations.map((each) => ({ ...each, number: order.get(each.number) })).sort((a, b) => a.number - b.number);
   turn.sentences = sentences.map((each) => ({ ...each, numbers: each.numbers.map((number) => order.get(number)).filter(Boolean) }));
   turn.state = "done";
 }
@@ -148,6 +150,23 @@ function orderNumbers(sentences, citations) {
 
 const keyOf = (citation) => `${citation.document}:${citation.start}-${citation.end}`;
 
+/** The citations, each span once and with a number of its own: two places of one page share theirs in the text. */
+function tellApart(citations) {
+  const spans = new Map(citations.map((each) => [keyOf(each), each]));
+  return [...spans.values()].map((each, index) => ({ ...each, mark: each.number, number: index + 1 }));
+}
+
+const toWords = (text) => (text.replace(/(?:\s*\[\d+\])+\s*$/, "").match(/[\p{L}\p{N}]+/gu) ?? []).join(" ").toLowerCase();
+const holds = (citation, text) => toWords(citation.quote ?? "").includes(toWords(text)) && toWords(text) !== "";
+const isQuote = (text, citations) => citations.some((each) => holds(each, text));
+
+/** The numbers of the places that a mark of the text names: the one that says the sentence, where one does. */
+function numbersOfMark(mark, text, all) {
+  const named = all.filter((each) => each.mark === mark);
+  const saying = named.filter((each) => holds(each, text) || (each.quote && toWords(text).includes(toWords(each.quote))));
+  return (saying.length ? saying : named).map((each) => each.number);
+}
+
 function numbersOf(citations, all) {
   const numbers = new Map(all.map((each) => [keyOf(each), each.number]));
   const documents = new Map(all.map((each) => [each.document, each.number]));
@@ -156,7 +175,8 @@ function numbersOf(citations, all) {
 
 function readChats() {
   try {
-    return JSON.parse(localStorage.getItem(KEY) ?? "[]");
+    const kept = JSON.parse(localStorage.getItem(KEY) ?? "[]");
+    return [...new Map(kept.map((chat) => [chat.id, chat])).values()];
   } catch {
     return [];
   }

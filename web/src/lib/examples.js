@@ -7,7 +7,9 @@ const SEEN = 200;
 /** Up to `count` pages, spread evenly over the first of them by title. */
 export async function loadExamples(count) {
   const { documents } = await get(`/v1/documents?kind=page&limit=${SEEN}`).catch(() => ({ documents: [] }));
-  const named = documents.filter((each) => /^[\p{L}\p{N}]/u.test(each.title) && each.title.length < 60);
+  const fitting = documents.filter((each) => /^[\p{L}\p{N}]/u.test(each.title) && each.title.length < 60);
+  const seen = new Set();
+  const named = fitting.filter((each) => !seen.has(nameInSentence(each)) && seen.add(nameInSentence(each))); // titles repeat
   const step = Math.max(1, Math.floor(named.length / count));
   return named.filter((_, index) => index % step === Math.floor(step / 2)).slice(0, count);
 }

@@ -76,6 +76,8 @@ const AGO = new Intl.RelativeTimeFormat(undefined, { numeric: "auto", style: "sh
 
 export const formatTime = (at) => (at ? MINUTE.format(new Date(at)) : "");
 export const formatDay = (at) => (at ? DAY.format(new Date(at)) : "");
+/** A day, or the first and last of several: "2026-03-01..2026-03-07". */
+export const formatDays = (days) => [...new Set(days.split(".."))].map(formatDay).join(" – ");
 export const formatClock = (at) => (at ? TIME.format(new Date(at)) : "");
 
 export function formatAgo(at) {

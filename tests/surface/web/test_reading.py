@@ -26,7 +26,9 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     said = [(2024, 1, "The mast is new."), (2024, 2, "The keel is old."), (2026, 3, "The sail is torn.")]
     with Engine.open(path, embedder="hashed") as engine:
         engine.add_documents(
-            Document(f"d{number}", f"# Overview\n\nLamp {number} burns oil of kind {number}.", title="Overview", uri=uri)
+            Document(
+                f"d{number}", f"# Overview\n\nLamp {number} burns oil of kind {number}.", title="Overview", uri=uri
+            )
             for number, uri in enumerate(
                 ["/srv/data/" + DEEP, "/srv/data/lamp.md", "/srv/data/handbook/a.md", "/srv/data/handbook/b.md"]
             )

@@ -155,6 +155,7 @@ def test_sign_in_with_a_key(browser: "Browser", tmp_path: Path) -> None:
             page.get_by_label("Key", exact=True).fill("clew_wrong")
             page.keyboard.press("Enter")
             expect(page.get_by_role("alert")).to_contain_text("not known")
+            expect(page.get_by_role("navigation", name="Views")).to_have_count(0)  # they have nothing to show yet
             page.get_by_label("Key", exact=True).fill(token)
             page.keyboard.press("Enter")
             expect(page.locator("[data-hit]").first).to_have_text("Vault")

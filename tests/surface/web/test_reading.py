@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,7 +15,7 @@ from tests.surface.web.conftest import opening
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-WIDE = {"viewport": {"width": 1360, "height": 700}}
+WIDE: dict[str, Any] = {"viewport": {"width": 1360, "height": 700}}
 DEEP = "handbook/engineering/infrastructure/production/databases/upgrades/major-versions.md"
 
 

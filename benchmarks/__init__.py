@@ -38,7 +38,7 @@ class Skipped(Exception):
     """The benchmark cannot run here, and why."""
 
 
-Benchmark = Callable[[Setup], Iterable[Measurement]]
+Benchmark = Callable[[Setup], Iterable[Measurement | str]]  # a string is printed as it is: a line of a table
 
 
 def time_call(call: Callable[[], object]) -> float:

@@ -12,6 +12,7 @@ from benchmarks.long_threads import measure_long_threads
 from benchmarks.messages import measure_add_message
 from benchmarks.moving import measure_transfer_memory
 from benchmarks.page import measure_page
+from benchmarks.peers.run import measure_peers
 from benchmarks.postgres import measure_stores
 from benchmarks.reading import measure_chunking, measure_pdf, measure_sheet
 from benchmarks.search import measure_hybrid_large, measure_hybrid_small
@@ -39,20 +40,24 @@ BENCHMARKS: dict[str, Benchmark] = {
     "moving": measure_transfer_memory,
     "server": measure_server,
     "page": measure_page,
+    "peers": measure_peers,
 }
+ONLY_NAMED = {"peers"}  # installs other frameworks
 
 
 def main() -> None:
     """Prints one line per measurement."""
     parser = argparse.ArgumentParser(prog="benchmarks", description="Ratios to a raw floor, from one run.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which ones (default all): {', '.join(BENCHMARKS)}")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"which ones (default all but peers): {', '.join(BENCHMARKS)}"
+    )
     parser.add_argument("--data", type=Path, default=None, help="the folder that holds the benchmark sets")
     parser.add_argument("--long", action="store_true", help="also run what takes many minutes")
     given = parser.parse_args()
     for name in given.names:
         if name not in BENCHMARKS:
             parser.error(f"there is no benchmark {name!r}; there are {', '.join(BENCHMARKS)}")
-    for name in given.names or BENCHMARKS:
+    for name in given.names or [each for each in BENCHMARKS if each not in ONLY_NAMED]:
         with tempfile.TemporaryDirectory(prefix="clew-bench-") as work:
             try:
                 for line in BENCHMARKS[name](Setup(given.data, Path(work), given.long)):

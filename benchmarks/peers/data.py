@@ -10,14 +10,14 @@ import numpy as np
 from benchmarks import Setup
 from benchmarks.corpus import load_scifact
 from benchmarks.peers.lookup import Lookup, save_lookup
-from benchmarks.peers.sides.with_clew import Side
+from benchmarks.peers.sides.with_clew import LookupEmbedder
 from benchmarks.peers.worker import Text
-from clew import drivers
+from clew import Document, Engine, drivers
 from clew.core.protocols import Embedder
 from clew.core.settings import EmbedderConfig
 from clew.core.types import Matrix
 
-QUERIES, CHANGED = 200, 10
+QUERIES, CHANGED = 100, 10
 BATCH = 64
 
 
@@ -79,7 +79,8 @@ def prepare_lookup(inputs: Inputs, folder: Path, work: Path, *, model: str = "bg
         )
         # Clew also embeds some sentences as questions, to know how alike unrelated texts are.
         lookup = Lookup(first)
-        Side(work / "rehearsal", lookup).build(inputs.documents)
+        with Engine.open(work / "rehearsal.clew", embedder=LookupEmbedder(lookup)) as engine:
+            engine.add_documents(Document(id_, text) for id_, text in inputs.documents)
         sentences = list(dict.fromkeys(lookup.parts))
         if sentences:
             made = np.concatenate([made, embedder.embed(sentences, role="query")])

@@ -27,7 +27,7 @@ class Lookup:
     def _find_row(self, text: str) -> int:
         row = self._rows.get(text)
         if row is None:
-            row = self._ids.get(text.partition(": ")[0])
+            row = self._ids.get(text.removeprefix("Document: ").partition(": ")[0])
         if row is None:
             self.parts.append(text)
             row = next((row for row, whole in enumerate(self._texts) if text.strip() in whole), None)

@@ -199,13 +199,13 @@ def format_table(results: Sequence[Result]) -> list[str]:
             f"{each.megabytes:.0f}",
             f"{median(each.imports):.2f}",
             str(each.lines),
-            f"{build:.1f}{_format_ratio(build, floor and median(floor.builds))}",
+            f"{build:.1f}{_format_ratio(build, median(floor.builds) if floor else 0)}",
             *(
                 f"{_format_times(each.times[leg])}"
-                f"{_format_ratio(median(each.times[leg]), floor and median(floor.times[leg]))}"
+                f"{_format_ratio(median(each.times[leg]), median(floor.times[leg]) if floor else 0)}"
                 for leg in TIMED
             ),
-            f"{each.memory:.0f}{_format_ratio(each.memory, floor and floor.memory)}",
+            f"{each.memory:.0f}{_format_ratio(each.memory, floor.memory if floor else 0)}",
             " / ".join(f"{fmean(each.gains[leg]):.3f}" for leg in TIMED),
             " / ".join(str(each.still_found[leg]) for leg in LEGS),
             " / ".join(str(each.late_found[leg]) for leg in LEGS),
@@ -228,5 +228,5 @@ def _format_times(times: Sequence[float]) -> str:
     return f"{median(ordered) * 1000:.2f} / {ordered[int(0.95 * (len(ordered) - 1))] * 1000:.2f}"
 
 
-def _format_ratio(value: float, floor: float | None) -> str:
+def _format_ratio(value: float, floor: float) -> str:
     return f" ({value / floor:.1f}×)" if floor else ""

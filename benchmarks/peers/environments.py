@@ -48,7 +48,17 @@ def make_environment(peer: Peer) -> Path:
     key = hashlib.sha256(made_of).hexdigest()
     if not stamp.is_file() or stamp.read_text() != key:
         _run_uv("venv", "--quiet", "--clear", "--python", str(ROOT / ".venv/bin/python"), str(folder))
-        _run_uv("pip", "install", "--quiet", "--compile-bytecode", "--python", str(folder / "bin/python"), *needs)
+        _run_uv(
+            "pip",
+            "install",
+            "--quiet",
+            "--compile-bytecode",
+            "--link-mode",
+            "copy",
+            "--python",
+            str(folder / "bin/python"),
+            *needs,
+        )
         stamp.write_text(key)
     return folder
 

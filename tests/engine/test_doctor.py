@@ -17,6 +17,7 @@ import pytest
 from clew import CollectionDamaged, Document, Engine, Filter, Message, SettingsError, StoreMismatch
 from clew.core.doctor import AREAS
 from tests.engine.chosen import OpenEngine
+from tests.engine.faults import make_damageable
 
 Change = Callable[[str], None]
 PAGES = [Document(f"d{n}", f"Page {n} is on the vault. Its keys rotate every {n} days. " * 20, ()) for n in range(4)]
@@ -35,21 +36,7 @@ def make_change(request: pytest.FixtureRequest, engine: Engine) -> Change:
         import psycopg
 
         url = request.getfixturevalue("postgres")
-        with psycopg.connect(url, autocommit=True) as connection:
-            for table in ("documents", "pieces", "chunks", "blocks"):
-                made = connection.execute(
-                    "SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = %s::regclass AND adnum ="
-                    " (SELECT attnum FROM pg_attribute WHERE attrelid = adrelid AND attname = 'sum')",
-                    (f"clew.{table}",),
-                ).fetchone()
-                assert made
-                connection.execute(f"ALTER TABLE clew.{table} ALTER COLUMN sum DROP EXPRESSION")
-                connection.execute(
-                    f"CREATE FUNCTION clew.sum_{table}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
-                    f" NEW.sum := (SELECT {made[0]} FROM (SELECT NEW.*) AS t); RETURN NEW; END $$;"
-                    f" CREATE TRIGGER summed BEFORE INSERT OR UPDATE ON clew.{table} FOR EACH ROW"
-                    f" EXECUTE FUNCTION clew.sum_{table}()"
-                )
+        make_damageable(url)
 
         def change(sql: str) -> None:
             with psycopg.connect(url, autocommit=True) as connection:

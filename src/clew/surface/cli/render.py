@@ -1,6 +1,5 @@
 """Output for people: plain text in a pipe, the same with colour on a terminal."""
 
-import re
 import shutil
 import sys
 import textwrap
@@ -26,12 +25,12 @@ from clew.core.thread import THREAD_KIND
 from clew.core.time import assume_utc
 from clew.core.types import DocumentRecord, Hit, Message
 from clew.surface.cli.progress import format_duration
+from clew.surface.cli.snippet import highlight_terms, make_snippet
 from clew.surface.cli.table import print_table
 from clew.surface.cli.terminal import clean_for_stream, escape_json
 from clew.surface.to_json import dump_json
 
 StyledText = tuple[str, str]  # text and its rich style
-_WORD = re.compile(r"\w+(?:[.'’-]\w+)*")
 _QUOTE_CHARS = 80  # of a quote in a list
 _DEFAULT_WIDTH = 100  # columns without a terminal
 
@@ -270,32 +269,3 @@ def print_config(config: Mapping[str, Any]) -> None:
     for name, entry in config["settings"].items():
         value = "none" if entry["value"] is None else dump_json(entry["value"])
         print_line((name, "bold"), (f" = {value}", ""), (f"  # {entry['from']}", "dim"))
-
-
-def make_snippet(text: str, query_terms: frozenset[str], *, width: int) -> list[str]:
-    """Up to two lines of the text, from where the query's words are densest."""
-    flat = " ".join(text.split())
-    width = max(20, width)
-    room = 2 * width - 10
-    if len(flat) > room:
-        places = [match.start() for match in _WORD.finditer(flat) if _matches_query(match[0], query_terms)] or [0]
-        first = max(places, key=lambda at: (sum(at <= other < at + room - 40 for other in places), -at))
-        begin = max(0, min(first - 30, len(flat) - room))
-        begin = flat.find(" ", begin) + 1 if begin else 0
-        flat = ("… " if begin else "") + flat[begin:]
-    return textwrap.wrap(flat, width, max_lines=2, placeholder=" …")
-
-
-def highlight_terms(line: str, query_terms: frozenset[str]) -> list[StyledText]:
-    """The line in parts, with the query's words styled."""
-    parts: list[StyledText] = []
-    at = 0
-    for match in _WORD.finditer(line):
-        if _matches_query(match[0], query_terms):
-            parts += [(line[at : match.start()], ""), (match[0], "bold yellow")]
-            at = match.end()
-    return [*parts, (line[at:], "")]
-
-
-def _matches_query(word: str, query_terms: frozenset[str]) -> bool:
-    return not query_terms.isdisjoint(extract_terms(word))

@@ -302,6 +302,19 @@ def test_sync_drops_what_has_vanished_and_nothing_else(engine: Engine, page: Pat
     }
 
 
+def test_a_ceiling_of_cost_too_low_for_a_batch_still_adds_the_documents_it_is_enough_for(tmp_path: Path) -> None:
+    folder = tmp_path / "pages"
+    folder.mkdir()
+    for number in range(6):
+        (folder / f"{number:02}.md").write_text(long_page(4).replace("story", f"tale{number}"), encoding="utf-8")
+    settings = Settings(embedder=EmbedderConfig(price=100.0))
+    with Engine.open(tmp_path / "team.clew", embedder="hashed") as engine:
+        first = engine.add(folder, settings=settings, max_cost=engine.plan(folder, settings=settings).cost)
+        assert 0 < len(first.added) < 6  # a call reserves more than it costs, so the limit refuses all six at once
+        assert "limit" in first.stopped
+        assert engine.add(folder, settings=settings).skipped == len(first.added)
+
+
 def test_a_ceiling_of_cost_is_never_passed_and_the_next_run_goes_on(tmp_path: Path) -> None:
     folder = tmp_path / "pages"
     folder.mkdir()

@@ -182,7 +182,10 @@ def run_pipeline(
 
 
 def _embed_and_store_batch(store: Store, recipe: Recipe, run: _Run) -> None:
-    """Embeds the waiting documents in one call and stores each; if the call fails, each is embedded by itself."""
+    """Embeds the waiting documents in one call and stores each; if the call fails, each is embedded by itself.
+
+    So too where the cost limit refuses the call: it may be enough for some of them.
+    """
     batch = list(run.waiting)
     run.is_storing = True
     message_chunks = [chunk.id for prepared in batch if is_thread(prepared.document) for chunk in prepared.chunks]
@@ -192,7 +195,7 @@ def _embed_and_store_batch(store: Store, recipe: Recipe, run: _Run) -> None:
         batch_vectors = embed_chunks_and_summaries(batch, known, recipe.embedder, run.count_embedded)
     except CountMismatch:
         raise
-    except DriverFailed:
+    except (DriverFailed, CostLimit):
         batch_vectors = None
     reduced: set[str] = set()  # threads without some of their messages: others are embedded with what is left
     for prepared in batch:

@@ -187,6 +187,8 @@ def filled(postgres: str) -> tuple[str, History]:
         whole.opened.store.stage_vectors(make_embedder(EmbedderConfig(name="hashed:64")))
         whole.opened.store.claim([record.id for record in whole.list()], owner="me", seconds=60)
         whole.opened.store.eraser().set_pending(json.dumps({"authors": hidden.canaries[0]}))
+        assert whole.opened.records is not None
+        whole.opened.records.append("evaluations", hidden.canaries[0], name="run")
     return url, history
 
 
@@ -201,7 +203,8 @@ def test_no_statement_shows_what_labels_hide(filled: tuple[str, History], postgr
     canaries = Canaries(history)
     leaky = {table for table, rows in whole.items() if canaries.find(rows)}
     assert {
-        f"clew.{name}" for name in ("documents", "pieces", "chunks", "postings", "sessions", "jobs", "erasures")
+        f"clew.{name}"
+        for name in ("documents", "pieces", "chunks", "postings", "sessions", "jobs", "erasures", "records")
     } <= leaky
     with connect(url, *LABELS) as connection:
         seen = dump(connection)
@@ -218,7 +221,7 @@ def test_no_statement_shows_what_labels_hide(filled: tuple[str, History], postgr
             assert {row for (row,) in connection.execute(f"SELECT {column} FROM clew.{table}")} == visible
         documents = {row for (row,) in connection.execute("SELECT row FROM clew.documents")}
         assert {row for (row,) in connection.execute("SELECT row FROM clew.summaries")} <= documents
-        for table in ("blocks", "shadows", "summary_shadows", "jobs", "sessions", "claims", "erasures"):
+        for table in ("blocks", "shadows", "summary_shadows", "jobs", "sessions", "claims", "erasures", "records"):
             assert whole[f"clew.{table}"]
             assert seen[f"clew.{table}"] == []
 
@@ -245,7 +248,7 @@ def test_every_table_hides_by_its_own_policy(filled: tuple[str, History], postgr
                 after = dump(connection)
                 owner.execute(f"ALTER POLICY seen ON clew.{table} USING ({own['seen']})")
                 assert len(after[f"clew.{table}"]) > len(before[f"clew.{table}"]), table
-                if table in ("documents", "pieces", "chunks", "postings", "sessions", "jobs", "erasures"):
+                if table in ("documents", "pieces", "chunks", "postings", "sessions", "jobs", "erasures", "records"):
                     assert canaries.find(after[f"clew.{table}"]), table
                 assert dump(connection) == before
 
@@ -333,7 +336,9 @@ def test_threads_of_an_earlier_version_are_shown_in_part(
         Message("who knows?", id="m2", channel="ops", at=NOON, reply_to="m1"),
     ]
     before = setup.list_migrations()[:8]  # with the checksums, which this version reads, and before the labels
-    before[7] = (before[7][0], f"{before[7][1]}; ALTER TABLE blocks ADD COLUMN sum bigint NOT NULL DEFAULT -1")
+    later = "ALTER TABLE blocks ADD COLUMN sum bigint NOT NULL DEFAULT -1; CREATE TABLE records("
+    later += "collection int, number int, kind text, name text, text text)"
+    before[7] = (before[7][0], f"{before[7][1]}; {later}")
     with monkeypatch.context() as patch:
         patch.setattr(setup, "list_migrations", lambda: before)
         for name in ("one", "two"):
@@ -342,6 +347,7 @@ def test_threads_of_an_earlier_version_are_shown_in_part(
     with psycopg.connect(url, autocommit=True) as server:
         server.execute("UPDATE clew.collections SET erasing = name")
         server.execute("ALTER TABLE clew.blocks DROP COLUMN sum")
+        server.execute("DROP TABLE clew.records")
     for name in ("two", "one"):  # the migration sees all collections, though the owner sees one at a time
         with Engine.open(owner, collection=name, embedder="hashed", settings=settings(LABELS)) as part:
             assert [record.title for record in part.list()] == ["#ops: who knows?"]

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 
 from clew.core.collection import CollectionRecord, DroppedCollection
 from clew.core.errors import DriverMissing, NotFound
-from clew.core.protocols import LLM, Embedder, Reranker, Store, Verifier
+from clew.core.protocols import LLM, Embedder, KeepsRecords, RecordStore, Reranker, Store, Verifier
 from clew.core.secret import mask_secrets
 from clew.core.settings import AnswerConfig, EmbedderConfig, LLMConfig, RerankerConfig, StoreConfig
 from clew.core.suggest import find_close_names, format_suggestion
@@ -197,6 +197,15 @@ def find_source_root(path: str | Path) -> Path:
 def find_collection_folder(path: str | Path, collection: str) -> Path | None:
     """The folder of a collection; None for one in memory or on a server."""
     return None if str(path) == MEMORY or is_server_address(path) else _resolve_folder(path) / collection
+
+
+def find_records(store: Store, folder: Path | None) -> RecordStore | None:
+    """The records of a collection: those of the store, else files in the folder; None for one in memory."""
+    if isinstance(store, KeepsRecords):
+        return store.records
+    from clew.drivers.store.records import FolderRecords
+
+    return FolderRecords(folder) if folder else None
 
 
 def is_server_address(path: str | Path) -> bool:

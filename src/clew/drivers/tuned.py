@@ -1,14 +1,13 @@
-"""The settings that were tuned for a collection, kept in its folder with what spoke for them, the last one in use."""
+"""The settings that were tuned for a collection, kept with it and with what spoke for them, the last one in use."""
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from clew.core.errors import DriverFailed
+from clew.core.protocols.records import RecordStore
 
-FILE = "tuned.json"
 FORMAT = 1
 
 
@@ -28,31 +27,22 @@ class TunedSettings:
     questions: int = 0
 
 
-def read_tuned_settings(folder: Path | None) -> list[TunedSettings]:
-    """What was kept for the collection in a folder, the oldest first; nothing in memory and on a server."""
-    file = folder / FILE if folder else None
-    if file is None or not file.is_file():
+def read_tuned_settings(records: RecordStore | None) -> list[TunedSettings]:
+    """What was kept for the collection, the oldest first; nothing in memory."""
+    text = records.read("tuned") if records else ""
+    if records is None or not text:
         return []
     try:
-        kept = json.loads(file.read_text("utf-8"))
+        kept = json.loads(text)
         if kept["format"] != FORMAT:
             raise ValueError("another format")
         return [TunedSettings(**each) for each in kept["tuned"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DriverFailed(f"{file} cannot be read ({error}); delete it to go on without tuned settings") from error
+    except (ValueError, KeyError, TypeError) as error:
+        place = records.describe("tuned")
+        raise DriverFailed(f"{place} cannot be read ({error}); delete it to go on without tuned settings") from error
 
 
-def write_tuned_settings(folder: Path, tuned: Sequence[TunedSettings]) -> None:
-    """Replaces what is kept, whole or not at all; without any the file is removed."""
-    file = folder / FILE
-    try:
-        if not tuned:
-            file.unlink(missing_ok=True)
-            return
-        new = folder / f"{FILE}.new"
-        new.write_text(
-            json.dumps({"format": FORMAT, "tuned": [asdict(each) for each in tuned]}, indent=1) + "\n", "utf-8"
-        )
-        new.replace(file)
-    except OSError as error:
-        raise DriverFailed(f"{file} cannot be written: {error.strerror}") from error
+def write_tuned_settings(records: RecordStore, tuned: Sequence[TunedSettings]) -> None:
+    """Replaces what is kept, whole or not at all."""
+    kept = {"format": FORMAT, "tuned": [asdict(each) for each in tuned]}
+    records.write("tuned", json.dumps(kept, indent=1) + "\n" if tuned else "")

@@ -95,8 +95,13 @@ class Engine:
         if llm is not None:
             check_implements(llm, LLM, "language model")
         folder = drivers.find_collection_folder(path, collection)
-        settings = apply_tuned_settings(settings, folder, embedder.name)
         store = drivers.open_store(path, collection, embedder=embedder, config=settings.store)
+        records = drivers.find_records(store, folder)
+        try:
+            settings = apply_tuned_settings(settings, records, embedder.name)
+        except BaseException:
+            store.close()
+            raise
         session = settings.session
         opened = Opened(
             store=store,
@@ -113,6 +118,7 @@ class Engine:
                 max_idle=session.idle,
             ),
             extensions=extensions,
+            records=records,
             llm_config=llm_config,
         )
         if access is not None:

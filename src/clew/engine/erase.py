@@ -13,7 +13,7 @@ from clew.core.suggest import format_suggestion
 from clew.drivers.store.term_ids import pack_terms
 from clew.engine.add import make_ingest_context
 from clew.engine.opened import Opened
-from clew.engine.scrub import scrub_sessions
+from clew.engine.scrub import scrub_records, scrub_sessions
 from clew.engine.sections import resolve_document_or_sections
 from clew.index.erase.compare import TEXT_KINDS, Comparison, compare_with_remaining
 from clew.index.erase.journal import Journal, join_journals, parse_journal
@@ -50,7 +50,8 @@ def erase(
     """Removes documents (by id or address), all that an author wrote, or a channel, and proves it with a receipt.
 
     Everything made of it goes too: chunks, vectors, postings, summaries, copies in the contexts of other messages,
-    staged vectors, caches, chat sessions, free pages of the disk. Then everything that is stored is searched for it.
+    staged vectors, caches, chat sessions, runs and feedback that name it, free pages of the disk. Then everything that
+    is stored is searched for it.
     A source that was added in sections goes with all of them. If it is interrupted, the next call finishes it, also one
     that names nothing. `dry_run` only counts.
     """
@@ -79,6 +80,7 @@ def erase(
     sessions = scrub_sessions(opened.store.sessions, opened.folder, journal.selection, matcher)
     jobs = eraser.drop_jobs(lambda text: bool(matcher.count_in_text(text, TEXT_KINDS)))
     entries, notes = _clear_caches(opened)
+    notes += scrub_records(opened.records, journal.selection, matcher)
     undone = eraser.purge()
     opened.store.flush()
     found, searched = _search_stored_bytes(opened, compared.fingerprints)

@@ -11,7 +11,7 @@ from pathlib import Path
 from clew import drivers
 from clew.core.errors import NotFound, SettingsError
 from clew.core.filter import EVERYTHING, Filter
-from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Reader, Reranker, Store, Verifier
+from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Reader, RecordStore, Reranker, Store, Verifier
 from clew.core.settings import AnswerConfig, LLMConfig, RerankerConfig, Settings
 from clew.core.suggest import format_suggestion
 from clew.drivers.store.bounded import BoundedStore
@@ -62,6 +62,7 @@ class Opened:
     boundary: Filter = EVERYTHING  # what may be seen
     is_upload: bool = False  # the files below the root are an upload's, and do not stay
     message_lock: threading.Lock = field(default_factory=threading.Lock)  # two writers could end the same thread
+    records: RecordStore | None = None  # beside the content; None in memory, and where only a part is seen
     llm_config: LLMConfig | None = None  # by which the language model was made; None: it was given as an object
 
     def resolve_settings(self, given: Settings | None) -> Settings:
@@ -76,7 +77,8 @@ class Opened:
         """A copy over another store and embedder, as after `reembed`."""
         finder = make_finder(store, embedder, self.llm, self.settings, self.extensions)
         sessions = self.sessions.with_store(store.sessions)
-        return replace(self, store=store, embedder=embedder, finder=finder, sessions=sessions)
+        records = drivers.find_records(store, self.folder)
+        return replace(self, store=store, embedder=embedder, finder=finder, sessions=sessions, records=records)
 
     def with_llm(self, llm: LLM) -> "Opened":
         """A copy with another language model: a metered one, for the run of an agent."""
@@ -110,7 +112,7 @@ class Opened:
         whole = self.store.inner if isinstance(self.store, BoundedStore) else self.store
         store = BoundedStore(whole, boundary, closes=closes)
         finder = self.finder.within(store, boundary)
-        return replace(self, store=store, finder=finder, boundary=boundary, folder=None)
+        return replace(self, store=store, finder=finder, boundary=boundary, folder=None, records=None)
 
     def check_unbounded(self) -> None:
         """Raises SettingsError where only a part of the collection may be seen."""

@@ -1,4 +1,4 @@
-"""Takes erased text out of the chat sessions of a collection: those that are stored, and files of earlier versions."""
+"""Takes erased text out of what is kept beside the content: chat sessions, runs of evaluations, feedback."""
 
 import json
 from dataclasses import replace
@@ -8,7 +8,8 @@ from uuid import uuid4
 
 from clew.core.errors import DriverFailed
 from clew.core.fingerprint import Matcher
-from clew.core.protocols import SessionStore
+from clew.core.plural import format_count
+from clew.core.protocols import RecordStore, SessionStore
 from clew.core.session import StoredSession
 from clew.core.types import Message
 from clew.index.erase.compare import TEXT_KINDS
@@ -30,6 +31,26 @@ def scrub_sessions(sessions: SessionStore, folder: Path | None, selection: Selec
             sessions.update(name, lambda session: _scrub_session(session, selection, matcher))
             changed += 1
     return changed + (_scrub_files(folder / "sessions", selection, matcher) if folder else 0)
+
+
+def scrub_records(records: RecordStore | None, selection: Selection, matcher: Matcher) -> list[str]:
+    """Deletes the runs and the judgements of users that name or quote what is erased; a note of each kind."""
+    if records is None:
+        return []
+    names = [json.dumps(name, ensure_ascii=ascii_) for name in selection.documents for ascii_ in (True, False)]
+
+    def tells(text: str) -> bool:
+        return any(name in text for name in names) or bool(matcher.count_in_text(text, TEXT_KINDS))
+
+    runs = [name for name in records.names("evaluations") if tells(records.read("evaluations", name))]
+    for name in runs:
+        records.write("evaluations", "", name=name)
+    lines = records.read("feedback").splitlines(keepends=True)
+    kept = [line for line in lines if not tells(line)]
+    if len(kept) < len(lines):
+        records.write("feedback", "".join(kept))
+    gone = ((len(runs), "evaluation"), (len(lines) - len(kept), "judgement"))
+    return [f"{format_count(count, what)} that named what is erased: gone as well" for count, what in gone if count]
 
 
 def _scrub_session(session: StoredSession, selection: Selection, matcher: Matcher) -> StoredSession:

@@ -1,21 +1,20 @@
 """The tuned settings of a collection: they hold where the user's own leave the default."""
 
-from pathlib import Path
-
 from clew.core.errors import DriverFailed, SettingsError
+from clew.core.protocols.records import RecordStore
 from clew.core.settings import DEFAULTS, Settings
 from clew.core.settings.override import flatten_settings, override_settings
-from clew.drivers.tuned import FILE, read_tuned_settings
+from clew.drivers.tuned import read_tuned_settings
 
 
-def apply_tuned_settings(settings: Settings, folder: Path | None, embedder: str) -> Settings:
+def apply_tuned_settings(settings: Settings, records: RecordStore | None, embedder: str) -> Settings:
     """The settings with those that were tuned for the collection and this embedder, where they are at their default."""
-    kept = read_tuned_settings(folder)
-    if not kept or kept[-1].embedder != embedder:
+    kept = read_tuned_settings(records)
+    if records is None or not kept or kept[-1].embedder != embedder:
         return settings
     now, default = dict(flatten_settings(settings)), dict(flatten_settings(DEFAULTS))
     wanted = {name: value for name, value in kept[-1].settings.items() if now.get(name) == default.get(name)}
     try:
         return override_settings(settings, wanted)
     except (SettingsError, TypeError) as error:
-        raise DriverFailed(f"{folder}/{FILE} cannot be used: {error}; `clew tune --rollback`, or delete it") from error
+        raise DriverFailed(f"{records.describe('tuned')} cannot be used: {error}; delete it") from error

@@ -20,7 +20,7 @@ from clew.evaluation.ask import WARM_UP, AskOptions, ask_question, prepare_engin
 from clew.evaluation.questions.judged import JudgedQuestion, read_questions
 from clew.evaluation.questions.resolve import Judgement, resolve_questions
 from clew.evaluation.report import check_measures, list_measures, score_run
-from clew.evaluation.runs import append_result, find_runs_folder, list_runs, repair_last_line, start_run_file
+from clew.evaluation.runs import append_result, continue_run, find_runs, list_runs, start_run
 from clew.evaluation.types import EvaluatedSystem, Evaluation, EvaluationRun, QuestionResult
 
 FETCH = 2  # chunks fetched for each document that is ranked
@@ -50,7 +50,7 @@ def evaluate(
     of a context of so many `tokens` (0: none is made). With `answers` every question is also answered. `measures` are
     those that are compared (default: nDCG, and the evidence in the context).
 
-    The run is kept in the folder of the collection, or in `folder`, and one that broke off is continued, unless
+    The run is kept with the collection, or in `folder`, and one that broke off is continued, unless
     `resume` is False. Nothing is kept of the texts.
     """
     asked = read_questions(questions) if isinstance(questions, (str, Path)) else list(questions)
@@ -67,14 +67,14 @@ def evaluate(
     trees = build_systems(engine, strategies, settings)
     judgements, notes = resolve_questions(engine, asked)
     run = make_run(engine, asked, trees, judgements, options, notes)
-    place = find_runs_folder(engine, folder) if keep else None
+    place = find_runs(engine, folder) if keep else None
     if place is not None:
-        run = _find_unfinished(engine, run, place) if resume else run
-        run = start_run_file(run, place) if run.file is None else run
+        unfinished = _find_unfinished(engine, run, folder) if resume else None
+        run = continue_run(unfinished, place) if unfinished else start_run(run, place)
     results = list(run.results)
     for result in _ask_all(engine, asked, trees, judgements, options, run, on_progress):
-        if run.file is not None:
-            append_result(run.file, result)
+        if place is not None:
+            append_result(run, result, place)
         results.append(result)
     return score_run(replace(run, results=tuple(results)), measures=measures)
 
@@ -126,13 +126,10 @@ def make_run(
     )
 
 
-def _find_unfinished(engine: Engine, run: EvaluationRun, folder: Path) -> EvaluationRun:
-    """The kept run that broke off and asks just the same, else the new one."""
-    for kept in reversed(list_runs(engine, folder=folder)):
-        if kept.key == run.key and not kept.is_finished and kept.file is not None:
-            repair_last_line(kept.file)
-            return kept
-    return run
+def _find_unfinished(engine: Engine, run: EvaluationRun, folder: str | Path | None) -> EvaluationRun | None:
+    """The kept run that broke off and asks just the same, if there is one."""
+    kept = (each for each in reversed(list_runs(engine, folder=folder)) if each.key == run.key)
+    return next((each for each in kept if not each.is_finished), None)
 
 
 def _ask_all(

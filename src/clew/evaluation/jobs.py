@@ -54,7 +54,7 @@ def run_evaluation(engine: Engine, job: Job, on_progress: OnProgress) -> Mapping
     made = evaluate(engine, questions, **options, on_progress=on_progress)
     return {
         "run": made.run.id,
-        "is_kept": made.run.file is not None,
+        "is_kept": made.run.is_kept,
         "systems": {score.system.name: dict(score.means) for score in made.scores},
         "notes": list(made.notes),
     }

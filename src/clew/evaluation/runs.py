@@ -1,66 +1,64 @@
-"""Runs as they are kept: one file of JSON lines each, a header and then a line for every result as it comes.
+"""Runs as they are kept: JSON lines, a header and then a line for every result as it comes.
 
-A run that broke off is continued from its file: what is in it is not asked again.
+A run that broke off is continued: what is in it is not asked again.
 """
 
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from clew.core.errors import DriverFailed, NotFound, SettingsError
+from clew.core.protocols import RecordStore
 from clew.core.suggest import format_names
+from clew.drivers.store.records import FolderRecords
 from clew.engine import Engine
 from clew.evaluation.types import EvaluatedSystem, EvaluationRun, QuestionResult
 
 FORMAT = 1
-FOLDER = "evaluations"  # in the folder of a collection
-SUFFIX = ".jsonl"
+KIND: Final = "evaluations"
 _NAME = re.compile(r"\d{8}-\d{6}-\d{3}-[0-9a-f]{4}")  # time and key
 
 
-def find_runs_folder(engine: Engine, folder: str | Path | None = None) -> Path | None:
-    """The folder of the runs: the one given, else that of the collection; None in memory and on a server."""
+def find_runs(engine: Engine, folder: str | Path | None = None) -> RecordStore | None:
+    """Where the runs are kept: in the folder given, else with the collection; None for one in memory."""
     if folder is not None:
-        return Path(folder)
-    home = engine.opened.folder
-    return home / FOLDER if home else None
+        return FolderRecords(Path(folder), files={KIND: "*.jsonl"})
+    return engine.opened.records
 
 
 def list_runs(engine: Engine, *, folder: str | Path | None = None) -> list[EvaluationRun]:
     """The runs that are kept, the oldest first."""
-    place = find_runs_folder(engine, folder)
-    return [read_run_file(file) for file in _list_files(place)]
+    place = find_runs(engine, folder)
+    return [_parse_run(place, name) for name in _list_names(place)] if place else []
 
 
 def read_run(engine: Engine, run: str, *, folder: str | Path | None = None) -> EvaluationRun:
     """The run of this id, or the last one for "last"; NotFound with those that there are."""
-    place = find_runs_folder(engine, folder)
+    place = find_runs(engine, folder)
     if place is None:
-        raise SettingsError("this collection keeps no runs, since it has no folder; name the folder that has them")
-    ids = [file.stem for file in _list_files(place)]
+        raise SettingsError("this collection keeps no runs, since it is in memory; name the folder that has them")
+    ids = _list_names(place)
     wanted = ids[-1] if run == "last" and ids else run
     if wanted not in ids:
         there = f"there are {format_names(ids[::-1])}" if ids else "there are none; `clew evaluate QUESTIONS` makes one"
         raise NotFound(f"there is no run {run!r}; {there}")
-    return read_run_file(place / f"{wanted}{SUFFIX}")
+    return _parse_run(place, wanted)
 
 
-def _list_files(folder: Path | None) -> list[Path]:
-    """The files of runs in a folder, by time; others may lie beside them."""
-    files = folder.glob(f"*{SUFFIX}") if folder and folder.is_dir() else ()
-    return sorted(file for file in files if _NAME.fullmatch(file.stem))
+def _list_names(place: RecordStore) -> list[str]:
+    """The ids of the runs, by time; other files may lie beside them."""
+    return [name for name in place.names(KIND) if _NAME.fullmatch(name)]
 
 
-def read_run_file(file: Path) -> EvaluationRun:
-    """The run in a file; a last line that was cut off is left out."""
-    lines = list(_read_lines(file))
+def _parse_run(place: RecordStore, name: str) -> EvaluationRun:
+    """The run of this id; a last line that was cut off is left out."""
+    lines = list(_parse_lines(place.read(KIND, name)))
     if not lines or lines[0].get("format") != FORMAT:
-        raise DriverFailed(f"{file} is not a run of this version of Clew; move it away")
+        raise DriverFailed(f"{place.describe(KIND, name)} is not a run of this version of Clew; move it away")
     header, results = lines[0], {}
     for line in lines[1:]:
         results[line["system"], line["question"]] = QuestionResult(
@@ -77,49 +75,39 @@ def read_run_file(file: Path) -> EvaluationRun:
         },
         systems=systems,
         results=tuple(results.values()),
-        file=file,
+        file=place.locate(KIND, name),
+        is_kept=True,
     )
 
 
-def start_run_file(run: EvaluationRun, folder: Path) -> EvaluationRun:
-    """The run with its file, which has its header now."""
-    file = folder / f"{run.id}{SUFFIX}"
+def start_run(run: EvaluationRun, place: RecordStore) -> EvaluationRun:
+    """The run as it is kept now, with its header."""
     header = {"format": FORMAT, **asdict(replace(run, results=(), file=None))}
-    del header["results"], header["file"]
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with open(file, "x", encoding="utf-8", opener=_open_private) as stream:
-            stream.write(_dump({**header, "created": run.created.isoformat()}))
-    except OSError as error:
-        raise DriverFailed(f"{file} cannot be written: {error.strerror}; name another folder for the runs") from error
-    return replace(run, file=file)
+    del header["results"], header["file"], header["is_kept"]
+    place.write(KIND, _dump({**header, "created": run.created.isoformat()}), name=run.id)
+    return replace(run, file=place.locate(KIND, run.id), is_kept=True)
 
 
-def append_result(file: Path, result: QuestionResult) -> None:
-    """Adds a result to the file of its run."""
-    with file.open("a", encoding="utf-8") as stream:
-        stream.write(_dump(asdict(result)))
+def continue_run(run: EvaluationRun, place: RecordStore) -> EvaluationRun:
+    """The run, without a last line that was cut off, so that the next result begins on a line of its own."""
+    text = place.read(KIND, run.id)
+    if not text.endswith("\n"):
+        place.write(KIND, text[: text.rfind("\n") + 1], name=run.id)
+    return run
 
 
-def _read_lines(file: Path) -> Iterator[dict[str, Any]]:
-    for line in file.read_text("utf-8").splitlines():
+def append_result(run: EvaluationRun, result: QuestionResult, place: RecordStore) -> None:
+    """Adds a result to what is kept of its run."""
+    place.append(KIND, _dump(asdict(result)), name=run.id)
+
+
+def _parse_lines(text: str) -> Iterator[dict[str, Any]]:
+    for line in text.splitlines():
         try:
             yield json.loads(line)
         except json.JSONDecodeError:
             return
 
 
-def repair_last_line(file: Path) -> None:
-    """Removes a last line that was cut off, so that the next result begins on a line of its own."""
-    data = file.read_bytes()
-    end = data.rfind(b"\n") + 1
-    if end < len(data):
-        os.truncate(file, end)
-
-
 def _dump(value: Mapping[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def _open_private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)

@@ -150,8 +150,8 @@ def tune(
         return replace(made, reason=f"the gain on the held-out questions may be chance (p = {promotion.p:.3g})")
     if dry_run:
         return replace(made, reason="a dry run keeps nothing")
-    if engine.opened.folder is None:
-        return replace(made, reason="the collection has no folder to keep settings in; write them into clew.toml")
+    if engine.opened.records is None:
+        return replace(made, reason="the collection is in memory and keeps no settings; write them into clew.toml")
     _keep(engine, made)
     return replace(made, is_kept=True)
 
@@ -159,16 +159,17 @@ def tune(
 def rollback_tuning(engine: Engine) -> TunedSettings | None:
     """Takes back what `tune` kept last and returns it; None if there is nothing. It holds from the next opening on."""
     engine.opened.check_unbounded()
-    kept = read_tuned_settings(engine.opened.folder)
-    if not kept or engine.opened.folder is None:
+    records = engine.opened.records
+    kept = read_tuned_settings(records)
+    if not kept or records is None:
         return None
-    write_tuned_settings(engine.opened.folder, kept[:-1])
+    write_tuned_settings(records, kept[:-1])
     return kept[-1]
 
 
 def list_tunings(engine: Engine) -> list[TunedSettings]:
     """What `tune` kept for the collection, the oldest first; the last one is in use."""
-    return read_tuned_settings(engine.opened.folder)
+    return read_tuned_settings(engine.opened.records)
 
 
 def _choose(
@@ -196,9 +197,9 @@ def _choose(
 
 
 def _keep(engine: Engine, tuning: Tuning) -> None:
-    folder = engine.opened.folder
-    assert folder is not None
-    kept = read_tuned_settings(folder)
+    records = engine.opened.records
+    assert records is not None
+    kept = read_tuned_settings(records)
     name = engine.opened.embedder.name
     before = kept[-1].settings if kept and kept[-1].embedder == name else {}
     new = TunedSettings(
@@ -210,7 +211,7 @@ def _keep(engine: Engine, tuning: Tuning) -> None:
         p=tuning.promotion.p,
         questions=tuning.promotion.questions,
     )
-    write_tuned_settings(folder, [*kept, new])
+    write_tuned_settings(records, [*kept, new])
 
 
 def _check_candidates(engine: Engine, candidates: Mapping[str, Sequence[Any]]) -> None:

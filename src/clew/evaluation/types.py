@@ -50,7 +50,8 @@ class EvaluationRun:
     embedder: str = ""
     notes: tuple[str, ...] = ()
     results: tuple[QuestionResult, ...] = ()
-    file: Path | None = None
+    file: Path | None = None  # None where it is not kept in one
+    is_kept: bool = False
 
     @property
     def is_finished(self) -> bool:

@@ -12,6 +12,7 @@ from clew.core.protocols.models import (
     Verifier,
     complete_or_failure,
 )
+from clew.core.protocols.records import KeepsRecords, RecordKind, RecordStore
 from clew.core.protocols.sessions import SessionStore
 from clew.core.protocols.store import Mode, Store
 
@@ -24,9 +25,12 @@ __all__ = [
     "Fuse",
     "JobQueue",
     "Judge",
+    "KeepsRecords",
     "LLMFailure",
     "Mode",
     "Reader",
+    "RecordKind",
+    "RecordStore",
     "Reranker",
     "Rewrite",
     "Role",

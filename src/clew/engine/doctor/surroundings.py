@@ -92,7 +92,7 @@ def inspect_unfinished(opened: "Opened") -> Iterator[Defect]:
     if is_erasing:
         problem = "an erasure was not finished: what it was to remove may still be on the disk"
         yield Defect("truth", problem, severity="warning", next_step="`clew erase` finishes it, also without a name")
-    tuned = read_tuned_settings(opened.folder)
+    tuned = read_tuned_settings(opened.records)
     if tuned and tuned[-1].embedder != opened.embedder.name:
         yield Defect(
             "calibration",

@@ -81,9 +81,9 @@ def print_evaluation(evaluation: "Evaluation", *, as_json: bool) -> None:
 
 def warn_if_not_kept(evaluation: "Evaluation", *, wanted: bool) -> None:
     """Says on stderr that a run is lost that was to be kept."""
-    if wanted and evaluation.run.file is None:
+    if wanted and not evaluation.run.is_kept:
         render.print_line(
-            ("note: the run is not kept, since the collection has no folder; --runs names one", ""), err=True
+            ("note: the run is not kept, since the collection is in memory; --runs names a folder", ""), err=True
         )
 
 

@@ -17,6 +17,7 @@ from clew.drivers.store.embedded import schema
 from clew.drivers.store.embedded.connection import open_read_only_connection
 from clew.drivers.store.embedded.files import list_files, open_private
 from clew.drivers.store.embedded.lock import try_lock
+from clew.drivers.store.records import FILES
 
 MARKER = "clew.collection"  # tells a folder whose database is gone from one that never had one
 HOME, LOCK = "index", "index.lock"  # the lock is outside the folder, so that the index can be removed while it is held
@@ -24,8 +25,7 @@ _SHARD = re.compile("shard-[0-9a-f]{12}")
 SESSIONS = "sessions"
 _LOGS = (f"{schema.FILE}-wal", f"{schema.FILE}-shm")
 LAST_CHANGE = "clew.change"  # the number of the last change: a log that has lost some is noticed
-TUNED, EVALUATIONS = "tuned.json", "evaluations"  # kept settings and runs; `clew.drivers.tuned`, `clew.evaluation`
-_OWN_FILES = (schema.FILE, *_LOGS, f"{schema.FILE}-journal", MARKER, LAST_CHANGE, TUNED)  # and the lock
+_OWN_FILES = (schema.FILE, *_LOGS, f"{schema.FILE}-journal", MARKER, LAST_CHANGE)  # and the lock
 _NOTE = "The documents of this collection are in clew.db; everything else here can be made again from it."
 
 
@@ -174,9 +174,10 @@ def remove_collection(folder: Path) -> tuple[str, ...]:
             shutil.rmtree(shard)
         for session in (folder / SESSIONS).glob("*.json"):
             session.unlink(missing_ok=True)
-        for run in (folder / EVALUATIONS).glob("*.jsonl"):
-            run.unlink(missing_ok=True)
-        for inner in (HOME, SESSIONS, EVALUATIONS):
+        for pattern in FILES.values():
+            for record in folder.glob(pattern):
+                record.unlink(missing_ok=True)
+        for inner in (HOME, SESSIONS, *{str(Path(pattern).parent) for pattern in FILES.values()} - {"."}):
             with suppress(OSError):  # it is not there, or holds something else
                 (folder / inner).rmdir()
     except OSError as error:

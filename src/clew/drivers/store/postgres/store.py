@@ -26,6 +26,7 @@ from clew.drivers.store.postgres.connect.setup import open_collection
 from clew.drivers.store.postgres.eraser import PostgresEraser
 from clew.drivers.store.postgres.inspect import InspectMethods
 from clew.drivers.store.postgres.jobs import PostgresJobs
+from clew.drivers.store.postgres.records import PostgresRecords
 from clew.drivers.store.postgres.search import graph
 from clew.drivers.store.postgres.search.nearest import NearestSearch
 from clew.drivers.store.postgres.search_methods import SearchMethods
@@ -236,6 +237,11 @@ class PostgresStore(ThreadMethods, SearchMethods, InspectMethods):
     def sessions(self) -> PostgresSessions:
         """The sessions that are kept with the collection."""
         return PostgresSessions(self._pool, self._number)
+
+    @property
+    def records(self) -> PostgresRecords:
+        """Tuned settings, runs of evaluations and feedback, kept with the collection."""
+        return PostgresRecords(self._pool, self._number)
 
     def stats(self) -> StoreStats:
         """Counts, the embedder, and a number that grows with every change; the bytes are its share of the tables."""

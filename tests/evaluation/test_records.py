@@ -1,0 +1,109 @@
+"""Tuned settings and runs are kept with the collection on every store, and go with what they name."""
+
+from pathlib import Path
+
+import pytest
+
+from clew import (
+    Document,
+    DriverFailed,
+    Engine,
+    Filter,
+    NotFound,
+    Progress,
+    Settings,
+    SettingsError,
+    StoreConfig,
+    evaluate,
+    list_runs,
+    list_tunings,
+    read_run,
+    rollback_tuning,
+    score_run,
+    tune,
+)
+from tests.evaluation.conftest import QUESTIONS, THINGS, make_page
+from tests.evaluation.test_tune import CANDIDATES, COUNT, broken
+from tests.evaluation.test_tune import QUESTIONS as BOXES
+
+
+@pytest.fixture(params=["folder", "postgres"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of a store."""
+    return str(tmp_path / "store" if request.param == "folder" else request.getfixturevalue("postgres"))
+
+
+def open_boxes(place: str) -> Engine:
+    return Engine.open(place, embedder="hashed", strategies={"hybrid": broken})
+
+
+def test_what_is_tuned_is_used_by_the_next_opening_and_taken_back(place: str) -> None:
+    with open_boxes(place) as engine:
+        engine.add_documents([Document(f"box-{at}", f"Spare parts are kept in box number{at}.") for at in range(COUNT)])
+        change = engine.opened.store.change_number()
+        made = tune(engine, BOXES, candidates=CANDIDATES)
+        assert made.is_kept, made.reason
+        assert engine.opened.store.change_number() == change  # no part of the content
+    reader = Settings(store=StoreConfig(access=("anybody",)))
+    for settings in (None, reader):  # with labels, too
+        with Engine.open(place, strategies={"hybrid": broken}, settings=settings) as again:
+            assert again.settings.search.strategy == "lexical"
+    with open_boxes(place) as again:
+        (kept,) = list_tunings(again)
+        assert kept.settings == {"search.strategy": "lexical"}
+        assert rollback_tuning(again) == kept
+        assert rollback_tuning(again) is None
+    with open_boxes(place) as before:
+        assert before.settings.search.strategy == "hybrid"
+    with Engine.open(place, collection="other", embedder="hashed") as other:
+        assert not list_tunings(other)
+
+
+def test_settings_that_cannot_be_read_are_named_and_nothing_stays_open(place: str) -> None:
+    with open_boxes(place) as engine:
+        engine.add_documents([Document("a", "text")])
+        assert engine.opened.records is not None
+        engine.opened.records.write("tuned", "{")
+    with pytest.raises(DriverFailed, match=r"tuned.* cannot be read .*delete it"):
+        open_boxes(place)
+    Engine.drop_collection(place, "default")  # refused while it is open anywhere
+
+
+def test_a_run_is_kept_and_continued_where_it_broke_off(place: str) -> None:
+    def interrupt(progress: Progress) -> None:
+        if progress.done == 5:
+            raise InterruptedError
+
+    with Engine.open(place, embedder="hashed") as engine:
+        engine.add_documents([make_page(at) for at in range(len(THINGS))])
+        with pytest.raises(NotFound, match="there are none"):
+            read_run(engine, "last")
+        with pytest.raises(InterruptedError):
+            evaluate(engine, QUESTIONS, strategies=["lexical"], on_progress=interrupt)
+        (started,) = list_runs(engine)
+        assert not started.is_finished
+        assert engine.opened.records is not None
+        engine.opened.records.append("evaluations", '{"system": "lexi', name=started.id)  # the line being written
+    with Engine.open(place) as engine:
+        seen: list[Progress] = []
+        made = evaluate(engine, QUESTIONS, strategies=["lexical"], on_progress=seen.append)
+        assert made.run.is_kept
+        assert made.run.id == started.id
+        assert [progress.done for progress in seen] == list(range(6, len(QUESTIONS) + 1))
+        assert read_run(engine, "last") == made.run
+        assert score_run(read_run(engine, made.run.id)).scores == made.scores
+        part = engine.within(Filter(documents={"page-1"}))
+        assert list_runs(part) == []  # they name all documents
+        with pytest.raises(SettingsError):
+            read_run(part, "last")
+
+
+def test_an_erasure_takes_the_runs_that_name_what_is_erased(place: str) -> None:
+    with Engine.open(place, embedder="hashed") as engine:
+        engine.add_documents([make_page(at) for at in range(len(THINGS))])
+        first = evaluate(engine, QUESTIONS[:1], strategies=["lexical"], k=1)
+        evaluate(engine, QUESTIONS[1:2], strategies=["lexical"], k=1)
+        receipt = engine.erase(["page-1"])
+        assert not receipt.found
+        assert any("1 evaluation" in note for note in receipt.notes)
+        assert [run.id for run in list_runs(engine)] == [first.run.id]

@@ -133,6 +133,7 @@ if TYPE_CHECKING:
     from clew.engine.sessions import ChatSession as ChatSession
     from clew.evaluation.evaluate import evaluate as evaluate
     from clew.evaluation.jobs import enqueue_evaluation as enqueue_evaluation
+    from clew.evaluation.jobs import enqueue_tuning as enqueue_tuning
     from clew.evaluation.plots import write_plots as write_plots
     from clew.evaluation.promote import Promotion as Promotion
     from clew.evaluation.questions.beir import read_beir_documents as read_beir_documents
@@ -230,7 +231,7 @@ _HOMES = {
     "clew.evaluation.questions.beir": "read_beir_documents",
     "clew.evaluation.evaluate": "evaluate",
     "clew.evaluation.questions.make": "QuestionSource make_questions",
-    "clew.evaluation.jobs": "enqueue_evaluation",
+    "clew.evaluation.jobs": "enqueue_evaluation enqueue_tuning",
     "clew.evaluation.plots": "write_plots",
     "clew.evaluation.promote": "Promotion",
     "clew.evaluation.questions.judged": "Evidence JudgedQuestion read_questions write_questions",

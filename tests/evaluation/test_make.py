@@ -158,6 +158,24 @@ def test_leakage_is_most_of_the_words_in_one_piece() -> None:
     assert find_longest_run(["a", "b", "x", "c"], ["x", "a", "b"]) == 2
 
 
+def test_what_was_opened_is_weaker_than_a_thumb_and_says_nothing_of_the_rest(engine: Engine) -> None:
+    def open_(document: str, rank: int | None, question: str = "where is it?") -> dict[str, object]:
+        return {"question": question, "kind": "opened", "good": None, "rank": rank, "documents": [document]}
+
+    def judge(*given: dict[str, object]) -> list[dict[str, float]]:
+        return [dict(each.relevant) for each in make_questions(engine, sources=["feedback"], feedback=given)]
+
+    thumb = {"question": "where is it?", "kind": "judged", "good": True, "documents": ["page-1"]}
+    assert judge(open_("page-0", 1)) == judge(open_("page-0", None)) == []  # many open the first whatever it is
+    assert judge(open_("page-0", 1), open_("page-0", 1)) == judge(open_("page-0", 2)) == [{"pages/anchor.md": 0.5}]
+    assert judge(open_("page-0", 5), thumb) == [
+        {"pages/anchor.md": 0.5, "pages/buoy.md": 1.0}
+    ]  # what was above is not judged
+    assert judge(open_("page-1", 5), {**thumb, "good": False}) == []  # the thumb goes before
+    assert judge(open_("page-1", 5), thumb) == [{"pages/buoy.md": 1.0}]
+    assert judge(open_("gone", 5)) == []
+
+
 def test_feedback_becomes_questions_with_the_documents_that_more_found_good() -> None:
     def judge(question: str, good: bool, *documents: str) -> dict[str, object]:
         return {"question": question, "good": good, "documents": list(documents), "caller": "ann"}

@@ -30,6 +30,7 @@ def test_questions_are_read_as_they_were_written(tmp_path: Path) -> None:
         JudgedQuestion("who?", {"a.md": 2.0, "b.md": 1.0}, answer="Dan", history=history, topics={"x": ("a.md",)}),
         JudgedQuestion("when?", evidence=(Evidence("a.md", "on Monday"), Evidence("b.md", "", 3, 9)), id="q2"),
         JudgedQuestion("why is the sky blue?", is_answerable=False),
+        JudgedQuestion("what did Ada say?", evidence=(Evidence(message="ops/m1"), Evidence(message="m2", quote="yes"))),
     ]
     write_questions(tmp_path / "q.jsonl", written)
     read = read_questions(tmp_path / "q.jsonl")
@@ -58,7 +59,9 @@ def test_the_short_form_of_a_quote_is_evidence_in_the_first_document(tmp_path: P
         ('{"question": "q", "evidence": [{"document": "a", "start": 3}]}', "a start without an end"),
         ('{"question": "q", "evidence": [{"document": "a", "start": 9, "end": 3}]}', "the end must come after"),
         ('{"question": "q", "evidence": [{"document": "a", "start": 1.5, "end": 3}]}', "must be whole numbers"),
-        ('{"question": "q", "evidence": [{"quote": "x"}]}', "evidence names no document"),
+        ('{"question": "q", "evidence": [{"quote": "x"}]}', "line 2: evidence names no document and no message"),
+        ('{"question": "q", "evidence": [{"message": "m1", "document": "a"}]}', "line 2: evidence names a message"),
+        ('{"question": "q", "evidence": [{"message": ["m1"]}]}', "line 2: the message of evidence is ['m1']"),
         ('{"question": "q", "quote": "x"}', "names no document"),
         ('{"question": "q", "relevant": ["a"], "answerable": false}', "and yet something is judged relevant"),
         ('{"question": "q", "relevant": ["a"], "answerable": "no"}', '"answerable" must be true or false'),
@@ -141,3 +144,27 @@ def test_two_questions_of_one_id_and_no_questions_are_refused(engine: Engine) ->
         evaluate(engine, [QUESTIONS[0], QUESTIONS[0]])
     with pytest.raises(SettingsError, match="there are no questions"):
         evaluate(engine, [])
+
+
+def test_evidence_may_be_a_message_by_its_id(tmp_path: Path) -> None:
+    said = [
+        Message("Who has the key of the vault?", author="ada", id="m1", channel="ops"),
+        Message("The key is in the red drawer, below the stamps.", author="ben", id="m2", channel="ops", reply_to="m1"),
+        Message("Soup at noon.", author="ben", id="m2", channel="hall"),
+    ]
+    file = tmp_path / "q.jsonl"
+    lines = (
+        '{"id": "whole", "question": "who has the key of the vault?", "evidence": [{"message": "ops/m2"}]}',
+        '{"id": "part", "question": "where is the key?", "evidence": [{"message": "ops/m2", "quote": "red drawer"}]}',
+        '{"id": "gone", "question": "where is the key?", "evidence": [{"message": "ops/m9"}]}',
+    )
+    file.write_text("\n".join(lines))
+    with Engine.open(":memory:", embedder="hashed") as engine:
+        engine.add_messages(said)
+        thread = engine.search("red drawer", k=1)[0].document.id
+        made = evaluate(engine, file, strategies=["lexical"])
+        assert made.run.grades == {"whole": {thread: 1}, "part": {thread: 1}, "gone": {"ops/m9": 1}}
+        values = {result.question: result.values for result in made.run.results}
+        assert values["whole"]["evidence@10"] == values["part"]["evidence@10"] == 1.0
+        assert "evidence@10" not in values["gone"]
+        assert any("ops/m9" in note for note in made.notes)

@@ -17,11 +17,13 @@ from clew import (
     evaluate,
     list_runs,
     list_tunings,
+    make_questions,
     read_run,
     rollback_tuning,
     score_run,
     tune,
 )
+from clew.engine.feedback import trim_feedback
 from tests.evaluation.conftest import QUESTIONS, THINGS, make_page
 from tests.evaluation.test_tune import CANDIDATES, COUNT, broken
 from tests.evaluation.test_tune import QUESTIONS as BOXES
@@ -107,3 +109,34 @@ def test_an_erasure_takes_the_runs_that_name_what_is_erased(place: str) -> None:
         assert not receipt.found
         assert any("1 evaluation" in note for note in receipt.notes)
         assert [run.id for run in list_runs(engine)] == [first.run.id]
+
+
+def test_feedback_is_kept_with_the_collection_bounded_and_erased(place: str) -> None:
+    with Engine.open(place, embedder="hashed") as engine:
+        engine.add_documents([make_page(at) for at in range(3)])
+        engine.feedback("where is the anchor?", good=True, documents=["page-0"], comment="ü\u2028")
+        kept = engine.feedback("where is the buoy?", opened="page-1", rank=2)
+        assert (kept["kind"], kept["good"], kept["rank"], kept["documents"]) == ("opened", None, 2, ["page-1"])
+        for wrong in ({}, {"good": True, "opened": "page-1"}, {"opened": "page-1", "rank": 0}):
+            with pytest.raises(SettingsError):
+                engine.feedback("where?", **wrong)  # type: ignore[arg-type]
+        part = engine.within(Filter(documents={"page-0"}))
+        for call in (part.list_feedback, lambda: part.feedback("where?", good=True)):
+            with pytest.raises(SettingsError, match="part of the collection"):
+                call()
+    with Engine.open(place) as engine:
+        first, second = engine.list_feedback()
+        assert (first["comment"], second) == ("ü\u2028", kept)
+        asked = make_questions(engine, sources=["feedback"], feedback=engine.list_feedback())
+        assert [dict(each.relevant) for each in asked] == [{"pages/anchor.md": 1.0}, {"pages/buoy.md": 0.5}]
+        receipt = engine.erase(["page-1"])
+        assert any("1 judgement" in note for note in receipt.notes)
+        assert engine.list_feedback() == [first]
+        last = [engine.feedback(f"question {at}?", good=True)["id"] for at in range(20)]
+        assert engine.opened.records is not None
+        trim_feedback(engine.opened.records, max_chars=2000)
+        left = [each["id"] for each in engine.list_feedback()]
+        assert 3 < len(left) < 20
+        assert left == last[-len(left) :]
+    with Engine.open(":memory:", embedder="hashed") as engine, pytest.raises(SettingsError, match="in memory"):
+        engine.feedback("where?", good=True)

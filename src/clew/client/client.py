@@ -92,6 +92,7 @@ class Verbs:
     why_not = verb(_search.why_not)
     check = verb(_search.check)
     feedback = verb(_search.feedback)
+    list_feedback = verb(_search.list_feedback)
     # Documents
     add = verb(_documents.add)
     enqueue_add = verb(_documents.enqueue_add)
@@ -125,6 +126,9 @@ class Verbs:
     read_run = verb(_evaluations.read_run)
     enqueue_evaluation = verb(_evaluations.enqueue_evaluation)
     make_questions = verb(_evaluations.make_questions)
+    enqueue_tuning = verb(_evaluations.enqueue_tuning)
+    list_tunings = verb(_evaluations.list_tunings)
+    rollback_tuning = verb(_evaluations.rollback_tuning)
 
 
 class Client(Verbs, Transport):

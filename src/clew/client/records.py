@@ -275,6 +275,31 @@ class QuestionsReply(TypedDict):
     questions: list[dict[str, Any]]
 
 
+class TunedReply(TypedDict):
+    """Settings that were tuned and kept, with the test that spoke for them."""
+
+    settings: dict[str, Any]
+    embedder: str
+    at: str
+    measure: str
+    difference: float
+    p: float
+    questions: int
+
+
+class TuningsReply(TypedDict):
+    """The settings that were tuned and kept, the oldest first; the last one is in use."""
+
+    tuned: list[TunedReply]
+
+
+class RollbackReply(TypedDict):
+    """What is kept after what was kept last was taken back."""
+
+    tuned: list[TunedReply]
+    taken_back: TunedReply | None
+
+
 class EvaluationReply(TypedDict):
     """One evaluation: the measures of each system, and how they differ from the first."""
 

@@ -27,9 +27,12 @@ from clew.client.records import QuestionsReply as QuestionsReply
 from clew.client.records import ReceiptReply as ReceiptReply
 from clew.client.records import RecordReply as RecordReply
 from clew.client.records import ReportReply as ReportReply
+from clew.client.records import RollbackReply as RollbackReply
 from clew.client.records import RunReply as RunReply
 from clew.client.records import RunsReply as RunsReply
 from clew.client.records import StatusReply as StatusReply
+from clew.client.records import TunedReply as TunedReply
+from clew.client.records import TuningsReply as TuningsReply
 
 
 class TraceReply(TypedDict):
@@ -233,13 +236,15 @@ class CheckReply(TypedDict):
 
 
 class FeedbackReply(TypedDict):
-    """One judgement of an answer or a hit."""
+    """One judgement of an answer, or that a result was opened."""
 
     id: str
     at: str
     collection: str
     question: str
-    good: bool
+    kind: Literal["judged", "opened"]
+    good: bool | None
+    rank: int | None
     comment: str
     answer: str
     documents: list[str]

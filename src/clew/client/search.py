@@ -158,11 +158,24 @@ def check(citations: Iterable[dict[str, Any]], *, where: Filter = EVERYTHING) ->
 
 
 def feedback(
-    question: str, *, good: bool, comment: str = "", answer: str = "", documents: Sequence[str] = ()
+    question: str,
+    *,
+    good: bool | None = None,
+    opened: str | None = None,
+    rank: int | None = None,
+    comment: str = "",
+    answer: str = "",
+    documents: Sequence[str] = (),
 ) -> Request[r.FeedbackReply]:
-    """Says whether an answer was good."""
-    body = {"question": question, "good": good, "comment": comment, "answer": answer, "documents": [*documents]}
-    return Request("POST", "/v1/feedback", body)
+    """Says whether an answer was good, or that the result of a document was opened, and its rank."""
+    body = {"question": question, "comment": comment, "answer": answer, "documents": [*documents]}
+    said = {"good": good, "opened": opened, "rank": rank}
+    return Request("POST", "/v1/feedback", {**body, **{key: each for key, each in said.items() if each is not None}})
+
+
+def list_feedback() -> Request[Sequence[r.FeedbackReply]]:
+    """The last thousand judgements and openings of the collection, the oldest first."""
+    return Request("GET", "/v1/feedback", read=read_field("feedback"))
 
 
 def _session(name: str) -> str:

@@ -20,6 +20,7 @@ from clew.engine import conversations as _conversations
 from clew.engine import doctor as _doctor
 from clew.engine import erase as _erase
 from clew.engine import explain as _explain
+from clew.engine import feedback as _feedback
 from clew.engine import jobs as _jobs
 from clew.engine import names as _names
 from clew.engine import search as _search
@@ -97,6 +98,7 @@ class Engine:
         folder = drivers.find_collection_folder(path, collection)
         store = drivers.open_store(path, collection, embedder=embedder, config=settings.store)
         records = drivers.find_records(store, folder)
+        given = settings
         try:
             settings = apply_tuned_settings(settings, records, embedder.name)
         except BaseException:
@@ -118,6 +120,7 @@ class Engine:
                 max_idle=session.idle,
             ),
             extensions=extensions,
+            given=given,
             records=records,
             llm_config=llm_config,
         )
@@ -164,6 +167,8 @@ class Engine:
     explain = _explain.explain
     why_not = _explain.why_not
     check = _explain.check
+    feedback = _feedback.feedback
+    list_feedback = _feedback.list_feedback
     # Conversations
     window = _conversations.window
     channels = _conversations.channels

@@ -11,7 +11,7 @@ from clew.core.filter import EVERYTHING, Filter
 from clew.core.glob import Glob
 from clew.core.suggest import suggest_name
 from clew.core.thread import THREAD_KIND, extract_messages
-from clew.core.types import DocumentRecord, Message
+from clew.core.types import DocumentRecord, Message, Section
 from clew.engine.opened import Opened
 from clew.engine.sections import resolve_document_or_sections
 from clew.index.read.uri import make_file_uri
@@ -49,6 +49,25 @@ def message(engine: "Engine", id: str, *, where: Filter = EVERYTHING) -> Message
         if len(found) > 1:
             places = ", ".join(f"{each.channel}/{each.id}" for each in found)
             raise NotFound(f"{len(found)} messages have the id {name!r}; name one of {places}")
+        if found:
+            return found[0]
+        if not channel:
+            break
+    raise NotFound(f"there is no message {id!r}; `clew search --json` shows the ids of messages")
+
+
+def find_message(opened: Opened, id: str) -> tuple[str, Section]:  # noqa: A002 (as in Message.id)
+    """The thread and the section of a message, by its id or `channel/id`; NotFound if there is none, or several."""
+    channel, _, short = id.rpartition("/")
+    for name, place in ((id, EVERYTHING), (short, Filter(channels={channel}))):
+        found = [
+            (doc_id, section)
+            for doc_id in _find_threads(opened, name, place)
+            for section in opened.store.document(doc_id).sections
+            if section.id == name
+        ]
+        if len(found) > 1:
+            raise NotFound(f"{len(found)} messages have the id {name!r}; name one as channel/id")
         if found:
             return found[0]
         if not channel:

@@ -1,14 +1,15 @@
-"""Whether a setting is kept: the split of the questions, and one test on those that took no part in the choice."""
+"""Whether a setting is kept: the parts of the questions, and one test on those that took no part in a choice."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from clew.core.ids import digest
 from clew.evaluation.questions.judged import JudgedQuestion
 from clew.evaluation.statistics import Interval, bootstrap, permutation_test
 
 LEVEL = 0.05  # so often is a setting promoted that is no better
-_BUCKETS = 10_000
+PARTS = 8  # of the held-out questions
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +32,21 @@ def decide_promotion(new: Sequence[float], old: Sequence[float], *, level: float
 
 
 def split_questions(
-    questions: Sequence[JudgedQuestion], *, train_share: float
-) -> tuple[list[JudgedQuestion], list[JudgedQuestion]]:
-    """The questions to choose by and those held out, told apart by a hash of what is asked.
+    questions: Sequence[JudgedQuestion], *, train_share: float, min_train: int = 1
+) -> list[list[JudgedQuestion]]:
+    """The parts of the questions, in an order made of hashes: the first to choose by, then `PARTS` held-out ones.
 
-    A question stays on its side when others come and go, and two that ask the same are on one side.
+    Each held-out part tests what the parts before it choose, and then takes part in the next choice. So every question
+    but the first ones is a test, and later choices are made by more of them, while no choice knows its own test: that
+    of questions that all change sides (cross-validation) would promote two or three times as many that are no better.
+    Two that ask the same are in one part.
     """
-    train: list[JudgedQuestion] = []
-    held_out: list[JudgedQuestion] = []
+    groups: dict[str, list[JudgedQuestion]] = {}
     for question in questions:
-        asked = " ".join(question.question.casefold().split())
-        place = int(digest("split", asked)[:12], 16) % _BUCKETS
-        (train if place < train_share * _BUCKETS else held_out).append(question)
-    return train, held_out
+        groups.setdefault(digest("split", " ".join(question.question.casefold().split())), []).append(question)
+    ordered = [groups[key] for key in sorted(groups)]
+    count = min(len(ordered), max(min_train, round(train_share * len(ordered))))
+    rest = ordered[count:]
+    edges = [round(at * len(rest) / PARTS) for at in range(PARTS + 1)]
+    parts = [ordered[:count], *(rest[start:end] for start, end in pairwise(edges))]
+    return [[question for group in part for question in group] for part in parts if part]

@@ -19,7 +19,7 @@ from clew.evaluation.report import CONTEXT_MEASURE, Values, collect_values
 from clew.evaluation.statistics import Interval
 
 MIN_QUESTIONS = 10  # on each side of the split
-TRAIN_SHARE = 0.3
+TRAIN_SHARE = 0.2
 # Tried in this order, each with the best of the ones before it. All are settings of a search: nothing is added again.
 CANDIDATES: Final[Mapping[str, Sequence[Any]]] = MappingProxyType(
     {
@@ -77,25 +77,29 @@ class Tuning:
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """How a setting is measured: on which engine, by which measure."""
+    """How a setting is measured: on which engine, by which measure; each on all questions, once."""
 
     engine: Engine
+    questions: Sequence[JudgedQuestion]
     measure: str
     k: int
     tokens: int
     on_progress: OnProgress | None = field(default=None, compare=False)
+    measured: dict[str, dict[str, float]] = field(default_factory=dict, compare=False)
 
-    def measure_values(
-        self, questions: Sequence[JudgedQuestion], changes: Sequence[Mapping[str, Any]]
-    ) -> list[dict[str, float]]:
+    def measure_values(self, changes: Sequence[Mapping[str, Any]]) -> list[dict[str, float]]:
         """The measure of each question by its id, under each of the changes."""
-        trees = {str(at): override_settings(self.engine.settings, each) for at, each in enumerate(changes)}
-        made = evaluate(self.engine, questions, settings=trees, k=self.k, tokens=self.tokens, keep=False)
-        found = [self._pick(collect_values(made.run, system.name)) for system in made.run.systems]
-        if not all(found):
-            known = sorted({name for system in made.run.systems for name in collect_values(made.run, system.name)})
-            raise SettingsError(f"the questions do not tell {self.measure}; they tell {', '.join(known)}")
-        return found
+        trees = [override_settings(self.engine.settings, each) for each in changes]
+        new = {str(at): tree for at, tree in enumerate(trees) if repr(tree) not in self.measured}
+        if new:
+            made = evaluate(self.engine, self.questions, settings=new, k=self.k, tokens=self.tokens, keep=False)
+            for tree, system in zip(new.values(), made.run.systems, strict=True):
+                values = collect_values(made.run, system.name)
+                self.measured[repr(tree)] = self._pick(values)
+                if not self.measured[repr(tree)]:
+                    known = ", ".join(sorted(values))
+                    raise SettingsError(f"the questions do not tell {self.measure}; they tell {known}")
+        return [self.measured[repr(tree)] for tree in trees]
 
     def _pick(self, values: Values) -> dict[str, float]:
         name = f"evidence@{self.tokens} tokens" if self.measure == CONTEXT_MEASURE else self.measure
@@ -116,9 +120,11 @@ def tune(
 ) -> Tuning:
     """The settings that serve these questions best, kept with the collection if held-out questions agree.
 
-    The questions are split by a hash. On the smaller part each candidate value is tried, one setting after the other;
-    the rest decides, by one test, whether the best is better than what is in use. Of settings that are no better, 5 %
-    pass. What is kept holds from the next opening on, until `rollback_tuning`; with `dry_run` nothing is.
+    Each candidate value is tried, one setting after the other. So that the choice does not judge itself, it is also
+    made by a first part of the questions alone (`train_share`), then by more and more of them, each time tested on the
+    next ones. One test over all of these decides whether what is chosen is better than what is in use. Of settings that
+    are no better, 5 % pass. What is kept is the choice by all questions; it holds from the next opening on, until
+    `rollback_tuning`. With `dry_run` nothing is kept.
 
     `measure` is nDCG at `k` by default; "context" is the evidence in the context, or for a question without an answer
     whether the context stays empty. Then the floors of the context are tried, too. `candidates` are values by the
@@ -126,26 +132,25 @@ def tune(
     """
     engine.opened.check_unbounded()
     asked = read_questions(questions) if isinstance(questions, (str, Path)) else list(questions)
-    train, held_out = split_questions(asked, train_share=train_share)
-    if min(len(train), len(held_out)) < MIN_QUESTIONS:
+    first, *parts = split_questions(asked, train_share=train_share, min_train=MIN_QUESTIONS)
+    held_out = sum(map(len, parts))
+    if min(len(first), held_out) < MIN_QUESTIONS:
         raise SettingsError(
-            f"{len(train)} questions to choose by and {len(held_out)} held out are too few; each needs at least "
+            f"{len(first)} questions to choose by and {held_out} held out are too few; each needs at least "
             f"{MIN_QUESTIONS}, and a hundred or more find small gains (`clew evaluate make` writes some)"
         )
     measure = measure or f"nDCG@{k}"
     needs_context = measure == CONTEXT_MEASURE or "token" in measure
     budget = engine.settings.context.tokens if tokens is None else tokens
-    trial = _Trial(engine, measure, k, budget if needs_context else 0, on_progress)
+    trial = _Trial(engine, asked, measure, k, budget if needs_context else 0, on_progress)
     chosen = dict(candidates or {**CANDIDATES, **(CONTEXT_CANDIDATES if needs_context else {})})
-    _check_candidates(engine, chosen)
-    best, tried = _choose(trial, train, chosen)
+    check_candidates(engine, chosen)
+    best, tried = _choose(trial, asked, chosen)
     if not best:
-        none = Promotion(Interval(0.0, 0.0, 0.0), 1.0, len(held_out), is_promoted=False)
-        return Tuning(measure, {}, len(train), none, tried, reason="nothing that was tried is better")
-    new, old = trial.measure_values(held_out, [best, {}])
-    shared = [question.id for question in held_out if question.id in new and question.id in old]
-    promotion = decide_promotion([new[id_] for id_ in shared], [old[id_] for id_ in shared])
-    made = Tuning(measure, best, len(train), promotion, tried)
+        none = Promotion(Interval(0.0, 0.0, 0.0), 1.0, held_out, is_promoted=False)
+        return Tuning(measure, {}, len(first), none, tried, reason="nothing that was tried is better")
+    promotion = decide_promotion(*_hold_out(trial, first, parts, chosen))
+    made = Tuning(measure, best, len(first), promotion, tried)
     if not promotion.is_promoted:
         return replace(made, reason=f"the gain on the held-out questions may be chance (p = {promotion.p:.3g})")
     if dry_run:
@@ -172,10 +177,30 @@ def list_tunings(engine: Engine) -> list[TunedSettings]:
     return read_tuned_settings(engine.opened.records)
 
 
+def _hold_out(
+    trial: _Trial,
+    first: Sequence[JudgedQuestion],
+    parts: Sequence[Sequence[JudgedQuestion]],
+    candidates: Mapping[str, Sequence[Any]],
+) -> tuple[list[float], list[float]]:
+    """The measure of each held-out question under what the questions before its part choose, and as it is now."""
+    known, new, old = list(first), list[float](), list[float]()
+    for place, part in enumerate(parts, 1):
+        best, _ = _choose(replace(trial, on_progress=None), known, candidates)
+        chosen, present = trial.measure_values([best, {}])
+        shared = [question.id for question in part if question.id in chosen and question.id in present]
+        new += [chosen[id_] for id_ in shared]
+        old += [present[id_] for id_ in shared]
+        known += part
+        if trial.on_progress:
+            trial.on_progress(Progress("testing", place, len(parts), "parts"))
+    return new, old
+
+
 def _choose(
-    trial: _Trial, train: Sequence[JudgedQuestion], candidates: Mapping[str, Sequence[Any]]
+    trial: _Trial, known: Sequence[JudgedQuestion], candidates: Mapping[str, Sequence[Any]]
 ) -> tuple[dict[str, Any], tuple[TriedSetting, ...]]:
-    """The best values, one setting after the other, and everything that was tried."""
+    """The best values by these questions, one setting after the other, and everything that was tried."""
     now = dict(flatten_settings(trial.engine.settings))
     best: dict[str, Any] = {}
     tried: list[TriedSetting] = []
@@ -185,8 +210,8 @@ def _choose(
             continue
         current = best.get(name, now[name])
         options = [current, *(value for value in values if value != current)]
-        measured = trial.measure_values(train, [{**best, name: value} for value in options])
-        means = [sum(each.values()) / len(each) for each in measured]
+        measured = trial.measure_values([{**best, name: value} for value in options])
+        means = [_average(each, known) for each in measured]
         top = max(range(len(options)), key=lambda at: (means[at], -at))  # of equals the one in use
         tried += [TriedSetting(name, value, means[at], at == top) for at, value in enumerate(options)]
         if top:
@@ -194,6 +219,12 @@ def _choose(
         if trial.on_progress:
             trial.on_progress(Progress("tuning", place, len(candidates), "settings"))
     return best, tuple(tried)
+
+
+def _average(values: Mapping[str, float], questions: Sequence[JudgedQuestion]) -> float:
+    """The mean of the values of these questions; 0 if none of them has one."""
+    found = [values[question.id] for question in questions if question.id in values]
+    return sum(found) / len(found) if found else 0.0
 
 
 def _keep(engine: Engine, tuning: Tuning) -> None:
@@ -214,7 +245,8 @@ def _keep(engine: Engine, tuning: Tuning) -> None:
     write_tuned_settings(records, [*kept, new])
 
 
-def _check_candidates(engine: Engine, candidates: Mapping[str, Sequence[Any]]) -> None:
+def check_candidates(engine: Engine, candidates: Mapping[str, Sequence[Any]]) -> None:
+    """Raises SettingsError unless each is a setting that a search reads, with values that it may have."""
     for name, values in candidates.items():
         if name.partition(".")[0] not in _TABLES:
             raise SettingsError(

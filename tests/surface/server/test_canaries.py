@@ -85,6 +85,7 @@ def make_requests(chance: random.Random, foreign: str) -> list[tuple[str, str, A
         ("POST", "/v1/check", {"citations": [citation]}),
         ("POST", "/v1/chat/completions", {"model": "clew", "messages": [{"role": "user", "content": query}]}),
         ("POST", "/v1/feedback", {"question": subject, "good": True}),
+        ("POST", "/v1/feedback", {"question": subject, "opened": page, "rank": 1}),
         ("POST", "/v1/messages", {"messages": [{"text": "x", "channel": room}]}),
         ("POST", "/v1/add-documents", {"documents": [{"id": page, "text": "x"}]}),
         *(
@@ -108,6 +109,9 @@ def make_requests(chance: random.Random, foreign: str) -> list[tuple[str, str, A
         ("GET", "/v1/evaluations/last", None),
         ("POST", "/v1/evaluations", {"questions": [{"question": query, "relevant": [page]}]}),
         ("POST", "/v1/evaluations/questions", {"sources": ["titles", "feedback"]}),
+        ("GET", "/v1/tunings", None),
+        ("POST", "/v1/tunings", {"questions": [{"question": query, "relevant": [page]}]}),
+        ("POST", "/v1/tunings/rollback", None),
         ("DELETE", f"/v1/documents/{page}", None),
         ("DELETE", f"/v1/messages/{message}", None),
         ("DELETE", "/v1/collections/default", None),

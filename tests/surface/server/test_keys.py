@@ -10,8 +10,6 @@ from typer.testing import CliRunner
 
 from clew import Filter, SettingsError
 from clew.surface.cli.app import app
-from clew.surface.server import feedback
-from clew.surface.server.feedback import Feedback
 from clew.surface.server.state import Server
 from clew.surface.settings.load import load_invocation
 from tests.surface.server.conftest import fill, serving
@@ -90,17 +88,10 @@ def test_errors_do_not_say_where_the_store_is(folder: Path) -> None:
     assert not [text for text in [*texts, ready.text] if str(folder) in text]
 
 
-def test_feedback_is_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_only_reads_keeps_no_feedback(folder: Path) -> None:
     given = {"question": "who?", "good": True}
     with serving(folder, read_only=True) as running:
         assert running.post("/v1/feedback", given).status_code == 403
         _, token = running.server.keys.add("reads", where=Filter(channels={"ops"}))
         assert running.post("/v1/feedback", given, headers=bearer(token)).status_code == 403
-        assert not (running.server.folder / "feedback").exists()
-    monkeypatch.setattr(feedback, "MAX_BYTES", 2000)
-    kept = Feedback(folder / "kept")
-    ids = [kept.add("default", {**given, "comment": str(number)}, "ada")["id"] for number in range(50)]
-    left = [each["id"] for each in kept.read("default")]
-    assert 3 < len(left) < 20
-    assert left == ids[-len(left) :]
-    assert (folder / "kept" / "default.jsonl").stat().st_size <= 2000
+        assert not list(folder.rglob("feedback.jsonl"))

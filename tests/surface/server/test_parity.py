@@ -4,14 +4,25 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
-from clew import AsyncClient, Client, Engine, JudgedQuestion, Message, evaluate, list_runs, read_run, score_run
+from clew import (
+    AsyncClient,
+    Client,
+    Engine,
+    JudgedQuestion,
+    Message,
+    evaluate,
+    list_runs,
+    list_tunings,
+    read_run,
+    score_run,
+)
 from clew.core.trace import Trace
 from clew.surface.cli.app import app
 from clew.surface.evaluation_json import evaluation_to_json, run_to_json
@@ -168,6 +179,17 @@ READING: dict[str, Reading] = {
         lambda client: client.read_run("last"),
         ("evaluate", "show", "last"),
     ),
+    "list_tunings": Reading(
+        lambda engine: {"tuned": [asdict(each) for each in list_tunings(engine)]},
+        ("GET", "/v1/tunings", None),
+        lambda client: {"tuned": client.list_tunings()},
+        ("tune", "--show"),
+    ),
+    "list_feedback": Reading(
+        lambda engine: {"feedback": [{**each, "collection": "default"} for each in engine.list_feedback()]},
+        ("GET", "/v1/feedback", None),
+        lambda client: {"feedback": client.list_feedback()},
+    ),
     "jobs": Reading(
         lambda engine: {"jobs": engine.jobs()},
         ("GET", "/v1/jobs", None),
@@ -195,7 +217,7 @@ READING: dict[str, Reading] = {
 }
 WRITING = {  # in test_parity_writing
     *("add_documents", "add_messages", "drop", "drop_messages", "enqueue_add", "add", "cancel_job"),
-    *("erase", "chat", "drop_collection", "enqueue_evaluation"),
+    *("erase", "chat", "drop_collection", "enqueue_evaluation", "enqueue_tuning", "rollback_tuning", "feedback"),
 }
 ELSEWHERE = {  # in test_ask: the events, and a language model; in test_evaluations: the questions
     *("ask_stream", "agent", "agent_stream", "make_questions"),

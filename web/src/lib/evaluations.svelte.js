@@ -32,7 +32,7 @@ class Evaluations {
       const { questions } = await post("/v1/evaluations/questions", { sources, count: 100 });
       const isFeedback = sources.includes("feedback");
       if (!questions.length) {
-        this.problem = isFeedback ? "Nobody has called an answer good yet: the thumbs below the answers in Ask make such questions." : "No question could be made: the documents have no headings, titles or replies that ask enough.";
+        this.problem = isFeedback ? "Nobody has called an answer good yet, or opened a result: the thumbs below the answers in Ask, and what is opened, make such questions." : "No question could be made: the documents have no headings, titles or replies that ask enough.";
         return;
       }
       this.text = questions.map((each) => JSON.stringify(each)).join("\n");

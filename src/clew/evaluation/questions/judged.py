@@ -14,17 +14,25 @@ from clew.core.types import Message
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The part of a document that answers a question: a verbatim quote of it, or its first and last position."""
+    """What answers a question: a part of a document, or a message by its id (`channel/id` where several have it).
 
-    document: str
+    The part is a verbatim quote, or its first and last position. Of a message it may be a quote, or all of it.
+    """
+
+    document: str = ""
     quote: str = ""
     start: int | None = None
     end: int | None = None
+    message: str = ""
 
     def __post_init__(self) -> None:
         given = (self.start is not None, self.end is not None)
+        if self.message:
+            if self.document or given != (False, False):
+                raise SettingsError("evidence names a message, and then needs no document, start or end")
+            return
         if not self.document:
-            raise SettingsError("evidence names no document")
+            raise SettingsError("evidence names no document and no message")
         if given == (False, False) and not self.quote.strip():
             raise SettingsError("evidence has neither a quote nor a start and an end")
         if given not in ((True, True), (False, False)):
@@ -148,7 +156,7 @@ def format_question(question: JudgedQuestion) -> dict[str, Any]:
     """The question as a JSON object, without what is empty."""
     evidence = [
         {
-            "document": each.document,
+            **({"document": each.document} if each.document else {"message": each.message}),
             **({"quote": each.quote} if each.quote else {}),
             **({} if each.start is None else {"start": each.start, "end": each.end}),
         }
@@ -197,7 +205,11 @@ def _parse_evidence(value: Any) -> Evidence:
     places = [value.get(name) for name in ("start", "end")]
     if any(place is not None and (isinstance(place, bool) or not isinstance(place, int)) for place in places):
         raise SettingsError("the start and end of evidence must be whole numbers: positions of characters")
-    return Evidence(_expect(value, "document", str, ""), _expect(value, "quote", str, ""), *places)
+    message = value.get("message", "")
+    if isinstance(message, bool) or not isinstance(message, (str, int)):
+        raise SettingsError(f"the message of evidence is {message!r}; give the id of a message, a text")
+    document, quote = _expect(value, "document", str, ""), _expect(value, "quote", str, "")
+    return Evidence(document, quote, places[0], places[1], str(message))
 
 
 def _parse_message(value: Any) -> Message:

@@ -8,6 +8,7 @@ from clew.core.errors import NotFound
 from clew.core.plural import format_count
 from clew.core.suggest import format_names
 from clew.engine import Engine
+from clew.engine.names import find_message
 from clew.engine.sections import resolve_document_or_sections
 from clew.evaluation.questions.judged import Evidence, JudgedQuestion
 from clew.evaluation.spans import Span
@@ -77,7 +78,7 @@ class _Names:
                 spans.append(place)
             elif question.id not in self.unquoted:
                 self.unquoted.append(question.id)
-            for id_ in [place[0]] if place else self._look_up(evidence.document):
+            for id_ in [place[0]] if place else self._look_up(evidence.document or evidence.message):
                 grades.setdefault(id_, 1.0)
         topics = {
             topic: [id_ for name in members for id_ in self._look_up(name)]
@@ -98,7 +99,23 @@ class _Names:
         self.found += 1
         return self._known[name]
 
+    def _place_message(self, evidence: Evidence) -> tuple[str, Span] | None:
+        """Where a message stands, or the quote in it."""
+        try:
+            id_, section = find_message(self._engine.opened, evidence.message)
+        except NotFound:
+            self.missing.add(evidence.message)
+            self._known[evidence.message] = []
+            return None
+        self.found += 1
+        self._known[evidence.message] = [id_]
+        text = self._engine.opened.store.document(id_).text[section.start : section.end]
+        span = find_quote(text, evidence.quote.strip() or text.strip())
+        return (id_, (section.start + span[0], section.start + span[1])) if span else None
+
     def _place(self, evidence: Evidence) -> tuple[str, Span] | None:
+        if evidence.message:
+            return self._place_message(evidence)
         for id_ in self._look_up(evidence.document):
             if evidence.document in self.missing:
                 continue

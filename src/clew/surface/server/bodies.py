@@ -20,6 +20,7 @@ from clew.surface.server.fields import (
     Candidates,
     Channel,
     Choice,
+    Count,
     Grouping,
     Hits,
     IsAgent,
@@ -264,10 +265,12 @@ class CheckBody(Body):
 
 
 class FeedbackBody(Body):
-    """Whether an answer or its documents were good."""
+    """Whether an answer or its documents were good, or which result was opened."""
 
     question: Text
-    good: bool
+    good: Annotated[bool | None, Field(description="Whether the answer was good.")] = None
+    opened: Annotated[Label | None, Field(description="Id of the document of a result that was opened.")] = None
+    rank: Annotated[Count | None, Field(description="Rank of the result that was opened.")] = None
     comment: Annotated[str, Field(max_length=5000)] = ""
     answer: Annotated[str, Field(max_length=50_000)] = Field("", description="The answer that is judged.")
     documents: Annotated[list[Label], Field(max_length=100)] = Field(

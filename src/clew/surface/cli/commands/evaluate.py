@@ -146,7 +146,7 @@ def make(
     from clew.surface.cli import progress, render
     from clew.surface.server.feedback import read_feedback
 
-    given = read_feedback(resolve_invocation(ctx)) if "feedback" in (source or ()) else None
+    start = resolve_invocation(ctx)
     with open_engine(ctx) as engine, progress.report_progress() as on_progress:
         made = make_questions(
             engine,
@@ -154,7 +154,7 @@ def make(
             count=count,
             seed=seed,
             where=seen.build_filter(engine),
-            feedback=given,
+            feedback=read_feedback(start, engine) if "feedback" in (source or ()) else None,
             on_progress=on_progress,
         )
     if not made:

@@ -11,6 +11,7 @@ from clew.core.errors import NotFound
 from clew.core.events import EventStream
 from clew.core.trace import record
 from clew.engine import Engine
+from clew.engine.opened import resolve_document
 from clew.surface.server.bodies import AskBody, CheckBody, FeedbackBody, build_filter
 from clew.surface.server.call import Caller, Calling, document_replies, reply_json
 from clew.surface.server.errors import NotAllowed
@@ -53,22 +54,23 @@ async def check(body: CheckBody, caller: Calling) -> Response:
 
 @router.post("/feedback", status_code=201, responses={201: {"model": FeedbackReply}})
 async def add_feedback(body: FeedbackBody, caller: Calling) -> Response:
-    """Say whether an answer was good; it is kept for who runs the server, unless it is read-only."""
+    """Say whether an answer was good, or that a result was opened; it is kept for who may write, unless read-only."""
     if caller.server.config.read_only:
         raise NotAllowed("this server is read-only and keeps no feedback; send it to one that is not")
     collection = caller.choose_collection()
-    await caller.call(lambda _: None)  # NotFound if there is no such collection
-    given = body.model_dump()
-    kept = await caller.run(lambda: caller.server.feedback.add(collection, given, caller.access.caller))
-    return reply_json(kept, status=201)
+    await caller.call(lambda engine: body.opened and resolve_document(engine.opened, body.opened))  # NotFound
+    given = {**body.model_dump(), "caller": caller.access.caller}
+    kept = await caller.run(lambda: caller.server.engines.get(collection).feedback(**given))
+    return reply_json({**kept, "collection": collection}, status=201)
 
 
 @router.get("/feedback", responses={200: {"model": FeedbackListReply}})
 async def list_feedback(caller: Calling) -> Response:
-    """The last thousand judgements of a collection; they quote questions, so this needs the right to write."""
+    """The last thousand judgements and openings; they quote questions, so this needs the right to write."""
     caller.access.check_write()
     collection = caller.choose_collection()
-    return reply_json({"feedback": await caller.run(lambda: caller.server.feedback.read(collection))})
+    kept = await caller.call(lambda engine: caller.server.feedback.read(engine, collection), write=True)
+    return reply_json({"feedback": kept})
 
 
 def build_ask_arguments(body: AskBody, engine: Engine) -> dict[str, Any]:

@@ -93,9 +93,14 @@ async def make(body: QuestionsBody, caller: Calling) -> Response:
     """Make judged questions from the collection's headings, titles and replies, by a model, or from users' feedback."""
     caller.access.check_write()
     collection = caller.choose_collection()
-    given = await caller.run(lambda: caller.server.feedback.read(collection)) if "feedback" in body.sources else None
+    server, is_asked = caller.server, "feedback" in body.sources
     made = await caller.call(
-        lambda engine: make_questions(engine, sources=body.sources, count=body.count, feedback=given),
+        lambda engine: make_questions(
+            engine,
+            sources=body.sources,
+            count=body.count,
+            feedback=server.feedback.read(engine, collection) if is_asked else None,
+        ),
         write=True,
         pool=caller.server.answers,
     )

@@ -172,6 +172,7 @@ def test_an_interrupted_run_is_continued(engine: Engine) -> None:
         evaluate(engine, QUESTIONS, strategies=["lexical"], on_progress=interrupt)
     (broken,) = list_runs(engine)
     assert not broken.is_finished
+    assert score_run(broken).notes == ("the run broke off after 5 of 16 questions; the same command finishes it",)
     assert broken.file is not None
     with broken.file.open("a") as stream:
         stream.write('{"system": "lexical", "quest')  # the line that was being written
@@ -183,6 +184,29 @@ def test_an_interrupted_run_is_continued(engine: Engine) -> None:
     assert get_score(made, "lexical")["MRR"] == 1.0
     again = evaluate(engine, QUESTIONS, strategies=["lexical"])
     assert again.run.id != broken.id  # a finished one is not continued
+
+
+def test_systems_that_were_not_asked_yet_are_not_compared(engine: Engine) -> None:
+    def interrupt(progress: Progress) -> None:
+        if progress.done == len(QUESTIONS):
+            raise Interrupt
+
+    with pytest.raises(Interrupt):
+        evaluate(engine, QUESTIONS, strategies=["lexical", "semantic"], on_progress=interrupt)
+    made = score_run(read_run(engine, "last"))
+    assert made.comparisons == ()
+    assert (made.scores[1].means, made.scores[1].latency, made.scores[1].tokens) == ({}, {}, None)
+    assert "semantic" in str(made)
+
+
+def test_tokens_are_those_of_the_questions_that_got_a_context(engine: Engine) -> None:
+    bare = [replace(each, evidence=()) for each in QUESTIONS[1:]]
+    one = evaluate(engine, QUESTIONS[:1], strategies=["lexical"], keep=False).scores[0].tokens
+    assert one
+    made = evaluate(engine, [*QUESTIONS[:1], *bare], strategies=["lexical"], keep=False)
+    assert made.scores[0].tokens == one
+    assert evaluate(engine, bare, strategies=["lexical"], keep=False).scores[0].tokens is None
+    assert "means in percent over 16 questions; over 1: evidence@10, evidence@2000 tokens" in str(made)
 
 
 def test_a_run_is_begun_anew_where_something_has_changed(engine: Engine) -> None:
@@ -205,9 +229,9 @@ def test_runs_are_compared_on_the_questions_they_share(worse: Engine) -> None:
     one = evaluate(worse, QUESTIONS[:12], strategies=["lexical"]).run
     other = evaluate(worse, QUESTIONS[4:], strategies=["lexical", "reverse"]).run
     made = score_run(merge_runs([one, other]))
-    assert [score.system.name for score in made.scores] == [f"lexical ({one.id})", f"lexical ({other.id})", "reverse"]
+    assert [score.system.name for score in made.scores] == ["lexical #1", "lexical #2", "reverse"]
     assert {score.counts["MRR"] for score in made.scores} == {8}
-    assert made.notes == ("8 questions not in all runs, so left out",)
+    assert made.notes == (f"#1 is {one.id}, #2 is {other.id}", "8 questions not in all runs, so left out")
     with pytest.raises(SettingsError, match="no question in common"):
         merge_runs([evaluate(worse, QUESTIONS[:2], keep=False).run, evaluate(worse, QUESTIONS[3:5], keep=False).run])
 

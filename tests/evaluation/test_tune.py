@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,10 @@ def test_a_better_setting_is_kept_and_used_from_the_next_opening_on(engine: Engi
     assert made.settings == {"search.strategy": "lexical"}
     assert made.is_promoted
     assert made.is_kept
+    assert made.notes == ()
+    from_headings = [replace(each, made="headings") for each in QUESTIONS[:12]]
+    (note,) = tune(engine, [*from_headings, *QUESTIONS[12:]], candidates=CANDIDATES, dry_run=True).notes
+    assert note.startswith(f"12 of {len(QUESTIONS)} questions were made from the collection's own words")
     assert made.promotion.difference.low > 0
     assert made.train_questions + made.promotion.questions == COUNT
     assert [(each.value, each.is_best) for each in made.tried] == [("hybrid", False), ("lexical", True)]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from clew.client import replies as r
-from clew.client.request import Request, read_field
+from clew.client.request import Request, quote_name, read_field
 
 QuestionSource = Literal["headings", "titles", "replies", "model", "feedback"]
 
@@ -16,7 +16,7 @@ def list_runs() -> Request[Sequence[r.RunReply]]:
 
 def read_run(run: str) -> Request[r.EvaluationReply]:
     """One evaluation, by the id of its run, or the last one for "last"."""
-    return Request("GET", f"/v1/evaluations/{run}")
+    return Request("GET", f"/v1/evaluations/{quote_name(run)}")
 
 
 def enqueue_evaluation(

@@ -256,6 +256,7 @@ class RunReply(TypedDict):
 
     id: str
     created: str
+    source: str
     questions: int
     systems: list[str]
     done: int
@@ -305,6 +306,8 @@ class EvaluationReply(TypedDict):
 
     id: str
     created: str
+    source: str
+    is_finished: bool
     file: None
     questions: int
     k: int

@@ -64,7 +64,7 @@ def ask_question(
         best.setdefault(hit.chunk.doc_id, hit.relevance if isfinite(hit.relevance) else 0.0)
     ranking = tuple(best)
     values: dict[str, float] = {}
-    tokens = 0
+    tokens: int | None = None
     if question.is_answerable:
         values |= measure_ranking(ranking, judgement, options.k)
         spans = [(hit.chunk.doc_id, (hit.chunk.start, hit.chunk.end)) for hit in hits[: options.k]]
@@ -93,7 +93,7 @@ def ask_question(
         settings=settings,
     )
     values |= measure_answer(answer, question, judgement)
-    tokens += answer.usage.input_tokens + answer.usage.output_tokens
+    tokens = (tokens or 0) + answer.usage.input_tokens + answer.usage.output_tokens
     return QuestionResult(
         system.name, question.id, ranking, tuple(best.values()), values, ms, tokens, answer.confidence
     )

@@ -67,6 +67,8 @@ def evaluate(
     trees = build_systems(engine, strategies, settings)
     judgements, notes = resolve_questions(engine, asked)
     run = make_run(engine, asked, trees, judgements, options, notes)
+    if isinstance(questions, (str, Path)):
+        run = replace(run, source=Path(questions).name)
     place = find_runs(engine, folder) if keep else None
     if place is not None:
         unfinished = _find_unfinished(engine, run, folder) if resume else None

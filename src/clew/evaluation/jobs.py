@@ -16,6 +16,7 @@ from clew.engine.jobs import register_runner
 from clew.engine.opened import check_positive_count
 from clew.evaluation.evaluate import build_systems, check_questions, evaluate
 from clew.evaluation.questions.judged import JudgedQuestion, format_question, parse_question
+from clew.evaluation.questions.resolve import resolve_questions
 from clew.evaluation.tune import Tuning, check_candidates, tune
 
 KIND, TUNE = "evaluate", "tune"
@@ -37,7 +38,8 @@ def enqueue_evaluation(
     """
     engine.opened.check_unbounded()
     check_questions(questions)
-    build_systems(engine, strategies, None)  # a strategy that is not known is named now
+    build_systems(engine, strategies, None)  # a strategy that is not known is named now,
+    resolve_questions(engine, questions)  # and so are questions about another collection
     request = {
         "questions": [format_question(each) for each in questions],
         "strategies": list(strategies),

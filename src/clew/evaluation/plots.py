@@ -16,7 +16,7 @@ def write_plots(evaluation: Evaluation, folder: str | Path) -> tuple[Path, ...]:
     Quality against cost, relevance of relevant and other results, recall by position and, where answers were asked for,
     risk against coverage. DriverMissing without matplotlib.
     """
-    pyplot = _import_pyplot()
+    pyplot = import_pyplot()
     folder = Path(folder)
     files = []
     try:
@@ -71,7 +71,8 @@ def count_relevances(evaluation: Evaluation, system: str) -> dict[str, list[int]
     return counts
 
 
-def _import_pyplot() -> Any:
+def import_pyplot() -> Any:
+    """The library that draws; DriverMissing where it is not installed."""
     try:
         import matplotlib
 
@@ -87,7 +88,8 @@ def _draw_quality(axes: Any, evaluation: Evaluation) -> bool:
     for score in evaluation.scores:
         if measure in score.means:
             axes.scatter(score.latency["p50"], score.means[measure])
-            axes.annotate(score.system.name, (score.latency["p50"], score.means[measure]))
+            axes.annotate(f" {score.system.name}", (score.latency["p50"], score.means[measure]))
+    axes.margins(x=0.3, y=0.2)  # room for the names
     axes.set(xlabel="median time of a search, ms", ylabel=measure, title="Quality against cost")
     return any(measure in score.means for score in evaluation.scores)
 

@@ -58,7 +58,7 @@ def check_measures(measures: Sequence[str], known: Sequence[str]) -> None:
 def merge_runs(runs: Sequence[EvaluationRun]) -> EvaluationRun:
     """The systems of several runs in one, over the questions that all of them have, so that they can be compared.
 
-    A name that two runs have gets the id of its run.
+    A name that two runs have gets the number of its run, in the order given.
     """
     shared = [id_ for id_ in runs[0].questions if all(id_ in run.questions for run in runs)]
     if not shared:
@@ -68,14 +68,16 @@ def merge_runs(runs: Sequence[EvaluationRun]) -> EvaluationRun:
     names = [system.name for run in runs for system in run.systems]
     systems: list[EvaluatedSystem] = []
     results: list[QuestionResult] = []
-    for run in runs:
+    for number, run in enumerate(runs, 1):
         renamed = {
-            each.name: f"{each.name} ({run.id})" if names.count(each.name) > 1 else each.name for each in run.systems
+            each.name: f"{each.name} #{number}" if names.count(each.name) > 1 else each.name for each in run.systems
         }
         systems += [replace(each, name=renamed[each.name]) for each in run.systems]
         results += [replace(each, system=renamed[each.system]) for each in run.results if each.question in shared]
     left_out = len({id_ for run in runs for id_ in run.questions}) - len(shared)
     notes = tuple(dict.fromkeys(note for run in runs for note in run.notes))
+    if len(set(names)) < len(names):
+        notes += (", ".join(f"#{number} is {run.id}" for number, run in enumerate(runs, 1)),)
     if left_out:
         notes += (f"{format_count(left_out, 'question')} not in all runs, so left out",)
     return replace(
@@ -103,6 +105,20 @@ def measure_risk(results: Sequence[QuestionResult]) -> tuple[tuple[float, float]
     return tuple(points)
 
 
+def list_worst(evaluation: Evaluation, count: int, *, measure: str = "") -> list[tuple[str, dict[str, float]]]:
+    """The questions that fared worst with the first system, each with the value of every system in a measure: nDCG."""
+    run = evaluation.run
+    values = {system.name: collect_values(run, system.name) for system in run.systems}
+    first = values[run.systems[0].name]
+    measure = measure or f"nDCG@{run.k}"
+    check_measures([measure], list(first))
+    ordered = sorted(first[measure], key=lambda id_: first[measure][id_])
+    return [
+        (id_, {name: each[measure][id_] for name, each in values.items() if id_ in each.get(measure, {})})
+        for id_ in ordered[:count]
+    ]
+
+
 def draw_evaluation(evaluation: Evaluation) -> str:
     """The evaluation as text: a table of the scores, then the differences."""
     names = list(dict.fromkeys(name for score in evaluation.scores for name in score.means))
@@ -110,12 +126,30 @@ def draw_evaluation(evaluation: Evaluation) -> str:
     lines = [" " * width + "  " + "  ".join(f"{name:>8}" for name in (*names, "p50 ms", "p95 ms"))]
     for score in evaluation.scores:
         cells = [format_mean(score.means.get(name)) for name in names]
-        cells += [f"{score.latency['p50']:.1f}", f"{score.latency['p95']:.1f}"]
+        cells += [format_number(score.latency.get(name), 1) for name in ("p50", "p95")]
         widths = [max(8, len(name)) for name in (*names, "p50 ms", "p95 ms")]
         row = "  ".join(f"{cell:>{size}}" for cell, size in zip(cells, widths, strict=True))
         lines.append(f"{score.system.name:<{width}}  {row}")
+    lines.append(describe_counts(evaluation))
     lines += [format_comparison(each) for each in evaluation.comparisons]
     return "\n".join([*lines, *evaluation.notes])
+
+
+def describe_counts(evaluation: Evaluation) -> str:
+    """How many questions the means are over, in a line, since not every question has every measure."""
+    total = len(evaluation.run.questions)
+    fewer: dict[int, list[str]] = {}
+    for measure in dict.fromkeys(name for score in evaluation.scores for name in score.counts):
+        count = max(score.counts.get(measure, 0) for score in evaluation.scores)
+        if count < total:
+            fewer.setdefault(count, []).append(measure)
+    parts = [f"over {count}: {', '.join(names)}" for count, names in sorted(fewer.items(), reverse=True)]
+    return "; ".join([f"means in percent over {format_count(total, 'question')}", *parts])
+
+
+def format_number(value: float | None, digits: int = 0) -> str:
+    """A number, empty where there is none."""
+    return "" if value is None else f"{value:.{digits}f}"
 
 
 def format_mean(value: float | None) -> str:
@@ -156,15 +190,14 @@ def _score_system(run: EvaluationRun, system: EvaluatedSystem, values: Values) -
     risk = measure_risk(results)
     if risk:
         means["risk"], counts["risk"] = sum(point for _, point in risk) / len(risk), len(results)
-    times = np.array([each.ms for each in results] or [0.0])
-    p50, p95, p99 = (float(each) for each in np.percentile(times, [50, 95, 99]))
-    tokens = [each.tokens for each in results]
+    times = [each.ms for each in results]
+    tokens = [each.tokens for each in results if each.tokens is not None]
     return SystemScore(
         system,
         means,
         counts,
-        latency={"p50": p50, "p95": p95, "p99": p99},
-        tokens=sum(tokens) / len(tokens) if tokens else 0.0,
+        latency={f"p{share}": float(np.percentile(times, share)) for share in (50, 95, 99)} if times else {},
+        tokens=sum(tokens) / len(tokens) if tokens else None,
         risk=risk,
     )
 
@@ -178,6 +211,8 @@ def _compare(run: EvaluationRun, values: Mapping[str, Values], measures: Sequenc
         for other in others:
             new = values[other].get(measure, {})
             shared = [id_ for id_ in run.questions if id_ in old and id_ in new]
+            if not shared:
+                continue
             pair = [new[id_] for id_ in shared], [old[id_] for id_ in shared]
             p = permutation_test(*pair)
             found.append(Comparison(measure, other, baseline, bootstrap(*pair), len(shared), p, p))

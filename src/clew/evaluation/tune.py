@@ -1,6 +1,6 @@
 """Settings chosen by the user's own judged questions, and kept with the collection only if a test speaks for them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -68,6 +68,7 @@ class Tuning:
     tried: tuple[TriedSetting, ...] = ()
     is_kept: bool = False
     reason: str = ""
+    notes: tuple[str, ...] = ()  # what to know about the questions
 
     @property
     def is_promoted(self) -> bool:
@@ -142,15 +143,16 @@ def tune(
     measure = measure or f"nDCG@{k}"
     needs_context = measure == CONTEXT_MEASURE or "token" in measure
     budget = engine.settings.context.tokens if tokens is None else tokens
+    notes = tuple(_describe_made(asked))
     trial = _Trial(engine, asked, measure, k, budget if needs_context else 0, on_progress)
     chosen = dict(candidates or {**CANDIDATES, **(CONTEXT_CANDIDATES if needs_context else {})})
     check_candidates(engine, chosen)
     best, tried = _choose(trial, asked, chosen)
     if not best:
         none = Promotion(Interval(0.0, 0.0, 0.0), 1.0, held_out, is_promoted=False)
-        return Tuning(measure, {}, len(first), none, tried, reason="nothing that was tried is better")
+        return Tuning(measure, {}, len(first), none, tried, reason="nothing that was tried is better", notes=notes)
     promotion = decide_promotion(*_hold_out(trial, first, parts, chosen))
-    made = Tuning(measure, best, len(first), promotion, tried)
+    made = Tuning(measure, best, len(first), promotion, tried, notes=notes)
     if not promotion.is_promoted:
         return replace(made, reason=f"the gain on the held-out questions may be chance (p = {promotion.p:.3g})")
     if dry_run:
@@ -159,6 +161,16 @@ def tune(
         return replace(made, reason="the collection is in memory and keeps no settings; write them into clew.toml")
     _keep(engine, made)
     return replace(made, is_kept=True)
+
+
+def _describe_made(questions: Sequence[JudgedQuestion]) -> Iterator[str]:
+    """A caution where questions were made from the words of the collection itself."""
+    made = sum(question.made in ("headings", "titles", "replies") for question in questions)
+    if made:
+        yield (
+            f"{made} of {len(questions)} questions were made from the collection's own words, which speaks for a "
+            "search by words; check the settings on questions that people asked"
+        )
 
 
 def rollback_tuning(engine: Engine) -> TunedSettings | None:

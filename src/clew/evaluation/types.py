@@ -31,7 +31,7 @@ class QuestionResult:
     relevances: tuple[float, ...]
     values: Mapping[str, float]
     ms: float
-    tokens: int = 0  # of the context, and of a model's answer
+    tokens: int | None = None  # of the context, and of a model's answer; None where neither was made
     confidence: float | None = None
 
 
@@ -49,6 +49,7 @@ class EvaluationRun:
     tokens: int
     embedder: str = ""
     notes: tuple[str, ...] = ()
+    source: str = ""  # the name of the file or folder of the questions
     results: tuple[QuestionResult, ...] = ()
     file: Path | None = None  # None where it is not kept in one
     is_kept: bool = False
@@ -70,8 +71,8 @@ class SystemScore:
     system: EvaluatedSystem
     means: Mapping[str, float]
     counts: Mapping[str, int]  # of the questions behind each mean
-    latency: Mapping[str, float]  # p50, p95 and p99 of one search, in milliseconds
-    tokens: float
+    latency: Mapping[str, float]  # p50, p95 and p99 of one search, in milliseconds; empty if none was made
+    tokens: float | None  # of a context, and of a model's answer; None where none was made
     risk: tuple[tuple[float, float], ...] = ()
 
 
@@ -106,8 +107,10 @@ class Evaluation:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What to know about the questions: documents and quotes that are not in the collection."""
-        return self.run.notes
+        """What to know: documents and quotes that are not in the collection, and how far a run came that broke off."""
+        done, total = len(self.run.results), len(self.run.systems) * len(self.run.questions)
+        unfinished = f"the run broke off after {done} of {total} questions; the same command finishes it"
+        return self.run.notes if self.run.is_finished else (*self.run.notes, unfinished)
 
     def __str__(self) -> str:
         from clew.evaluation.report import draw_evaluation

@@ -18,6 +18,8 @@ def evaluation_to_json(evaluation: "Evaluation") -> Json:
     return {
         "id": run.id,
         "created": run.created,
+        "source": run.source,
+        "is_finished": run.is_finished,
         "file": str(run.file) if run.file else None,
         "questions": len(run.questions),
         "k": run.k,
@@ -51,6 +53,7 @@ def run_to_json(run: "EvaluationRun") -> Json:
     return {
         "id": run.id,
         "created": run.created,
+        "source": run.source,
         "questions": len(run.questions),
         "systems": [system.name for system in run.systems],
         "done": len(run.results),

@@ -2,6 +2,7 @@
 
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
 from tests.surface.cli.conftest import Clew
 
@@ -21,11 +22,26 @@ def test_defects_are_named_and_repaired(fresh: Clew) -> None:
     done = fresh("doctor")
     assert done.code == 6
     assert "truth: the chunk" in done.out
+    assert "of the document 'pages/lunch.md'" in done.out
     assert "with --repair: its chunks are made again" in done.out
     done = fresh("doctor", "--repair", "--json")
     assert done.code == 0
     assert [defect["is_repaired"] for defect in done.json["defects"]] == [True]
     assert fresh("doctor").code == 0
+
+
+def test_a_document_that_is_removed_is_named_and_counted_apart(fresh: Clew) -> None:
+    assert fresh("add", "pages").code == 0
+    Path("pages/lunch.md").unlink()  # a warning beside it, which is told once
+    (file,) = fresh.folder.rglob("clew.db")
+    with closing(sqlite3.connect(file)) as db, db:
+        db.execute(
+            "UPDATE pieces SET text = 'forged' WHERE doc = (SELECT row FROM documents WHERE uri LIKE '%oncall.md')"
+        )
+    done = fresh("doctor", "--repair")
+    assert "the document 'pages/oncall.md'" in done.out
+    assert done.out.count("sources:") == 1
+    assert "1 document removed" in done.out
 
 
 def test_a_file_that_cannot_be_opened_is_a_report_too(fresh: Clew) -> None:

@@ -29,7 +29,8 @@ def test_a_table_and_the_differences_are_printed(judged: Clew) -> None:
     assert header.split("\t")[:2] == ["system", "nDCG@10"]
     assert first.split("\t")[:3] == ["lexical", "100.0", "100.0"]
     assert second.startswith("semantic\t")
-    assert rest[0].startswith("semantic − lexical, nDCG@10: ")
+    assert rest[0] == "means in percent over 3 questions; over 1: evidence@10, evidence@2000 tokens"
+    assert rest[1].startswith("semantic − lexical, nDCG@10: ")
     assert "evaluating: 6 of 6 questions" in done.err
 
 
@@ -64,7 +65,9 @@ def test_runs_are_listed_shown_compared_and_exported(judged: Clew) -> None:
     first = judged("evaluate", "questions.jsonl", "--strategy", "lexical", "--json").json["id"]
     second = judged("evaluate", "questions.jsonl", "--strategy", "semantic", "--runs", "elsewhere", "--json").json["id"]
     assert [each["id"] for each in judged("evaluate", "list", "--json").json["runs"]] == [first]
-    assert first in judged("evaluate", "list").out
+    listed = judged("evaluate", "list").out
+    assert first in listed
+    assert "\tquestions.jsonl\t3\t" in listed
     assert judged("evaluate", "show", "--json").json["id"] == first
     assert judged("evaluate", "show", second, "--runs", "elsewhere").out.splitlines()[1].startswith("semantic")
     assert judged("evaluate", "show", second).code == 3
@@ -113,9 +116,14 @@ def test_questions_are_made_and_can_be_evaluated(judged: Clew) -> None:
     assert "1 question written to made.jsonl" in done.out
     (line,) = Path("made.jsonl").read_text().splitlines()
     assert json.loads(line)["question"] == "Speed near the moorings"
+    assert json.loads(line)["made"] == "headings"
     assert judged("evaluate", "made.jsonl", "--json").json["systems"][0]["measures"]["evidence@10"] == 1.0
     more = judged("evaluate", "make", "more.jsonl", "--count", "1", "--seed", "2", "--json")
     assert len(more.json["questions"]) == 1
+    again = judged("evaluate", "make", "questions.jsonl", "--source", "headings")
+    assert (again.code, "--force replaces it" in again.err) == (2, True)
+    assert len(Path("questions.jsonl").read_text().splitlines()) == len(QUESTIONS)
+    assert judged("evaluate", "make", "more.jsonl", "--source", "headings", "--force").code == 0
     assert judged("evaluate", "make", "none.jsonl", "--source", "replies").code == 3
     assert judged("evaluate", "make", "none.jsonl", "--source", "model").code == 2
 
@@ -131,6 +139,22 @@ def test_plots_need_matplotlib(judged: Clew, monkeypatch: pytest.MonkeyPatch) ->
     done = judged("evaluate", "questions.jsonl", "--plots", "plots")
     assert done.code == 5
     assert "pip install 'clew[plots]'" in done.err
+    assert judged("evaluate", "list", "--json").json == {"runs": []}  # it is said before anything is asked
+
+
+def test_the_worst_questions_are_shown(judged: Clew) -> None:
+    Path("questions.jsonl").write_text(
+        "".join(f"{json.dumps(each)}\n" for each in [*QUESTIONS[1:], {**QUESTIONS[0], "quote": "by Nobody"}])
+        + json.dumps({"question": "who feeds the goldfish?", "relevant": ["oncall.md"]})
+    )
+    done = judged("evaluate", "questions.jsonl", "--strategy", "lexical", "--strategy", "semantic", "--worst", "1")
+    assert done.code == 0, done.err
+    assert done.out.splitlines()[-1].split("\t")[::2] == ["0.0", "who feeds the goldfish?"]
+    assert "the questions are “who rotates the signing keys?”" in done.err.replace("\n", " ")
+    shown = judged("evaluate", "show", "--worst", "2", "--measure", "MRR", "--questions", "questions.jsonl", "--json")
+    assert shown.json["worst"][0]["text"] == "who feeds the goldfish?"
+    assert shown.json["worst"][0]["values"]["lexical"] == 0.0
+    assert judged("evaluate", "show", "--worst", "1").out.splitlines()[-1].split("\t")[-1] != "who feeds the goldfish?"
 
 
 def test_plots_are_written_where_matplotlib_is_installed(judged: Clew) -> None:

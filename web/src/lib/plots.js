@@ -1,5 +1,7 @@
 // The numbers of an evaluation as places in a small plot: 0 to 1 from left to right and from bottom to top.
 
+import { formatMs } from "./text.js";
+
 export const COLOURS = ["var(--accent)", "var(--warn)", "var(--plot-3)", "var(--bad)", "var(--plot-5)", "var(--good)"];
 export const colourOf = (index) => COLOURS[index % COLOURS.length];
 export const percent = (share) => (share === null || share === undefined ? "–" : (share * 100).toFixed(1));
@@ -15,7 +17,7 @@ export function plotQuality(run) {
   const shown = run.systems.filter((each) => measure in each.measures);
   const most = Math.max(...shown.map((each) => each.ms.p50 ?? 0), 0) * 1.25 || 1;
   const marks = shown.map((each) => ({ index: run.systems.indexOf(each), x: (each.ms.p50 ?? 0) / most, y: each.measures[measure], low: each.intervals[measure]?.[0], high: each.intervals[measure]?.[1] }));
-  return { title: "Quality against cost", x: "median time of a search", y: measure, ends: ["0", `${most.toPrecision(2)} ms`], marks };
+  return { title: "Quality against cost", x: "median time of a search", y: measure, ends: ["0", formatMs(most)], marks };
 }
 
 /** Risk against coverage; nothing where no answers were asked for. */

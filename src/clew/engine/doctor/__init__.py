@@ -1,7 +1,8 @@
 """The verb that checks a collection and repairs it."""
 
 import random
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from clew.engine.opened import Opened
 
 MAX_CHUNKS = 5000  # about so many are read unless `full`
+_QUOTED = re.compile(r"'([^'\n]+)'")
 
 
 def doctor(engine: "Engine", *, repair: bool = False, full: bool = False) -> DoctorReport:
@@ -39,6 +41,7 @@ def doctor(engine: "Engine", *, repair: bool = False, full: bool = False) -> Doc
     if not isinstance(store, Inspectable):
         raise SettingsError("this store cannot be checked: it has no `inspect` and `repair`")
     defects, inspection = _examine(opened, store, full=full or repair)
+    names = _list_names(opened) if defects else {}
     if repair and defects:
         store.repair(defects)
         recipe = make_ingest_context(opened, None).make_recipe(
@@ -51,11 +54,13 @@ def doctor(engine: "Engine", *, repair: bool = False, full: bool = False) -> Doc
         defects = [
             replace(each, is_repaired=each.is_repaired and (each.area, each.problem) not in problems)
             for each in defects
+            if each.remedy
         ]
         known = {(each.area, each.problem) for each in defects}
         defects += [each for each in left if (each.area, each.problem) not in known]
-    defects.sort(key=lambda each: SEVERITIES.index(each.severity))
-    return DoctorReport(tuple(defects), inspection.checked, monotonic() - started, inspection.is_sample)
+    named = [replace(each, problem=_name_documents(each, names)) for each in defects]
+    named.sort(key=lambda each: SEVERITIES.index(each.severity))
+    return DoctorReport(tuple(named), inspection.checked, monotonic() - started, inspection.is_sample)
 
 
 def accept_missing_changes(path: str | Path, collection: str = "default") -> DoctorReport:
@@ -81,6 +86,21 @@ def _examine(opened: "Opened", store: Inspectable, *, full: bool) -> tuple[list[
         defects += inspect_models(opened, sample.stored, full=full)
     defects += inspect_surroundings(opened)
     return defects, found
+
+
+def _list_names(opened: "Opened") -> dict[str, str]:
+    """The address or title of each document by its id, as far as they can be read."""
+    try:
+        return {each.id: each.uri or each.title for each in opened.store.documents() if each.uri or each.title}
+    except ClewError:
+        return {}
+
+
+def _name_documents(defect: Defect, names: Mapping[str, str]) -> str:
+    """The problem of a defect with its documents named as a person knows them: by address or title."""
+    problem = _QUOTED.sub(lambda found: repr(names[found[1]]) if found[1] in names else found[0], defect.problem)
+    name = repr(names.get(defect.document, ""))
+    return problem if defect.document not in names or name in problem else f"{problem} (in {name})"
 
 
 def _find_missing_summaries(opened: "Opened", damaged: set[str]) -> Iterator[Defect]:

@@ -47,7 +47,7 @@ class JudgedQuestion:
 
     `relevant` are grades by document (its id, uri or path), `evidence` the spans that answer. `topics` are documents by
     topic, for questions that ask for several things. `answer` is a reference answer. `is_answerable` is False for a
-    question that nothing in the collection answers.
+    question that nothing in the collection answers. `made` is what of the collection it was made from, if anything.
     """
 
     question: str
@@ -58,6 +58,7 @@ class JudgedQuestion:
     is_answerable: bool = True
     history: tuple[Message, ...] = ()
     topics: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    made: str = ""
 
     def __post_init__(self) -> None:
         judged = bool(self.evidence or any(grade > 0 for grade in self.relevant.values()))
@@ -140,6 +141,7 @@ def parse_question(value: Any) -> JudgedQuestion:
             str(name): _parse_names(members, "the documents of a topic")
             for name, members in _expect(value, "topics", Mapping, {}).items()
         },
+        made=_expect(value, "made", str, ""),
     )
 
 
@@ -177,6 +179,7 @@ def format_question(question: JudgedQuestion) -> dict[str, Any]:
         "answer": question.answer,
         "history": history,
         "topics": {name: list(members) for name, members in question.topics.items()},
+        "made": question.made,
     }
     shown = {name: part for name, part in parts.items() if part}
     if not question.is_answerable:

@@ -6,6 +6,7 @@ and are easier: use them where there are no others, and mix in your own.
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, Literal
 
 from clew.core.errors import NotFound, SettingsError
@@ -85,7 +86,7 @@ def make_questions(
             assert llm is not None
             made += _ask_model(llm, documents, count, seed, on_progress)
         else:
-            made += [each for document in documents for each in _MAKERS[source](document)]
+            made += [replace(each, made=source) for document in documents for each in _MAKERS[source](document)]
     uris = {document.id: document.uri or document.id for document in documents}
     honest = [each for each in made if not is_leaking(each.question, _read_evidence(each, texts))]
     kept = drop_duplicates(honest, engine.opened.embedder)
@@ -212,4 +213,4 @@ def _name_documents(question: JudgedQuestion, uris: dict[str, str]) -> JudgedQue
     """The question with addresses in place of ids, which say more to a reader."""
     evidence = tuple(Evidence(uris[each.document], each.quote, each.start, each.end) for each in question.evidence)
     relevant = {uris[name]: grade for name, grade in question.relevant.items()}
-    return JudgedQuestion(question.question, relevant, evidence)
+    return replace(question, relevant=relevant, evidence=evidence)

@@ -44,7 +44,8 @@ def resolve_questions(
     if names.unquoted:
         count = format_count(len(names.unquoted), "quote")
         notes.append(
-            f"{count} not in their documents, so not measured; the questions are {format_names(names.unquoted)}"
+            f"{count} not in their documents as `clew read` prints them, so not measured; "
+            f"the questions are {format_names(names.unquoted)}"
         )
     return judgements, tuple(notes)
 

@@ -1,5 +1,6 @@
 """What evaluate and tune print, and the settings that their options name."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import product
@@ -16,6 +17,7 @@ from clew.surface.settings.types import InvalidValue, check_value_type, describe
 
 if TYPE_CHECKING:
     from clew.drivers.tuned import TunedSettings
+    from clew.evaluation.questions.judged import JudgedQuestion
     from clew.evaluation.tune import Tuning
     from clew.evaluation.types import Evaluation, EvaluationRun
 
@@ -51,12 +53,25 @@ def build_setting_grid(base: Settings, texts: Sequence[str]) -> dict[str, Settin
     return found
 
 
-def print_evaluation(evaluation: "Evaluation", *, as_json: bool) -> None:
-    """Prints the table of the scores, the differences and the notes; or all of it as JSON."""
-    from clew.evaluation.report import format_comparison, format_mean
+def print_evaluation(
+    evaluation: "Evaluation",
+    *,
+    worst: int = 0,
+    measures: Sequence[str] = (),
+    asked: "Sequence[JudgedQuestion]" = (),
+    as_json: bool,
+) -> None:
+    """Prints the table of the scores, the differences, the `worst` questions and the notes; or all of it as JSON.
 
+    The questions that were `asked` are shown by their texts, others by their ids.
+    """
+    from clew.evaluation.report import describe_counts, format_comparison, format_mean, format_number, list_worst
+
+    texts = {each.id: each.question for each in asked}
+    lowest = list_worst(evaluation, worst, measure=next(iter(measures), "")) if worst else []
     if as_json:
-        render.print_json(evaluation_to_json(evaluation))
+        shown = [{"question": id_, "text": texts.get(id_, ""), "values": values} for id_, values in lowest]
+        render.print_json({**evaluation_to_json(evaluation), **({"worst": shown} if worst else {})})
         return
     names = list(dict.fromkeys(name for score in evaluation.scores for name in score.means))
     columns = ("system", *names, "p50 ms", "p95 ms", "tokens")
@@ -64,19 +79,24 @@ def print_evaluation(evaluation: "Evaluation", *, as_json: bool) -> None:
         (
             score.system.name,
             *(format_mean(score.means.get(name)) for name in names),
-            f"{score.latency['p50']:.1f}",
-            f"{score.latency['p95']:.1f}",
-            f"{score.tokens:.0f}",
+            *(format_number(score.latency.get(name), 1) for name in ("p50", "p95")),
+            format_number(score.tokens),
         )
         for score in evaluation.scores
     ]
     optional = [name for name in ("MAP", "MRR", "tokens", "p95 ms") if name in columns]
     precision = [name for name in names if name.startswith("precision@")]
     print_table(columns, rows, optional=[*precision, *optional], texts={"system": 12})
+    render.print_line((describe_counts(evaluation), "dim"))
     for comparison in evaluation.comparisons:
         render.print_line((format_comparison(comparison), "bold" if comparison.is_significant else ""))
+    if lowest:
+        systems = [system.name for system in evaluation.run.systems]
+        lines = [(*(format_mean(each.get(name)) for name in systems), texts.get(id_, id_)) for id_, each in lowest]
+        print_table((*systems, "lowest first"), lines, texts={"lowest first": 30})
     for note in evaluation.notes:
-        render.print_line((f"note: {note}", "yellow"), err=True)
+        said = re.sub(r"[^\s,;]+", lambda word: f"“{texts[word[0]]}”" if word[0] in texts else word[0], note)
+        render.print_line((f"note: {said}", "yellow"), err=True)
 
 
 def warn_if_not_kept(evaluation: "Evaluation", *, wanted: bool) -> None:
@@ -94,12 +114,19 @@ def print_runs(runs: "Sequence[EvaluationRun]", *, as_json: bool) -> None:
         render.print_json({"runs": rows})
         return
     print_table(
-        ("id", "questions", "done", "total", "systems"),
+        ("id", "when", "source", "questions", "done", "total", "systems"),
         [
-            (row["id"], str(row["questions"]), str(row["done"]), str(row["total"]), ", ".join(row["systems"]))
+            (
+                row["id"],
+                f"{row['created']:%Y-%m-%d %H:%M}",
+                row["source"],
+                *(str(row[name]) for name in ("questions", "done", "total")),
+                ", ".join(row["systems"]),
+            )
             for row in rows
         ],
-        texts={"systems": 20},
+        optional=["done", "total"],
+        texts={"systems": 20, "source": 12},
     )
 
 
@@ -126,6 +153,8 @@ def print_tuning(tuning: "Tuning", *, as_json: bool) -> None:
         render.print_line(("kept with the collection; `clew tune --rollback` takes it back", "green"))
     else:
         render.print_line((f"not kept: {tuning.reason}", "yellow"))
+    for note in tuning.notes:
+        render.print_line((f"note: {note}", "yellow"), err=True)
 
 
 def print_kept_settings(

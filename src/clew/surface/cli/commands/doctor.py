@@ -67,7 +67,8 @@ def _print_report(report: "DoctorReport", *, repair: bool) -> None:
     counts = (format_count(count, name.removesuffix("s")) for name, count in report.checked.items())
     checked = ", ".join(counts) or "nothing could be"
     left = [defect.severity for defect in report.defects if not defect.is_repaired]
-    repaired = len(report.defects) - len(left)
+    removed = sum(defect.is_repaired and defect.remedy == "remove" for defect in report.defects)
+    repaired = len(report.defects) - len(left) - removed
     named = [
         format_count(left.count(severity), noun, plural)
         for severity, noun, plural in (
@@ -82,4 +83,5 @@ def _print_report(report: "DoctorReport", *, repair: bool) -> None:
         (", ".join(named) if "damage" in left else "sound", "bold red" if "damage" in left else "green"),
         (f", {', '.join(named)}" if named and "damage" not in left else "", ""),
         (f", {repaired} repaired" if repaired else "", ""),
+        (f", {format_count(removed, 'document')} removed" if removed else "", "yellow"),
     )

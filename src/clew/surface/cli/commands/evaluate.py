@@ -55,6 +55,14 @@ Restart = Annotated[bool, typer.Option("--restart", help="Do not continue a run 
 Plots = Annotated[
     Path | None, typer.Option("--plots", metavar="FOLDER", help="Write plots there as PNG (needs matplotlib).")
 ]
+Worst = Annotated[
+    int, typer.Option("--worst", metavar="N", help="Also show the N questions with the lowest measure.", min=0)
+]
+QuestionFile = Annotated[
+    Path | None,
+    typer.Option("--questions", metavar="FILE", help="The questions of the run, for their texts; it keeps none."),
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there.")]
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="Id of a run, or last.")]
 RunIds = Annotated[list[str], typer.Argument(metavar="RUN RUN...", help="Ids of runs.")]
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Where the questions are written.")]
@@ -92,6 +100,7 @@ def run(
     no_keep: NoKeep = False,
     restart: Restart = False,
     plots: Plots = None,
+    worst: Worst = 0,
     as_json: o.Json = False,
 ) -> None:
     """Ask every strategy with every setting all questions, and test the differences; the word run may be left out."""
@@ -101,10 +110,11 @@ def run(
     from clew.surface.cli.evaluation_output import build_setting_grid, print_evaluation, warn_if_not_kept
 
     asked = read_questions(questions)  # a mistake in the file shows before anything is opened
+    _check_plots(plots)
     with open_engine(ctx) as engine, progress.report_progress() as on_progress:
         made = evaluate(
             engine,
-            asked,
+            questions,
             strategies=strategy or (),
             settings=build_setting_grid(engine.settings, sets or ()),
             k=k,
@@ -118,8 +128,8 @@ def run(
             resume=not restart,
             on_progress=on_progress,
         )
+    print_evaluation(made, worst=worst, measures=measure or (), asked=asked, as_json=as_json)
     _write_plots(made, plots)
-    print_evaluation(made, as_json=as_json)
     warn_if_not_kept(made, wanted=not no_keep)
 
 
@@ -133,19 +143,22 @@ def make(
     source: Sources = None,
     count: Count = 200,
     seed: Seed = 0,
+    force: Force = False,
     seen: CollectionFilterOptions,
     as_json: o.Json = False,
 ) -> None:
     """Make questions from the collection itself, with the spans that answer them, and write them to a file."""
     from typing import cast
 
-    from clew.core.errors import NotFound
+    from clew.core.errors import NotFound, SettingsError
     from clew.core.plural import format_count
     from clew.evaluation.questions.judged import format_question, write_questions
     from clew.evaluation.questions.make import NO_QUESTIONS, QuestionSource, make_questions
     from clew.surface.cli import progress, render
     from clew.surface.server.feedback import read_feedback
 
+    if file.exists() and not force:
+        raise SettingsError(f"{file} is there already; --force replaces it")
     start = resolve_invocation(ctx)
     with open_engine(ctx) as engine, progress.report_progress() as on_progress:
         made = make_questions(
@@ -187,17 +200,21 @@ def show(
     measure: Measures = None,
     runs: Runs = None,
     plots: Plots = None,
+    worst: Worst = 0,
+    questions: QuestionFile = None,
     as_json: o.Json = False,
 ) -> None:
     """Show a run that was kept, the last one by default."""
+    from clew.evaluation.questions.judged import read_questions
     from clew.evaluation.report import score_run
     from clew.evaluation.runs import read_run
     from clew.surface.cli.evaluation_output import print_evaluation
 
+    asked = read_questions(questions) if questions else []
     with open_engine(ctx) as engine:
         made = score_run(read_run(engine, run, folder=runs), measures=measure or ())
+    print_evaluation(made, worst=worst, measures=measure or (), asked=asked, as_json=as_json)
     _write_plots(made, plots)
-    print_evaluation(made, as_json=as_json)
 
 
 @evaluate_app.command()
@@ -220,8 +237,8 @@ def compare(
     with open_engine(ctx) as engine:
         merged = merge_runs([read_run(engine, each, folder=folder) for each in runs])
     made = score_run(merged, measures=measure or ())
-    _write_plots(made, plots)
     print_evaluation(made, as_json=as_json)
+    _write_plots(made, plots)
 
 
 @evaluate_app.command()
@@ -237,6 +254,14 @@ def export(ctx: typer.Context, *, run: RunId, folder: Folder, runs: Runs = None,
         render.print_json({"files": [str(file) for file in files]})
     else:
         render.print_line((f"{', '.join(file.name for file in files)} written to {folder}", ""))
+
+
+def _check_plots(folder: Path | None) -> None:
+    """Raises DriverMissing if plots are wanted that cannot be drawn, before a run that may take long."""
+    if folder is not None:
+        from clew.evaluation.plots import import_pyplot
+
+        import_pyplot()
 
 
 def _write_plots(evaluation: "Evaluation", folder: Path | None) -> None:

@@ -24,12 +24,7 @@ from clew.surface.server.fields import WHOLE, Count, Name
 router = APIRouter(prefix="/v1/evaluations", tags=["evaluations"], responses=document_replies(404, 409))
 RunPath = Annotated[
     str,
-    Path(
-        min_length=4,
-        max_length=30,
-        pattern=r"^(last|[0-9]{8}-[0-9]{6}-[0-9]{3}-[0-9a-f]{4})$",
-        description="Id of a run, or last.",
-    ),
+    Path(min_length=1, max_length=30, description="Id of a run, or last."),
 ]
 
 

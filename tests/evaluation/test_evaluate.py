@@ -74,7 +74,7 @@ def test_each_strategy_is_measured_and_compared_with_the_first(worse: Engine) ->
     assert seen[-1].done == seen[-1].total == 2 * len(QUESTIONS)
     assert "reverse − lexical, nDCG@10" in str(made)
     assert made.scores[0].latency["p99"] >= made.scores[0].latency["p50"] > 0
-    assert made.scores[0].tokens > 0
+    assert made.scores[0].tokens
 
 
 def test_settings_make_systems_of_their_own(engine: Engine) -> None:

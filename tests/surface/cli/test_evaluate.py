@@ -2,12 +2,13 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.surface.cli.conftest import Clew
 
-QUESTIONS = [
+QUESTIONS: list[dict[str, Any]] = [
     {"id": "keys", "question": "who rotates the signing keys?", "relevant": ["vault.md"], "quote": "by Dan"},
     {"id": "pager", "question": "when does the pager rotation change?", "relevant": ["oncall.md"]},
     {"id": "soup", "question": "when is soup served?", "relevant": {"lunch.md": 2}, "answer": "at noon"},

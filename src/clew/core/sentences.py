@@ -18,6 +18,7 @@ _BOUNDARY = re.compile(
     r"|^\#{1,6}\s[^\n]*|\n(?=[^\S\n]*(?:\n|(?:[-*+•‣▪–]|\d{1,3}[.)]|\#{1,6}|>)\s|\|))",  # heading, blank line, item
     re.MULTILINE,
 )
+_MAY_BE_BOUNDARY = re.compile(r"[.!?…\n#。！？｡।॥؟۔]")  # how each boundary begins: one class is found much faster
 _NEXT_WORD = re.compile(r"[\s\"'“‘„«‹»(\[{¿¡*_`]*(\w+)")
 _LAST_WORD = re.compile(r"[^\s\"'“‘„«‹(\[{]*$")
 _NAME_BEFORE_INITIAL = re.compile(r"\b[^\W\d_a-z]\w+\s+[^\W\d_a-z]$")  # Ursula K
@@ -28,9 +29,14 @@ _INITIALS = re.compile(r"[^\W\d_](?:\.[^\W\d_])*")
 def split_sentences(text: str) -> list[tuple[int, int]]:
     """The spans (start, end) of the sentences in order; together they cover every non-space character once."""
     cuts = [0]
-    for mark in _BOUNDARY.finditer(text):
+    passed = 0
+    for candidate in _MAY_BE_BOUNDARY.finditer(text):
+        mark = _BOUNDARY.match(text, candidate.start()) if candidate.start() >= passed else None
+        if mark is None:
+            continue
+        passed = mark.end()
         if not mark["stop"] or _ends_sentence(text, cuts[-1], mark):
-            cuts.append(mark.end())
+            cuts.append(passed)
     spans: list[tuple[int, int]] = []
     for start, end in zip(cuts, [*cuts[1:], len(text)], strict=True):
         inside = text[start:end].strip()

@@ -19,7 +19,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain, repeat
+from itertools import chain
 from threading import Lock
 
 import Stemmer
@@ -89,9 +89,24 @@ def extract_terms(text: str, *, language: str = "auto", is_query: bool = False) 
     languages = _detect_languages(pieces) if language == "auto" else (language,)
     if not is_query:
         languages = languages[:1]
-    found = Counter(chain.from_iterable(map(_stem_piece, pieces, repeat(languages))))
+    return _count_stems(text, pieces, languages)
+
+
+def extract_terms_of_each(texts: Sequence[str]) -> list[dict[str, int]]:
+    """Term frequencies of each text, stemmed in the one language of all: the sentences of a document, say."""
+    pieces = [_split_pieces(text) for text in texts]
+    languages = _detect_languages(list(chain.from_iterable(pieces)))[:1]
+    return [_count_stems(text, own, languages) for text, own in zip(texts, pieces, strict=True)]
+
+
+def _count_stems(text: str, pieces: Sequence[str], languages: tuple[str, ...]) -> dict[str, int]:
+    """The stems of the pieces of a text, with their counts."""
+    found: dict[str, int] = {}
+    for piece, count in Counter(pieces).items():
+        for stem in _stem_piece(piece, languages):
+            found[stem] = found.get(stem, 0) + count
     # A question of function words alone ("who are you") keeps them; composition may leave nothing of an odd letter.
-    return dict(found or Counter(map(_strip_diacritics, pieces)) or Counter(filter(str.isalnum, text)))
+    return found or dict(Counter(map(_strip_diacritics, pieces)) or Counter(filter(str.isalnum, text)))
 
 
 def detect_language(text: str) -> str:
@@ -138,11 +153,19 @@ def prepend_headings(headings: Sequence[str], text: str) -> str:
 
 def _split_pieces(text: str) -> list[str]:
     """The case-folded pieces of every token of the text."""
-    if text.isascii():
-        return list(chain.from_iterable(map(_expand_token, _TOKEN.findall(text))))
-    text = compose(text)
-    spaced = chain.from_iterable(map(_expand_token, _TOKEN.findall(_UNSPACED_RUN.sub(" ", text))))
-    return [*spaced, *chain.from_iterable(map(_split_bigrams, _UNSPACED_RUN.findall(text)))]
+    runs = []
+    if not text.isascii():
+        text = compose(text)
+        if runs := _UNSPACED_RUN.findall(text):
+            text = _UNSPACED_RUN.sub(" ", text)
+    spaced = chain.from_iterable(map(_expand_word, text.split()))
+    return [*spaced, *chain.from_iterable(map(_split_bigrams, runs))]
+
+
+@lru_cache(maxsize=1 << 16)  # no token has a space in it, and most words come again
+def _expand_word(word: str) -> tuple[str, ...]:
+    """The pieces of the tokens between two spaces."""
+    return tuple(chain.from_iterable(map(_expand_token, _TOKEN.findall(word))))
 
 
 def _split_bigrams(run: str) -> list[str]:
@@ -153,6 +176,8 @@ def _split_bigrams(run: str) -> list[str]:
 @lru_cache(maxsize=1 << 16)
 def _expand_token(token: str) -> tuple[str, ...]:
     """The token and, if it is compound, its parts; case-folded, without duplicates."""
+    if token.isascii() and token.isalpha() and (token.islower() or token[1:].islower()):  # as most are
+        return (token.lower()[:_MAX_TERM_LENGTH],)
     return tuple(dict.fromkeys(part[:_MAX_TERM_LENGTH] for part in map(_fold_case, _split_token(token)) if part))
 
 
@@ -233,6 +258,8 @@ def _stem_piece(piece: str, languages: tuple[str, ...]) -> tuple[str, ...]:
         return (_strip_diacritics(piece),)
     if piece not in MEANINGFUL_FUNCTION_WORDS and all(piece in FUNCTION_WORDS.get(code, ()) for code in languages):
         return ()
+    if len(languages) == 1:
+        return (_strip_diacritics(_stem_word(piece, languages[0])),)
     return tuple(dict.fromkeys(_strip_diacritics(_stem_word(piece, code)) for code in languages))
 
 

@@ -11,7 +11,7 @@ from clew.core.errors import CostLimit
 from clew.core.parallel import run_as_completed
 from clew.core.protocols import LLM
 from clew.core.sentences import split_sentences
-from clew.core.text import extract_terms
+from clew.core.text import extract_terms_of_each
 from clew.core.types import Document
 
 T = TypeVar("T")
@@ -120,7 +120,7 @@ def _pick_central_sentences(text: str, spans: list[tuple[int, int]]) -> list[tup
 
     The first sentence counts a little more, since documents tend to open with what they are about.
     """
-    terms = [extract_terms(text[start:end]) for start, end in spans]
+    terms = extract_terms_of_each([text[start:end] for start, end in spans])
     frequency = Counter(term for found in terms for term in found)
     scores = [
         (sum(frequency[term] for term in found) / (len(found) + 5) * (1.25 if position == 0 else 1.0), -position)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from clew.core.errors import ConcurrentChange, DriverFailed, NotFound, StoreMismatch
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.protocols import Store
-from clew.core.stored import StagedModel
+from clew.core.stored import NewDocument, StagedModel
 from clew.core.thread_edit import ThreadEdit, ThreadPart
 from clew.core.time import to_timestamp
 from clew.core.types import Chunk, Document, Hit, Matrix, Section, Vector
@@ -184,6 +184,40 @@ def random_bundle(rng: np.random.Generator, name: str) -> Bundle:
 
 
 # -- keeping
+
+
+def put_many(store: Store, *given: Bundle) -> None:
+    store.put_many([NewDocument(each.document, each.chunks, each.vectors, each.terms) for each in given])
+
+
+def test_documents_that_are_put_together_are_as_if_put_one_by_one(make_store: MakeStore) -> None:
+    first, second = bundle("a", ["anchor bell", "cable"]), bundle("b", ["deck engine"], seed=3)
+    changed = bundle("a", ["anchor bell", "flag galley"])
+    together, alone = make_store("together"), make_store("alone")
+    for state in ([first, second], [changed, bundle("c", [])]):
+        put_many(together, *state)
+        for each in state:
+            put(alone, each)
+    assert [each.document.id for each in together.stored_documents()] == ["a", "b", "c"]
+    for one, other in zip(together.stored_documents(), alone.stored_documents(), strict=True):
+        assert one.fingerprint() == other.fingerprint()
+    assert (together.stats().documents, together.stats().chunks) == (3, 3)
+    assert list_scores(together.search_terms({"flag": 1, "deck": 1}, 9)) == list_scores(
+        alone.search_terms({"flag": 1, "deck": 1}, 9)
+    )
+    assert list_scores(together.search_vectors(vector(1), 9)) == list_scores(alone.search_vectors(vector(1), 9))
+
+
+def test_of_documents_that_are_put_together_none_is_stored_where_one_cannot_be(make_store: MakeStore) -> None:
+    store, good, other = make_store(), bundle("a", ["anchor"]), bundle("b", ["bell"])
+    taken = replace(other, chunks=tuple(replace(chunk, id=good.chunks[0].id) for chunk in other.chunks))
+    with pytest.raises(DriverFailed):
+        put_many(store, good, taken)
+    assert list(store.documents()) == []
+    assert store.search_terms({"anchor": 1}, 9) == []
+    put_many(store)
+    put_many(store, good, other)
+    assert [record.id for record in store.documents()] == ["a", "b"]
 
 
 def test_a_document_comes_back_as_it_was_put(make_store: MakeStore) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from clew.core.text import Terms
 from clew.core.time import to_iso
 from clew.core.types import Chunk, Document, Matrix, Section, Vector
 
@@ -23,6 +24,17 @@ class PackedTerms:
     hashes: Hashes
     counts: Counts
     length: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewDocument:
+    """A document to be put: its chunks, a unit vector and the terms of each, and the vector of its summary, if any."""
+
+    document: Document
+    chunks: Sequence[Chunk]
+    vectors: Matrix
+    terms: Sequence[Terms]
+    summary_vector: Vector | None = None
 
 
 @dataclass(frozen=True, slots=True)

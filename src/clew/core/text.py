@@ -19,7 +19,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, repeat
 from threading import Lock
 
 import Stemmer
@@ -92,11 +92,12 @@ def extract_terms(text: str, *, language: str = "auto", is_query: bool = False) 
     return _count_stems(text, pieces, languages)
 
 
-def extract_terms_of_each(texts: Sequence[str]) -> list[dict[str, int]]:
-    """Term frequencies of each text, stemmed in the one language of all: the sentences of a document, say."""
-    pieces = [_split_pieces(text) for text in texts]
-    languages = _detect_languages(list(chain.from_iterable(pieces)))[:1]
-    return [_count_stems(text, own, languages) for text, own in zip(texts, pieces, strict=True)]
+def extract_terms_of_each(texts: Sequence[str]) -> list[set[str]]:
+    """The terms of each text, stemmed in the one language of all: the sentences of a document, say."""
+    pieces = list(map(_split_pieces, texts))
+    languages = repeat(_detect_languages(list(chain.from_iterable(pieces)))[:1])
+    stems = (set(chain.from_iterable(map(_stem_piece, own, languages))) for own in pieces)
+    return [found or set(map(_strip_diacritics, own)) for found, own in zip(stems, pieces, strict=True)]
 
 
 def _count_stems(text: str, pieces: Sequence[str], languages: tuple[str, ...]) -> dict[str, int]:
@@ -165,6 +166,8 @@ def _split_pieces(text: str) -> list[str]:
 @lru_cache(maxsize=1 << 16)  # no token has a space in it, and most words come again
 def _expand_word(word: str) -> tuple[str, ...]:
     """The pieces of the tokens between two spaces."""
+    if (bare := word.strip("(),.;:")).isalpha():  # as most are
+        return _expand_token(bare)
     return tuple(chain.from_iterable(map(_expand_token, _TOKEN.findall(word))))
 
 
@@ -176,7 +179,7 @@ def _split_bigrams(run: str) -> list[str]:
 @lru_cache(maxsize=1 << 16)
 def _expand_token(token: str) -> tuple[str, ...]:
     """The token and, if it is compound, its parts; case-folded, without duplicates."""
-    if token.isascii() and token.isalpha() and (token.islower() or token[1:].islower()):  # as most are
+    if token.isascii() and token.isalpha() and (token.islower() or token[1:].islower()):
         return (token.lower()[:_MAX_TERM_LENGTH],)
     return tuple(dict.fromkeys(part[:_MAX_TERM_LENGTH] for part in map(_fold_case, _split_token(token)) if part))
 

@@ -8,7 +8,7 @@ from clew.core.protocols.eraser import Eraser
 from clew.core.protocols.jobs import JobQueue
 from clew.core.protocols.models import Embedder
 from clew.core.protocols.sessions import SessionStore
-from clew.core.stored import StagedModel, StoredDocument
+from clew.core.stored import NewDocument, StagedModel, StoredDocument
 from clew.core.text import Terms
 from clew.core.thread_edit import ThreadEdit, ThreadPart, Waiting
 from clew.core.thread_view import ThreadView
@@ -48,6 +48,9 @@ class Store(Protocol):
         `expected_text` is the text that is to be replaced: if the stored one differs, or the document is gone,
         ConcurrentChange is raised.
         """
+
+    def put_many(self, documents: Sequence[NewDocument]) -> None:
+        """Puts several documents, each id once, faster than one by one: as one change, all of them or none."""
 
     def append(
         self,

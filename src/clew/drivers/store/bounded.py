@@ -166,7 +166,9 @@ class BoundedStore:
         """Refused: the sessions of a collection quote all of it."""
         self._refuse()
 
-    put = append = summarise = claim = put_stored = stored_documents = stage_vectors = switch_to_staged = _refuse
+    put = put_many = append = summarise = claim = put_stored = stored_documents = stage_vectors = switch_to_staged = (
+        _refuse
+    )
     discard_staged = set_stamp = drop = set_calibration = thread_part = edit_threads = waiting_messages = _refuse
     eraser = _refuse
     jobs = property(_refuse)  # they name sources and reports of the whole collection

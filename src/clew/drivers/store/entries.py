@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from xxhash import xxh3_64_intdigest
 
 from clew.core.facets import collect_facets
-from clew.core.stored import PackedTerms, StoredDocument
+from clew.core.stored import NewDocument, PackedTerms, StoredDocument
 from clew.core.text import Terms
 from clew.core.time import to_timestamp
-from clew.core.types import Chunk, Document, Matrix
-from clew.drivers.store import codec
+from clew.core.types import Chunk, Document, Matrix, Vector
+from clew.drivers.store import checks, codec
 from clew.drivers.store.term_ids import pack_terms
 
 _NO_CHUNK = Chunk("", "", 0, 0, "", 0, 0)
@@ -28,6 +28,22 @@ class Entry:
     counts: bytes
     vector: bytes
     fingerprint: int
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentEntries:
+    """A document ready to be written: the entries of its chunks, and the vector of its summary, if it is given."""
+
+    document: Document
+    entries: Sequence[Entry]
+    summary_vector: Vector | None = None
+
+
+def make_new_entries(new: NewDocument, dim: int) -> DocumentEntries:
+    """A document as entries; DriverFailed unless each chunk, and the summary, has a unit vector of this width."""
+    vectors = checks.check_vectors(new.vectors, new.chunks, new.terms, dim)
+    summary = None if new.summary_vector is None else checks.check_vector(new.summary_vector, dim)
+    return DocumentEntries(new.document, make_entries(new.document, new.chunks, vectors, new.terms), summary)
 
 
 def make_entries(

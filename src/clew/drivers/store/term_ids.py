@@ -19,13 +19,13 @@ def pack_terms(terms: Terms | PackedTerms) -> PackedTerms:
     if isinstance(terms, PackedTerms):
         return terms
     some = terms if min(terms.values(), default=1) > 0 else {word: count for word, count in terms.items() if count > 0}
-    pairs = sorted(zip(map(_hash_word, some), some.values(), strict=True))
-    hashes, counts = [word for word, _ in pairs], [count for _, count in pairs]
-    capped = counts if max(counts, default=0) <= MAX_COUNT else [min(count, MAX_COUNT) for count in counts]
-    return PackedTerms(np.array(hashes, np.int64), np.array(capped, np.uint16), sum(counts))
+    hashes = np.fromiter(map(_hash_word, some), np.int64, len(some))
+    counts = np.fromiter(some.values(), np.int64, len(some))
+    order = hashes.argsort()
+    return PackedTerms(hashes[order], np.minimum(counts, MAX_COUNT)[order].astype(np.uint16), int(counts.sum()))
 
 
-@lru_cache(1 << 15)  # most words come again
+@lru_cache(1 << 16)  # most words come again
 def _hash_word(word: str) -> int:
     """A signed hash, as SQLite and PostgreSQL store numbers."""
     digest = xxh3_64_intdigest(word.encode("utf-8", "surrogatepass"))

@@ -122,7 +122,9 @@ def add_documents(
     check_summary_model(context.settings, context.llm)
     tracker = SectionTracker()
     tracked = tracker.track_documents(documents)
-    sources = (Source(each.id, each.uri or each.id, partial(validate_document, each)) for each in tracked)
+    sources = (
+        Source(each.id, each.uri or each.id, partial(validate_document, each), is_loaded=True) for each in tracked
+    )
     report = _run_pipeline_on_budget(context, sources, total=None, max_cost=max_cost, on_progress=on_progress)
     return replace(report, dropped=tracker.drop_stale(context.store, report))
 

@@ -1,25 +1,27 @@
-"""The second half of the write path: prepared documents are embedded in batches and stored, each in one transaction.
+"""The second half of the write path: prepared documents are embedded in batches and stored, each whole or not at all.
 
 Preparing runs ahead of the embedder in a thread, and chunks of several documents are embedded together, so that the
-model never waits and memory does not grow with the corpus. Whatever ends the work, what was stored stays, and the next
+model never waits and memory does not grow with the corpus. The pages of a batch are stored in one transaction, and
+reported as added after it. Whatever ends the work, what was stored stays, and the next
 run continues from there.
 """
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Container, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from time import monotonic
+from itertools import groupby
 
 import numpy as np
 
 from clew.core.errors import ClewError, ConcurrentChange, CostLimit, CountMismatch, DriverFailed, SourceError
 from clew.core.parallel import prefetch
 from clew.core.protocols import Store
-from clew.core.report import OnProgress, Progress, Report, SourceFailure
+from clew.core.report import OnProgress, Report, SourceFailure
+from clew.core.stored import NewDocument
 from clew.core.thread import is_thread
 from clew.core.thread_edit import ThreadEdit
-from clew.core.types import Matrix, Vector
+from clew.core.types import Chunk, Matrix, Vector
 from clew.index.add.embed import (
     embed_changed_chunks,
     embed_chunks_and_summaries,
@@ -36,6 +38,7 @@ from clew.index.add.prepare import (
     prepare_source_again,
     prepare_sources,
 )
+from clew.index.add.run import Run
 from clew.index.chunk.terms import count_chunk_terms
 from clew.index.thread.threads import remove_messages_from_thread
 
@@ -43,81 +46,6 @@ MAX_PREFETCH = 8  # documents prepared ahead of the embedder: few, since one may
 BATCH_CHUNKS = 64  # chunks embedded together: enough to sort by length, few enough to show progress
 MAX_ATTEMPTS = 20  # to write a thread that others write to at the same time
 MAX_CONSECUTIVE_FAILURES = 3  # documents in a row that may fail in a driver before the work is given up
-
-
-@dataclass(slots=True)
-class _Run:
-    """The counts of one run, and the documents that wait for the next batch."""
-
-    total: int | None
-    on_progress: OnProgress | None
-    total_bytes: int = 0
-    started: float = field(default_factory=monotonic)
-    done_bytes: int = 0
-    embedding: int = 0  # chunks of the waiting documents that are embedded
-    added: list[str] = field(default_factory=list)
-    changed: list[str] = field(default_factory=list)
-    skipped: int = 0
-    failed: list[SourceFailure] = field(default_factory=list)
-    chunks: int = 0
-    embedded: int = 0
-    reused: int = 0
-    consecutive_failures: int = 0
-    incomplete: list[str] = field(default_factory=list)
-    waiting: list[Prepared] = field(default_factory=list)
-    is_storing: bool = False  # whether an error comes from the models or the store, not from a source
-
-    def report_progress(self) -> None:
-        """Calls `on_progress` with the counts so far."""
-        if self.on_progress is None:
-            return
-        done = len(self.added) + len(self.changed) + self.skipped + len(self.failed)
-        spent = monotonic() - self.started
-        chunks = self.embedded + self.embedding
-        self.on_progress(
-            Progress(
-                "adding",
-                done,
-                self.total,
-                "documents",
-                rate=done / spent if spent else 0.0,
-                seconds_left=self._estimate_seconds_left(done, spent),
-                failed=len(self.failed),
-                chunks=chunks,
-                chunk_rate=chunks / spent if spent else 0.0,
-            )
-        )
-
-    def _estimate_seconds_left(self, done: int, spent: float) -> float | None:
-        """By the bytes of the files, since their lengths differ; by documents where there are other sources too."""
-        if self.total is None:
-            return None
-        if done >= self.total:
-            return 0.0
-        if self.total_bytes:
-            share = min(1.0, self.done_bytes / self.total_bytes)
-            return spent / share * (1 - share) if share else None
-        return spent / done * (self.total - done) if done else None
-
-    def count_embedded(self, chunks: int) -> None:
-        """Counts chunks of the current batch, and reports them."""
-        self.embedding += chunks
-        self.report_progress()
-
-    def make_report(self, stopped: str) -> Report:
-        """The report of what was added, changed, skipped and failed, and why the run stopped early."""
-        return Report(
-            added=tuple(self.added),
-            changed=tuple(self.changed),
-            skipped=self.skipped,
-            failed=tuple(self.failed),
-            chunks=self.chunks,
-            embedded=self.embedded,
-            reused=self.reused,
-            seconds=monotonic() - self.started,
-            stopped=stopped,
-            incomplete=tuple(self.incomplete),
-        )
 
 
 def run_pipeline(
@@ -135,7 +63,7 @@ def run_pipeline(
     whatever comes after it: while a source takes long, and before an interrupt or an error of a later one is raised.
     Progress is reported in that time too, every second.
     """
-    run, stopped = _Run(total, on_progress, total_bytes), ""
+    run, stopped = Run(total, on_progress, total_bytes), ""
     store_waiting = partial(_embed_and_store_batch, store, recipe, run)
     prepared_ahead: list[PrepareResult] = []
 
@@ -181,7 +109,7 @@ def run_pipeline(
     return run.make_report(stopped)
 
 
-def _embed_and_store_batch(store: Store, recipe: Recipe, run: _Run) -> None:
+def _embed_and_store_batch(store: Store, recipe: Recipe, run: Run) -> None:
     """Embeds the waiting documents in one call and stores each; if the call fails, each is embedded by itself.
 
     So too where the cost limit refuses the call: it may be enough for some of them.
@@ -197,46 +125,62 @@ def _embed_and_store_batch(store: Store, recipe: Recipe, run: _Run) -> None:
         raise
     except (DriverFailed, CostLimit):
         batch_vectors = None
-    reduced: set[str] = set()  # threads without some of their messages: others are embedded with what is left
-    for prepared in batch:
-        if clashes := find_id_clashes(prepared, stored):
-            run.failed += [SourceFailure(prepared.uri_or_id, reason) for reason in clashes.values()]
-            rest = remove_messages_from_thread(prepared.document, clashes.keys())
-            if rest is None:
-                run.waiting.pop(0)
-                continue
-            prepared = replace(prepared, document=rest, chunks=recipe.chunker(rest))
-            reduced.add(rest.id)
-        try:
-            for doc_id, ids in find_moved_messages(prepared, stored).items():
-                deleted = find_messages_deleted_from(doc_id, prepared.source, store)
-                remove_thread_messages(doc_id, ids | deleted, store=store, recipe=recipe)
-            vectors = (
-                embed_changed_chunks(prepared, store, recipe.embedder)
-                if batch_vectors is None or prepared.document.id in reduced
-                else batch_vectors
-            )
-            put = _store_document_with_retry(prepared, vectors, store, recipe)
-        except DriverFailed as error:
-            run.waiting.pop(0)
-            run.failed.append(SourceFailure(prepared.uri_or_id, str(error)))
-            run.consecutive_failures += 1
-            if run.consecutive_failures >= MAX_CONSECUTIVE_FAILURES:
-                raise
+    for is_page, group in groupby(batch, lambda each: batch_vectors is not None and not is_thread(each.document)):
+        members = list(group)
+        if is_page and batch_vectors is not None and _store_pages(members, batch_vectors, store, recipe):
+            for prepared in members:
+                run.count_stored(prepared, known)
             continue
-        run.waiting.pop(0)
-        run.consecutive_failures = 0
-        stored |= {chunk.id: chunk for chunk in put.chunks} if is_thread(put.document) else {}
-        (run.changed if put.record else run.added).append(put.uri_or_id)
-        run.incomplete += [put.uri_or_id] if put.incomplete else []
-        reused = sum(chunk.id in known for chunk in put.chunks)
-        run.chunks += len(put.chunks)
-        run.reused += reused
-        run.embedded += len(put.chunks) - reused
-        run.embedding = max(0, run.embedding - len(put.chunks) + reused)
-        run.done_bytes += put.source.size if put.source else 0
-        run.report_progress()
+        for prepared in members:
+            _store_one(prepared, batch_vectors, stored, known, store, recipe, run)
     run.is_storing = False
+
+
+def _store_pages(pages: Sequence[Prepared], vectors: Mapping[str, Vector], store: Store, recipe: Recipe) -> bool:
+    """Stores pages in one transaction; False if it failed: one by one, all but those that cannot be stored are."""
+    try:
+        store.put_many([make_new_document(each, vectors, recipe) for each in pages])
+    except DriverFailed:
+        return False
+    return True
+
+
+def _store_one(
+    prepared: Prepared,
+    batch_vectors: Mapping[str, Vector] | None,
+    stored: dict[str, Chunk],
+    known: Container[str],
+    store: Store,
+    recipe: Recipe,
+    run: Run,
+) -> None:
+    """Stores the first of the waiting documents, or counts its failure; `stored` are chunks of messages, by id.
+
+    Without the vectors of its batch, and where a thread is stored without some of its messages, it is embedded here.
+    """
+    if clashes := find_id_clashes(prepared, stored):
+        run.failed += [SourceFailure(prepared.uri_or_id, reason) for reason in clashes.values()]
+        rest = remove_messages_from_thread(prepared.document, clashes.keys())
+        if rest is None:
+            run.waiting.pop(0)
+            return
+        prepared = replace(prepared, document=rest, chunks=recipe.chunker(rest))
+        batch_vectors = None  # others are embedded with what is left
+    try:
+        for doc_id, ids in find_moved_messages(prepared, stored).items():
+            deleted = find_messages_deleted_from(doc_id, prepared.source, store)
+            remove_thread_messages(doc_id, ids | deleted, store=store, recipe=recipe)
+        vectors = embed_changed_chunks(prepared, store, recipe.embedder) if batch_vectors is None else batch_vectors
+        put = _store_document_with_retry(prepared, vectors, store, recipe)
+    except DriverFailed as error:
+        run.waiting.pop(0)
+        run.failed.append(SourceFailure(prepared.uri_or_id, str(error)))
+        run.consecutive_failures += 1
+        if run.consecutive_failures >= MAX_CONSECUTIVE_FAILURES:
+            raise
+        return
+    stored |= {chunk.id: chunk for chunk in put.chunks} if is_thread(put.document) else {}
+    run.count_stored(put, known)
 
 
 def _store_document_with_retry(
@@ -293,10 +237,20 @@ def store_document(
     prepared: Prepared, vectors: Mapping[str, Vector], store: Store, recipe: Recipe, *, instead_of: str | None
 ) -> None:
     """Stores a document with its chunks and its summary, in one transaction."""
+    new = make_new_document(prepared, vectors, recipe)
+    store.put(
+        new.document, new.chunks, new.vectors, new.terms, expected_text=instead_of, summary_vector=new.summary_vector
+    )
+
+
+def make_new_document(prepared: Prepared, vectors: Mapping[str, Vector], recipe: Recipe) -> NewDocument:
+    """A prepared document with its summary, and the vectors and terms of its chunks."""
     chunks, summary = prepared.chunks, prepared.summary
     empty: Matrix = np.empty((0, recipe.embedder.dim), np.float32)
-    terms = [count_chunk_terms(chunk, language=recipe.language) for chunk in chunks]
-    matrix = np.stack([vectors[chunk.id] for chunk in chunks]) if chunks else empty
-    document = replace(prepared.document, summary=summary.text, summary_by=summary.by)
-    of_summary = vectors[summary.text] if summary.text and chunks else None
-    store.put(document, chunks, matrix, terms, expected_text=instead_of, summary_vector=of_summary)
+    return NewDocument(
+        replace(prepared.document, summary=summary.text, summary_by=summary.by),
+        chunks,
+        np.stack([vectors[chunk.id] for chunk in chunks]) if chunks else empty,
+        [count_chunk_terms(chunk, language=recipe.language) for chunk in chunks],
+        vectors[summary.text] if summary.text and chunks else None,
+    )

@@ -37,10 +37,9 @@ class Source:
     stamp: str = ""  # of a file: its time and size; a file with the stored stamp is not read again
     size: int = 0  # of a file, in bytes
     modified: datetime | None = None  # of a file: its time, which is that of a document that states none
-    exported_until: datetime | None = (
-        None  # of a thread: the time of the last message that the export has of its channel
-    )
+    exported_until: datetime | None = None  # of a thread: the time of the last message of its channel in the export
     exported_ids: Set[str] = frozenset()  # of a thread: the ids of all messages that the export has of its channel
+    is_loaded: bool = False  # a program made it: to read it ahead in another thread would only cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,10 +182,11 @@ def _prepare_each(sources: Iterable[Source | SourceError], store: Store, recipe:
                 seen.add(hash(source.id))
                 is_unchanged = _has_stored_stamp(source, records.get(source.id), recipe)
                 results.append(Unchanged(source.uri, size=source.size) if is_unchanged else source)
-        reads = read_ahead([each.read for each in results if isinstance(each, Source)])
+        reads = read_ahead([each.read for each in results if isinstance(each, Source) and not each.is_loaded])
         for each in results:
             if isinstance(each, Source):
-                yield prepare_source(each, records.get(each.id), store, recipe, read=next(reads))
+                read = None if each.is_loaded else next(reads)
+                yield prepare_source(each, records.get(each.id), store, recipe, read=read)
             else:
                 yield each
     if error is not None:

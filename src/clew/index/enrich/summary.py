@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from threading import Event
 from typing import TypeVar
 
@@ -121,9 +122,9 @@ def _pick_central_sentences(text: str, spans: list[tuple[int, int]]) -> list[tup
     The first sentence counts a little more, since documents tend to open with what they are about.
     """
     terms = extract_terms_of_each([text[start:end] for start, end in spans])
-    frequency = Counter(term for found in terms for term in found)
+    frequency = Counter(chain.from_iterable(terms))
     scores = [
-        (sum(frequency[term] for term in found) / (len(found) + 5) * (1.25 if position == 0 else 1.0), -position)
+        (sum(map(frequency.__getitem__, found)) / (len(found) + 5) * (1.25 if position == 0 else 1.0), -position)
         for position, found in enumerate(terms)
     ]
     best = sorted(range(len(spans)), key=lambda position: scores[position], reverse=True)[:MAX_SENTENCES]

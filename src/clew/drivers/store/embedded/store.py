@@ -11,13 +11,13 @@ from clew.core.facets import expand_document_filter
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.protocols import Embedder, Eraser, Mode
 from clew.core.settings import StoreConfig
-from clew.core.stored import StagedModel, StoredDocument
+from clew.core.stored import NewDocument, StagedModel, StoredDocument
 from clew.core.text import Terms
 from clew.core.types import Chunk, Document, DocumentRecord, Hit, Matrix, Section, StoreStats, TermMatch, Vector
 from clew.drivers.store import checks, order
 from clew.drivers.store.batches import scan_chunks
 from clew.drivers.store.checksums import damaged_error
-from clew.drivers.store.embedded import read, staged, write
+from clew.drivers.store.embedded import claims, read, staged, write
 from clew.drivers.store.embedded.database import Database
 from clew.drivers.store.embedded.eraser import EmbeddedEraser
 from clew.drivers.store.embedded.folder import measure_disk_usage
@@ -29,7 +29,7 @@ from clew.drivers.store.embedded.manager import IndexManager
 from clew.drivers.store.embedded.sessions import EmbeddedSessions
 from clew.drivers.store.embedded.stored import read_stored_documents
 from clew.drivers.store.embedded.thread_methods import ThreadMethods
-from clew.drivers.store.entries import make_entries, make_entries_from_stored
+from clew.drivers.store.entries import DocumentEntries, make_entries, make_entries_from_stored, make_new_entries
 from clew.drivers.store.jobs import SqlJobQueue
 from clew.drivers.store.term_ids import pack_terms
 
@@ -69,15 +69,17 @@ class EmbeddedStore(ThreadMethods, InspectMethods):
         summary_vector: Vector | None = None,
     ) -> None:
         """Replaces a document and all its chunks, atomically; ConcurrentChange unless its text is the expected one."""
-        dim = self._database.dim
-        entries = make_entries(document, chunks, checks.check_vectors(vectors, chunks, terms, dim), terms)
-        summary = None if summary_vector is None else checks.check_vector(summary_vector, dim)
+        entries = make_new_entries(NewDocument(document, chunks, vectors, terms, summary_vector), self._database.dim)
         with self._database.write_transaction() as db:
             if expected_text is not None:
                 checks.check_text_unchanged(document.id, expected_text, write.read_document_text(db, document.id))
-            write.put_document(db, document, entries)
-            if summary is not None:
-                write.set_summary(db, document.id, document.summary, summary, by=document.summary_by)
+            write.put_documents(db, [entries])
+
+    def put_many(self, documents: Sequence[NewDocument]) -> None:
+        """Replaces documents and all their chunks as one change: all of them or none."""
+        made = [make_new_entries(each, self._database.dim) for each in documents]
+        with self._database.write_transaction() as db:
+            write.put_documents(db, made)
 
     def append(
         self,
@@ -105,18 +107,16 @@ class EmbeddedStore(ThreadMethods, InspectMethods):
     def claim(self, doc_ids: Sequence[str], *, owner: str, seconds: float) -> set[str]:
         """Claims the documents that nobody else has claimed, for so many seconds; the ids of those."""
         with self._database.write_transaction() as db:
-            return write.claim_documents(db, doc_ids, owner=owner, seconds=seconds)
+            return claims.claim_documents(db, doc_ids, owner=owner, seconds=seconds)
 
     def put_stored(self, stored: StoredDocument) -> None:
         """Replaces a document by one from another store, atomically."""
         stored = checks.check_stored_document(stored, self._database.dim)
-        document, entries = stored.document, make_entries_from_stored(stored)
+        entries = DocumentEntries(stored.document, make_entries_from_stored(stored), stored.summary_vector)
         with self._database.write_transaction() as db:
-            write.put_document(db, document, entries)
+            write.put_documents(db, [entries])
             if stored.summary_vector is None:
-                write.clear_summary_vector(db, document.id)
-            else:
-                write.set_summary(db, document.id, document.summary, stored.summary_vector, by=document.summary_by)
+                write.clear_summary_vector(db, stored.document.id)
 
     def stored_documents(self, doc_ids: Sequence[str] | None = None) -> Iterator[StoredDocument]:
         """Every document, or those named, with everything stored of it, in batches, in the order they were added."""

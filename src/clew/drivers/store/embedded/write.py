@@ -2,7 +2,6 @@
 
 import json
 import sqlite3
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
@@ -11,19 +10,29 @@ from clew.core.time import to_iso
 from clew.core.types import Chunk, Document, Section, Vector
 from clew.drivers.store import checksums, codec, pieces
 from clew.drivers.store.checks import check_append, check_text_unchanged, not_found_error
-from clew.drivers.store.entries import Entry, facets_to_json
+from clew.drivers.store.entries import DocumentEntries, Entry, facets_to_json
 
 NEW_REVISION = "revision = (SELECT change + 1 FROM meta)"  # never that of another state of the document
 MAX_TOMBSTONES = 20_000  # of removed rows, so that an index can catch up instead of being rebuilt
 
 
-def put_document(db: sqlite3.Connection, document: Document, entries: Sequence[Entry]) -> None:
-    """Replaces a document and its chunks; a chunk whose fingerprint has not changed keeps its row."""
-    doc, is_new, old = _write_document_row(db, document, len(entries))
-    split = pieces.split_document(document, [entry.chunk for entry in entries])
-    write_pieces(db, doc, split.pieces)
-    added, removed, removed_length = write_chunks(db, doc, old, entries, split.places)
-    update_counts(db, documents=int(is_new), added=added, removed=removed, removed_length=removed_length)
+Added = tuple[int, Entry, pieces.Placed]  # a chunk to be inserted: the row of its document, and its place in it
+
+
+def put_documents(db: sqlite3.Connection, given: Sequence[DocumentEntries]) -> None:
+    """Replaces documents and their chunks as one change; a chunk whose fingerprint has not changed keeps its row."""
+    added: list[Added] = []
+    documents = removed = removed_length = 0
+    for each in given:
+        doc, is_new, old = _write_document_row(db, each)
+        split = pieces.split_document(each.document, [entry.chunk for entry in each.entries])
+        write_pieces(db, doc, split.pieces)
+        new, gone, length = _replace_chunks(db, doc, old, each.entries, split.places)
+        added += new
+        documents, removed, removed_length = documents + is_new, removed + gone, removed_length + length
+    _insert_chunks(db, added)
+    entries = [entry for _, entry, _ in added]
+    update_counts(db, documents=documents, added=entries, removed=removed, removed_length=removed_length)
 
 
 def write_pieces(db: sqlite3.Connection, doc: int, given: Sequence[pieces.Piece]) -> None:
@@ -58,19 +67,33 @@ def write_chunks(
 
     A chunk whose fingerprint has not changed keeps its row.
     """
+    added, removed, removed_length = _replace_chunks(db, doc, old, entries, places)
+    _insert_chunks(db, added)
+    return [entry for _, entry, _ in added], removed, removed_length
+
+
+def _replace_chunks(
+    db: sqlite3.Connection,
+    doc: int,
+    old: Mapping[str, tuple[int, int]],
+    entries: Sequence[Entry],
+    places: Sequence[pieces.Placed],
+) -> tuple[list[Added], int, int]:
+    """Removes the chunks in `old` that are not among the entries; those to insert, how many went, and their length."""
+    if not old:
+        return [(doc, entry, place) for entry, place in zip(entries, places, strict=True)], 0, 0
     kept = {entry.chunk.id for entry in entries if old.get(entry.chunk.id, (0, None))[1] == entry.fingerprint}
     removed = [row for chunk_id, (row, _) in old.items() if chunk_id not in kept]
     removed_length = remove_chunks(db, removed)
     pairs = list(zip(entries, places, strict=True))
-    added = [(entry, place) for entry, place in pairs if entry.chunk.id not in kept]
+    added = [(doc, entry, place) for entry, place in pairs if entry.chunk.id not in kept]
     moved = [(entry.chunk, place) for entry, place in pairs if entry.chunk.id in kept]
     db.executemany(
         "UPDATE chunks SET piece = ?, idx = ?, start = ?, stop = ?, headings = ?, context = ?, at = ?, meta = ?,"
         " text = ?, sum = ? WHERE row = ?",
         [(*_chunk_to_columns(old[chunk.id][0], doc, chunk, place), old[chunk.id][0]) for chunk, place in moved],
     )
-    _insert_chunks(db, doc, added)
-    return [entry for entry, _ in added], len(removed), removed_length
+    return added, len(removed), removed_length
 
 
 def read_document_text(db: sqlite3.Connection, doc_id: str) -> str:
@@ -107,7 +130,7 @@ def append_to_document(db: sqlite3.Connection, appended: Document, entries: Sequ
         " WHERE row = ?",
         (len(appended.text), len(entries), len(split.pieces), to_iso(datetime.now(UTC)), doc),
     )
-    _insert_chunks(db, doc, list(zip(entries, split.places, strict=True)))
+    _insert_chunks(db, [(doc, entry, place) for entry, place in zip(entries, split.places, strict=True)])
     update_counts(db, added=entries)
 
 
@@ -124,16 +147,6 @@ def set_summary(
         (summary, vector.tobytes(), by, doc_id),
     )
     update_counts(db)
-
-
-def claim_documents(db: sqlite3.Connection, doc_ids: Sequence[str], *, owner: str, seconds: float) -> set[str]:
-    """Claims the documents that nobody else has claimed; the ids of those."""
-    now = time.time()
-    sql = (
-        "INSERT INTO claims SELECT row, ?, ? FROM documents WHERE id = ? ON CONFLICT(row) DO UPDATE"
-        " SET owner = excluded.owner, until = excluded.until WHERE owner = excluded.owner OR until <= ?"
-    )
-    return {doc_id for doc_id in doc_ids if db.execute(sql, (owner, now + seconds, doc_id, now)).rowcount == 1}
 
 
 def clear_summary_vector(db: sqlite3.Connection, doc_id: str) -> None:
@@ -169,13 +182,14 @@ def prune_tombstones(db: sqlite3.Connection) -> None:
         db.execute("UPDATE meta SET pruned = ?", oldest)
 
 
-def _write_document_row(
-    db: sqlite3.Connection, document: Document, chunks: int
-) -> tuple[int, bool, dict[str, tuple[int, int]]]:
+def _write_document_row(db: sqlite3.Connection, given: DocumentEntries) -> tuple[int, bool, dict[str, tuple[int, int]]]:
     """Upserts a document's row; the row, whether it is new, and the row and fingerprint of each chunk it had."""
+    document = given.document
     sql = "SELECT row, summary, vector, created FROM documents WHERE id = ?"
     found = db.execute(sql, (document.id,)).fetchone()
     vector = found[2] if found and document.summary and found[1] == document.summary else None
+    if given.summary_vector is not None:
+        vector = given.summary_vector.tobytes()
     columns = (
         document.uri,
         document.title,
@@ -186,7 +200,7 @@ def _write_document_row(
         document.hash,
         document.stamp,
         len(document.text),
-        chunks,
+        len(given.entries),
         vector,
         codec.access_to_json(document.access),
         document.summary_by,
@@ -213,14 +227,14 @@ def _write_document_row(
     return done.lastrowid or 0, True, {}
 
 
-def _insert_chunks(db: sqlite3.Connection, doc: int, entries: Sequence[tuple[Entry, pieces.Placed]]) -> None:
-    if not entries:
+def _insert_chunks(db: sqlite3.Connection, added: Sequence[Added]) -> None:
+    if not added:
         return
     (last,) = db.execute("SELECT last FROM meta").fetchone()
-    numbered = list(enumerate((entry for entry, _ in entries), last + 1))
+    numbered = [(row, entry) for row, (_, entry, _) in enumerate(added, last + 1)]
     columns = [
         (row, e.chunk.id, doc, e.fingerprint, *_chunk_to_columns(row, doc, e.chunk, place))
-        for row, (e, place) in enumerate(entries, last + 1)
+        for row, (doc, e, place) in enumerate(added, last + 1)
     ]
     try:
         db.executemany(

@@ -11,12 +11,12 @@ from clew.core.facets import expand_filter
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.protocols import Embedder, Eraser
 from clew.core.settings import StoreConfig
-from clew.core.stored import StagedModel, StoredDocument
+from clew.core.stored import NewDocument, StagedModel, StoredDocument
 from clew.core.text import Terms
 from clew.core.types import Chunk, Document, DocumentRecord, Matrix, Section, StoreStats, Vector
 from clew.drivers.store import checks
 from clew.drivers.store.batches import scan_chunks
-from clew.drivers.store.entries import make_entries, make_entries_from_stored
+from clew.drivers.store.entries import make_entries, make_entries_from_stored, make_new_entries
 from clew.drivers.store.jobs import SqlJobQueue
 from clew.drivers.store.postgres import claims, read, staged, stored, write
 from clew.drivers.store.postgres.connect.errors import translate_errors
@@ -67,17 +67,18 @@ class PostgresStore(ThreadMethods, SearchMethods, InspectMethods):
         summary_vector: Vector | None = None,
     ) -> None:
         """Replaces a document and all its chunks, atomically; ConcurrentChange unless its text is the expected one."""
-        entries = make_entries(document, chunks, checks.check_vectors(vectors, chunks, terms, self._dim), terms)
+        made = make_new_entries(NewDocument(document, chunks, vectors, terms, summary_vector), self._dim)
+        self._pool.run_transaction(
+            lambda connection: write.put_documents(connection, self._collection, [made], expected_text=expected_text),
+            plan=use_generic_plans,
+        )
 
-        of, summary = self._collection, document.summary
-        vector = None if summary_vector is None else checks.check_vector(summary_vector, self._dim)
-
-        def put(connection: Connection) -> None:
-            write.put_document(connection, of, document, entries, expected_text=expected_text)
-            if vector is not None:
-                write.set_summary(connection, of, document.id, summary, vector, by=document.summary_by)
-
-        self._pool.run_transaction(put, plan=use_generic_plans)
+    def put_many(self, documents: Sequence[NewDocument]) -> None:
+        """Replaces documents and all their chunks, all of them or none."""
+        made = [make_new_entries(each, self._dim) for each in documents]
+        self._pool.run_transaction(
+            lambda connection: write.put_documents(connection, self._collection, made), plan=use_generic_plans
+        )
 
     def append(
         self,

@@ -10,7 +10,7 @@ from psycopg import Connection
 from clew.core.thread_edit import ThreadEdit, ThreadPart, Waiting
 from clew.drivers.store import codec, pieces
 from clew.drivers.store.checks import not_found_error
-from clew.drivers.store.entries import Entry
+from clew.drivers.store.entries import DocumentEntries, Entry
 from clew.drivers.store.pieces import Piece
 from clew.drivers.store.postgres import insert, read, write
 from clew.drivers.store.postgres.connect.pool import fetch_rows
@@ -130,7 +130,7 @@ def write_edits(
         if edit.revision:
             _write_edit(connection, collection, edit, own, rows[edit.document.id][0])
         else:
-            write.put_document(connection, collection, edit.document, own)
+            write.put_documents(connection, collection, [DocumentEntries(edit.document, own)])
 
 
 def _remove_from_thread(connection: Connection, collection: OpenCollection, edit: ThreadEdit, doc: int) -> None:

@@ -11,13 +11,18 @@ from clew.core.stored import StoredDocument
 from clew.core.types import Chunk, Document, Section, Vector
 from clew.drivers.store import codec, pieces
 from clew.drivers.store.checks import check_append, check_text_unchanged, not_found_error
-from clew.drivers.store.entries import Entry
+from clew.drivers.store.entries import DocumentEntries, Entry
 from clew.drivers.store.postgres import binary, insert
 from clew.drivers.store.postgres.connect.pool import Row, fetch_rows
 from clew.drivers.store.postgres.connect.setup import OpenCollection
 from clew.drivers.store.postgres.read import EMBEDDER, check_embedder_unchanged, read_document_text
 from clew.drivers.store.postgres.staged import make_switch_lock_key, share_switch_lock
 
+_INSERT_SUMMARY = (
+    "INSERT INTO summaries(row, collection, facets, vector)"
+    " SELECT row, collection, facets, %s::vector FROM documents WHERE"
+)
+_REPLACE_SUMMARY = "ON CONFLICT (row) DO UPDATE SET vector = excluded.vector"
 DROP_BATCH = 500  # documents of a transaction; each holds a lock, of which a server has some thousands
 
 
@@ -34,18 +39,29 @@ def lock_documents(connection: Connection, number: int, doc_ids: Sequence[str]) 
     )
 
 
-def put_document(
+def put_documents(
     connection: Connection,
     collection: OpenCollection,
-    document: Document,
-    entries: Sequence[Entry],
+    given: Sequence[DocumentEntries],
     *,
     expected_text: str | None = None,
 ) -> None:
-    """Replaces a document and its chunks; a chunk whose fingerprint has not changed keeps its row."""
-    lock_documents(connection, collection.number, [document.id])
-    if expected_text is not None:
-        check_text_unchanged(document.id, expected_text, read_document_text(connection, collection.number, document.id))
+    """Replaces documents and their chunks; a chunk whose fingerprint has not changed keeps its row."""
+    lock_documents(connection, collection.number, [each.document.id for each in given])
+    for each in given:
+        document = each.document
+        if expected_text is not None:
+            stored_text = read_document_text(connection, collection.number, document.id)
+            check_text_unchanged(document.id, expected_text, stored_text)
+        _put_document(connection, collection, document, each.entries)
+        if each.summary_vector is not None:
+            _write_summary(connection, collection, document, each.summary_vector)
+
+
+def _put_document(
+    connection: Connection, collection: OpenCollection, document: Document, entries: Sequence[Entry]
+) -> None:
+    """Replaces a document that is locked, and its chunks."""
     if insert.insert_document(connection, collection, document, entries):
         return
     doc, is_new = _write_document_row(connection, collection, document, len(entries))
@@ -94,17 +110,8 @@ def put_stored_document(
     connection: Connection, collection: OpenCollection, stored: StoredDocument, entries: Sequence[Entry]
 ) -> None:
     """Replaces a document by one from another store, with the vector of its summary."""
-    put_document(connection, collection, stored.document, entries)
-    if stored.summary_vector is not None:
-        set_summary(
-            connection,
-            collection,
-            stored.document.id,
-            stored.document.summary,
-            stored.summary_vector,
-            by=stored.document.summary_by,
-        )
-    else:
+    put_documents(connection, collection, [DocumentEntries(stored.document, entries, stored.summary_vector)])
+    if stored.summary_vector is None:
         connection.execute(
             "DELETE FROM summaries WHERE row = (SELECT row FROM documents WHERE collection = %s AND id = %s)",
             (collection.number, stored.document.id),
@@ -182,12 +189,16 @@ def set_summary(
     check_embedder_unchanged(collection, found[0][1])
     if expected_text is not None:
         check_text_unchanged(doc_id, expected_text, read_document_text(connection, collection.number, doc_id))
-    connection.execute(
-        "INSERT INTO summaries(row, collection, facets, vector) SELECT row, collection, facets, %s::vector"
-        " FROM documents WHERE row = %s ON CONFLICT (row) DO UPDATE SET vector = excluded.vector",
-        (binary.encode_vector(vector), found[0][0]),
-    )
+    connection.execute(f"{_INSERT_SUMMARY} row = %s {_REPLACE_SUMMARY}", (binary.encode_vector(vector), found[0][0]))
     update_counts(connection, collection)
+
+
+def _write_summary(connection: Connection, collection: OpenCollection, document: Document, vector: Vector) -> None:
+    """Writes the vector of the summary that a document was written with just now."""
+    connection.execute(
+        f"{_INSERT_SUMMARY} collection = %s AND id = %s {_REPLACE_SUMMARY}",
+        (binary.encode_vector(vector), collection.number, document.id),
+    )
 
 
 def set_calibration(connection: Connection, collection: OpenCollection, text: str) -> None:

@@ -35,6 +35,9 @@ _OPEN_ENDED = frozenset(("paragraph", "list_item", "quote"))
 _NEWLINE = re.compile(r"\r\n?|\n")
 _BLANK_LINE = re.compile(r"\n[ \t\r]*\n")
 _MARKUP = re.compile(r"[*_`\[\]<>&\\!\n]")
+# What any block but a paragraph begins with; "=" and "-" underline a heading, ":" may begin the second row of a table.
+_BLOCK_MARKUP = re.compile(r"(?:\A|\n)(?:    | *(?:[-#>+*=_`~|<\[:]|\d{1,9}[.)]))")
+_PLAIN_PARAGRAPH = re.compile(r"[^ \n][^\n]*(?:\n *[^ \n][^\n]*)*")
 _MAX_HEADING_CHARS = 1_000  # a longer one is cut
 _MAX_HEADING_MARKS = 40  # with more, a heading is no markup, and parsing it would take time that grows with its square
 
@@ -83,7 +86,15 @@ def parse_markdown_blocks(text: str) -> tuple[MarkdownBlock, ...]:
 
 def parse_markdown_blocks_uncached(text: str) -> list[MarkdownBlock]:
     """`parse_markdown_blocks` without its cache, for the many small texts of a conversation."""
+    if _is_plain(text):
+        paragraphs = _PLAIN_PARAGRAPH.finditer(text)
+        return [MarkdownBlock("paragraph", each.start(), each.start() + len(each[0].rstrip())) for each in paragraphs]
     return _add_unreported_blocks(text, _collect_blocks(text, _BLOCK_PARSER.parse(text)))
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a text is nothing but paragraphs: no line begins with markup, and it has spaces and newlines alone."""
+    return not _BLOCK_MARKUP.search(text) and text.replace("\n", "").isprintable()
 
 
 def find_line_starts(text: str) -> list[int]:

@@ -1,10 +1,10 @@
-"""`python -m benchmarks [NAME …] [--data FOLDER] [--long]`: runs benchmarks and prints their ratios."""
+"""`python -m benchmarks [NAME …] [--data FOLDER] [--long] [--keep]`: runs benchmarks and prints their ratios."""
 
 import argparse
 import tempfile
 from pathlib import Path
 
-from benchmarks import Benchmark, Setup, Skipped
+from benchmarks import Benchmark, Measurement, Setup, Skipped, history
 from benchmarks.context import measure_context
 from benchmarks.ingest import measure_add, measure_add_memory, measure_second_add
 from benchmarks.labels import measure_labels
@@ -43,27 +43,41 @@ BENCHMARKS: dict[str, Benchmark] = {
     "peers": measure_peers,
 }
 ONLY_NAMED = {"peers"}  # installs other frameworks
+SLOW = {"search-100k", "memory", "moving", "threads", "server", "page"}  # minutes each: with --long, or by name
 
 
 def main() -> None:
     """Prints one line per measurement."""
     parser = argparse.ArgumentParser(prog="benchmarks", description="Ratios to a raw floor, from one run.")
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"which ones (default all but peers): {', '.join(BENCHMARKS)}"
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"which ones (default all that take no more than minutes): {', '.join(BENCHMARKS)}",
     )
     parser.add_argument("--data", type=Path, default=None, help="the folder that holds the benchmark sets")
     parser.add_argument("--long", action="store_true", help="also run what takes many minutes")
+    parser.add_argument("--keep", action="store_true", help="add the run to the history and to the table in the docs")
     given = parser.parse_args()
     for name in given.names:
         if name not in BENCHMARKS:
             parser.error(f"there is no benchmark {name!r}; there are {', '.join(BENCHMARKS)}")
-    for name in given.names or [each for each in BENCHMARKS if each not in ONLY_NAMED]:
+    measured: list[Measurement] = []
+    left_out = ONLY_NAMED if given.long else ONLY_NAMED | SLOW
+    for name in given.names or [each for each in BENCHMARKS if each not in left_out]:
         with tempfile.TemporaryDirectory(prefix="clew-bench-") as work:
             try:
                 for line in BENCHMARKS[name](Setup(given.data, Path(work), given.long)):
                     print(line, flush=True)
+                    measured += [line] if isinstance(line, Measurement) else []
             except Skipped as reason:
                 print(f"{name}: skipped, {reason}", flush=True)
+    run = history.make_run(measured)
+    for warning in history.find_worse(run, history.read_history()):
+        print(warning, flush=True)
+    if given.keep:
+        history.append_run(run)
+        history.write_table(run)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from clew.core.facets import Condition, expand_filter
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.stored import PackedTerms
-from clew.core.types import Matrix, TermMatch
+from clew.core.types import Matrix, TermMatch, Vector
 from clew.drivers.store import bm25, order
 from clew.drivers.store.bm25 import Floats
 from clew.drivers.store.checksums import damaged_error
@@ -117,6 +117,14 @@ class ExactIndex:
         weights = bm25.weigh_terms(terms.counts, _count_having(view, found), state.chunks)
         norms = bm25.length_norm(view.columns.lengths[slots], state.average_chunk_length)
         return bm25.match_terms(list(known), weights, postings.look_up_counts(found, slots), norms)
+
+    def get_vectors(self, state: CollectionState, chunk_ids: Sequence[str]) -> dict[str, Vector] | None:
+        """The vectors of those of the chunks that exist; None if this is not the index of that state."""
+        with self._lock:
+            if self._change != state.change:
+                return None
+            slots = {each: slot for each in chunk_ids if (slot := self._slots.get(each)) is not None}
+            return dict(zip(slots, self._columns.vectors[list(slots.values())], strict=True)) if slots else {}
 
     def _take_view(self, where: Filter) -> View:
         alternatives = expand_filter(where)

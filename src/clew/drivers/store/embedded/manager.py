@@ -4,6 +4,7 @@ import logging
 import shutil
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -12,6 +13,7 @@ import numpy as np
 from clew.core.doctor import Defect
 from clew.core.errors import DriverFailed
 from clew.core.settings import StoreConfig
+from clew.core.types import Vector
 from clew.drivers.store.checksums import damaged_error
 from clew.drivers.store.embedded import build, frequencies, signals
 from clew.drivers.store.embedded.checkpoint import Checkpoint, read_checkpoint
@@ -67,6 +69,11 @@ class IndexManager:
             index = self._exact = self._exact or ExactIndex(self._database)
         index.catch_up(state)
         return index
+
+    def get_vectors(self, state: CollectionState, chunk_ids: Sequence[str]) -> dict[str, Vector] | None:
+        """The vectors of those of the chunks that exist, from memory; None where there is no exact index of a state."""
+        exact = self._exact
+        return exact.get_vectors(state, chunk_ids) if exact else None
 
     def discard_broken_shard(self, index: Index, error: Exception) -> None:
         """Deletes a shard that broke, unless it has been replaced already; the next search builds another."""

@@ -197,7 +197,8 @@ class EmbeddedStore(ThreadMethods, InspectMethods):
 
     def vectors(self, chunk_ids: Sequence[str]) -> dict[str, Vector]:
         """The vectors of those of the chunks that exist."""
-        return read.read_vectors_by_chunk_id(self._database, chunk_ids)
+        known = self._indexes.get_vectors(self._database.read_state(), chunk_ids)
+        return read.read_vectors_by_chunk_id(self._database, chunk_ids) if known is None else known
 
     def search_vectors(
         self, vector: Vector, k: int, where: Filter = EVERYTHING, *, mode: Mode = "ann", breadth: int | None = None

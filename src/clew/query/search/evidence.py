@@ -16,7 +16,7 @@ from clew.query.rank.dedupe import dedupe_chunks
 from clew.query.rank.fuse import collect_hits, normalise_minmax
 from clew.query.rank.thread_smoothing import is_message_chunk
 from clew.query.rewrite.small_talk import estimate_intent
-from clew.query.search.retrieve import embed_query
+from clew.query.search.retrieve import embed_query, extract_query_terms
 
 _PROMINENCE_DEPTH = 50  # hits among which the best stands out, however deep the search
 PAGE_TRUST, MESSAGE_TRUST = 2.0, 0.5  # powers of trust: in a chat most messages have the same words
@@ -77,7 +77,7 @@ class EvidenceSource:
         return [hit for hit in dedupe_chunks([*nearest, *matching]) if hit.chunk.id not in known]
 
     def _extract_terms(self, query: Query) -> Terms:
-        return extract_terms(query.text, language=self._language, is_query=True)
+        return extract_query_terms(query.text, self._language)
 
 
 def assess(source: EvidenceSource, *, again: bool = False, every: bool = False) -> Step:

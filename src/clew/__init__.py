@@ -101,6 +101,7 @@ if TYPE_CHECKING:
     from clew.core.settings import StoreConfig as StoreConfig
     from clew.core.settings import ThreadConfig as ThreadConfig
     from clew.core.stored import Manifest as Manifest
+    from clew.core.stored import NewDocument as NewDocument
     from clew.core.stored import StagedModel as StagedModel
     from clew.core.stored import StoredDocument as StoredDocument
     from clew.core.thread import Thread as Thread
@@ -217,7 +218,7 @@ _HOMES = {
         "HistoryConfig IngestionConfig JobConfig LLMConfig MergerConfig QueryTransformerConfig RerankerConfig "
         "ScoringConfig SearchConfig ServerConfig SessionConfig Settings StoreConfig ThreadConfig"
     ),
-    "clew.core.stored": "Manifest StagedModel StoredDocument",
+    "clew.core.stored": "Manifest NewDocument StagedModel StoredDocument",
     "clew.core.thread": "Thread",
     "clew.core.trace": "Trace record",
     "clew.core.types": "Chunk Document DocumentRecord Hit Matrix Message Query Section StoreStats Vector",

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from clew import Document, Engine, Message, Settings
+from clew.core.detect import detect_language
 from clew.core.doctor import Defect
 from clew.core.protocols import Role
 from clew.core.settings import StoreConfig
-from clew.core.text import detect_language
 from clew.core.types import Matrix, Section
 from clew.drivers.embed.hashed import HashedEmbedder
 from clew.engine.doctor.health import inspect_thread
@@ -138,7 +138,7 @@ def test_languages_are_told_by_words_and_scripts() -> None:
         "en": "the keys are in the vault and nobody has seen them",
         "de": "die Schlüssel sind in dem Tresor und niemand hat sie gesehen",
         "ru": "ключи лежат в сейфе",
-        "cjk": "鍵は金庫にあります",
+        "ja": "鍵は金庫にあります",
         "": "4417 0x3f max_skew_ms",
     }
     assert {code: detect_language(text) for code, text in texts.items()} == {code: code for code in texts}

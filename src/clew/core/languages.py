@@ -7,7 +7,7 @@ The tables are data for `core/text`.
 from types import MappingProxyType
 from typing import Final
 
-# code -> snowball algorithm. "auto" detects the keys of FUNCTION_WORDS; the others can be set by name.
+# code -> snowball algorithm: every one of PyStemmer.
 STEMMERS: Final = MappingProxyType(
     {
         "en": "english",
@@ -38,6 +38,12 @@ STEMMERS: Final = MappingProxyType(
         "sv": "swedish",
         "ta": "tamil",
         "tr": "turkish",
+        "eo": "esperanto",
+        "fa": "persian",
+        "ne": "nepali",
+        "sr": "serbian",
+        "st": "sesotho",
+        "yi": "yiddish",
     }
 )
 
@@ -46,6 +52,13 @@ def _parse_words(text: str) -> frozenset[str]:
     """The words of a table row."""
     return frozenset(text.split())
 
+
+# Languages that are told apart and not stemmed, since there is no stemmer for them.
+UNSTEMMED: Final = _parse_words(
+    "af am az be bg bn bo bs cy gl gu he hr is ka kk km kn ko ky la lo lv mk ml mn mr ms mt my or pa ps si sk sl sq sw "
+    "te tg th tl tt ug uk ur uz vi zh ja"
+)
+LANGUAGES: Final = frozenset(STEMMERS) | UNSTEMMED
 
 # Once case-folded, the names US and IT look like the words; "us" is rare enough as a word to stay a term.
 FUNCTION_WORDS: Final = MappingProxyType(

@@ -1,7 +1,7 @@
-"""The text analyser: how every store, chunker and scorer splits text into terms, words and tokens.
+"""How every chunker and scorer splits text into terms, words and tokens.
 
-`extract_terms` runs on the write path for each chunk and on the read path for each query, so that lexical search is the
-same in every store. How a text becomes terms:
+`extract_terms` compares two texts, as an answer with its sources; `clew.core.analyse` makes the terms of the index of
+the same tokens, in the language that a text is known to be in. How a text becomes terms here:
 
 1. Unicode is composed (NFKC); scripts without spaces are separated and split into character bigrams.
 2. One regular expression finds tokens; an identifier is one token (`ingest.max_skew_ms`, `E-4417`, `bob@example.com`).
@@ -10,8 +10,8 @@ same in every store. How a text becomes terms:
 4. Pieces are stemmed in the language of the text, and function words are dropped. Diacritics are stripped last, because
    the stemmers need them.
 
-The language is detected by function words. A short query with too few of them gets the stems of each language that it
-looks like: so one German word finds the German document, and a stem that no document has costs nothing.
+The language is guessed by function words. A short query with too few of them gets the stems of each language that it
+looks like. Collections that were indexed this way are searched this way.
 """
 
 import re
@@ -42,9 +42,9 @@ _UNSPACED = (
 )
 # Vowel signs are part of a word in the Indic scripts, but `\w` does not match them.
 _VOWEL_SIGNS = "\u0300-\u036f\u0900-\u0963\u0971-\u0dff\u0f18-\u0f39\u0f71-\u0fbc"
-_UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
+UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
 _WORD = rf"[\w{_VOWEL_SIGNS}]++"
-_TOKEN = re.compile(
+TOKEN = re.compile(
     rf"(?:https?://(?:www\.)?)?"  # the scheme of a URL is not a term
     rf"({_WORD}(?:(?=[.\-'’‐@/\\:,])(?:[.\-'’‐@/\\]|::?|(?<=\d),(?=\d\d\d(?!\d))){_WORD})*+(?:(?:\+\+|#)(?!\w))?)"
 )
@@ -97,7 +97,7 @@ def extract_terms_of_each(texts: Sequence[str]) -> list[set[str]]:
     pieces = list(map(_split_pieces, texts))
     languages = repeat(_detect_languages(list(chain.from_iterable(pieces)))[:1])
     stems = (set(chain.from_iterable(map(_stem_piece, own, languages))) for own in pieces)
-    return [found or set(map(_strip_diacritics, own)) for found, own in zip(stems, pieces, strict=True)]
+    return [found or set(map(strip_diacritics, own)) for found, own in zip(stems, pieces, strict=True)]
 
 
 def _count_stems(text: str, pieces: Sequence[str], languages: tuple[str, ...]) -> dict[str, int]:
@@ -107,31 +107,13 @@ def _count_stems(text: str, pieces: Sequence[str], languages: tuple[str, ...]) -
         for stem in _stem_piece(piece, languages):
             found[stem] = found.get(stem, 0) + count
     # A question of function words alone ("who are you") keeps them; composition may leave nothing of an odd letter.
-    return found or dict(Counter(map(_strip_diacritics, pieces)) or Counter(filter(str.isalnum, text)))
-
-
-def detect_language(text: str) -> str:
-    """The code of the language of a text: by its function words, else by its script; "" where neither says.
-
-    Scripts without spaces, which several languages share, are "cjk".
-    """
-    pieces = _split_pieces(text)
-    if not pieces:
-        return ""
-    scripts = Counter(code for piece in pieces for low, high, code in _SCRIPTS if low <= piece[0] <= high)
-    scripts["cjk"] = sum(bool(_UNSPACED_RUN.match(piece)) for piece in pieces)
-    script, count = scripts.most_common(1)[0]
-    if 2 * count > len(pieces):
-        return script
-    votes = {code: sum(map(FUNCTION_WORDS[code].__contains__, pieces)) for code in _LATIN_LANGUAGES}
-    best = max(votes, key=lambda code: votes[code])
-    return best if 10 * votes[best] >= len(pieces) and votes[best] >= 2 + (0 if best == "en" else votes["en"]) else ""
+    return found or dict(Counter(map(strip_diacritics, pieces)) or Counter(filter(str.isalnum, text)))
 
 
 def tokenize_words(text: str) -> list[str]:
     """The words in order, case-folded and without diacritics, not stemmed; scripts without spaces as bigrams."""
-    plain = _PLAIN_WORD.findall(_strip_diacritics(compose(text).casefold()).replace("_", " "))
-    return list(chain.from_iterable(_split_bigrams(word) if _UNSPACED_RUN.match(word) else (word,) for word in plain))
+    plain = _PLAIN_WORD.findall(strip_diacritics(compose(text).casefold()).replace("_", " "))
+    return list(chain.from_iterable(split_bigrams(word) if UNSPACED_RUN.match(word) else (word,) for word in plain))
 
 
 def estimate_tokens(text: str) -> int:
@@ -157,27 +139,27 @@ def _split_pieces(text: str) -> list[str]:
     runs = []
     if not text.isascii():
         text = compose(text)
-        if runs := _UNSPACED_RUN.findall(text):
-            text = _UNSPACED_RUN.sub(" ", text)
+        if runs := UNSPACED_RUN.findall(text):
+            text = UNSPACED_RUN.sub(" ", text)
     spaced = chain.from_iterable(map(_expand_word, text.split()))
-    return [*spaced, *chain.from_iterable(map(_split_bigrams, runs))]
+    return [*spaced, *chain.from_iterable(map(split_bigrams, runs))]
 
 
 @lru_cache(maxsize=1 << 16)  # no token has a space in it, and most words come again
 def _expand_word(word: str) -> tuple[str, ...]:
     """The pieces of the tokens between two spaces."""
     if (bare := word.strip("(),.;:")).isalpha():  # as most are
-        return _expand_token(bare)
-    return tuple(chain.from_iterable(map(_expand_token, _TOKEN.findall(word))))
+        return expand_token(bare)
+    return tuple(chain.from_iterable(map(expand_token, TOKEN.findall(word))))
 
 
-def _split_bigrams(run: str) -> list[str]:
+def split_bigrams(run: str) -> list[str]:
     """The character bigrams of a run, or its only character."""
     return [run[i : i + 2] for i in range(len(run) - 1)] or [run]
 
 
 @lru_cache(maxsize=1 << 16)
-def _expand_token(token: str) -> tuple[str, ...]:
+def expand_token(token: str) -> tuple[str, ...]:
     """The token and, if it is compound, its parts; case-folded, without duplicates."""
     if token.isascii() and token.isalpha() and (token.islower() or token[1:].islower()):
         return (token.lower()[:_MAX_TERM_LENGTH],)
@@ -258,15 +240,15 @@ def _stem_piece(piece: str, languages: tuple[str, ...]) -> tuple[str, ...]:
     if piece[0] > "ɏ":  # past Latin
         languages = tuple(code for low, high, code in _SCRIPTS if low <= piece[0] <= high)
     if not languages:
-        return (_strip_diacritics(piece),)
+        return (strip_diacritics(piece),)
     if piece not in MEANINGFUL_FUNCTION_WORDS and all(piece in FUNCTION_WORDS.get(code, ()) for code in languages):
         return ()
     if len(languages) == 1:
-        return (_strip_diacritics(_stem_word(piece, languages[0])),)
-    return tuple(dict.fromkeys(_strip_diacritics(_stem_word(piece, code)) for code in languages))
+        return (strip_diacritics(stem_word(piece, languages[0])),)
+    return tuple(dict.fromkeys(strip_diacritics(stem_word(piece, code)) for code in languages))
 
 
-def _stem_word(word: str, code: str) -> str:
+def stem_word(word: str, code: str) -> str:
     """The stem of a word by the Snowball stemmer of a language."""
     with _lock:  # a Snowball stemmer is not thread-safe
         if code not in _stemmers:
@@ -274,7 +256,7 @@ def _stem_word(word: str, code: str) -> str:
         return _stemmers[code].stemWord(word) or word
 
 
-def _strip_diacritics(word: str) -> str:
+def strip_diacritics(word: str) -> str:
     """The word without diacritics; marks that distinguish letters, as in Indic scripts and kana, stay."""
     if word.isascii():
         return word

@@ -249,3 +249,4 @@ class StoreStats:
     bytes: int = 0
     without_summary: int = 0  # documents; counted by `engine.status`
     without_contexts: int = 0  # documents of which a model failed to write contexts
+    languages: Mapping[str, int] = field(default_factory=dict)  # chunks in each; counted by `engine.status`

@@ -169,10 +169,15 @@ def find_relevant_hits(opened: Opened, query: Query, strategy: str, settings: Se
 
 
 def status(engine: "Engine", *, where: Filter = EVERYTHING) -> StoreStats:
-    """Counts, the embedder, the index in use, the number of the last change, and how many documents lack what."""
-    store = engine.opened.within(where).store
-    lacking = Counter(part for record in store.documents() for part in record.lacks)
-    return replace(store.stats(), without_summary=lacking["summary"], without_contexts=lacking["contexts"])
+    """Counts, the embedder, the index in use, the number of the last change, and how many documents lack what.
+
+    `languages` are those of the whole collection, with their chunks; of a part of it they are not told.
+    """
+    seen = engine.opened.within(where)
+    store, lacking = seen.store, Counter(part for record in seen.store.documents() for part in record.lacks)
+    languages = store.language_counts(exact=True) if seen.boundary == EVERYTHING else {}
+    missing = {"without_summary": lacking["summary"], "without_contexts": lacking["contexts"]}
+    return replace(store.stats(), **missing, languages=languages)
 
 
 def assemble_context(

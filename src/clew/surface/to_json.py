@@ -125,6 +125,7 @@ def status_to_json(stats: StoreStats, *, invocation: Invocation, is_whole: bool 
         **_pick_fields(stats, "documents", "chunks", "embedder", "dim", "change", "index", "bytes"),
         **({} if is_whole else {"change": None, "bytes": None}),
         **lacking,
+        "languages": dict(stats.languages),
     }
 
 

@@ -197,6 +197,15 @@ class Store(Protocol):
         share. A term that occurs twice in the query counts twice. Without terms, every match is 0.
         """
 
+    def count_terms(self, terms: Sequence[str], *, at_most: int | None = None) -> list[int]:
+        """How many chunks of the whole collection have each of the terms, counted up to `at_most`."""
+
+    def language_counts(self, *, exact: bool = False) -> dict[str, int]:
+        """How many chunks are in each language, counted up to a few thousand at next to no cost, or `exact`.
+
+        Empty where the chunks were indexed before their language was kept; "und" where it is not known.
+        """
+
     def calibration(self) -> str:
         """The text that `set_calibration` kept; empty if there is none."""
 

@@ -131,6 +131,14 @@ class BoundedStore:
         """How well chunks match terms, with the counts of the whole collection."""
         return self.inner.match_terms(terms, chunk_ids)
 
+    def count_terms(self, terms: Sequence[str], *, at_most: int | None = None) -> list[int]:
+        """How many chunks of the whole collection have each of the terms: what the weight of a word tells anyway."""
+        return self.inner.count_terms(terms, at_most=at_most)
+
+    def language_counts(self, *, exact: bool = False) -> dict[str, int]:
+        """How many chunks of the whole collection are in each language: queries are analysed in these."""
+        return self.inner.language_counts(exact=exact)
+
     def calibration(self) -> str:
         """What was measured of the whole collection."""
         return self.inner.calibration()

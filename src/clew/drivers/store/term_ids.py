@@ -3,12 +3,13 @@
 With 64 bits, two of ten million words share a hash with a probability of about one in 400,000.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from clew.core.stored import PackedTerms
+from clew.core.stored import Hashes, PackedTerms
 from clew.core.text import Terms
 
 MAX_COUNT = 65_535  # of one word in a chunk
@@ -23,6 +24,11 @@ def pack_terms(terms: Terms | PackedTerms) -> PackedTerms:
     counts = np.fromiter(some.values(), np.int64, len(some))
     order = hashes.argsort()
     return PackedTerms(hashes[order], np.minimum(counts, MAX_COUNT)[order].astype(np.uint16), int(counts.sum()))
+
+
+def hash_terms(terms: Sequence[str]) -> Hashes:
+    """The number of each term, in their order."""
+    return np.array(list(map(_hash_word, terms)), np.int64)
 
 
 @lru_cache(1 << 16)  # most words come again

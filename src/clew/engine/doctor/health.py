@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from clew.core.detect import detect_language
 from clew.core.doctor import Defect
 from clew.core.errors import ClewError
 from clew.core.plural import format_count
 from clew.core.stored import StoredDocument
-from clew.core.text import detect_language
 from clew.core.thread import is_thread
 from clew.core.time import to_timestamp
 from clew.core.types import Document, Matrix

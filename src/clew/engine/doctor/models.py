@@ -12,7 +12,7 @@ from clew.core.stored import StoredDocument
 from clew.drivers.store.term_ids import pack_terms
 from clew.engine.doctor.health import take_chunks
 from clew.index.add.calibrate import MIN_CHUNKS
-from clew.index.chunk.terms import count_chunk_terms
+from clew.index.chunk.terms import count_document_terms
 
 if TYPE_CHECKING:
     from clew.engine.opened import Opened
@@ -43,14 +43,7 @@ def inspect_models(opened: "Opened", found: Sequence[StoredDocument], *, full: b
 def inspect_terms(opened: "Opened", found: Sequence[StoredDocument]) -> Iterator[Defect]:
     """The documents of which searches by word miss something: their words are not those that the analyser finds."""
     language = opened.settings.ingestion.language
-    wrong = [
-        stored.document.id
-        for stored in found
-        if any(
-            not np.array_equal(pack_terms(count_chunk_terms(chunk, language=language)).hashes, terms.hashes)
-            for chunk, terms in zip(stored.chunks, stored.terms, strict=True)
-        )
-    ]
+    wrong = [stored.document.id for stored in found if not _has_right_terms(stored, language)]
     if len(wrong) > len(found) // 2 and len(wrong) > 1:
         yield Defect(
             "postings",
@@ -62,6 +55,13 @@ def inspect_terms(opened: "Opened", found: Sequence[StoredDocument]) -> Iterator
     for doc_id in wrong:
         problem = f"words of the document {doc_id!r} are not those that the analyser finds in it"
         yield Defect("postings", problem, doc_id, "rechunk")
+
+
+def _has_right_terms(stored: StoredDocument, language: str) -> bool:
+    """Whether the terms of every chunk are those that the analyser finds."""
+    right = count_document_terms(stored.document, stored.chunks, language=language)
+    pairs = zip(map(pack_terms, right), stored.terms, strict=True)
+    return all(np.array_equal(wanted.hashes, terms.hashes) for wanted, terms in pairs)
 
 
 def inspect_embeddings(opened: "Opened", found: Sequence[StoredDocument], limit: int) -> Iterator[Defect]:

@@ -39,7 +39,7 @@ from clew.index.add.prepare import (
     prepare_sources,
 )
 from clew.index.add.run import Run
-from clew.index.chunk.terms import count_chunk_terms
+from clew.index.chunk.terms import count_document_terms
 from clew.index.thread.threads import remove_messages_from_thread
 
 MAX_PREFETCH = 8  # documents prepared ahead of the embedder: few, since one may be large
@@ -251,6 +251,6 @@ def make_new_document(prepared: Prepared, vectors: Mapping[str, Vector], recipe:
         replace(prepared.document, summary=summary.text, summary_by=summary.by),
         chunks,
         np.stack([vectors[chunk.id] for chunk in chunks]) if chunks else empty,
-        [count_chunk_terms(chunk, language=recipe.language) for chunk in chunks],
+        count_document_terms(prepared.document, chunks, language=recipe.language),
         vectors[summary.text] if summary.text and chunks else None,
     )

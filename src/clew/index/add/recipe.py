@@ -16,7 +16,7 @@ from clew.index.chunk.custom import get_component_name, make_validating_enricher
 from clew.index.enrich.context import collect_llm_contexts, make_heading_enricher, make_llm_enricher
 from clew.index.enrich.summary import Summariser
 
-VERSION = "5"  # increased when the same file is read or chunked differently, so that the next `add` does it again
+VERSION = "6"  # increased when the same file is read or chunked differently, so that the next `add` does it again
 
 
 def make_recipe(

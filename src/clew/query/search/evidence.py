@@ -8,7 +8,7 @@ import numpy as np
 
 from clew.core.calibration import Calibration
 from clew.core.protocols import Embedder, Step, Store, Strategy
-from clew.core.text import Terms, extract_terms
+from clew.core.text import Terms
 from clew.core.trace import step
 from clew.core.types import NO_MATCH, Hit, Query
 from clew.query.rank.calibrate import MATCH, Evidence, Signal, estimate_match, estimate_relevance
@@ -16,7 +16,8 @@ from clew.query.rank.dedupe import dedupe_chunks
 from clew.query.rank.fuse import collect_hits, normalise_minmax
 from clew.query.rank.thread_smoothing import is_message_chunk
 from clew.query.rewrite.small_talk import estimate_intent
-from clew.query.search.retrieve import embed_query, extract_query_terms
+from clew.query.search.analyse import QueryAnalyser
+from clew.query.search.retrieve import embed_query
 
 _PROMINENCE_DEPTH = 50  # hits among which the best stands out, however deep the search
 PAGE_TRUST, MESSAGE_TRUST = 2.0, 0.5  # powers of trust: in a chat most messages have the same words
@@ -29,7 +30,8 @@ class EvidenceSource:
 
     def __init__(self, store: Store, embedder: Embedder, calibration: Calibration, *, language: str) -> None:
         self.embedder = embedder
-        self._store, self._calibration, self._language = store, calibration, language
+        self._store, self._calibration = store, calibration
+        self._analyser = QueryAnalyser(store, language=language)
 
     def gather(self, query: Query, hits: Sequence[Hit]) -> tuple[list[float], Evidence]:
         """The cosine and the evidence of each hit; a similarity that it has already is taken for the cosine."""
@@ -60,7 +62,7 @@ class EvidenceSource:
         """
         asked = self._extract_terms(query)
         certainty = len(asked) / (len(asked) + 1)
-        found = [extract_terms(each, language=self._language) for each in summaries]
+        found = [self._analyser.extract_text_terms(each, query.text) for each in summaries]
         share = certainty * np.array([sum(term in terms for term in asked) / max(len(asked), 1) for terms in found])
         background = self._calibration.background(embed_query(query, self.embedder))
         meaning = self._calibration.scale(np.array(list(cosines.values())), background)
@@ -77,7 +79,7 @@ class EvidenceSource:
         return [hit for hit in dedupe_chunks([*nearest, *matching]) if hit.chunk.id not in known]
 
     def _extract_terms(self, query: Query) -> Terms:
-        return extract_query_terms(query.text, self._language)
+        return self._analyser.extract_terms(query.text)
 
 
 def assess(source: EvidenceSource, *, again: bool = False, every: bool = False) -> Step:

@@ -1,12 +1,9 @@
 """First-stage retrieval: the two strategies that query the store, each for `query.depth` chunks."""
 
-from functools import lru_cache
-from types import MappingProxyType
-
 from clew.core.protocols import Embedder, Mode, Store, Strategy
-from clew.core.text import Terms, extract_terms
 from clew.core.trace import step
 from clew.core.types import Hit, Query, Vector
+from clew.query.search.analyse import QueryAnalyser
 
 
 def semantic(
@@ -36,22 +33,17 @@ def semantic(
 
 def lexical(store: Store, *, language: str = "auto") -> Strategy:
     """Keyword search: chunks that share terms with the query, by BM25."""
+    analyser = QueryAnalyser(store, language=language)
 
     def search(query: Query) -> list[Hit]:
         with step("lexical") as trace:
-            terms = extract_query_terms(query.text, language)
+            terms = analyser.extract_terms(query.text)
             found = store.search_terms(terms, query.depth, query.where)
             hits = [hit.with_score(hit.score, "lexical") for hit in found]
             trace.set_output(hits)
             return hits
 
     return search
-
-
-@lru_cache(256)  # its own search asks for them, and what judges its hits
-def extract_query_terms(text: str, language: str) -> Terms:
-    """The terms of a query, in a mapping that nobody can change."""
-    return MappingProxyType(extract_terms(text, language=language, is_query=True))
 
 
 def embed_query(query: Query, embedder: Embedder) -> Vector:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from clew.core.facets import Condition, expand_filter
 from clew.core.filter import EVERYTHING, Filter
-from clew.core.stored import PackedTerms
+from clew.core.stored import Hashes, PackedTerms
 from clew.core.types import Matrix, TermMatch, Vector
 from clew.drivers.store import bm25, order
 from clew.drivers.store.bm25 import Floats
@@ -134,6 +134,11 @@ class ExactIndex:
                 return None
             slots = {each: slot for each in chunk_ids if (slot := self._slots.get(each)) is not None}
             return dict(zip(slots, self._columns.vectors[list(slots.values())], strict=True)) if slots else {}
+
+    def count_having(self, hashes: Hashes) -> list[int]:
+        """How many chunks have each of the words."""
+        view = self._take_view(EVERYTHING)
+        return _count_having(view, postings.find_postings(view.postings, hashes))
 
     def _take_view(self, where: Filter) -> View:
         alternatives = expand_filter(where)

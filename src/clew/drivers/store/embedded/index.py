@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from clew.core.filter import Filter
-from clew.core.stored import PackedTerms
+from clew.core.stored import Hashes, PackedTerms
 from clew.core.types import TermMatch, Vector
 from clew.drivers.store.embedded.database import CollectionState
 
@@ -53,3 +53,6 @@ class Index(Protocol):
 
     def match_terms(self, terms: PackedTerms, chunk_ids: Sequence[str], state: CollectionState) -> dict[str, TermMatch]:
         """How well those of the chunks that exist match terms, with the collection's counts as of a state."""
+
+    def count_having(self, hashes: Hashes) -> list[int]:
+        """How many chunks have each of the words."""

@@ -136,6 +136,10 @@ class ShardIndex:
         norms = bm25.length_norm(read.lengths, state.average_chunk_length)
         return bm25.match_terms(read.ids, self._weigh_terms(terms, state), counts, norms)
 
+    def count_having(self, hashes: Hashes) -> list[int]:
+        """How many chunks have each of the words."""
+        return list(map(int, frequencies.get_document_frequencies(self._frequencies, hashes)))
+
     def count_words(self) -> frequencies.CountTable:
         """How many chunks have each word, as this index has counted them."""
         return frequencies.merge_document_frequencies(self._frequencies)
@@ -185,8 +189,7 @@ class ShardIndex:
 
     def _weigh_terms(self, terms: PackedTerms, state: CollectionState) -> Floats:
         """The weight of each term of a query."""
-        having = frequencies.get_document_frequencies(self._frequencies, terms.hashes)
-        return bm25.weigh_terms(terms.counts, having.tolist(), state.chunks)
+        return bm25.weigh_terms(terms.counts, self.count_having(terms.hashes), state.chunks)
 
     def _remove_rows(self, tombstones: list[Tombstone]) -> None:
         """Deletes rows; those that were added and removed since it last caught up were never in it."""
@@ -276,11 +279,9 @@ def _make_condition_filter(condition: Condition) -> edge.Filter:
 def _make_sparse_vector(hashes: Hashes, weights: list[float]) -> edge.SparseVector:
     """The weights of words by the low half of their hashes; two words that share it add their weights."""
     low = (hashes & LOW_BITS).tolist()
-    merged = dict(zip(low, weights, strict=True))
-    if len(merged) < len(low):
-        merged = dict.fromkeys(low, 0.0)
-        for word, weight in zip(low, weights, strict=True):
-            merged[word] += weight
+    merged = dict.fromkeys(low, 0.0)
+    for word, weight in zip(low, weights, strict=True):
+        merged[word] += weight
     return edge.SparseVector(list(merged), list(merged.values()))
 
 

@@ -11,14 +11,15 @@ from clew.core.settings import StoreConfig
 from clew.core.text import Terms
 from clew.core.types import Hit, TermMatch, Vector
 from clew.drivers.store import checks, codec
+from clew.drivers.store.languages import LanguageMethods
 from clew.drivers.store.postgres.connect.pool import Pool, Row
 from clew.drivers.store.postgres.search import filters, lexical
 from clew.drivers.store.postgres.search.nearest import NearestSearch
 from clew.drivers.store.postgres.search.vectors import CHUNKS, DOCUMENTS, NearestQuery
-from clew.drivers.store.term_ids import pack_terms
+from clew.drivers.store.term_ids import hash_terms, pack_terms
 
 
-class SearchMethods:
+class SearchMethods(LanguageMethods):
     """Searches of a collection; part of PostgresStore."""
 
     _pool: Pool
@@ -73,4 +74,11 @@ class SearchMethods:
         packed = pack_terms(terms)
         return self._pool.run_read_with_own_plan(
             lambda connection: lexical.match_terms(connection, self._lexical, packed, chunk_ids)
+        )
+
+    def count_terms(self, terms: Sequence[str], *, at_most: int | None = None) -> list[int]:
+        """How many chunks of the whole collection have each of the terms, up to `at_most`."""
+        hashes = hash_terms(terms)
+        return self._pool.run_read_with_own_plan(
+            lambda connection: lexical.count_terms(connection, self._lexical, hashes, at_most)
         )

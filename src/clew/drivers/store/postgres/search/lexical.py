@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from psycopg import Connection
 
-from clew.core.stored import PackedTerms
+from clew.core.stored import Hashes, PackedTerms
 from clew.core.types import TermMatch
 from clew.drivers.store import codec
 from clew.drivers.store.bm25 import DIGITS, K1, B
@@ -49,6 +49,13 @@ best AS (
   SELECT chunk, round(score * {UNIT}::float8) AS score FROM t ORDER BY 2 DESC FETCH FIRST {{limit}} ROWS WITH TIES)
 SELECT best.score, {_HITS}{{joins}} WHERE best.score > 0{{conditions}} ORDER BY best.score DESC, c.id LIMIT {{k}}
 """
+_FREQUENCIES = """
+SELECT h.many FROM unnest(%s::bigint[]) WITH ORDINALITY AS a(word, place)
+JOIN LATERAL ({some}) h ON true ORDER BY a.place
+"""
+_COUNTED_SOME = """SELECT count(*) AS many FROM (
+  SELECT FROM postings p WHERE p.word = a.word AND p.collection = {number} LIMIT %s::bigint) s"""
+_COUNTED_SOME_OF_ALL = "SELECT least(clew.count_chunks(a.word), %s::bigint) AS many"
 _MATCHES = f"""{_WEIGHTS}
 SELECT c.id, coalesce(sum(w.weight) FILTER (WHERE p.chunk IS NOT NULL) / sum(w.weight), 0),
   coalesce({_SCORE} / sum(w.weight), 0)
@@ -68,7 +75,8 @@ class LexicalCollection:
     def fill(self, sql: str, *, subset: str = "") -> str:
         """The statement for this collection; how rare a word is, is counted over all of it."""
         many = _COUNTED_ALL if self.is_limited else _COUNTED.format(number=self.number)
-        return sql.format(number=self.number, many=many, subset=subset)
+        some = _COUNTED_SOME_OF_ALL if self.is_limited else _COUNTED_SOME.format(number=self.number)
+        return sql.format(number=self.number, many=many, some=some, subset=subset)
 
 
 def search_terms(
@@ -113,6 +121,17 @@ def match_terms(
     )
     found = fetch_rows(connection, collection.fill(_MATCHES), params, prepare=True)
     return {each: TermMatch(round(share, DIGITS), round(strength, DIGITS)) for each, share, strength in found}
+
+
+def count_terms(
+    connection: Connection, collection: LexicalCollection, hashes: Hashes, at_most: int | None
+) -> list[int]:
+    """How many chunks have each word, up to `at_most`."""
+    planner.use_generic_plans(connection)
+    found = fetch_rows(
+        connection, collection.fill(_FREQUENCIES), (binary.encode_bigints(hashes), at_most or ALL), prepare=True
+    )
+    return [int(many) for (many,) in found]
 
 
 def _split_scores(found: list[Row]) -> list[tuple[Row, float]]:

@@ -1,0 +1,39 @@
+"""The languages of a collection: every chunk has a term that names its language, so that counting terms counts them."""
+
+from collections.abc import Sequence
+
+from clew.core.analyse import UNKNOWN, make_language_term
+from clew.core.languages import LANGUAGES
+
+MAX_COUNT = 2_000  # chunks of a language that are counted: enough to tell which are the main ones
+_CODES = (*sorted(LANGUAGES), UNKNOWN)
+_TERMS = tuple(map(make_language_term, _CODES))
+
+
+class LanguageMethods:
+    """Counts the chunks of each language; part of every store."""
+
+    _languages: tuple[int, dict[str, int]] = (-1, {})  # as of a change number; never changed, only replaced
+
+    def count_terms(self, terms: Sequence[str], *, at_most: int | None = None) -> list[int]:
+        """How many chunks have each of the terms."""
+        raise NotImplementedError
+
+    def change_number(self) -> int:
+        """The change number of the collection."""
+        raise NotImplementedError
+
+    def language_counts(self, *, exact: bool = False) -> dict[str, int]:
+        """How many chunks are in each language, as of the last change; up to a few thousand, or `exact`."""
+        if exact:
+            return self._count_languages(None)
+        change = self.change_number()
+        known, counts = self._languages
+        if known != change:
+            counts = self._count_languages(MAX_COUNT)
+            self._languages = (change, counts)
+        return dict(counts)
+
+    def _count_languages(self, at_most: int | None) -> dict[str, int]:
+        numbers = self.count_terms(_TERMS, at_most=at_most)
+        return {code: count for code, count in zip(_CODES, numbers, strict=True) if count}

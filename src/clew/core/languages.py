@@ -59,6 +59,14 @@ UNSTEMMED: Final = _parse_words(
     "te tg th tl tt ug uk ur uz vi zh ja"
 )
 LANGUAGES: Final = frozenset(STEMMERS) | UNSTEMMED
+# What our embedders know; others may have an attribute `languages`.
+EMBEDDER_LANGUAGES: Final = MappingProxyType(
+    {
+        "bge-small": _parse_words("en"),
+        "wordllama": _parse_words("en"),
+        "multilingual": _parse_words("ar de en es fr it ja ko nl pl pt ru th tr zh"),
+    }
+)
 
 # Once case-folded, the names US and IT look like the words; "us" is rare enough as a word to stay a term.
 FUNCTION_WORDS: Final = MappingProxyType(

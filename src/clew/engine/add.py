@@ -9,6 +9,7 @@ from clew.core.errors import SettingsError
 from clew.core.report import OnProgress, Plan, Report
 from clew.core.settings import Settings
 from clew.core.types import Document, Message
+from clew.engine.languages import note_foreign_languages
 from clew.engine.names import resolve_documents
 from clew.engine.opened import Opened
 from clew.index.add import ingest
@@ -40,9 +41,10 @@ def add(
             kind = type(source).__name__
             raise SettingsError(f"a source has the type {kind}; give each path as an argument of its own: add(*paths)")
     context = make_ingest_context(engine.opened, settings)
-    return ingest.add_sources(
+    report = ingest.add_sources(
         context, sources, sync=sync, allow_mass_drop=allow_mass_drop, max_cost=max_cost, on_progress=on_progress
     )
+    return note_foreign_languages(engine.opened, report)
 
 
 def add_documents(
@@ -57,7 +59,8 @@ def add_documents(
     if isinstance(documents, Document):
         raise SettingsError("documents is one Document; give a list of them")
     context = make_ingest_context(engine.opened, settings)
-    return ingest.add_documents(context, documents, max_cost=max_cost, on_progress=on_progress)
+    report = ingest.add_documents(context, documents, max_cost=max_cost, on_progress=on_progress)
+    return note_foreign_languages(engine.opened, report)
 
 
 def add_messages(engine: "Engine", messages: Iterable[Message], *, settings: Settings | None = None) -> Report:

@@ -83,3 +83,9 @@ def test_lines_come_at_the_start_now_and_then_and_at_the_end() -> None:
         "reading: 0 of 11 files", "reading: 5 of 11 files", "reading: 10 of 11 files", "reading: 11 of 11 files",
         "embedding: 1 chunk",
     ]  # fmt: skip
+
+
+def test_words_are_highlighted_in_the_language_of_the_text() -> None:
+    found = snippet.extract_query_terms("Anahtarlar ne zaman değişir?", "tr")
+    spans = snippet.highlight_terms("Ekip anahtarlarını verdi.", found, language="tr")
+    assert [text for text, style in spans if style] == ["anahtarlarını"]

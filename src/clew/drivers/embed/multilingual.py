@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from clew.core.errors import DriverFailed, DriverMissing
+from clew.core.languages import EMBEDDER_LANGUAGES
 from clew.core.parallel import run_parallel
 from clew.core.protocols import Role
 from clew.core.settings import EmbedderConfig
@@ -39,7 +40,7 @@ class MultilingualEmbedder:
     max_tokens = 1 << 20  # a longer text than fits in memory is embedded in windows and pooled
     min_similarity = 0.1
     is_local = True  # `plan` may time it
-    languages = frozenset(("ar", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt", "ru", "th", "tr", "zh"))
+    languages = EMBEDDER_LANGUAGES["multilingual"]
 
     def __init__(self, file: Path) -> None:
         try:

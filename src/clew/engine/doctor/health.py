@@ -16,6 +16,7 @@ from clew.core.stored import StoredDocument
 from clew.core.thread import is_thread
 from clew.core.time import to_timestamp
 from clew.core.types import Document, Matrix
+from clew.engine.languages import advise_embedder, find_foreign_languages
 
 if TYPE_CHECKING:
     from clew.engine.opened import Opened
@@ -30,9 +31,6 @@ MIN_DIM = 64  # … where it is not chance: in few dimensions short texts coinci
 MAX_COPIES = 0.2  # share of chunks that are in another document too
 MAX_TOO_LONG = 0.1  # share of chunks longer than the model reads at once
 TINY, MAX_TINY = 8, 0.5  # tokens of a chunk that says little, and the share of them
-MAX_UNKNOWN = 0.2  # share of chunks in languages that the model does not know
-ENGLISH = frozenset({"en"})
-LANGUAGES = {"bge-small": ENGLISH, "wordllama": ENGLISH}  # of our models; others may have an attribute `languages`
 _SKETCH = 12  # smallest hashes of the terms of a chunk: texts with the same are all but the same
 
 
@@ -163,19 +161,14 @@ def inspect_sizes(sample: Sample, opened: "Opened") -> Iterator[Defect]:
 
 def inspect_languages(sample: Sample, opened: "Opened") -> Iterator[Defect]:
     """Whether the model knows the languages of the texts."""
-    known = getattr(opened.embedder, "languages", None) or LANGUAGES.get(opened.embedder.name)
-    if not known:
-        return
-    found = Counter(detect_language(text) for text in sample.texts)
-    unknown = {code: count for code, count in found.most_common() if code and code not in known}
-    total = sum(unknown.values())
-    if total > MAX_UNKNOWN * len(sample.texts):
+    foreign = find_foreign_languages(opened.embedder, Counter(map(detect_language, sample.texts)))
+    if foreign:
         yield Defect(
             "languages",
-            f"{total} of {len(sample.texts)} chunks are in languages that {opened.embedder.name} does not know "
-            f"({', '.join(unknown)})",
+            f"{sum(foreign.values())} of {len(sample.texts)} chunks are in languages that {opened.embedder.name} does "
+            f"not know ({', '.join(foreign)})",
             severity="advice",
-            next_step="words still find them; for meaning run `clew reembed --to` a model of these languages",
+            next_step=advise_embedder(foreign),
         )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from clew.core.analyse import DEFAULT
 from clew.core.attribution import (
     PassageMessage,
     format_attribution,
@@ -15,17 +16,17 @@ from clew.core.attribution import (
     make_passage_message,
 )
 from clew.core.cite import CitationCheck
+from clew.core.detect import detect_language
 from clew.core.passages import Context
 from clew.core.plural import format_count
 from clew.core.receipt import Receipt
 from clew.core.report import Report
 from clew.core.tables import find_header_in_context, is_table_row
-from clew.core.text import extract_terms
 from clew.core.thread import THREAD_KIND
 from clew.core.time import assume_utc
 from clew.core.types import DocumentRecord, Hit, Message
 from clew.surface.cli.progress import format_duration
-from clew.surface.cli.snippet import highlight_terms, make_snippet
+from clew.surface.cli.snippet import extract_query_terms, highlight_terms, make_snippet
 from clew.surface.cli.table import print_table
 from clew.surface.cli.terminal import clean_for_stream, escape_json
 from clew.surface.to_json import dump_json
@@ -176,7 +177,6 @@ def print_hits(hits: Sequence[Hit], query: str) -> None:
     A message is named by its author, time and channel. What the number means is printed on stderr.
     """
     width = shutil.get_terminal_size((_DEFAULT_WIDTH, 24)).columns if sys.stdout.isatty() else _DEFAULT_WIDTH
-    query_terms = frozenset(extract_terms(query, is_query=True))
     for rank, hit in enumerate(hits, 1):
         uri = hit.document.uri
         name = hit.document.title or uri or hit.document.id
@@ -188,7 +188,9 @@ def print_hits(hits: Sequence[Hit], query: str) -> None:
             (shown, "bold"),
             (f"  {uri}" if uri and uri != shown else "", "dim"),
         )
-        snippet = make_snippet(hit.chunk.text, query_terms, width=width - 4)
+        language = detect_language(hit.chunk.text) or DEFAULT
+        query_terms = extract_query_terms(query, language)
+        snippet = make_snippet(hit.chunk.text, query_terms, width=width - 4, language=language)
         if (
             snippet
             and is_table_row(hit.chunk.text.lstrip().partition("\n")[0])
@@ -198,7 +200,7 @@ def print_hits(hits: Sequence[Hit], query: str) -> None:
         if message and snippet[:1] and snippet[0].startswith("… "):
             snippet = [textwrap.shorten(hit.chunk.text, width - 4, placeholder=" …"), *snippet]
         for line in snippet:
-            print_line(("   ", ""), *highlight_terms(line, query_terms))
+            print_line(("   ", ""), *highlight_terms(line, query_terms, language=language))
     print_line(("The number is the relevance: the chance, from 0 to 1, that the result answers.", "dim"), err=True)
 
 

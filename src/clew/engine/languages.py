@@ -1,0 +1,48 @@
+"""Whether the embedder knows the languages of a collection, and which one to take if it does not."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from clew.core.analyse import UNKNOWN
+from clew.core.languages import EMBEDDER_LANGUAGES
+from clew.core.protocols import Embedder
+from clew.core.report import Report, SourceFailure
+
+if TYPE_CHECKING:
+    from clew.engine.opened import Opened
+
+MAX_FOREIGN = 0.2  # share of chunks in languages that the embedder does not know
+MIN_CHUNKS = 20  # of which a share says something
+MULTILINGUAL = "multilingual"
+
+
+def find_foreign_languages(embedder: Embedder, counts: Mapping[str, int]) -> dict[str, int]:
+    """The languages that the embedder does not know, with their chunks, most first; none if they are few."""
+    known = getattr(embedder, "languages", None) or EMBEDDER_LANGUAGES.get(embedder.name)
+    if not known or sum(counts.values()) < MIN_CHUNKS:
+        return {}
+    foreign = {code: count for code, count in counts.items() if code not in ("", UNKNOWN) and code not in known}
+    if sum(foreign.values()) <= MAX_FOREIGN * sum(counts.values()):
+        return {}
+    return dict(sorted(foreign.items(), key=lambda pair: (-pair[1], pair[0])))
+
+
+def advise_embedder(foreign: Mapping[str, int]) -> str:
+    """What to do where the embedder does not know these languages."""
+    if foreign.keys() & EMBEDDER_LANGUAGES[MULTILINGUAL]:
+        return f"words still find them; for meaning run `clew reembed --to {MULTILINGUAL}`"
+    return "words still find them; for meaning run `clew reembed --to` a model of these languages (onnx: or openai:)"
+
+
+def note_foreign_languages(opened: "Opened", report: Report) -> Report:
+    """The report, with a note if the collection is in languages that the embedder does not know."""
+    if not report.added and not report.changed:
+        return report
+    counts = opened.store.language_counts()
+    foreign = find_foreign_languages(opened.embedder, counts)
+    if not foreign:
+        return report
+    share = f"{sum(foreign.values())} of {sum(counts.values())} chunks"
+    problem = f"{share} are in languages that {opened.embedder.name} does not know ({', '.join(foreign)})"
+    return replace(report, noted=(*report.noted, SourceFailure("embedder", f"{problem}; {advise_embedder(foreign)}")))

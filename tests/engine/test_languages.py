@@ -8,9 +8,10 @@ import pytest
 from clew import Document, Engine, Message, Settings
 from clew.core.analyse import analyse_text
 from clew.core.detect import detect_language
+from clew.core.errors import SettingsError
 from clew.core.settings import IngestionConfig
 from clew.core.text import extract_terms
-from tests.engine.chosen import OpenEngine
+from tests.engine.chosen import ChosenEmbedder, OpenEngine
 
 # A page in each language, and a question in which its words are inflected, or typed, differently.
 PAGES = {
@@ -140,3 +141,24 @@ def test_a_collection_indexed_before_languages_were_kept_is_searched_and_told(
 def test_terms_keep_what_a_query_may_hold() -> None:
     assert analyse_text("who", "en") == {"who": 1}
     assert analyse_text("!", "en") == {}
+
+
+def test_a_language_that_is_not_known_is_refused() -> None:
+    with pytest.raises(SettingsError, match=r"ingestion\.language"):
+        IngestionConfig(language="tlh")
+
+
+def test_a_question_in_another_language_than_the_texts_is_answered_by_meaning(open_engine: OpenEngine) -> None:
+    question = "Wo ist der Hafen, und was ist er?"
+    meant, shared = (
+        "The ships are moored there and that is the end.",
+        "They said that the tavern of Hafen is closed for the winter.",
+    )
+    embedder = ChosenEmbedder({question: {"q": 1.0}, meant: {"q": 0.6}, shared: {"q": 0.2}})
+    engine = open_engine(embedder=embedder)
+    engine.add_documents([Document("meant", meant), Document("shared", shared)])
+    assert engine.status().languages == {"en": 2}
+    assert [hit.document.id for hit in engine.search(question, strategy="lexical")] == ["shared"]
+    assert [hit.document.id for hit in engine.search(question, strategy="hybrid")] == ["meant", "shared"]
+    engine.add_documents([Document("german", "Das Schiff und der Kai sind dort, und das ist auch gut so.")])
+    assert engine.search(question, strategy="hybrid")[0].document.id == "shared"

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from clew.core.languages import LANGUAGES
 from clew.core.settings.checks import check_choice, check_min, check_range
 
 
@@ -34,6 +35,7 @@ class IngestionConfig:
     def __post_init__(self) -> None:
         check_min("ingestion.chunk_size", self.chunk_size, 8)
         check_range("ingestion.chunk_overlap", self.chunk_overlap, 0, self.chunk_size - 1)
+        check_choice("ingestion.language", self.language, ("auto", *sorted(LANGUAGES)))
         check_choice("ingestion.summary", self.summary, ("extract", "llm"))
         check_min("ingestion.max_concurrent", self.max_concurrent, 1)
         check_min("ingestion.max_file_bytes", self.max_file_bytes, 1)

@@ -21,6 +21,7 @@ from clew.query.search.retrieve import embed_query
 
 _PROMINENCE_DEPTH = 50  # hits among which the best stands out, however deep the search
 PAGE_TRUST, MESSAGE_TRUST = 2.0, 0.5  # powers of trust: in a chat most messages have the same words
+FOREIGN_TRUST = 0.25  # of the words of a query in another language than the texts: names and numbers
 RIVALS = 10  # of each leg, that the hits of any other strategy are compared with
 MIN_ASSESSED = 20  # hits that are compared with one another, however few are wanted
 
@@ -78,6 +79,10 @@ class EvidenceSource:
         known = {hit.chunk.id for hit in hits}
         return [hit for hit in dedupe_chunks([*nearest, *matching]) if hit.chunk.id not in known]
 
+    def is_foreign(self, query: Query) -> bool:
+        """Whether the query is in a language that the collection is not in."""
+        return self._analyser.is_foreign(query.text)
+
     def _extract_terms(self, query: Query) -> Terms:
         return self._analyser.extract_terms(query.text)
 
@@ -122,7 +127,8 @@ def fuse_by_evidence(
             query = replace(query, vector=embed_query(query, source.embedder))
             hits = collect_hits([leg(query) for leg in legs])
             cosines, evidence = source.gather(query, hits)
-            scores = _combine(hits, evidence, page_weight, message_weight).tolist()
+            trust = FOREIGN_TRUST if source.is_foreign(query) else 1.0
+            scores = _combine(hits, evidence, page_weight, message_weight, words_trust=trust).tolist()
             order = sorted(range(len(hits)), key=lambda place: (-scores[place], hits[place].chunk.id))
             ranked = evidence.take(order)
             first = max(query.k, MIN_ASSESSED)
@@ -141,12 +147,14 @@ def fuse_by_evidence(
     return search
 
 
-def _combine(hits: Sequence[Hit], evidence: Evidence, page_weight: float, message_weight: float) -> Signal:
+def _combine(
+    hits: Sequence[Hit], evidence: Evidence, page_weight: float, message_weight: float, *, words_trust: float = 1.0
+) -> Signal:
     """The score of each hit from its meaning and words."""
     if not hits:
         return evidence.meaning
     by_meaning = min(max(0.1, evidence.meaning.max()), 1.0)
-    by_words = max(0.1, measure_prominence(evidence.words))
+    by_words = words_trust * max(0.1, measure_prominence(evidence.words))
     meaning = np.array(normalise_minmax(evidence.meaning.tolist()))
     words = evidence.words / (evidence.words.max() or 1.0)  # words have a true zero, meaning has none
 

@@ -138,6 +138,11 @@ def test_a_collection_indexed_before_languages_were_kept_is_searched_and_told(
     assert "add the sources again" in told.next_step
 
 
+def test_odd_texts_have_no_language() -> None:
+    odd = ("", " \n", "half a pair \ud800 " * 3, "\0\0\0", "4417 0x3f " * 40, "👩‍👩‍👧‍👦" * 30)
+    assert {detect_language(text) for text in odd} <= {"", "en"}
+
+
 def test_terms_keep_what_a_query_may_hold() -> None:
     assert analyse_text("who", "en") == {"who": 1}
     assert analyse_text("!", "en") == {}

@@ -63,7 +63,8 @@ def rank_languages(text: str) -> list[tuple[str, float]]:
         return []
     if script not in SHARED_SCRIPTS and script != "Latn":
         return [(USUAL_LANGUAGE[script], 1.0)] if script in USUAL_LANGUAGE else []
-    labels, probabilities = _load_model().predict(sample, k=_RANKED)
+    whole = sample.encode("utf-8", "ignore").decode()  # without half a pair of surrogates
+    labels, probabilities = _load_model().predict(whole, k=_RANKED)
     found: dict[str, float] = {}
     for label, probability in zip(labels, probabilities, strict=True):
         code = label.removeprefix("__label__")

@@ -38,7 +38,7 @@ class MultilingualEmbedder:
     name = "multilingual"
     dim = 512
     max_tokens = 1 << 20  # a longer text than fits in memory is embedded in windows and pooled
-    # Of 900 true pairs (XQuAD en, de, zh) the lowest 1 % lie under .16, .11 and .10, half of the unrelated ones under .06.
+    # Of 900 true pairs (XQuAD en, de, zh) the lowest 1 % lie under .16, .11 and .10, half of the unrelated under .06.
     min_similarity = 0.1
     is_local = True  # `plan` may time it
     languages = EMBEDDER_LANGUAGES["multilingual"]

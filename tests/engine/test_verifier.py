@@ -92,3 +92,33 @@ def test_what_the_verifier_cannot_read_is_checked_by_its_quotes_numbers_and_name
     assert (changed.verdict, changed.reason, changed.is_read) == ("supported", NOT_READ, False)
     assert answer.text.endswith("[not supported] Die Miete ist im Monat 900 Euro. [1] [not checked]")
     assert answer.text.count("[not checked]") == 1
+
+
+def test_the_confidence_of_a_models_answer_is_the_mean_chance_of_the_sentences_that_are_shown() -> None:
+    def answer(reply: str, **answer: object) -> tuple[float, list[float | None]]:
+        settings = Settings(
+            ingestion=IngestionConfig(summaries=False),
+            reranker=RerankerConfig(name="overlap"),
+            answer=AnswerConfig(**answer),  # type: ignore[arg-type]
+        )
+        with Engine.open(":memory:", embedder="hashed", llm=ScriptedLLM(reply), settings=settings) as engine:
+            engine.add_documents([Document("page", BACKUPS, uri="page.md")])
+            made = engine.ask("what about backups?")
+            return made.confidence, [each.support for each in made.sentences]
+
+    verbatim = "The keys are kept by Ines Dahl [1]."
+    other_words = "Every night at 01:30 a backup is made [1]."
+    lie = "Backups are deleted before they leave the building [1]."
+    misquote = "It says “They are encrypted before leaving the building” [1]."
+    assert answer(verbatim) == (1.0, [1.0])
+    sure, _ = answer(other_words)
+    assert 0.5 < sure < 1
+    mixed, (first, second) = answer(f"{verbatim} {lie}")
+    assert first == 1
+    assert second is not None
+    assert second < 0.5
+    assert mixed == pytest.approx((1 + second) / 2)
+    assert answer(f"Here is what it says:\n\n{verbatim} {misquote}") == (0.5, [None, 1.0, 0.0])
+    assert answer(f"{verbatim} {misquote}", unsupported="remove")[0] == 1  # what is not shown does not count
+    assert answer(lie)[0] == 0  # nothing is cited
+    assert answer(lie, verifier="rules") == (0.7, [0.7])

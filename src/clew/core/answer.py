@@ -21,7 +21,9 @@ class AnswerSentence:
     passages say instead, where they do. `is_read` is False where the verifier does not read the language: only quotes,
     numbers, dates, codes, names and terms were then checked, `reason` says so, and the text has the mark "[not
     checked]". A sentence that only introduces others, or says that something was not found, claims nothing and has no
-    citations. `shown` is False where `answer.unsupported` removed it.
+    citations. `shown` is False where `answer.unsupported` removed it. `support` is the chance that the passages say it:
+    the verifier's, 1 where it stands there verbatim, 0 where a quote, an address or an amount is wrong, by the rules
+    alone what their verdict is worth; None of a sentence that claims nothing.
     """
 
     text: str
@@ -31,6 +33,7 @@ class AnswerSentence:
     contradicted_by: tuple[Citation, ...] = ()
     shown: bool = True
     is_read: bool = True
+    support: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +50,9 @@ class Answer:
     """An answer with citation marks: [1] is the first of the citations. `found` is False if there is no answer; without
     a model the text may then show the nearest passage, as such, and the citations hold it.
 
-    In a session, and by an agent, [2] is instead the document with that number in `numbers`. `confidence` is the
-    calibrated probability that the passages answer the question. `reason` says why nothing was found, or why
+    In a session, and by an agent, [2] is instead the document with that number in `numbers`. `confidence` is,
+    without a model, the calibrated probability that the passages answer the question, and with one the mean `support`
+    of the sentences that are shown. `reason` says why nothing was found, or why
     an agent stopped early. With a `fault`, the model broke off or was cut off: the answer holds what came before.
     `sentences` are those of a language model, each with its verdict; in the text, those that are not supported carry a
     mark.

@@ -133,14 +133,14 @@ def ask_stream(
 def build_model_answer(
     question: str, made: WrittenAnswer, context: Context, *, usage: Usage, reason: str, numbers: Mapping[str, int]
 ) -> Answer:
-    """The Answer made of a model's checked sentences, with confidence 1 where one is cited."""
+    """The Answer made of a model's checked sentences; its confidence is the mean chance of those that are shown."""
     return Answer(
         question=question,
         text=made.display_text,
         citations=made.citations,
         context=context,
         found=bool(made.citations),
-        confidence=1.0 if made.citations else 0.0,
+        confidence=made.confidence,
         removed=made.removed,
         usage=usage,
         reason=reason,

@@ -40,16 +40,18 @@ def stands_verbatim(body: str, cited: Sequence[NumberedPassage]) -> bool:
     return any(not each.omits_negation(span) for each, span in spans)
 
 
-def read_support(verifier: Verifier, body: str, cited: Sequence[NumberedPassage]) -> SupportVerdict:
-    """Whether the passages together support a sentence, as far as the verifier can tell."""
+def read_support(verifier: Verifier, body: str, cited: Sequence[NumberedPassage]) -> tuple[SupportVerdict, float]:
+    """Whether the passages together support a sentence, as far as the verifier can tell, and its chance of that."""
     body, gathered, whole = map(  # abbreviations such as "pcm" are written in full
         normalize_amounts, (body, gather_evidence(body, cited), "\n\n".join(map(_write_passage, cited)))
     )
-    verdict = verifier.judge(verifier.support([(gathered, body)])[0])
+    chance = verifier.support([(gathered, body)])[0]
+    verdict = verifier.judge(chance)
     if verdict != "supported" and gathered != whole:
-        again = verifier.judge(verifier.support([(whole, body)])[0])
-        verdict = again if again == "supported" else verdict
-    return verdict
+        again = verifier.support([(whole, body)])[0]
+        if verifier.judge(again) == "supported":
+            return "supported", again
+    return verdict, chance
 
 
 def gather_evidence(body: str, cited: Sequence[NumberedPassage]) -> str:

@@ -9,8 +9,9 @@ a paraphrase. A supported sentence with a wrong citation gets the right one. `st
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from clew.core.answer import SupportVerdict
 from clew.core.cite import Citation
@@ -48,6 +49,20 @@ _NUMBERS = re.compile(r"(\d+)(?:\s*[–-]\s*(\d+))?")
 UNCITED = "it cites no passage that was shown"
 NOT_CLEAR = "the cited passage does not clearly say so"
 NOT_READ = "only its quotes, numbers, names and words were checked, since the verifier does not read this language"
+# The chance that a sentence on which only the rules have a verdict is true, by `studies.support` with as many truths as
+# lies: of what they label supported, unsure and unsupported.
+RULES_SUPPORT: Mapping[SupportVerdict, float] = {"supported": 0.7, "unsure": 0.5, "unsupported": 0.2}
+
+
+class Judgement(NamedTuple):
+    """The verdict on a sentence, why it is not supported, and the chance that it is.
+
+    The chance is 1 where it stands verbatim, and 0 where a quote, an address or an amount is wrong.
+    """
+
+    verdict: SupportVerdict
+    reason: str
+    support: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +81,7 @@ class CheckedSentence:
     reason: str = ""
     corrected: str = ""
     contradicted_by: tuple[Citation, ...] = ()
+    support: float = 0.0
 
     @property
     def is_read(self) -> bool:
@@ -84,42 +100,47 @@ def check_sentence(
     known = [each for each in passages if each.number in named]
     unknown = sorted({number for number in named if number not in {each.number for each in passages}})
     missing = f"it cites [{', '.join(map(str, unknown))}], which was not shown" if unknown else ""
-    verdict, reason = judge_support(body, known, question, verifier=verifier)
+    verdict, reason, support = judge_support(body, known, question, verifier=verifier)
     if verdict == "supported":
-        return CheckedSentence(text, verdict, _cite_support(body, known, question), reason, corrected=missing)
+        cites = _cite_support(body, known, question)
+        return CheckedSentence(text, verdict, cites, reason, corrected=missing, support=support)
     for other in passages:
         if (verifier is not None and other in known) or not has_nearly_all_terms(body, other):
             continue
-        found, note = judge_support(body, [other], question, verifier=verifier)
+        found, note, chance = judge_support(body, [other], question, verifier=verifier)
         if found == "supported":
             corrected = missing or f"{reason}; it is supported by [{other.number}]" if named else ""
-            return CheckedSentence(text, found, _cite_support(body, [other], question), note, corrected=corrected)
+            cites = _cite_support(body, [other], question)
+            return CheckedSentence(text, found, cites, note, corrected=corrected, support=chance)
     against = _cite_nearest(body, known) if verdict == "unsupported" and known else ()
-    return CheckedSentence(text, verdict, reason=reason if known else missing or reason, contradicted_by=against)
+    reason = reason if known else missing or reason
+    return CheckedSentence(text, verdict, reason=reason, contradicted_by=against, support=support)
 
 
 def judge_support(
     body: str, cited: Sequence[NumberedPassage], question: str, *, verifier: Verifier | None = None
-) -> tuple[SupportVerdict, str]:
+) -> Judgement:
     """Whether the passages together support a sentence, and why not: the one place where a sentence is judged."""
     if not cited:
-        return "unsupported", UNCITED
+        return Judgement("unsupported", UNCITED, 0.0)
     if wrong := explain_misquote(body, cited, question) or explain_strange_address(body, cited, question):
-        return "unsupported", wrong
+        return Judgement("unsupported", wrong, 0.0)
     if wrong := explain_other_rate(body, cited):
-        return "unsupported", wrong
+        return Judgement("unsupported", wrong, 0.0)
     reason = explain_unsupported(body, cited, question)
-    if verifier is not None and (stands_verbatim(body, cited) or (not reason and says_only_quotes(body))):
-        return "supported", ""
+    is_quoted = stands_verbatim(body, cited) or (not reason and says_only_quotes(body))
+    if is_quoted and (verifier is not None or not reason):
+        return Judgement("supported", "", 1.0)
     if verifier is None or not can_read(verifier, "\n".join([body, *(each.text for each in cited)])):
-        if not reason:
-            return "supported", "" if verifier is None else NOT_READ
-        return ("unsure" if reason == NOT_COVERED and may_be_paraphrase(body, cited) else "unsupported"), reason
-    verdict = read_support(verifier, body, cited)
+        verdict: SupportVerdict = "supported"
+        if reason:
+            verdict = "unsure" if reason == NOT_COVERED and may_be_paraphrase(body, cited) else "unsupported"
+        return Judgement(verdict, reason or ("" if verifier is None else NOT_READ), RULES_SUPPORT[verdict])
+    verdict, chance = read_support(verifier, body, cited)
     if verdict == "supported":
         missing = explain_missing_fact(body, cited, question, is_wanted=is_exact)
-        return "unsure" if missing else verdict, missing
-    return verdict, reason or (NOT_CLEAR if verdict == "unsure" else NOT_COVERED)
+        return Judgement("unsure", missing, RULES_SUPPORT["unsure"]) if missing else Judgement(verdict, "", chance)
+    return Judgement(verdict, reason or (NOT_CLEAR if verdict == "unsure" else NOT_COVERED), chance)
 
 
 def _cite_nearest(body: str, cited: Sequence[NumberedPassage]) -> tuple[Citation, ...]:

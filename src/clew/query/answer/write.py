@@ -51,6 +51,12 @@ class WrittenAnswer:
         return not self.citations and any(each.verdict != "supported" for each in self.sentences)
 
     @property
+    def confidence(self) -> float:
+        """The mean chance that a sentence which is shown and claims something is supported; 0 where none is cited."""
+        claims = [each.support for each in self.sentences if each.shown and each.support is not None]
+        return sum(claims) / len(claims) if self.citations and claims else 0.0
+
+    @property
     def display_text(self) -> str:
         """The text, or the message shown in its place."""
         return self.text or (UNSUPPORTED if self.is_refuted else NO_ANSWER)
@@ -152,6 +158,7 @@ class _AnswerWriter:
             checked.contradicted_by,
             shown=is_shown,
             is_read=checked.is_read,
+            support=checked.support,
         )
         self.sentences.append(judged)
         if checked.verdict != "supported" and self._unsupported == "raise":

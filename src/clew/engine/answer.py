@@ -168,16 +168,18 @@ def answer_verbatim(
     if probe is None and hits:
         probe = find_probe_hits(opened, replace(context.query, text=question), settings)
     minimum = settings.answer.min_confidence
+    reranker = opened.get_reranker_or_overlap(settings)
     found = extract_answer(
         question,
         hits,
         {record.id: record for record in context.documents},
-        opened.get_reranker_or_overlap(settings),
+        reranker,
         read_chunks=opened.store.chunks,
         probe=build_probe(opened, question, probe or (), settings) if hits else None,
         max_sentences=settings.answer.sentences,
         min_confidence=minimum,
         min_nearest=settings.answer.min_nearest,
+        reads_words=reranker.name != "overlap",
     )
     lines = [format_part(part, numbers.get(part.citation.document, place)) for place, part in enumerate(found.parts, 1)]
     if found.is_nearest and lines:

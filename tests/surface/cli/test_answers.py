@@ -86,11 +86,12 @@ def test_an_empty_collection_is_said_to_be(fresh: "Clew") -> None:
 
 
 def test_settings_of_answers_change_them(clew: "Clew") -> None:
-    many = clew("ask", "keys rotation soup pager", "--json", CLEW_ANSWER__MIN_CONFIDENCE="0.01").json["citations"]
+    many = clew("ask", "keys rotation soup pager", "--json", CLEW_ANSWER__MIN_CONFIDENCE="0.01").json["text"]
     one = clew(
         "ask", "keys rotation soup pager", "--json", CLEW_ANSWER__SENTENCES="1", CLEW_ANSWER__MIN_CONFIDENCE="0.01"
     )
-    assert len(many) > len(one.json["citations"]) == 1
+    assert len(one.json["citations"]) == 1
+    assert len(many) > len(one.json["text"])
     sure = clew("ask", QUESTION, "--json", CLEW_ANSWER__MIN_CONFIDENCE="1.0")
     assert not sure.json["found"]
     assert "is below answer.min_confidence 1.00" in sure.json["reason"]

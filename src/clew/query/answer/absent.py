@@ -10,6 +10,20 @@ from clew.query.answer.question import asks_for_amount, states_amount
 # A name and what tells it from its like: Aqua 7, Ring B, E-4417, v2.13.
 _NUMBERED = re.compile(r"\b(?P<name>[A-Z][^\W\d_]+(?:[ -][A-Z][^\W\d_]+)?)[ -](?P<number>\d+[A-Za-z]?|[A-Z])\b")
 _CODE = re.compile(r"(?<!\w)(?P<name>[A-Z]{1,6})(?:[-_])(?P<number>\d[\w-]*)")
+_VERSION = re.compile(r"(?<![\w.])v?\d+(?:\.\d+){2,}(?![\w.]*\d)")
+_ASKS_PRICE = re.compile(
+    r"\b(?:how\s+much|what)\b[^?]*\b(?:cost|costs|charged?|pays?|paid|earns?|money|cash|fees?|price)\b"
+    r"|\bat\s+what\s+price\b",
+    re.IGNORECASE,
+)
+_MONEY = re.compile(
+    r"[$€£¥₹]|\b(?:EUR|USD|GBP|CHF|JPY|euros?|dollars?|pounds?|cents?|pence|yen|francs?|free|nothing|unpaid|gratis)\b",
+    re.IGNORECASE,
+)
+_ASKS_NUMBER = re.compile(
+    r"\bwhat(?:['’]s|\s+is|\s+was)\s+(?:the\s+)?(?:[\w'’-]+\s+){0,3}number\b(?!\s+of)", re.IGNORECASE
+)
+_LIST_NUMBER = re.compile(r"(?m)^\s*\d{1,3}[.)]\s")
 
 
 def explain_absent(question: str, texts: Sequence[str]) -> str:
@@ -21,8 +35,21 @@ def explain_absent(question: str, texts: Sequence[str]) -> str:
             numbers = {match[1].casefold() for match in found}
             if found and asked["number"].casefold() not in numbers:
                 return f"{asked[0]} is not mentioned; {found[0][0]} is"
+    for version in _VERSION.finditer(question):
+        others = [match[0] for text in texts for match in _VERSION.finditer(text)]
+        if others and version[0].lstrip("v") not in {each.lstrip("v") for each in others}:
+            return f"{version[0]} is not mentioned; {others[0]} is"
     if asks_for_amount(question) and texts and not any(map(states_amount, texts)):
         return "an amount is asked for, and the passages found state none"
+    return ""
+
+
+def explain_lacking(question: str, passage: str, part: str) -> str:
+    """Which kind of value is asked for that a passage, or the part of it that is shown, does not have; or empty."""
+    if _ASKS_PRICE.search(question) and not _MONEY.search(passage):
+        return "an amount of money is asked for, and the nearest passage states none"
+    if _ASKS_NUMBER.search(question) and not any(map(str.isdigit, _LIST_NUMBER.sub("", part))):
+        return "a number is asked for, and the nearest passage states none"
     return ""
 
 

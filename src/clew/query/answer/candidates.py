@@ -52,7 +52,7 @@ class Block:
 def list_candidates(hit: Hit) -> list[Candidate]:
     """The candidates of a chunk, in order."""
     spans = _list_message_spans(hit.chunk) if hit.chunk.meta.get("message") else list(_list_page_spans(hit.chunk.text))
-    return [_make_candidate(hit, low, high) for low, high in spans]
+    return [make_candidate(hit, low, high) for low, high in spans]
 
 
 def list_replies(hit: Hit, chunks: Sequence[Chunk], *, max_replies: int) -> list[Candidate]:
@@ -97,7 +97,8 @@ def asks(text: str) -> bool:
     return any(is_question(text[low:high]) for low, high in split_sentences(text))
 
 
-def _make_candidate(hit: Hit, low: int, high: int) -> Candidate:
+def make_candidate(hit: Hit, low: int, high: int) -> Candidate:
+    """The candidate of a span of a chunk's text, counted from the start of the chunk."""
     chunk = hit.chunk
     quote = chunk.text[low:high]
     if is_table_row(quote.partition("\n")[0]):

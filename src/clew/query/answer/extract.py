@@ -9,11 +9,13 @@ from clew.core.errors import NotFound
 from clew.core.protocols import Reranker
 from clew.core.text import extract_terms
 from clew.core.types import Chunk, DocumentRecord, Hit
-from clew.query.answer.absent import explain_absent, explain_unnamed
+from clew.query.answer.absent import explain_absent, explain_lacking, explain_unnamed
 from clew.query.answer.candidates import Candidate, list_candidates, list_replies
 from clew.query.answer.confidence import ConfidenceSignals, Probe, compute_confidence, compute_signals
+from clew.query.answer.objections import find_objection
 from clew.query.answer.question import names_asked_kind
 from clew.query.answer.supersede import find_superseded
+from clew.query.answer.widen import widen_part
 from clew.query.context.cite import make_citation
 from clew.query.rewrite.small_talk import is_small_talk
 from clew.query.search.rerank import score_texts
@@ -97,9 +99,10 @@ def extract_answer(
     read_chunks: Callable[[str], Sequence[Chunk]] = _read_no_chunks,
     probe: Probe | None = None,
     max_sentences: int = 3,
-    min_confidence: float = 0.5,
+    min_confidence: float = 0.35,
     min_nearest: float = 1.0,
     every: bool = False,
+    reads_words: bool = True,
 ) -> ExtractedAnswer:
     """The best part of the best hits; more, up to `max_sentences`, only where they add what the question asks for.
 
@@ -107,7 +110,8 @@ def extract_answer(
     reranker's probabilities of chunks and from the `probe` (None: the hits). Below `min_confidence`, if that is
     not 0, and where what is asked about is not mentioned but its like is, there are no parts; but from `min_nearest` on
     the nearest one, marked as such.
-    `read_chunks` reads a conversation, in which the answer follows the question. `every`: also parts that add nothing.
+    `read_chunks` reads a conversation, in which the answer follows the question. `every`: also parts that add nothing,
+    each a sentence alone. `reads_words`: the reranker reads meaning, so a word may speak against a part.
     """
     subset = [hit for hit in hits[:READ_HITS] if hit.chunk.doc_id in records]
     if not subset:
@@ -130,7 +134,8 @@ def extract_answer(
             return ExtractedAnswer((), confidence, signals, absent)
     if not candidates:
         return ExtractedAnswer((), confidence, signals)
-    odds = score_candidates(compute_features(question, candidates, subset, reranker, probabilities))
+    features = compute_features(question, candidates, subset, reranker, probabilities)
+    odds = score_candidates(features)
     order = sorted(range(len(candidates)), key=lambda place: (-odds[place], place))
     best = [candidates[place] for place in order if _is_half_as_probable(odds[place], odds[order[0]])]
     chosen = find_superseded(
@@ -140,7 +145,34 @@ def extract_answer(
         [candidates[place] for place in order],
         max_sentences=max_sentences,
     )
+    if not every and all(newer is None for _, newer in chosen):
+        parts = [each.part for each in features]
+        first = widen_part(chosen[0][0], candidates, parts, max_sentences=max_sentences)
+        chosen = [(first, None), *(each for each in chosen[1:] if not _overlaps(first, each[0]))]
+    if not is_nearest and min_confidence > 0:
+        absent = _explain_no_answer(question, chosen[0][0], reranker, reads_words=reads_words)
+        if absent:
+            confidence = min(confidence, UNNAMED_CONFIDENCE)
+            is_nearest = confidence < min_confidence
+            chosen = chosen if not is_nearest else chosen[:1] if confidence >= min_nearest else []
     return ExtractedAnswer(tuple(_make_parts(chosen, records)), confidence, signals, absent, is_nearest)
+
+
+def _explain_no_answer(question: str, part: Candidate, reranker: Reranker, *, reads_words: bool) -> str:
+    """Why a part does not answer: what is asked for that it and its chunk do not say; empty where nothing is found."""
+    chunk = part.hit.chunk.index_text
+    if part.replies_to:
+        chunk = f"{part.replies_to}\n{chunk}"
+    if lacking := explain_lacking(question, f"{part.hit.document.title}\n{chunk}\n{part.text}", part.shown):
+        return lacking
+    if not reads_words:
+        return ""
+
+    def score(asked: str, text: str) -> float:
+        return _log_odds(reranker.calibrate(score_texts(reranker, asked, [text])[0]))
+
+    word = find_objection(question, part.text, chunk, score)
+    return f"the nearest passage says nothing of “{word}”" if word else ""
 
 
 def collect_candidates(hits: Sequence[Hit], read_chunks: Callable[[str], Sequence[Chunk]]) -> list[Candidate]:

@@ -1,0 +1,62 @@
+"""A part of an answer with the sentences beside it, where it is not clear which of them answers."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from clew.core.tables import is_table_row
+from clew.query.answer.candidates import Candidate, make_candidate
+
+MAX_CHARS = 400  # of a widened part
+SHARE = 0.95  # of the weight of the chunk's candidates at which a part is clear enough
+SHARPNESS = 2.0  # of the log-odds in the weights
+
+
+def widen_part(
+    part: Candidate, candidates: Sequence[Candidate], odds: Sequence[float], *, max_sentences: int
+) -> Candidate:
+    """The part, with the likelier of its neighbours in the chunk added until they hold most of the weight.
+
+    It has `max_sentences` at most. `odds` are the log-odds of the candidates by themselves. Rows of a table stay alone:
+    their neighbours are about something else.
+    """
+    rows = [(each, value) for each, value in zip(candidates, odds, strict=True) if _can_join(each, part)]
+    if _is_row(part) or len(rows) < 2:
+        return part
+    best = max(value for _, value in rows)
+    weights = [(each, math.exp(SHARPNESS * (value - best))) for each, value in rows]
+    total = sum(weight for _, weight in weights)
+    low, high = part.start, part.end
+    for _ in range(max_sentences - 1):
+        inside = sum(weight for each, weight in weights if low <= each.start and each.end <= high)
+        beside = [
+            pair
+            for pair in weights
+            if _is_beside(pair[0], low, high) and max(high, pair[0].end) - min(low, pair[0].start) <= MAX_CHARS
+        ]
+        if not beside or inside >= SHARE * total:
+            break
+        added = max(beside, key=lambda pair: pair[1])[0]
+        low, high = min(low, added.start), max(high, added.end)
+    if (low, high) == (part.start, part.end):
+        return part
+    offset = part.hit.chunk.start
+    wider = make_candidate(part.hit, low - offset, high - offset)
+    return replace(wider, replies_to=part.replies_to, distance=part.distance)
+
+
+def _can_join(one: Candidate, part: Candidate) -> bool:
+    return one.hit.chunk.id == part.hit.chunk.id and not _is_row(one)
+
+
+def _is_beside(one: Candidate, low: int, high: int) -> bool:
+    """Whether nothing but white space lies between a candidate and a span of its document."""
+    chunk = one.hit.chunk
+    start, end = (one.end, low) if one.end <= low else (high, one.start)
+    return start <= end and not chunk.text[start - chunk.start : end - chunk.start].strip()
+
+
+def _is_row(candidate: Candidate) -> bool:
+    chunk = candidate.hit.chunk
+    quote = chunk.text[candidate.start - chunk.start : candidate.end - chunk.start]
+    return is_table_row(quote.partition("\n")[0])

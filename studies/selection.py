@@ -21,8 +21,8 @@ from clew.core.filter import EVERYTHING
 from clew.core.protocols import Reranker
 from clew.core.settings import EmbedderConfig, IngestionConfig, RerankerConfig, SearchConfig
 from clew.engine.answer import find_probe_hits
-from clew.query.answer.candidates import Candidate
-from clew.query.answer.extract import READ_HITS, WEIGHTS, collect_candidates, compute_features
+from clew.query.answer.candidates import Candidate, collect_candidates
+from clew.query.answer.extract import READ_HITS, WEIGHTS, compute_features
 from clew.query.search.find import build_query
 from studies.judged import read_grades
 from studies.sets import MissingSet, load_chunking_eval, read_jsonl

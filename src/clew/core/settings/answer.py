@@ -11,7 +11,7 @@ from clew.core.settings.checks import check_choice, check_min, check_range
 class AnswerConfig:
     """How a question is answered from the search results."""
 
-    min_confidence: float = 0.35  # minimum confidence that the collection holds an answer; without a model
+    min_confidence: float = 0.4  # minimum confidence that the collection holds an answer; without a model
     min_nearest: float = 0.1  # minimum confidence at which the nearest passage is shown where there is no answer
     sentences: int = 3  # of an answer without a model
     max_tokens: int = 600  # of an answer with a model

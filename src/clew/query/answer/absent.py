@@ -21,7 +21,7 @@ _MONEY = re.compile(
     re.IGNORECASE,
 )
 _ASKS_NUMBER = re.compile(
-    r"\bwhat(?:['’]s|\s+is|\s+was)\s+(?:the\s+)?(?:[\w'’-]+\s+){0,3}number\b(?!\s+of)", re.IGNORECASE
+    r"\bwhat(?:['’]s|\s+is|\s+was)\s+(?!(?:the\s+)?number\s+of)(?:the\s+)?(?:[\w'’-]+\s+){0,3}number\b", re.IGNORECASE
 )
 _LIST_NUMBER = re.compile(r"(?m)^\s*\d{1,3}[.)]\s")
 

@@ -5,17 +5,20 @@ message as a whole. Headings, field lists and questions are none.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from clew.core.errors import NotFound
 from clew.core.sentences import split_sentences
 from clew.core.tables import find_header_in_context, find_table_header, is_delimiter_row, is_table_row, label_cells
 from clew.core.text import prepend_headings
 from clew.core.types import Chunk, Hit
 from clew.query.answer.question import is_question
+from clew.query.rewrite.small_talk import is_small_talk
 
 Span = tuple[int, int]
 
+MAX_REPLIES = 3  # messages after a question that are read as its answers
 MIN_WORDS = 3  # a shorter sentence of a page is skipped
 MAX_MESSAGE_CHARS = 280  # a longer message is read by its sentences
 MAX_BLOCK_LINES = 14  # of code, a list or a table that is shown with its sentence
@@ -47,6 +50,25 @@ class Block:
     kind: str
     start: int
     end: int
+
+
+def collect_candidates(hits: Sequence[Hit], read_chunks: Callable[[str], Sequence[Chunk]]) -> list[Candidate]:
+    """The candidates of the hits, and of the messages that answer the questions among them; each span once."""
+    found: dict[tuple[str, int, int], Candidate] = {}
+    for hit in hits:
+        replies: Sequence[Candidate] = ()
+        if hit.chunk.meta.get("message"):
+            try:
+                replies = list_replies(hit, read_chunks(hit.chunk.doc_id), max_replies=MAX_REPLIES)
+            except NotFound:
+                replies = ()
+        for each in (*list_candidates(hit), *replies):
+            if each.replies_to and is_small_talk(each.shown):
+                continue
+            key = each.hit.chunk.doc_id, each.start, each.end
+            if key not in found or (each.replies_to and not found[key].replies_to):
+                found[key] = each
+    return list(found.values())
 
 
 def list_candidates(hit: Hit) -> list[Candidate]:

@@ -5,23 +5,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from clew.core.cite import Citation
-from clew.core.errors import NotFound
 from clew.core.protocols import Reranker
 from clew.core.text import extract_terms
 from clew.core.types import Chunk, DocumentRecord, Hit
 from clew.query.answer.absent import explain_absent, explain_lacking, explain_unnamed
-from clew.query.answer.candidates import Candidate, list_candidates, list_replies
+from clew.query.answer.candidates import Candidate, collect_candidates
 from clew.query.answer.confidence import ConfidenceSignals, Probe, compute_confidence, compute_signals
 from clew.query.answer.objections import find_objection
 from clew.query.answer.question import names_asked_kind
 from clew.query.answer.supersede import find_superseded
 from clew.query.answer.widen import widen_part
 from clew.query.context.cite import make_citation
-from clew.query.rewrite.small_talk import is_small_talk
 from clew.query.search.rerank import score_texts
 
 READ_HITS = 6  # hits whose sentences are read
-MAX_REPLIES = 3  # messages after a question that are read as its answers
 ABSENT_CONFIDENCE = 0.05  # where what is asked about is not mentioned, but its like is
 UNNAMED_CONFIDENCE = 0.3  # where a name of the question is not mentioned: the passages may call it otherwise
 MIN_PROBABILITY = 0.001  # probabilities are clipped to this distance from 0 and 1
@@ -99,7 +96,7 @@ def extract_answer(
     read_chunks: Callable[[str], Sequence[Chunk]] = _read_no_chunks,
     probe: Probe | None = None,
     max_sentences: int = 3,
-    min_confidence: float = 0.35,
+    min_confidence: float = 0.4,
     min_nearest: float = 1.0,
     every: bool = False,
     reads_words: bool = True,
@@ -124,6 +121,12 @@ def extract_answer(
     if is_nearest and confidence < min_nearest:
         return ExtractedAnswer((), confidence, signals)
     candidates = collect_candidates(subset, read_chunks)
+    if citable := _select_citable(subset, candidates, probabilities):  # what cannot be cited speaks for no answer
+        signals = compute_signals(probe, citable)
+        confidence = compute_confidence(signals)
+        is_nearest = confidence < min_confidence
+        if is_nearest and confidence < min_nearest:
+            return ExtractedAnswer((), confidence, signals)
     seen = [*(hit.chunk.index_text for hit in (*hits, *probe.hits)), *(each.shown for each in candidates)]
     if absent := "" if min_confidence == 0 else explain_absent(question, seen):
         return ExtractedAnswer((), min(confidence, ABSENT_CONFIDENCE), signals, absent)
@@ -147,7 +150,7 @@ def extract_answer(
     )
     if not every and all(newer is None for _, newer in chosen):
         parts = [each.part for each in features]
-        first = widen_part(chosen[0][0], candidates, parts, max_sentences=max_sentences)
+        first = widen_part(question, chosen[0][0], candidates, parts, max_sentences=max_sentences)
         chosen = [(first, None), *(each for each in chosen[1:] if not _overlaps(first, each[0]))]
     if not is_nearest and min_confidence > 0:
         absent = _explain_no_answer(question, chosen[0][0], reranker, reads_words=reads_words)
@@ -175,23 +178,17 @@ def _explain_no_answer(question: str, part: Candidate, reranker: Reranker, *, re
     return f"the nearest passage says nothing of “{word}”" if word else ""
 
 
-def collect_candidates(hits: Sequence[Hit], read_chunks: Callable[[str], Sequence[Chunk]]) -> list[Candidate]:
-    """The candidates of the hits, and of the messages that answer the questions among them; each span once."""
-    found: dict[tuple[str, int, int], Candidate] = {}
-    for hit in hits:
-        replies: Sequence[Candidate] = ()
-        if hit.chunk.meta.get("message"):
-            try:
-                replies = list_replies(hit, read_chunks(hit.chunk.doc_id), max_replies=MAX_REPLIES)
-            except NotFound:
-                replies = ()
-        for each in (*list_candidates(hit), *replies):
-            if each.replies_to and is_small_talk(each.shown):
-                continue
-            key = each.hit.chunk.doc_id, each.start, each.end
-            if key not in found or (each.replies_to and not found[key].replies_to):
-                found[key] = each
-    return list(found.values())
+def _select_citable(
+    hits: Sequence[Hit], candidates: Sequence[Candidate], probabilities: Sequence[float]
+) -> list[float]:
+    """The probabilities of the hits that have candidates; a message has them where its conversation has."""
+    chunks = {each.hit.chunk.id for each in candidates}
+    talks = {each.hit.chunk.doc_id for each in candidates if each.hit.chunk.meta.get("message")}
+    return [
+        chance
+        for hit, chance in zip(hits, probabilities, strict=True)
+        if hit.chunk.id in chunks or hit.chunk.doc_id in talks
+    ]
 
 
 def score_candidates(rows: Sequence[CandidateFeatures], weights: SelectionWeights = WEIGHTS) -> list[float]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from clew.core.tables import is_table_row
 from clew.query.answer.candidates import Candidate, make_candidate
+from clew.query.answer.facts import Fact, find_facts
 
 MAX_CHARS = 400  # of a widened part
 SHARE = 0.95  # of the weight of the chunk's candidates at which a part is clear enough
@@ -13,14 +14,19 @@ SHARPNESS = 2.0  # of the log-odds in the weights
 
 
 def widen_part(
-    part: Candidate, candidates: Sequence[Candidate], odds: Sequence[float], *, max_sentences: int
+    question: str, part: Candidate, candidates: Sequence[Candidate], odds: Sequence[float], *, max_sentences: int
 ) -> Candidate:
     """The part, with the likelier of its neighbours in the chunk added until they hold most of the weight.
 
     It has `max_sentences` at most. `odds` are the log-odds of the candidates by themselves. Rows of a table stay alone:
-    their neighbours are about something else.
+    their neighbours are about something else, as is what has another number or name than the question and the part.
     """
-    rows = [(each, value) for each, value in zip(candidates, odds, strict=True) if _can_join(each, part)]
+    asked = find_facts(question)
+    rows = [
+        (each, value)
+        for each, value in zip(candidates, odds, strict=True)
+        if each is part or (_can_join(each, part) and not _is_about_another(each, part, asked))
+    ]
     if _is_row(part) or len(rows) < 2:
         return part
     best = max(value for _, value in rows)
@@ -47,6 +53,16 @@ def widen_part(
 
 def _can_join(one: Candidate, part: Candidate) -> bool:
     return one.hit.chunk.id == part.hit.chunk.id and not _is_row(one)
+
+
+def _is_about_another(one: Candidate, part: Candidate, asked: Sequence[Fact]) -> bool:
+    """Whether a candidate has another number, code or name where the part has the one that is asked about."""
+    mine, theirs = find_facts(part.shown), find_facts(one.shown)
+    for fact in asked:
+        alike = [each for each in theirs if each.kind == fact.kind]
+        if any(map(fact.is_same_as, mine)) and alike and not any(map(fact.is_same_as, alike)):
+            return True
+    return False
 
 
 def _is_beside(one: Candidate, low: int, high: int) -> bool:

@@ -163,6 +163,7 @@ class Engine:
         return cls(engine.opened)
 
     add = _Verb(sync.Engine.add)
+    add_distributed = _Verb(sync.Engine.add_distributed)
     add_documents = _Verb(sync.Engine.add_documents)
     add_messages = _Verb(sync.Engine.add_messages)
     plan = _Verb(sync.Engine.plan)

@@ -119,6 +119,16 @@ class CostBudget:
         """Reserves and returns the most that a call may cost, with `output` tokens per text, or raises CostLimit."""
         size = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
         max_cost = self.compute_cost(model, input_tokens=size, output_tokens=output * len(texts))
+        self.reserve_cost(max_cost, model)
+        return max_cost
+
+    def settle(self, reserved: float, model: str, used: Usage) -> None:
+        """Releases the reservation of a call and adds its real cost."""
+        cost = self.compute_cost(model, input_tokens=used.input_tokens, output_tokens=used.output_tokens)
+        self.settle_cost(reserved, cost)
+
+    def reserve_cost(self, max_cost: float, model: str) -> None:
+        """Reserves an amount for a call to the model, or raises CostLimit."""
         with self._lock:
             if self.limit is not None and self.spent + self._reserved + max_cost > self.limit:
                 raise CostLimit(
@@ -126,10 +136,9 @@ class CostBudget:
                     f"and the limit is {self.limit:.4f}"
                 )
             self._reserved += max_cost
-        return max_cost
 
-    def settle(self, reserved: float, model: str, used: Usage) -> None:
-        """Releases the reservation of a call and adds its real cost."""
+    def settle_cost(self, reserved: float, cost: float) -> None:
+        """Releases a reserved amount and adds what the call has cost."""
         with self._lock:
             self._reserved -= reserved
-            self.spent += self.compute_cost(model, input_tokens=used.input_tokens, output_tokens=used.output_tokens)
+            self.spent += cost

@@ -214,6 +214,11 @@ def is_server_address(path: str | Path) -> bool:
     return str(path).startswith(("postgresql://", "postgres://"))
 
 
+def is_shared(path: str | Path) -> bool:
+    """Whether processes on many machines can write to the collections of a path at the same time."""
+    return is_server_address(path)
+
+
 def _resolve_folder(path: str | Path) -> Path:
     if "://" in str(path):
         raise DriverMissing(

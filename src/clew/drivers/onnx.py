@@ -110,8 +110,13 @@ def run_parallel_longest_first(function: Callable[[list[int]], T], windows: Sequ
 
 
 def count_cores() -> int:
-    """The number of cores that this process may use: in a container fewer than the machine has."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """The number of cores that this process may use: in a container fewer than the machine has.
+
+    OMP_NUM_THREADS lowers it, which a scheduler sets that gives a process a part of its machine.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    return min(cores, int(given)) if given.isdecimal() and int(given) else cores
 
 
 def find_package_folder(package: str, *, install: str) -> Path:

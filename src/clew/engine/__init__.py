@@ -17,6 +17,7 @@ from clew.engine import agent as _agent
 from clew.engine import answer as _answer
 from clew.engine import collections as _collections
 from clew.engine import conversations as _conversations
+from clew.engine import distributed as _distributed
 from clew.engine import doctor as _doctor
 from clew.engine import erase as _erase
 from clew.engine import explain as _explain
@@ -85,9 +86,11 @@ class Engine:
         access = settings.store.access
         if (not create or access is not None) and stored is None and str(path) != MEMORY:
             raise NotFound(f"there is no collection {collection!r} in {mask_secrets(str(path))}; `clew add` makes one")
+        embedder_config = None
         if embedder is None or isinstance(embedder, str):
             name = embedder or settings.embedder.name or stored or DEFAULT_EMBEDDER
-            embedder = drivers.make_embedder(replace(settings.embedder, name=name))
+            embedder_config = replace(settings.embedder, name=name)
+            embedder = drivers.make_embedder(embedder_config)
         llm_config = None
         if llm is None or isinstance(llm, str):
             llm_config = replace(settings.llm, name=llm or settings.llm.name)
@@ -123,6 +126,9 @@ class Engine:
             given=given,
             records=records,
             llm_config=llm_config,
+            embedder_config=embedder_config,
+            address=str(path) if drivers.is_shared(path) else "",
+            collection=collection,
         )
         if access is not None:
             part = opened.within(Filter(access=frozenset(access)), closes=True)
@@ -140,6 +146,7 @@ class Engine:
 
     # Writing
     add = _add.add
+    add_distributed = _distributed.add_distributed
     add_documents = _add.add_documents
     add_messages = _add.add_messages
     plan = _add.plan

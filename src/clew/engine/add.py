@@ -35,11 +35,7 @@ def add(
     folder, as when a share is not mounted, only with `allow_mass_drop`. The work stops before it costs more than
     `max_cost`. What is passed over is a matter of `settings.ingestion` (include, exclude, ignore), and in the report.
     """
-    given: tuple[object, ...] = sources  # callers without a type checker pass anything
-    for source in given:
-        if not isinstance(source, str | Path):
-            kind = type(source).__name__
-            raise SettingsError(f"a source has the type {kind}; give each path as an argument of its own: add(*paths)")
+    check_sources(sources)
     context = make_ingest_context(engine.opened, settings)
     report = ingest.add_sources(
         context, sources, sync=sync, allow_mass_drop=allow_mass_drop, max_cost=max_cost, on_progress=on_progress
@@ -135,6 +131,14 @@ def drop_messages(engine: "Engine", *ids: str, settings: Settings | None = None)
     _check_names("drop_messages", ids)
     with engine.opened.message_lock:
         return ingest.drop_messages(make_ingest_context(engine.opened, settings), ids)
+
+
+def check_sources(sources: tuple[object, ...]) -> None:
+    """Raises SettingsError if a source is not a path or an address: callers without a type checker pass anything."""
+    for source in sources:
+        if not isinstance(source, str | Path):
+            kind = type(source).__name__
+            raise SettingsError(f"a source has the type {kind}; give each path as an argument of its own: add(*paths)")
 
 
 def _check_names(verb: str, names: tuple[object, ...]) -> None:

@@ -12,7 +12,7 @@ from clew import drivers
 from clew.core.errors import NotFound, SettingsError
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Reader, RecordStore, Reranker, Store, Verifier
-from clew.core.settings import AnswerConfig, LLMConfig, RerankerConfig, Settings
+from clew.core.settings import AnswerConfig, EmbedderConfig, LLMConfig, RerankerConfig, Settings
 from clew.core.suggest import format_suggestion
 from clew.drivers.store.bounded import BoundedStore
 from clew.index.chunk import make_query_splitter
@@ -65,6 +65,9 @@ class Opened:
     given: Settings | None = None  # the settings without those that were tuned; None: as they are
     records: RecordStore | None = None  # beside the content; None in memory, and where only a part is seen
     llm_config: LLMConfig | None = None  # by which the language model was made; None: it was given as an object
+    embedder_config: EmbedderConfig | None = None  # by which the embedder was made; None: it was given as an object
+    address: str = ""  # of the store that processes on other machines can open too; empty: there is none
+    collection: str = ""
 
     def resolve_settings(self, given: Settings | None) -> Settings:
         """The settings of one call: those given, whole, or the engine's."""
@@ -78,8 +81,15 @@ class Opened:
         """A copy over another store and embedder, as after `reembed`."""
         finder = make_finder(store, embedder, self.llm, self.settings, self.extensions)
         sessions = self.sessions.with_store(store.sessions)
-        records = drivers.find_records(store, self.folder)
-        return replace(self, store=store, embedder=embedder, finder=finder, sessions=sessions, records=records)
+        return replace(
+            self,
+            store=store,
+            embedder=embedder,
+            embedder_config=None,
+            finder=finder,
+            sessions=sessions,
+            records=drivers.find_records(store, self.folder),
+        )
 
     def with_llm(self, llm: LLM) -> "Opened":
         """A copy with another language model: a metered one, for the run of an agent."""

@@ -15,6 +15,7 @@ _MCP: Final[frozenset[Surface]] = frozenset({"http", "mcp"})
 VERBS: Final[Mapping[str, frozenset[Surface]]] = MappingProxyType(
     {
         "add": _BOTH | _MCP,
+        "add_distributed": _PYTHON,  # `clew add --ray`
         "add_documents": _PYTHON | _HTTP,
         "add_messages": _PYTHON | _HTTP,
         "plan": _BOTH | _HTTP,

@@ -28,6 +28,7 @@ from clew.index.add.moved import MovedFiles
 from clew.index.add.plan import EstimatingLLM, make_dry_run_plan
 from clew.index.add.prepare import Source
 from clew.index.add.recipe import check_summary_model
+from clew.index.add.run import RunPipeline, run_pipeline_on_budget
 from clew.index.add.sections import SectionTracker
 from clew.index.add.sources import (
     Location,
@@ -52,10 +53,12 @@ def add_sources(
     max_cost: float | None,
     on_progress: OnProgress | None,
     allow_mass_drop: bool = False,
+    run: RunPipeline = run_pipeline_on_budget,
 ) -> Report:
     """Adds files, folders, chat exports and web pages; `sync` also drops documents whose files have vanished.
 
-    Where that would be more than half of a folder, they are held back unless `allow_mass_drop`.
+    Where that would be more than half of a folder, they are held back unless `allow_mass_drop`. `run` is what reads,
+    embeds and stores the sources: the pipeline of this process, or one of many.
     """
     check_summary_model(context.settings, context.llm)
     notes: list[SourceFailure] = []
@@ -69,14 +72,12 @@ def add_sources(
             total, total_bytes = count_expected_documents(everything), count_bytes(everything)
     tracker, moved = SectionTracker(), MovedFiles(context.store, context.root)
     tracked = context.split_or_track(context.make_sources(found, notes.append), tracker, llm=context.llm)
-    report = _run_pipeline_on_budget(
+    report = _run_and_calibrate(
+        partial(run, total=total, total_bytes=total_bytes, moved=moved),
         context,
         tracked,
-        total=total,
-        total_bytes=total_bytes,
         max_cost=max_cost,
         on_progress=on_progress,
-        moved=moved,
     )
     dropped = tracker.drop_stale(context.store, report)
     vanished, empty = Vanished(), list_empty_files(passed_over, context.root)
@@ -125,43 +126,27 @@ def add_documents(
     sources = (
         Source(each.id, each.uri or each.id, partial(validate_document, each), is_loaded=True) for each in tracked
     )
-    report = _run_pipeline_on_budget(context, sources, total=None, max_cost=max_cost, on_progress=on_progress)
+    report = _run_and_calibrate(run_pipeline_on_budget, context, sources, max_cost=max_cost, on_progress=on_progress)
     return replace(report, dropped=tracker.drop_stale(context.store, report))
 
 
-def _run_pipeline_on_budget(
+def _run_and_calibrate(
+    run: RunPipeline,
     context: IngestContext,
     sources: Iterable[Source | SourceError],
     *,
-    total: int | None,
     max_cost: float | None,
     on_progress: OnProgress | None,
-    total_bytes: int = 0,
-    moved: MovedFiles | None = None,
 ) -> Report:
-    """Runs the pipeline on a budget; the report also holds the cost and what the models failed at."""
+    """The report of a run on a budget, after which the store is calibrated and its indexes are built."""
     budget = context.make_budget(max_cost)
-    notes: list[SourceFailure] = []
-    recipe = context.make_recipe(
-        embedder=MeteredEmbedder(context.embedder, budget),
-        llm=MeteredLLM(context.llm, budget) if context.llm else None,
-        on_warning=notes.append,
-        moved=moved,
-    )
     try:
-        report = pipeline.run_pipeline(
-            sources,
-            store=context.store,
-            recipe=recipe,
-            total=total,
-            total_bytes=total_bytes,
-            on_progress=on_progress,
-        )
+        report = run(context, sources, budget=budget, on_progress=on_progress)
         if not report.stopped:
             calibrate_once(context.store, MeteredEmbedder(context.embedder, budget))
     finally:
         context.store.flush()
-    return replace(report, noted=tuple(notes), cost=budget.spent)
+    return replace(report, cost=budget.spent)
 
 
 def add_messages(context: IngestContext, messages: Iterable[Message]) -> Report:

@@ -14,7 +14,7 @@ from itertools import groupby
 
 import numpy as np
 
-from clew.core.errors import ClewError, ConcurrentChange, CostLimit, CountMismatch, DriverFailed, SourceError
+from clew.core.errors import ClewError, ConcurrentChange, CostLimit, CountMismatch, DriverFailed
 from clew.core.parallel import prefetch
 from clew.core.protocols import Store
 from clew.core.report import OnProgress, Report, SourceFailure
@@ -22,6 +22,7 @@ from clew.core.stored import NewDocument
 from clew.core.thread import is_thread
 from clew.core.thread_edit import ThreadEdit
 from clew.core.types import Chunk, Matrix, Vector
+from clew.index.add.counts import Run
 from clew.index.add.embed import (
     embed_changed_chunks,
     embed_chunks_and_summaries,
@@ -30,15 +31,14 @@ from clew.index.add.embed import (
 )
 from clew.index.add.moves import find_id_clashes, find_messages_deleted_from, find_moved_messages
 from clew.index.add.prepare import (
+    Given,
     Prepared,
     PrepareResult,
     Recipe,
-    Source,
     Unchanged,
     prepare_source_again,
     prepare_sources,
 )
-from clew.index.add.run import Run
 from clew.index.chunk.terms import count_document_terms
 from clew.index.thread.threads import remove_messages_from_thread
 
@@ -49,7 +49,7 @@ MAX_CONSECUTIVE_FAILURES = 3  # documents in a row that may fail in a driver bef
 
 
 def run_pipeline(
-    sources: Iterable[Source | SourceError],
+    sources: Iterable[Given],
     *,
     store: Store,
     recipe: Recipe,

@@ -96,14 +96,14 @@ class Prepared:
 
 
 PrepareResult = Prepared | Unchanged | SourceFailure
+Given = Source | SourceError | PrepareResult
 
 
-def prepare_sources(
-    sources: Iterable[Source | SourceError], *, store: Store, recipe: Recipe
-) -> Iterator[PrepareResult]:
+def prepare_sources(sources: Iterable[Given], *, store: Store, recipe: Recipe) -> Iterator[PrepareResult]:
     """Prepares each source for storing (see `prepare_source`): one result per source, in order.
 
-    A model is asked for several summaries at a time. Where the budget ends, the documents without one are left out.
+    What another process has prepared is passed on. A model is asked for several summaries at a time. Where the budget
+    ends, the documents without one are left out.
     """
     waiting: list[PrepareResult] = []
     try:
@@ -158,12 +158,12 @@ def _summarise_or_warn(prepared: Prepared, recipe: Recipe) -> Prepared:
     return replace(prepared, wants_summary=False, summary=summary)
 
 
-def _prepare_each(sources: Iterable[Source | SourceError], store: Store, recipe: Recipe) -> Iterator[PrepareResult]:
+def _prepare_each(sources: Iterable[Given], store: Store, recipe: Recipe) -> Iterator[PrepareResult]:
     remaining = iter(sources)
     seen: set[int] = set()
     error: BaseException | None = None
     while error is None:
-        batch: list[Source | SourceError] = []
+        batch: list[Given] = []
         try:
             batch.extend(islice(remaining, LOOKUP_BATCH))
         except BaseException as raised:  # what came before it is prepared first
@@ -172,15 +172,17 @@ def _prepare_each(sources: Iterable[Source | SourceError], store: Store, recipe:
             break
         ids = frozenset(source.id for source in batch if isinstance(source, Source))
         records = {record.id: record for record in store.documents(Filter(documents=ids))} if ids else {}
-        results: list[Source | SourceFailure | Unchanged] = []
+        results: list[Source | PrepareResult] = []
         for source in batch:
             if isinstance(source, SourceError):
                 results.append(SourceFailure(source.source, source.reason))
+            elif not isinstance(source, Source):
+                results.append(source)
             elif hash(source.id) in seen:
-                results.append(SourceFailure(source.uri, _explain_duplicate_id(source)))
+                results.append(SourceFailure(source.uri, explain_duplicate_id(source)))
             else:
                 seen.add(hash(source.id))
-                is_unchanged = _has_stored_stamp(source, records.get(source.id), recipe)
+                is_unchanged = has_stored_stamp(source, records.get(source.id), recipe)
                 results.append(Unchanged(source.uri, size=source.size) if is_unchanged else source)
         reads = read_ahead([each.read for each in results if isinstance(each, Source) and not each.is_loaded])
         for each in results:
@@ -193,7 +195,7 @@ def _prepare_each(sources: Iterable[Source | SourceError], store: Store, recipe:
         raise error
 
 
-def _explain_duplicate_id(source: Source) -> str:
+def explain_duplicate_id(source: Source) -> str:
     """Why the second of two sources with one id is refused."""
     if source.exported_until is not None:
         return "an export that was given before has this thread too; add the newer of the two by itself"
@@ -210,7 +212,7 @@ def _get_stamp(source: Source, recipe: Recipe) -> str:
     return f"{source.stamp} {recipe.fingerprint}" if source.stamp else ""
 
 
-def _has_stored_stamp(source: Source, record: DocumentRecord | None, recipe: Recipe) -> bool:
+def has_stored_stamp(source: Source, record: DocumentRecord | None, recipe: Recipe) -> bool:
     """Whether the file is stored as it is, so that it need not be read."""
     stamp = _get_stamp(source, recipe)
     return record is not None and bool(stamp) and record.stamp == stamp and not _lacks_summary(record, recipe)
@@ -228,7 +230,7 @@ def prepare_source(
 
     `read` returns its document where that is read ahead.
     """
-    if _has_stored_stamp(source, record, recipe):
+    if has_stored_stamp(source, record, recipe):
         return Unchanged(source.uri, size=source.size)
     stamp = _get_stamp(source, recipe)
     replaced_text = None if source.exported_until is None else ""

@@ -1,5 +1,6 @@
 """The commands on documents: add, plan, backfill, calibrate, drop, list, read, status."""
 
+from functools import partial
 from pathlib import Path
 from time import sleep
 from typing import Annotated
@@ -19,6 +20,12 @@ Watch = Annotated[bool, typer.Option("--watch", help="Watch the sources and re-i
 Background = Annotated[
     bool, typer.Option("--background", help="Queue the work, start a worker for it, print the job id and return.")
 ]
+RayAddress = Annotated[
+    str | None,
+    typer.Option("--ray", metavar="ADDRESS", help="Add with a Ray cluster: its address, 'auto' or 'local'."),
+]
+Workers = Annotated[int | None, typer.Option("--workers", help="Workers on the Ray cluster; default: one per core.")]
+Gpus = Annotated[float, typer.Option("--gpus", help="GPUs of each worker on the Ray cluster that holds a model.")]
 Targets = Annotated[
     list[str],
     typer.Argument(metavar="DOCUMENT...", help="Document ids, URIs, folders or patterns such as 'notes/*.md'."),
@@ -42,20 +49,28 @@ def add(
     watch: Watch = False,
     yes: o.Yes = False,
     background: Background = False,
+    ray: RayAddress = None,
+    workers: Workers = None,
+    gpus: Gpus = 0.0,
     max_cost: o.MaxCost = None,
     as_json: o.Json = False,
 ) -> None:
     """Add files, folders, chat exports and web pages; unchanged ones are skipped."""
     from clew.surface.cli import progress, render, report_output
 
+    if ray and (watch or background):
+        ctx.fail("--ray adds once and waits for it; leave out --watch and --background.")
+    if not ray and (workers or gpus):
+        ctx.fail("--workers and --gpus are those of a Ray cluster; give --ray ADDRESS too.")
     if background:
         if watch:
             ctx.fail("--background adds once; leave out --watch.")
         _add_in_background(ctx, sources, options, yes=yes, max_cost=max_cost, as_json=as_json)
         return
     with open_engine(ctx, options.to_setting_overrides(), create=True) as engine:
+        add = partial(engine.add_distributed, address=ray, workers=workers, gpus=gpus) if ray else engine.add
         with progress.report_progress() as on_progress:
-            report = engine.add(
+            report = add(
                 *sources,
                 sync=options.sync or watch,
                 allow_mass_drop=yes,

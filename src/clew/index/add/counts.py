@@ -1,0 +1,97 @@
+"""The counts of one run of the pipeline: what its progress and its report say."""
+
+from collections.abc import Container
+from dataclasses import dataclass, field
+from time import monotonic
+
+from clew.core.report import OnProgress, Progress, Report, SourceFailure
+from clew.index.add.prepare import Prepared
+
+
+@dataclass(slots=True)
+class Run:
+    """The counts of one run, and the documents that wait for the next batch."""
+
+    total: int | None
+    on_progress: OnProgress | None
+    total_bytes: int = 0
+    started: float = field(default_factory=monotonic)
+    done_bytes: int = 0
+    embedding: int = 0  # chunks of the waiting documents that are embedded
+    added: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    skipped: int = 0
+    failed: list[SourceFailure] = field(default_factory=list)
+    chunks: int = 0
+    embedded: int = 0
+    reused: int = 0
+    consecutive_failures: int = 0
+    incomplete: list[str] = field(default_factory=list)
+    waiting: list[Prepared] = field(default_factory=list)
+    is_storing: bool = False  # whether an error comes from the models or the store, not from a source
+
+    def report_progress(self) -> None:
+        """Calls `on_progress` with the counts so far."""
+        if self.on_progress is None:
+            return
+        done = len(self.added) + len(self.changed) + self.skipped + len(self.failed)
+        spent = monotonic() - self.started
+        chunks = self.embedded + self.embedding
+        self.on_progress(
+            Progress(
+                "adding",
+                done,
+                self.total,
+                "documents",
+                rate=done / spent if spent else 0.0,
+                seconds_left=self._estimate_seconds_left(done, spent),
+                failed=len(self.failed),
+                chunks=chunks,
+                chunk_rate=chunks / spent if spent else 0.0,
+            )
+        )
+
+    def _estimate_seconds_left(self, done: int, spent: float) -> float | None:
+        """By the bytes of the files, since their lengths differ; by documents where there are other sources too."""
+        if self.total is None:
+            return None
+        if done >= self.total:
+            return 0.0
+        if self.total_bytes:
+            share = min(1.0, self.done_bytes / self.total_bytes)
+            return spent / share * (1 - share) if share else None
+        return spent / done * (self.total - done) if done else None
+
+    def count_stored(self, put: Prepared, known: Container[str]) -> None:
+        """Counts the first of the waiting documents, which was stored as `put`, and reports it."""
+        self.waiting.pop(0)
+        self.consecutive_failures = 0
+        (self.changed if put.record else self.added).append(put.uri_or_id)
+        self.incomplete += [put.uri_or_id] if put.incomplete else []
+        reused = sum(chunk.id in known for chunk in put.chunks)
+        self.chunks += len(put.chunks)
+        self.reused += reused
+        self.embedded += len(put.chunks) - reused
+        self.embedding = max(0, self.embedding - len(put.chunks) + reused)
+        self.done_bytes += put.source.size if put.source else 0
+        self.report_progress()
+
+    def count_embedded(self, chunks: int) -> None:
+        """Counts chunks of the current batch, and reports them."""
+        self.embedding += chunks
+        self.report_progress()
+
+    def make_report(self, stopped: str) -> Report:
+        """The report of what was added, changed, skipped and failed, and why the run stopped early."""
+        return Report(
+            added=tuple(self.added),
+            changed=tuple(self.changed),
+            skipped=self.skipped,
+            failed=tuple(self.failed),
+            chunks=self.chunks,
+            embedded=self.embedded,
+            reused=self.reused,
+            seconds=monotonic() - self.started,
+            stopped=stopped,
+            incomplete=tuple(self.incomplete),
+        )

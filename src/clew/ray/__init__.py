@@ -1,0 +1,20 @@
+"""The write path on a Ray cluster: the workers of many machines read, chunk, embed and store into one shared store.
+
+The driver finds the sources and hands them out in small shares; each worker does with its share what `add` does, by the
+same functions, so the collection is the same. A share whose worker is lost is done again: documents that it had stored
+are unchanged by then, so nothing is lost and nothing is there twice.
+"""
+
+from clew.core.errors import DriverMissing
+
+try:
+    import ray.data  # noqa: F401
+except ImportError as error:
+    raise DriverMissing(
+        f'work on a Ray cluster needs ray ({error}); install it with: pip install "clew[ray]"'
+    ) from error
+
+from clew.ray.pipeline import DistributedPipeline
+from clew.ray.spec import WorkerSpec
+
+__all__ = ["DistributedPipeline", "WorkerSpec"]

@@ -1,0 +1,80 @@
+"""Joining a Ray cluster, or starting one on this machine, and checking that its nodes can do the work."""
+
+import logging
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from typing import Any
+
+import ray
+from ray import cloudpickle
+from ray.data import DataContext
+from ray.exceptions import RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from clew.core.errors import DriverFailed, DriverMissing
+from clew.ray import probe
+
+LOCAL = "local"  # as an address: a cluster of this machine alone, for this run
+OnNode = Callable[[int, int], None]  # gets how many nodes of how many have answered
+cloudpickle.register_pickle_by_value(probe)  # it tells what a node cannot import, so it must not be imported there
+
+
+@contextmanager
+def join_cluster(address: str) -> Iterator[None]:
+    """Connects to the cluster until the block ends; a connection that the program has made itself is used and stays."""
+    quiet = DataContext.get_current()
+    quiet.enable_progress_bars = False
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    if ray.is_initialized():
+        yield
+        return
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        ray.init(
+            address=address,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            configure_logging=False,
+            **({"include_dashboard": False, "_node_ip_address": "127.0.0.1"} if address == LOCAL else {}),
+        )
+    except (ConnectionError, TimeoutError, ValueError, RuntimeError, RayError) as error:
+        raise DriverFailed(
+            f"there is no Ray cluster at {address!r} ({error}); start one with `ray start --head`, or give {LOCAL!r}"
+        ) from error
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def check_nodes(on_node: OnNode) -> None:
+    """Raises DriverMissing if a node cannot import Clew, or has another version of it, and says which."""
+    nodes = [node for node in ray.nodes() if node["Alive"]]
+    try_import = ray.remote(num_cpus=0, max_retries=0)(probe.try_import)
+    waiting: dict[Any, str] = {}
+    for node in nodes:
+        there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+        waiting[try_import.options(scheduling_strategy=there).remote()] = node["NodeManagerHostname"]
+    mine = version("clew")
+    while waiting:
+        on_node(len(nodes) - len(waiting), len(nodes))
+        (done,), _ = ray.wait(list(waiting), num_returns=1)
+        place = waiting.pop(done)
+        try:
+            found, problem = ray.get(done)
+        except RayError:  # a node that is lost meanwhile does no work
+            continue
+        if problem:
+            raise DriverMissing(f"the Ray node {place} cannot import Clew ({problem}); install clew[ray] there")
+        if found != mine:
+            raise DriverMissing(f"the Ray node {place} has Clew {found}, and here it is {mine}; install one of them")
+    on_node(len(nodes), len(nodes))
+
+
+def count_workers(cpus: float, gpus: float) -> int:
+    """How many workers the cluster has room for, at least one."""
+    resources: dict[str, Any] = ray.cluster_resources()
+    room = int(resources.get("CPU", 0) / cpus)
+    return max(1, min(room, int(resources.get("GPU", 0) / gpus)) if gpus else room)

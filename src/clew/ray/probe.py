@@ -1,0 +1,13 @@
+"""What a node is asked before it gets work; it is sent there as code, so it imports nothing of ours at its top."""
+
+
+def try_import() -> tuple[str, str]:
+    """The version of Clew on this machine, and what is wrong if its worker cannot be imported."""
+    try:
+        import importlib
+        import importlib.metadata
+
+        importlib.import_module("clew.ray.worker")
+        return importlib.metadata.version("clew"), ""
+    except Exception as error:
+        return "", f"{type(error).__name__}: {error}"

@@ -1,0 +1,142 @@
+"""The worker: a process on some machine that holds one model and one connection pool, and adds shares of sources."""
+
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import ray
+
+from clew.core.errors import ClewError, CostLimit, DriverFailed
+from clew.core.filter import Filter
+from clew.core.report import Report
+from clew.core.types import DocumentRecord
+from clew.core.usage import CostBudget
+from clew.index.add.context import IngestContext
+from clew.index.add.moved import MovedFiles
+from clew.index.add.prepare import Given, Prepared, PrepareResult, Source, Unchanged, prepare_sources
+from clew.index.add.run import make_metered_recipe, run_pipeline_on_budget
+from clew.ray.budget import make_worker_budget
+from clew.ray.spec import COLUMN, Outcome, Share, WorkerSpec, dump, load
+
+Stage = Literal["add", "prepare", "store"]
+
+
+class Worker:
+    """Adds one share after the other, or does the first or second half of it: "prepare" needs no model, "store" does.
+
+    What fails in the process as a whole, such as opening the store, is the outcome of each of its shares.
+    """
+
+    def __init__(self, spec: bytes, gone: Mapping[int, Sequence[str]], keeper: Any, stage: Stage) -> None:
+        self._gone, self._keeper, self._stage = gone, keeper, stage
+        self._context: IngestContext | None = None
+        self._error: Exception | None = None
+        try:
+            opened: WorkerSpec = load(spec)
+            self._context = opened.open()
+        except ClewError as error:
+            self._error = error
+        except Exception as error:  # unpickling imports the modules of the user's own parts
+            self._error = DriverFailed(
+                f"a worker on {platform.node()} could not start: {type(error).__name__}: {error}; "
+                "install there what the driver has, and add again"
+            )
+
+    def __call__(self, row: dict[str, bytes]) -> dict[str, bytes]:
+        """The outcome of a share as a row, or the prepared share."""
+        share: Share = load(row[COLUMN])
+        try:
+            result = self._prepare(share) if self._stage == "prepare" else self._add(share)
+        except ClewError as error:
+            result = Outcome(error=error)
+        if isinstance(result, Outcome) and result.error is not None and self._stage == "prepare":
+            result = replace(share, sources=(), error=result.error)
+        return {COLUMN: dump(result)}
+
+    def _open(self) -> tuple[IngestContext, CostBudget, MovedFiles]:
+        if self._context is None:
+            assert self._error is not None
+            raise self._error
+        context = self._context
+        budget = make_worker_budget(context.make_budget().prices, self._keeper)
+        return context, budget, MovedFiles(context.store, context.root, self._gone)
+
+    def _get_stopped(self) -> str:
+        if self._keeper is None:
+            return ""
+        return str(ray.get(self._keeper.get_stopped.remote()))
+
+    def _prepare(self, share: Share) -> Share:
+        """The share with its sources read, chunked and enriched."""
+        context, budget, moved = self._open()
+        if stopped := self._get_stopped():
+            return replace(share, sources=(), stopped=stopped)
+        notes: list[Any] = []
+        recipe = make_metered_recipe(context, budget, on_warning=notes.append, moved=moved)
+        prepared: list[PrepareResult] = []
+        try:
+            prepared.extend(prepare_sources(share.sources, store=context.store, recipe=recipe))
+        except CostLimit as limit:
+            stopped = str(limit)
+        return replace(share, sources=tuple(prepared), notes=tuple(notes), moved=moved.get_found(), stopped=stopped)
+
+    def _add(self, share: Share) -> Outcome:
+        """The outcome of a share, all of which is stored."""
+        if share.error is not None:
+            raise share.error
+        context, budget, moved = self._open()
+        moved.include(share.moved)
+        if self._stage == "add" and (stopped := self._get_stopped()):
+            return Outcome(Report(stopped=stopped))
+        before = _read_records(context, share)
+        waiting = [_skip_stored(each, before) for each in share.sources]
+        report = run_pipeline_on_budget(context, waiting, budget=budget, moved=moved)
+        report = _count_lost_attempt(report, share, before)
+        report = replace(
+            report, noted=(*share.notes, *report.noted), stopped=share.stopped or report.stopped, cost=budget.spent
+        )
+        return Outcome(report, moved.get_found())
+
+
+def _identify(given: Given) -> tuple[str, str]:
+    """The id and the uri of a source, or of what was prepared of it; empty where nothing was."""
+    if isinstance(given, Source):
+        return given.id, given.uri
+    return (given.document.id, given.uri_or_id) if isinstance(given, Prepared) else ("", "")
+
+
+def _read_records(context: IngestContext, share: Share) -> dict[str, DocumentRecord]:
+    """The records of the documents of the share that are stored."""
+    ids = frozenset(doc_id for doc_id, _ in map(_identify, share.sources) if doc_id)
+    return {record.id: record for record in context.store.documents(Filter(documents=ids))} if ids else {}
+
+
+def _skip_stored(given: Given, stored: Mapping[str, DocumentRecord]) -> Given:
+    """What was prepared and is stored as it is, by a worker that was lost after it, is not embedded again."""
+    if not isinstance(given, Prepared) or given.incomplete:
+        return given
+    record = stored.get(given.document.id)
+    return Unchanged(given.uri_or_id) if record is not None and record.hash == given.document.hash else given
+
+
+def _count_lost_attempt(report: Report, share: Share, before: Mapping[str, DocumentRecord]) -> Report:
+    """The report with what a lost worker has stored of the share counted as added or changed, not as skipped."""
+    named = {*report.added, *report.changed, *(failure.source for failure in report.failed)}
+    added: list[str] = []
+    changed: list[str] = []
+    chunks = 0
+    for doc_id, uri in map(_identify, share.sources):
+        record = before.get(doc_id)
+        if record is None or uri in named or record.hash == share.hashes.get(doc_id):
+            continue
+        (changed if doc_id in share.hashes else added).append(uri)
+        chunks += record.chunks
+    return replace(
+        report,
+        added=(*added, *report.added),
+        changed=(*changed, *report.changed),
+        skipped=report.skipped - len(added) - len(changed),
+        chunks=report.chunks + chunks,
+        embedded=report.embedded + chunks,
+    )

@@ -178,3 +178,11 @@ def test_a_moved_file_keeps_its_vectors(open_collection: OpenCollection, pages: 
     share = next(share for share in list_shares(engine, pages / "moved.md") if isinstance(share, Share))
     outcome = do(Worker(dump(make_spec(engine)), gone, None, "add"), share)
     assert (outcome.report.embedded, len(outcome.moved.former)) == (0, 1)
+
+
+def test_there_is_no_cluster_at_the_address(open_collection: OpenCollection, pages: Path) -> None:
+    engine = open_collection("a")
+    for address in ("127.0.0.1:1", "ray://127.0.0.1:1"):
+        with pytest.raises(DriverFailed, match=f"no Ray cluster at '{address}'"):
+            engine.add_distributed(pages, address=address)
+    assert engine.status().documents == 0

@@ -61,7 +61,7 @@ def enqueue_add(
         "llm": opened.llm.name if opened.llm else "",
         "settings": {"ingestion": asdict(own.ingestion), "threads": asdict(own.threads)},
     }
-    host = "" if all(is_url(source) for source in sources) else platform.node()
+    host = "" if own.jobs.any_host or all(is_url(source) for source in sources) else platform.node()
     return opened.store.jobs.put(Job(uuid.uuid4().hex[:12], "add", request, host=host))
 
 
@@ -96,8 +96,9 @@ def run_jobs(
     """Runs the jobs that are queued or whose workers are gone, one after the other; returns those it ended.
 
     `wait` stays for further ones, until `stop` is set. `alone` leaves at once if another worker is at work, which will
-    take the others. A job that reads files is only taken on the machine that queued it; `host` names another to stand
-    in for. `on_job` gets every job when it begins, when it gets further, and when it ends.
+    take the others. A job that reads files is only taken on the machine that queued it, unless `jobs.any_host` was set
+    there; `host` names another to stand in for. `on_job` gets every job when it begins, when it gets further, and when
+    it ends.
     """
     opened, jobs = engine.opened, engine.settings.jobs
     queue, stop = opened.store.jobs, stop or threading.Event()

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -17,6 +18,7 @@ from clew.core.errors import DriverFailed, DriverMissing
 from clew.ray import probe
 
 LOCAL = "local"  # as an address: a cluster of this machine alone, for this run
+CONNECT_SECONDS = 10.0
 OnNode = Callable[[int, int], None]  # gets how many nodes of how many have answered
 cloudpickle.register_pickle_by_value(probe)  # it tells what a node cannot import, so it must not be imported there
 
@@ -32,6 +34,7 @@ def join_cluster(address: str) -> Iterator[None]:
         return
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
+        _check_listening(address)
         ray.init(
             address=address,
             log_to_driver=False,
@@ -39,7 +42,7 @@ def join_cluster(address: str) -> Iterator[None]:
             configure_logging=False,
             **({"include_dashboard": False, "_node_ip_address": "127.0.0.1"} if address == LOCAL else {}),
         )
-    except (ConnectionError, TimeoutError, ValueError, RuntimeError, RayError) as error:
+    except (OSError, ValueError, RuntimeError, RayError) as error:
         raise DriverFailed(
             f"there is no Ray cluster at {address!r} ({error}); start one with `ray start --head`, or give {LOCAL!r}"
         ) from error
@@ -47,6 +50,13 @@ def join_cluster(address: str) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+def _check_listening(address: str) -> None:
+    """Raises OSError if nobody listens at HOST:PORT; Ray itself tries again for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS).close()
 
 
 def check_nodes(on_node: OnNode) -> None:

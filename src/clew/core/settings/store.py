@@ -30,6 +30,7 @@ class JobConfig:
 
     lease: float = 60.0  # seconds without a sign of life after which another worker may take the job
     max_attempts: int = 3  # workers that may end without finishing it
+    any_host: bool = False  # files that a job reads are on a share that all machines have, so any may take it
 
     def __post_init__(self) -> None:
         check_min("jobs.lease", self.lease, 0.1)

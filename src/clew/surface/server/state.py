@@ -1,6 +1,8 @@
 """What a running server holds: its settings, keys, engines, threads and counters."""
 
+import logging
 import socket
+import threading
 from typing import TypedDict
 
 from clew.core.collection import DroppedCollection
@@ -19,6 +21,8 @@ from clew.surface.server.places import Places
 from clew.surface.server.pool import CallPool
 from clew.surface.server.uploads import Uploads
 from clew.surface.settings.load import Invocation
+
+log = logging.getLogger(__name__)
 
 
 class _Limits(TypedDict):
@@ -41,6 +45,8 @@ class Server:
         check_address(self.config, self.keys)
         self.metrics = Metrics()
         self.uploads = Uploads(self.folder / "uploads")
+        self._stop_sweeping = threading.Event()
+        self._sweeping = threading.Thread(target=self._sweep_on, name="clew-uploads", daemon=True)
         self.feedback = Feedback(self.folder / FOLDER)
         self.engines = Engines(start, works=not self.config.read_only, on_job=self._on_job)
         limits = _Limits(
@@ -54,9 +60,18 @@ class Server:
         self.metrics.add_gauge("clew_collections_open", "Open collections.", self.engines.count_open)
 
     def resume(self) -> None:
-        """Takes up the uploads that a former server accepted and did not finish."""
+        """Takes up the uploads that a former server accepted and did not finish, and from now on those of another."""
         if not self.config.read_only:
             self.uploads.sweep(self.engines)
+            self._sweeping.start()
+
+    def _sweep_on(self) -> None:
+        """Looks for uploads whose server is gone, in collections that nobody has asked this one for yet."""
+        while not self._stop_sweeping.wait(self.start.settings.jobs.lease):
+            try:
+                self.uploads.sweep(self.engines)
+            except Exception:  # the folder or the database may be out of reach for a while
+                log.warning("the uploads could not be looked through", exc_info=True)
 
     def drop_collection(self, name: str) -> DroppedCollection:
         """Closes a collection and removes it for good, with its uploads and feedback; what it was."""
@@ -69,6 +84,9 @@ class Server:
     def close(self) -> None:
         """Ends streams, takes no more calls, hands jobs back, and closes the collections."""
         self.is_closing = True
+        self._stop_sweeping.set()
+        if self._sweeping.is_alive():
+            self._sweeping.join()
         self.streams.close()
         self.searches.close()
         self.answers.close()

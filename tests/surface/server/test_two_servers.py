@@ -1,0 +1,85 @@
+"""Two servers on one PostgreSQL: what one is sent the other finds, each job is done once, and one may be killed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from clew import Client, Engine, JobConfig, Settings
+
+PAGES = 300  # of one upload: several batches of the pipeline
+
+
+@contextmanager
+def started(url: str, folder: Path) -> Iterator[tuple[subprocess.Popen[str], Client]]:
+    """A server in a process of its own, and a client of it."""
+    command = [sys.executable, "-m", "clew", "--store", url, "serve", "--port", "0", "--json", "--embedder", "hashed"]
+    environment = {
+        **os.environ,
+        "CLEW_SERVER__RATE": "0",
+        "CLEW_SERVER__FOLDER": str(folder),
+        "CLEW_JOBS__LEASE": "2",
+        "CLEW_JOBS__ANY_HOST": "true",
+    }
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment)
+    assert process.stdout is not None
+    try:
+        with Client(json.loads(process.stdout.readline())["address"]) as client:
+            yield process, client
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def wait_for_jobs(client: Client) -> None:
+    while any(job["state"] in ("queued", "running") for job in client.jobs()):
+        time.sleep(0.05)
+
+
+def write_pages(folder: Path, count: int) -> list[Path]:
+    folder.mkdir()
+    for number in range(count):
+        (folder / f"{number:03}.md").write_text(f"# Page {number}\n\nThe gauge {number} is read at noon.\n")
+    return sorted(folder.iterdir())
+
+
+@pytest.mark.timeout(600)
+def test_two_servers_share_the_jobs_of_one_database(postgres: str, tmp_path: Path) -> None:
+    pages = write_pages(tmp_path / "pages", 12)
+    with ExitStack() as stack:
+        (_, a), (_, b) = (stack.enter_context(started(postgres, tmp_path / "server")) for _ in range(2))
+        for number, page in enumerate(pages):
+            (a, b)[number % 2].enqueue_add(page)
+        wait_for_jobs(a)
+        jobs = b.jobs()
+        assert Counter((job["state"], job["attempts"]) for job in jobs) == {("done", 1): len(pages)}
+        assert sum(len(job["result"]["added"]) for job in jobs) == len(pages)
+        for client in (a, b):  # each finds what the other was sent
+            assert client.search("gauge 11 noon", k=1)["hits"][0]["document"]["uri"] == "011.md"
+            assert client.search("gauge 10 noon", k=1)["hits"][0]["document"]["uri"] == "010.md"
+
+        uploaded = tmp_path / "server" / "uploads" / "late" / "one"  # of a collection that neither has open
+        uploaded.parent.mkdir(parents=True, exist_ok=True)
+        with Engine.open(postgres, collection="late", embedder="hashed") as late:
+            files = write_pages(uploaded, PAGES)
+            job = late.enqueue_add(*files, settings=Settings(jobs=JobConfig(any_host=True)))
+            assert job.host == ""
+            while not late.status().documents:
+                time.sleep(0.01)
+            machine_and_process = late.job(job.id).worker.rpartition("/")[0]
+            os.kill(int(machine_and_process.rpartition("/")[2]), signal.SIGKILL)
+            left = PAGES - late.status().documents
+            while not late.job(job.id).is_finished:
+                time.sleep(0.05)
+            ended = late.job(job.id)
+            assert (ended.state, ended.attempts, late.status().documents) == ("done", 2, PAGES)
+            assert 0 < len(ended.result["added"]) <= left

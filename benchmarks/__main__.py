@@ -17,6 +17,7 @@ from benchmarks.postgres import measure_stores
 from benchmarks.reading import measure_chunking, measure_pdf, measure_sheet
 from benchmarks.search import measure_hybrid_large, measure_hybrid_small
 from benchmarks.server import measure_server
+from benchmarks.sizing import measure_sizing
 from benchmarks.startup import measure_help
 from benchmarks.strategies import measure_overhead, measure_search_many
 
@@ -40,6 +41,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "moving": measure_transfer_memory,
     "server": measure_server,
     "page": measure_page,
+    "sizing": measure_sizing,
     "peers": measure_peers,
 }
 ONLY_NAMED = {"peers"}  # installs other frameworks

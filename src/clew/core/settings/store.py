@@ -1,6 +1,6 @@
 """Settings of the embedded store, and of the jobs that a store keeps."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from clew.core.errors import SettingsError
 from clew.core.settings.checks import check_min
@@ -14,10 +14,13 @@ class StoreConfig:
     exact_limit: int = 200_000  # maximum that is searched in memory while another process holds the index
 
     access: tuple[str, ...] | None = None  # only what these labels admit is seen; None: everything
+    replica: str = field(default="", repr=False)  # address of a copy of the PostgreSQL server, which answers searches
 
     def __post_init__(self) -> None:
         check_min("store.exact_below", self.exact_below, 0)
         check_min("store.exact_limit", self.exact_limit, 1)
+        if self.replica and not self.replica.startswith(("postgresql://", "postgres://")):
+            raise SettingsError("store.replica is not the address of a PostgreSQL server; give postgresql://…")
         if isinstance(self.access, str):  # its letters would be the labels
             raise SettingsError(f"store.access is the text {self.access!r}; give a list of labels")
         if self.access is not None:

@@ -22,6 +22,7 @@ from clew.drivers.store.postgres import claims, read, staged, stored, write
 from clew.drivers.store.postgres.connect.errors import translate_errors
 from clew.drivers.store.postgres.connect.planner import use_generic_plans
 from clew.drivers.store.postgres.connect.pool import Pool
+from clew.drivers.store.postgres.connect.replica import SearchPool
 from clew.drivers.store.postgres.connect.setup import open_collection
 from clew.drivers.store.postgres.eraser import PostgresEraser
 from clew.drivers.store.postgres.inspect import InspectMethods
@@ -53,6 +54,8 @@ class PostgresStore(ThreadMethods, SearchMethods, InspectMethods):
         self._collection = open_collection(url, collection=collection, embedder=embedder, dim=dim)
         self._number = self._collection.number
         self._pool = Pool(url, collection, access=config.access)
+        replica = Pool(config.replica, collection, access=config.access) if config.replica else None
+        self._searches = SearchPool(self._pool, replica)
         self._nearest = NearestSearch(self._collection, config.exact_below)
         self.jobs = SqlJobQueue(PostgresJobs(self._pool, self._number))
 
@@ -273,4 +276,5 @@ class PostgresStore(ThreadMethods, SearchMethods, InspectMethods):
 
     def close(self) -> None:
         """Closes all connections; a closed store raises when it is used."""
+        self._searches.close()
         self._pool.close()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from benchmarks import Benchmark, Measurement, Setup, Skipped, history
 from benchmarks.context import measure_context
+from benchmarks.distributed import measure_distributed
 from benchmarks.ingest import measure_add, measure_add_memory, measure_second_add
 from benchmarks.labels import measure_labels
 from benchmarks.long_threads import measure_long_threads
@@ -42,6 +43,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "server": measure_server,
     "page": measure_page,
     "sizing": measure_sizing,
+    "ray": measure_distributed,
     "peers": measure_peers,
 }
 ONLY_NAMED = {"peers"}  # installs other frameworks

@@ -65,7 +65,6 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A cluster of three nodes of one core each, on loopback."""
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    monkeypatch.setenv("RAY_raylet_start_wait_time_s", "300")  # the machine may be busy
     from ray.cluster_utils import Cluster
 
     # Ray takes 127.0.0.1 for the machine's other address, which no test may reach.

@@ -121,7 +121,7 @@ def test_a_worker_that_cannot_import_a_part_says_so(
     monkeypatch.delitem(sys.modules, "only_here")
     share = next(share for share in list_shares(engine, pages) if isinstance(share, Share))
     for stage in ("add", "prepare"):
-        row = Worker(spec, {}, None, stage)({COLUMN: dump(share)})  # type: ignore[arg-type]
+        row = Worker(spec, {}, None, stage)({COLUMN: dump(share)})
         error = load(row[COLUMN]).error
         assert isinstance(error, DriverFailed)
         assert "No module named 'only_here'" in str(error)

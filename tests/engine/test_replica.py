@@ -60,6 +60,6 @@ def test_the_server_answers_while_the_replica_cannot_be_used(
     assert sum("the replica cannot be searched" in line for line in caplog.messages) == 1
 
 
-def test_a_replica_is_an_address() -> None:
+def test_a_replica_is_an_address(open_with: Callable[[str], Engine]) -> None:
     with pytest.raises(SettingsError, match=r"store\.replica is not the address"):
-        StoreConfig(replica="db.example")
+        open_with("db.example")

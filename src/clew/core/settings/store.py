@@ -19,8 +19,6 @@ class StoreConfig:
     def __post_init__(self) -> None:
         check_min("store.exact_below", self.exact_below, 0)
         check_min("store.exact_limit", self.exact_limit, 1)
-        if self.replica and not self.replica.startswith(("postgresql://", "postgres://")):
-            raise SettingsError("store.replica is not the address of a PostgreSQL server; give postgresql://…")
         if isinstance(self.access, str):  # its letters would be the labels
             raise SettingsError(f"store.access is the text {self.access!r}; give a list of labels")
         if self.access is not None:

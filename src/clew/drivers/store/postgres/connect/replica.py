@@ -7,12 +7,20 @@ from typing import TypeVar
 
 from psycopg import Connection
 
-from clew.core.errors import DriverFailed
+from clew.core.errors import DriverFailed, SettingsError
+from clew.drivers.store.postgres.connect.labels import Access
 from clew.drivers.store.postgres.connect.pool import Pool
 
 RETRY_SECONDS = 30.0  # after a failure, in which the server answers
 T = TypeVar("T")
 log = logging.getLogger("clew")
+
+
+def open_replica(url: str, collection: str, *, access: Access) -> Pool | None:
+    """The connections to a replica; None without an address."""
+    if url and not url.startswith(("postgresql://", "postgres://")):
+        raise SettingsError("store.replica is not the address of a PostgreSQL server; give postgresql://…")
+    return Pool(url, collection, access=access) if url else None
 
 
 class SearchPool:

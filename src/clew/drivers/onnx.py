@@ -1,8 +1,11 @@
-"""Transformers as ONNX files, run by onnxruntime on the CPU: what the embedders and the cross-encoders share.
+"""Transformers as ONNX files, run by onnxruntime: what the embedders and the cross-encoders share.
 
-**One text per run, several runs at once.** The models are quantised dynamically: the scale of a tensor is taken over
-the whole batch, so the other texts of a batch would change the result for a text. Run alone, a text has one result for
-good, and nothing is padded. Each driver says what its results would differ by, and what a run per text costs.
+**On the CPU one text per run, several runs at once.** The models are quantised dynamically: the scale of a tensor is
+taken over the whole batch, so the other texts of a batch would change the result for a text. Run alone, a text has one
+result for good, and nothing is padded. Each driver says what its results would differ by, and what a run per text
+costs.
+
+**On a GPU, batches of like length.** A run per text would leave most of it idle.
 """
 
 import json
@@ -11,34 +14,45 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clew.core.errors import DriverFailed, DriverMissing
 from clew.core.parallel import run_parallel
+from clew.core.settings.models import Device
 from clew.drivers.tokenizer import load_tokenizer, replace_surrogates
 
 T = TypeVar("T")
 
 DEFAULT_MAX_TOKENS = 512
 MIN_TOKENS = 16  # a smaller limit is not meant seriously
+BATCH = 64  # texts of like length in one run on a GPU
+CPU: Final = "CPUExecutionProvider"
+GPUS: Final = (
+    "CUDAExecutionProvider",
+    "ROCMExecutionProvider",
+    "MIGraphXExecutionProvider",
+    "DmlExecutionProvider",
+)
+ONLY_IF_ASKED: Final = ("CoreMLExecutionProvider",)  # in every wheel for macOS, and slow where texts differ in length
 NO_LIMIT = 1_000_000  # tokenizer_config.json says 1e30 for a tokenizer without a limit
 
 
 class OnnxModel:
-    """`model.onnx` and `tokenizer.json` of a folder, opened; `name` is what errors call it."""
+    """`model.onnx` (or another `file`) and `tokenizer.json` of a folder, opened; `name` is what errors call it."""
 
-    def __init__(self, folder: Path, *, name: str) -> None:
+    def __init__(self, folder: Path, *, name: str, file: str = "model.onnx", device: Device = "cpu") -> None:
         try:
             import onnxruntime
             import tokenizers  # noqa: F401
         except ImportError as error:
             raise DriverMissing(f"{name} needs the package {error.name}; install clew again") from error
-        for file in ("model.onnx", "tokenizer.json"):
-            if not (folder / file).is_file():
-                raise DriverMissing(f"{name}: there is no {file} in {folder}; give a folder that holds both files")
+        for needed in (file, "tokenizer.json"):
+            if not (folder / needed).is_file():
+                raise DriverMissing(f"{name}: there is no {needed} in {folder}; give a folder that holds both files")
+        providers = choose_providers(device, onnxruntime.get_available_providers(), name=name)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1  # we run several texts at once instead
         options.enable_mem_pattern = False  # it would keep memory for every length it ever saw
@@ -47,13 +61,14 @@ class OnnxModel:
         options.add_session_config_entry("optimization.enable_gelu_approximation", "1")
         options.log_severity_level = 4  # errors are raised; they need not be printed as well
         try:
-            self._session = onnxruntime.InferenceSession(
-                str(folder / "model.onnx"), options, providers=["CPUExecutionProvider"]
-            )
+            self._session = onnxruntime.InferenceSession(str(folder / file), options, providers=providers)
             self.tokenizer = load_tokenizer(folder / "tokenizer.json")
         except Exception as error:  # both libraries raise bare exceptions
             raise DriverFailed(f"{name}: the files in {folder} cannot be read ({error}); copy them again") from error
         self.tokenizer.encode_special_tokens = True  # a text that contains "[SEP]" does not end there
+        self.is_on_gpu = self._session.get_providers()[0] != CPU
+        if device == "gpu" and not self.is_on_gpu:
+            raise DriverMissing(f"{name}: {providers[0]} could not be started; see what onnxruntime needs for it")
         self.name = name
         self._inputs = [each.name for each in self._session.get_inputs()]
         self.outputs = [each.name for each in self._session.get_outputs()]
@@ -66,16 +81,43 @@ class OnnxModel:
     def run(self, ids: Sequence[int], types: Sequence[int] | None = None, *, output: str) -> NDArray[np.float32]:
         """One output of the model, with its batch axis, for a sequence of token ids; token types are 0 by default."""
         tokens = np.array([ids], dtype=np.int64)
+        return self._run(tokens, np.ones_like(tokens), None if types is None else np.array([types]), output=output)
+
+    def run_batch(self, rows: Sequence[Sequence[int]], *, output: str) -> list[NDArray[np.float32]]:
+        """One output for each sequence of token ids, padded to the longest; what was padded is cut off again."""
+        tokens = np.zeros((len(rows), max(map(len, rows))), dtype=np.int64)
+        mask = np.zeros_like(tokens)
+        for at, ids in enumerate(rows):
+            tokens[at, : len(ids)] = ids
+            mask[at, : len(ids)] = 1
+        result = self._run(tokens, mask, None, output=output)
+        return [row[: len(ids)] if row.ndim == 2 else row for row, ids in zip(result, rows, strict=True)]
+
+    def _run(
+        self, tokens: NDArray[np.int64], mask: NDArray[np.int64], types: NDArray[np.int64] | None, *, output: str
+    ) -> NDArray[np.float32]:
         feed = {
             "input_ids": tokens,
-            "attention_mask": np.ones_like(tokens),
-            "token_type_ids": np.zeros_like(tokens) if types is None else np.array([types], dtype=np.int64),
+            "attention_mask": mask,
+            "token_type_ids": np.zeros_like(tokens) if types is None else types,
+            "position_ids": np.broadcast_to(np.arange(tokens.shape[1]), tokens.shape),
         }
         try:
             (result,) = self._session.run([output], {name: feed[name] for name in self._inputs})
         except Exception as error:  # onnxruntime has one exception per status, without a common base
-            raise DriverFailed(f"{self.name} failed on {len(ids)} tokens: {error}; try another model") from error
+            raise DriverFailed(f"{self.name} failed on {tokens.size} tokens: {error}; try another model") from error
         return result  # type: ignore[no-any-return]
+
+
+def choose_providers(device: Device, available: Sequence[str], *, name: str) -> list[str]:
+    """The execution providers for a device, the preferred one first; DriverMissing if a GPU is asked for in vain."""
+    found = [each for each in (*GPUS, *(ONLY_IF_ASKED if device == "gpu" else ())) if each in available]
+    if device == "gpu" and not found:
+        raise DriverMissing(
+            f"{name}: embedder.device is gpu, and this onnxruntime has only {', '.join(available)}; "
+            "install onnxruntime-gpu in its place, or set embedder.device to auto"
+        )
+    return [CPU] if device == "cpu" else [*found, CPU]
 
 
 class PairTemplate:
@@ -107,6 +149,16 @@ def run_parallel_longest_first(function: Callable[[list[int]], T], windows: Sequ
     results = run_parallel([partial(function, windows[at]) for at in order], max_concurrent=count_cores())
     by_place = dict(zip(order, results, strict=True))
     return [by_place[at] for at in range(len(windows))]
+
+
+def run_in_batches(function: Callable[[list[list[int]]], list[T]], windows: Sequence[list[int]]) -> list[T]:
+    """Maps a function of a batch over the windows, in order; the windows of a batch are of like length."""
+    order = sorted(range(len(windows)), key=lambda at: -len(windows[at]))
+    results: dict[int, T] = {}
+    for start in range(0, len(order), BATCH):
+        places = order[start : start + BATCH]
+        results |= zip(places, function([windows[at] for at in places]), strict=True)
+    return [results[at] for at in range(len(windows))]
 
 
 def count_cores() -> int:
@@ -141,6 +193,7 @@ def read_json_object(path: Path) -> dict[str, Any]:
 def read_max_tokens(folder: Path) -> int:
     """The smallest token limit in the files beside a model, and the usual one where they name none."""
     limits = [
+        read_json_object(folder / "sentence_bert_config.json").get("max_seq_length"),
         read_json_object(folder / "config.json").get("max_position_embeddings"),
         read_json_object(folder / "tokenizer_config.json").get("model_max_length"),
     ]

@@ -88,7 +88,7 @@ class Engine:
             raise NotFound(f"there is no collection {collection!r} in {mask_secrets(str(path))}; `clew add` makes one")
         embedder_config = None
         if embedder is None or isinstance(embedder, str):
-            name = embedder or settings.embedder.name or stored or DEFAULT_EMBEDDER
+            name = drivers.pin_embedder_name(embedder or settings.embedder.name, stored) or DEFAULT_EMBEDDER
             embedder_config = replace(settings.embedder, name=name)
             embedder = drivers.make_embedder(embedder_config)
         llm_config = None

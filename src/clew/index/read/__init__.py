@@ -17,6 +17,7 @@ from clew.core.types import Document
 from clew.index.read.formats import READERS, TEXT_NAMES, TEXT_SUFFIXES, read_plain_bytes
 from clew.index.read.guard import wrap_library_errors
 from clew.index.read.load import get_file_state, is_decodable_text, read_bytes_within_limit
+from clew.index.read.office.speech import AUDIO_SUFFIXES, is_speech_installed
 from clew.index.read.outline import make_title_from_file_name
 from clew.index.read.pdf.ocr import IMAGE_SUFFIXES, is_ocr_installed
 from clew.index.read.process.limits import DEFAULT_LIMITS, ReadLimits
@@ -25,8 +26,13 @@ from clew.index.read.validate import validate_document
 
 MAX_TEXT_HERE = 2_000_000  # bytes of Markdown and the like: a parser may need three hundred times as much memory
 
-# What is read from a folder: images only where OCR is installed. A file that is named by itself is always tried.
-SUFFIXES = frozenset(READERS) - (frozenset() if is_ocr_installed() else frozenset(IMAGE_SUFFIXES))
+# What is read from a folder: images and recordings only where what they need is installed. A file that is named by
+# itself is always tried.
+SUFFIXES = (
+    frozenset(READERS)
+    - frozenset(() if is_ocr_installed() else IMAGE_SUFFIXES)
+    - frozenset(() if is_speech_installed() else AUDIO_SUFFIXES)
+)
 
 
 def has_known_format(name: str, suffixes: Set[str] = SUFFIXES) -> bool:

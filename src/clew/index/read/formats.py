@@ -9,6 +9,7 @@ from clew.index.read.office.captions import read_captions
 from clew.index.read.office.delimited import read_delimited
 from clew.index.read.office.docling import FORMAT_NAMES, read_office, read_xml
 from clew.index.read.office.mail import read_mail
+from clew.index.read.office.speech import AUDIO_SUFFIXES, read_speech
 from clew.index.read.pdf.document import read_pdf
 from clew.index.read.pdf.ocr import IMAGE_SUFFIXES, read_image
 from clew.index.read.text.code import LANGUAGES, read_code
@@ -67,6 +68,7 @@ READERS: dict[str, FileReader] = {
     **dict.fromkeys((".csv", ".tsv"), read_delimited),
     **dict.fromkeys((".vtt", ".srt"), read_captions),
     **dict.fromkeys(IMAGE_SUFFIXES, read_image),
+    **dict.fromkeys(AUDIO_SUFFIXES, read_speech),
     **dict.fromkeys(FORMAT_NAMES, read_office),
     **dict.fromkeys((".tex", ".ltx", ".latex"), _make_bytes_reader(read_tex)),
     ".eml": read_mail,

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from clew.core.cite import Citation, CitationCheck, check_citation, hash_quote
 from clew.core.errors import NotFound
 from clew.core.passages import MergedChunk
+from clew.core.recording import find_second, get_times
 from clew.core.types import Chunk, Document, DocumentRecord
 
 Read = Callable[[str], Document]
@@ -44,6 +45,7 @@ def make_citation(chunk: Chunk, record: DocumentRecord, start: int, quote: str) 
         at=chunk.at,
         section=chunk.headings,
         line=_find_line(chunk, start),
+        second=find_second(get_times(chunk.meta), start - chunk.start),
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from clew.core.attribution import format_attribution
 from clew.core.events import SentenceEvent, StepEvent, StepStartEvent, TokenEvent, VerdictEvent
+from clew.core.recording import format_seconds
 from clew.surface.cli import render
 from clew.surface.cli.preview import Preview
 from clew.surface.cli.terminal import clean_for_stream, wrap_words
@@ -143,11 +144,12 @@ def print_agent_step(step: "Trace") -> None:
 
 
 def format_source(citation: "Citation") -> str:
-    """The source of a citation: title and section, URI, page or line; of a message its author and time."""
+    """The source of a citation: title and section, URI, page, line or second; of a message its author and time."""
     name = citation.title or citation.uri or citation.document
     path = render.join_headings(name, citation.section)
     page = f"page {citation.page}" if citation.page is not None else ""
     line = f"line {citation.line}" if citation.line is not None else ""
+    time = format_seconds(citation.second) if citation.second is not None else ""
     said_by = format_attribution(citation.author, citation.at) if citation.message else ""
     uri = citation.uri if citation.uri != name else ""
-    return "  ".join(filter(None, (" ".join(path.split()), uri, page, line, said_by)))
+    return "  ".join(filter(None, (" ".join(path.split()), uri, page, line, time, said_by)))

@@ -122,7 +122,8 @@ class Engines:
     def _get_embedder(self, collection: str) -> Embedder:
         """The embedder of a collection; those of one name share it."""
         path, settings = self.start.path, self.start.settings
-        name = settings.embedder.name or drivers.read_stored_embedder_name(path, collection) or DEFAULT_EMBEDDER
+        stored = drivers.read_stored_embedder_name(path, collection)
+        name = drivers.pin_embedder_name(settings.embedder.name, stored) or DEFAULT_EMBEDDER
         with self._lock:
             known = self._embedders.get(name)
         embedder = known or drivers.make_embedder(replace(settings.embedder, name=name))

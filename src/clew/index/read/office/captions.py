@@ -1,9 +1,11 @@
 """WebVTT and SRT subtitles: consecutive cues of one speaker become one paragraph with its start time."""
 
 import re
+from dataclasses import replace
 from html import unescape
 
 from clew.core.errors import SourceError
+from clew.core.recording import TIMES
 from clew.core.types import Document
 from clew.index.read.blocks import ParsedSource, SourceBlock, build_document, collapse_whitespace
 from clew.index.read.load import decode_with_fallbacks
@@ -11,6 +13,7 @@ from clew.index.read.outline import make_title_from_file_name
 
 MAX_PARAGRAPH_CHARS = 600  # after which the end of a sentence ends the paragraph
 _CUE_TIME = re.compile(r"(?:(\d{1,4}):)?(\d{1,2}):(\d{2})[.,]\d{1,3}\s*-->")
+_PARAGRAPH_TIME = re.compile(r"^\[(\d{2,4}):(\d{2}):(\d{2})\] ", re.MULTILINE)
 _VOICE = re.compile(r"<v(?:\.[\w.]+)?[ \t]+([^>]*)>")
 _TAG = re.compile(r"</?[^<>\n]*>")
 _SENTENCE_ENDS = '.?!…。！？"”'
@@ -43,9 +46,14 @@ def read_captions(data: bytes, *, uri: str, name: str) -> Document:
     blocks += _make_speech_paragraph(started, speaker, words)
     if not cues:
         raise SourceError(uri, "is not a readable transcript: it has no cues with times")
-    return build_document(
+    document = build_document(
         ParsedSource(blocks, make_title_from_file_name(name)), uri=uri, name=name, source_format="vtt"
     )
+    times = [
+        [mark.start(), 3600 * int(mark[1]) + 60 * int(mark[2]) + int(mark[3])]
+        for mark in _PARAGRAPH_TIME.finditer(document.text)
+    ]
+    return replace(document, meta={**document.meta, TIMES: times})
 
 
 def _split_cue_by_speaker(body: str) -> list[tuple[str, str]]:

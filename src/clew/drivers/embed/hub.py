@@ -1,0 +1,163 @@
+"""Embedding models of the Hugging Face hub, or in a folder laid out like a repository there.
+
+`hf:NAME` is the newest revision, `hf:NAME@REVISION` a branch, tag or commit. Either is pinned: the name of the embedder
+holds the commit, so a collection never gets vectors of another one. What a commit holds never changes, so it is fetched
+once and then read from the cache of `huggingface_hub`, without a network; the weights must have the hash that the hub
+named for them. A repository with an ONNX file is run by onnxruntime, another by sentence-transformers if installed.
+"""
+
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from clew.core.errors import DriverFailed, DriverMissing, NotFound, SettingsError
+from clew.core.protocols import Embedder
+from clew.core.settings import EmbedderConfig
+from clew.drivers.embed.card import read_model_card
+
+# The first of these that a repository has; any other ONNX file only if there is no doubt which.
+ONNX_FILES = ("onnx/model.onnx", "model.onnx", "onnx/model_quantized.onnx", "onnx/model_int8.onnx")
+CONFIGS = ("*.json", "*/config.json", "*.txt", "*.model")
+WEIGHTS = ("*.safetensors", "*.bin")
+LOCAL = ("/", ".", "~")  # a folder's path begins with one of these
+TIMEOUT = 20.0  # seconds for an answer of the hub
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+def make_hub_embedder(config: EmbedderConfig) -> Embedder:
+    """The embedder "hf:NAME", "hf:NAME@REVISION" or "hf:FOLDER"; `embedder.url` is the address of another hub."""
+    place = config.name.removeprefix("hf:")
+    if not place:
+        raise SettingsError("embedder.name is 'hf:'; add a model, as in hf:BAAI/bge-base-en-v1.5, or a folder")
+    if place.startswith(LOCAL) or Path(place).is_absolute():
+        folder = Path(place).expanduser()
+        if not folder.is_dir():
+            raise NotFound(f"{config.name}: there is no folder {folder}")
+        return _open_model(folder, name=config.name, config=config)
+    repository, _, revision = place.partition("@")
+    folder = _find_snapshot(repository, revision, endpoint=config.url or None, token=config.api_key or None)
+    _check_weights(folder, repository)
+    return _open_model(folder, name=f"hf:{repository}@{folder.name}", config=config)
+
+
+def choose_onnx_file(files: Iterable[str]) -> str | None:
+    """The ONNX file to use, of the files of a repository; None if there is none, or one of several might be meant."""
+    found = [file for file in files if file.endswith(".onnx")]
+    named = next((file for file in ONNX_FILES if file in found), None)
+    return named or (found[0] if len(found) == 1 else None)
+
+
+def _open_model(folder: Path, *, name: str, config: EmbedderConfig) -> Embedder:
+    file = choose_onnx_file(path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*.onnx")))
+    if file is not None and (folder / "tokenizer.json").is_file() and not _has_dense_layer(folder):
+        from clew.drivers.embed.onnx import OnnxEmbedder
+
+        return OnnxEmbedder(folder, read_model_card(folder, name=name), file=file, device=config.device)
+    if not _is_sentence_transformers_installed():
+        raise DriverMissing(_describe_lack(name, file))
+    from clew.drivers.embed.sentence import SentenceEmbedder
+
+    return SentenceEmbedder(folder, name=name, device=config.device)
+
+
+def _find_snapshot(repository: str, revision: str, *, endpoint: str | None, token: str | None) -> Path:
+    """The folder of a revision, whose name is the commit: from the cache if it is one that is there, else fetched."""
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # nothing is asked of the hub but the model
+    try:
+        import huggingface_hub
+    except ImportError as error:
+        raise DriverMissing(f"hf:{repository} needs huggingface_hub; install clew[hf]") from error
+    if _COMMIT.fullmatch(revision) and (folder := _find_cached(repository, revision)):
+        return folder
+    try:
+        return _fetch(huggingface_hub, repository, revision, endpoint=endpoint, token=token)
+    except (huggingface_hub.errors.GatedRepoError, huggingface_hub.errors.RepositoryNotFoundError) as error:
+        raise NotFound(
+            f"hf:{repository}: the hub has no such model, or it is private or gated; correct the name, or set HF_TOKEN"
+        ) from error
+    except huggingface_hub.errors.RevisionNotFoundError as error:
+        raise NotFound(f"hf:{repository}: there is no revision {revision!r}; give a branch, tag or commit") from error
+    except huggingface_hub.errors.HFValidationError as error:
+        raise SettingsError(f"hf:{repository} is not the name of a model on the hub ({error})") from error
+    except (DriverMissing, NotFound):
+        raise
+    except Exception as error:  # of several HTTP libraries, by its version
+        if folder := _find_cached(repository, revision or "main"):
+            return folder
+        raise DriverFailed(
+            f"hf:{repository} is not in the cache, and the hub cannot be reached "
+            f"({type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no answer'}); "
+            "try again with a network, or name a folder as hf:./FOLDER"
+        ) from error
+
+
+def _fetch(hub: Any, repository: str, revision: str, *, endpoint: str | None, token: str | None) -> Path:
+    info = hub.HfApi(endpoint=endpoint, token=token).model_info(repository, revision=revision or None, timeout=TIMEOUT)
+    files = [each.rfilename for each in info.siblings or ()]
+    onnx = choose_onnx_file(files)
+    if onnx is None and not _is_sentence_transformers_installed():
+        raise DriverMissing(_describe_lack(f"hf:{repository}", onnx))
+    weights: Sequence[str] = (onnx, f"{onnx}_data", f"{onnx}.data") if onnx else WEIGHTS
+    if not onnx and any(file.endswith(".safetensors") for file in files):
+        weights = WEIGHTS[:1]
+    folder = hub.snapshot_download(
+        repository, revision=info.sha, allow_patterns=[*CONFIGS, *weights], endpoint=endpoint, token=token
+    )
+    _keep_reference(Path(folder), revision or "main")
+    return Path(folder)
+
+
+def _find_cached(repository: str, revision: str) -> Path | None:
+    """The folder of a revision in the cache, if its weights are there."""
+    from huggingface_hub import try_to_load_from_cache
+
+    found = try_to_load_from_cache(repository, "config.json", revision=revision)
+    if not isinstance(found, str):
+        return None
+    folder = Path(found).parent
+    return folder if any(any(folder.rglob(f"*{suffix}")) for suffix in (".onnx", ".safetensors", ".bin")) else None
+
+
+def _keep_reference(folder: Path, revision: str) -> None:
+    """Writes the commit of a branch or tag beside it, as the library does, so that it is found without a network."""
+    if not _COMMIT.fullmatch(revision):
+        file = folder.parents[1] / "refs" / revision
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(folder.name, encoding="ascii")
+
+
+def _check_weights(folder: Path, repository: str) -> None:
+    """Raises DriverFailed if a large file is not what the hub named: the cache keeps each under its SHA-256."""
+    for path in sorted(folder.rglob("*")):
+        blob = path.resolve()
+        if not path.is_file() or not _SHA256.fullmatch(blob.name):
+            continue
+        with blob.open("rb") as file:
+            if hashlib.file_digest(file, "sha256").hexdigest() != blob.name:
+                raise DriverFailed(
+                    f"hf:{repository}: {path.name} in the cache does not have the hash that the hub named; "
+                    f"delete {blob} and open the collection again"
+                )
+
+
+def _has_dense_layer(folder: Path) -> bool:
+    """Whether a layer comes after the pooling, which is not in the ONNX file."""
+    modules = folder / "modules.json"
+    return modules.is_file() and '.Dense"' in modules.read_text("utf-8")
+
+
+def _is_sentence_transformers_installed() -> bool:
+    return find_spec("sentence_transformers") is not None
+
+
+def _describe_lack(name: str, file: str | None) -> str:
+    lack = "has no ONNX file that Clew can use" if file is None else "needs more than its ONNX file"
+    return (
+        f"{name} {lack}, and sentence-transformers is not installed; pip install sentence-transformers, "
+        "or name a model with onnx/model.onnx"
+    )

@@ -133,7 +133,7 @@ def test_settings_are_tuned_and_rolled_back_on_the_page(browser: "Browser", tmp_
 def test_what_is_opened_is_told_once_with_its_rank(browser: "Browser", served: Running) -> None:
     from playwright.sync_api import expect
 
-    question = "who rotates the vault key?"
+    question = "who rotates the vault key"
     with opening(browser, served, f"search?q={question}") as page, Client(served.address) as client:
         hits = client.search(question, k=10)["hits"]
         second = page.locator("[data-hit]").nth(1)

@@ -7,6 +7,13 @@ from typing import Any, Literal
 
 from typing_extensions import TypedDict  # pydantic reads those of `typing` from Python 3.12 on only
 
+from clew.client.evaluation_records import EvaluationReply as EvaluationReply
+from clew.client.evaluation_records import QuestionsReply as QuestionsReply
+from clew.client.evaluation_records import RollbackReply as RollbackReply
+from clew.client.evaluation_records import RunReply as RunReply
+from clew.client.evaluation_records import RunsReply as RunsReply
+from clew.client.evaluation_records import TunedReply as TunedReply
+from clew.client.evaluation_records import TuningsReply as TuningsReply
 from clew.client.records import ChunkReply as ChunkReply
 from clew.client.records import ChunksReply as ChunksReply
 from clew.client.records import CollectionReply as CollectionReply
@@ -17,22 +24,15 @@ from clew.client.records import DocumentsReply as DocumentsReply
 from clew.client.records import DroppedCollectionReply as DroppedCollectionReply
 from clew.client.records import DroppedDocumentsReply as DroppedDocumentsReply
 from clew.client.records import DroppedReply as DroppedReply
-from clew.client.records import EvaluationReply as EvaluationReply
 from clew.client.records import JobReply as JobReply
 from clew.client.records import JobsReply as JobsReply
 from clew.client.records import MessageReply as MessageReply
 from clew.client.records import Number
 from clew.client.records import PlanReply as PlanReply
-from clew.client.records import QuestionsReply as QuestionsReply
 from clew.client.records import ReceiptReply as ReceiptReply
 from clew.client.records import RecordReply as RecordReply
 from clew.client.records import ReportReply as ReportReply
-from clew.client.records import RollbackReply as RollbackReply
-from clew.client.records import RunReply as RunReply
-from clew.client.records import RunsReply as RunsReply
 from clew.client.records import StatusReply as StatusReply
-from clew.client.records import TunedReply as TunedReply
-from clew.client.records import TuningsReply as TuningsReply
 
 
 class TraceReply(TypedDict):

@@ -169,6 +169,7 @@ class StatusReply(TypedDict):
     bytes: int | None
     without_summary: int
     without_contexts: int
+    languages: dict[str, int]
 
 
 class CollectionReply(TypedDict):

@@ -9,11 +9,12 @@ import pytest
 from clew.core.protocols import Store
 from clew.core.settings import StoreConfig
 from clew.drivers.store.embedded.store import EmbeddedStore
+from clew.drivers.store.lance import LanceStore
 from clew.drivers.store.postgres import PostgresStore
 
 DIM = 8
 MODEL = "model-a"
-KINDS = ("memory", "exact", "shard", "postgres", "postgres-graph")
+KINDS = ("memory", "exact", "shard", "postgres", "postgres-graph", "lance", "lance-index")
 
 MakeStore = Callable[..., Store]
 
@@ -34,12 +35,15 @@ def make_store(request: pytest.FixtureRequest, place: Path) -> Iterator[MakeStor
     opened: list[Store] = []
 
     def make(collection: str = "one", *, embedder: str = MODEL, dim: int = DIM) -> Store:
-        config = StoreConfig(exact_below=0) if request.param in ("shard", "postgres-graph") else StoreConfig()
+        config = StoreConfig(exact_below=0) if request.param in ("shard", "postgres-graph", "lance-index") else StoreConfig()
         if request.param.startswith("postgres"):
             url = request.getfixturevalue("postgres")
             opened.append(PostgresStore(url, collection=collection, embedder=embedder, dim=dim, config=config))
             if config.exact_below == 0:
                 opened[-1].flush()  # so that there is a graph from the start
+        elif request.param.startswith("lance"):
+            url = f"lance://{place}"
+            opened.append(LanceStore(url, collection=collection, embedder=embedder, dim=dim, config=config))
         elif request.param == "memory":
             opened.append(EmbeddedStore(None, embedder=embedder, dim=dim))
         else:

@@ -1,0 +1,13 @@
+"""The Lance store: collections as Lance datasets in a folder or in object storage."""
+
+from clew.core.errors import DriverMissing
+
+try:
+    from clew.drivers.store.lance.collections import drop_collection, list_collections, read_stored_embedder_name
+    from clew.drivers.store.lance.store import LanceStore
+except ImportError as error:
+    raise DriverMissing(
+        f'a collection in object storage needs pylance ({error}); install it with: pip install "clew[lance]"'
+    ) from error
+
+__all__ = ["LanceStore", "drop_collection", "list_collections", "read_stored_embedder_name"]

@@ -1,0 +1,188 @@
+"""The content of a collection: what is read of its last version, and the changes that transactions make of it."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from threading import Lock
+from typing import Any, TypeVar
+
+import lance
+
+from clew.core.errors import NotFound, ReadOnlyStore, StoreMismatch
+from clew.drivers.store.lance.errors import translate_errors
+from clew.drivers.store.lance.schema import CHUNK, DOCUMENT, SCALARS, Head, Row, make_schema, make_table
+from clew.drivers.store.lance.select import Select
+from clew.drivers.store.lance.snapshot import Snapshot, read_snapshot
+from clew.drivers.store.lance.table import HEAD, Change, Table
+from clew.drivers.store.staging import model_switched_error
+
+MAX_FRAGMENTS = 24  # small ones, before a writer joins them
+SMALL = 1024  # rows of a fragment that is small
+T = TypeVar("T")
+
+
+class Draft:
+    """A transaction that is being decided: the rows of a snapshot with its own changes over them."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self.head = snapshot.head
+        self._removed: dict[int, Row] = {}
+        self._added: dict[int, Row] = {}
+
+    def find(self, wanted: Select, columns: Sequence[str] = SCALARS) -> list[Row]:
+        """The rows that are meant, as they will be."""
+        found = [row for row in self._snapshot.find(wanted, columns) if row["row"] not in self._removed]
+        return found + [row for row in self._added.values() if row["kind"] == wanted.kind and wanted.admits(row)]
+
+    def find_one(self, wanted: Select, columns: Sequence[str] = SCALARS) -> Row | None:
+        """The row that is meant, if there is one."""
+        found = self.find(wanted, columns)
+        return found[0] if found else None
+
+    def number(self) -> int:
+        """The number of a new row."""
+        self.head = replace(self.head, last=self.head.last + 1)
+        return self.head.last
+
+    def remove(self, rows: Iterable[Row]) -> None:
+        """Removes rows that were found here."""
+        for row in rows:
+            if self._added.pop(row["row"], None) is None:
+                self._removed[row["row"]] = row
+            self._count(row, -1)
+
+    def add(self, rows: Iterable[Row]) -> None:
+        """Adds rows."""
+        for row in rows:
+            self._added[row["row"]] = row
+            self._count(row, 1)
+
+    def _count(self, row: Row, sign: int) -> None:
+        if row["kind"] == DOCUMENT:
+            self.head = replace(self.head, documents=self.head.documents + sign)
+        elif row["kind"] == CHUNK:
+            length = self.head.length + sign * row["length"]
+            self.head = replace(self.head, chunks=self.head.chunks + sign, length=length)
+
+    def finish(self, *, is_change: bool) -> Change | None:
+        """The change to commit, with the next change number if it is one of the content; None if there is none."""
+        if not self._added and not self._removed and self.head == self._snapshot.head:
+            return None
+        if is_change:
+            self.head = replace(self.head, change=self.head.change + 1)
+        removed: dict[int, list[int]] = defaultdict(list)
+        removed[self._snapshot.head_fragment].append(HEAD)
+        for number, row in self._removed.items():
+            removed[row["fragment"]].append(number)
+        rows = [self.head.to_row(), *self._added.values()]
+        return Change(removed, make_table(rows, make_schema(self.head.dim)))
+
+
+class Content:
+    """The dataset of one collection, opened for one embedder."""
+
+    def __init__(
+        self, table: Table, *, embedder: str, dim: int, exact_below: int, as_of: datetime | None = None
+    ) -> None:
+        self.table, self.embedder, self.dim, self.exact_below = table, embedder, dim, exact_below
+        self.place = table.place
+        self._as_of = as_of
+        self._lock = Lock()
+        self._snapshot: Snapshot | None = None
+
+    def open(self) -> None:
+        """Creates the collection if it is missing; StoreMismatch if it was filled by another model."""
+        created = datetime.now(UTC).isoformat()
+        if not self.table.exists():
+            if self._as_of is not None:
+                raise NotFound(f"{self.place} is not there, so it has no versions")
+            first = Head(self.embedder, self.dim, created).to_row()
+            self.table.create(make_table([first], make_schema(self.dim)))
+        head = self.read().head
+        if (head.embedder, head.dim) != (self.embedder, self.dim):
+            raise StoreMismatch(
+                f"{self.place} was filled with {head.embedder} ({head.dim} dimensions) and cannot be searched or "
+                f"extended with {self.embedder} ({self.dim}); open it with {head.embedder}, or run "
+                f"`clew reembed --to {self.embedder}`"
+            )
+
+    def read(self) -> Snapshot:
+        """The last version, or the one that the collection was opened as of."""
+        dataset = self.table.latest()
+        with self._lock, translate_errors(self.place):
+            known = self._snapshot
+            if known is not None and (known.dataset.version >= dataset.version or self._as_of is not None):
+                return known
+            if self._as_of is not None:
+                dataset = find_version(dataset, self._as_of, self.place)
+            self._snapshot = read_snapshot(dataset, self.exact_below, known)
+            return self._snapshot
+
+    def read_for_vectors(self) -> Snapshot:
+        """The last version; StoreMismatch if its vectors are of another model by now."""
+        snapshot = self.read()
+        self.check_model(snapshot.head)
+        return snapshot
+
+    def check_model(self, head: Head) -> None:
+        """StoreMismatch if another process has switched the collection to another model."""
+        if head.embedder != self.embedder:
+            raise model_switched_error(self.place, head.embedder, self.embedder)
+
+    def check_writable(self) -> None:
+        """ReadOnlyStore if this is a version of the past."""
+        if self._as_of is not None:
+            raise ReadOnlyStore(f"{self.place} is opened as of {self._as_of.isoformat()}, and the past stays as it is")
+
+    def write(self, decide: Callable[[Draft], T], *, is_change: bool = True) -> T:
+        """The result of a transaction, which is decided again if others were faster; the change number grows."""
+        self.check_writable()
+
+        def attempt(dataset: lance.LanceDataset) -> tuple[Change | None, T]:
+            snapshot = self.read()
+            with translate_errors(self.place):
+                if snapshot.dataset.version != dataset.version:
+                    snapshot = read_snapshot(dataset, self.exact_below, snapshot)
+                self.check_model(snapshot.head)
+                draft = Draft(snapshot)
+                result = decide(draft)
+            return draft.finish(is_change=is_change), result
+
+        result = self.table.run(attempt)
+        self._join_small_fragments()
+        return result
+
+    def _join_small_fragments(self) -> None:
+        """Joins the fragments of single documents now and then, so that a read does not have to open hundreds."""
+        dataset = self.table.copy()
+        small = [each for each in dataset.get_fragments() if each.metadata.num_rows < SMALL]
+        if len(small) > MAX_FRAGMENTS:
+            compact(dataset, SMALL)
+
+
+def compact(dataset: Any, rows: int, *, all_deletions: bool = False) -> bool:
+    """Joins fragments of fewer rows; False if others changed them meanwhile, who will do it then."""
+    try:
+        threshold = 0.0 if all_deletions else 0.1
+        dataset.optimize.compact_files(target_rows_per_fragment=rows, materialize_deletions_threshold=threshold)
+    except (OSError, RuntimeError) as error:
+        if "conflict" not in str(error).lower() and "preempted" not in str(error).lower():
+            raise
+        return False
+    return True
+
+
+def find_version(dataset: Any, at: datetime, place: str) -> Any:
+    """The dataset as it was at a time; NotFound if that version is not kept."""
+    moment = (at if at.tzinfo else at.astimezone()).timestamp()
+    versions = [(each["timestamp"].astimezone().timestamp(), each["version"]) for each in dataset.versions()]
+    kept = [version for made, version in versions if made <= moment]
+    if not kept:
+        first = datetime.fromtimestamp(min(versions)[0], UTC).isoformat()
+        raise NotFound(
+            f"{place}: no version of {at.isoformat()} is kept: versions before {first} were removed, by an erasure or "
+            "a cleaning, or the collection is younger; ask for a later time"
+        )
+    return dataset.checkout_version(max(kept))

@@ -1,0 +1,49 @@
+"""Errors of Lance as those of Clew."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from clew.core.errors import ClewError, DriverFailed, ReadOnlyStore
+
+_DENIED = ("403", "forbidden", "accessdenied", "access denied", "invalidaccesskeyid", "signaturedoesnotmatch")
+_NO_BUCKET = ("nosuchbucket", "bucket does not exist", "bucket not found")
+_NO_KEYS = ("credential", "unauthenticated", "401")
+_NO_ANSWER = ("connect", "timed out", "timeout", "dns", "error sending request")
+_FULL = ("no space left", "storage full")
+_READ_ONLY = ("read-only file system", "permission denied", "os error 13")
+
+
+@contextmanager
+def translate_errors(place: str) -> Iterator[None]:
+    """What Lance raises becomes a DriverFailed that says what to do; errors of Clew pass."""
+    try:
+        yield
+    except ClewError:
+        raise
+    except (OSError, ValueError, RuntimeError, KeyError) as error:
+        raise explain_error(place, error) from error
+
+
+def explain_error(place: str, error: BaseException) -> DriverFailed:
+    """The error as one of Clew, by its text: Lance has few types of errors."""
+    text = str(error)
+    lower = text.lower()
+    if any(each in lower for each in _NO_BUCKET):
+        return DriverFailed(f"{place}: there is no such bucket; create it, or correct the address")
+    if any(each in lower for each in _READ_ONLY):
+        return ReadOnlyStore(f"{place} can only be read: {_shorten(text)}")
+    if any(each in lower for each in _DENIED):
+        return DriverFailed(f"{place}: the object store refuses these credentials; check the keys and their rights")
+    if any(each in lower for each in _NO_KEYS):
+        return DriverFailed(f"{place}: the object store has no credentials; give them by the environment")
+    if any(each in lower for each in _FULL):
+        return DriverFailed(f"{place}: the disk is full; nothing was stored")
+    if any(each in lower for each in _NO_ANSWER):
+        return DriverFailed(f"{place}: the object store does not answer ({_shorten(text)}); try again")
+    return DriverFailed(f"{place}: {_shorten(text)}")
+
+
+def _shorten(text: str) -> str:
+    """The first line, without the place in the source of Lance that follows it."""
+    line = text.split("\n", 1)[0]
+    return line.split(", /home/", 1)[0].split(", rust/", 1)[0][:300]

@@ -1,0 +1,50 @@
+"""The indexes of a large collection: of its vectors, its terms, its facets and its ids; made and kept up by `flush`."""
+
+import math
+from typing import Any
+
+from clew.drivers.store.lance.content import Content, compact
+
+VECTOR_INDEX = "vectors"
+SCALAR_INDEXES = {"ids": ("id", "BTREE"), "documents": ("doc", "BTREE"), "numbers": ("row", "BTREE"), "kinds": ("kind", "BITMAP"),
+                  "facets": ("facets", "LABEL_LIST"), "terms": ("terms", "LABEL_LIST")}  # fmt: skip
+MIN_TRAINING = 256  # vectors, below which no partition can be learnt
+ROWS = 1 << 20  # of a fragment
+PARTITION = 4096  # vectors
+
+
+def has_index(dataset: Any, name: str) -> bool:
+    """Whether a version has an index of that name."""
+    return any(index.name == name for index in dataset.describe_indices())
+
+
+def keep_up(content: Content) -> None:
+    """Joins fragments, and makes the indexes that a large collection lacks or adds to them what is new."""
+    snapshot, dataset = content.read(), content.table.copy()
+    if len(dataset.get_fragments()) > 1:
+        compact(dataset, ROWS)
+    if snapshot.head.chunks < max(content.exact_below, 1):
+        return
+    dataset = content.table.copy()
+    for name, (column, kind) in SCALAR_INDEXES.items():
+        if not has_index(dataset, name):
+            dataset.create_scalar_index(column, kind, name=name)
+            dataset = content.table.copy()
+    if not has_index(dataset, VECTOR_INDEX) and snapshot.head.chunks >= MIN_TRAINING:
+        make_vector_index(dataset, snapshot.head.chunks, snapshot.head.dim)
+    content.table.copy().optimize.optimize_indices()
+
+
+def make_vector_index(dataset: Any, chunks: int, dim: int) -> None:
+    """Makes the index of vectors: partitions, and in each the vectors in about an eighth of their size."""
+    partitions = max(1, math.ceil(chunks / PARTITION))
+    widths = [each for each in (8, 4, 2, 1) if dim % each == 0]
+    dataset.create_index(
+        "vector",
+        "IVF_PQ",
+        name=VECTOR_INDEX,
+        metric="cosine",
+        num_partitions=partitions,
+        num_sub_vectors=dim // widths[0] if dim >= 64 else dim // widths[-1],
+        replace=True,
+    )

@@ -1,0 +1,165 @@
+"""A Lance dataset with optimistic transactions: every commit replaces one row, so no two are made of the same state.
+
+Lance refuses a commit that changes a fragment which another has changed since it was read. It does not see that two
+writers insert the same id. So each transaction also replaces the first row (`row` 0), the head: of two that began with
+the same version one is refused, reads again and decides anew.
+"""
+
+import random
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from threading import RLock
+from typing import Any, TypeVar
+
+import lance
+import pyarrow as pa
+from lance.commit import CommitConflictError
+from lance.fragment import write_fragments
+
+from clew.core.errors import ConcurrentChange, DriverFailed
+from clew.drivers.store.lance.errors import translate_errors
+
+HEAD = 0  # the number of the row that every commit replaces
+MAX_ATTEMPTS = 200  # of a transaction that others preempt
+KEPT = timedelta(minutes=10)  # versions that are kept of what has no history: somebody may be reading them
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a transaction does: rows that go, by the fragment that they are in, and rows that come, the head first."""
+
+    removed: Mapping[int, Collection[int] | None]  # None: all of them
+    added: pa.Table
+
+
+class Table:
+    """A dataset whose rows have a number (`row`), and its transactions; safe in threads, processes and machines."""
+
+    def __init__(self, uri: str, place: str, options: Mapping[str, str]) -> None:
+        self.uri, self.place = uri, place
+        self._options = dict(options)
+        self._lock = RLock()
+        self._dataset: lance.LanceDataset | None = None
+        self._is_closed = False
+
+    def exists(self) -> bool:
+        """Whether the dataset is there; it is then open."""
+        with self._lock, translate_errors(self.place):
+            return self._find() is not None
+
+    def create(self, first: pa.Table) -> None:
+        """Creates the dataset with its first rows unless it is there."""
+        with self._lock, translate_errors(self.place):
+            if self._find() is not None:
+                return
+            try:
+                self._dataset = lance.write_dataset(
+                    first, self.uri, mode="create", storage_options=self._options, enable_v2_manifest_paths=True
+                )
+            except (OSError, ValueError, CommitConflictError) as error:  # another was faster?
+                if self._find() is None:
+                    raise OSError(str(error)) from error
+
+    def _find(self) -> lance.LanceDataset | None:
+        if self._dataset is None:
+            try:
+                self._dataset = lance.dataset(self.uri, storage_options=self._options)
+            except (ValueError, FileNotFoundError) as error:
+                if "not found" not in str(error).lower() or "bucket" in str(error).lower():
+                    raise
+        return self._dataset
+
+    def latest(self) -> lance.LanceDataset:
+        """The dataset at its last version."""
+        with self._lock:
+            if self._is_closed:
+                raise DriverFailed(f"{self.place} is closed; open it again")
+            with translate_errors(self.place):
+                known = self._find()
+                if known is None:
+                    raise DriverFailed(f"{self.place}: the dataset {self.uri} is gone")
+                version = known.latest_version
+                if version != known.version:
+                    self._dataset = known = known.checkout_version(version)
+                return known
+
+    def copy(self) -> lance.LanceDataset:
+        """The last version as a dataset of its own: what changes a dataset by itself changes the object, too."""
+        with translate_errors(self.place):
+            return self.latest().checkout_version(self.latest().version)
+
+    def run(self, decide: Callable[[lance.LanceDataset], tuple[Change | None, T]]) -> T:
+        """The result of a transaction; `decide` is called again with a later version if another was faster."""
+        for attempt in range(MAX_ATTEMPTS):
+            dataset = self.latest()
+            change, result = decide(dataset)
+            with translate_errors(self.place):
+                if change is None or self._commit(dataset, change):
+                    return result
+            time.sleep(random.uniform(0, min(0.005 * (attempt + 1), 0.25)))
+        raise ConcurrentChange(f"{self.place}: others changed it {MAX_ATTEMPTS} times meanwhile; try again")
+
+    def _commit(self, dataset: lance.LanceDataset, change: Change) -> bool:
+        """Whether a change of this version is now the next one; False if others made theirs first."""
+        gone, changed = list[int](), list[Any]()
+        try:
+            for number, rows in change.removed.items():
+                fragment = dataset.get_fragment(number)
+                if fragment is None:
+                    return False
+                left = None if rows is None else fragment.delete(f"row IN ({', '.join(map(str, rows))})")
+                if left is None:
+                    gone.append(number)
+                else:
+                    changed.append(left)
+            operation = lance.LanceOperation.Update(
+                removed_fragment_ids=gone,
+                updated_fragments=changed,
+                new_fragments=write_fragments(change.added, dataset, storage_options=self._options),
+                fields_modified=[],
+            )
+            made = lance.LanceDataset.commit(
+                dataset, operation, read_version=dataset.version, storage_options=self._options
+            )
+        except CommitConflictError:
+            return False
+        with self._lock:
+            if self._dataset is None or self._dataset.version < made.version:
+                self._dataset = made
+        return True
+
+    def replace(self, dataset: lance.LanceDataset, batches: Any, schema: pa.Schema) -> bool:
+        """Whether all rows of this version could be replaced by others, of another schema perhaps."""
+        fragments = write_fragments(batches, self.uri, schema=schema, mode="overwrite", storage_options=self._options)
+        operation = lance.LanceOperation.Overwrite(schema, fragments)
+        try:
+            made = lance.LanceDataset.commit(
+                dataset, operation, read_version=dataset.version, storage_options=self._options, max_retries=0
+            )
+        except CommitConflictError:
+            return False
+        with self._lock:
+            self._dataset = made
+        return True
+
+    def forget_versions(self, older_than: timedelta = KEPT) -> None:
+        """Removes old versions with all files that no later one uses."""
+        with translate_errors(self.place):
+            self.copy().cleanup_old_versions(
+                older_than=older_than, delete_unverified=older_than <= timedelta(0), error_if_tagged_old_versions=False
+            )
+
+    def drop(self) -> None:
+        """Removes the dataset with all its files."""
+        with self._lock, translate_errors(self.place):
+            if self._find() is not None:
+                lance.LanceDataset.drop(self.uri, storage_options=self._options)
+                self._dataset = None
+
+    def close(self) -> None:
+        """Forgets the dataset; every later use raises DriverFailed."""
+        with self._lock:
+            self._is_closed, self._dataset = True, None

@@ -35,7 +35,9 @@ def make_store(request: pytest.FixtureRequest, place: Path) -> Iterator[MakeStor
     opened: list[Store] = []
 
     def make(collection: str = "one", *, embedder: str = MODEL, dim: int = DIM) -> Store:
-        config = StoreConfig(exact_below=0) if request.param in ("shard", "postgres-graph", "lance-index") else StoreConfig()
+        config = (
+            StoreConfig(exact_below=0) if request.param in ("shard", "postgres-graph", "lance-index") else StoreConfig()
+        )
         if request.param.startswith("postgres"):
             url = request.getfixturevalue("postgres")
             opened.append(PostgresStore(url, collection=collection, embedder=embedder, dim=dim, config=config))

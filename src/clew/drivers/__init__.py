@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, Final, cast
 
 from clew.core.collection import CollectionRecord, DroppedCollection
-from clew.core.errors import DriverMissing, NotFound
+from clew.core.errors import DriverMissing, NotFound, SettingsError
 from clew.core.protocols import LLM, Embedder, KeepsRecords, RecordStore, Reranker, Store, Verifier
 from clew.core.secret import mask_secrets
 from clew.core.settings import AnswerConfig, EmbedderConfig, LLMConfig, RerankerConfig, StoreConfig
@@ -147,7 +147,16 @@ def _name_denied_files() -> Iterator[None]:
 
 @_name_denied_files()
 def open_store(path: str | Path, collection: str, *, embedder: Embedder, config: StoreConfig) -> Store:
-    """The store of a collection: in a folder, in memory, or on a PostgreSQL server."""
+    """The store of a collection: in a folder, in memory, on a PostgreSQL server, or in Lance datasets."""
+    if is_lance_address(path):
+        from clew.drivers.store.lance import LanceStore
+
+        name, dim = embedder.name, embedder.dim
+        return LanceStore(str(path), collection=collection, embedder=name, dim=dim, config=config)
+    if config.as_of:
+        raise SettingsError(
+            "store.as_of needs a collection in Lance (s3://…, lance:///folder): others keep no versions"
+        )
     if is_server_address(path):
         from clew.drivers.store.postgres import PostgresStore
 
@@ -162,6 +171,10 @@ def open_store(path: str | Path, collection: str, *, embedder: Embedder, config:
 @_name_denied_files()
 def read_stored_embedder_name(path: str | Path, collection: str) -> str | None:
     """The name of the embedder that a collection was filled with; None if there is no such collection."""
+    if is_lance_address(path):
+        from clew.drivers.store import lance
+
+        return lance.read_stored_embedder_name(str(path), collection)
     if is_server_address(path):
         from clew.drivers.store import postgres
 
@@ -174,6 +187,10 @@ def read_stored_embedder_name(path: str | Path, collection: str) -> str | None:
 @_name_denied_files()
 def list_collections(path: str | Path) -> list[CollectionRecord]:
     """The collections in a folder or on a server, by name; NotFound if there is no such folder."""
+    if is_lance_address(path):
+        from clew.drivers.store import lance
+
+        return lance.list_collections(str(path))
     if is_server_address(path):
         from clew.drivers.store import postgres
 
@@ -189,6 +206,10 @@ def list_collections(path: str | Path) -> list[CollectionRecord]:
 @_name_denied_files()
 def drop_collection(path: str | Path, name: str) -> DroppedCollection:
     """Removes a collection and nothing else; what it was, or NotFound."""
+    if is_lance_address(path):
+        from clew.drivers.store import lance
+
+        return DroppedCollection(lance.drop_collection(str(path), name))
     if is_server_address(path):
         from clew.drivers.store import postgres
 
@@ -216,12 +237,12 @@ def accept_missing_changes(path: str | Path, collection: str) -> str:
 
 def find_source_root(path: str | Path) -> Path:
     """The folder to which the uris of files are relative: the parent of the collections' folder, else the current."""
-    return Path.cwd() if str(path) == MEMORY or is_server_address(path) else _resolve_folder(path).parent
+    return Path.cwd() if str(path) == MEMORY or is_address(path) else _resolve_folder(path).parent
 
 
 def find_collection_folder(path: str | Path, collection: str) -> Path | None:
     """The folder of a collection; None for one in memory or on a server."""
-    return None if str(path) == MEMORY or is_server_address(path) else _resolve_folder(path) / collection
+    return None if str(path) == MEMORY or is_address(path) else _resolve_folder(path) / collection
 
 
 def find_records(store: Store, folder: Path | None) -> RecordStore | None:
@@ -240,13 +261,24 @@ def is_server_address(path: str | Path) -> bool:
 
 def is_shared(path: str | Path) -> bool:
     """Whether processes on many machines can write to the collections of a path at the same time."""
-    return is_server_address(path)
+    return is_address(path)
+
+
+def is_lance_address(path: str | Path) -> bool:
+    """Whether a path is the address of Lance datasets: in object storage, or in a folder (`lance://`)."""
+    return str(path).startswith(("lance://", "s3://", "gs://", "az://"))
+
+
+def is_address(path: str | Path) -> bool:
+    """Whether a path is the address of a server or of Lance datasets, and not a folder of collections."""
+    return is_server_address(path) or is_lance_address(path)
 
 
 def _resolve_folder(path: str | Path) -> Path:
     if "://" in str(path):
         raise DriverMissing(
-            f"{mask_secrets(str(path))}: collections are kept in folders and in PostgreSQL; give a path or postgresql://…"
+            f"{mask_secrets(str(path))}: collections are kept in folders, in PostgreSQL and in object storage; give a "
+            "path, postgresql://… or s3://…"
         )
     return Path(path).resolve()
 

@@ -67,13 +67,14 @@ class Engine:
         settings: Settings | None = None,
         create: bool = True,
     ) -> Self:
-        """Opens a collection: in a folder, on a server ("postgresql://…"), or in memory (":memory:").
+        """Opens a collection: in a folder, on a server ("postgresql://…"), in object storage ("s3://…"), or in memory.
 
         Drivers are given by name or as objects. Without an embedder here or in the settings the collection's own is
         used, bge-small for a new one. A language model is optional. `create=False` raises NotFound where there is no
         such collection. Settings that `tune` kept hold where those given are at their default. With
         `settings.store.access` it is an engine within these labels, as by `within`; on a server
-        row-level security shows it nothing else.
+        row-level security shows it nothing else. In memory it is ":memory:", and Lance datasets in a folder are
+        "lance:///folder".
         """
         if settings is not None and not isinstance(settings, Settings):
             raise SettingsError(f"settings has the type {type(settings).__name__}; give a clew.Settings")

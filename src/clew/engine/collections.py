@@ -10,7 +10,7 @@ MAX_NAME_BYTES = 200  # of a name, which may be that of a folder
 
 
 def list_collections(path: str | Path) -> list[CollectionRecord]:
-    """The collections in a folder or on a server ("postgresql://…"), by name.
+    """The collections in a folder or on a server ("postgresql://…", "s3://…"), by name.
 
     One that cannot be opened is listed with its `problem`. NotFound if there is no such folder.
     """

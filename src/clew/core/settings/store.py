@@ -4,17 +4,19 @@ from dataclasses import dataclass, field
 
 from clew.core.errors import SettingsError
 from clew.core.settings.checks import check_min
+from clew.core.time import parse_iso_or_none
 
 
 @dataclass(frozen=True, slots=True)
 class StoreConfig:
-    """At what size the embedded store changes its index, in chunks, and the labels of who reads."""
+    """At what size a store changes its index, in chunks, the labels of who reads, and the version that is read."""
 
     exact_below: int = 10_000  # below this every search is exact and in memory
     exact_limit: int = 200_000  # maximum that is searched in memory while another process holds the index
 
     access: tuple[str, ...] | None = None  # only what these labels admit is seen; None: everything
     replica: str = field(default="", repr=False)  # address of a copy of the PostgreSQL server, which answers searches
+    as_of: str = ""  # the time of the version that is read (ISO 8601), of a collection in Lance; empty: the last one
 
     def __post_init__(self) -> None:
         check_min("store.exact_below", self.exact_below, 0)
@@ -23,6 +25,10 @@ class StoreConfig:
             raise SettingsError(f"store.access is the text {self.access!r}; give a list of labels")
         if self.access is not None:
             object.__setattr__(self, "access", tuple(sorted(set(self.access))))
+        if self.as_of and parse_iso_or_none(self.as_of) is None:
+            raise SettingsError(
+                f"store.as_of is {self.as_of!r}; it must be a date or a time such as 2025-05-31 or 2025-05-31T14:00"
+            )
 
 
 @dataclass(frozen=True, slots=True)

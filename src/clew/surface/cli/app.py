@@ -121,6 +121,7 @@ def set_program_options(
     config: o.Config = None,
     embedder: o.Embedder = None,
     llm: o.Llm = None,
+    as_of: o.AsOf = None,
     verbose: o.Verbose = False,
     version: Annotated[  # noqa: ARG001 (its callback does the work)
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
@@ -132,7 +133,7 @@ def set_program_options(
         raise typer.Exit(USAGE_ERROR)
     if verbose:
         log_to_stderr(ctx)
-    ctx.obj = ProgramOptions(path, collection, config, embedder, llm, verbose)
+    ctx.obj = ProgramOptions(path, collection, config, embedder, llm, verbose, as_of)
 
 
 @citations_app.callback()

@@ -37,7 +37,7 @@ CollectionPath = Annotated[
         "-p",
         "--store",
         metavar="PATH",
-        help="Folder of the collections, or a postgresql:// address (default: .clew).",
+        help="Folder of the collections, or a postgresql:// or s3:// address (default: .clew).",
     ),
 ]
 Collection = Annotated[
@@ -46,6 +46,12 @@ Collection = Annotated[
 Config = Annotated[
     Path | None,
     typer.Option("--config", metavar="FILE", help="Settings file (default: the nearest clew.toml, here or above)."),
+]
+AsOf = Annotated[
+    str | None,
+    typer.Option(
+        "--as-of", metavar="TIME", help="Read the version of this date or time (UTC), of a collection in Lance."
+    ),
 ]
 Embedder = Annotated[str | None, typer.Option("--embedder", metavar="NAME", help="Embedding model.")]
 Llm = Annotated[str | None, typer.Option("--llm", metavar="NAME", help="Language model (optional).")]

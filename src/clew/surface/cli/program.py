@@ -31,6 +31,7 @@ class ProgramOptions:
     embedder: str | None = None
     llm: str | None = None
     verbose: bool = False
+    as_of: str | None = None
 
 
 _HINT = re.compile(r"`clew ([a-z][^`]*)`")
@@ -64,6 +65,7 @@ def resolve_invocation(ctx: typer.Context, overrides: Mapping[str, Any] | None =
         "collection": options.collection,
         "embedder.name": options.embedder,
         "llm.name": options.llm,
+        "store.as_of": options.as_of,
     }
     return load_invocation(file=options.config, environ=os.environ, overrides={**own, **(overrides or {})})
 

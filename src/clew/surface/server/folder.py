@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from clew.drivers import is_server_address
+from clew.drivers import is_address
 from clew.surface.settings.load import Invocation
 
 
@@ -10,6 +10,6 @@ def find_server_folder(start: Invocation) -> Path:
     """The folder of keys, uploads and feedback: that of the settings, else `.server` beside the collections."""
     if start.settings.server.folder:
         return Path(start.settings.server.folder).expanduser().absolute()
-    if is_server_address(start.path):
+    if is_address(start.path):
         return Path(".clew-server").absolute()
     return Path(start.path).expanduser().absolute() / ".server"

@@ -8,7 +8,7 @@ from typing import Final
 
 from clew.core.errors import ClewError
 from clew.core.secret import mask_secrets
-from clew.drivers import is_server_address
+from clew.drivers import is_address
 
 SHOWN: Final = "the store"
 
@@ -18,8 +18,8 @@ class Places:
 
     def __init__(self, path: str, folder: Path) -> None:
         found = {str(folder), str(folder.resolve())}
-        if is_server_address(path):
-            found |= {path, mask_secrets(path)}
+        if is_address(path):
+            found |= {path, mask_secrets(path), path.partition("?")[0], path.removeprefix("lance://")}
         else:
             whole = Path(path).expanduser()
             found |= {path, str(whole), str(whole.absolute()), str(whole.resolve())} - {".", ".."}

@@ -92,5 +92,8 @@ class EntryTable:
 
 
 def _make_table(entries: Mapping[str, Any]) -> pa.Table:
-    rows = [(HEAD, "", ""), *((n, name, json.dumps(value)) for n, (name, value) in enumerate(entries.items(), HEAD + 1))]
+    rows = [
+        (HEAD, "", ""),
+        *((n, name, json.dumps(value)) for n, (name, value) in enumerate(entries.items(), HEAD + 1)),
+    ]
     return pa.table([pa.array(column) for column in zip(*rows, strict=True)], schema=_SCHEMA)

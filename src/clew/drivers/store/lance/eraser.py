@@ -88,8 +88,8 @@ class LanceEraser:
     def notes(self) -> list[str]:
         """What is beyond the reach of the store."""
         return [
-            "backups, copies of the bucket, versions that the object store itself keeps, and exports are their owners': "
-            "they keep what was erased until they are removed"
+            "backups, copies of the bucket, versions that the object store itself keeps, and exports are their "
+            "owners': they keep what was erased until they are removed"
         ]
 
 

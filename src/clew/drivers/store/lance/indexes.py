@@ -1,13 +1,20 @@
 """The indexes of a large collection: of its vectors, its terms, its facets and its ids; made and kept up by `flush`."""
 
 import math
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from clew.drivers.store.lance.content import Content, compact
 
 VECTOR_INDEX = "vectors"
-SCALAR_INDEXES = {"ids": ("id", "BTREE"), "documents": ("doc", "BTREE"), "numbers": ("row", "BTREE"), "kinds": ("kind", "BITMAP"),
-                  "facets": ("facets", "LABEL_LIST"), "terms": ("terms", "LABEL_LIST")}  # fmt: skip
+SCALAR_INDEXES: Mapping[str, tuple[str, Literal["BTREE", "BITMAP", "LABEL_LIST"]]] = {
+    "ids": ("id", "BTREE"),
+    "documents": ("doc", "BTREE"),
+    "numbers": ("row", "BTREE"),
+    "kinds": ("kind", "BITMAP"),
+    "facets": ("facets", "LABEL_LIST"),
+    "terms": ("terms", "LABEL_LIST"),
+}
 MIN_TRAINING = 256  # vectors, below which no partition can be learnt
 ROWS = 1 << 20  # of a fragment
 PARTITION = 4096  # vectors

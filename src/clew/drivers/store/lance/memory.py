@@ -66,9 +66,10 @@ class Segment:
                 rows = [row for value in set(values) for row in self._by[name].get(value, ())]
                 break
         for row in rows:
-            if row["kind"] == wanted.kind and row["row"] in self.live and wanted.admits(row):
-                if wanted.alternatives is None or admits_row(row, wanted.alternatives):
-                    yield row
+            if row["kind"] != wanted.kind or row["row"] not in self.live or not wanted.admits(row):
+                continue
+            if wanted.alternatives is None or admits_row(row, wanted.alternatives):
+                yield row
 
     @property
     def signals(self) -> Signals:

@@ -137,7 +137,7 @@ def read_stored_documents(content: Content, doc_ids: Sequence[str] | None) -> It
     while True:
         snapshot = content.read_for_vectors()
         named = () if doc_ids is None else (("id", "in", set(doc_ids)),)
-        wanted = Select(DOCUMENT, (("row", ">", after), *named))  # type: ignore[arg-type]
+        wanted = Select(DOCUMENT, (("row", ">", after), *named))
         sizes = snapshot.find(wanted, ("row", "chunks", "chars"))
         page = sorted((row["row"], row["chunks"], row["chars"]) for row in sizes)[:DOCUMENT_PAGE]
         numbers = take_batch(page)

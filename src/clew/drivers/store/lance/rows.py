@@ -1,5 +1,6 @@
 """Documents, pieces and chunks as rows of the dataset, and back."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -91,7 +92,7 @@ def make_chunk_row(entry: Entry, place: Placed, *, row: int, doc: int) -> Row:
         "seconds": entry.seconds,
         "length": entry.length,
         "sum": checksums.hash_chunk(row, doc, place, shown, chunk.id),
-        "facets": codec.json.loads(entry.facets),
+        "facets": json.loads(entry.facets),
         "terms": np.frombuffer(entry.terms, np.int64),
         "counts": np.frombuffer(entry.counts, np.uint16),
         "vector": np.frombuffer(entry.vector, np.float32),

@@ -86,9 +86,7 @@ def _search_index(
     return table["row"].to_pylist(), table["id"].to_pylist(), vectors
 
 
-def _scan_vectors(
-    snapshot: Snapshot, vector: Vector, k: int, alternatives: Sequence[Condition], kind: int
-) -> _Found:
+def _scan_vectors(snapshot: Snapshot, vector: Vector, k: int, alternatives: Sequence[Condition], kind: int) -> _Found:
     """All rows that may be among the k nearest, of every one that the filter admits."""
     rows, ids, vectors = list[int](), list[str](), np.zeros((0, snapshot.head.dim), np.float32)
     sql = f"{select(kind, alternatives).to_sql()} AND vector IS NOT NULL"
@@ -191,9 +189,7 @@ def _score(signals: Signals, found: _Matches, weights: Floats, average: float) -
     return scores
 
 
-def _find_admitted(
-    snapshot: Snapshot, hashes: Sequence[int], alternatives: Sequence[Condition]
-) -> set[int] | None:
+def _find_admitted(snapshot: Snapshot, hashes: Sequence[int], alternatives: Sequence[Condition]) -> set[int] | None:
     """The rows of the chunks that a filter admits, among those that have any of the terms; None if it admits all."""
     if any(each.is_empty for each in alternatives):
         return None

@@ -87,7 +87,9 @@ def read_snapshot(dataset: lance.LanceDataset, exact_below: int, before: Snapsho
     head, number = _read_head(fragments)
     if head.chunks >= exact_below:
         return Snapshot(dataset, head, number, None)
-    known = before.segments if before is not None and before.segments is not None and before.head.dim == head.dim else {}
+    known = (
+        before.segments if before is not None and before.segments is not None and before.head.dim == head.dim else {}
+    )
     by_number = {fragment: segment for (fragment, _), segment in (known or {}).items()}
     segments: dict[tuple[int, str], Segment] = {}
     for fragment in fragments:

@@ -141,9 +141,7 @@ def read_staged(uri: str, options: Mapping[str, str], dim: int) -> dict[int, tup
     return found
 
 
-def write_staged(
-    uri: str, options: Mapping[str, str], dim: int, made: Mapping[int, tuple[str, Vector | None]]
-) -> None:
+def write_staged(uri: str, options: Mapping[str, str], dim: int, made: Mapping[int, tuple[str, Vector | None]]) -> None:
     """Adds staged vectors."""
     schema = pa.schema([("row", pa.int64()), ("print", pa.string()), ("vector", pa.list_(pa.float32(), dim))])
     vectors = make_vector_column([vector for _, vector in made.values()], dim)
@@ -239,7 +237,9 @@ def _swap(
 
     reader = pa.RecordBatchReader.from_batches(schema, make_batches())
     if content.table.replace(snapshot.dataset, reader, schema):
-        lance.LanceDataset.drop(_locate(content, old.staged or {}), storage_options=dict(options), ignore_not_found=True)
+        lance.LanceDataset.drop(
+            _locate(content, old.staged or {}), storage_options=dict(options), ignore_not_found=True
+        )
         return True
     lance.LanceDataset.drop(uri, storage_options=dict(options), ignore_not_found=True)
     return False

@@ -2,15 +2,14 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime
 
-from clew.core.errors import DriverFailed
 from clew.core.facets import expand_document_filter, expand_filter
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.protocols import Embedder, Mode
 from clew.core.settings import StoreConfig
 from clew.core.stored import StagedModel, StoredDocument
 from clew.core.text import Terms
+from clew.core.time import parse_iso_or_none
 from clew.core.types import Chunk, Document, DocumentRecord, Hit, Matrix, Section, StoreStats, TermMatch, Vector
 from clew.drivers.store import checks
 from clew.drivers.store.batches import scan_chunks
@@ -30,7 +29,7 @@ from clew.drivers.store.lance.threads import ThreadMethods
 class LanceStore(ThreadMethods):
     """One collection. Several threads, programs and machines may use it at once.
 
-    Opened `as_of` a time it shows the version of then, and only reads.
+    With `config.as_of` it shows the version of that time, and only reads.
     """
 
     def __init__(
@@ -41,12 +40,11 @@ class LanceStore(ThreadMethods):
         embedder: str,
         dim: int,
         config: StoreConfig = StoreConfig(),  # noqa: B008
-        as_of: datetime | None = None,
     ) -> None:
         self._url, self._collection, self._config = url, collection, config
         self._address = parse_address(url)
         table = open_content_table(self._address, collection)
-        exact_below = config.exact_below
+        exact_below, as_of = config.exact_below, parse_iso_or_none(config.as_of)
         self._content = Content(table, embedder=embedder, dim=dim, exact_below=exact_below, as_of=as_of)
         self._entries = {name: open_entries(self._address, collection, name) for name in BESIDE}
         self._content.open()
@@ -203,9 +201,7 @@ class LanceStore(ThreadMethods):
         checked, is_exact = checks.check_vector(vector, self._content.dim), mode == "exact"
         snapshot, alternatives = self._content.read_for_vectors(), expand_filter(where)
         with translate_errors(self._content.place):
-            found = search.find_nearest(
-                snapshot, checked, k, alternatives, is_exact=is_exact, breadth=breadth
-            )
+            found = search.find_nearest(snapshot, checked, k, alternatives, is_exact=is_exact, breadth=breadth)
             return read.read_hits(snapshot, [(row, score) for row, _, score in found])
 
     def search_documents(self, vector: Vector, k: int, where: Filter = EVERYTHING) -> list[tuple[str, float]]:
@@ -268,12 +264,3 @@ class LanceStore(ThreadMethods):
         self._content.table.close()
         for entries in self._entries.values():
             entries.close()
-
-
-def check_access(config: StoreConfig) -> None:
-    """DriverFailed if labels are to be enforced by the store: object storage has no rows that it could hide."""
-    if config.access is not None:
-        raise DriverFailed(
-            "store.access is enforced by PostgreSQL alone; on object storage give `within` a filter, or keep what "
-            "others may not see in another bucket"
-        )

@@ -83,9 +83,7 @@ def _check_ids(draft: Draft, ids: Sequence[str]) -> None:
     twice = [each for each in ids if ids.count(each) > 1] if len(set(ids)) < len(ids) else []
     if taken or twice:
         name = twice[0] if twice else taken[0]["id"]
-        raise DriverFailed(
-            f"a chunk id is given twice, or is taken by another document ({name!r}); nothing was stored"
-        )
+        raise DriverFailed(f"a chunk id is given twice, or is taken by another document ({name!r}); nothing was stored")
 
 
 def append_to_document(
@@ -105,7 +103,9 @@ def append_to_document(
     record = made.parse_record(old)
     appended = Document(doc_id, text, tuple(sections), kind=record.kind, meta=record.meta, access=record.access)
     entries = make_entries(appended, chunks, vectors, terms)
-    numbers = sorted((row["n"], row["message"]) for row in draft.find(select(PIECE, doc=[old["row"]]), ("n", "message")))
+    numbers = sorted(
+        (row["n"], row["message"]) for row in draft.find(select(PIECE, doc=[old["row"]]), ("n", "message"))
+    )
     before = [(n, message) for n, message in numbers if message is not None]
     split = pieces.split_append(
         appended, list(chunks), start=old["chars"], number=numbers[-1][0] + 1 if numbers else 0, before=before

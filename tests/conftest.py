@@ -22,7 +22,7 @@ import pytest
 
 hypothesis.settings.register_profile("clew", deadline=None)
 hypothesis.settings.load_profile("clew")
-DATABASES = count()
+DATABASES, BUCKETS = count(), count()
 
 
 def is_local(host: str | bytes | None) -> bool:
@@ -72,6 +72,25 @@ def no_network() -> Iterator[None]:
         patch.setattr(socket.socket, "connect_ex", guarded_connect_ex)
         patch.setattr(socket, "getaddrinfo", guarded_getaddrinfo)
         yield
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[str]:
+    """The address of an S3 server."""
+    from tests.s3_server import started_s3
+
+    with started_s3() as server:
+        yield server
+
+
+@pytest.fixture
+def s3(s3_server: str) -> str:
+    """The address of a collection in a fresh bucket."""
+    from tests.s3_server import make_address, make_bucket
+
+    bucket = f"clew-test-{os.getpid()}-{next(BUCKETS)}"
+    make_bucket(s3_server, bucket)
+    return make_address(s3_server, bucket)
 
 
 @pytest.fixture(scope="session")

@@ -11,10 +11,13 @@ from clew.core.settings import StoreConfig
 from clew.drivers.store.embedded.store import EmbeddedStore
 from clew.drivers.store.lance import LanceStore
 from clew.drivers.store.postgres import PostgresStore
+from tests.soak import choose_runs
 
 DIM = 8
 MODEL = "model-a"
-KINDS = ("memory", "exact", "shard", "postgres", "postgres-graph", "lance", "lance-index")
+KINDS = ("memory", "exact", "shard", "postgres", "postgres-graph", "lance")
+# All of the contract too, in `make soak`; `test_store_on_lance.py` has the part that differs most for every day.
+LONG = tuple(pytest.param(kind, marks=pytest.mark.soak) for kind in ("lance-index", "lance-s3") if choose_runs(0, 1))
 
 MakeStore = Callable[..., Store]
 
@@ -29,7 +32,7 @@ def place(tmp_path: Path) -> Iterator[Path]:
         yield Path(folder)
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=(*KINDS, *LONG))
 def make_store(request: pytest.FixtureRequest, place: Path) -> Iterator[MakeStore]:
     """Opens a store by the name of its collection; all are closed in the end."""
     opened: list[Store] = []
@@ -44,7 +47,7 @@ def make_store(request: pytest.FixtureRequest, place: Path) -> Iterator[MakeStor
             if config.exact_below == 0:
                 opened[-1].flush()  # so that there is a graph from the start
         elif request.param.startswith("lance"):
-            url = f"lance://{place}"
+            url = request.getfixturevalue("s3") if request.param == "lance-s3" else f"lance://{place}"
             opened.append(LanceStore(url, collection=collection, embedder=embedder, dim=dim, config=config))
         elif request.param == "memory":
             opened.append(EmbeddedStore(None, embedder=embedder, dim=dim))

@@ -17,8 +17,10 @@ class StoreConfig:
     access: tuple[str, ...] | None = None  # only what these labels admit is seen; None: everything
     replica: str = field(default="", repr=False)  # address of a copy of the PostgreSQL server, which answers searches
     as_of: str = ""  # the time of the version that is read (ISO 8601), of a collection in Lance; empty: the last one
+    keep_versions: float = 30.0  # days for which versions of a collection in Lance are kept, to be read as of then
 
     def __post_init__(self) -> None:
+        check_min("store.keep_versions", self.keep_versions, 0)
         check_min("store.exact_below", self.exact_below, 0)
         check_min("store.exact_limit", self.exact_limit, 1)
         if isinstance(self.access, str):  # its letters would be the labels

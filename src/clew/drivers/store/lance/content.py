@@ -1,5 +1,6 @@
 """The content of a collection: what is read of its last version, and the changes that transactions make of it."""
 
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -14,7 +15,7 @@ from clew.drivers.store.lance.errors import translate_errors
 from clew.drivers.store.lance.schema import CHUNK, DOCUMENT, SCALARS, Head, Row, make_schema, make_table
 from clew.drivers.store.lance.select import Select
 from clew.drivers.store.lance.snapshot import Snapshot, read_snapshot
-from clew.drivers.store.lance.table import HEAD, Change, Table
+from clew.drivers.store.lance.table import HEAD, Change, Paused, Table
 from clew.drivers.store.staging import model_switched_error
 
 MAX_FRAGMENTS = 24  # small ones, before a writer joins them
@@ -131,13 +132,21 @@ class Content:
         if head.embedder != self.embedder:
             raise model_switched_error(self.place, head.embedder, self.embedder)
 
+    @property
+    def is_past(self) -> bool:
+        """Whether this is a version of the past."""
+        return self._as_of is not None
+
     def check_writable(self) -> None:
         """ReadOnlyStore if this is a version of the past."""
         if self._as_of is not None:
             raise ReadOnlyStore(f"{self.place} is opened as of {self._as_of.isoformat()}, and the past stays as it is")
 
-    def write(self, decide: Callable[[Draft], T], *, is_change: bool = True) -> T:
-        """The result of a transaction, which is decided again if others were faster; the change number grows."""
+    def write(self, decide: Callable[[Draft], T], *, is_change: bool = True, is_eraser: bool = False) -> T:
+        """The result of a transaction, which is decided again if others were faster; the change number grows.
+
+        While an erasure cleans the files, all but the eraser wait.
+        """
         self.check_writable()
 
         def attempt(dataset: lance.LanceDataset) -> tuple[Change | None, T]:
@@ -145,13 +154,16 @@ class Content:
             with translate_errors(self.place):
                 if snapshot.dataset.version != dataset.version:
                     snapshot = read_snapshot(dataset, self.exact_below, snapshot)
+                if snapshot.head.paused > time.time() and not is_eraser:
+                    raise Paused
                 self.check_model(snapshot.head)
                 draft = Draft(snapshot)
                 result = decide(draft)
             return draft.finish(is_change=is_change), result
 
         result = self.table.run(attempt)
-        self._join_small_fragments()
+        if not is_eraser:
+            self._join_small_fragments()
         return result
 
     def _join_small_fragments(self) -> None:
@@ -180,9 +192,8 @@ def find_version(dataset: Any, at: datetime, place: str) -> Any:
     versions = [(each["timestamp"].astimezone().timestamp(), each["version"]) for each in dataset.versions()]
     kept = [version for made, version in versions if made <= moment]
     if not kept:
-        first = datetime.fromtimestamp(min(versions)[0], UTC).isoformat()
-        raise NotFound(
-            f"{place}: no version of {at.isoformat()} is kept: versions before {first} were removed, by an erasure or "
-            "a cleaning, or the collection is younger; ask for a later time"
-        )
+        erased = read_snapshot(dataset, 0, None).head.erased
+        first = datetime.fromtimestamp(min(versions)[0], UTC).isoformat(timespec="seconds")
+        why = f"an erasure removed those before {erased}" if erased else "older ones were cleaned, or it is younger"
+        raise NotFound(f"{place} has no version of {at.isoformat()}: {why}; the first that is kept is of {first}")
     return dataset.checkout_version(max(kept))

@@ -1,5 +1,6 @@
 """What deletions leave in the files of a collection: older versions, rows marked as deleted, indexes of them."""
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -12,6 +13,7 @@ from clew.drivers.store.lance.entries import Entries, EntryTable
 from clew.drivers.store.lance.errors import translate_errors
 from clew.drivers.store.lance.indexes import ROWS
 from clew.drivers.store.lance.schema import ARRAYS, HEAD_KIND
+from clew.drivers.store.lance.table import MAX_PAUSE
 
 ENDED = ("done", "failed", "cancelled")  # states of jobs that may be deleted
 _STATE, _TEXTS = 2, (1, 6, 7)  # places in the entry of a job: its state; its request, result and error
@@ -59,7 +61,13 @@ class LanceEraser:
     def purge(self) -> list[str]:
         """Writes the fragments that have deleted rows anew, and removes all older versions and the indexes."""
         content = self._content
-        content.write(_note_erasure, is_change=False)
+        content.write(_pause, is_change=False, is_eraser=True)  # whoever began before is refused, the others wait
+        try:
+            return self._clean(content)
+        finally:
+            content.write(_resume, is_change=False, is_eraser=True)
+
+    def _clean(self, content: Content) -> list[str]:
         with translate_errors(content.place):
             for index in content.table.latest().describe_indices():
                 content.table.copy().drop_index(index.name)
@@ -93,8 +101,13 @@ class LanceEraser:
         ]
 
 
-def _note_erasure(draft: Draft) -> None:
-    draft.head = replace(draft.head, erased=datetime.now(UTC).isoformat())
+def _pause(draft: Draft) -> None:
+    erased = datetime.now(UTC).isoformat(timespec="seconds")
+    draft.head = replace(draft.head, erased=erased, paused=time.time() + MAX_PAUSE)
+
+
+def _resume(draft: Draft) -> None:
+    draft.head = replace(draft.head, paused=0.0)
 
 
 def _read_fragment(fragment: Any) -> Iterator[tuple[str, bytes]]:

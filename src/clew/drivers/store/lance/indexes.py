@@ -1,10 +1,13 @@
 """The indexes of a large collection: of its vectors, its terms, its facets and its ids; made and kept up by `flush`."""
 
 import math
+import time
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from clew.drivers.store.lance.content import Content, compact
+from clew.drivers.store.lance.table import KEPT
 
 VECTOR_INDEX = "vectors"
 SCALAR_INDEXES: Mapping[str, tuple[str, Literal["BTREE", "BITMAP", "LABEL_LIST"]]] = {
@@ -25,9 +28,15 @@ def has_index(dataset: Any, name: str) -> bool:
     return any(index.name == name for index in dataset.describe_indices())
 
 
-def keep_up(content: Content) -> None:
-    """Joins fragments, and makes the indexes that a large collection lacks or adds to them what is new."""
+def keep_up(content: Content, keep: timedelta) -> None:
+    """Joins fragments, makes the indexes that a large collection lacks or adds to them what is new, cleans versions."""
+    if content.is_past:
+        return
     snapshot, dataset = content.read(), content.table.copy()
+    if snapshot.head.paused > time.time():
+        return
+    if dataset.version > 1 and is_older(dataset, keep):
+        content.table.forget_versions(max(keep, KEPT))
     if len(dataset.get_fragments()) > 1:
         compact(dataset, ROWS)
     if snapshot.head.chunks < max(content.exact_below, 1):
@@ -55,3 +64,9 @@ def make_vector_index(dataset: Any, chunks: int, dim: int) -> None:
         num_sub_vectors=dim // widths[0] if dim >= 64 else dim // widths[-1],
         replace=True,
     )
+
+
+def is_older(dataset: Any, keep: timedelta) -> bool:
+    """Whether a version is kept that is older than that."""
+    first = min(each["timestamp"] for each in dataset.versions())
+    return bool(first.astimezone(UTC) < datetime.now(UTC) - max(keep, KEPT))

@@ -90,7 +90,8 @@ class Head:
     last: int = HEAD  # the greatest number of a row so far
     calibration: str = ""
     staged: Mapping[str, Any] | None = None  # the model of the staged vectors and their dataset
-    erased: str = ""  # when older versions were removed
+    erased: str = ""  # when an erasure removed older versions
+    paused: float = 0.0  # until when writers wait for an erasure, in seconds since 1970
     format: int = FORMAT
 
     def to_row(self) -> Row:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from datetime import timedelta
 
 from clew.core.facets import expand_document_filter, expand_filter
 from clew.core.filter import EVERYTHING, Filter
@@ -257,7 +258,7 @@ class LanceStore(ThreadMethods):
     def flush(self) -> None:
         """Returns when fragments are joined and the indexes that are due are made; what was put is stored anyway."""
         with translate_errors(self._content.place):
-            indexes.keep_up(self._content)
+            indexes.keep_up(self._content, timedelta(days=self._config.keep_versions))
 
     def close(self) -> None:
         """Lets go of all datasets; a closed store raises when it is used."""

@@ -24,7 +24,12 @@ from clew.drivers.store.lance.errors import translate_errors
 HEAD = 0  # the number of the row that every commit replaces
 MAX_ATTEMPTS = 200  # of a transaction that others preempt
 KEPT = timedelta(minutes=10)  # versions that are kept of what has no history: somebody may be reading them
+MAX_PAUSE = 120.0  # seconds for which an erasure may make writers wait; if it is killed, they go on then
 T = TypeVar("T")
+
+
+class Paused(Exception):
+    """Raised by what decides a transaction while an erasure cleans the files: it is to wait and decide again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +98,19 @@ class Table:
 
     def run(self, decide: Callable[[lance.LanceDataset], tuple[Change | None, T]]) -> T:
         """The result of a transaction; `decide` is called again with a later version if another was faster."""
-        for attempt in range(MAX_ATTEMPTS):
+        attempt = 0
+        while attempt < MAX_ATTEMPTS:
             dataset = self.latest()
-            change, result = decide(dataset)
+            try:
+                change, result = decide(dataset)
+            except Paused:
+                time.sleep(0.05)
+                continue
+            attempt += 1
             with translate_errors(self.place):
                 if change is None or self._commit(dataset, change):
                     return result
-            time.sleep(random.uniform(0, min(0.005 * (attempt + 1), 0.25)))
+            time.sleep(random.uniform(0, min(0.005 * attempt, 0.25)))
         raise ConcurrentChange(f"{self.place}: others changed it {MAX_ATTEMPTS} times meanwhile; try again")
 
     def _commit(self, dataset: lance.LanceDataset, change: Change) -> bool:
@@ -146,7 +157,11 @@ class Table:
         return True
 
     def forget_versions(self, older_than: timedelta = KEPT) -> None:
-        """Removes old versions with all files that no later one uses."""
+        """Removes old versions with all files that no later one uses.
+
+        With no time at all, files that no version names go too: the writers of such must be paused, since theirs may be
+        about to be named.
+        """
         with translate_errors(self.place):
             self.copy().cleanup_old_versions(
                 older_than=older_than, delete_unverified=older_than <= timedelta(0), error_if_tagged_old_versions=False

@@ -1,0 +1,211 @@
+"""Collections as Lance datasets, through the engine: the answers of other stores, versions, erasure, bad addresses."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clew import (
+    Document,
+    DriverFailed,
+    Engine,
+    Filter,
+    Message,
+    NotFound,
+    ReadOnlyStore,
+    Settings,
+    SettingsError,
+)
+from clew.core.protocols import Store
+from clew.engine.collections import drop_collection, list_collections
+from tests.s3_server import make_address
+
+QUESTIONS = ("who rotates the keys of vault 7?", "the anchor weighs 21 tons")
+STRATEGIES = ("semantic", "lexical", "hybrid", "document_boost")
+SCANNED = Settings(store=replace(Settings().store, exact_below=0))
+Open = Callable[..., Engine]
+
+
+@pytest.fixture
+def open_engine() -> Iterator[Open]:
+    """Opens engines; all are closed in the end."""
+    opened: list[Engine] = []
+
+    def make(path: Any, **options: Any) -> Engine:
+        opened.append(Engine.open(path, **{"embedder": "hashed:32", **options}))
+        return opened[-1]
+
+    yield make
+    for engine in opened:
+        engine.close()
+
+
+def make_pages(many: int = 12) -> list[Document]:
+    return [
+        Document(
+            f"p{n}",
+            f"The anchor of ship {n} weighs {n * 7} tons.\n\nCaptain {n} likes soup on deck {n % 4}.\n\n"
+            f"Ann rotates the keys of vault {n}.",
+            title=f"Ship {n}",
+            uri=f"ships/{n}.md",
+            meta={"fleet": n % 3},
+            access=frozenset({"crew"}) if n % 5 == 0 else None,
+        )
+        for n in range(many)
+    ]
+
+
+def fill(engine: Engine, many: int = 12) -> Engine:
+    engine.add_documents(make_pages(many))
+    engine.add_messages(
+        [
+            Message("Who has the lamp?", "eve", id="m1", channel="deck"),
+            Message("I do, since Monday.", "dan", id="m2", channel="deck", reply_to="m1"),
+        ]
+    )
+    return engine
+
+
+def read_answers(engine: Engine) -> list[list[tuple[str, float, float | None]]]:
+    return [
+        [(hit.chunk.id, hit.score, hit.relevance) for hit in engine.search(text, k=5, strategy=strategy, where=where)]
+        for text in QUESTIONS
+        for strategy in STRATEGIES
+        for where in (Filter(), Filter(meta={"fleet": 1}), Filter(access={"guests"}))
+    ]
+
+
+def read_prints(engine: Engine) -> dict[str, str]:
+    return {each.document.id: each.fingerprint() for each in engine.opened.store.stored_documents()}
+
+
+def read_bytes(store: Store) -> bytes:
+    return b"\0".join(data for _, data in store.eraser().stored_bytes())
+
+
+def test_answers_are_those_of_a_folder(open_engine: Open, tmp_path: Path, s3: str) -> None:
+    folder = fill(open_engine(tmp_path / "team.clew"))
+    expected = read_answers(folder)
+    assert all(expected[: len(STRATEGIES)])
+    assert read_answers(fill(open_engine(f"lance://{tmp_path}/lake"))) == expected
+    assert read_answers(open_engine(f"lance://{tmp_path}/lake", settings=SCANNED)) == expected
+    assert read_answers(fill(open_engine(s3))) == expected
+
+
+def test_the_index_answers_almost_alike(open_engine: Open, tmp_path: Path) -> None:
+    engine = open_engine(f"lance://{tmp_path}/lake", settings=SCANNED)
+    pages = [Document("all", "\n\n".join(f"Page {n} of {n % 37} and {n * 7 % 101}." * 12 for n in range(1000)))]
+    engine.add_documents(pages)
+    store = engine.opened.store
+    store.flush()
+    assert store.stats().chunks > 256
+    assert store.stats().index == "Lance IVF-PQ, re-ranked"
+    found, exact = list[set[str]](), list[set[str]]()
+    for n in range(20):
+        (query,) = engine.opened.embedder.embed([f"Page {n * 17} of {n}."], role="query")
+        found.append({hit.chunk.id for hit in store.search_vectors(query, 10)})
+        exact.append({hit.chunk.id for hit in store.search_vectors(query, 10, mode="exact")})
+    assert np.mean([len(a & b) / 10 for a, b in zip(found, exact, strict=True)]) >= 0.95
+    engine.add_documents([Document("new", "A word that nobody said before: zymurgy.")])
+    assert engine.search("zymurgy", strategy="lexical")[0].document.id == "new"
+    (query,) = engine.opened.embedder.embed(["A word that nobody said before: zymurgy."], role="passage")
+    assert store.search_vectors(query, 1)[0].document.id == "new"
+
+
+def test_a_collection_moves_from_a_folder_to_lance_and_on_to_a_server(
+    open_engine: Open, tmp_path: Path, postgres: str
+) -> None:
+    folder = fill(open_engine(tmp_path / "team.clew"))
+    prints = read_prints(folder)
+    folder.export(tmp_path / "one.zip")
+    lake = open_engine(f"lance://{tmp_path}/lake")
+    lake.restore(tmp_path / "one.zip")
+    assert read_prints(lake) == prints
+    lake.export(tmp_path / "two.zip")
+    server = open_engine(postgres)
+    server.restore(tmp_path / "two.zip")
+    assert read_prints(server) == prints
+    assert read_answers(lake) == read_answers(folder)
+
+
+def test_a_collection_is_read_as_of_a_time_until_an_erasure(open_engine: Open, tmp_path: Path) -> None:
+    place = f"lance://{tmp_path}/lake"
+    engine = open_engine(place)
+    engine.add_documents([Document("a", "The word is zq-4711."), Document("b", "The tide turns.")])
+    time.sleep(0.002)  # times of versions are kept to the microsecond
+    before = datetime.now(UTC)
+    engine.add_documents([Document("a", "The word is another.")])
+    past = open_engine(place, settings=replace_as_of(before))
+    assert past.read("a").text == "The word is zq-4711."
+    assert [hit.document.id for hit in past.search("zq-4711", strategy="lexical")] == ["a"]
+    with pytest.raises(ReadOnlyStore, match="the past stays as it is"):
+        past.drop("a")
+    (failure,) = past.add_documents([Document("c", "Not then.")]).failed
+    assert "the past stays as it is" in failure.reason
+    assert engine.read("a").text == "The word is another."
+    assert b"zq-4711" in read_bytes(engine.opened.store)
+    receipt = engine.erase(["a"])
+    assert (receipt.documents, receipt.found, receipt.undone) == (("a",), (), ())
+    assert b"zq-4711" not in read_bytes(engine.opened.store)
+    with pytest.raises(NotFound, match="an erasure removed those before"):
+        open_engine(place, settings=replace_as_of(before))
+    assert [record.id for record in engine.list()] == ["b"]
+    engine.add_documents([Document("d", "It goes on.")])
+    assert engine.read("d").text == "It goes on."
+
+
+def replace_as_of(at: datetime) -> Settings:
+    return Settings(store=replace(Settings().store, as_of=at.isoformat()))
+
+
+def test_other_stores_keep_no_versions(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="needs a collection in Lance"):
+        Engine.open(tmp_path / "team.clew", embedder="hashed", settings=replace_as_of(datetime.now(UTC)))
+    with pytest.raises(SettingsError, match=r"store.as_of is 'soon'"):
+        Settings(store=replace(Settings().store, as_of="soon"))
+
+
+def test_collections_are_listed_and_dropped(open_engine: Open, tmp_path: Path, s3: str) -> None:
+    for place in (f"lance://{tmp_path}/lake", s3):
+        assert list_collections(place) == []
+        for name in ("one", "two"):
+            open_engine(place, collection=name).add_documents([Document("a", f"Of {name}.")])
+        found = [(record.name, record.documents, record.embedder) for record in list_collections(place)]
+        assert found == [("one", 1, "hashed:32"), ("two", 1, "hashed:32")]
+        assert drop_collection(place, "one").collection.documents == 1
+        assert [record.name for record in list_collections(place)] == ["two"]
+        with pytest.raises(NotFound, match="no collection 'one'"):
+            drop_collection(place, "one")
+
+
+def test_a_bad_address_says_what_to_do(s3_server: str, s3: str, tmp_path: Path) -> None:
+    def open_(address: str) -> None:
+        Engine.open(address, embedder="hashed").close()
+
+    with pytest.raises(DriverFailed, match="there is no such bucket; create it"):
+        open_(make_address(s3_server, "nowhere"))
+    bucket = s3.removeprefix("s3://").partition("/")[0]
+    with pytest.raises(DriverFailed, match="refuses these credentials") as caught:
+        open_(make_address(s3_server, bucket, key="stranger"))
+    assert "secret" not in str(caught.value)
+    with pytest.raises(DriverFailed, match="does not answer"):
+        open_(make_address("http://127.0.0.1:9", bucket) + "&retry_timeout=1s")
+    for address in ("s3://", "lance://"):
+        with pytest.raises(SettingsError, match="names no"):
+            open_(address)
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(DriverFailed):
+        open_(f"lance://{tmp_path}/file")
+
+
+def test_conversations_grow_and_are_answered(open_engine: Open, tmp_path: Path) -> None:
+    engine = fill(open_engine(f"lance://{tmp_path}/lake"))
+    engine.add_messages([Message("Give it to me then.", "eve", id="m3", channel="deck", reply_to="m2")])
+    engine.drop_messages("m2")
+    assert [hit.chunk.text for hit in engine.search("give it", strategy="lexical", k=1)] == ["Give it to me then."]
+    assert engine.search("since Monday", strategy="lexical") == []

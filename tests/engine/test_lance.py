@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from clew import (
     Document,
@@ -23,6 +24,7 @@ from clew import (
 )
 from clew.core.protocols import Store
 from clew.engine.collections import drop_collection, list_collections
+from clew.surface.cli.app import app
 from tests.s3_server import make_address
 
 QUESTIONS = ("who rotates the keys of vault 7?", "the anchor weighs 21 tons")
@@ -209,3 +211,21 @@ def test_conversations_grow_and_are_answered(open_engine: Open, tmp_path: Path) 
     engine.drop_messages("m2")
     assert [hit.chunk.text for hit in engine.search("give it", strategy="lexical", k=1)] == ["Give it to me then."]
     assert engine.search("since Monday", strategy="lexical") == []
+
+
+def test_the_command_line_takes_the_address_and_the_time(open_engine: Open, tmp_path: Path) -> None:
+    place, run = f"lance://{tmp_path}/lake", CliRunner().invoke
+    (tmp_path / "page.md").write_text("# Page\n\nThe word is ember.\n")
+    own = ["--store", place, "--embedder", "hashed"]
+    assert run(app, [*own, "add", str(tmp_path / "page.md")]).exit_code == 0
+    time.sleep(0.002)
+    before = datetime.now(UTC).isoformat()
+    (tmp_path / "page.md").write_text("# Page\n\nThe word is amber.\n")
+    assert run(app, [*own, "add", str(tmp_path / "page.md")]).exit_code == 0
+    for options, word in (([], "amber"), (["--as-of", before], "ember")):
+        found = run(app, [*own, *options, "search", "word", "--strategy", "lexical", "--json"])
+        assert found.exit_code == 0, found.output
+        assert f"The word is {word}." in found.output
+    early = run(app, [*own, "--as-of", "2001-01-01", "status"])
+    assert early.exit_code != 0
+    assert "has no version of 2001-01-01" in early.output

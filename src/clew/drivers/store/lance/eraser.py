@@ -1,7 +1,7 @@
 """What deletions leave in the files of a collection: older versions, rows marked as deleted, indexes of them."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -24,8 +24,9 @@ _OWN = ("document_kind",)  # words of our own: they are the same whatever is sto
 class LanceEraser:
     """The eraser of one collection."""
 
-    def __init__(self, content: Content, jobs: EntryTable, sessions: EntryTable, erasures: EntryTable) -> None:
-        self._content, self._jobs, self._sessions, self._erasures = content, jobs, sessions, erasures
+    def __init__(self, content: Content, beside: Mapping[str, EntryTable]) -> None:
+        self._content, self._beside = content, beside
+        self._jobs, self._erasures = beside["jobs"], beside["erasures"]
 
     def pending(self) -> str:
         """The text about an unfinished erasure, or an empty one."""
@@ -73,8 +74,8 @@ class LanceEraser:
                 content.table.copy().drop_index(index.name)
             is_done = any(compact(content.table.copy(), ROWS, all_deletions=True) for _ in range(20))
         content.table.forget_versions(timedelta(0))
-        for entries in (self._jobs, self._sessions):
-            entries.purge()
+        for name in ("jobs", "sessions", "records"):
+            self._beside[name].purge()
         if not is_done:
             return ["others changed the collection again and again meanwhile; run the erasure again"]
         return []
@@ -90,8 +91,8 @@ class LanceEraser:
                     if key not in seen:
                         seen.add(key)
                         yield from _read_fragment(fragment)
-        for name, entries in (("jobs", self._jobs), ("sessions", self._sessions), ("erasures", self._erasures)):
-            yield name, entries.read_bytes()
+        for name in ("jobs", "sessions", "records", "erasures"):
+            yield name, self._beside[name].read_bytes()
 
     def notes(self) -> list[str]:
         """What is beyond the reach of the store."""

@@ -127,7 +127,7 @@ def match_terms(snapshot: Snapshot, terms: Terms, chunk_ids: Sequence[str]) -> d
     query = pack_terms(terms)
     if not len(query.hashes):
         return {row["id"]: TermMatch(0.0, 0.0) for row in found}
-    weights = bm25.weigh_terms(query.counts, _count_having(snapshot, query.hashes), snapshot.head.chunks)
+    weights = bm25.weigh_terms(query.counts, count_having(snapshot, query.hashes), snapshot.head.chunks)
     counts = np.zeros((len(query.hashes), len(found)), np.float32)
     for place, row in enumerate(found):
         own = dict(zip(row["terms"].tolist(), row["counts"].tolist(), strict=True))
@@ -141,7 +141,7 @@ def _average(snapshot: Snapshot) -> float:
     return snapshot.head.length / max(snapshot.head.chunks, 1)
 
 
-def _count_having(snapshot: Snapshot, hashes: NDArray[np.int64]) -> list[int]:
+def count_having(snapshot: Snapshot, hashes: NDArray[np.int64]) -> list[int]:
     """In how many chunks each term is."""
     if snapshot.segments is not None:
         return [

@@ -8,13 +8,13 @@ from clew.core.facets import expand_document_filter, expand_filter
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.protocols import Embedder, Mode
 from clew.core.settings import StoreConfig
-from clew.core.stored import StagedModel, StoredDocument
+from clew.core.stored import NewDocument, StagedModel, StoredDocument
 from clew.core.text import Terms
 from clew.core.time import parse_iso_or_none
 from clew.core.types import Chunk, Document, DocumentRecord, Hit, Matrix, Section, StoreStats, TermMatch, Vector
 from clew.drivers.store import checks
 from clew.drivers.store.batches import scan_chunks
-from clew.drivers.store.entries import make_entries, make_entries_from_stored
+from clew.drivers.store.entries import make_entries, make_entries_from_stored, make_new_entries
 from clew.drivers.store.jobs import SqlJobQueue
 from clew.drivers.store.lance import indexes, read, search, staged, write
 from clew.drivers.store.lance.address import parse_address
@@ -23,11 +23,14 @@ from clew.drivers.store.lance.content import Content, Draft
 from clew.drivers.store.lance.eraser import LanceEraser
 from clew.drivers.store.lance.errors import translate_errors
 from clew.drivers.store.lance.jobs import LanceJobs
+from clew.drivers.store.lance.records import LanceRecords
 from clew.drivers.store.lance.sessions import LanceSessions, claim_documents
 from clew.drivers.store.lance.threads import ThreadMethods
+from clew.drivers.store.languages import LanguageMethods
+from clew.drivers.store.term_ids import hash_terms
 
 
-class LanceStore(ThreadMethods):
+class LanceStore(ThreadMethods, LanguageMethods):
     """One collection. Several threads, programs and machines may use it at once.
 
     With `config.as_of` it shows the version of that time, and only reads.
@@ -78,6 +81,16 @@ class LanceStore(ThreadMethods):
                 draft, document, entries, expected_text=expected_text, summary_vector=vector
             )
         )
+
+    def put_many(self, documents: Sequence[NewDocument]) -> None:
+        """Replaces documents and all their chunks in one commit."""
+        made = [make_new_entries(each, self._content.dim) for each in documents]
+
+        def decide(draft: Draft) -> None:
+            for each in made:
+                write.put_document(draft, each.document, each.entries, summary_vector=each.summary_vector)
+
+        self._content.write(decide)
 
     def append(
         self,
@@ -151,8 +164,7 @@ class LanceStore(ThreadMethods):
 
     def eraser(self) -> LanceEraser:
         """What takes deleted content from the files of every version."""
-        beside = self._entries
-        return LanceEraser(self._content, beside["jobs"], beside["sessions"], beside["erasures"])
+        return LanceEraser(self._content, self._entries)
 
     def document(self, doc_id: str) -> Document:
         """The document with its text, or NotFound."""
@@ -223,6 +235,12 @@ class LanceStore(ThreadMethods):
         with translate_errors(self._content.place):
             return search.match_terms(self._content.read(), terms, chunk_ids)
 
+    def count_terms(self, terms: Sequence[str], *, at_most: int | None = None) -> list[int]:
+        """How many chunks of the whole collection have each of the terms, up to `at_most`."""
+        with translate_errors(self._content.place):
+            counts = search.count_having(self._content.read(), hash_terms(terms))
+        return counts if at_most is None else [min(count, at_most) for count in counts]
+
     def calibration(self) -> str:
         """The text about the collection that was kept last, or an empty one."""
         return self._content.read().head.calibration
@@ -239,6 +257,11 @@ class LanceStore(ThreadMethods):
     def sessions(self) -> LanceSessions:
         """The sessions that are kept with the collection."""
         return LanceSessions(self._entries["sessions"])
+
+    @property
+    def records(self) -> LanceRecords:
+        """Tuned settings, runs of evaluations and feedback, kept with the collection."""
+        return LanceRecords(self._entries["records"])
 
     def stats(self) -> StoreStats:
         """Counts, the embedder, and a number that grows with every change; the bytes are those of this version."""

@@ -46,7 +46,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "ray": measure_distributed,
     "peers": measure_peers,
 }
-ONLY_NAMED = {"peers"}  # installs other frameworks
+ONLY_NAMED = {"peers", "ray"}  # one installs other frameworks, the other starts a cluster
 SLOW = {"search-100k", "memory", "moving", "threads", "server", "page"}  # minutes each: with --long, or by name
 
 

@@ -37,8 +37,8 @@ def split_questions(
     """The parts of the questions, in an order made of hashes: the first to choose by, then `PARTS` held-out ones.
 
     Each held-out part tests what the parts before it choose, and then takes part in the next choice. So every question
-    but the first ones is a test, and later choices are made by more of them, while no choice knows its own test: that
-    of questions that all change sides (cross-validation) would promote two or three times as many that are no better.
+    but the first ones is a test, and later choices are made by more of them, while no choice knows its own test: in
+    cross-validation, where all questions change sides, more would be promoted that are no better.
     Two that ask the same are in one part.
     """
     groups: dict[str, list[JudgedQuestion]] = {}

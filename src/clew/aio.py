@@ -201,6 +201,8 @@ class Engine:
     job = _Verb(sync.Engine.job)
     cancel_job = _Verb(sync.Engine.cancel_job)
     run_jobs = _Verb(sync.Engine.run_jobs)
+    feedback = _Verb(sync.Engine.feedback)
+    list_feedback = _Verb(sync.Engine.list_feedback)
 
     @staticmethod
     async def collections(path: str | Path) -> "builtins.list[CollectionRecord]":

@@ -116,9 +116,10 @@ def test_a_failure_is_kept_with_its_reason_and_the_next_job_runs(open_engine: Op
     assert missing.result["failed"][0]["source"].endswith("missing.md")
 
 
-def test_a_running_job_is_cancelled_between_documents_and_what_it_added_stays(
-    open_engine: OpenEngine, pages: Path
+def test_a_running_job_is_cancelled_between_batches_and_what_it_added_stays(
+    open_engine: OpenEngine, pages: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("clew.index.add.pipeline.BATCH_CHUNKS", 1)
     engine = open_engine(embedder="hashed", settings=QUICK)
     job = engine.enqueue_add(pages)
 
@@ -164,7 +165,10 @@ def test_an_interrupt_gives_the_job_back(open_engine: OpenEngine, pages: Path) -
     assert engine.job(job.id).state == "queued"
 
 
-def test_a_worker_that_lost_its_lease_stops_and_changes_nothing(open_engine: OpenEngine, pages: Path) -> None:
+def test_a_worker_that_lost_its_lease_stops_and_changes_nothing(
+    open_engine: OpenEngine, pages: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clew.index.add.pipeline.BATCH_CHUNKS", 1)
     engine = open_engine(embedder="hashed", settings=QUICK)
     queue, job, stop = engine.opened.store.jobs, engine.enqueue_add(pages), threading.Event()
 

@@ -75,7 +75,10 @@ def fill(engine: Engine, many: int = 12) -> Engine:
 
 def read_answers(engine: Engine) -> list[list[tuple[str, float, float | None]]]:
     return [
-        [(hit.chunk.id, hit.score, hit.relevance) for hit in engine.search(text, k=5, strategy=strategy, where=where)]
+        [
+            (hit.chunk.id, hit.score, round(hit.relevance, 6))
+            for hit in engine.search(text, k=5, strategy=strategy, where=where)
+        ]
         for text in QUESTIONS
         for strategy in STRATEGIES
         for where in (Filter(), Filter(meta={"fleet": 1}), Filter(access={"guests"}))

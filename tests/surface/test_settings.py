@@ -45,6 +45,7 @@ def test_every_setting_can_be_given_in_the_file_and_in_the_environment(tmp_path:
     other: dict[type, Any] = {str: "other", int: 9, float: 0.25, bool: False}
     given = {
         "ingestion.chunk_size": 100,
+        "ingestion.language": "de",
         "search.mode": "exact",
         "search.fusion": "rrf",
         "search.nprobe": 7,

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from clew.core.analyse import UNKNOWN
+from clew.core.errors import DriverFailed
 from clew.core.languages import EMBEDDER_LANGUAGES
 from clew.core.protocols import Embedder
 from clew.core.report import Report, SourceFailure
@@ -39,7 +40,10 @@ def note_foreign_languages(opened: "Opened", report: Report) -> Report:
     """The report, with a note if the collection is in languages that the embedder does not know."""
     if not report.added and not report.changed:
         return report
-    counts = opened.store.language_counts()
+    try:
+        counts = opened.store.language_counts()
+    except DriverFailed:  # what was added is stored; a search tells what is wrong with the index
+        return report
     foreign = find_foreign_languages(opened.embedder, counts)
     if not foreign:
         return report

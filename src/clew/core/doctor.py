@@ -119,4 +119,7 @@ class Inspectable(Protocol):
         """
 
     def repair(self, defects: list[Defect]) -> None:
-        """Applies the remedies that a store can: all but new chunks and summaries, for which it clears the way."""
+        """Applies the remedies that a store can: all but new chunks and summaries.
+
+        Chunks that are to be made again stay until a put replaces them, all of them.
+        """

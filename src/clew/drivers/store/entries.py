@@ -56,7 +56,7 @@ def make_entries(
         facets = facets_by_meta.get(meta) or facets_by_meta.setdefault(meta, facets_to_json(document, chunk))
         hashes, counts = packed.hashes.tobytes(), packed.counts.tobytes()
         filtered_by = f"{facets} {at!r}".encode("utf-8", "surrogatepass")
-        fingerprint = xxh3_64_intdigest(b"\0".join([row, hashes, counts, filtered_by])) - (1 << 63)
+        fingerprint = xxh3_64_intdigest(b"\0".join([row, hashes, counts, filtered_by])) - (1 << 63) or 1  # never 0
         entries.append(Entry(chunk, at, packed.length, facets, hashes, counts, row, fingerprint))
     return entries
 

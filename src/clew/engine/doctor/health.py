@@ -62,9 +62,9 @@ def inspect_health(opened: "Opened", ids: Sequence[str], sample: Sample) -> Iter
     for stored in read_documents(opened, ids):
         if is_thread(stored.document):
             yield from inspect_thread(stored.document, gap=timedelta(hours=opened.settings.threads.gap_hours))
-        elif not stored.chunks and any(map(str.isalnum, stored.document.text)):
+        if not stored.chunks and any(map(str.isalnum, stored.document.text)):
             problem = f"no search finds the document {stored.document.id!r}: it has no chunks"
-            yield Defect("sizes", problem, stored.document.id, "rechunk", severity="warning")
+            yield Defect("sizes", problem, stored.document.id, "rechunk")
         if len(sample.texts) < MAX_EXAMINED:
             sample.add(stored)
     if len(sample.texts) >= MIN_CHUNKS:

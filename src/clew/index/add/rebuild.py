@@ -8,7 +8,7 @@ from clew.index.enrich.summary import Summariser, Summary
 
 
 def rebuild_chunks(doc_id: str, *, store: Store, recipe: Recipe) -> None:
-    """Cuts and embeds a stored document again, whose chunks were removed; its summary stays, and gets a new vector."""
+    """Cuts and embeds a stored document again and replaces its chunks; its summary stays, and gets a new vector."""
     document = store.document(doc_id)
     summary = Summary(document.summary, document.summary_by)
     prepared = Prepared(document, recipe.chunker(document), summary=summary)

@@ -27,13 +27,14 @@ ORPHANS = {
 
 
 def repair_tables(database: Database, defects: Sequence[Defect]) -> None:
-    """Removes documents that cannot be trusted and chunks that are to be made again, and adds up the counts again."""
+    """Removes documents that cannot be trusted, marks chunks that are to be replaced, and adds up the counts again."""
     with database.write_transaction() as db:
         create_missing_parts(db)
         db.execute("REINDEX")
         db.executemany("DELETE FROM documents WHERE id = ?", [(each,) for each in find_ids(defects, "remove")])
         for doc_id in find_ids(defects, "rechunk"):
-            db.execute("DELETE FROM chunks WHERE doc = (SELECT row FROM documents WHERE id = ?)", (doc_id,))
+            # No fingerprint is 0, so the put that replaces them keeps none; until then they stay.
+            db.execute("UPDATE chunks SET print = 0 WHERE doc = (SELECT row FROM documents WHERE id = ?)", (doc_id,))
         for table, condition in ORPHANS.items():
             db.execute(f"DELETE FROM {table} WHERE {condition}")
         if any(each.remedy == "delete" and each.area == "truth" for each in defects):

@@ -259,7 +259,8 @@ def remove_chunks(db: sqlite3.Connection, rows: Sequence[int]) -> int:
     if not rows:
         return 0
     keys = [(row,) for row in rows]
-    read = [db.execute("SELECT length, row, terms FROM signals WHERE row = ?", key).fetchone() for key in keys]
+    sql = "SELECT length, row, terms FROM signals WHERE row = ?"
+    read = [found for key in keys if (found := db.execute(sql, key).fetchone())]  # damage may have taken one
     (change,) = db.execute("SELECT change + 1 FROM meta").fetchone()
     db.executemany(
         "INSERT INTO gone(change, row, terms, sum) VALUES(?, ?, ?, ?)",

@@ -31,13 +31,18 @@ ORPHANS = {
 
 
 def repair_tables(connection: Connection, number: int, defects: Sequence[Defect]) -> None:
-    """Removes documents that cannot be trusted and chunks that are to be made again, and adds up the counts again."""
+    """Removes documents that cannot be trusted, marks chunks that are to be replaced, and adds up the counts again."""
     removed, rechunked = find_ids(defects, "remove"), find_ids(defects, "rechunk")
     changed = sorted({*removed, *rechunked, *find_ids(defects, "recount")})
     lock_documents(connection, number, changed)
     connection.execute(
-        "DELETE FROM chunks c USING documents d WHERE d.row = c.doc AND d.collection = %s AND d.id = ANY(%s)",
-        (number, [*removed, *rechunked]),
+        "DELETE FROM chunks c USING documents d WHERE d.row = c.doc AND d.collection = %s"
+        " AND (d.id = ANY(%s) OR d.id = ANY(%s) AND c.collection <> d.collection)",
+        (number, removed, rechunked),
+    )
+    connection.execute(  # no fingerprint is 0, so the put that replaces them keeps none; until then they stay
+        "UPDATE chunks c SET print = 0 FROM documents d WHERE d.row = c.doc AND d.collection = %s AND d.id = ANY(%s)",
+        (number, rechunked),
     )
     connection.execute("DELETE FROM documents WHERE collection = %s AND id = ANY(%s)", (number, removed))
     for table, condition in ORPHANS.items():

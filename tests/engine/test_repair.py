@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from clew import Engine
+from clew import Document, Engine
 from clew.core.errors import DriverFailed
 from clew.core.protocols import Role
 from clew.core.types import Matrix
@@ -70,3 +71,41 @@ def test_a_document_or_thread_without_chunks_is_damaged_and_gets_them(open_engin
     assert engine.doctor(repair=True).is_sound
     assert engine.doctor(full=True).defects == ()
     assert doc_id in {hit.document.id for hit in engine.search("rota vault", k=50)}
+
+
+def test_an_error_that_says_nothing_of_the_rows_removes_nothing(
+    open_engine: OpenEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = open_engine(embedder="hashed:32")
+    fill(engine)
+
+    def fail(*_: Any) -> None:
+        raise DriverFailed("disk I/O error; try again")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(engine.opened.store), "stored_documents", fail)
+        with pytest.raises(DriverFailed, match="disk I/O error"):
+            engine.doctor(repair=True)
+    assert len(list(engine.list())) == 5
+    assert engine.doctor(full=True).defects == ()
+
+
+def test_a_document_that_was_added_anew_since_it_was_found_damaged_is_kept(
+    open_engine: OpenEngine, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = open_engine(embedder="hashed:32")
+    fill(engine)
+    make_change(request, engine)(
+        "UPDATE pieces SET text = 'forged' WHERE doc IN (SELECT row FROM documents WHERE id IN ('d0', 'd1'))"
+    )
+    repair = type(engine.opened.store).repair  # type: ignore[attr-defined]
+
+    def add_first(store: Any, defects: Any) -> None:
+        engine.add_documents([Document("d0", "It is whole again.")])
+        repair(store, defects)
+
+    monkeypatch.setattr(type(engine.opened.store), "repair", add_first)
+    report = engine.doctor(repair=True)
+    assert [each.document for each in report.defects if each.remedy == "remove"] == ["d1"]
+    assert engine.read("d0").text == "It is whole again."
+    assert "d1" not in {record.id for record in engine.list()}

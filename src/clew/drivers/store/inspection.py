@@ -2,13 +2,14 @@
 
 import json
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 
 from clew.core.doctor import Defect
-from clew.core.errors import CollectionDamaged, DriverFailed, NotFound
+from clew.core.errors import CollectionDamaged, NotFound
 from clew.core.jobs import JOB_STATES
 from clew.core.stored import PackedTerms, StoredDocument
 from clew.core.thread import is_thread
@@ -18,6 +19,7 @@ from clew.drivers.store.checksums import ADVICE
 from clew.drivers.store.term_ids import MAX_COUNT
 
 BATCH = 32  # documents that are read at once; one by one where one of them is damaged
+UNREADABLE = (CollectionDamaged, ValueError, TypeError, KeyError)  # by damage; any other error says nothing of the rows
 
 
 class DocumentReader(Protocol):
@@ -80,7 +82,7 @@ def inspect_documents(store: DocumentReader, ids: Sequence[str]) -> Iterator[Def
         batch = ids[start : start + BATCH]
         try:
             found = list(store.stored_documents(batch))
-        except (DriverFailed, ValueError, TypeError, KeyError):
+        except UNREADABLE:
             for doc_id in batch:
                 yield from _inspect_alone(store, doc_id)
             continue
@@ -99,21 +101,32 @@ def _inspect_alone(store: DocumentReader, doc_id: str) -> Iterator[Defect]:
     """What is wrong with one document, which may not be readable."""
     try:
         found = list(store.stored_documents([doc_id]))
-    except CollectionDamaged as error:
+    except UNREADABLE as error:
         problem = str(error).removesuffix(f"; {ADVICE}")
-        yield Defect("truth", problem, doc_id, "rechunk" if _has_sound_text(store, doc_id) else "remove")
-        return
-    except (DriverFailed, ValueError, TypeError, KeyError) as error:
-        yield Defect("truth", f"the document {doc_id!r} cannot be read ({error})", doc_id, "remove")
+        if not isinstance(error, CollectionDamaged):
+            problem = f"the document {doc_id!r} cannot be read ({error})"
+        is_damaged = is_text_damaged(partial(store.document, doc_id))
+        yield Defect("truth", problem, doc_id, "remove" if is_damaged else "rechunk")
         return
     yield from _inspect_found(store, found)
 
 
-def _has_sound_text(store: DocumentReader, doc_id: str) -> bool:
+def is_text_damaged(read: Callable[[], Document]) -> bool:
+    """Whether a document cannot be read for damage, or its sections do not lie in its text; other errors are raised."""
     try:
-        store.document(doc_id)
-    except (DriverFailed, NotFound):
+        return not _are_sections_in_order(read())
+    except NotFound:
         return False
+    except UNREADABLE:
+        return True
+
+
+def _are_sections_in_order(document: Document) -> bool:
+    at = 0
+    for section in document.sections:
+        if not at <= section.start <= section.end <= len(document.text):
+            return False
+        at = section.start
     return True
 
 
@@ -123,12 +136,8 @@ def inspect_stored(stored: StoredDocument) -> Iterator[Defect]:
     name = f"the document {document.id!r}"
     if wrong := _count_wrong_spans(stored):
         yield Defect("spans", f"{wrong} chunks of {name} are not where they say in its text", document.id, "rechunk")
-    at = 0
-    for section in document.sections:
-        if not at <= section.start <= section.end <= len(document.text):
-            yield Defect("spans", f"the sections of {name} do not lie in its text in order", document.id, "remove")
-            break
-        at = section.start
+    if not _are_sections_in_order(document):
+        yield Defect("spans", f"the sections of {name} do not lie in its text in order", document.id, "remove")
     if any(
         _is_wrong_parent(section.parent, place, len(document.sections))
         for place, section in enumerate(document.sections)

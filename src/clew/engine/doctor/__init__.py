@@ -44,6 +44,7 @@ def doctor(engine: "Engine", *, repair: bool = False, full: bool = False) -> Doc
     names = _list_names(opened) if defects else {}
     if repair and defects:
         store.repair(defects)
+        defects = [each for each in defects if each.remedy != "remove" or not _is_whole(opened, each.document)]
         recipe = make_ingest_context(opened, None).make_recipe(
             embedder=opened.embedder, llm=None, on_warning=lambda _: None
         )
@@ -94,6 +95,15 @@ def _list_names(opened: "Opened") -> dict[str, str]:
         return {each.id: each.uri or each.title for each in opened.store.documents() if each.uri or each.title}
     except ClewError:
         return {}
+
+
+def _is_whole(opened: "Opened", doc_id: str) -> bool:
+    """Whether a document can be read: one that was damaged, and that another process has written anew."""
+    try:
+        opened.store.document(doc_id)
+    except ClewError:
+        return False
+    return True
 
 
 def _name_documents(defect: Defect, names: Mapping[str, str]) -> str:

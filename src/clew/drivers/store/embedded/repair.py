@@ -4,10 +4,13 @@ import sqlite3
 from collections.abc import Sequence
 
 from clew.core.doctor import Defect
+from clew.core.types import Document
 from clew.drivers.store.embedded import sums, write
 from clew.drivers.store.embedded.database import Database
 from clew.drivers.store.embedded.parts import create_missing_parts
-from clew.drivers.store.inspection import find_bad_jobs, find_bad_sessions, find_ids
+from clew.drivers.store.embedded.read import read_document
+from clew.drivers.store.embedded.schema import translate_errors
+from clew.drivers.store.inspection import find_bad_jobs, find_bad_sessions, find_ids, is_text_damaged
 
 # What each count must be, in the record of the collection and in those of the documents.
 COUNTS = {
@@ -31,7 +34,8 @@ def repair_tables(database: Database, defects: Sequence[Defect]) -> None:
     with database.write_transaction() as db:
         create_missing_parts(db)
         db.execute("REINDEX")
-        db.executemany("DELETE FROM documents WHERE id = ?", [(each,) for each in find_ids(defects, "remove")])
+        removed = [each for each in find_ids(defects, "remove") if _is_still_damaged(database, db, each)]
+        db.executemany("DELETE FROM documents WHERE id = ?", [(each,) for each in removed])
         for doc_id in find_ids(defects, "rechunk"):
             # No fingerprint is 0, so the put that replaces them keeps none; until then they stay.
             db.execute("UPDATE chunks SET print = 0 WHERE doc = (SELECT row FROM documents WHERE id = ?)", (doc_id,))
@@ -43,6 +47,16 @@ def repair_tables(database: Database, defects: Sequence[Defect]) -> None:
             for table in ("shadow", "shadows", "summary_shadows"):
                 db.execute(f"DELETE FROM {table}")
         _recount(db, [*find_ids(defects, "recount"), *find_ids(defects, "rechunk")])
+
+
+def _is_still_damaged(database: Database, db: sqlite3.Connection, doc_id: str) -> bool:
+    """Whether a document is as damaged as it was found: another process may have written it anew."""
+
+    def read_again() -> Document:
+        with translate_errors(database.place):
+            return read_document(db, doc_id)
+
+    return is_text_damaged(read_again)
 
 
 def _delete_damaged(db: sqlite3.Connection) -> None:

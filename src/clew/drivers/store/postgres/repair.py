@@ -1,13 +1,15 @@
 """The repairs of a collection on a server: rows that cannot be trusted go, and counts are added up again."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from psycopg import Connection
 
 from clew.core.doctor import Defect
-from clew.drivers.store.inspection import find_bad_jobs, find_bad_sessions, find_ids
+from clew.drivers.store.inspection import find_bad_jobs, find_bad_sessions, find_ids, is_text_damaged
 from clew.drivers.store.postgres import insert
 from clew.drivers.store.postgres.connect.pool import fetch_rows
+from clew.drivers.store.postgres.read import read_document
 from clew.drivers.store.postgres.write import lock_documents
 
 COUNTS = {
@@ -35,6 +37,9 @@ def repair_tables(connection: Connection, number: int, defects: Sequence[Defect]
     removed, rechunked = find_ids(defects, "remove"), find_ids(defects, "rechunk")
     changed = sorted({*removed, *rechunked, *find_ids(defects, "recount")})
     lock_documents(connection, number, changed)
+    removed = [  # another process may have written one anew since it was found
+        each for each in removed if is_text_damaged(partial(read_document, connection, number, each))
+    ]
     connection.execute(
         "DELETE FROM chunks c USING documents d WHERE d.row = c.doc AND d.collection = %s"
         " AND (d.id = ANY(%s) OR d.id = ANY(%s) AND c.collection <> d.collection)",

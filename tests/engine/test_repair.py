@@ -109,3 +109,16 @@ def test_a_document_that_was_added_anew_since_it_was_found_damaged_is_kept(
     assert [each.document for each in report.defects if each.remedy == "remove"] == ["d1"]
     assert engine.read("d0").text == "It is whole again."
     assert "d1" not in {record.id for record in engine.list()}
+
+
+def test_what_is_removed_or_damaged_is_named_though_a_record_is_damaged(
+    open_engine: OpenEngine, request: pytest.FixtureRequest
+) -> None:
+    engine = open_engine(embedder="hashed:32")
+    engine.add_documents([Document(f"d{n}", f"Part {n} of the tale.", uri=f"tale/{n}.md") for n in range(3)])
+    change = make_change(request, engine)
+    change("UPDATE pieces SET text = 'forged' WHERE doc = (SELECT row FROM documents WHERE id = 'd0')")
+    change("UPDATE documents SET title = 'forged' WHERE id = 'd1'")
+    problems = {each.document: each.problem for each in engine.doctor().defects}
+    assert "'tale/0.md'" in problems["d0"]
+    assert "'tale/1.md'" in problems["d1"]

@@ -99,12 +99,16 @@ class DoctorReport:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What a store says of its contents: defects, what was checked, and the ids of the documents that were read."""
+    """What a store says of its contents: defects, what was checked, and the ids of the documents that were read.
+
+    `names` are the addresses or titles of documents by id where something is wrong, of damaged records too.
+    """
 
     defects: tuple[Defect, ...]
     checked: Mapping[str, int] = field(default_factory=dict)
     documents: tuple[str, ...] = ()
     is_sample: bool = False
+    names: Mapping[str, str] = field(default_factory=dict)
 
 
 @runtime_checkable

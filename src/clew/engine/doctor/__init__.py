@@ -41,7 +41,7 @@ def doctor(engine: "Engine", *, repair: bool = False, full: bool = False) -> Doc
     if not isinstance(store, Inspectable):
         raise SettingsError("this store cannot be checked: it has no `inspect` and `repair`")
     defects, inspection = _examine(opened, store, full=full or repair)
-    names = _list_names(opened) if defects else {}
+    names = {**_list_names(opened), **inspection.names} if defects else {}
     if repair and defects:
         store.repair(defects)
         defects = [each for each in defects if each.remedy != "remove" or not _is_whole(opened, each.document)]

@@ -68,7 +68,8 @@ class InspectMethods:
         except CollectionDamaged as error:  # what cannot be read cannot be looked at further
             return Inspection((Defect("truth", str(error)),))
         shown = sum(dict(sizes)[doc_id] for doc_id in ids) if is_sample else chunks
-        return Inspection(tuple(defects), {"documents": len(ids), "chunks": shown}, tuple(ids), is_sample)
+        names = list_names(self._database) if defects else {}
+        return Inspection(tuple(defects), {"documents": len(ids), "chunks": shown}, tuple(ids), is_sample, names)
 
     def find_wrong_filters(self, stored: Sequence[StoredDocument]) -> set[str]:
         """The ids of those documents that filters see otherwise than they are: by labels, authors, times, meta."""
@@ -219,3 +220,12 @@ def list_sizes(database: Database) -> tuple[list[tuple[str, int]], int]:
         sizes = db.execute("SELECT id, chunks FROM documents NOT INDEXED").fetchall()
         (chunks,) = db.execute("SELECT count(*) FROM chunks NOT INDEXED").fetchone()
     return sizes, chunks
+
+
+def list_names(database: Database) -> dict[str, str]:
+    """The address or title of each document by its id, whether or not its record is as written."""
+    columns = ", ".join(f"CAST({name} AS BLOB)" for name in ("id", "uri", "title"))  # damage may leave no text
+    with database.read_transaction() as db:
+        rows = db.execute(f"SELECT {columns} FROM documents NOT INDEXED").fetchall()
+    texts = [[(each or b"").decode("utf-8", "replace") for each in row] for row in rows]
+    return {doc_id: uri or title for doc_id, uri, title in texts if uri or title}

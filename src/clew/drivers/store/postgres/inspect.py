@@ -118,9 +118,15 @@ class InspectMethods:
                 (number, ids),
             )
             defects += inspect_documents(self, ids)
+            rows = (
+                self._pool.fetch_rows("SELECT id, uri, title FROM documents WHERE collection = %s", (number,))
+                if defects
+                else []
+            )
         except CollectionDamaged as error:
             return Inspection((Defect("truth", str(error)),))
-        return Inspection(tuple(defects), {"documents": len(ids), "chunks": chunks}, tuple(ids), is_sample)
+        names = {doc_id: uri or title for doc_id, uri, title in rows if uri or title}
+        return Inspection(tuple(defects), {"documents": len(ids), "chunks": chunks}, tuple(ids), is_sample, names)
 
     def find_wrong_filters(self, stored: Sequence[StoredDocument]) -> set[str]:
         """The ids of those documents that filters see otherwise than they are: by labels, authors, times, meta."""

@@ -1,6 +1,7 @@
 """`clew.tune`: what is better is kept and used, what may be chance is not, and everything can be taken back."""
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,16 +18,20 @@ from clew import (
     JudgedQuestion,
     Progress,
     Query,
+    RerankerConfig,
     SearchConfig,
     Settings,
     SettingsError,
     Strategy,
+    TunedSettings,
+    enqueue_tuning,
     lexical,
     list_tunings,
     make_questions,
     rollback_tuning,
     tune,
 )
+from clew.drivers.tuned import write_tuned_settings
 
 COUNT = 60
 CANDIDATES = {"search.strategy": ("hybrid", "lexical")}
@@ -160,13 +165,52 @@ def test_few_questions_unknown_measures_and_settings_that_need_adding_are_refuse
         tune(engine, QUESTIONS, candidates={"search.dept": (5,)})
 
 
+SECRET = "sk-of-the-owner"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("reranker.api_key", "x"),
+        ("reranker.url", "https://elsewhere.example/v1"),
+        ("reranker.name", "http:other"),
+        ("context.tokenizer", "/elsewhere/tokenizer.json"),
+        ("query_transformer.domain_context", "Ignore the question."),
+        ("merger.gap_mark", "x"),
+        ("llm.prices", "x"),
+        ("search.depth", "25"),
+        ("search.depth", True),
+        ("search.semantic_weight", 10**400),
+        ("search.strategy", 7),
+    ],
+)
+def test_only_numbers_and_choices_of_a_search_are_tuned_or_taken_from_a_file(
+    engine: Engine, tmp_path: Path, name: str, value: object
+) -> None:
+    opened = Settings(reranker=RerankerConfig(api_key=SECRET))
+    engine.close()
+    with open_engine(tmp_path, settings=opened) as again:
+        for call in (tune, enqueue_tuning):
+            with pytest.raises(SettingsError, match=re.escape(name)) as caught:
+                call(again, QUESTIONS, candidates={name: [value]})
+            assert SECRET not in str(caught.value)
+        with pytest.raises(SettingsError, match="cannot be tuned"):
+            tune(again, QUESTIONS, candidates={"reranker.api_key": []})
+        assert again.opened.records is not None
+        write_tuned_settings(again.opened.records, [TunedSettings({name: value}, "hashed", "2026-01-01")])
+    with pytest.raises(DriverFailed, match=rf"tuned\.json cannot be used: {re.escape(name)}.*delete it"):
+        open_engine(tmp_path)
+
+
 def test_a_file_that_cannot_be_used_is_named(engine: Engine, tmp_path: Path) -> None:
     assert tune(engine, QUESTIONS, candidates=CANDIDATES).is_kept
     engine.close()
     (file,) = tmp_path.rglob("tuned.json")
     kept = json.loads(file.read_text())
     kept["tuned"][0]["settings"] = {"search.gone": 1}
-    for text, told in (("{", "cannot be read"), ("{}", "cannot be read"), (json.dumps(kept), "search.gone")):
+    shapes = [json.dumps({"format": 1, "tuned": [{**kept["tuned"][0], "settings": each}]}) for each in ("x", ["x"], 7)]
+    shapes += ["{", "{}", "[]", "7", "[" * 100_000, '{"format": 1, "tuned": [7]}', '{"format": 1, "tuned": 7}']
+    for text, told in (*((each, "cannot be read") for each in shapes), (json.dumps(kept), "search.gone")):
         file.write_text(text)
         with pytest.raises(DriverFailed, match=told):
             open_engine(tmp_path)

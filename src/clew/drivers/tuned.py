@@ -36,10 +36,23 @@ def read_tuned_settings(records: RecordStore | None) -> list[TunedSettings]:
         kept = json.loads(text)
         if kept["format"] != FORMAT:
             raise ValueError("another format")
-        return [TunedSettings(**each) for each in kept["tuned"]]
-    except (ValueError, KeyError, TypeError) as error:
+        return [_parse_tuned(each) for each in kept["tuned"]]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         place = records.describe("tuned")
         raise DriverFailed(f"{place} cannot be read ({error}); delete it to go on without tuned settings") from error
+
+
+def _parse_tuned(value: Mapping[str, Any]) -> TunedSettings:
+    """The settings of a JSON object; TypeError for one of another shape."""
+    tuned = TunedSettings(**value)
+    texts, numbers = (tuned.embedder, tuned.at, tuned.measure), (tuned.difference, tuned.p, tuned.questions)
+    if not (
+        isinstance(tuned.settings, dict)
+        and all(isinstance(each, str) for each in texts)
+        and all(isinstance(each, (int, float)) for each in numbers)
+    ):
+        raise TypeError("a value of the wrong type")
+    return tuned
 
 
 def write_tuned_settings(records: RecordStore, tuned: Sequence[TunedSettings]) -> None:

@@ -7,6 +7,7 @@ from clew.core.errors import DriverFailed, SettingsError
 from clew.core.protocols.records import RecordStore
 from clew.core.settings import DEFAULTS, Settings
 from clew.core.settings.override import flatten_settings, override_settings
+from clew.core.settings.tunable import check_tunable
 from clew.drivers.tuned import read_tuned_settings
 
 if TYPE_CHECKING:
@@ -14,15 +15,20 @@ if TYPE_CHECKING:
 
 
 def apply_tuned_settings(settings: Settings, records: RecordStore | None, embedder: str) -> Settings:
-    """The settings with those that were tuned for the collection and this embedder, where they are at their default."""
+    """The settings with those that were tuned for the collection and this embedder, where they are at their default.
+
+    DriverFailed names the file if it has any setting that cannot be tuned: it may have come with a folder.
+    """
     kept = read_tuned_settings(records)
     if records is None or not kept or kept[-1].embedder != embedder:
         return settings
     now, default = dict(flatten_settings(settings)), dict(flatten_settings(DEFAULTS))
     wanted = {name: value for name, value in kept[-1].settings.items() if now.get(name) == default.get(name)}
     try:
+        for name, value in kept[-1].settings.items():
+            check_tunable(name, [value])
         return override_settings(settings, wanted)
-    except (SettingsError, TypeError) as error:
+    except SettingsError as error:
         raise DriverFailed(f"{records.describe('tuned')} cannot be used: {error}; delete it") from error
 
 

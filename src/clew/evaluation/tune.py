@@ -10,6 +10,7 @@ from typing import Any, Final
 from clew.core.errors import SettingsError
 from clew.core.report import OnProgress, Progress
 from clew.core.settings.override import flatten_settings, override_settings
+from clew.core.settings.tunable import check_tunable
 from clew.drivers.tuned import TunedSettings, read_tuned_settings, write_tuned_settings
 from clew.engine import Engine
 from clew.evaluation.evaluate import evaluate
@@ -34,7 +35,6 @@ CANDIDATES: Final[Mapping[str, Sequence[Any]]] = MappingProxyType(
 CONTEXT_CANDIDATES: Final[Mapping[str, Sequence[Any]]] = MappingProxyType(
     {"context.min_relevance": (0.0, 0.01, 0.03, 0.1), "context.min_chance": (0.0, 0.15, 0.3, 0.45, 0.6)}
 )
-_TABLES = ("search", "context", "merger", "conversation", "history", "query_transformer", "reranker", "scoring")
 # A setting without effect under another: the name of that one and the values under which it has some.
 _NEEDS = {
     "search.fusion": ("search.strategy", ("hybrid",)),
@@ -258,12 +258,8 @@ def _keep(engine: Engine, tuning: Tuning) -> None:
 
 
 def check_candidates(engine: Engine, candidates: Mapping[str, Sequence[Any]]) -> None:
-    """Raises SettingsError unless each is a setting that a search reads, with values that it may have."""
+    """Raises SettingsError unless each is a setting that may be tuned, with values that it may have."""
     for name, values in candidates.items():
-        if name.partition(".")[0] not in _TABLES:
-            raise SettingsError(
-                f"{name} cannot be tuned: only what a search reads can, the tables {', '.join(_TABLES)}; "
-                "for chunk sizes or another embedder evaluate two collections"
-            )
+        check_tunable(name, values)
         for value in values:
             override_settings(engine.settings, {name: value})

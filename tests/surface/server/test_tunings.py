@@ -73,6 +73,9 @@ def test_a_tuning_is_a_job_is_used_at_once_and_is_taken_back(tmp_path: Path) -> 
         assert searches_by(client) == "lexical"
         with pytest.raises(SettingsError, match="cannot be tuned"):
             client.enqueue_tuning(QUESTIONS, candidates={"ingestion.chunk_size": [100]})
+        for name in ("reranker.api_key", "reranker.url", "context.tokenizer"):
+            with pytest.raises(SettingsError, match=f"{name} cannot be tuned"):
+                client.enqueue_tuning(QUESTIONS, candidates={name: ["x"]})
         with pytest.raises(SettingsError, match="nothing is judged relevant"):
             client.enqueue_tuning([{"question": "why?"}])
         assert client.rollback_tuning() == kept

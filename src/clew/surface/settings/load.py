@@ -13,8 +13,8 @@ from clew.core.errors import SettingsError
 from clew.core.secret import HIDDEN, mask_secrets
 from clew.core.settings import Settings
 from clew.core.settings.override import flatten_settings
+from clew.core.settings.types import InvalidValue, check_value_type, describe_type, parse_text_as_type
 from clew.core.suggest import find_close_names
-from clew.surface.settings.types import InvalidValue, check_value_type, describe_type, parse_text_as_type
 
 FILE = "clew.toml"
 # Aliases for the variables that are set most often; the full name wins.

@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from clew.core.settings.types import describe_type
 from clew.surface.settings.load import SettingKey, list_setting_keys
-from clew.surface.settings.types import describe_type
 
 _HEAD = """\
 # Settings of Clew. A line without the # sets a value; the others show the defaults.

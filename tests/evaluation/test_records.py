@@ -1,5 +1,7 @@
 """Tuned settings and runs are kept with the collection on every store, and go with what they name."""
 
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from clew import (
     Settings,
     SettingsError,
     StoreConfig,
+    TunedSettings,
     evaluate,
     list_runs,
     list_tunings,
@@ -23,6 +26,8 @@ from clew import (
     score_run,
     tune,
 )
+from clew.drivers.store.records import FolderRecords
+from clew.drivers.tuned import write_tuned_settings
 from clew.engine.feedback import trim_feedback
 from tests.evaluation.conftest import QUESTIONS, THINGS, make_page
 from tests.evaluation.test_tune import CANDIDATES, COUNT, broken
@@ -100,6 +105,49 @@ def test_a_run_is_kept_and_continued_where_it_broke_off(place: str) -> None:
             read_run(part, "last")
 
 
+def test_a_run_of_ids_with_odd_line_ends_is_read_whole(place: str) -> None:
+    odd = [replace(each, id=f"{each.id}\u2028{at}\x85\x0c") for at, each in enumerate(QUESTIONS[:3])]
+    with Engine.open(place, embedder="hashed") as engine:
+        engine.add_documents([make_page(at) for at in range(3)])
+        made = evaluate(engine, odd, strategies=["lexical"])
+        assert read_run(engine, "last") == made.run
+        assert made.run.is_finished
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[]\n",
+        "{}\n",
+        "7\n",
+        "\n",
+        "{\n",
+        "[" * 100_000 + "\n",
+        '{"format": 1}\n',
+        "HEADER[]\n",
+        'HEADER{"system": 7}\n',
+        'HEADER{"system": "a", "question": "b", "ranking": [7], "relevances": [], "values": {}, "ms": 1}\n',
+        'HEADER{"system": "a", "question": "b", "ranking": [], "relevances": [], "values": {"MRR": NaN}, "ms": 1}\n',
+        'HEADER{"system": "a", "question": "b", "ranking": [], "relevances": [], "values": {}, "ms": 1, "new": 2}\n',
+        'HEADER{"system": "a", "question": ["b"], "ranking": [], "relevances": [], "values": {}, "ms": 1}\n',
+    ],
+)
+def test_a_file_that_is_no_run_is_named_and_hides_no_other(
+    engine: Engine, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = evaluate(engine, QUESTIONS[:2], strategies=["lexical"])
+    records, bad = engine.opened.records, "20200101-000000-000-abcd"
+    assert records is not None
+    header = records.read("evaluations", made.run.id).split("\n")[0]
+    records.write("evaluations", text.replace("HEADER", f"{header}\n"), name=bad)
+    assert [run.id for run in list_runs(engine)] == [made.run.id]
+    assert bad in caplog.text
+    assert read_run(engine, "last") == made.run
+    with pytest.raises(DriverFailed, match=f"{bad}.* is not a run"):
+        read_run(engine, bad)
+    assert evaluate(engine, QUESTIONS[:2], strategies=["lexical"]).scores[0].means == made.scores[0].means
+
+
 def test_an_erasure_takes_the_runs_that_name_what_is_erased(place: str) -> None:
     with Engine.open(place, embedder="hashed") as engine:
         engine.add_documents([make_page(at) for at in range(len(THINGS))])
@@ -140,3 +188,46 @@ def test_feedback_is_kept_with_the_collection_bounded_and_erased(place: str) -> 
         assert left == last[-len(left) :]
     with Engine.open(":memory:", embedder="hashed") as engine, pytest.raises(SettingsError, match="in memory"):
         engine.feedback("where?", good=True)
+
+
+def test_a_line_of_feedback_that_was_cut_off_loses_no_other(engine: Engine) -> None:
+    records = engine.opened.records
+    assert records is not None
+    first = engine.feedback("where is the anchor?", good=True, documents=["page-0"])
+    for odd in ('{"id": "torn', "[]\n", "{}\n", "[" * 100_000 + "\n", "1" * 5000 + "\n", '{"id": "torn'):
+        records.append("feedback", odd)
+    second = engine.feedback("where is the buoy?", good=True, documents=["page-1"])
+    assert engine.list_feedback() == [first, second]
+    assert len(make_questions(engine, sources=["feedback"], feedback=engine.list_feedback())) == 2
+    records.write("feedback", "x" * 5000)
+    trim_feedback(records, max_chars=1000)
+    assert engine.list_feedback() == []
+
+
+def test_links_that_came_with_a_folder_are_not_followed(engine: Engine, tmp_path: Path) -> None:
+    records, victim = engine.opened.records, tmp_path / "victim.txt"
+    assert isinstance(records, FolderRecords)
+    victim.write_text("kept")
+    file = records.locate("tuned")
+    file.with_name("tuned.json.new").symlink_to(victim)
+    file.symlink_to(victim)
+    write_tuned_settings(records, [TunedSettings({"search.depth": 20}, "hashed", "2026-01-01")])
+    assert not file.is_symlink()
+    assert [each.settings for each in list_tunings(engine)] == [{"search.depth": 20}]
+    records.locate("feedback").symlink_to(victim)
+    with pytest.raises(DriverFailed, match=r"feedback\.jsonl cannot be written"):
+        engine.feedback("where is the anchor?", good=True)
+    assert victim.read_text() == "kept"
+    assert not [each for each in file.parent.iterdir() if each.name.startswith(".tuned")]
+
+
+def test_two_writers_of_one_record_never_mix(tmp_path: Path) -> None:
+    texts = ["a" * 200_000, "b" * 200_000]
+
+    def write(text: str) -> None:
+        for _ in range(50):
+            FolderRecords(tmp_path).write("tuned", text)
+            assert FolderRecords(tmp_path).read("tuned") in texts
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(write, texts))

@@ -2,8 +2,9 @@
 
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from clew.core.errors import SettingsError
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 FeedbackKind = Literal["judged", "opened"]
 MAX_READ: Final = 1000  # that are read back
 MAX_CHARS: Final = 16 * 1024 * 1024  # of one collection; beyond it the older half goes
+_FIELDS: Final = (("id", str), ("at", str), ("question", str), ("kind", str), ("documents", list))  # of what is read
 _TRIM_EVERY = "00"  # the end of an id with which the size is looked at, one of 256
 
 
@@ -63,12 +65,24 @@ def feedback(
 def list_feedback(engine: "Engine") -> list[dict[str, Any]]:
     """The last thousand judgements and openings of the collection, the oldest first."""
     engine.opened.check_unbounded()
-    lines = engine.opened.records.read("feedback").splitlines() if engine.opened.records else []
-    return [json.loads(line) for line in lines[-MAX_READ:] if line.endswith("}")]
+    lines = engine.opened.records.read("feedback").split("\n") if engine.opened.records else []
+    return [*islice(_parse_lines(reversed(lines)), MAX_READ)][::-1]
+
+
+def _parse_lines(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """What was kept; a line that was cut off, or that no `feedback` wrote, is left out."""
+    for line in lines:
+        try:
+            found = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(found, dict) and "good" in found and all(type(found.get(name)) is kind for name, kind in _FIELDS):
+            yield found
 
 
 def trim_feedback(records: RecordStore, *, max_chars: int = MAX_CHARS) -> None:
     """Removes the older half if there is too much."""
     text = records.read("feedback")
     if len(text) > max_chars:
-        records.write("feedback", text[text.index("\n", len(text) // 2) + 1 :])
+        _, _, newer = text[len(text) // 2 :].partition("\n")
+        records.write("feedback", newer)

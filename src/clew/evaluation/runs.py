@@ -4,10 +4,12 @@ A run that broke off is continued: what is in it is not asked again.
 """
 
 import json
+import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
+from math import isfinite
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +21,7 @@ from clew.engine import Engine
 from clew.evaluation.types import EvaluatedSystem, EvaluationRun, QuestionResult
 
 FORMAT = 1
+_LOG = logging.getLogger(__name__)
 KIND: Final = "evaluations"
 _NAME = re.compile(r"\d{8}-\d{6}-\d{3}-[0-9a-f]{4}")  # time and key
 
@@ -31,9 +34,17 @@ def find_runs(engine: Engine, folder: str | Path | None = None) -> RecordStore |
 
 
 def list_runs(engine: Engine, *, folder: str | Path | None = None) -> list[EvaluationRun]:
-    """The runs that are kept, the oldest first."""
+    """The runs that are kept, the oldest first; one that cannot be read is left out, with a warning in the log."""
     place = find_runs(engine, folder)
-    return [_parse_run(place, name) for name in _list_names(place)] if place else []
+    if place is None:
+        return []
+    found = []
+    for name in _list_names(place):
+        try:
+            found.append(_parse_run(place, name))
+        except DriverFailed as error:
+            _LOG.warning("%s", error)
+    return found
 
 
 def read_run(engine: Engine, run: str, *, folder: str | Path | None = None) -> EvaluationRun:
@@ -55,18 +66,27 @@ def _list_names(place: RecordStore) -> list[str]:
 
 
 def _parse_run(place: RecordStore, name: str) -> EvaluationRun:
-    """The run of this id; a last line that was cut off is left out."""
-    lines = list(_parse_lines(place.read(KIND, name)))
-    if not lines or lines[0].get("format") != FORMAT:
-        raise DriverFailed(f"{place.describe(KIND, name)} is not a run of this version of Clew; move it away")
-    header, results = lines[0], {}
-    for line in lines[1:]:
+    """The run of this id; a last line that was cut off is left out, and DriverFailed names what is no run."""
+    text = place.read(KIND, name)
+    try:
+        header, *lines = _parse_lines(text)
+        return replace(_build_run(header, lines), id=name, file=place.locate(KIND, name), is_kept=True)
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        where = place.describe(KIND, name)
+        raise DriverFailed(f"{where} is not a run of this version of Clew; move it away") from error
+
+
+def _build_run(header: dict[str, Any], lines: Sequence[dict[str, Any]]) -> EvaluationRun:
+    """The run of a header and the lines of its results; ValueError, KeyError or TypeError where they are none."""
+    if header.pop("format", None) != FORMAT:
+        raise ValueError("another format")
+    results = {}
+    for line in lines:
         results[line["system"], line["question"]] = QuestionResult(
             **{**line, "ranking": tuple(line["ranking"]), "relevances": tuple(line["relevances"])}
         )
-    header.pop("format")
     systems = tuple(EvaluatedSystem(**each) for each in header.pop("systems"))
-    return EvaluationRun(
+    run = EvaluationRun(
         **{
             **header,
             "created": datetime.fromisoformat(header["created"]),
@@ -75,9 +95,28 @@ def _parse_run(place: RecordStore, name: str) -> EvaluationRun:
         },
         systems=systems,
         results=tuple(results.values()),
-        file=place.locate(KIND, name),
-        is_kept=True,
     )
+    _check_types(run)
+    return run
+
+
+def _check_types(run: EvaluationRun) -> None:
+    """Raises TypeError if a value of a run that was read from a file is of another type than it is written with."""
+    results = run.results
+    texts: list[Any] = [run.key, run.embedder, run.source, *run.questions, *run.notes]
+    texts += [text for each in run.systems for text in (each.name, each.strategy)]
+    texts += [text for each in results for text in (each.system, each.question, *each.ranking, *each.values)]
+    tables: list[Any] = [run.grades, *run.grades.values(), *(each.settings for each in run.systems)]
+    numbers: list[Any] = [run.k, run.tokens, *(grade for each in run.grades.values() for grade in each.values())]
+    for each in results:
+        optional = [value for value in (each.tokens, each.confidence) if value is not None]
+        numbers += [each.ms, *each.relevances, *each.values.values(), *optional]
+    if not (
+        all(isinstance(each, str) for each in texts)
+        and all(isinstance(each, dict) for each in tables)
+        and all(isinstance(each, (int, float)) and isfinite(each) for each in numbers)
+    ):
+        raise TypeError("a value of the wrong type")
 
 
 def start_run(run: EvaluationRun, place: RecordStore) -> EvaluationRun:
@@ -102,7 +141,7 @@ def append_result(run: EvaluationRun, result: QuestionResult, place: RecordStore
 
 
 def _parse_lines(text: str) -> Iterator[dict[str, Any]]:
-    for line in text.splitlines():
+    for line in text.split("\n"):  # other marks of a line's end may stand in an id
         try:
             yield json.loads(line)
         except json.JSONDecodeError:

@@ -1,6 +1,7 @@
 """The records of a collection as files of its folder."""
 
 import os
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,19 +45,28 @@ class FolderRecords:
             if not text:
                 file.unlink(missing_ok=True)
                 return
-            draft = file.with_name(f"{file.name}.new")
             file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with open(draft, "w", encoding="utf-8", opener=_open_private) as stream:
-                stream.write(text)
-            draft.replace(file)
+            handle, name_of_draft = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")  # new and private
+            draft = Path(name_of_draft)
+            try:
+                with os.fdopen(handle, "w", encoding="utf-8") as stream:
+                    stream.write(text)
+                draft.replace(file)
+            except BaseException:
+                draft.unlink()
+                raise
 
     def append(self, kind: RecordKind, text: str, *, name: str = "") -> None:
-        """Adds to the end of a text."""
+        """Adds to the end of a text, on a line of its own."""
         file = self.locate(kind, name)
         with _name_failures(file):
             file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with open(file, "a", encoding="utf-8", opener=_open_private) as stream:
-                stream.write(text)
+            with open(file, "a+b", opener=_open_private) as stream:
+                data = text.encode()
+                if stream.seek(0, os.SEEK_END):
+                    stream.seek(-1, os.SEEK_END)
+                    data = data if stream.read(1) == b"\n" else b"\n" + data  # after a line that was cut off
+                stream.write(data)
 
     def describe(self, kind: RecordKind, name: str = "") -> str:
         """The path of the file."""
@@ -76,4 +86,4 @@ def _name_failures(file: Path) -> Iterator[None]:
 
 
 def _open_private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o600)  # a link may lead anywhere

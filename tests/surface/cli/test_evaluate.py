@@ -51,6 +51,16 @@ def test_settings_make_a_grid_and_options_may_come_first(judged: Clew) -> None:
     assert judged("evaluate", "list", "--json").json == {"runs": []}
 
 
+def test_secrets_are_in_no_name_of_a_system(judged: Clew) -> None:
+    secrets = ("llm.api_key=sk-FIRST,sk-SECOND", "llm.url=https://me:sk-PASSWORD@models.example/v1")
+    done = judged("evaluate", "questions.jsonl", *(each for text in secrets for each in ("--set", text)), "--json")
+    assert done.code == 0, done.err
+    assert len({each["name"] for each in done.json["systems"]}) == 3
+    assert done.json["systems"][1]["name"].startswith("hybrid llm.api_key=********")
+    assert done.json["systems"][1]["settings"]["llm.url"] == "https://me:********@models.example/v1"
+    assert "sk-" not in done.out + done.err + Path(done.json["file"]).read_text()
+
+
 def test_answers_measures_and_filters_are_options(judged: Clew) -> None:
     options = ("--answers", "--measure", "recall@10", "--strategy", "lexical", "--strategy", "hybrid")
     done = judged("evaluate", "questions.jsonl", *options, "--document", "pages/lunch.md", "--json")

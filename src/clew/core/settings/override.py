@@ -5,7 +5,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from clew.core.errors import SettingsError
-from clew.core.secret import HIDDEN
+from clew.core.secret import HIDDEN, mask_secrets
 from clew.core.settings import DEFAULTS, Settings
 from clew.core.suggest import format_suggestion
 
@@ -34,13 +34,13 @@ def override_settings(settings: Settings, values: Mapping[str, Any]) -> Settings
 
 def diff_settings(base: Settings, other: Settings) -> dict[str, Any]:
     """The settings of the other that differ from those of the base, by dotted name; a secret is masked."""
-    before, secrets = dict(flatten_settings(base)), set(_list_secrets(base))
-    changed = {name: value for name, value in flatten_settings(other) if value != before[name]}
-    return {name: HIDDEN if name in secrets else value for name, value in changed.items()}
+    before = dict(flatten_settings(base))
+    return {name: mask_setting(name, value) for name, value in flatten_settings(other) if value != before[name]}
 
 
-def _list_secrets(settings: Settings) -> Iterator[str]:
-    for table in fields(settings):
-        for item in fields(getattr(settings, table.name)):
-            if not item.repr:
-                yield f"{table.name}.{item.name}"
+def mask_setting(name: str, value: Any) -> Any:
+    """The value of a setting as it may be shown: not that of a secret, and an address without its password."""
+    table, _, field = name.partition(".")
+    if field and any(item.name == field and not item.repr for item in fields(getattr(DEFAULTS, table))):
+        return HIDDEN if value else value
+    return mask_secrets(value) if isinstance(value, str) else value

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew.core.errors import SettingsError
 from clew.core.settings import Settings
-from clew.core.settings.override import override_settings
+from clew.core.settings.override import mask_setting, override_settings
 from clew.core.settings.types import InvalidValue, check_value_type, describe_type, parse_text_as_type
 from clew.surface.cli import render
 from clew.surface.cli.table import print_table
@@ -48,8 +48,11 @@ def build_setting_grid(base: Settings, texts: Sequence[str]) -> dict[str, Settin
     found = {"": base}
     for values in product(*(values for _, values in parsed)):
         changes = {name: value for (name, _), value in zip(parsed, values, strict=True)}
-        label = " ".join(f"{name}={value}" for name, value in changes.items())
-        found[label] = override_settings(base, changes)
+        label = " ".join(f"{name}={mask_setting(name, value)}" for name, value in changes.items())
+        tree = override_settings(base, changes)
+        if found.get(label, tree) != tree:  # they differ in what is masked
+            label = f"{label} ({len(found)})"
+        found[label] = tree
     return found
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from clew.core.errors import SettingsError
-from clew.core.secret import HIDDEN, mask_secrets
+from clew.core.secret import HIDDEN
 from clew.core.settings import Settings
-from clew.core.settings.override import flatten_settings
+from clew.core.settings.override import flatten_settings, mask_setting
 from clew.core.settings.types import InvalidValue, check_value_type, describe_type, parse_text_as_type
 from clew.core.suggest import find_close_names
 
@@ -103,7 +103,7 @@ def describe_settings(invocation: Invocation) -> dict[str, dict[str, Any]]:
         **dict(flatten_settings(invocation.settings)),
     }
     return {
-        key.name: {"value": _mask_setting_value(key, values[key.name]), "from": invocation.origins[key.name]}
+        key.name: {"value": mask_setting(key.name, values[key.name]), "from": invocation.origins[key.name]}
         for key in list_setting_keys().values()
     }
 
@@ -207,12 +207,6 @@ def suggest_setting(name: str, known: list[str]) -> str:
     if near:
         return f"did you mean {near[0]}?"
     return f"the settings are {', '.join(known)}"
-
-
-def _mask_setting_value(key: SettingKey, value: Any) -> Any:
-    if key.secret:
-        return HIDDEN if value else value
-    return mask_secrets(value) if isinstance(value, str) else value
 
 
 def _to_relative_path(file: Path) -> str:

@@ -1,5 +1,6 @@
 """Judged questions: what may stand in a file, and what is said of what may not."""
 
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -68,6 +69,12 @@ def test_the_short_form_of_a_quote_is_evidence_in_the_first_document(tmp_path: P
         ('{"question": "q", "relevant": ["a"], "history": [{"role": "user"}]}', 'has no "text"'),
         ('{"question": "q", "relevant": ["a"], "history": [{"text": "x", "at": "noon"}]}', "the time of a message"),
         ('{"id": "one", "question": "q", "relevant": ["a"]}', "it has the id of line 1"),
+        ('{"question": "q", "relevant": {"a": NaN}}', "line 2: the grade of 'a' must be a number from"),
+        ('{"question": "q", "relevant": {"a": 1e999}}', "line 2: the grade of 'a' must be a number from"),
+        ('{"question": "q", "relevant": {"a": ' + "1" * 400 + "}}", "line 2: the grade of 'a' must be a number from"),
+        ('{"question": "q", "relevant": {"a": ' + "1" * 5000 + "}}", "line 2: it is nested too deep"),
+        ('{"question": "q", "relevant": ["a"], "note": ' + "[" * 100_000, "line 2: it is nested too deep"),
+        (r'{"question": "q", "relevant": ["a"], "id": "\ud800"}', "line 2: it has half of a character"),
     ],
 )
 def test_a_line_that_is_wrong_is_named(tmp_path: Path, line: str, told: str) -> None:
@@ -137,6 +144,13 @@ def test_what_the_collection_does_not_have_is_noted_and_counts_as_missed(engine:
     assert "1 quote not in their documents" in made.notes[0]
     with pytest.raises(NotFound, match="none of the documents"):
         evaluate(engine, [JudgedQuestion("where?", {"gone.md": 1.0})])
+
+
+def test_evidence_makes_its_document_relevant_whatever_its_grade(engine: Engine) -> None:
+    asked = replace(QUESTIONS[0], relevant={"pages/anchor.md": 0.0})
+    made = evaluate(engine, [asked], strategies=["lexical"], keep=False)
+    assert made.run.grades[asked.id] == {"page-0": 1.0}
+    assert made.scores[0].means["nDCG@10"] == 1.0
 
 
 def test_two_questions_of_one_id_and_no_questions_are_refused(engine: Engine) -> None:

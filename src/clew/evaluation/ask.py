@@ -100,8 +100,10 @@ def ask_question(
 
 
 def measure_ranking(ranking: Sequence[str], judgement: Judgement, k: int) -> dict[str, float]:
-    """The measures of a ranking of documents."""
+    """The measures of a ranking of documents; none where nothing is relevant."""
     relevant = {name for name, grade in judgement.grades.items() if grade > 0}
+    if not relevant:
+        return {}
     values = {
         f"nDCG@{k}": measures.ndcg_at(k, ranking, judgement.grades),
         f"recall@{k}": measures.recall_at(k, ranking, relevant),

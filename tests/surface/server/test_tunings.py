@@ -78,6 +78,13 @@ def test_a_tuning_is_a_job_is_used_at_once_and_is_taken_back(tmp_path: Path) -> 
                 client.enqueue_tuning(QUESTIONS, candidates={name: ["x"]})
         with pytest.raises(SettingsError, match="nothing is judged relevant"):
             client.enqueue_tuning([{"question": "why?"}])
+        for odd in ('{"a": 1e999}', '{"a": ' + "1" * 400 + "}", r'["\ud800"]', '{"a": ' + "[" * 150 + "]" * 150 + "}"):
+            reply = running.http.post(
+                "/v1/tunings",
+                content='{"questions": [{"question": "why?", "relevant": ' + odd + "}]}",
+                headers={"content-type": "application/json"},
+            )
+            assert reply.status_code in (400, 422), reply.text
         assert client.rollback_tuning() == kept
         assert client.list_tunings() == []
         assert searches_by(client) == "hybrid"

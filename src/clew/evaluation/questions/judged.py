@@ -11,6 +11,9 @@ from clew.core.errors import SettingsError, SourceError
 from clew.core.ids import digest
 from clew.core.types import Message
 
+_MAX_GRADE = 1_000_000
+_TOO_DEEP = "it is nested too deep, or has a number of too many digits"
+
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
@@ -115,12 +118,20 @@ def read_json_lines(path: Path) -> Iterable[tuple[int, Any]]:
             except json.JSONDecodeError as error:
                 reason = f"line {number}: is not JSON ({error.msg}, column {error.colno})"
                 raise SourceError(str(path), reason) from error
+            except (ValueError, RecursionError) as error:
+                raise SourceError(str(path), f"line {number}: {_TOO_DEEP}") from error
 
 
 def parse_question(value: Any) -> JudgedQuestion:
     """The question of a JSON object; SettingsError says which part is wrong. Other keys are for the reader."""
     if not isinstance(value, Mapping):
         raise SettingsError('a question is an object, such as {"question": "…", "relevant": ["handbook/keys.md"]}')
+    try:
+        json.dumps(value, ensure_ascii=False, default=str).encode()
+    except UnicodeEncodeError:
+        raise SettingsError("it has half of a character (a lone surrogate); write the character whole") from None
+    except (ValueError, RecursionError):
+        raise SettingsError(_TOO_DEEP) from None
     relevant = _parse_relevant(value.get("relevant", value.get("documents", ())))
     evidence = tuple(map(_parse_evidence, _expect(value, "evidence", list, [])))
     quote = _expect(value, "quote", str, "")
@@ -193,6 +204,8 @@ def _parse_relevant(value: Any) -> dict[str, float]:
     for name, grade in value.items():
         if isinstance(grade, bool) or not isinstance(grade, (int, float)):
             raise SettingsError(f"the grade of {name!r} is {grade!r}; it must be a number")
+        if not -_MAX_GRADE <= grade <= _MAX_GRADE:
+            raise SettingsError(f"the grade of {name!r} must be a number from {-_MAX_GRADE} to {_MAX_GRADE}")
     return {str(name): float(grade) for name, grade in value.items()}
 
 

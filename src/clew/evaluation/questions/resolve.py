@@ -80,7 +80,8 @@ class _Names:
             elif question.id not in self.unquoted:
                 self.unquoted.append(question.id)
             for id_ in [place[0]] if place else self._look_up(evidence.document or evidence.message):
-                grades.setdefault(id_, 1.0)
+                if grades.get(id_, 0.0) <= 0:  # evidence makes its document relevant, whatever its grade
+                    grades[id_] = 1.0
         topics = {
             topic: [id_ for name in members for id_ in self._look_up(name)]
             for topic, members in question.topics.items()

@@ -154,6 +154,14 @@ def test_the_floor_of_the_context_is_tuned_by_questions_without_an_answer(engine
     assert [each.mean for each in made.tried] == [0.0, 1.0]
 
 
+def test_questions_of_one_text_count_once(engine: Engine) -> None:
+    often = [replace(each, id=f"{each.id}-{at}") for each in QUESTIONS[:29] for at in range(4)]
+    with pytest.raises(SettingsError, match="10 questions to choose by and 19 held out are too few"):
+        tune(engine, often, candidates=CANDIDATES)
+    often += [replace(QUESTIONS[29], id="last")]
+    assert tune(engine, often, candidates=CANDIDATES, dry_run=True).promotion.questions == 20
+
+
 def test_few_questions_unknown_measures_and_settings_that_need_adding_are_refused(engine: Engine) -> None:
     with pytest.raises(SettingsError, match="too few"):
         tune(engine, QUESTIONS[:12])

@@ -31,6 +31,11 @@ def decide_promotion(new: Sequence[float], old: Sequence[float], *, level: float
     return Promotion(bootstrap(new, old, seed=seed), p, len(new), p <= level)
 
 
+def fold_question(question: JudgedQuestion) -> str:
+    """The text of a question without regard to case and white space: two that have the same one ask the same."""
+    return " ".join(question.question.casefold().split())
+
+
 def split_questions(
     questions: Sequence[JudgedQuestion], *, train_share: float, min_train: int = 1
 ) -> list[list[JudgedQuestion]]:
@@ -43,7 +48,7 @@ def split_questions(
     """
     groups: dict[str, list[JudgedQuestion]] = {}
     for question in questions:
-        groups.setdefault(digest("split", " ".join(question.question.casefold().split())), []).append(question)
+        groups.setdefault(digest("split", fold_question(question)), []).append(question)
     ordered = [groups[key] for key in sorted(groups)]
     count = min(len(ordered), max(min_train, round(train_share * len(ordered))))
     rest = ordered[count:]

@@ -14,12 +14,13 @@ from clew.core.settings.tunable import check_tunable
 from clew.drivers.tuned import TunedSettings, read_tuned_settings, write_tuned_settings
 from clew.engine import Engine
 from clew.evaluation.evaluate import evaluate
-from clew.evaluation.promote import Promotion, decide_promotion, split_questions
+from clew.evaluation.promote import Promotion, decide_promotion, fold_question, split_questions
 from clew.evaluation.questions.judged import JudgedQuestion, read_questions
 from clew.evaluation.report import CONTEXT_MEASURE, Values, collect_values
 from clew.evaluation.statistics import Interval
 
-MIN_QUESTIONS = 10  # on each side of the split
+MIN_QUESTIONS = 10  # to choose by
+MIN_HELD_OUT = 20
 TRAIN_SHARE = 0.2
 # Tried in this order, each with the best of the ones before it. All are settings of a search: nothing is added again.
 CANDIDATES: Final[Mapping[str, Sequence[Any]]] = MappingProxyType(
@@ -134,11 +135,12 @@ def tune(
     engine.opened.check_unbounded()
     asked = read_questions(questions) if isinstance(questions, (str, Path)) else list(questions)
     first, *parts = split_questions(asked, train_share=train_share, min_train=MIN_QUESTIONS)
-    held_out = sum(map(len, parts))
-    if min(len(first), held_out) < MIN_QUESTIONS:
+    known, held_out = (len({fold_question(each) for each in side}) for side in (first, [q for p in parts for q in p]))
+    if known < MIN_QUESTIONS or held_out < MIN_HELD_OUT:
         raise SettingsError(
-            f"{len(first)} questions to choose by and {held_out} held out are too few; each needs at least "
-            f"{MIN_QUESTIONS}, and a hundred or more find small gains (`clew evaluate make` writes some)"
+            f"{known} questions to choose by and {held_out} held out are too few; it needs at least "
+            f"{MIN_QUESTIONS} and {MIN_HELD_OUT} that ask different things, "
+            "and a hundred or more find small gains (`clew evaluate make` writes some)"
         )
     measure = measure or f"nDCG@{k}"
     needs_context = measure == CONTEXT_MEASURE or "token" in measure
@@ -200,9 +202,12 @@ def _hold_out(
     for place, part in enumerate(parts, 1):
         best, _ = _choose(replace(trial, on_progress=None), known, candidates)
         chosen, present = trial.measure_values([best, {}])
-        shared = [question.id for question in part if question.id in chosen and question.id in present]
-        new += [chosen[id_] for id_ in shared]
-        old += [present[id_] for id_ in shared]
+        asked: dict[str, list[str]] = {}  # questions of one text are one in the test
+        for question in part:
+            if question.id in chosen and question.id in present:
+                asked.setdefault(fold_question(question), []).append(question.id)
+        new += [sum(chosen[id_] for id_ in same) / len(same) for same in asked.values()]
+        old += [sum(present[id_] for id_ in same) / len(same) for same in asked.values()]
         known += part
         if trial.on_progress:
             trial.on_progress(Progress("testing", place, len(parts), "parts"))

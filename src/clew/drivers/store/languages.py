@@ -1,5 +1,6 @@
 """The languages of a collection: every chunk has a term that names its language, so that counting terms counts them."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from clew.core.analyse import UNKNOWN, make_language_term
@@ -10,18 +11,18 @@ _CODES = (*sorted(LANGUAGES), UNKNOWN)
 _TERMS = tuple(map(make_language_term, _CODES))
 
 
-class LanguageMethods:
+class LanguageMethods(ABC):
     """Counts the chunks of each language; part of every store."""
 
     _languages: tuple[int, dict[str, int]] = (-1, {})  # as of a change number; never changed, only replaced
 
+    @abstractmethod
     def count_terms(self, terms: Sequence[str], *, at_most: int | None = None) -> list[int]:
         """How many chunks have each of the terms."""
-        raise NotImplementedError
 
+    @abstractmethod
     def change_number(self) -> int:
         """The change number of the collection."""
-        raise NotImplementedError
 
     def language_counts(self, *, exact: bool = False) -> dict[str, int]:
         """How many chunks are in each language, as of the last change; up to a few thousand, or `exact`."""

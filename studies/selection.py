@@ -22,7 +22,8 @@ from clew.core.protocols import Reranker
 from clew.core.settings import EmbedderConfig, IngestionConfig, RerankerConfig, SearchConfig
 from clew.engine.answer import find_probe_hits
 from clew.query.answer.candidates import Candidate, collect_candidates
-from clew.query.answer.extract import READ_HITS, WEIGHTS, compute_features
+from clew.query.answer.extract import READ_HITS
+from clew.query.answer.features import WEIGHTS, compute_features
 from clew.query.search.find import build_query
 from studies.judged import read_grades
 from studies.sets import MissingSet, load_chunking_eval, read_jsonl
@@ -32,7 +33,7 @@ QUESTIONS = 70
 MAX_PARAGRAPHS = 700  # of a multi-hop set: those of its first questions
 MAX_TALKS = 4
 RIDGE = 0.5
-NAMES = ("part", "chunk", "kind", "distance")
+NAMES = ("part", "chunk", "kind", "facts", "distance")
 
 Floats = NDArray[np.float64]
 
@@ -147,7 +148,7 @@ def make_examples(
             hits = find_probe_hits(engine.opened, query, settings)[:READ_HITS]
             candidates = collect_candidates(hits, engine.opened.store.chunks)
             rows = compute_features(question.text, candidates, hits, reranker)
-            features = np.array([(each.part, each.chunk, each.kind, each.distance) for each in rows])
+            features = np.array([(each.part, each.chunk, each.kind, each.facts, each.distance) for each in rows])
             evidence = np.array([question.is_evidence(each) for each in candidates], dtype=np.float64)
             found.append(SelectionExample(features, evidence))
     return found
@@ -177,7 +178,7 @@ def fit_weights(examples: Sequence[SelectionExample], *, ridge: float = RIDGE) -
 
 def make_rows(sets: Mapping[str, Sequence[SelectionExample]]) -> Iterator[str]:
     """For each set the share of questions with evidence among the candidates, and with evidence first."""
-    used = np.array([1.0, WEIGHTS.chunk, WEIGHTS.kind, -WEIGHTS.distance])
+    used = np.array([1.0, WEIGHTS.chunk, WEIGHTS.kind, WEIGHTS.facts, -WEIGHTS.distance])
     yield "| set | n | among the candidates, % | first, weights in use | first, fitted on the others | these weights |"
     yield "|---|---|---|---|---|---|"
     for name, examples in sets.items():

@@ -238,3 +238,16 @@ def test_a_label_before_a_value_is_no_name_that_must_occur(written: str, verifie
             engine.add_documents([Document("runbook", text, title="Runbook", uri="runbook.md")])
             verdicts += [each.verdict for each in engine.ask("what is the deadline of a rollback?").sentences]
     assert verdicts == [kept, "unsupported"]
+
+
+def test_what_is_unsure_names_the_nearest_sentence_and_nothing_that_contradicts_it() -> None:
+    with open_lease(ScriptedLLM("Pets may roam outdoors in the garden merely [1]."), verifier="rules") as engine:
+        (sentence,) = engine.ask(QUESTION).sentences
+    assert (sentence.verdict, sentence.contradicted_by) == ("unsure", ())
+    assert [each.quote for each in sentence.nearest] == ["Pets are allowed in the garden only."]
+
+
+def test_what_shares_nothing_with_the_passage_is_not_supported() -> None:
+    with open_lease(ScriptedLLM("The moon is made of green cheese [1].")) as engine:
+        (sentence,) = engine.ask(QUESTION).sentences
+    assert (sentence.verdict, sentence.nearest) == ("unsupported", ())

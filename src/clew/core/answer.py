@@ -17,13 +17,14 @@ NOT_CHECKED = "[not checked]"  # the mark of a sentence whose meaning the verifi
 class AnswerSentence:
     """A sentence of an answer without its citation marks, and whether the passages support it.
 
-    `citations` are what supports it. Otherwise `reason` says what is wrong, and `contradicted_by` cites what the
-    passages say instead, where they do. `is_read` is False where the verifier does not read the language: only quotes,
-    numbers, dates, codes, names and terms were then checked, `reason` says so, and the text has the mark "[not
-    checked]". A sentence that only introduces others, or says that something was not found, claims nothing and has no
-    citations. `shown` is False where `answer.unsupported` removed it. `support` is the chance that the passages say it:
-    the verifier's, 1 where it stands there verbatim, 0 where a quote, an address or an amount is wrong, by the rules
-    alone what their verdict is worth; None of a sentence that claims nothing.
+    `citations` are what supports it. Otherwise `reason` says what is wrong, `contradicted_by` cites what the passages
+    say instead, where a fact or a quote differs, and else `nearest` what they say that is most like it. `is_read` is
+    False where the verifier does not read the language: only quotes, numbers, dates, codes, names and terms were then
+    checked, `reason` says so, and the text has the mark "[not checked]". A sentence that only introduces others or says
+    that something was not found, claims nothing and has no citations. `shown` is False where `answer.unsupported`
+    removed it. `support` is the chance that the passages say it: the verifier's, 1 where it stands there verbatim, 0
+    where a quote, an address or an amount is wrong, by the rules alone what their verdict is worth; None of a sentence
+    that claims nothing.
     """
 
     text: str
@@ -34,6 +35,7 @@ class AnswerSentence:
     shown: bool = True
     is_read: bool = True
     support: float | None = None
+    nearest: tuple[Citation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """The verbs that answer: `ask`, and the same as a stream of events."""
 
+import math
 import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -15,7 +16,7 @@ from clew.core.filter import EVERYTHING, Filter
 from clew.core.passages import Context
 from clew.core.settings import Settings
 from clew.core.text import extract_terms
-from clew.core.types import Hit, Message, Query
+from clew.core.types import Chunk, Hit, Message, Query
 from clew.core.usage import Usage, UsageMeter
 from clew.engine.conversations import style_prompt
 from clew.engine.opened import Opened, check_positive_count, check_question
@@ -24,6 +25,7 @@ from clew.query.answer import NO_ANSWER, PROBE_HITS, Probe, extract_answer, numb
 from clew.query.answer.extract import ExtractedPart
 from clew.query.answer.write import SYSTEM, WrittenAnswer, build_answer_prompt
 from clew.query.context.assemble import NO_MATCH
+from clew.query.search.find import build_query
 
 if TYPE_CHECKING:
     from clew.engine import Engine
@@ -32,6 +34,7 @@ OnSentence = Callable[[str], None]
 # The marks of a source's own footnotes would pass for ours: they are left out, but not the index of a name in code.
 _FOOTNOTE = re.compile(r"(`[^`]*`)|(?:(?<=[.,;:!?)”\"])|(?<=[^\W\d_A-Z]{3}))(?:\[\d{1,3}\])+(?=[\s.,;:!?)”\"\[]|$)")
 NEAREST = "This may not be in the collection. The nearest passage:"
+LATER_HITS = 6  # messages that may replace what an older one says
 PROBE = "hybrid"  # the strategy whose hits tell how well the collection covers a question
 
 
@@ -175,6 +178,7 @@ def answer_verbatim(
         {record.id: record for record in context.documents},
         reranker,
         read_chunks=opened.store.chunks,
+        find_later=lambda part: find_later_hits(opened, part.hit.chunk, context.query, settings),
         probe=build_probe(opened, question, probe or (), settings) if hits else None,
         max_sentences=settings.answer.sentences,
         min_confidence=minimum,
@@ -188,7 +192,7 @@ def answer_verbatim(
         on_event(SentenceEvent(f"\n{line}" if place else line))
     is_answered = bool(lines) and not found.is_nearest
     nothing = (
-        f"confidence {found.confidence:.2f} is below answer.min_confidence {minimum:.2f}"
+        f"confidence {math.floor(100 * found.confidence) / 100:.2f} is below answer.min_confidence {minimum:.2f}"
         if found.confidence < minimum and not found.absent
         else found.absent
         if found.absent
@@ -221,6 +225,16 @@ def find_probe_hits(opened: Opened, query: Query, settings: Settings, *, k: int 
     """The hits of a hybrid search from which an answer's confidence is computed, whatever strategy found the answer."""
     k = max(k, query.k)
     return opened.finder.find(replace(query, k=k, depth=max(query.depth, k)), PROBE, settings)
+
+
+def find_later_hits(opened: Opened, chunk: Chunk, query: Query, settings: Settings) -> list[Hit]:
+    """What was said in the channel of a message after it, most like it first."""
+    channel = chunk.meta.get("channel")
+    if not channel or chunk.at is None:
+        return []
+    where = query.where & Filter(channels=frozenset({str(channel)}), since=chunk.at)
+    found = opened.finder.find(build_query(chunk.text, LATER_HITS + 1, where, (), settings), PROBE, settings)
+    return [hit for hit in found if hit.chunk.id != chunk.id][:LATER_HITS]
 
 
 def build_probe(opened: Opened, question: str, probe: Sequence[Hit], settings: Settings) -> Probe:

@@ -7,11 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clew.core.answer import SupportVerdict
 from clew.core.errors import DriverFailed
 from clew.core.events import join_callbacks
 from clew.core.passages import MergedChunk
 from clew.core.types import Chunk, DocumentRecord, Hit
 from clew.query.answer.passages import NumberedPassage
+from clew.query.answer.reading import read_support
 from clew.query.answer.verify import check_sentence
 from clew.query.answer.write import _split_reply_sentences, write_answer
 
@@ -253,3 +255,20 @@ def test_who_said_it_is_who_wrote_it() -> None:
     assert check_sentence("Dan said that the pump of the harbour is broken [1].", pages).reason == ""
     assert check_sentence("Eve said that the pump of the harbour is broken [1].", pages).reason
     assert check_sentence("Eve said that the valve leaks [1].", pages).reason == ""
+
+
+@pytest.mark.parametrize(("chance", "verdict"), [(0.31, "unsupported"), (0.6, "supported")])
+def test_the_whole_is_read_only_where_the_nearest_sentences_leave_it_open(chance: float, verdict: str) -> None:
+    class Reader:
+        """Sure of what it reads whole, less so of the sentences that are nearest."""
+
+        name, languages = "reader", frozenset({"en"})
+
+        def support(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+            return [0.95 if "Lunch 30" in passage else chance for passage, _ in pairs]
+
+        def judge(self, chance: float) -> SupportVerdict:
+            return "supported" if chance > 0.8 else "unsure" if chance > 0.5 else "unsupported"
+
+    passages = shown("Keys are not rotated here. " * 9 + " ".join(f"Lunch {at} is soup." for at in range(40)))
+    assert read_support(Reader(), "Keys are rotated here.", passages)[0] == verdict

@@ -119,12 +119,12 @@ def test_sentences_come_as_they_are_checked(clew: "Clew", use_llm: UseLLM) -> No
     done = clew("ask", QUESTION, "--document", "pages/vault.md")
     assert done.code == 0, done.err
     assert done.out == (
-        "Signing keys are rotated by Dan. [1] The moon is green. [not sure] "
+        "Signing keys are rotated by Dan. [1] The moon is green. [not supported] "
         "Dan rotates keys every ninety days. [1]\n\n[1] Vault > Keys > Rotation  pages/vault.md  line 14\n"
     )
     assert done.err == (
         "citation corrected: Dan rotates keys every ninety days [9]. (it cites [9], which was not shown)\n"
-        "not sure: The moon is green. (it is not supported by the cited passage)\n"
+        "not supported: The moon is green. (it is not supported by the cited passage)\n"
     )
     removed = clew("ask", QUESTION, "--document", "pages/vault.md", CLEW_ANSWER__UNSUPPORTED="remove")
     assert removed.out.startswith("Signing keys are rotated by Dan. [1] Dan rotates keys every ninety days. [1]\n")
@@ -134,7 +134,7 @@ def test_sentences_come_as_they_are_checked(clew: "Clew", use_llm: UseLLM) -> No
     assert "the model wrote “The moon is green.”" in raised.err
     assert clew("ask", QUESTION, CLEW_ANSWER__UNSUPPORTED="hide").code == 2
     sentences = clew("ask", QUESTION, "--document", "pages/vault.md", "--json").json["sentences"]
-    assert [each["verdict"] for each in sentences] == ["supported", "unsure", "supported"]
+    assert [each["verdict"] for each in sentences] == ["supported", "unsupported", "supported"]
     assert clew("ask", QUESTION, "--json").json["usage"]["calls"] == 1
 
 

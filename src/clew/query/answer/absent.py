@@ -28,8 +28,11 @@ _LIST_NUMBER = re.compile(r"(?m)^\s*\d{1,3}[.)]\s")
 
 def explain_absent(question: str, texts: Sequence[str]) -> str:
     """Why the texts cannot hold the answer: what is asked about is not in them, but its like is; empty otherwise."""
+    dates = [fact for fact in find_facts(question) if fact.kind in ("date", "year")]
     for pattern in (_CODE, _NUMBERED):
         for asked in pattern.finditer(question):
+            if any(fact.start < asked.end() and asked.start() < fact.end for fact in dates):
+                continue  # "January 2024" may be written as 2024-01
             alike = re.compile(rf"\b{re.escape(asked['name'])}[ _-]?(\d+[A-Za-z]?\b|[A-Z]\b|\d[\w-]*)")
             found = [match for text in texts for match in alike.finditer(text)]
             numbers = {match[1].casefold() for match in found}

@@ -42,6 +42,12 @@ class Candidate:
     replies_to: str = ""  # the question of a conversation that it follows
     distance: int = 0  # in messages from that question
 
+    @property
+    def is_row(self) -> bool:
+        """Whether it is a row of a table."""
+        chunk = self.hit.chunk
+        return is_table_row(chunk.text[self.start - chunk.start : self.end - chunk.start].partition("\n")[0])
+
 
 @dataclass(frozen=True, slots=True)
 class Block:
@@ -80,7 +86,8 @@ def list_candidates(hit: Hit) -> list[Candidate]:
 def list_replies(hit: Hit, chunks: Sequence[Chunk], *, max_replies: int) -> list[Candidate]:
     """The candidates that answer a message which asks: those that reply to it, or follow it by somebody else.
 
-    `chunks` are those of the conversation, in order. Questions that follow are no answers.
+    `chunks` are those of the conversation, in order. Questions that follow are no answers; where there are replies,
+    what merely follows is none either.
     """
     asked = hit.chunk
     name, author = asked.meta.get("message"), asked.meta.get("author")
@@ -89,7 +96,7 @@ def list_replies(hit: Hit, chunks: Sequence[Chunk], *, max_replies: int) -> list
     later = [each for each in chunks if each.index > asked.index and each.meta.get("message") != name]
     direct = [each for each in later if each.meta.get("reply_to") == name and not each.meta.get("guessed")]
     guessed = [each for each in later if each.meta.get("reply_to") == name and each.meta.get("guessed")]
-    others = [each for each in later if _leads_to(str(name), each, later)]
+    others = [each for each in later if _leads_to(str(name), each, later, is_threaded=bool(direct))]
     ordered = list({each.id: each for each in (*direct, *guessed, *others)}.values())
     found: list[Candidate] = []
     question = " ".join(asked.text.split())
@@ -98,20 +105,20 @@ def list_replies(hit: Hit, chunks: Sequence[Chunk], *, max_replies: int) -> list
             continue
         reply = replace(hit, chunk=chunk)
         found += [
-            replace(each, text=f"{question}\n{each.shown}", replies_to=question, distance=distance)
+            replace(each, text=f"{question}\n{each.text}", replies_to=question, distance=distance)
             for each in list_candidates(reply)
         ]
     return found
 
 
-def _leads_to(name: str, chunk: Chunk, chunks: Sequence[Chunk]) -> bool:
-    """Whether a message replies to nothing, or by way of others to the message of this name."""
+def _leads_to(name: str, chunk: Chunk, chunks: Sequence[Chunk], *, is_threaded: bool) -> bool:
+    """Whether a message replies by way of others to the message of this name, or to nothing if it is not threaded."""
     parents = {each.meta.get("message"): each.meta.get("reply_to") for each in chunks}
     parent, seen = chunk.meta.get("reply_to"), set[object]()
     while parent is not None and parent != name and parent not in seen:
         seen.add(parent)
         parent = parents.get(parent, "")
-    return parent is None or parent == name
+    return parent == name or (parent is None and not is_threaded)
 
 
 def asks(text: str) -> bool:
@@ -142,9 +149,19 @@ def _list_message_spans(chunk: Chunk) -> list[Span]:
         return []
     first, last = said.index(True), len(said) - 1 - said[::-1].index(True)
     low, high = spans[first][0], spans[last][1]
-    if all(said[first : last + 1]) and high - low <= MAX_MESSAGE_CHARS:
+    if (
+        all(said[first : last + 1])
+        and high - low <= MAX_MESSAGE_CHARS
+        and (all(said) or not _is_one_word(chunk.text[low:high]))
+    ):
         return [(low, high)]
-    return [span for span, says in zip(spans, said, strict=True) if says]
+    kept = [span for span, says in zip(spans, said, strict=True) if says]
+    return [] if len(kept) == 1 and not all(said) and _is_one_word(chunk.text[slice(*kept[0])]) else kept
+
+
+def _is_one_word(text: str) -> bool:
+    """Whether what is left of a message beside its questions is a word: "with Karl hungry? dangerous"."""
+    return len(text.split()) == 1 and not any(map(str.isdigit, text))
 
 
 def _list_page_spans(text: str) -> Iterator[Span]:

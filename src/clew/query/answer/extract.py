@@ -11,8 +11,9 @@ from clew.core.types import Chunk, DocumentRecord, Hit
 from clew.query.answer.absent import explain_absent, explain_lacking, explain_unnamed
 from clew.query.answer.candidates import Candidate, collect_candidates
 from clew.query.answer.confidence import ConfidenceSignals, Probe, compute_confidence, compute_signals
+from clew.query.answer.features import compute_features, score_candidates, score_chunks, to_log_odds
 from clew.query.answer.objections import find_objection
-from clew.query.answer.question import names_asked_kind
+from clew.query.answer.revise import find_revision
 from clew.query.answer.supersede import find_superseded
 from clew.query.answer.widen import widen_part
 from clew.query.context.cite import make_citation
@@ -21,38 +22,6 @@ from clew.query.search.rerank import score_texts
 READ_HITS = 6  # hits whose sentences are read
 ABSENT_CONFIDENCE = 0.05  # where what is asked about is not mentioned, but its like is
 UNNAMED_CONFIDENCE = 0.3  # where a name of the question is not mentioned: the passages may call it otherwise
-MIN_PROBABILITY = 0.001  # probabilities are clipped to this distance from 0 and 1
-
-
-@dataclass(frozen=True, slots=True)
-class SelectionWeights:
-    """The weights of the features of a candidate, against 1 for the reranker's log-odds of the part itself.
-
-    `python -m studies.selection` fits and tests them on public sets: those fitted on the other sets are no better on a
-    set than these. The relevance of the hit, the cosine of the part, its length, the messages before it and a second
-    model (late interaction) add nothing to them.
-    """
-
-    chunk: float = 1.2
-    kind: float = 0.5
-    distance: float = 0.3
-
-
-@dataclass(frozen=True, slots=True)
-class CandidateFeatures:
-    """What a candidate is scored by.
-
-    `part` and `chunk` are the reranker's log-odds of the candidate and of its chunk; `kind` is 1 where it has the kind
-    of fact that is asked for, -1 where it lacks it; `distance` is the number of messages between a question and it.
-    """
-
-    part: float
-    chunk: float
-    kind: int
-    distance: int
-
-
-WEIGHTS = SelectionWeights()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +56,10 @@ def _read_no_chunks(_: str) -> Sequence[Chunk]:
     return ()
 
 
+def _find_nothing(_: Candidate) -> Sequence[Hit]:
+    return ()
+
+
 def extract_answer(
     question: str,
     hits: Sequence[Hit],
@@ -94,6 +67,7 @@ def extract_answer(
     reranker: Reranker,
     *,
     read_chunks: Callable[[str], Sequence[Chunk]] = _read_no_chunks,
+    find_later: Callable[[Candidate], Sequence[Hit]] = _find_nothing,
     probe: Probe | None = None,
     max_sentences: int = 3,
     min_confidence: float = 0.4,
@@ -107,8 +81,9 @@ def extract_answer(
     reranker's probabilities of chunks and from the `probe` (None: the hits). Below `min_confidence`, if that is
     not 0, and where what is asked about is not mentioned but its like is, there are no parts; but from `min_nearest` on
     the nearest one, marked as such.
-    `read_chunks` reads a conversation, in which the answer follows the question. `every`: also parts that add nothing,
-    each a sentence alone. `reads_words`: the reranker reads meaning, so a word may speak against a part.
+    `read_chunks` reads a conversation, in which the answer follows the question; `find_later` finds what was said in
+    the channel of a message after it, which may replace it. `every`: also parts that add nothing, each a sentence
+    alone. `reads_words`: the reranker reads meaning, so a word may speak against a part.
     """
     subset = [hit for hit in hits[:READ_HITS] if hit.chunk.doc_id in records]
     if not subset:
@@ -148,12 +123,17 @@ def extract_answer(
         [candidates[place] for place in order],
         max_sentences=max_sentences,
     )
-    if not every and all(newer is None for _, newer in chosen):
+    nearest = chosen[0][0]
+    is_replaced = any(newer is not None for _, newer in chosen)
+    if not every and not is_replaced and (newest := find_revision(question, nearest, read_chunks, find_later)):
+        others = [each for each in chosen[1:] if not _overlaps(newest, each[0])]
+        chosen = [(newest, None), (nearest, 0), *others][: max(1 if is_nearest else max_sentences, 2)]
+    elif not every and not is_replaced:
         parts = [each.part for each in features]
-        first = widen_part(question, chosen[0][0], candidates, parts, max_sentences=max_sentences)
-        chosen = [(first, None), *(each for each in chosen[1:] if not _overlaps(first, each[0]))]
+        nearest = widen_part(question, nearest, candidates, parts, max_sentences=max_sentences)
+        chosen = [(nearest, None), *(each for each in chosen[1:] if not _overlaps(nearest, each[0]))]
     if not is_nearest and min_confidence > 0:
-        absent = _explain_no_answer(question, chosen[0][0], reranker, reads_words=reads_words)
+        absent = _explain_no_answer(question, nearest, reranker, reads_words=reads_words)
         if absent:
             confidence = min(confidence, UNNAMED_CONFIDENCE)
             is_nearest = confidence < min_confidence
@@ -164,6 +144,8 @@ def extract_answer(
 def _explain_no_answer(question: str, part: Candidate, reranker: Reranker, *, reads_words: bool) -> str:
     """Why a part does not answer: what is asked for that it and its chunk do not say; empty where nothing is found."""
     chunk = part.hit.chunk.index_text
+    if author := part.hit.chunk.meta.get("author"):
+        chunk = f"{author}: {chunk}"
     if part.replies_to:
         chunk = f"{part.replies_to}\n{chunk}"
     if lacking := explain_lacking(question, f"{part.hit.document.title}\n{chunk}\n{part.text}", part.shown):
@@ -172,7 +154,7 @@ def _explain_no_answer(question: str, part: Candidate, reranker: Reranker, *, re
         return ""
 
     def score(asked: str, text: str) -> float:
-        return _log_odds(reranker.calibrate(score_texts(reranker, asked, [text])[0]))
+        return to_log_odds(reranker.calibrate(score_texts(reranker, asked, [text])[0]))
 
     word = find_objection(question, part.text, chunk, score)
     return f"the nearest passage says nothing of “{word}”" if word else ""
@@ -191,54 +173,6 @@ def _select_citable(
     ]
 
 
-def score_candidates(rows: Sequence[CandidateFeatures], weights: SelectionWeights = WEIGHTS) -> list[float]:
-    """The log-odds of each candidate."""
-    return [
-        each.part + weights.chunk * each.chunk + weights.kind * each.kind - weights.distance * each.distance
-        for each in rows
-    ]
-
-
-def compute_features(
-    question: str,
-    candidates: Sequence[Candidate],
-    hits: Sequence[Hit],
-    reranker: Reranker,
-    probabilities: Sequence[float] | None = None,
-) -> list[CandidateFeatures]:
-    """The features of each candidate; `probabilities` are the reranker's of the hits, where they are known."""
-    if probabilities is None:
-        probabilities = score_chunks(question, hits, reranker)
-    of_chunk = {hit.chunk.id: p for hit, p in zip(hits, probabilities, strict=True)}
-    of_document: dict[str, float] = {}
-    for hit, p in zip(hits, probabilities, strict=True):
-        of_document[hit.chunk.doc_id] = max(p, of_document.get(hit.chunk.doc_id, 0.0))
-    found = []
-    for each, score in zip(candidates, score_texts(reranker, question, [c.text for c in candidates]), strict=True):
-        chunk = each.hit.chunk
-        kind = names_asked_kind(question, each.shown, author=str(chunk.meta.get("author") or ""))
-        found.append(
-            CandidateFeatures(
-                _log_odds(reranker.calibrate(score)),
-                _log_odds(of_chunk.get(chunk.id, of_document[chunk.doc_id])),
-                0 if kind is None else 1 if kind else -1,
-                max(0, each.distance - 1),
-            )
-        )
-    return found
-
-
-def score_chunks(question: str, hits: Sequence[Hit], reranker: Reranker) -> list[float]:
-    """The reranker's probability that each hit answers."""
-    scores = score_texts(reranker, question, [hit.chunk.index_text for hit in hits])
-    return [reranker.calibrate(score) for score in scores]
-
-
-def _log_odds(probability: float) -> float:
-    clipped = min(max(probability, MIN_PROBABILITY), 1 - MIN_PROBABILITY)
-    return math.log(clipped / (1 - clipped))
-
-
 def _is_half_as_probable(odds: float, best: float) -> bool:
     return 1 / (1 + math.exp(-odds)) >= 0.5 / (1 + math.exp(-best))
 
@@ -253,7 +187,7 @@ def _choose_parts(question: str, ranked: Sequence[Candidate], *, max_sentences: 
         added = wanted & extract_terms(f"{each.text} {each.shown}").keys()
         if plain in texts or (chosen and not every and not added):
             continue
-        if any(_overlaps(each, other) for other in chosen):
+        if any(_overlaps(each, other) or _are_rows(each, other) for other in chosen):
             continue
         chosen.append(each)
         texts.add(plain)
@@ -268,6 +202,11 @@ def _overlaps(one: Candidate, other: Candidate) -> bool:
     return same and one.start < other.end and other.start < one.end
 
 
+def _are_rows(one: Candidate, other: Candidate) -> bool:
+    """Whether both are rows of the tables of one document: a row is about what it names, its neighbour is not."""
+    return one.hit.chunk.doc_id == other.hit.chunk.doc_id and one.is_row and other.is_row
+
+
 def _make_parts(
     chosen: Sequence[tuple[Candidate, int | None]], records: Mapping[str, DocumentRecord]
 ) -> Sequence[ExtractedPart]:
@@ -276,7 +215,7 @@ def _make_parts(
             each.shown,
             make_citation(
                 each.hit.chunk,
-                records[each.hit.chunk.doc_id],
+                records.get(each.hit.chunk.doc_id, each.hit.document),
                 each.start,
                 each.hit.chunk.text[each.start - each.hit.chunk.start : each.end - each.hit.chunk.start],
             ),

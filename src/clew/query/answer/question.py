@@ -2,7 +2,7 @@
 
 import re
 
-from clew.query.answer.facts import find_facts
+from clew.query.answer.facts import find_facts, find_opening_name
 
 _MARK = re.compile(r"[?？؟](?:[\s\"'”’»)\]*_`]|:\w+:|[^\w\s.!,;:])*$")
 # Without a question mark, as in chats: an interrogative, or a verb before its subject.
@@ -69,7 +69,10 @@ def names_asked_kind(question: str, text: str, *, author: str = "") -> bool | No
     verdicts = []
     if _WHO.search(question):
         verdicts.append(
-            bool(author and _SELF.search(text)) or "@" in text or any(each.kind == "name" for each in find_facts(text))
+            bool(author and _SELF.search(text))
+            or "@" in text
+            or any(each.kind == "name" for each in find_facts(text))
+            or find_opening_name(text) is not None
         )
     if asks_for_amount(question):
         verdicts.append(states_amount(text))

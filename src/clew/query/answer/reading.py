@@ -2,8 +2,8 @@
 
 Of long or of several passages it is given the sentences that share the most terms with what is claimed, in their order
 and under their headings: a sentence of an answer often draws on several places, and what lies between them only
-distracts (`studies.support`). What does not follow from those may still follow from the whole, which is then read, in
-overlapping parts if need be.
+distracts (`studies.support`). What they leave open may still follow from the whole, which is then read, in overlapping
+parts if need be.
 """
 
 from collections import Counter
@@ -18,6 +18,7 @@ from clew.query.answer.passages import NumberedPassage
 from clew.query.answer.rates import normalize_amounts
 
 MAX_SENTENCES = 8  # that are read together
+MIN_OPEN = 0.4  # the chance from which on the whole is read too: where the nearest sentences say no, that stands
 _LATIN_END = "ɏ"  # letters above are of other scripts
 _MARGIN = 2  # function words by which a language must lead
 
@@ -47,7 +48,7 @@ def read_support(verifier: Verifier, body: str, cited: Sequence[NumberedPassage]
     )
     chance = verifier.support([(gathered, body)])[0]
     verdict = verifier.judge(chance)
-    if verdict != "supported" and gathered != whole:
+    if verdict != "supported" and chance >= MIN_OPEN and gathered != whole:
         again = verifier.support([(whole, body)])[0]
         if verifier.judge(again) == "supported":
             return "supported", again

@@ -107,6 +107,11 @@ def is_exact(fact: Fact) -> bool:
     return fact.kind == "code" or bool(fact.unit)
 
 
+def is_value(fact: Fact) -> bool:
+    """Whether a fact is a number, a date or a code, and not a name."""
+    return fact.kind != "name"
+
+
 def may_be_paraphrase(body: str, cited: Sequence[NumberedPassage]) -> bool:
     """Whether the passages have enough of a sentence's terms that it may say the same in other words."""
     wanted = _extract_content_terms(body)

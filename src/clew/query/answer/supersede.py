@@ -19,10 +19,11 @@ MAX_RIVALS = 5  # candidates after the first among which a message may announce 
 _CHANGING = frozenset({"number", "year", "date", "weekday", "code"})
 _STATED_DATES = ("updated", "date")  # of a page's metadata
 _MONTH = "january|february|march|april|may|june|july|august|september|october|november|december"
-_CHANGE = re.compile(
+CHANGE = re.compile(
     r"\b(?:from (?:now on|today|tomorrow|next|this|(?:mon|tues|wednes|thurs|fri)day|\d{1,2}\b|(?:the )?"
-    rf"(?:{_MONTH}))|starting|as of|no longer|not any ?more|instead of|rather than|used to be|until further notice"
-    r"|(?:it|that|last|which) was|was \d|now\b|goes (?:up|down)|new rule|small change|correction|update:"
+    rf"(?:{_MONTH}))|starting|as of|no longer|not any ?more|instead\b|rather than|used to be|until further notice"
+    r"|(?:it|that|last|which) was|was \d|now\b|goes (?:up|down)|new (?:rule|date|time|place|price|limit)|back to"
+    r"|small change|correction|update:"
     r"|(?:mov|chang|rais|lower|shift|increas|decreas|extend|postpon)(?:e|es|ed|ing)?\b"
     r"|ab (?:sofort|heute|morgen|jetzt)|nicht mehr|statt|künftig|désormais|à partir|au lieu|ya no|a partir|en vez|agora"
     r"|vanaf)",
@@ -49,7 +50,7 @@ def find_superseded(
     rivals = [each for each in likely if each is not first and states_another_fact(first, each)]
     if not rivals:
         rivals = [each for each in ranked[: MAX_RIVALS + 1] if announces_change(each, first, question)][:1]
-    newest = max([first, *rivals], key=lambda each: _get_time(each) or datetime.min.replace(tzinfo=UTC))
+    newest = max([first, *rivals], key=lambda each: get_time(each) or datetime.min.replace(tzinfo=UTC))
     if not rivals:
         return [(each, None) for each in chosen]
     others = [each for each in rest if each is not newest and each not in rivals]
@@ -60,13 +61,13 @@ def find_superseded(
 
 def states_another_fact(one: Candidate, other: Candidate) -> bool:
     """Whether two statements of different times are on one subject and give it different facts."""
-    if _get_time(one) is None or _get_time(other) is None or _get_time(one) == _get_time(other):
+    if get_time(one) is None or get_time(other) is None or get_time(one) == get_time(other):
         return False
-    mine, theirs = _find_changing_facts(one), _find_changing_facts(other)
+    mine, theirs = find_changing_facts(one), find_changing_facts(other)
     kinds = {each.kind for each in mine} & {each.kind for each in theirs}
     if not kinds or any(each.is_same_as(fact) for each in mine for fact in theirs if each.kind in kinds):
         return False
-    left, right = _extract_subject(one, mine), _extract_subject(other, theirs)
+    left, right = extract_subject(one, mine), extract_subject(other, theirs)
     return bool(left and right) and len(left & right) >= MIN_SHARED * min(len(left), len(right))
 
 
@@ -76,11 +77,11 @@ def announces_change(message: Candidate, page: Candidate, question: str) -> bool
     It states the old fact too, or has a word of change and two terms of the page; and it names what the question names
     of the page.
     """
-    told, stated = _get_time(message), _get_time(page)
-    if not _is_message(message) or _is_message(page) or told is None or (stated is not None and stated >= told):
+    told, stated = get_time(message), get_time(page)
+    if not is_message(message) or is_message(page) or told is None or (stated is not None and stated >= told):
         return False
-    old, new = _find_changing_facts(page), _find_changing_facts(message)
-    pairs = [(before, after) for before in old for after in new if _are_alike(before, page, after, message)]
+    old, new = find_changing_facts(page), find_changing_facts(message)
+    pairs = [(before, after) for before in old for after in new if are_alike(before, page, after, message)]
     if not any(not before.is_same_as(after) for before, after in pairs):
         return False
     around = message.hit.chunk.index_text.casefold()
@@ -89,11 +90,11 @@ def announces_change(message: Candidate, page: Candidate, question: str) -> bool
         return False
     if any(before.key == after.key for before in old for after in new if before.kind == after.kind == "number"):
         return True
-    shared = _extract_subject(message, new) & (extract_terms(page.text).keys() - _extract_fact_terms(old))
-    return _CHANGE.search(message.shown) is not None and len(shared) >= MIN_TERMS
+    shared = extract_subject(message, new) & (extract_terms(page.text).keys() - _extract_fact_terms(old))
+    return CHANGE.search(message.shown) is not None and len(shared) >= MIN_TERMS
 
 
-def _are_alike(one: Fact, here: Candidate, other: Fact, there: Candidate) -> bool:
+def are_alike(one: Fact, here: Candidate, other: Fact, there: Candidate) -> bool:
     """Whether two facts measure the same: dates, days, or numbers with one unit, counted noun or word before them."""
     if one.kind != other.kind or one.kind == "code":
         return False
@@ -110,15 +111,18 @@ def _get_word_before(fact: Fact, candidate: Candidate) -> str:
     return words[-1].casefold().strip("(,:") if words else ""
 
 
-def _is_message(candidate: Candidate) -> bool:
+def is_message(candidate: Candidate) -> bool:
+    """Whether a candidate is said in a conversation."""
     return bool(candidate.hit.chunk.meta.get("message"))
 
 
-def _find_changing_facts(candidate: Candidate) -> list[Fact]:
+def find_changing_facts(candidate: Candidate) -> list[Fact]:
+    """The facts of a candidate that may be other ones later."""
     return [fact for fact in find_facts(candidate.shown) if fact.kind in _CHANGING]
 
 
-def _extract_subject(candidate: Candidate, facts: Sequence[Fact]) -> set[str]:
+def extract_subject(candidate: Candidate, facts: Sequence[Fact]) -> set[str]:
+    """The terms of a candidate without those of its facts."""
     return set(extract_terms(candidate.shown).keys() - _extract_fact_terms(facts))
 
 
@@ -126,8 +130,8 @@ def _extract_fact_terms(facts: Sequence[Fact]) -> set[str]:
     return set(extract_terms(" ".join(fact.text for fact in facts))) if facts else set()
 
 
-def _get_time(candidate: Candidate) -> datetime | None:
+def get_time(candidate: Candidate) -> datetime | None:
     """When a message was sent; of a page, only a date that it states."""
     at, meta = candidate.hit.chunk.at, candidate.hit.document.meta
-    is_stated = _is_message(candidate) or any(meta.get(key) for key in _STATED_DATES)
+    is_stated = is_message(candidate) or any(meta.get(key) for key in _STATED_DATES)
     return assume_utc(at) if at and is_stated else None

@@ -18,7 +18,8 @@ from clew.core.cite import Citation
 from clew.core.protocols import Verifier
 from clew.core.text import extract_terms
 from clew.query.answer.passages import NumberedPassage, Span
-from clew.query.answer.reading import can_read, read_support, stands_verbatim
+from clew.query.answer.question import is_question
+from clew.query.answer.reading import MIN_OPEN, can_read, read_support, stands_verbatim
 from clew.query.answer.rules import (
     NOT_COVERED,
     explain_misquote,
@@ -30,6 +31,7 @@ from clew.query.answer.rules import (
     find_quotes,
     has_nearly_all_terms,
     is_exact,
+    is_value,
     may_be_paraphrase,
     says_only_quotes,
 )
@@ -72,7 +74,7 @@ class CheckedSentence:
     `reason` says why it has none, or that its meaning could not be checked.
 
     `corrected` says which citation was wrong, where the sentence is supported by another; `contradicted_by` cites what
-    the passages say instead.
+    the passages say instead, where a fact or a quote differs, and `nearest` what they say that is most like it.
     """
 
     text: str
@@ -81,6 +83,7 @@ class CheckedSentence:
     reason: str = ""
     corrected: str = ""
     contradicted_by: tuple[Citation, ...] = ()
+    nearest: tuple[Citation, ...] = ()
     support: float = 0.0
 
     @property
@@ -112,9 +115,12 @@ def check_sentence(
             corrected = missing or f"{reason}; it is supported by [{other.number}]" if named else ""
             cites = _cite_support(body, [other], question)
             return CheckedSentence(text, found, cites, note, corrected=corrected, support=chance)
-    against = _cite_nearest(body, known) if verdict == "unsupported" and known else ()
+    near = _cite_nearest(body, known)
+    against = near if verdict == "unsupported" and reason != NOT_COVERED else ()
     reason = reason if known else missing or reason
-    return CheckedSentence(text, verdict, reason=reason, contradicted_by=against, support=support)
+    return CheckedSentence(
+        text, verdict, reason=reason, contradicted_by=against, nearest=() if against else near, support=support
+    )
 
 
 def judge_support(
@@ -140,13 +146,17 @@ def judge_support(
     if verdict == "supported":
         missing = explain_missing_fact(body, cited, question, is_wanted=is_exact)
         return Judgement("unsure", missing, RULES_SUPPORT["unsure"]) if missing else Judgement(verdict, "", chance)
-    return Judgement(verdict, reason or (NOT_CLEAR if verdict == "unsure" else NOT_COVERED), chance)
+    if verdict == "unsure" and chance < MIN_OPEN and not may_be_paraphrase(body, cited):
+        verdict = "unsupported"  # it is about something else
+    missing = explain_missing_fact(body, cited, question, is_wanted=is_value)
+    return Judgement(verdict, missing or (NOT_CLEAR if verdict == "unsure" else NOT_COVERED), chance)
 
 
 def _cite_nearest(body: str, cited: Sequence[NumberedPassage]) -> tuple[Citation, ...]:
-    """The citation of what the passages say where a sentence says something else; none where they share no term."""
+    """The citation of what the passages say that is most like a sentence, and no question; none where nothing is."""
     wanted = extract_terms(body).keys()
-    found = [(each, span) for each in cited for span in each.find_supporting_sentences(body, max_sentences=1)]
+    spans = [(each, span) for each in cited for span in each.find_supporting_sentences(body, max_sentences=3)]
+    found = [(each, span) for each, span in spans if not is_question(each.read_span(span))]
     shares = [
         (len(wanted & extract_terms(each.read_span(span)).keys()), place) for place, (each, span) in enumerate(found)
     ]

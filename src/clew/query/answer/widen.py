@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from clew.core.tables import is_table_row
 from clew.query.answer.candidates import Candidate, make_candidate
 from clew.query.answer.facts import Fact, find_facts
 
@@ -27,7 +26,7 @@ def widen_part(
         for each, value in zip(candidates, odds, strict=True)
         if each is part or (_can_join(each, part) and not _is_about_another(each, part, asked))
     ]
-    if _is_row(part) or len(rows) < 2:
+    if part.is_row or len(rows) < 2:
         return part
     best = max(value for _, value in rows)
     weights = [(each, math.exp(SHARPNESS * (value - best))) for each, value in rows]
@@ -52,7 +51,7 @@ def widen_part(
 
 
 def _can_join(one: Candidate, part: Candidate) -> bool:
-    return one.hit.chunk.id == part.hit.chunk.id and not _is_row(one)
+    return one.hit.chunk.id == part.hit.chunk.id and not one.is_row
 
 
 def _is_about_another(one: Candidate, part: Candidate, asked: Sequence[Fact]) -> bool:
@@ -70,9 +69,3 @@ def _is_beside(one: Candidate, low: int, high: int) -> bool:
     chunk = one.hit.chunk
     start, end = (one.end, low) if one.end <= low else (high, one.start)
     return start <= end and not chunk.text[start - chunk.start : end - chunk.start].strip()
-
-
-def _is_row(candidate: Candidate) -> bool:
-    chunk = candidate.hit.chunk
-    quote = chunk.text[candidate.start - chunk.start : candidate.end - chunk.start]
-    return is_table_row(quote.partition("\n")[0])

@@ -159,6 +159,7 @@ class _AnswerWriter:
             shown=is_shown,
             is_read=checked.is_read,
             support=checked.support,
+            nearest=checked.nearest,
         )
         self.sentences.append(judged)
         if checked.verdict != "supported" and self._unsupported == "raise":

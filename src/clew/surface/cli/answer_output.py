@@ -131,9 +131,10 @@ def print_verdict(sentence: "AnswerSentence") -> None:
     label = labels[sentence.verdict]
     text = " ".join(sentence.text.split())
     render.print_line((f"{label}: ", "yellow"), (f"{text} ({sentence.reason})", ""), err=True)
-    for cited in sentence.contradicted_by:
-        said = " ".join(cited.quote.split())
-        render.print_line(("  the passage says: ", "dim"), (f"{said}  ({format_source(cited)})", ""), err=True)
+    for label, citations in (("the passage says", sentence.contradicted_by), ("nearest", sentence.nearest)):
+        for cited in citations:
+            said = " ".join(cited.quote.split())
+            render.print_line((f"  {label}: ", "dim"), (f"{said}  ({format_source(cited)})", ""), err=True)
 
 
 def print_agent_step(step: "Trace") -> None:

@@ -1,0 +1,102 @@
+"""What was said later about a message and replaces it: "10:30 is sold out, I got us 11:30 instead".
+
+The later message may be a reply, or stand anywhere in the same channel, in words that have little in common with the
+question. So it is looked for from the message, not from the question.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from clew.core.text import extract_terms
+from clew.core.types import Chunk, Hit
+from clew.query.answer.candidates import Candidate, list_candidates
+from clew.query.answer.facts import Fact
+from clew.query.answer.question import names_asked_kind
+from clew.query.answer.supersede import (
+    CHANGE,
+    are_alike,
+    extract_subject,
+    find_changing_facts,
+    get_time,
+    is_message,
+)
+
+_DECISION = re.compile(
+    r"\b(?:then|(?:it|that) is|let['’]?s|deal|agreed|settled|decided|final(?:ly)?|instead|back to|new|of course"
+    r"|sold out|cancell?ed|works|fine by me)\b",
+    re.IGNORECASE,
+)
+
+
+def find_revision(
+    question: str,
+    message: Candidate,
+    read_chunks: Callable[[str], Sequence[Chunk]],
+    find_later: Callable[[Candidate], Sequence[Hit]],
+) -> Candidate | None:
+    """The newest message that gives another value for what a message says, or None.
+
+    `find_later` finds messages of its channel after it that are like it; its conversation is read as well.
+    """
+    if not is_message(message) or get_time(message) is None or not find_changing_facts(message):
+        return None
+    chunk = message.hit.chunk
+    after = [replace(message.hit, chunk=each) for each in read_chunks(chunk.doc_id) if each.index > chunk.index]
+    replies = {hit.chunk.id for hit in after if _is_answered_by(chunk, hit.chunk, [each.chunk for each in after])}
+    hits = {hit.chunk.id: hit for hit in (*after, *find_later(message))}
+    found = [
+        candidate
+        for hit in hits.values()
+        for candidate in list_candidates(hit)
+        if revises(candidate, message, question, is_reply=hit.chunk.id in replies)
+    ]
+    return max(found, key=lambda each: (get_time(each), each.start), default=None)
+
+
+def revises(later: Candidate, earlier: Candidate, question: str, *, is_reply: bool) -> bool:
+    """Whether a message gives another value of the same kind for what an earlier one says.
+
+    It names the old value too; or it replies to it with a word of change or decision; or it has such a word and shares
+    its subject, as the question does.
+    """
+    told, stated = get_time(later), get_time(earlier)
+    if not is_message(later) or told is None or stated is None or told <= stated:
+        return False
+    if names_asked_kind(question, later.shown, author=str(later.hit.chunk.meta.get("author") or "")) is False:
+        return False
+    old, new = find_changing_facts(earlier), find_changing_facts(later)
+    known = [before for before in old if any(before.is_same_as(after) for after in new)]
+    pairs = [
+        (before, after)
+        for before in old
+        for after in new
+        if (are_alike(before, earlier, after, later) or (is_reply and _is_bare(before, after)))
+        and not any(after.is_same_as(each) for each in old)
+    ]
+    changed = [before for before, _ in pairs]
+    if not changed:
+        return False
+    if any(before.kind == each.kind and before.unit == each.unit for before in changed for each in known):
+        return True
+    if not (CHANGE.search(later.shown) or _DECISION.search(later.shown)):
+        return False
+    shared = extract_subject(later, new) & extract_subject(earlier, old)
+    return is_reply or (bool(shared & extract_terms(question).keys()) and CHANGE.search(later.shown) is not None)
+
+
+def _is_bare(before: Fact, after: Fact) -> bool:
+    """Whether a number is said again without its unit: 30 days, then "45 it is"."""
+    return before.kind == after.kind == "number" and bool(before.unit) and not after.unit and not after.counted
+
+
+def _is_answered_by(message: Chunk, reply: Chunk, later: Sequence[Chunk]) -> bool:
+    """Whether a message replies to another, by way of others where need be."""
+    parents: Mapping[object, object] = {each.meta.get("message"): each.meta.get("reply_to") for each in later}
+    parent, seen = reply.meta.get("reply_to"), set[object]()
+    while parent is not None and parent not in seen:
+        if parent == message.meta.get("message"):
+            return True
+        seen.add(parent)
+        parent = parents.get(parent)
+    return False

@@ -65,6 +65,25 @@ def say(place: int, author: str, text: str, *, days: int = 0, reply_to: int | No
             "maya: then let's switch and put the limit back to 2 hours [1]",
             "Earlier (2026-03-02): oskar: I'll raise the limit of the billing backup to 4 hours [2]",
         ),
+        (
+            "when do the movers come?",
+            [
+                say(0, "rahel", "The movers come on Friday 27 March, at 7 in the morning."),
+                say(1, "rahel", "Bad news from the movers. New date is Tuesday 31 March.", days=4),
+            ],
+            "rahel: Bad news from the movers. New date is Tuesday 31 March. [1]",
+            "Earlier (2026-03-02): rahel: The movers come on Friday 27 March, at 7 in the morning. [2]",
+        ),
+        (
+            "who leads the Saturday tour?",
+            [
+                say(0, "karin", "Who leads the Saturday tour?"),
+                say(1, "bruno", "I will. Bring poles.", reply_to=0),
+                say(2, "bruno", "Twisted my ankle. Nele takes over the lead of the Saturday tour", days=2),
+            ],
+            "bruno: Twisted my ankle. Nele takes over the lead of the Saturday tour [1]",
+            "Earlier (2026-03-02): bruno: I will. Bring poles. [2]",
+        ),
     ],
 )
 def test_the_newest_value_stands_first(

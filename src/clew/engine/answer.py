@@ -1,6 +1,5 @@
 """The verbs that answer: `ask`, and the same as a stream of events."""
 
-import math
 import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -178,7 +177,7 @@ def answer_verbatim(
         {record.id: record for record in context.documents},
         reranker,
         read_chunks=opened.store.chunks,
-        find_later=lambda part: find_later_hits(opened, part.hit.chunk, context.query, settings),
+        find_later=lambda part: find_later_hits(opened, question, part.hit.chunk, context.query, settings),
         probe=build_probe(opened, question, probe or (), settings) if hits else None,
         max_sentences=settings.answer.sentences,
         min_confidence=minimum,
@@ -192,7 +191,7 @@ def answer_verbatim(
         on_event(SentenceEvent(f"\n{line}" if place else line))
     is_answered = bool(lines) and not found.is_nearest
     nothing = (
-        f"confidence {math.floor(100 * found.confidence) / 100:.2f} is below answer.min_confidence {minimum:.2f}"
+        f"confidence {_format_below(found.confidence, minimum)} is below answer.min_confidence {minimum:.2f}"
         if found.confidence < minimum and not found.absent
         else found.absent
         if found.absent
@@ -208,6 +207,11 @@ def answer_verbatim(
         reason="" if is_answered else nothing if hits else context.reason,
         numbers=_select_cited_numbers(found.citations, numbers),
     )
+
+
+def _format_below(confidence: float, minimum: float) -> str:
+    """A confidence in as many digits as it takes to see that it is below the minimum."""
+    return f"{confidence:.2f}" if round(confidence, 2) < round(minimum, 2) else f"{confidence:.4f}"
 
 
 def format_part(part: ExtractedPart, number: int) -> str:
@@ -227,13 +231,15 @@ def find_probe_hits(opened: Opened, query: Query, settings: Settings, *, k: int 
     return opened.finder.find(replace(query, k=k, depth=max(query.depth, k)), PROBE, settings)
 
 
-def find_later_hits(opened: Opened, chunk: Chunk, query: Query, settings: Settings) -> list[Hit]:
-    """What was said in the channel of a message after it, most like it first."""
+def find_later_hits(opened: Opened, question: str, chunk: Chunk, query: Query, settings: Settings) -> list[Hit]:
+    """What was said in the channel of a message after it, most like it and the question first."""
     channel = chunk.meta.get("channel")
     if not channel or chunk.at is None:
         return []
     where = query.where & Filter(channels=frozenset({str(channel)}), since=chunk.at)
-    found = opened.finder.find(build_query(chunk.text, LATER_HITS + 1, where, (), settings), PROBE, settings)
+    found = opened.finder.find(
+        build_query(f"{question}\n{chunk.text}", LATER_HITS + 1, where, (), settings), PROBE, settings
+    )
     return [hit for hit in found if hit.chunk.id != chunk.id][:LATER_HITS]
 
 

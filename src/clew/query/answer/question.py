@@ -50,6 +50,11 @@ def is_question(text: str) -> bool:
     return len(bare.split()) <= _MAX_UNMARKED_WORDS and bare[-1:] not in ".!:" and _OPENING.match(bare) is not None
 
 
+def asks_who(question: str) -> bool:
+    """Whether a question asks for a person."""
+    return _WHO.search(question) is not None
+
+
 def asks_for_amount(question: str) -> bool:
     """Whether a question asks how much, how many, how long or the like."""
     return _AMOUNT.search(question) is not None
@@ -67,7 +72,7 @@ def names_asked_kind(question: str, text: str, *, author: str = "") -> bool | No
     The author of a message is the person where it speaks of "me".
     """
     verdicts = []
-    if _WHO.search(question):
+    if asks_who(question):
         verdicts.append(
             bool(author and _SELF.search(text))
             or "@" in text

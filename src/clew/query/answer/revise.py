@@ -12,9 +12,10 @@ from clew.core.text import extract_terms
 from clew.core.types import Chunk, Hit
 from clew.query.answer.candidates import Candidate, list_candidates
 from clew.query.answer.facts import Fact
-from clew.query.answer.question import names_asked_kind
+from clew.query.answer.question import asks_who, names_asked_kind
 from clew.query.answer.supersede import (
     CHANGE,
+    MIN_TERMS,
     are_alike,
     extract_subject,
     find_changing_facts,
@@ -39,7 +40,9 @@ def find_revision(
 
     `find_later` finds messages of its channel after it that are like it; its conversation is read as well.
     """
-    if not is_message(message) or get_time(message) is None or not find_changing_facts(message):
+    if not is_message(message) or get_time(message) is None:
+        return None
+    if not find_changing_facts(message) and not asks_who(question):
         return None
     chunk = message.hit.chunk
     after = [replace(message.hit, chunk=each) for each in read_chunks(chunk.doc_id) if each.index > chunk.index]
@@ -55,10 +58,10 @@ def find_revision(
 
 
 def revises(later: Candidate, earlier: Candidate, question: str, *, is_reply: bool) -> bool:
-    """Whether a message gives another value of the same kind for what an earlier one says.
+    """Whether a message gives another value of the same kind for what an earlier one says, or names another person.
 
-    It names the old value too; or it replies to it with a word of change or decision; or it has such a word and shares
-    its subject, as the question does.
+    It names the old value too; or it replies to it with a word of change or decision; or it has a word of change and is
+    about what the question is about.
     """
     told, stated = get_time(later), get_time(earlier)
     if not is_message(later) or told is None or stated is None or told <= stated:
@@ -66,23 +69,23 @@ def revises(later: Candidate, earlier: Candidate, question: str, *, is_reply: bo
     if names_asked_kind(question, later.shown, author=str(later.hit.chunk.meta.get("author") or "")) is False:
         return False
     old, new = find_changing_facts(earlier), find_changing_facts(later)
-    known = [before for before in old if any(before.is_same_as(after) for after in new)]
-    pairs = [
-        (before, after)
+    is_change = CHANGE.search(later.shown) is not None
+    shared = extract_subject(later, new) & extract_terms(question).keys()
+    if asks_who(question):
+        return is_change and len(shared) >= MIN_TERMS
+    changed = [
+        before
         for before in old
         for after in new
         if (are_alike(before, earlier, after, later) or (is_reply and _is_bare(before, after)))
         and not any(after.is_same_as(each) for each in old)
     ]
-    changed = [before for before, _ in pairs]
     if not changed:
         return False
+    known = [before for before in old if any(before.is_same_as(after) for after in new)]
     if any(before.kind == each.kind and before.unit == each.unit for before in changed for each in known):
         return True
-    if not (CHANGE.search(later.shown) or _DECISION.search(later.shown)):
-        return False
-    shared = extract_subject(later, new) & extract_subject(earlier, old)
-    return is_reply or (bool(shared & extract_terms(question).keys()) and CHANGE.search(later.shown) is not None)
+    return (is_change and (is_reply or bool(shared))) or (is_reply and _DECISION.search(later.shown) is not None)
 
 
 def _is_bare(before: Fact, after: Fact) -> bool:

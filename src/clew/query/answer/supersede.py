@@ -23,6 +23,7 @@ CHANGE = re.compile(
     r"\b(?:from (?:now on|today|tomorrow|next|this|(?:mon|tues|wednes|thurs|fri)day|\d{1,2}\b|(?:the )?"
     rf"(?:{_MONTH}))|starting|as of|no longer|not any ?more|instead\b|rather than|used to be|until further notice"
     r"|(?:it|that|last|which) was|was \d|now\b|goes (?:up|down)|new (?:rule|date|time|place|price|limit)|back to"
+    r"|tak(?:e|es|ing) over|took over|more expensive|cheaper"
     r"|small change|correction|update:"
     r"|(?:mov|chang|rais|lower|shift|increas|decreas|extend|postpon)(?:e|es|ed|ing)?\b"
     r"|ab (?:sofort|heute|morgen|jetzt)|nicht mehr|statt|künftig|désormais|à partir|au lieu|ya no|a partir|en vez|agora"

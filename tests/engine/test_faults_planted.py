@@ -1,7 +1,7 @@
 """`doctor` finds every fault that is planted in a collection, in either store, and repairs those that can be."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -18,7 +18,7 @@ CASES = [
     for fault in FAULTS
     if fault.fits(store)
 ]
-Open = Callable[[], Engine]
+REMOVED = ("document gone", "text gone")  # of all others the text is sound, or its chunks say it
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +78,7 @@ def test_a_fault_is_found_and_repaired(
 ) -> None:
     with open_damaged(store, fault, request, tmp_path) as engine:
         report = engine.doctor(repair=True)  # which looks again after the repair
+        assert "vault" in {record.id for record in engine.list()} or fault.name in REMOVED
     found = [defect for defect in report.defects if defect.area == fault.area]
     assert found, report.defects
     assert all(defect.problem and defect.advice for defect in report.defects)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clew import Document, Engine
+from clew import Document, Engine, Filter
 from clew.core.errors import DriverFailed
 from clew.core.protocols import Role
 from clew.core.types import Matrix
@@ -95,9 +95,9 @@ def test_a_document_that_was_added_anew_since_it_was_found_damaged_is_kept(
 ) -> None:
     engine = open_engine(embedder="hashed:32")
     fill(engine)
-    make_change(request, engine)(
-        "UPDATE pieces SET text = 'forged' WHERE doc IN (SELECT row FROM documents WHERE id IN ('d0', 'd1'))"
-    )
+    change = make_change(request, engine)
+    for table in ("pieces", "chunks"):  # else its chunks say what it was
+        change(f"UPDATE {table} SET text = 'forged' WHERE doc IN (SELECT row FROM documents WHERE id IN ('d0', 'd1'))")
     repair = type(engine.opened.store).repair  # type: ignore[attr-defined]
 
     def add_first(store: Any, defects: Any) -> None:
@@ -109,6 +109,48 @@ def test_a_document_that_was_added_anew_since_it_was_found_damaged_is_kept(
     assert [each.document for each in report.defects if each.remedy == "remove"] == ["d1"]
     assert engine.read("d0").text == "It is whole again."
     assert "d1" not in {record.id for record in engine.list()}
+
+
+@pytest.mark.parametrize(
+    ("sql", "remedy"),
+    [
+        ("UPDATE pieces SET text = 'forged' WHERE doc = (SELECT row FROM documents WHERE id = 'd1')", "mend"),
+        (f"UPDATE pieces SET text = 'forged', chars = 6 WHERE doc = {THREAD} AND n = 2", "trim"),
+        (f"DELETE FROM pieces WHERE doc = {THREAD} AND n = 4", "trim"),
+        ("UPDATE documents SET title = 'Forged', access = '[\"all\"]', chars = 7 WHERE id = 'pay'", "keep"),
+        ("UPDATE pieces SET sections = '[]x' WHERE doc = (SELECT row FROM documents WHERE id = 'd1')", "keep"),
+    ],
+)
+def test_a_text_that_is_sound_is_kept_whatever_else_is_damaged(
+    open_engine: OpenEngine, request: pytest.FixtureRequest, sql: str, remedy: str
+) -> None:
+    engine = open_engine(embedder="hashed:32")
+    fill(engine)
+    pay = Document("pay", "# Wages\n\nThey are paid on the last Friday.", title="Pay", access=frozenset({"hr"}))
+    engine.add_documents([pay])
+    before = {record.id: engine.read(record.id) for record in engine.list()}
+    make_change(request, engine)(sql)
+    report = engine.doctor(repair=True)
+    assert remedy in {each.remedy for each in report.defects}
+    assert report.is_sound
+    assert engine.doctor(full=True).defects == ()
+    after = {record.id: engine.read(record.id) for record in engine.list()}
+    thread = find_thread(engine)
+    if remedy == "trim":
+        left = [section.id for section in after[thread].sections]
+        assert left == [f"m{n}" for n in range(5) if n != (4 if "DELETE" in sql else 2)]
+        assert all(after[key] == before[key] for key in after if key != thread)
+    else:
+        assert {key: each.text for key, each in after.items()} == {key: each.text for key, each in before.items()}
+        assert (after == before) == (remedy == "mend")
+    if "access" in sql:  # nobody who is let in by a label sees what another label may have been put on
+        assert after["pay"].access == frozenset()
+        assert after["pay"].title == "Wages"  # its first heading
+        for label in ("hr", "all"):
+            seen = engine.within(Filter(access=frozenset({label})))
+            assert "pay" not in {hit.document.id for hit in seen.search("wages are paid", k=50)}
+    engine.add_documents([pay])
+    assert engine.read("pay").access == {"hr"}
 
 
 def test_what_is_removed_or_damaged_is_named_though_a_record_is_damaged(

@@ -32,6 +32,9 @@ SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
 Remedy = Literal[
     "recount",
     "rechunk",
+    "mend",
+    "keep",
+    "trim",
     "remove",
     "delete",
     "rebuild",
@@ -45,6 +48,10 @@ Remedy = Literal[
 REMEDIES: Final[Mapping[Remedy, str]] = {
     "recount": "the counts are added up again",
     "rechunk": "its chunks are made again from its text, without the contexts of a language model",
+    "mend": "what was written is put back, as other rows and the checksum say",
+    "keep": "its text is kept and its chunks are made again; what else cannot be trusted is left out (title, address,"
+    " times, summary, meta, and who may see it: nobody by label); add its source again",
+    "trim": "the damaged messages are removed and the others kept; add its source again",
     "remove": "it is removed, since its text cannot be trusted; add its source again, or restore an export",
     "delete": "the rows are deleted",
     "rebuild": "it is built again",

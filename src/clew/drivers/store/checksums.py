@@ -58,22 +58,37 @@ def check_values(name: str, stored: Any, *values: Any) -> None:
 
 def check_chunk(columns: Sequence[Any]) -> None:
     """CollectionDamaged unless the checksum of a chunk (the last of CHUNK_COLUMNS) is that of its columns."""
-    chunk_id, doc_id, _, _, text, headings, context, at, meta, row, doc, piece, number, start, end, stored = columns
+    if not matches_chunk(columns):
+        raise damaged_error(f"the chunk {columns[0]!r} of the document {columns[1]!r}")
+
+
+def matches_chunk(columns: Sequence[Any]) -> bool:
+    """Whether the checksum of a chunk (the last of CHUNK_COLUMNS) is that of its columns."""
+    chunk_id, _, _, _, text, headings, context, at, meta, row, doc, piece, number, start, end, stored = columns
     made = _chunk_to_text(row, doc, piece, number, start, end, headings, context, at, meta, text, chunk_id)
-    if not _matches(stored, made) or start is None:  # labels hide its place where that cannot be added up
-        raise damaged_error(f"the chunk {chunk_id!r} of the document {doc_id!r}")
+    return _matches(stored, made) and start is not None  # labels hide its place where that cannot be added up
 
 
 def check_record(columns: Sequence[Any]) -> None:
     """CollectionDamaged unless the checksum of a document (the last of RECORD_COLUMNS) is that of its columns."""
-    if not _matches(columns[-1], _record_to_text(columns[:-1])):
+    if not matches_record(columns[:-1], columns[-1]):
         raise damaged_error(f"the document {columns[0]!r}")
+
+
+def matches_record(columns: Sequence[Any], stored: Any) -> bool:
+    """Whether a checksum is that of RECORD_COLUMNS without the last."""
+    return _matches(stored, _record_to_text(columns))
 
 
 def check_piece(doc_id: str, doc: int, piece: Sequence[Any], stored: Any) -> None:
     """CollectionDamaged unless the checksum of a piece of a document is that of its columns."""
-    if not _matches(stored, _piece_to_text(doc, piece)):
+    if not matches_piece(doc, piece, stored):
         raise damaged_error(f"the text of the document {doc_id!r}")
+
+
+def matches_piece(doc: int, piece: Sequence[Any], stored: Any) -> bool:
+    """Whether a checksum is that of a piece of a document."""
+    return _matches(stored, _piece_to_text(doc, piece))
 
 
 def check_signal(columns: Sequence[Any], stored: Any) -> None:

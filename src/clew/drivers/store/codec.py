@@ -44,6 +44,7 @@ BLOCK_PROOF = (
     f" = {_ADD_UP.format('b', 'blocks', 'b.block = (c.piece >> 7)')}"
 )
 _CHUNK = "d.chunks, c.text, c.headings, c.context, c.at, c.meta, c.row, c.doc, c.piece, c.idx, c.start, c.stop, c.sum"
+RAW_CHUNK_COLUMNS = f"c.id, d.id, NULL, {_CHUNK}"  # whether or not they are as written
 CHUNK_COLUMNS = f"c.id, d.id, CASE WHEN c.piece IS NOT NULL THEN {_BEFORE} END, {_CHUNK}"
 PROVED_CHUNK_COLUMNS = CHUNK_COLUMNS.replace("IS NOT NULL THEN", f"IS NOT NULL AND {PROOF} AND {BLOCK_PROOF} THEN", 1)
 # The same where all chunks of a document are read: `o` has what stands before each message (see PIECE_OFFSETS).
@@ -72,6 +73,11 @@ def to_json(value: Any) -> str:
 def meta_to_json(meta: Meta) -> str:
     """The meta as a JSON object."""
     return to_json(dict(meta)) if meta else "{}"
+
+
+def parse_meta(text: str) -> Meta:
+    """The meta of a JSON object."""
+    return dict(_DECODER.decode(text)) if text != "{}" else {}
 
 
 def headings_to_json(headings: Sequence[str]) -> str:

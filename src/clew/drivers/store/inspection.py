@@ -2,13 +2,12 @@
 
 import json
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
-from clew.core.doctor import Defect
+from clew.core.doctor import Defect, Remedy
 from clew.core.errors import CollectionDamaged, NotFound
 from clew.core.jobs import JOB_STATES
 from clew.core.stored import PackedTerms, StoredDocument
@@ -16,6 +15,7 @@ from clew.core.thread import is_thread
 from clew.core.types import Document
 from clew.drivers.store.checks import UNIT_TOLERANCE, are_terms_sorted
 from clew.drivers.store.checksums import ADVICE
+from clew.drivers.store.mend import Mending
 from clew.drivers.store.term_ids import MAX_COUNT
 
 BATCH = 32  # documents that are read at once; one by one where one of them is damaged
@@ -30,6 +30,9 @@ class DocumentReader(Protocol):
 
     def document(self, doc_id: str) -> Document:
         """The document with its text."""
+
+    def plan_mending(self, doc_id: str) -> Mending:
+        """What mends a document whose record or text is damaged."""
 
     def find_wrong_filters(self, stored: Sequence[StoredDocument]) -> set[str]:
         """The ids of those documents that filters see otherwise than they are: by labels, authors, times, meta."""
@@ -105,20 +108,21 @@ def _inspect_alone(store: DocumentReader, doc_id: str) -> Iterator[Defect]:
         problem = str(error).removesuffix(f"; {ADVICE}")
         if not isinstance(error, CollectionDamaged):
             problem = f"the document {doc_id!r} cannot be read ({error})"
-        is_damaged = is_text_damaged(partial(store.document, doc_id))
-        yield Defect("truth", problem, doc_id, "remove" if is_damaged else "rechunk")
+        yield Defect("truth", problem, doc_id, _choose_remedy(store, doc_id))
         return
     yield from _inspect_found(store, found)
 
 
-def is_text_damaged(read: Callable[[], Document]) -> bool:
-    """Whether a document cannot be read for damage, or its sections do not lie in its text; other errors are raised."""
+def _choose_remedy(store: DocumentReader, doc_id: str) -> Remedy:
+    """What repairs a document that cannot be read with its chunks: new chunks if they are what is damaged."""
     try:
-        return not _are_sections_in_order(read())
+        if _are_sections_in_order(store.document(doc_id)):
+            return "rechunk"
     except NotFound:
-        return False
+        return "rechunk"
     except UNREADABLE:
-        return True
+        pass
+    return store.plan_mending(doc_id).remedy
 
 
 def _are_sections_in_order(document: Document) -> bool:
@@ -137,7 +141,8 @@ def inspect_stored(stored: StoredDocument) -> Iterator[Defect]:
     if wrong := _count_wrong_spans(stored):
         yield Defect("spans", f"{wrong} chunks of {name} are not where they say in its text", document.id, "rechunk")
     if not _are_sections_in_order(document):
-        yield Defect("spans", f"the sections of {name} do not lie in its text in order", document.id, "remove")
+        remedy: Remedy = "trim" if is_thread(document) else "keep"
+        yield Defect("spans", f"the sections of {name} do not lie in its text in order", document.id, remedy)
     if any(
         _is_wrong_parent(section.parent, place, len(document.sections))
         for place, section in enumerate(document.sections)
@@ -162,9 +167,9 @@ def inspect_stored(stored: StoredDocument) -> Iterator[Defect]:
         )
 
 
-def find_ids(defects: Iterable[Defect], remedy: str) -> list[str]:
-    """The documents that are to be repaired in one way, each once."""
-    return list(dict.fromkeys(each.document for each in defects if each.remedy == remedy and each.document))
+def find_ids(defects: Iterable[Defect], *remedies: Remedy) -> list[str]:
+    """The documents that are to be repaired in one of these ways, each once."""
+    return list(dict.fromkeys(each.document for each in defects if each.remedy in remedies and each.document))
 
 
 def _is_wrong_parent(parent: int | None, place: int, total: int) -> bool:

@@ -32,8 +32,8 @@ def doctor(engine: "Engine", *, repair: bool = False, full: bool = False) -> Doc
 
     Of a large collection a random sample of the documents is read, another one each time, and all of them with `full`
     or `repair`; tables, counts and files are checked as a whole. One that others write to meanwhile may show a defect
-    that is gone when it is checked again. What is derived is built again from the texts. A document whose own text is
-    damaged is removed, and named.
+    that is gone when it is checked again. What is derived is built again from the texts. A text that is sound is kept,
+    whatever else of its document is damaged; only a text that is not, nor said by its chunks, is removed, and named.
     """
     opened, started = engine.opened, monotonic()
     opened.check_unbounded()
@@ -128,12 +128,20 @@ def _find_missing_summaries(opened: "Opened", damaged: set[str]) -> Iterator[Def
             yield Defect("summaries", problem, each.id, remedy, next_step="" if remedy else "run `clew backfill`")
 
 
+def _summarise_page(opened: "Opened", recipe: Recipe, doc_id: str) -> None:
+    """Gives a page a summary that has lost its own."""
+    if opened.store.document(doc_id).kind != THREAD_KIND:
+        rebuild_summary(doc_id, store=opened.store, recipe=recipe)
+
+
 def _repair(engine: "Engine", recipe: Recipe, defect: Defect) -> Defect:
     """The defect, repaired if it could be."""
     opened = engine.opened
     try:
-        if defect.remedy == "rechunk":
+        if defect.remedy in ("rechunk", "keep"):
             rebuild_chunks(defect.document, store=opened.store, recipe=recipe)
+            if defect.remedy == "keep" and opened.settings.ingestion.summaries:
+                _summarise_page(opened, recipe, defect.document)
         elif defect.remedy == "summarise":
             rebuild_summary(defect.document, store=opened.store, recipe=recipe)
         elif defect.remedy == "calibrate":

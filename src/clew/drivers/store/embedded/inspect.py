@@ -18,6 +18,7 @@ from clew.drivers.store.embedded.database import Database
 from clew.drivers.store.embedded.hits import HitCache
 from clew.drivers.store.embedded.manager import IndexManager
 from clew.drivers.store.embedded.parts import find_missing_parts
+from clew.drivers.store.embedded.raw import read_raw
 from clew.drivers.store.embedded.repair import COUNTS, ORPHANS, repair_tables
 from clew.drivers.store.entries import facets_to_json
 from clew.drivers.store.inspection import (
@@ -27,6 +28,7 @@ from clew.drivers.store.inspection import (
     inspect_documents,
     sample_documents,
 )
+from clew.drivers.store.mend import Mending, plan_mending
 
 MAX_PROBLEMS = 100  # that SQLite lists
 MAX_STAGED = 1000  # staged vectors whose length is computed
@@ -70,6 +72,11 @@ class InspectMethods:
         shown = sum(dict(sizes)[doc_id] for doc_id in ids) if is_sample else chunks
         names = list_names(self._database) if defects else {}
         return Inspection(tuple(defects), {"documents": len(ids), "chunks": shown}, tuple(ids), is_sample, names)
+
+    def plan_mending(self, doc_id: str) -> Mending:
+        """What mends a document whose record or text is damaged."""
+        with self._database.read_transaction() as db:
+            return plan_mending(read_raw(db, doc_id))
 
     def find_wrong_filters(self, stored: Sequence[StoredDocument]) -> set[str]:
         """The ids of those documents that filters see otherwise than they are: by labels, authors, times, meta."""

@@ -4,13 +4,13 @@ import sqlite3
 from collections.abc import Sequence
 
 from clew.core.doctor import Defect
-from clew.core.types import Document
+from clew.core.errors import NotFound
 from clew.drivers.store.embedded import sums, write
 from clew.drivers.store.embedded.database import Database
 from clew.drivers.store.embedded.parts import create_missing_parts
-from clew.drivers.store.embedded.read import read_document
-from clew.drivers.store.embedded.schema import translate_errors
-from clew.drivers.store.inspection import find_bad_jobs, find_bad_sessions, find_ids, is_text_damaged
+from clew.drivers.store.embedded.raw import read_raw
+from clew.drivers.store.inspection import find_bad_jobs, find_bad_sessions, find_ids
+from clew.drivers.store.mend import plan_mending
 
 # What each count must be, in the record of the collection and in those of the documents.
 COUNTS = {
@@ -34,8 +34,9 @@ def repair_tables(database: Database, defects: Sequence[Defect]) -> None:
     with database.write_transaction() as db:
         create_missing_parts(db)
         db.execute("REINDEX")
-        removed = [each for each in find_ids(defects, "remove") if _is_still_damaged(database, db, each)]
-        db.executemany("DELETE FROM documents WHERE id = ?", [(each,) for each in removed])
+        damaged = find_ids(defects, "mend", "keep", "trim", "remove")
+        for doc_id in damaged:  # as it is now: another process may have written it anew
+            _mend(db, doc_id)
         for doc_id in find_ids(defects, "rechunk"):
             # No fingerprint is 0, so the put that replaces them keeps none; until then they stay.
             db.execute("UPDATE chunks SET print = 0 WHERE doc = (SELECT row FROM documents WHERE id = ?)", (doc_id,))
@@ -46,17 +47,29 @@ def repair_tables(database: Database, defects: Sequence[Defect]) -> None:
         if any(each.remedy == "discard" for each in defects):
             for table in ("shadow", "shadows", "summary_shadows"):
                 db.execute(f"DELETE FROM {table}")
-        _recount(db, [*find_ids(defects, "recount"), *find_ids(defects, "rechunk")])
+        # This makes the checksums anew, so it comes after what mends them.
+        _recount(db, find_ids(defects, "recount", "rechunk", "trim"))
 
 
-def _is_still_damaged(database: Database, db: sqlite3.Connection, doc_id: str) -> bool:
-    """Whether a document is as damaged as it was found: another process may have written it anew."""
-
-    def read_again() -> Document:
-        with translate_errors(database.place):
-            return read_document(db, doc_id)
-
-    return is_text_damaged(read_again)
+def _mend(db: sqlite3.Connection, doc_id: str) -> None:
+    """Writes what mends a document; without a text that can be trusted it goes."""
+    try:
+        raw = read_raw(db, doc_id)
+    except NotFound:
+        return
+    mending, doc = plan_mending(raw), raw.record[-2]
+    if mending.remedy == "remove":
+        db.execute("DELETE FROM documents WHERE row = ?", (doc,))
+    if mending.remedy in ("", "remove"):
+        return
+    if mending.record:
+        values = ", ".join(f"{name} = ?" for name in mending.record)
+        db.execute(f"UPDATE documents SET {values} WHERE row = ?", (*mending.record.values(), doc))
+    if mending.remedy == "keep":
+        write.clear_summary_vector(db, doc_id)
+    db.executemany("DELETE FROM pieces WHERE doc = ? AND n = ?", [(doc, n) for n in mending.lost])
+    write.write_pieces(db, doc, mending.pieces)
+    db.execute("DELETE FROM chunks WHERE doc = ?1 AND piece NOT IN (SELECT n FROM pieces WHERE doc = ?1)", (doc,))
 
 
 def _delete_damaged(db: sqlite3.Connection) -> None:

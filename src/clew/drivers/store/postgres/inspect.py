@@ -20,10 +20,12 @@ from clew.drivers.store.inspection import (
     inspect_documents,
     sample_documents,
 )
+from clew.drivers.store.mend import Mending, plan_mending
 from clew.drivers.store.postgres import insert
 from clew.drivers.store.postgres.connect.pool import Pool, Row, fetch_rows
 from clew.drivers.store.postgres.connect.setup import OpenCollection
 from clew.drivers.store.postgres.protection import inspect_protection, repair_protection
+from clew.drivers.store.postgres.raw import read_raw
 from clew.drivers.store.postgres.repair import COUNTS, ORPHANS, repair_tables
 
 # Documents with something wrong in an area: what it is, and the ids of them.
@@ -127,6 +129,11 @@ class InspectMethods:
             return Inspection((Defect("truth", str(error)),))
         names = {doc_id: uri or title for doc_id, uri, title in rows if uri or title}
         return Inspection(tuple(defects), {"documents": len(ids), "chunks": chunks}, tuple(ids), is_sample, names)
+
+    def plan_mending(self, doc_id: str) -> Mending:
+        """What mends a document whose record or text is damaged."""
+        number = self._collection.number
+        return self._pool.run_read(lambda connection: plan_mending(read_raw(connection, number, doc_id)))
 
     def find_wrong_filters(self, stored: Sequence[StoredDocument]) -> set[str]:
         """The ids of those documents that filters see otherwise than they are: by labels, authors, times, meta."""

@@ -1,15 +1,16 @@
 """The repairs of a collection on a server: rows that cannot be trusted go, and counts are added up again."""
 
 from collections.abc import Sequence
-from functools import partial
 
 from psycopg import Connection
 
 from clew.core.doctor import Defect
-from clew.drivers.store.inspection import find_bad_jobs, find_bad_sessions, find_ids, is_text_damaged
+from clew.core.errors import NotFound
+from clew.drivers.store.inspection import find_bad_jobs, find_bad_sessions, find_ids
+from clew.drivers.store.mend import plan_mending
 from clew.drivers.store.postgres import insert
 from clew.drivers.store.postgres.connect.pool import fetch_rows
-from clew.drivers.store.postgres.read import read_document
+from clew.drivers.store.postgres.raw import read_raw
 from clew.drivers.store.postgres.write import lock_documents
 
 COUNTS = {
@@ -34,22 +35,20 @@ ORPHANS = {
 
 def repair_tables(connection: Connection, number: int, defects: Sequence[Defect]) -> None:
     """Removes documents that cannot be trusted, marks chunks that are to be replaced, and adds up the counts again."""
-    removed, rechunked = find_ids(defects, "remove"), find_ids(defects, "rechunk")
-    changed = sorted({*removed, *rechunked, *find_ids(defects, "recount")})
-    lock_documents(connection, number, changed)
-    removed = [  # another process may have written one anew since it was found
-        each for each in removed if is_text_damaged(partial(read_document, connection, number, each))
-    ]
+    damaged, rechunked = find_ids(defects, "mend", "keep", "trim", "remove"), find_ids(defects, "rechunk")
+    changed = sorted({*rechunked, *find_ids(defects, "recount", "trim")})
+    lock_documents(connection, number, sorted({*changed, *damaged}))
+    for doc_id in damaged:  # as it is now: another process may have written it anew
+        _mend(connection, number, doc_id)
     connection.execute(
         "DELETE FROM chunks c USING documents d WHERE d.row = c.doc AND d.collection = %s"
-        " AND (d.id = ANY(%s) OR d.id = ANY(%s) AND c.collection <> d.collection)",
-        (number, removed, rechunked),
+        " AND d.id = ANY(%s) AND c.collection <> d.collection",
+        (number, rechunked),
     )
     connection.execute(  # no fingerprint is 0, so the put that replaces them keeps none; until then they stay
         "UPDATE chunks c SET print = 0 FROM documents d WHERE d.row = c.doc AND d.collection = %s AND d.id = ANY(%s)",
         (number, rechunked),
     )
-    connection.execute("DELETE FROM documents WHERE collection = %s AND id = ANY(%s)", (number, removed))
     for table, condition in ORPHANS.items():
         connection.execute(f"DELETE FROM {table} WHERE {condition.format(number)}")
     _repair_rest(connection, number, defects)
@@ -74,6 +73,30 @@ def repair_tables(connection: Connection, number: int, defects: Sequence[Defect]
         insert.refresh_blocks(connection, number, doc, [n for (n,) in numbers])
     counts = ", ".join(f"{name} = ({sql.format(number)})" for name, sql in COUNTS.items())
     connection.execute(f"UPDATE collections SET {counts}, change = change + 1 WHERE number = %s", (number,))
+
+
+def _mend(connection: Connection, number: int, doc_id: str) -> None:
+    """Writes what mends a document; without a text that can be trusted it goes."""
+    try:
+        raw = read_raw(connection, number, doc_id)
+    except NotFound:
+        return
+    mending, doc = plan_mending(raw), raw.record[-2]
+    if mending.remedy == "remove":
+        connection.execute("DELETE FROM chunks WHERE doc = %s", (doc,))
+        connection.execute("DELETE FROM documents WHERE row = %s", (doc,))
+    elif mending.remedy:
+        if mending.record:
+            values = ", ".join(f"{name} = %s" for name in mending.record)
+            connection.execute(f"UPDATE documents SET {values} WHERE row = %s", (*mending.record.values(), doc))
+        if mending.remedy == "keep":
+            connection.execute("DELETE FROM summaries WHERE row = %s", (doc,))
+        connection.execute("DELETE FROM pieces WHERE doc = %s AND n = ANY(%s)", (doc, list(mending.lost)))
+        insert.write_pieces(connection, number, doc, mending.pieces)
+        insert.refresh_blocks(connection, number, doc, [each.n for each in mending.pieces if each.message is not None])
+        connection.execute(
+            "DELETE FROM chunks WHERE doc = %s AND piece NOT IN (SELECT n FROM pieces WHERE doc = %s)", (doc, doc)
+        )
 
 
 def _repair_rest(connection: Connection, number: int, defects: Sequence[Defect]) -> None:

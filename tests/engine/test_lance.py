@@ -23,6 +23,8 @@ from clew import (
     SettingsError,
 )
 from clew.core.protocols import Store
+from clew.drivers.store.lance.schema import ARRAYS, CHUNK, DOCUMENT, PIECE, SCALARS
+from clew.drivers.store.lance.select import select
 from clew.engine.collections import drop_collection, list_collections
 from clew.surface.cli.app import app
 from tests.s3_server import make_address
@@ -87,6 +89,20 @@ def read_answers(engine: Engine) -> list[list[tuple[str, float, float | None]]]:
 
 def read_prints(engine: Engine) -> dict[str, str]:
     return {each.document.id: each.fingerprint() for each in engine.opened.store.stored_documents()}
+
+
+def damage(engine: Engine, kind: int, doc_id: str, **columns: Any) -> None:
+    """Changes columns of the last row of a kind of a document without its checksum; without columns it goes."""
+
+    def decide(draft: Any) -> None:
+        (document,) = draft.find(select(DOCUMENT, id=[doc_id]))
+        rows = draft.find(select(kind, doc=[document["row"]]), (*SCALARS, *ARRAYS))
+        row = max(rows, key=lambda each: (each["n"] or 0, each["idx"] or 0))
+        draft.remove([row])
+        facets = None if row.get("facets") is None else sorted(row["facets"])
+        draft.add([{**row, "facets": facets, **columns}] if columns else [])
+
+    engine.opened.store._content.write(decide)  # type: ignore[attr-defined]
 
 
 def read_bytes(store: Store) -> bytes:
@@ -173,6 +189,37 @@ def test_other_stores_keep_no_versions(tmp_path: Path) -> None:
         Engine.open(tmp_path / "team.clew", embedder="hashed", settings=replace_as_of(datetime.now(UTC)))
     with pytest.raises(SettingsError, match=r"store.as_of is 'soon'"):
         Settings(store=replace(Settings().store, as_of="soon"))
+
+
+@pytest.mark.parametrize("settings", [Settings(), SCANNED], ids=["in memory", "scanned"])
+def test_doctor_finds_and_repairs_what_is_damaged(open_engine: Open, tmp_path: Path, settings: Settings) -> None:
+    engine = fill(open_engine(f"lance://{tmp_path}", settings=settings), 4)
+    assert engine.doctor(full=True).defects == ()
+    before, thread = read_prints(engine), next(each.id for each in engine.list() if each.kind == "thread")
+    for area, remedy, (kind, doc_id, columns) in [
+        ("truth", "mend", (DOCUMENT, "p1", {"chars": 7})),
+        ("truth", "mend", (PIECE, "p1", {"text": "forged"})),
+        ("truth", "mend", (PIECE, thread, {"parent": "forged"})),
+        ("truth", "rechunk", (CHUNK, "p1", {"text": "forged"})),
+        ("filters", "rechunk", (CHUNK, "p0", {"facets": []})),
+        ("counts", "rechunk", (CHUNK, "p2", {"idx": 9})),
+        ("orphans", "delete", (CHUNK, "p1", {"doc": 999, "id": "stray"})),
+    ]:
+        damage(engine, kind, doc_id, **columns)
+        report = engine.doctor(repair=True)
+        assert remedy in {each.remedy for each in report.defects}, (area, columns, report.defects)
+        assert report.is_sound, report.defects
+        assert engine.doctor(full=True).defects == ()
+        assert read_prints(engine) == before
+    damage(engine, DOCUMENT, "p1", title="Forged", uri="forged.md")
+    assert [(each.remedy, each.is_repaired) for each in engine.doctor(repair=True).defects] == [("keep", True)]
+    assert engine.read("p1").text == make_pages()[1].text
+    damage(engine, PIECE, "p2")
+    damage(engine, PIECE, thread, text="forged", chars=6)
+    assert {each.remedy for each in engine.doctor(repair=True).defects} >= {"remove", "trim"}
+    assert engine.doctor(full=True).defects == ()
+    assert [section.id for section in engine.read(thread).sections] == ["m1"]
+    assert [each.id for each in engine.list()] == ["p1", thread, "p0", "p3"]
 
 
 def test_collections_are_listed_and_dropped(open_engine: Open, tmp_path: Path, s3: str) -> None:

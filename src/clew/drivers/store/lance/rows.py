@@ -111,11 +111,14 @@ def piece_columns(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def parse_chunk(row: Mapping[str, Any], document: Mapping[str, Any], before: tuple[int, int] | None) -> Chunk:
     """A chunk of a document; `before` are the characters and chunks before its message, of a thread."""
+    return codec.parse_chunk(chunk_columns(row, document, before))
+
+
+def chunk_columns(row: Mapping[str, Any], document: Mapping[str, Any], before: tuple[int, int] | None) -> list[Any]:
+    """A chunk as `codec.CHUNK_COLUMNS`."""
     packed = None if before is None else (before[0] << _CHUNK_BITS) + before[1]
     shown = [row[name] for name in ("text", "headings", "context", "at", "meta", "row", "doc", "piece", "idx")]
-    return codec.parse_chunk(
-        [row["id"], document["id"], packed, document["chunks"], *shown, row["start"], row["stop"], row["sum"]]
-    )
+    return [row["id"], document["id"], packed, document["chunks"], *shown, row["start"], row["stop"], row["sum"]]
 
 
 def read_terms(row: Mapping[str, Any]) -> PackedTerms:

@@ -22,6 +22,7 @@ from clew.drivers.store.lance.collections import BESIDE, measure_bytes, open_con
 from clew.drivers.store.lance.content import Content, Draft
 from clew.drivers.store.lance.eraser import LanceEraser
 from clew.drivers.store.lance.errors import translate_errors
+from clew.drivers.store.lance.inspect import InspectMethods
 from clew.drivers.store.lance.jobs import LanceJobs
 from clew.drivers.store.lance.records import LanceRecords
 from clew.drivers.store.lance.sessions import LanceSessions, claim_documents
@@ -30,7 +31,7 @@ from clew.drivers.store.languages import LanguageMethods
 from clew.drivers.store.term_ids import hash_terms
 
 
-class LanceStore(ThreadMethods, LanguageMethods):
+class LanceStore(ThreadMethods, InspectMethods, LanguageMethods):
     """One collection. Several threads, programs and machines may use it at once.
 
     With `config.as_of` it shows the version of that time, and only reads.

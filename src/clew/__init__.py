@@ -150,6 +150,7 @@ if TYPE_CHECKING:
     from clew.evaluation.runs import read_run as read_run
     from clew.evaluation.statistics import Interval as Interval
     from clew.evaluation.trec import export_trec as export_trec
+    from clew.evaluation.trec import find_grade_factor as find_grade_factor
     from clew.evaluation.tune import TriedSetting as TriedSetting
     from clew.evaluation.tune import Tuning as Tuning
     from clew.evaluation.tune import list_tunings as list_tunings
@@ -239,7 +240,7 @@ _HOMES = {
     "clew.evaluation.report": "merge_runs score_run",
     "clew.evaluation.runs": "list_runs read_run",
     "clew.evaluation.statistics": "Interval",
-    "clew.evaluation.trec": "export_trec",
+    "clew.evaluation.trec": "export_trec find_grade_factor",
     "clew.evaluation.tune": "TriedSetting Tuning list_tunings rollback_tuning tune",
     "clew.evaluation.types": "Comparison EvaluatedSystem Evaluation EvaluationRun QuestionResult SystemScore",
     "clew.index.read.sections": "split_into_sections",

@@ -20,6 +20,7 @@ from clew import (
     Strategy,
     evaluate,
     export_trec,
+    find_grade_factor,
     lexical,
     list_runs,
     merge_runs,
@@ -236,9 +237,34 @@ def test_runs_are_compared_on_the_questions_they_share(worse: Engine) -> None:
         merge_runs([evaluate(worse, QUESTIONS[:2], keep=False).run, evaluate(worse, QUESTIONS[3:5], keep=False).run])
 
 
+def test_runs_of_other_judgements_or_budgets_are_not_mixed(worse: Engine) -> None:
+    one = evaluate(worse, QUESTIONS[:6], tokens=500, keep=False).run
+    anew = [replace(each, relevant={"page-9": 1.0}, evidence=()) for each in QUESTIONS[:2]]
+    other = evaluate(worse, [*anew, *QUESTIONS[2:6]], tokens=900, keep=False).run
+    made = score_run(merge_runs([one, other]))
+    assert made.run.questions == one.questions[2:]
+    assert made.notes[-2:] == (
+        "2 questions judged differently in the runs, so left out",
+        "the runs have different budgets (--tokens 500, 900), so what depends on the context is left out",
+    )
+    assert all("token" not in name for score in made.scores for name in score.means)
+    assert {score.tokens for score in made.scores} == {None}
+    assert "evidence@500 tokens" in score_run(merge_runs([one, one])).scores[0].means
+    with pytest.raises(SettingsError, match="judge each of their common questions differently"):
+        merge_runs([one, evaluate(worse, anew, keep=False).run])
+
+
 def test_a_run_is_exported_as_trec_files_that_give_the_same_measures(worse: Engine, tmp_path: Path) -> None:
-    made = evaluate(worse, QUESTIONS, strategies=["lexical", "reverse"], keep=False)
+    odd = replace(QUESTIONS[1], id="half 50%", relevant={"page-1": 1.0, "page-2": 0.5}, evidence=())
+    asked = [QUESTIONS[0], odd, *QUESTIONS[2:]]
+    made = evaluate(worse, asked, strategies=["lexical", "reverse"], keep=False)
     files = export_trec(made.run, tmp_path / "trec")
+    assert find_grade_factor(made.run) == 2
+    rows = [line.split() for line in files[0].read_text().splitlines()]
+    assert [row for row in rows if row[0] == "half%2050%25"] == [
+        ["half%2050%25", "0", "page-1", "2"],
+        ["half%2050%25", "0", "page-2", "1"],
+    ]
     assert [file.name for file in files] == ["qrels.txt", "1-lexical.run", "2-reverse.run"]
     assert files[1].read_text().splitlines()[0].split()[:4] == ["anchor", "Q0", "page-0", "1"]
     ir = pytest.importorskip("ir_measures", reason="it has no wheel for this machine")

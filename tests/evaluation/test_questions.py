@@ -124,6 +124,10 @@ def test_a_broken_beir_folder_is_named(tmp_path: Path) -> None:
     (folder / "qrels" / "test.tsv").write_text("1\td1\tmuch\n")
     with pytest.raises(SourceError, match="line 1"):
         read_questions(folder)
+    for grade in ("nan", "inf", "-1e9"):
+        (folder / "qrels" / "test.tsv").write_text(f"1\td1\t1\n1\td2\t{grade}\n")
+        with pytest.raises(SourceError, match=f"line 2: the grade {grade} must be a number"):
+            read_questions(folder)
 
 
 def test_documents_are_named_by_id_uri_or_the_end_of_a_path(engine: Engine) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from clew import (
+    ConcurrentChange,
     ContextConfig,
     Document,
     DriverFailed,
@@ -31,6 +32,7 @@ from clew import (
     rollback_tuning,
     tune,
 )
+from clew.drivers.store.records import FolderRecords
 from clew.drivers.tuned import write_tuned_settings
 
 COUNT = 60
@@ -112,6 +114,23 @@ def test_a_dry_run_keeps_nothing(engine: Engine, tmp_path: Path) -> None:
     assert "dry run" in made.reason
     assert not list_tunings(engine)
     assert not list(tmp_path.rglob("tuned.json"))
+
+
+def test_two_tunings_of_a_collection_do_not_run_at_once(engine: Engine, tmp_path: Path) -> None:
+    def tune_too(_: Progress) -> None:
+        with Engine.open(tmp_path) as other:
+            tune(other, QUESTIONS, candidates=CANDIDATES)
+
+    with pytest.raises(ConcurrentChange, match="another tuning of this collection is running"):
+        tune(engine, QUESTIONS, candidates=CANDIDATES, on_progress=tune_too)
+
+    def keep_others(_: Progress) -> None:  # as one on another machine does, which a lock may not hold back
+        write_tuned_settings(FolderRecords(tmp_path / "default"), [TunedSettings({"search.depth": 20}, "x", "now")])
+
+    with pytest.raises(ConcurrentChange, match="while this tuning ran"):
+        tune(engine, QUESTIONS, candidates=CANDIDATES, on_progress=keep_others)
+    assert [dict(each.settings) for each in list_tunings(engine)] == [{"search.depth": 20}]
+    assert tune(engine, QUESTIONS, candidates=CANDIDATES).is_kept
 
 
 def test_a_second_tuning_is_added_to_the_first_and_taken_back_alone(engine: Engine, tmp_path: Path) -> None:

@@ -1,14 +1,18 @@
 """The settings that were tuned for a collection, kept with it and with what spoke for them, the last one in use."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
-from clew.core.errors import DriverFailed
+from clew.core.errors import ConcurrentChange, DriverFailed
 from clew.core.protocols.records import RecordStore
+from clew.drivers.store.embedded.lock import try_lock
 
 FORMAT = 1
+LOCK = "tuned.lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,23 @@ class TunedSettings:
     difference: float = 0.0
     p: float = 1.0
     questions: int = 0
+
+
+@contextmanager
+def hold_tuning(folder: Path | None) -> Iterator[None]:
+    """ConcurrentChange if another process or thread is in this block for the same folder.
+
+    A store that is no folder, or whose file system does not lock, has no such lock.
+    """
+    handle, is_taken = None, False
+    if folder is not None and folder.is_dir():
+        with suppress(OSError):  # no locks, or no right to write
+            handle = try_lock(folder / LOCK)
+            is_taken = handle is None
+    if is_taken:
+        raise ConcurrentChange("another tuning of this collection is running; wait until it is done, or stop it")
+    with handle or nullcontext():
+        yield
 
 
 def read_tuned_settings(records: RecordStore | None) -> list[TunedSettings]:

@@ -58,13 +58,21 @@ def check_measures(measures: Sequence[str], known: Sequence[str]) -> None:
 def merge_runs(runs: Sequence[EvaluationRun]) -> EvaluationRun:
     """The systems of several runs in one, over the questions that all of them have, so that they can be compared.
 
-    A name that two runs have gets the number of its run, in the order given.
+    Questions that were judged otherwise in another run are left out, and so is what depends on the budget of the
+    context where that differs. A name that two runs have gets the number of its run, in the order given.
     """
-    shared = [id_ for id_ in runs[0].questions if all(id_ in run.questions for run in runs)]
-    if not shared:
+    asked = [id_ for id_ in runs[0].questions if all(id_ in run.questions for run in runs)]
+    if not asked:
         raise SettingsError("the runs have no question in common, so they cannot be compared")
+    shared = [id_ for id_ in asked if all(run.grades.get(id_) == runs[0].grades.get(id_) for run in runs)]
+    if not shared:
+        raise SettingsError(
+            "the runs judge each of their common questions differently, so they cannot be compared; "
+            "evaluate again with the same file of questions, on the same documents"
+        )
     if len({run.k for run in runs}) > 1:
         raise SettingsError("the runs have different cut-offs (-k), so they cannot be compared")
+    budgets = sorted({run.tokens for run in runs})
     names = [system.name for run in runs for system in run.systems]
     systems: list[EvaluatedSystem] = []
     results: list[QuestionResult] = []
@@ -74,21 +82,37 @@ def merge_runs(runs: Sequence[EvaluationRun]) -> EvaluationRun:
         }
         systems += [replace(each, name=renamed[each.name]) for each in run.systems]
         results += [replace(each, system=renamed[each.system]) for each in run.results if each.question in shared]
-    left_out = len({id_ for run in runs for id_ in run.questions}) - len(shared)
+    if len(budgets) > 1:
+        results = [_keep_ranked(each, runs[0].k) for each in results]
+    left_out = len({id_ for run in runs for id_ in run.questions}) - len(asked)
     notes = tuple(dict.fromkeys(note for run in runs for note in run.notes))
     if len(set(names)) < len(names):
         notes += (", ".join(f"#{number} is {run.id}" for number, run in enumerate(runs, 1)),)
     if left_out:
         notes += (f"{format_count(left_out, 'question')} not in all runs, so left out",)
+    if len(asked) > len(shared):
+        notes += (f"{format_count(len(asked) - len(shared), 'question')} judged differently in the runs, so left out",)
+    if len(budgets) > 1:
+        given = ", ".join(map(str, budgets))
+        notes += (f"the runs have different budgets (--tokens {given}), so what depends on the context is left out",)
     return replace(
         runs[0],
         id=" + ".join(run.id for run in runs),
         systems=tuple(systems),
         questions=tuple(shared),
+        grades={id_: runs[0].grades.get(id_, {}) for id_ in shared},
+        tokens=budgets[0] if len(budgets) == 1 else 0,
         results=tuple(results),
         notes=notes,
         file=None,
     )
+
+
+def _keep_ranked(result: QuestionResult, k: int) -> QuestionResult:
+    """The result without what was measured of a context, or of an answer by it."""
+    ranked = list_measures(k, 0, answers=False)
+    values = {name: value for name, value in result.values.items() if name in ranked}
+    return replace(result, values=values, tokens=None, confidence=None)
 
 
 def measure_risk(results: Sequence[QuestionResult]) -> tuple[tuple[float, float], ...]:

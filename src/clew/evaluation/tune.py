@@ -1,17 +1,18 @@
 """Settings chosen by the user's own judged questions, and kept with the collection only if a test speaks for them."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from clew.core.errors import SettingsError
+from clew.core.errors import ConcurrentChange, SettingsError
 from clew.core.report import OnProgress, Progress
 from clew.core.settings.override import flatten_settings, override_settings
 from clew.core.settings.tunable import check_tunable
-from clew.drivers.tuned import TunedSettings, read_tuned_settings, write_tuned_settings
+from clew.drivers.tuned import TunedSettings, hold_tuning, read_tuned_settings, write_tuned_settings
 from clew.engine import Engine
 from clew.evaluation.evaluate import evaluate
 from clew.evaluation.promote import Promotion, decide_promotion, fold_question, split_questions
@@ -126,7 +127,8 @@ def tune(
     made by a first part of the questions alone (`train_share`), then by more and more of them, each time tested on the
     next ones. One test over all of these decides whether what is chosen is better than what is in use. Of settings that
     are no better, 5 % pass. What is kept is the choice by all questions; it holds from the next opening on, until
-    `rollback_tuning`. With `dry_run` nothing is kept.
+    `rollback_tuning`. With `dry_run` nothing is kept. One tuning of a collection runs at a time: ConcurrentChange where
+    another does, or has kept settings meanwhile.
 
     `measure` is nDCG at `k` by default; "context" is the evidence in the context, or for a question without an answer
     whether the context stays empty. Then the floors of the context are tried, too. `candidates` are values by the
@@ -149,20 +151,22 @@ def tune(
     trial = _Trial(engine, asked, measure, k, budget if needs_context else 0, on_progress)
     chosen = dict(candidates or {**CANDIDATES, **(CONTEXT_CANDIDATES if needs_context else {})})
     check_candidates(engine, chosen)
-    best, tried = _choose(trial, asked, chosen)
-    if not best:
-        none = Promotion(Interval(0.0, 0.0, 0.0), 1.0, held_out, is_promoted=False)
-        return Tuning(measure, {}, len(first), none, tried, reason="nothing that was tried is better", notes=notes)
-    promotion = decide_promotion(*_hold_out(trial, first, parts, chosen))
-    made = Tuning(measure, best, len(first), promotion, tried, notes=notes)
-    if not promotion.is_promoted:
-        return replace(made, reason=f"the gain on the held-out questions may be chance (p = {promotion.p:.3g})")
-    if dry_run:
-        return replace(made, reason="a dry run keeps nothing")
-    if engine.opened.records is None:
-        return replace(made, reason="the collection is in memory and keeps no settings; write them into clew.toml")
-    _keep(engine, made)
-    return replace(made, is_kept=True)
+    with nullcontext() if dry_run else hold_tuning(engine.opened.folder):
+        before = read_tuned_settings(engine.opened.records)
+        best, tried = _choose(trial, asked, chosen)
+        if not best:
+            none = Promotion(Interval(0.0, 0.0, 0.0), 1.0, held_out, is_promoted=False)
+            return Tuning(measure, {}, len(first), none, tried, reason="nothing that was tried is better", notes=notes)
+        promotion = decide_promotion(*_hold_out(trial, first, parts, chosen))
+        made = Tuning(measure, best, len(first), promotion, tried, notes=notes)
+        if not promotion.is_promoted:
+            return replace(made, reason=f"the gain on the held-out questions may be chance (p = {promotion.p:.3g})")
+        if dry_run:
+            return replace(made, reason="a dry run keeps nothing")
+        if engine.opened.records is None:
+            return replace(made, reason="the collection is in memory and keeps no settings; write them into clew.toml")
+        _keep(engine, made, before)
+        return replace(made, is_kept=True)
 
 
 def _describe_made(questions: Sequence[JudgedQuestion]) -> Iterator[str]:
@@ -244,10 +248,16 @@ def _average(values: Mapping[str, float], questions: Sequence[JudgedQuestion]) -
     return sum(found) / len(found) if found else 0.0
 
 
-def _keep(engine: Engine, tuning: Tuning) -> None:
+def _keep(engine: Engine, tuning: Tuning, before_it: Sequence[TunedSettings]) -> None:
+    """Keeps what was tuned; ConcurrentChange if other settings were kept or taken back since it began."""
     records = engine.opened.records
     assert records is not None
     kept = read_tuned_settings(records)
+    if kept != before_it:
+        raise ConcurrentChange(
+            "other settings were tuned or taken back while this tuning ran, so what it measured is not what is in use; "
+            "nothing was kept; tune again"
+        )
     name = engine.opened.embedder.name
     before = kept[-1].settings if kept and kept[-1].embedder == name else {}
     new = TunedSettings(

@@ -88,6 +88,10 @@ def test_a_tuning_is_a_job_is_used_at_once_and_is_taken_back(tmp_path: Path) -> 
         assert client.rollback_tuning() == kept
         assert client.list_tunings() == []
         assert searches_by(client) == "hybrid"
+        (tmp_path / "store" / "default" / "tuned.json").write_text("x")
+        failed = wait_for(client, client.enqueue_tuning(QUESTIONS, candidates=LEXICAL))
+        assert failed["error"].startswith("the store/default/tuned.json cannot be read"), failed["error"]
+        assert str(tmp_path) not in str(client.jobs())
 
 
 @pytest.mark.parametrize("kind", ["reads", "filtered"])
@@ -102,6 +106,7 @@ def test_a_filtered_key_sees_no_tuning_and_no_feedback_and_says_what_it_opened(f
         _, writing = running.server.keys.add("writer", rights="write")
         for method, path in (
             ("GET", "/v1/tunings"),
+            ("GET", "/v1/jobs"),
             ("POST", "/v1/tunings/rollback"),
             ("GET", "/v1/feedback"),
         ):

@@ -6,7 +6,7 @@ from typing import Any
 
 from clew.core.errors import SettingsError, SourceError
 from clew.core.types import Document
-from clew.evaluation.questions.judged import JudgedQuestion, read_json_lines
+from clew.evaluation.questions.judged import MAX_GRADE, JudgedQuestion, read_json_lines
 
 _SPLITS = ("test", "dev", "train")  # the first of them that is there
 
@@ -63,5 +63,9 @@ def _read_grades(path: Path) -> dict[str, dict[str, float]]:
         except (ValueError, IndexError):
             reason = f"line {number}: {row.strip()!r} must be a question, a document and a grade, with tabs between"
             raise SourceError(str(path), reason) from None
+        if not abs(grade) <= MAX_GRADE:  # nor is it a number that is none
+            raise SourceError(
+                str(path), f"line {number}: the grade {cells[-1].strip()} must be a number up to {MAX_GRADE}"
+            )
         found.setdefault(question, {})[document] = grade
     return found

@@ -11,7 +11,7 @@ from clew.core.errors import SettingsError, SourceError
 from clew.core.ids import digest
 from clew.core.types import Message
 
-_MAX_GRADE = 1_000_000
+MAX_GRADE = 1_000_000
 _TOO_DEEP = "it is nested too deep, or has a number of too many digits"
 
 
@@ -204,8 +204,8 @@ def _parse_relevant(value: Any) -> dict[str, float]:
     for name, grade in value.items():
         if isinstance(grade, bool) or not isinstance(grade, (int, float)):
             raise SettingsError(f"the grade of {name!r} is {grade!r}; it must be a number")
-        if not -_MAX_GRADE <= grade <= _MAX_GRADE:
-            raise SettingsError(f"the grade of {name!r} must be a number from {-_MAX_GRADE} to {_MAX_GRADE}")
+        if not -MAX_GRADE <= grade <= MAX_GRADE:
+            raise SettingsError(f"the grade of {name!r} must be a number from {-MAX_GRADE} to {MAX_GRADE}")
     return {str(name): float(grade) for name, grade in value.items()}
 
 

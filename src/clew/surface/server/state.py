@@ -41,6 +41,7 @@ class Server:
         self.is_closing = False  # streams end then
         self.config: ServerConfig = start.settings.server
         self.folder = find_server_folder(start)
+        self.places = Places(start.path, self.folder)
         self.keys = KeyFile(self.folder / "keys.json")
         check_address(self.config, self.keys)
         self.metrics = Metrics()
@@ -49,9 +50,7 @@ class Server:
         self._sweeping = threading.Thread(target=self._sweep_on, name="clew-uploads", daemon=True)
         self.feedback = Feedback(self.folder / FOLDER)
         self.engines = Engines(start, works=not self.config.read_only, on_job=self._on_job)
-        limits = _Limits(
-            max_waiting=self.config.max_waiting, timeout=self.config.timeout, places=Places(start.path, self.folder)
-        )
+        limits = _Limits(max_waiting=self.config.max_waiting, timeout=self.config.timeout, places=self.places)
         self.searches = CallPool("search", self.config.max_concurrent, **limits)
         self.answers = CallPool("answer", self.config.max_answers, **limits)
         self.saves = CallPool("upload", self.config.max_answers, **limits)

@@ -245,15 +245,17 @@ def compare(
 def export(ctx: typer.Context, *, run: RunId, folder: Folder, runs: Runs = None, as_json: o.Json = False) -> None:
     """Write a run and its judgements in the format of TREC."""
     from clew.evaluation.runs import read_run
-    from clew.evaluation.trec import export_trec
+    from clew.evaluation.trec import export_trec, find_grade_factor
     from clew.surface.cli import render
 
     with open_engine(ctx) as engine:
-        files = export_trec(read_run(engine, run, folder=runs), folder)
+        found = read_run(engine, run, folder=runs)
+    files, factor = export_trec(found, folder), find_grade_factor(found)
     if as_json:
-        render.print_json({"files": [str(file) for file in files]})
+        render.print_json({"files": [str(file) for file in files], "grade_factor": factor})
     else:
-        render.print_line((f"{', '.join(file.name for file in files)} written to {folder}", ""))
+        scaled = f"; grades are whole numbers there, so each is {factor} times what it was" if factor > 1 else ""
+        render.print_line((f"{', '.join(file.name for file in files)} written to {folder}{scaled}", ""))
 
 
 def _check_plots(folder: Path | None) -> None:

@@ -51,14 +51,14 @@ async def upload(
                 server.engines, collection, lambda engine: enqueue(engine, folder), write=True, create=True
             )
 
-    return reply_json(job_to_reply(await server.saves.run(call)), status=202)
+    return reply_json(job_to_reply(await server.saves.run(call), server.places), status=202)
 
 
 @router.post("/add", status_code=202, responses={202: {"model": JobReply}})
 async def add(body: SourcesBody, caller: Calling) -> Response:
     """Queue web addresses to be read and added."""
     job = await caller.call(lambda engine: engine.enqueue_add(*body.sources), write=True, create=True)
-    return reply_json(job_to_reply(job), status=202)
+    return reply_json(job_to_reply(job, caller.server.places), status=202)
 
 
 @router.post("/plan", responses={200: {"model": PlanReply}})

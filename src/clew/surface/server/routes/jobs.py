@@ -37,20 +37,21 @@ Follow = Annotated[bool, Query(description="Send the job as server-sent events u
 async def jobs(caller: Calling) -> Response:
     """The jobs of a collection, the oldest first."""
     found = await caller.call(lambda engine: engine.jobs(), write=True)
-    return reply_json({"jobs": [job_to_reply(each) for each in found]})
+    return reply_json({"jobs": [job_to_reply(each, caller.server.places) for each in found]})
 
 
 @router.get("/jobs/{job}", responses={200: {"model": JobReply, "content": EVENTS_SCHEMA}})
 async def job(job: JobPath, caller: Calling, follow: Follow = False) -> Response:
     """A job as it is now; with `follow`, live, an event for each change."""
     found = await caller.call(lambda engine: engine.job(job), write=True)
-    return reply_events(_follow_job(caller, job)) if follow else reply_json(job_to_reply(found))
+    return reply_events(_follow_job(caller, job)) if follow else reply_json(job_to_reply(found, caller.server.places))
 
 
 @router.delete("/jobs/{job}", responses={200: {"model": JobReply}})
 async def cancel_job(job: JobPath, caller: Calling) -> Response:
     """Cancel a job; what it has added stays."""
-    return reply_json(job_to_reply(await caller.call(lambda engine: engine.cancel_job(job), write=True)))
+    found = await caller.call(lambda engine: engine.cancel_job(job), write=True)
+    return reply_json(job_to_reply(found, caller.server.places))
 
 
 @router.get("/collections", responses={200: {"model": CollectionsReply}})
@@ -108,7 +109,7 @@ async def _follow_job(caller: Caller, job_id: str) -> AsyncIterator[str]:
     last = ""
     while True:
         found = await caller.call(lambda engine: engine.job(job_id), write=True)
-        shown = dump_json(job_to_reply(found))
+        shown = dump_json(job_to_reply(found, caller.server.places))
         if shown != last:
             yield format_event("job", shown)
             last = shown

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -164,3 +165,22 @@ def test_what_is_removed_or_damaged_is_named_though_a_record_is_damaged(
     problems = {each.document: each.problem for each in engine.doctor().defects}
     assert "'tale/0.md'" in problems["d0"]
     assert "'tale/1.md'" in problems["d1"]
+
+
+def test_a_page_without_chunks_is_told_and_added_again_only_if_it_has_a_text(tmp_path: Path) -> None:
+    (tmp_path / "bare.md").write_text("---\ntitle: A title alone\n---\n", "utf-8")
+    (tmp_path / "page.md").write_text("# Keys\n\nThey rotate every ninety days.\n", "utf-8")
+    with Engine.open(tmp_path / "store", embedder="hashed:32") as engine:
+        engine.add(tmp_path / "bare.md", tmp_path / "page.md")
+        (told,) = engine.doctor().defects
+        assert (told.area, told.severity) == ("sizes", "advice")
+        assert "no search finds 1 document" in told.problem
+        assert "bare.md" in told.problem
+        page = next(record.id for record in engine.list() if record.chunks)
+        (stored,) = engine.opened.store.stored_documents([page])
+        none = np.zeros((0, 32), np.float32)
+        engine.opened.store.put_stored(replace(stored, chunks=(), terms=(), vectors=none, summary_vector=None))
+        report = engine.add(tmp_path / "bare.md", tmp_path / "page.md")
+        assert [Path(each).name for each in report.changed] == ["page.md"]
+        assert report.skipped == 1
+        assert engine.search("keys rotate")[0].document.id == page

@@ -19,6 +19,7 @@ from clew import (
     write_questions,
 )
 from clew.evaluation.questions.leakage import find_longest_run, is_leaking
+from clew.evaluation.questions.phrase import phrase_heading, says_something
 
 PAGE = """# Key rotation
 
@@ -71,8 +72,8 @@ def samples(tmp_path: Path) -> Engine:
 
 def test_headings_ask_for_what_stands_below_them(samples: Engine) -> None:
     made = {each.question: each for each in make_questions(samples, sources=["headings"])}
-    assert list(made) == ["Key rotation: Emergency rotation"]  # "How" asks for nothing
-    (evidence,) = made["Key rotation: Emergency rotation"].evidence
+    assert list(made) == ["What about emergency rotation in Key rotation?"]  # "How" asks for nothing
+    (evidence,) = made["What about emergency rotation in Key rotation?"].evidence
     assert evidence.document.endswith("keys.md")
     assert evidence.quote.startswith("Call Ines first.")
     assert "#" not in evidence.quote
@@ -83,17 +84,45 @@ def test_headings_ask_for_what_stands_below_them(samples: Engine) -> None:
 def test_a_question_that_repeats_its_evidence_is_left_out_and_so_is_one_that_asks_the_same(samples: Engine) -> None:
     asked = {each.question for each in make_questions(samples)}
     assert not any("signing host" in text for text in asked)  # the heading is the sentence below it
-    assert "Key rotation: Rotation, emergency" not in asked  # the same terms as another heading
+    assert not any("Rotation, emergency" in text for text in asked)  # the same terms as another heading
 
 
 def test_titles_and_replies_ask_too(samples: Engine) -> None:
     (title,) = make_questions(samples, sources=["titles"])
-    assert title.question == "Key rotation"
+    assert title.question == "What about Key rotation?"
     assert title.evidence[0].quote.startswith("Everything about the keys")
     (reply,) = make_questions(samples, sources=["replies"])
     assert reply.question == "Which spare parts go to the Dunlin tomorrow?"
     assert reply.evidence[0].quote == "Two lanterns and the long chain, both are packed."  # of somebody else
     assert {each.question for each in make_questions(samples)} >= {title.question, reply.question}
+
+
+@pytest.mark.parametrize(
+    ("heading", "above", "asked"),
+    [
+        ("Who may open the vault?", "Vault", "Who may open the vault?"),
+        ("How to swap a shift of the rota", "", "How do I swap a shift of the rota?"),
+        ("Swapping", "On-call rota", "How does swapping work in On-call rota?"),
+        ("Restore a lost key pair", "Vault", "How do I restore a lost key pair?"),
+        ("Release process of Dunlin parts", "Vault", "What about release process of Dunlin parts?"),
+        ("Search the rota by name", "Vault", "How do I search the rota by name?"),
+        ("Before the shift", "Rota", "What happens before the shift in rota?"),
+        ("Anreise", "Bremen", "Bremen: Anreise"),
+    ],
+)
+def test_headings_become_questions(heading: str, above: str, asked: str) -> None:
+    text = (
+        "The on-call rota of the vault is in the release process: restore a lost key pair, swap and search by name, "
+        "swapping parts of a shift before the Dunlin sails."
+    )
+    if asked.startswith(above) and "?" not in asked:
+        text = "Die Anreise zum Standort geht mit der Bahn bis Bremen und von dort mit dem Bus weiter bis zum Hafen."
+    assert phrase_heading(heading, above, text) == asked
+
+
+@pytest.mark.parametrize("heading", ["Overview", "See also", "1.2.3", "2024-05-01", "hand", "run_all()", "Notes", ""])
+def test_headings_that_name_nothing_are_left_out(heading: str) -> None:
+    assert not says_something(heading)
 
 
 def test_what_is_made_can_be_written_read_and_evaluated(samples: Engine, tmp_path: Path) -> None:

@@ -59,14 +59,25 @@ class Sample:
 
 def inspect_health(opened: "Opened", ids: Sequence[str], sample: Sample) -> Iterator[Defect]:
     """What is wrong with how these documents can be found; a part of them is kept in the sample."""
+    empty: list[str] = []
     for stored in read_documents(opened, ids):
         if is_thread(stored.document):
             yield from inspect_thread(stored.document, gap=timedelta(hours=opened.settings.threads.gap_hours))
         if not stored.chunks and any(map(str.isalnum, stored.document.text)):
             problem = f"no search finds the document {stored.document.id!r}: it has no chunks"
             yield Defect("sizes", problem, stored.document.id, "rechunk")
+        elif not stored.chunks:
+            empty.append(repr(stored.document.id))
         if len(sample.texts) < MAX_EXAMINED:
             sample.add(stored)
+    if empty:
+        shown = ", ".join(empty[:3]) + (", …" if len(empty) > 3 else "")
+        yield Defect(
+            "sizes",
+            f"no search finds {format_count(len(empty), 'document')} without a text, a title at most ({shown})",
+            severity="advice",
+            next_step="give them a text, or drop them",
+        )
     if len(sample.texts) >= MIN_CHUNKS:
         yield from inspect_vectors(sample, opened.embedder.dim)
         yield from inspect_copies(sample)

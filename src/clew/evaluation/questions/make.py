@@ -5,6 +5,7 @@ and are easier: use them where there are no others, and mix in your own.
 """
 
 import random
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal
@@ -21,6 +22,7 @@ from clew.engine.opened import check_positive_count
 from clew.evaluation.questions.feedback import make_from_feedback
 from clew.evaluation.questions.judged import Evidence, JudgedQuestion
 from clew.evaluation.questions.leakage import drop_duplicates, is_leaking
+from clew.evaluation.questions.phrase import phrase_heading, says_something
 
 QuestionSource = Literal["headings", "titles", "replies", "model", "feedback"]
 SOURCES: Final = ("headings", "titles", "replies", "model", "feedback")
@@ -32,6 +34,8 @@ MAX_EVIDENCE = 600  # characters: what stands under a heading begins with what i
 MIN_EVIDENCE = 80
 MIN_WORDS = 2  # of a heading or title that asks for something
 MIN_REPLY_WORDS = 4
+MIN_ASKED_WORDS = 4  # of a message that asks
+_ASKING = re.compile(r"\w[)\]`*_]*\?(?:[\s?!)]|$)")  # the end of a sentence, not of what is quoted
 _BATCH = 16  # prompts at a time
 _PROMPT = """Here is a passage of the document "{title}".
 
@@ -96,29 +100,32 @@ def make_questions(
 
 
 def make_from_headings(document: Document) -> Iterator[JudgedQuestion]:
-    """A question for each heading with text below it: the heading, after the title where it says little by itself."""
+    """A question for each heading with text below it, with what stands above where it says little by itself."""
     if document.kind == THREAD_KIND:
         return
     for place, section in enumerate(document.sections):
         span = _find_body(document, section.start, section.end, section.label)
-        if not section.label or section.label == document.title or span is None:
+        if section.label == document.title or span is None or not says_something(section.label):
             continue
         path = document.heading_path(place)
         above = [each for each in (document.title, *path[:-1]) if each != section.label]
-        text = (
-            section.label
-            if len(extract_terms(section.label)) > MIN_WORDS or not above
-            else (f"{above[-1]}: {section.label}")
-        )
-        if not above or extract_terms(text).keys() - extract_terms(above[-1]).keys():  # “How” asks for nothing
-            yield from _judge(text, document, span)
+        both = extract_terms(f"{above[-1] if above else ''}: {section.label}").keys()
+        if not above or both - extract_terms(above[-1]).keys():  # “How” asks for nothing
+            yield from _ask_for(section.label, above[-1] if above else "", document, span)
 
 
 def make_from_titles(document: Document) -> Iterator[JudgedQuestion]:
     """The title of a page as a question; what its text begins with answers it."""
     span = _find_body(document, 0, len(document.text), document.title)
-    if document.kind != THREAD_KIND and document.title and span is not None:
-        yield from _judge(document.title, document, span)
+    if document.kind != THREAD_KIND and span is not None and says_something(document.title):
+        yield from _ask_for(document.title, "", document, span)
+
+
+def _ask_for(heading: str, above: str, document: Document, span: tuple[int, int]) -> Iterator[JudgedQuestion]:
+    """The question that a heading asks, unless what stands below repeats the heading."""
+    body = document.text[span[0] : span[1]]
+    if not is_leaking(heading, body):
+        yield from _judge(phrase_heading(heading, above, document.text), document, span)
 
 
 def make_from_replies(document: Document) -> Iterator[JudgedQuestion]:
@@ -131,7 +138,11 @@ def make_from_replies(document: Document) -> Iterator[JudgedQuestion]:
         asked = document.sections[parent]
         question = " ".join(document.text[asked.start : asked.end].split())
         reply = document.text[section.start : section.end].rstrip()
-        if "?" not in question or asked.author == section.author or len(tokenize_words(reply)) < MIN_REPLY_WORDS:
+        if asked.author == section.author or len(tokenize_words(reply)) < MIN_REPLY_WORDS:
+            continue
+        if (
+            not _ASKING.search(question) or len(extract_terms(question)) < MIN_ASKED_WORDS
+        ):  # “Which one?” says too little
             continue
         answered.add(parent)
         yield from _judge(question, document, (section.start, section.start + len(reply)))

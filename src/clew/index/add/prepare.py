@@ -213,9 +213,11 @@ def _get_stamp(source: Source, recipe: Recipe) -> str:
 
 
 def has_stored_stamp(source: Source, record: DocumentRecord | None, recipe: Recipe) -> bool:
-    """Whether the file is stored as it is, so that it need not be read."""
+    """Whether the file is stored as it is, so that it need not be read; one without chunks is read, to see why."""
     stamp = _get_stamp(source, recipe)
-    return record is not None and bool(stamp) and record.stamp == stamp and not _lacks_summary(record, recipe)
+    if record is None or not stamp or not record.chunks:
+        return False
+    return record.stamp == stamp and not _lacks_summary(record, recipe)
 
 
 def prepare_source(
@@ -238,7 +240,8 @@ def prepare_source(
     try:
         document = (read or source.read)()
         hash_ = digest(recipe.fingerprint, fingerprint_document(document))
-        if record is not None and is_complete and record.hash == hash_:
+        is_indexed = record is not None and (record.chunks > 0 or not recipe.chunker(document))
+        if record is not None and is_indexed and is_complete and record.hash == hash_:
             return Unchanged(source.uri, record.id, stamp if stamp != record.stamp else "", source.size)
         if record is not None and source.exported_until is not None:
             stored = store.document(record.id)

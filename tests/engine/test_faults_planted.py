@@ -1,6 +1,7 @@
 """`doctor` finds every fault that is planted in a collection, in either store, and repairs those that can be."""
 
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -43,6 +44,15 @@ def whole_database(
         yield urlsplit(url).path[1:]
 
 
+@pytest.fixture(scope="module")
+def tally() -> Iterator[dict[str, Counter[str]]]:
+    """Counts what becomes of the faults, by store, and prints it in the end (`-n 0 -s` shows it)."""
+    counts: dict[str, Counter[str]] = {}
+    yield counts
+    for store, found in counts.items():
+        print(f"\n{store}: {', '.join(f'{count} {what}' for what, count in found.items())}")  # noqa: T201
+
+
 def open_damaged(store: str, fault: Fault | None, request: pytest.FixtureRequest, tmp_path: Path) -> Engine:
     """An engine over a copy of the collection with a fault in it."""
     if store == "folder":
@@ -74,14 +84,19 @@ def test_there_are_sixty_faults_for_each_store() -> None:
 
 @pytest.mark.parametrize(("store", "fault"), CASES)
 def test_a_fault_is_found_and_repaired(
-    store: str, fault: Fault, request: pytest.FixtureRequest, tmp_path: Path
+    store: str, fault: Fault, tally: dict[str, Counter[str]], request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
+    counts = tally.setdefault(store, Counter(planted=0, found=0, repaired=0))
+    counts["planted"] += 1
     with open_damaged(store, fault, request, tmp_path) as engine:
         report = engine.doctor(repair=True)  # which looks again after the repair
         assert "vault" in {record.id for record in engine.list()} or fault.name in REMOVED
     found = [defect for defect in report.defects if defect.area == fault.area]
     assert found, report.defects
     assert all(defect.problem and defect.advice for defect in report.defects)
+    counts["found"] += 1
+    counts["repaired"] += all(defect.is_repaired for defect in found)
+    counts.update({f"by {defect.remedy}" for defect in found if defect.is_repaired})
     if fault.is_repaired:
         assert all(defect.is_repaired for defect in report.defects), report.defects
     else:

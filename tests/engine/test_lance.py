@@ -196,18 +196,19 @@ def test_doctor_finds_and_repairs_what_is_damaged(open_engine: Open, tmp_path: P
     engine = fill(open_engine(f"lance://{tmp_path}", settings=settings), 4)
     assert engine.doctor(full=True).defects == ()
     before, thread = read_prints(engine), next(each.id for each in engine.list() if each.kind == "thread")
-    for area, remedy, (kind, doc_id, columns) in [
-        ("truth", "mend", (DOCUMENT, "p1", {"chars": 7})),
-        ("truth", "mend", (PIECE, "p1", {"text": "forged"})),
-        ("truth", "mend", (PIECE, thread, {"parent": "forged"})),
-        ("truth", "rechunk", (CHUNK, "p1", {"text": "forged"})),
-        ("filters", "rechunk", (CHUNK, "p0", {"facets": []})),
-        ("counts", "rechunk", (CHUNK, "p2", {"idx": 9})),
-        ("orphans", "delete", (CHUNK, "p1", {"doc": 999, "id": "stray"})),
-    ]:
+    faults: list[tuple[str, int, str, dict[str, Any]]] = [
+        ("mend", DOCUMENT, "p1", {"chars": 7}),
+        ("mend", PIECE, "p1", {"text": "forged"}),
+        ("mend", PIECE, thread, {"parent": "forged"}),
+        ("rechunk", CHUNK, "p1", {"text": "forged"}),
+        ("rechunk", CHUNK, "p0", {"facets": []}),
+        ("rechunk", CHUNK, "p2", {"idx": 9}),
+        ("delete", CHUNK, "p1", {"doc": 999, "id": "stray"}),
+    ]
+    for remedy, kind, doc_id, columns in faults:
         damage(engine, kind, doc_id, **columns)
         report = engine.doctor(repair=True)
-        assert remedy in {each.remedy for each in report.defects}, (area, columns, report.defects)
+        assert remedy in {each.remedy for each in report.defects}, (columns, report.defects)
         assert report.is_sound, report.defects
         assert engine.doctor(full=True).defects == ()
         assert read_prints(engine) == before

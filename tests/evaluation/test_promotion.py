@@ -66,6 +66,15 @@ def test_the_parts_are_all_questions_in_an_order_of_their_own() -> None:
     assert [len(part) for part in split_questions(twins, train_share=0.5)] == [2]
 
 
+def test_many_small_gains_do_not_hide_a_few_great_losses() -> None:
+    lost = decide_promotion([0.02] * 59 + [-0.4], [0.0] * 60)  # three such losses would take the gain
+    assert lost.p < 0.01
+    assert not lost.is_promoted
+    few = [0.1] * 11 + [0.0] * 29
+    assert not decide_promotion(few, [0.0] * 40).is_promoted
+    assert decide_promotion([0.1, *few], [0.0] * 41).is_promoted
+
+
 def test_no_difference_is_never_promoted() -> None:
     assert not decide_promotion([0.5] * 50, [0.5] * 50).is_promoted
     assert not decide_promotion([0.4] * 50, [0.5] * 50).is_promoted

@@ -8,7 +8,8 @@ from clew.core.ids import digest
 from clew.evaluation.questions.judged import JudgedQuestion
 from clew.evaluation.statistics import Interval, bootstrap, permutation_test
 
-LEVEL = 0.05  # so often is a setting promoted that is no better
+LEVEL = 0.05  # at most so often is a setting promoted that is no better
+MIN_DIFFERING = 12  # held-out questions; of fewer, none may show the few that lose much
 PARTS = 8  # of the held-out questions
 
 
@@ -20,15 +21,20 @@ class Promotion:
     p: float
     questions: int
     is_promoted: bool
+    differing: int = 0  # of the questions, those that the setting ranks otherwise
 
 
 def decide_promotion(new: Sequence[float], old: Sequence[float], *, level: float = LEVEL, seed: int = 0) -> Promotion:
     """The decision on a setting by its values and those of the present one, paired by question.
 
-    One one-sided permutation test: of settings that are no better, `level` are promoted.
+    A one-sided permutation test must speak for it at this level. That test takes gains and losses for alike in size;
+    where many questions win a little and few lose much it promotes too often, so the bootstrap interval of the
+    difference must lie above 0 too, and enough questions must differ at all.
     """
-    p = permutation_test(new, old, one_sided=True, seed=seed)
-    return Promotion(bootstrap(new, old, seed=seed), p, len(new), p <= level)
+    p, difference = permutation_test(new, old, one_sided=True, seed=seed), bootstrap(new, old, seed=seed)
+    differing = sum(a != b for a, b in zip(new, old, strict=True))
+    is_promoted = p <= level and difference.low > 0 and differing >= MIN_DIFFERING
+    return Promotion(difference, p, len(new), is_promoted, differing)
 
 
 def fold_question(question: JudgedQuestion) -> str:

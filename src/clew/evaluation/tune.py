@@ -15,7 +15,14 @@ from clew.core.settings.tunable import check_tunable
 from clew.drivers.tuned import TunedSettings, hold_tuning, read_tuned_settings, write_tuned_settings
 from clew.engine import Engine
 from clew.evaluation.evaluate import evaluate
-from clew.evaluation.promote import Promotion, decide_promotion, fold_question, split_questions
+from clew.evaluation.promote import (
+    LEVEL,
+    MIN_DIFFERING,
+    Promotion,
+    decide_promotion,
+    fold_question,
+    split_questions,
+)
 from clew.evaluation.questions.judged import JudgedQuestion, read_questions
 from clew.evaluation.report import CONTEXT_MEASURE, Values, collect_values
 from clew.evaluation.statistics import Interval
@@ -126,9 +133,9 @@ def tune(
     Each candidate value is tried, one setting after the other. So that the choice does not judge itself, it is also
     made by a first part of the questions alone (`train_share`), then by more and more of them, each time tested on the
     next ones. One test over all of these decides whether what is chosen is better than what is in use. Of settings that
-    are no better, 5 % pass. What is kept is the choice by all questions; it holds from the next opening on, until
-    `rollback_tuning`. With `dry_run` nothing is kept. One tuning of a collection runs at a time: ConcurrentChange where
-    another does, or has kept settings meanwhile.
+    are no better, at most 5 % pass. What is kept is the choice by all questions; it holds from the next opening on,
+    until `rollback_tuning`. With `dry_run` nothing is kept. One tuning of a collection runs at a time: ConcurrentChange
+    where another does, or has kept settings meanwhile.
 
     `measure` is nDCG at `k` by default; "context" is the evidence in the context, or for a question without an answer
     whether the context stays empty. Then the floors of the context are tried, too. `candidates` are values by the
@@ -160,13 +167,21 @@ def tune(
         promotion = decide_promotion(*_hold_out(trial, first, parts, chosen))
         made = Tuning(measure, best, len(first), promotion, tried, notes=notes)
         if not promotion.is_promoted:
-            return replace(made, reason=f"the gain on the held-out questions may be chance (p = {promotion.p:.3g})")
+            return replace(made, reason=_explain_refusal(promotion))
         if dry_run:
             return replace(made, reason="a dry run keeps nothing")
         if engine.opened.records is None:
             return replace(made, reason="the collection is in memory and keeps no settings; write them into clew.toml")
         _keep(engine, made, before)
         return replace(made, is_kept=True)
+
+
+def _explain_refusal(promotion: Promotion) -> str:
+    """Why what was chosen is not kept."""
+    if promotion.p <= LEVEL and promotion.differing < MIN_DIFFERING:
+        return f"only {promotion.differing} held-out questions differ, and a gain is told by {MIN_DIFFERING} or more"
+    interval = f"{promotion.difference}, p = {promotion.p:.3g}"
+    return f"the gain on the held-out questions may be chance ({interval})"
 
 
 def _describe_made(questions: Sequence[JudgedQuestion]) -> Iterator[str]:

@@ -109,7 +109,7 @@ def test_the_thumbs_of_users_become_questions(folder: Path, tmp_path: Path) -> N
         assert made["question"] == QUESTION
         plan = "Call Ines first. She revokes what is lost, makes a new pair and tells the stations about it at once."
         client.add_documents([Document("plan", plan, title="Emergency key rotation")])
-        assert client.make_questions(sources=["titles"], count=1)[0]["question"] == "Emergency key rotation"
+        assert client.make_questions(sources=["titles"], count=1)[0]["question"] == "What about Emergency key rotation?"
         with pytest.raises(ClewError, match="sources"):
             client.make_questions(sources=["rumours"])  # type: ignore[list-item]
     done = CliRunner().invoke(app, command, env=environ)

@@ -126,7 +126,7 @@ def test_questions_are_made_and_can_be_evaluated(judged: Clew) -> None:
     assert done.code == 0, done.err
     assert "1 question written to made.jsonl" in done.out
     (line,) = Path("made.jsonl").read_text().splitlines()
-    assert json.loads(line)["question"] == "Speed near the moorings"
+    assert json.loads(line)["question"] == "What about Speed near the moorings?"
     assert json.loads(line)["made"] == "headings"
     assert judged("evaluate", "made.jsonl", "--json").json["systems"][0]["measures"]["evidence@10"] == 1.0
     more = judged("evaluate", "make", "more.jsonl", "--count", "1", "--seed", "2", "--json")

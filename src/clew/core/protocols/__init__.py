@@ -15,6 +15,7 @@ from clew.core.protocols.models import (
 from clew.core.protocols.records import KeepsRecords, RecordKind, RecordStore
 from clew.core.protocols.sessions import SessionStore
 from clew.core.protocols.store import Mode, Store
+from clew.core.protocols.tokens import KeepsTokens, TokenEncoder
 
 __all__ = [
     "LLM",
@@ -26,6 +27,7 @@ __all__ = [
     "JobQueue",
     "Judge",
     "KeepsRecords",
+    "KeepsTokens",
     "LLMFailure",
     "Mode",
     "Reader",
@@ -38,6 +40,7 @@ __all__ = [
     "Step",
     "Store",
     "Strategy",
+    "TokenEncoder",
     "Verdict",
     "Verifier",
     "complete_or_failure",

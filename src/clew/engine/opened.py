@@ -11,7 +11,18 @@ from pathlib import Path
 from clew import drivers
 from clew.core.errors import NotFound, SettingsError
 from clew.core.filter import EVERYTHING, Filter
-from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Reader, RecordStore, Reranker, Store, Verifier
+from clew.core.protocols import (
+    LLM,
+    Chunker,
+    Embedder,
+    Enricher,
+    Reader,
+    RecordStore,
+    Reranker,
+    Store,
+    TokenEncoder,
+    Verifier,
+)
 from clew.core.settings import AnswerConfig, EmbedderConfig, LLMConfig, RerankerConfig, Settings
 from clew.core.suggest import format_suggestion
 from clew.drivers.store.bounded import BoundedStore
@@ -147,6 +158,14 @@ def open_verifier(name: str) -> Verifier | None:
     return drivers.make_verifier(AnswerConfig(verifier=name))
 
 
+@lru_cache(1)
+def open_token_encoder() -> TokenEncoder:
+    """The model of late interaction, which is kept open."""
+    from clew.drivers.late.colbert import ColbertEncoder
+
+    return ColbertEncoder()
+
+
 def make_finder(
     store: Store, embedder: Embedder, llm: LLM | None, settings: Settings, extensions: Extensions
 ) -> Finder:
@@ -160,6 +179,7 @@ def make_finder(
         make_splitter=partial(make_query_splitter, count=embedder.count),
         strategies=extensions.strategies,
         cache_size=settings.search.cache,
+        load_token_encoder=open_token_encoder,
     )
 
 

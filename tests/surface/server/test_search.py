@@ -35,6 +35,12 @@ def test_a_filter_of_the_request_is_a_boundary(shared: Running) -> None:
     assert {hit["document"]["id"] for hit in shared.post("/v1/search", body).json()["hits"]} == {"lunch"}
 
 
+def test_late_without_token_vectors_says_what_to_do(shared: Running) -> None:
+    reply = shared.post("/v1/search", {"query": "build server", "strategy": "late"})
+    assert (reply.status_code, reply.json()["error"]["code"]) == (422, "settings_error")
+    assert "run `clew backfill`" in reply.json()["error"]["message"]
+
+
 def test_unknown_parameters_and_methods_are_refused(shared: Running) -> None:
     reply = shared.get("/v1/documents?limits=3")
     assert (reply.status_code, reply.json()["error"]["code"]) == (422, "settings_error")

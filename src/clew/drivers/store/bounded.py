@@ -11,7 +11,8 @@ from typing import Never
 from clew.core.errors import ConcurrentChange, SettingsError
 from clew.core.facets import expand_filter
 from clew.core.filter import EVERYTHING, Filter
-from clew.core.protocols import Mode, Store
+from clew.core.protocols import KeepsTokens, Mode, Store
+from clew.core.protocols.tokens import NOT_KEPT
 from clew.core.stored import StagedModel
 from clew.core.text import Terms
 from clew.core.thread_view import ThreadView, view_document
@@ -104,6 +105,16 @@ class BoundedStore:
         """The vectors of chunks by id; who has an id has found it within the filter."""
         return self.inner.vectors(chunk_ids)
 
+    def tokens(self, chunk_ids: Sequence[str], model: str) -> dict[str, bytes]:
+        """The token vectors of chunks by id, as `vectors`."""
+        if not isinstance(self.inner, KeepsTokens):
+            raise SettingsError(NOT_KEPT)
+        return self.inner.tokens(chunk_ids, model)
+
+    def count_missing_tokens(self, model: str) -> int:
+        """How many of the admitted chunks have no token vectors of this model."""
+        return sum(chunk.id not in self.tokens([chunk.id], model) for chunk in self.scan())
+
     def search_vectors(
         self, vector: Vector, k: int, where: Filter = EVERYTHING, *, mode: Mode = "ann", breadth: int | None = None
     ) -> list[Hit]:
@@ -178,7 +189,7 @@ class BoundedStore:
         _refuse
     )
     discard_staged = set_stamp = drop = set_calibration = thread_part = edit_threads = waiting_messages = _refuse
-    eraser = _refuse
+    eraser = add_missing_tokens = _refuse
     jobs = property(_refuse)  # they name sources and reports of the whole collection
 
     # -- parts of documents

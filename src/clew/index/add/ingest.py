@@ -38,6 +38,7 @@ from clew.index.add.sources import (
     report_found,
 )
 from clew.index.add.sync import Vanished, find_vanished_documents
+from clew.index.add.tokens import check_tokens, keep_tokens
 from clew.index.enrich.summary import CALLER, Summariser
 from clew.index.read.sections import get_source_uri
 from clew.index.read.validate import validate_document
@@ -61,6 +62,7 @@ def add_sources(
     embeds and stores the sources: the pipeline of this process, or one of many.
     """
     check_summary_model(context.settings, context.llm)
+    check_tokens(context)
     notes: list[SourceFailure] = []
     passed_over: list[PassedOver] = []
     rules = make_walk_rules(context.settings.ingestion)
@@ -121,6 +123,7 @@ def add_documents(
 ) -> Report:
     """Adds documents that a program made."""
     check_summary_model(context.settings, context.llm)
+    check_tokens(context)
     tracker = SectionTracker()
     tracked = tracker.track_documents(documents)
     sources = (
@@ -144,6 +147,7 @@ def _run_and_calibrate(
         report = run(context, sources, budget=budget, on_progress=on_progress)
         if not report.stopped:
             calibrate_once(context.store, MeteredEmbedder(context.embedder, budget))
+            keep_tokens(context, on_progress)
     finally:
         context.store.flush()
     return replace(report, cost=budget.spent)
@@ -151,16 +155,20 @@ def _run_and_calibrate(
 
 def add_messages(context: IngestContext, messages: Iterable[Message]) -> Report:
     """Adds messages one by one, as they are sent."""
+    check_tokens(context)
     budget = context.make_budget()
     embedder = MeteredEmbedder(context.embedder, budget)
     report = incremental.add_messages(messages, store=context.store, embedder=embedder, settings=context.settings)
     calibrate_once(context.store, embedder)
+    keep_tokens(context, only_last=True)
     return replace(report, cost=budget.spent)
 
 
 def drop_messages(context: IngestContext, ids: Sequence[str]) -> int:
     """Removes messages from their threads; returns how many. Removes none if one of the ids is not stored."""
-    return incremental.drop_messages(ids, store=context.store, embedder=context.embedder, settings=context.settings)
+    count = incremental.drop_messages(ids, store=context.store, embedder=context.embedder, settings=context.settings)
+    keep_tokens(context)
+    return count
 
 
 def plan_add_sources(
@@ -224,6 +232,7 @@ def backfill_summaries(
             refresh=refresh,
             on_progress=on_progress,
         )
+        keep_tokens(context, on_progress)
     finally:
         context.store.flush()
     return replace(

@@ -102,7 +102,7 @@ def assess(source: EvidenceSource, *, again: bool = False, every: bool = False) 
         cosines, evidence = source.gather(query, [*first, *source.find_rivals(query, first)])
         relevances = estimate_relevance(evidence, first=len(first), intent=estimate_intent(query.text))
         assessed = [
-            Hit(hit.chunk, hit.document, hit.score, {**hit.scores, MATCH: match}, cosine, relevance)
+            Hit(hit.chunk, hit.document, hit.score, {**hit.scores, MATCH: match}, cosine, relevance, hit.highlights)
             for hit, cosine, match, relevance in zip(first, cosines, estimate_match(evidence), relevances, strict=False)
         ]
         return [*assessed, *hits[len(first) :]]

@@ -24,6 +24,7 @@ from clew.query.rewrite.small_talk import is_small_talk
 from clew.query.search.compose import check_hits, run_step
 from clew.query.search.conversation import SplitText
 from clew.query.search.evidence import assess
+from clew.query.search.late import LoadTokenEncoder, no_token_encoder
 from clew.query.search.message_boost import boost_messages
 from clew.query.search.strategies import STRATEGIES, Drivers, StrategyFactory
 
@@ -46,6 +47,7 @@ class Finder:
         make_splitter: MakeSplitter,
         strategies: Mapping[str, StrategyFactory],
         cache_size: int,
+        load_token_encoder: LoadTokenEncoder = no_token_encoder,
     ) -> None:
         self.strategies = {**STRATEGIES, **strategies}
         self._store = store
@@ -54,6 +56,7 @@ class Finder:
         self._llm = llm
         self._load_reranker = load_reranker
         self._make_splitter = make_splitter
+        self._load_token_encoder = load_token_encoder
         self._results: LRUCache[list[Hit]] = LRUCache(cache_size)
         self._rerankers: dict[RerankerConfig, Reranker | None] = {}
         self._calibration: tuple[int, Calibration | None] | None = None  # as of a change number
@@ -130,6 +133,7 @@ class Finder:
             self._make_splitter(settings.conversation),
             self.strategies,
             self._read_calibration(),
+            self._load_token_encoder,
         )
 
     def _read_calibration(self) -> Calibration | None:
@@ -191,7 +195,7 @@ def _copy_hit(hit: Hit) -> Hit:
     head = of.id, of.doc_id, of.index, of.total, of.text, of.start, of.end, of.headings, of.context
     chunk = Chunk(*head, of.at, _copy_meta(of.meta))
     document = _copy_record(hit.document)
-    return Hit(chunk, document, hit.score, dict(hit.scores), hit.similarity, hit.relevance)
+    return Hit(chunk, document, hit.score, dict(hit.scores), hit.similarity, hit.relevance, hit.highlights)
 
 
 def _copy_record(of: DocumentRecord) -> DocumentRecord:

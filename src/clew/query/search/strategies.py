@@ -28,6 +28,7 @@ from clew.query.search.compose import fan_out, fuse, pipe, reflect
 from clew.query.search.conversation import SplitText
 from clew.query.search.evidence import EvidenceSource, assess, fuse_by_evidence
 from clew.query.search.judge import make_model_judge, make_reranker_judge
+from clew.query.search.late import LoadTokenEncoder, match_tokens, no_token_encoder, widen
 from clew.query.search.rerank import rerank as rerank_step
 from clew.query.search.topics import split_messages_by_topic
 
@@ -54,6 +55,7 @@ class Drivers:
     split_text: SplitText = _keep_text_whole  # the storage chunker, for texts as long as documents
     strategies: "Mapping[str, StrategyFactory]" = field(default_factory=lambda: STRATEGIES)
     calibration: Calibration | None = None  # None: what the embedder says of itself
+    token_encoder: LoadTokenEncoder = no_token_encoder  # the model of late interaction, loaded on first use
 
     @property
     def evidence(self) -> EvidenceSource:
@@ -157,6 +159,16 @@ def rerank(drivers: Drivers) -> Strategy:
     return pipe(drivers.build_strategy("hybrid"), known, rerank_step(drivers.reranker(), candidates=candidates))
 
 
+def late(drivers: Drivers) -> Strategy:
+    """Strategy: a hybrid search whose first hits are reordered by the tokens that match (late interaction).
+
+    The chunks must have been added with `ingestion.late`, and hits say by `highlights` what matched.
+    """
+    search = drivers.settings.search
+    found = widen(drivers.build_strategy("hybrid"), depth=search.depth)
+    return pipe(found, match_tokens(drivers.store, drivers.token_encoder, depth=search.depth, every=search.has_floor))
+
+
 def self_reflective(drivers: Drivers) -> Strategy:
     """Strategy: a hybrid search, repeated with a better query while the judge finds the hits insufficient."""
     found = reflect(drivers.build_strategy("hybrid"), _build_judge(drivers), rounds=drivers.settings.search.rounds)
@@ -198,6 +210,7 @@ STRATEGIES: Mapping[str, StrategyFactory] = {
     "document_boost": document_boost,
     "multi_query": multi_query,
     "rerank": rerank,
+    "late": late,
     "self_reflective": self_reflective,
     "chunked": chunked,
     "auto": auto,

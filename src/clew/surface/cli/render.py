@@ -172,7 +172,7 @@ def print_lacking(records: Sequence[DocumentRecord]) -> None:
 
 
 def print_hits(hits: Sequence[Hit], query: str) -> None:
-    """Prints each hit with rank, relevance, title and headings, and a snippet with the query's words highlighted.
+    """Prints each hit with rank, relevance, title and headings, and a snippet with the words that match highlighted.
 
     A message is named by its author, time and channel. What the number means is printed on stderr.
     """
@@ -189,7 +189,8 @@ def print_hits(hits: Sequence[Hit], query: str) -> None:
             (f"  {uri}" if uri and uri != shown else "", "dim"),
         )
         language = detect_language(hit.chunk.text) or DEFAULT
-        query_terms = extract_query_terms(query, language)
+        matched = " ".join(hit.chunk.text[start:end] for start, end in hit.highlights)
+        query_terms = extract_query_terms(f"{query} {matched}", language)
         snippet = make_snippet(hit.chunk.text, query_terms, width=width - 4, language=language)
         if (
             snippet

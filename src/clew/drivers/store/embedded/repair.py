@@ -25,6 +25,7 @@ ORPHANS = {
     "signals": "row NOT IN (SELECT row FROM chunks)",
     "shadows": "row NOT IN (SELECT row FROM chunks)",
     "summary_shadows": "row NOT IN (SELECT row FROM documents)",
+    "tokens": "row NOT IN (SELECT row FROM chunks)",
     "claims": "row NOT IN (SELECT row FROM documents)",
 }
 
@@ -73,11 +74,12 @@ def _mend(db: sqlite3.Connection, doc_id: str) -> None:
 
 
 def _delete_damaged(db: sqlite3.Connection) -> None:
-    """Deletes rows that can be done without: sessions, the calibration, staged vectors."""
+    """Deletes rows that can be done without: sessions, the calibration, staged vectors and those of tokens."""
     db.execute(f"DELETE FROM sessions WHERE sum <> -1 AND sum IS NOT row_sum({', '.join(sums.SESSION)})")
     db.execute("DELETE FROM calibration WHERE sum <> -1 AND sum IS NOT row_sum(text)")
     for table in ("shadows", "summary_shadows"):
         db.execute(f"DELETE FROM {table} WHERE sum <> -1 AND sum IS NOT row_sum(row, vector)")
+    db.execute("DELETE FROM tokens WHERE sum IS NOT row_sum(row, model, data)")
     jobs = find_bad_jobs(db.execute("SELECT id, state, request, result FROM jobs").fetchall())
     db.executemany("DELETE FROM jobs WHERE id = ?", [(each,) for each in jobs])
     sessions = find_bad_sessions(db.execute("SELECT name, documents, messages FROM sessions").fetchall())

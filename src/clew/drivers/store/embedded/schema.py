@@ -10,7 +10,7 @@ from clew.core.time import to_iso
 from clew.drivers.store import codec
 from clew.drivers.store.embedded.sums import create_triggers, fill_sums
 
-VERSION = 8
+VERSION = 9
 FILE = "clew.db"
 WRITE_TIMEOUT = 30.0  # seconds that a writer waits for another one
 PRIMARY_CODE = 0xFF  # the bits of an error code of SQLite that say its kind
@@ -120,6 +120,11 @@ ALTER TABLE sessions ADD COLUMN sum INTEGER NOT NULL DEFAULT -1;
 ALTER TABLE documents ADD COLUMN found_sum INTEGER NOT NULL DEFAULT -1
 """,
     7: f"ALTER TABLE blocks ADD COLUMN sum INTEGER NOT NULL DEFAULT -1;\nUPDATE blocks SET sum = {codec.sum_block()}",
+    8: "CREATE TABLE tokens(row INTEGER PRIMARY KEY REFERENCES chunks(row) ON DELETE CASCADE, model TEXT NOT NULL,"
+    " data BLOB NOT NULL, sum INTEGER NOT NULL);\n"
+    "CREATE TRIGGER chunk_has_other_tokens AFTER UPDATE OF text, headings, context ON chunks"
+    " WHEN old.text IS NOT new.text OR old.headings IS NOT new.headings OR old.context IS NOT new.context"
+    " BEGIN DELETE FROM tokens WHERE row = new.row; END",
 }
 CHECKED_SINCE = 7
 # What SQLite says of a damaged file, our functions of a row that they cannot read, and Python of bytes without text.

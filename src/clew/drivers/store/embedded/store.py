@@ -30,6 +30,7 @@ from clew.drivers.store.embedded.sessions import EmbeddedSessions
 from clew.drivers.store.embedded.stored import read_stored_documents
 from clew.drivers.store.embedded.term_counts import TermCounts
 from clew.drivers.store.embedded.thread_methods import ThreadMethods
+from clew.drivers.store.embedded.tokens import TokenMethods
 from clew.drivers.store.entries import DocumentEntries, make_entries, make_entries_from_stored, make_new_entries
 from clew.drivers.store.jobs import SqlJobQueue
 from clew.drivers.store.term_ids import pack_terms
@@ -37,7 +38,7 @@ from clew.drivers.store.term_ids import pack_terms
 MAX_ATTEMPTS = 3  # of a search whose index breaks, or whose chunks are removed between being found and being read
 
 
-class EmbeddedStore(ThreadMethods, InspectMethods, TermCounts):
+class EmbeddedStore(ThreadMethods, InspectMethods, TermCounts, TokenMethods):
     """One collection in a folder, or in memory where the folder is None. Several threads may use it."""
 
     def __init__(

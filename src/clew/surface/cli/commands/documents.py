@@ -141,7 +141,7 @@ def plan(ctx: typer.Context, *, sources: o.Sources, options: IngestOptions, as_j
 def backfill(
     ctx: typer.Context, *, refresh: Refresh = False, max_cost: o.MaxCost = None, as_json: o.Json = False
 ) -> None:
-    """Summarise the documents that have no summary yet, and write contexts that a model failed to write."""
+    """Add what documents lack: summaries, contexts that a model failed to write, token vectors (ingestion.late)."""
     from clew.surface.cli import progress, render
 
     with open_engine(ctx) as engine, progress.report_progress() as on_progress:

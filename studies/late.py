@@ -80,10 +80,10 @@ def measure_set(
     return values
 
 
-def measure_times(data: JudgedSet, embedder: str) -> Mapping[str, list[float]]:
+def measure_times(data: JudgedSet, embedder: str, systems: Sequence[str]) -> Mapping[str, list[float]]:
     """Seconds of each question by strategy, one after the other, over a collection with token vectors."""
     questions = list(data.questions.values())[:TIMED]
-    seconds: dict[str, list[float]] = {name: [] for name in ("hybrid", "late", "rerank")}
+    seconds: dict[str, list[float]] = {name: [] for name in ("hybrid", *systems)}
     with TemporaryDirectory() as folder:
         with Engine.open(folder, embedder=embedder, settings=SETTINGS) as engine:
             engine.add_documents(data.documents)
@@ -155,7 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         data = load_pool(given.data) if name == "dl19" else SETS[name](given.data)
         data = take_part(data, every[name], share[name])
         if given.times:
-            seconds = measure_times(data, "bge-small")
+            seconds = measure_times(data, "bge-small", given.systems.split(","))
             base = median(seconds["hybrid"])
             for system, found in seconds.items():
                 print(

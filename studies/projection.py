@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     projection = fit_projection(vectors, given.dim)
     save_projection(projection, given.out)
     queries, packed = others[::7], projection.pack(others)
-    exact, kept = others @ queries.T, projection.compare(queries, packed)
+    exact, kept = others @ queries.T, projection.compare(projection.weigh(queries), packed)
     print(f"{len(vectors)} tokens of {len(states) - held_out} texts; {given.out.stat().st_size} bytes")
     print(f"{len(others)} other tokens: cosines differ by {np.abs(exact - kept).mean():.4f} on average,")
     print(

@@ -37,4 +37,4 @@ def test_a_projection_keeps_cosines_in_few_bits_and_is_read_as_written(tmp_path:
     packed = kept.pack(states[500:])
     assert packed == made.pack(states[500:])
     assert len(packed) == 100 * 8 // 2 == 4 * kept.count_tokens(packed)
-    assert np.abs(kept.compare(states[500:505], packed) - states[500:] @ states[500:505].T).mean() < 0.05
+    assert np.abs(kept.compare(kept.weigh(states[500:505]), packed) - states[500:] @ states[500:505].T).mean() < 0.05

@@ -6,13 +6,13 @@ which without that layer destroys it, and the punctuation of texts is left out. 
 """
 
 import string
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
 
 from clew.core.types import Span
-from clew.drivers.late.projection import Projection, TokenMatrix, load_projection
+from clew.drivers.late.projection import Projection, TokenMatrix, WeighedQuery, load_projection
 from clew.drivers.onnx import OnnxModel, find_package_folder, run_parallel_longest_first
 from clew.drivers.tokenizer import replace_surrogates
 from clew.drivers.windows import keep_both_ends, split_windows
@@ -37,7 +37,7 @@ class ColbertEncoder:
         self._first, self._last = words["[CLS]"], words["[SEP]"]
         self._query_mark, self._text_mark = words[QUERY_MARK], words[TEXT_MARK]
         self._punctuation = {words[each] for each in string.punctuation if each in words}
-        self._get_query = lru_cache(KEPT_QUERIES)(self.encode_query)
+        self._get_query = lru_cache(KEPT_QUERIES)(self._weigh_query)
         self.name = f"{NAME}/{self._projection.dim}x4"
 
     def encode(self, texts: Sequence[str]) -> list[bytes]:
@@ -55,15 +55,17 @@ class ColbertEncoder:
 
     def align(self, query: str, text: str, encoded: bytes) -> list[tuple[Span, float]]:
         """The words of a text that tokens of the query match best, each with the cosine, in the order of the text."""
-        spans = self._list_words(text)
-        tokens = self._list_query_words(query)
+        encoding = self._model.tokenizer.encode(replace_surrogates(text), add_special_tokens=False)
+        kept = [place for place, token in enumerate(encoding.ids) if token not in self._punctuation]
         similar = self._projection.compare(self._get_query(query), encoded)[2:-1]
-        if not len(similar) or len(similar) != len(spans):  # it was encoded of another text
+        if not kept or len(similar) != len(kept):  # it was encoded of another text
             return []
         best: dict[Span, float] = {}
-        for column in tokens:
+        for column in self._list_query_words(query):
             row = int(similar[:, column].argmax())
-            best[spans[row]] = max(best.get(spans[row], -1.0), float(similar[row, column]))
+            word = encoding.token_to_word(kept[row])
+            span = encoding.token_to_chars(kept[row]) if word is None else encoding.word_to_chars(word)
+            best[span] = max(best.get(span, -1.0), float(similar[row, column]))
         return sorted(best.items())
 
     def count(self, texts: Sequence[str]) -> list[int]:
@@ -102,23 +104,11 @@ class ColbertEncoder:
         unit: TokenMatrix = states / np.linalg.norm(states, axis=1, keepdims=True)
         return unit
 
-    def _list_words(self, text: str) -> list[Span]:
-        """For each token of a text that is kept, the span of its word."""
-        encoding = self._model.tokenizer.encode(replace_surrogates(text), add_special_tokens=False)
-        words = [-1 if word is None else word for word in encoding.word_ids]
-        spans = _join_words(words, encoding.offsets)
-        return [spans[word] for token, word in zip(encoding.ids, words, strict=True) if token not in self._punctuation]
+    def _weigh_query(self, query: str) -> WeighedQuery:
+        return self._projection.weigh(self.encode_query(query))
 
     def _list_query_words(self, query: str) -> list[int]:
         """The places, among the vectors of a query, of tokens that stand for words."""
         (ids,) = self._model.tokenize([query])
         kept = [token for part in keep_both_ends(len(ids), MAX_QUERY) for token in ids[part]]
         return [place for place, token in enumerate(kept, 2) if token not in self._punctuation]
-
-
-def _join_words(words: Iterable[int], offsets: Iterable[Span]) -> dict[int, Span]:
-    """The span of each word from those of its tokens."""
-    spans: dict[int, Span] = {}
-    for word, (start, end) in zip(words, offsets, strict=True):
-        spans[word] = (spans.get(word, (start, end))[0], end)
-    return spans

@@ -32,7 +32,10 @@ from studies.strategies import SETTINGS
 DEPTH = 50
 WHOLE = "late, whole states"
 TIMED = 60  # questions
-LATE_SETTINGS = replace(SETTINGS, ingestion=replace(SETTINGS.ingestion, late=True))
+BARE_SETTINGS = replace(
+    SETTINGS, ingestion=replace(SETTINGS.ingestion, summaries=False)
+)  # which no strategy here reads
+LATE_SETTINGS = replace(SETTINGS, ingestion=replace(BARE_SETTINGS.ingestion, late=True))
 
 
 class TokenStates:
@@ -65,16 +68,16 @@ def measure_set(
 ) -> Mapping[str, list[float]]:
     """nDCG@10 of each question, by system; without token states `late` is left out."""
     values: dict[str, list[float]] = {}
-    with Engine.open(":memory:", embedder=embedder, settings=SETTINGS) as engine:
+    with Engine.open(":memory:", embedder=embedder, settings=BARE_SETTINGS) as engine:
         engine.add_documents(data.documents)
         for id_, question in data.questions.items():
-            hits = engine.search(question, k=DEPTH, strategy="hybrid", settings=SETTINGS)
+            hits = engine.search(question, k=DEPTH, strategy="hybrid")
             rankings: dict[str, Sequence[Hit]] = {"hybrid": hits}
             if states:
                 matched = states.match(question, {hit.chunk.id: hit.chunk.embed_text for hit in hits})
                 rankings |= {name: join_scores(hits, scores) for name, scores in matched.items()}
             if with_rerank:
-                rankings["rerank"] = engine.search(question, k=10, strategy="rerank", settings=SETTINGS)
+                rankings["rerank"] = engine.search(question, k=10, strategy="rerank")
             for name, ranking in rankings.items():
                 values.setdefault(name, []).append(ndcg_at(10, data.name_hits(ranking), data.grades[id_]))
     return values
@@ -88,7 +91,7 @@ def measure_times(data: JudgedSet, embedder: str, systems: Sequence[str]) -> Map
     questions = list(data.questions.values())[:TIMED]
     seconds: dict[str, list[float]] = {name: [] for name in ("hybrid", *systems)}
     with TemporaryDirectory() as folder:
-        with Engine.open(folder, embedder=embedder, settings=SETTINGS) as engine:
+        with Engine.open(folder, embedder=embedder, settings=BARE_SETTINGS) as engine:
             engine.add_documents(data.documents)
             before = engine.status().bytes
         with Engine.open(folder, settings=LATE_SETTINGS) as engine:

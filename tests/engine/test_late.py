@@ -1,13 +1,14 @@
 """Late interaction through the engine, in a folder and on PostgreSQL: token vectors kept, matched, told, and gone."""
 
 import logging
+import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from clew import Document, Engine, Filter, KeepsTokens, Message, Settings, SettingsError, record
+from clew import Document, DriverFailed, Engine, Filter, KeepsTokens, Message, Settings, SettingsError, record
 from clew.core.settings import IngestionConfig, SearchConfig, StoreConfig
 from clew.drivers.late.colbert import NAME
 from clew.engine.opened import open_token_encoder
@@ -160,3 +161,22 @@ def test_a_store_without_token_vectors_says_so_before_anything_is_added(tmp_path
             engine.search(QUESTION, strategy="late")
         with pytest.raises(SettingsError, match="this store keeps no token vectors"):
             engine.search(QUESTION, strategy="late", where=Filter(documents={"keys"}))
+
+
+def test_damaged_token_vectors_are_found_and_deleted(tmp_path: Path) -> None:
+    path = tmp_path / "team.clew"
+    with Engine.open(path, embedder="hashed", settings=LATE) as engine:
+        add_pages(engine)
+    with sqlite3.connect(path / "default" / "clew.db") as db:
+        db.execute("UPDATE tokens SET data = zeroblob(96) WHERE row = (SELECT min(row) FROM tokens)")
+    db.close()
+    with Engine.open(path, embedder="hashed", settings=LATE) as engine:
+        with pytest.raises(DriverFailed, match="the token vectors of the chunk"):
+            engine.search(QUESTION, strategy="late")
+        assert [each.problem for each in engine.doctor().defects if each.severity == "damage"] == [
+            "the record of a chunk's tokens is damaged"
+        ]
+        engine.doctor(repair=True)
+        assert count_missing(engine) == 1
+        engine.backfill()
+        assert engine.search(QUESTION, k=1, strategy="late")[0].chunk.doc_id == "deploys"

@@ -130,7 +130,7 @@ def inspect_tables(database: Database, *, is_quick: bool = False) -> Iterator[De
         yield from _inspect_unread(db)
         for table in ("shadows", "summary_shadows"):
             yield from _inspect_rows(db, table, ("row", "vector"), "a vector of the model that is not in use", "delete")
-        yield from _inspect_rows(db, "tokens", ("row", "model", "data"), "the token vectors of a chunk", "delete")
+        yield from _inspect_rows(db, "tokens", ("row", "model", "data"), "the record of a chunk's tokens", "delete")
         yield from inspect_staged(db)
 
 

@@ -185,7 +185,7 @@ def inspect_tables(connection: Connection, number: int) -> Iterator[Defect]:
     yield from inspect_protection(connection)
     yield from _inspect_unread(connection, number)
     if fetch_rows(connection, f"SELECT 1 FROM tokens WHERE {DAMAGED} LIMIT 1", (number,)):
-        yield Defect("truth", "the token vectors of a chunk are damaged", "", "delete")
+        yield Defect("truth", "the record of a chunk's tokens is damaged", "", "delete")
     yield from inspect_staged(connection, number)
 
 

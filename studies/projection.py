@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Writes the file, and prints how well it keeps cosines of tokens that it was not fitted on."""
     parser = argparse.ArgumentParser(prog="studies.projection", description="Fit the projection of token vectors.")
     parser.add_argument("--out", type=Path, default=FILE)
-    parser.add_argument("--texts", type=int, default=1000)
+    parser.add_argument("--texts", type=int, default=400)
     parser.add_argument("--dim", type=int, default=DIM)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args(arguments)

@@ -65,7 +65,8 @@ class ColbertEncoder:
             row = int(similar[:, column].argmax())
             word = encoding.token_to_word(kept[row])
             span = encoding.token_to_chars(kept[row]) if word is None else encoding.word_to_chars(word)
-            best[span] = max(best.get(span, -1.0), float(similar[row, column]))
+            if span is not None:
+                best[span] = max(best.get(span, -1.0), float(similar[row, column]))
         return sorted(best.items())
 
     def count(self, texts: Sequence[str]) -> list[int]:

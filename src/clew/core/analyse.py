@@ -18,14 +18,15 @@ A stored text also has a term that names its language, by which a store counts t
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache, lru_cache
+from itertools import chain
 
 from clew.core.languages import MEANINGFUL_FUNCTION_WORDS, STEMMERS
+from clew.core.memo import Memo
 from clew.core.scripts import USUAL_LANGUAGE, find_script, list_scripts
 from clew.core.stop_words import STOP_WORDS
-from clew.core.text import TOKEN, UNSPACED_RUN, expand_token, split_bigrams, stem_word, strip_diacritics
-from clew.core.unicode import compose
+from clew.core.text import TOKEN, expand_token, expand_word, split_bigrams, split_runs, stem_word, strip_diacritics
 
 UNKNOWN = "und"  # the ISO 639 code of a language that is not known; it is analysed as English
 DEFAULT = "en"
@@ -34,6 +35,7 @@ _TURKISH_I = str.maketrans({"İ": "i", "I": "ı"})
 _ALPHABETIC = "\u0e01-\u109f\u1780-\u17d3"  # scripts without spaces whose signs are letters: Thai, Lao, Burmese, Khmer
 _PART = re.compile(rf"([{_ALPHABETIC}]+)|([\uac00-\ud7af]+)|([^{_ALPHABETIC}\uac00-\ud7af]+)")
 _GRAMS = (3, 4)
+_MAX_WORD_CHARS = 64  # of a word whose terms are remembered
 _UNMARKED = "~"  # before a Vietnamese word that has lost its marks; no other term has it
 
 
@@ -45,14 +47,35 @@ def make_language_term(code: str) -> str:
 def analyse_text(text: str, language: str) -> dict[str, int]:
     """Term frequencies of a stored text in a language; never empty if the text has a letter or a digit."""
     language = DEFAULT if language == UNKNOWN else language
-    pieces = list(_list_pieces(text, language))
-    found = Counter[str]()
+    spaced, runs = split_runs(text)
+    terms_of_word = _get_term_table(language)
+    found: dict[str, int] = {}
+    for word, count in Counter(spaced.split()).items():
+        for term in terms_of_word[word]:
+            found[term] = found.get(term, 0) + count
+    for term in _list_terms(chain.from_iterable(map(_split_run, runs)), language):
+        found[term] = found.get(term, 0) + 1
+    if found:
+        return found
+    return dict(Counter(map(strip_diacritics, _list_pieces(text, language))) or Counter(filter(str.isalnum, text)))
+
+
+@cache
+def _get_term_table(language: str) -> Memo[str, tuple[str, ...]]:
+    """The terms of each word in a text of a language."""
+
+    def make(word: str) -> tuple[str, ...]:
+        return tuple(_list_terms(_expand(word, language), language))
+
+    return Memo(make, max_key=_MAX_WORD_CHARS)
+
+
+def _list_terms(pieces: Iterable[str], language: str) -> Iterator[str]:
     for piece in pieces:
         if term := _make_term(piece, language):
-            found[term] += 1
+            yield term
             if language == "vi" and not term.isascii() and find_script(piece[0]) == "Latn":
-                found[_UNMARKED + strip_diacritics(piece)] += 1
-    return dict(found or Counter(map(strip_diacritics, pieces)) or Counter(filter(str.isalnum, text)))
+                yield _UNMARKED + strip_diacritics(piece)
 
 
 def analyse_query(text: str, languages: Sequence[str], *, own: str = "") -> Counter[tuple[str, ...]]:
@@ -86,13 +109,18 @@ def _make_variants(word: Sequence[tuple[str, str]], own: str, *, is_marked: bool
 
 def _list_pieces(text: str, language: str) -> Iterator[str]:
     """The case-folded pieces of every token of the text, and of what is written without spaces."""
-    text = text if text.isascii() else compose(text)
-    is_spaced = text.isascii() or not UNSPACED_RUN.search(text)
-    for token in TOKEN.findall(text if is_spaced else UNSPACED_RUN.sub(" ", text)):
-        yield from _expand_turkic(token) if language in _TURKIC else expand_token(token)
-    if not is_spaced:
-        for run in UNSPACED_RUN.findall(text):
-            yield from _split_run(run)
+    spaced, runs = split_runs(text)
+    for word in spaced.split():
+        yield from _expand(word, language)
+    for run in runs:
+        yield from _split_run(run)
+
+
+def _expand(word: str, language: str) -> Iterable[str]:
+    """The pieces of the tokens between two spaces."""
+    if language in _TURKIC:
+        return chain.from_iterable(map(_expand_turkic, TOKEN.findall(word)))
+    return expand_word(word)
 
 
 @lru_cache(maxsize=1 << 12)

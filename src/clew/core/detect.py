@@ -49,7 +49,7 @@ def detect_language(text: str) -> str:
     otherwise = "" if script == "Latn" else USUAL_LANGUAGE[script]
     if sum(map(len, words)) < MIN_LETTERS:
         return otherwise
-    code, probability = next(iter(rank_languages(sample)), ("", 0.0))
+    code, probability = next(iter(_rank_languages(sample.lower(), script)), ("", 0.0))
     known = STOP_WORDS.get(code, frozenset())
     enough = MIN_PROBABILITY if known.intersection(words) else MIN_SURE_PROBABILITY
     return code if probability >= enough else otherwise
@@ -58,7 +58,10 @@ def detect_language(text: str) -> str:
 def rank_languages(text: str) -> list[tuple[str, float]]:
     """The languages of the text's script that the model takes for likely, with their probabilities, best first."""
     sample = " ".join(text[:SAMPLE].lower().split())
-    script = _find_main_script(sample)
+    return _rank_languages(sample, _find_main_script(sample))
+
+
+def _rank_languages(sample: str, script: str) -> list[tuple[str, float]]:
     if not script:
         return []
     if script not in SHARED_SCRIPTS and script != "Latn":

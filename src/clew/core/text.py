@@ -18,19 +18,16 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import chain, repeat
 from threading import Lock
 
 import Stemmer
 
 from clew.core.errors import SettingsError
-from clew.core.languages import (
-    FUNCTION_WORDS,
-    LETTER_PATTERNS,
-    MEANINGFUL_FUNCTION_WORDS,
-    STEMMERS,
-)
+from clew.core.function_words import guess_languages, is_english
+from clew.core.languages import FUNCTION_WORDS, MEANINGFUL_FUNCTION_WORDS, STEMMERS
+from clew.core.memo import Memo
 from clew.core.unicode import compose
 
 Terms = Mapping[str, int]  # term frequencies
@@ -59,9 +56,6 @@ _DIACRITICS = dict.fromkeys([*range(0x300, 0x370), *range(0x591, 0x5C8), *range(
 _BASE_LETTERS = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "æ": "ae", "œ": "oe", "ð": "d", "þ": "th", "ı": "i"})
 _MAX_TERM_LENGTH = 64  # characters; longer tokens are blobs that nobody searches for
 
-_LATIN_LANGUAGES = tuple(LETTER_PATTERNS)
-_LETTER_REGEXES = {code: re.compile(pattern) for code, pattern in LETTER_PATTERNS.items()}
-_ALL_FUNCTION_WORDS = frozenset[str]().union(*FUNCTION_WORDS.values())
 # In other scripts each word shows its language: Greek, Cyrillic, Armenian, Arabic, Devanagari, Tamil.
 _SCRIPTS = (
     ("\u0370", "\u03ff", "el"),
@@ -71,7 +65,6 @@ _SCRIPTS = (
     ("\u0900", "\u097f", "hi"),
     ("\u0b80", "\u0bff", "ta"),
 )
-_LONG_TEXT = 12  # distinct pieces; so long a text without function words is code or a table: English is assumed
 
 _stemmers: dict[str, Stemmer.Stemmer] = {}
 _lock = Lock()
@@ -86,7 +79,7 @@ def extract_terms(text: str, *, language: str = "auto", is_query: bool = False) 
     if language != "auto" and language not in STEMMERS:
         raise SettingsError(f"language {language!r} is not known; it may be auto, {', '.join(STEMMERS)}")
     pieces = _split_pieces(text)
-    languages = _detect_languages(pieces) if language == "auto" else (language,)
+    languages = guess_languages(pieces) if language == "auto" else (language,)
     if not is_query:
         languages = languages[:1]
     return _count_stems(text, pieces, languages)
@@ -94,10 +87,21 @@ def extract_terms(text: str, *, language: str = "auto", is_query: bool = False) 
 
 def extract_terms_of_each(texts: Sequence[str]) -> list[set[str]]:
     """The terms of each text, stemmed in the one language of all: the sentences of a document, say."""
-    pieces = list(map(_split_pieces, texts))
-    languages = repeat(_detect_languages(list(chain.from_iterable(pieces)))[:1])
-    stems = (set(chain.from_iterable(map(_stem_piece, own, languages))) for own in pieces)
-    return [found or set(map(strip_diacritics, own)) for found, own in zip(stems, pieces, strict=True)]
+    split = list(map(split_words, texts))
+    words = set(chain.from_iterable(own for own, _ in split))
+    bigrams = set(chain.from_iterable(own for _, own in split))
+    if is_english(bigrams.union(chain.from_iterable(map(expand_word, words)))):
+        language = "en"
+    else:
+        language = guess_languages(list(chain.from_iterable(map(_split_pieces, texts))))[0]
+    stems_of_word, languages = _get_stem_table(language), (language,)
+    stems = []
+    for text, (own, runs) in zip(texts, split, strict=True):
+        found = set(chain.from_iterable(map(stems_of_word.__getitem__, own)))
+        if runs:
+            found.update(chain.from_iterable(map(_stem_piece, runs, repeat(languages))))
+        stems.append(found or set(map(strip_diacritics, _split_pieces(text))))
+    return stems
 
 
 def _count_stems(text: str, pieces: Sequence[str], languages: tuple[str, ...]) -> dict[str, int]:
@@ -136,17 +140,37 @@ def prepend_headings(headings: Sequence[str], text: str) -> str:
 
 def _split_pieces(text: str) -> list[str]:
     """The case-folded pieces of every token of the text."""
-    runs = []
-    if not text.isascii():
-        text = compose(text)
-        if runs := UNSPACED_RUN.findall(text):
-            text = UNSPACED_RUN.sub(" ", text)
-    spaced = chain.from_iterable(map(_expand_word, text.split()))
-    return [*spaced, *chain.from_iterable(map(split_bigrams, runs))]
+    words, bigrams = split_words(text)
+    return [*chain.from_iterable(map(expand_word, words)), *bigrams]
+
+
+def split_words(text: str) -> tuple[list[str], list[str]]:
+    """What stands between spaces, and the bigrams of what is written without any."""
+    runs = split_runs(text)
+    return runs[0].split(), list(chain.from_iterable(map(split_bigrams, runs[1])))
+
+
+def split_runs(text: str) -> tuple[str, list[str]]:
+    """The composed text without the runs of letters that are written without spaces, and those runs."""
+    if text.isascii():
+        return text, []
+    text = compose(text)
+    runs = UNSPACED_RUN.findall(text)
+    return (UNSPACED_RUN.sub(" ", text), runs) if runs else (text, runs)
+
+
+@cache
+def _get_stem_table(language: str) -> Memo[str, tuple[str, ...]]:
+    """The stems of the pieces of each word, in a language."""
+
+    def stem_pieces(word: str) -> tuple[str, ...]:
+        return tuple(chain.from_iterable(map(_stem_piece, expand_word(word), repeat((language,)))))
+
+    return Memo(stem_pieces, max_key=_MAX_TERM_LENGTH)
 
 
 @lru_cache(maxsize=1 << 16)  # no token has a space in it, and most words come again
-def _expand_word(word: str) -> tuple[str, ...]:
+def expand_word(word: str) -> tuple[str, ...]:
     """The pieces of the tokens between two spaces."""
     if (bare := word.strip("(),.;:")).isalpha():  # as most are
         return expand_token(bare)
@@ -210,28 +234,6 @@ def _strip_apostrophe(token: str) -> str:
     if (len(head) < 3 and head not in ("o", "O")) or head.casefold() in _ELISIONS:
         return tail
     return head + tail
-
-
-def _detect_languages(pieces: Sequence[str]) -> tuple[str, ...]:
-    """The candidate languages: one if the function words decide, else English and those that the letters look like."""
-    common = _ALL_FUNCTION_WORDS.intersection(pieces)
-    votes = {code: len(common & FUNCTION_WORDS[code]) for code in _LATIN_LANGUAGES}
-    best = max(votes.values())
-    top = tuple(code for code in _LATIN_LANGUAGES if votes[code] == best)
-    if best and top == ("en",):
-        return top
-    # Two more than English, and a tenth of the text: variable names in code (a, e, i, no, de) do not make it Italian.
-    if best >= votes["en"] + 2 and 10 * sum(map(FUNCTION_WORDS[top[0]].__contains__, pieces)) >= len(pieces):
-        return top
-    distinct = set(pieces)
-    if len(distinct) >= _LONG_TEXT:
-        return ("en",)
-    padded = f" {' '.join(distinct)} "
-    looks = {code: 3 * votes[code] + len(_LETTER_REGEXES[code].findall(padded)) for code in _LATIN_LANGUAGES}
-    strongest = max(looks[code] for code in _LATIN_LANGUAGES if code != "en")
-    if 5 * looks["en"] >= 4 * strongest:
-        return ("en",)
-    return ("en", *(code for code in _LATIN_LANGUAGES if code != "en" and 5 * looks[code] >= 3 * strongest))
 
 
 @lru_cache(maxsize=1 << 16)

@@ -1,0 +1,45 @@
+"""The language of a text, guessed by its function words and by the letters of its words; see `clew.core.text`."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence, Set
+from itertools import chain
+
+from clew.core.languages import FUNCTION_WORDS, LETTER_PATTERNS
+
+_LATIN_LANGUAGES = tuple(LETTER_PATTERNS)
+_LETTER_REGEXES = {code: re.compile(pattern) for code, pattern in LETTER_PATTERNS.items()}
+_ALL_FUNCTION_WORDS = frozenset[str]().union(*FUNCTION_WORDS.values())
+_LANGUAGES_OF = {
+    word: tuple(code for code in _LATIN_LANGUAGES if word in FUNCTION_WORDS[code]) for word in _ALL_FUNCTION_WORDS
+}
+_LONG_TEXT = 12  # distinct pieces; so long a text without function words is code or a table: English is assumed
+
+
+def is_english(distinct: Set[str]) -> bool:
+    """Whether more function words of English than of any other language are among the pieces."""
+    votes = Counter(chain.from_iterable(map(_LANGUAGES_OF.__getitem__, _ALL_FUNCTION_WORDS.intersection(distinct))))
+    english = votes.pop("en", 0)
+    return english > max(votes.values(), default=0)
+
+
+def guess_languages(pieces: Sequence[str]) -> tuple[str, ...]:
+    """The candidate languages: one if the function words decide, else English and those that the letters look like."""
+    common = _ALL_FUNCTION_WORDS.intersection(pieces)
+    votes = {code: len(common & FUNCTION_WORDS[code]) for code in _LATIN_LANGUAGES}
+    best = max(votes.values())
+    top = tuple(code for code in _LATIN_LANGUAGES if votes[code] == best)
+    if best and top == ("en",):
+        return top
+    # Two more than English, and a tenth of the text: variable names in code (a, e, i, no, de) do not make it Italian.
+    if best >= votes["en"] + 2 and 10 * sum(map(FUNCTION_WORDS[top[0]].__contains__, pieces)) >= len(pieces):
+        return top
+    distinct = set(pieces)
+    if len(distinct) >= _LONG_TEXT:
+        return ("en",)
+    padded = f" {' '.join(distinct)} "
+    looks = {code: 3 * votes[code] + len(_LETTER_REGEXES[code].findall(padded)) for code in _LATIN_LANGUAGES}
+    strongest = max(looks[code] for code in _LATIN_LANGUAGES if code != "en")
+    if 5 * looks["en"] >= 4 * strongest:
+        return ("en",)
+    return ("en", *(code for code in _LATIN_LANGUAGES if code != "en" and 5 * looks[code] >= 3 * strongest))

@@ -2,12 +2,14 @@
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from clew import Document, Engine, Message, Settings, SettingsError, record
+from clew import EVERYTHING, Document, Engine, Filter, Message, Settings, SettingsError, record
 from clew.core.protocols import Role
 from clew.core.settings import ConversationConfig, IngestionConfig, RerankerConfig, SearchConfig
 from clew.core.types import Hit, Matrix
@@ -329,6 +331,14 @@ def test_many_questions_are_embedded_in_one_call() -> None:
         assert calls == [4]
         assert [documents(hits) for hits in many] == [["vault"], ["lunch"], ["oncall"], ["tides"]]
         assert list(many) == [engine.search(text, k=1) for text in asked]
+        engine.drop("lunch")
+        uncached = Settings(search=SearchConfig(cache=0))
+        few = Filter(documents=frozenset({"vault", "tides"}))
+        for strategy, where in product(("semantic", "lexical", "hybrid"), (EVERYTHING, few)):
+            asks = partial(engine.search, k=3, strategy=strategy, where=where, settings=uncached)
+            found = engine.search_many(asked, k=3, strategy=strategy, where=where, settings=uncached)
+            assert found == [asks(text) for text in asked]
+            assert {hit.document.id for hits in found for hit in hits} <= PAGES.keys() - {"lunch"}
         assert list(engine.search_many([])) == []
 
 

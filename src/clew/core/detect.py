@@ -84,6 +84,8 @@ def _is_english(words: list[str]) -> bool:
 
 def _find_main_script(text: str) -> str:
     """The script of most of the text; "Kana" for Japanese, which has Han characters too."""
+    if text.isascii():
+        return "Latn" if any(map(str.isalpha, text)) else ""
     counts = count_scripts(text)
     for script in _UNSPACED & counts.keys():
         counts[script] *= _UNSPACED_WEIGHT

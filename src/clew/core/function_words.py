@@ -16,9 +16,14 @@ _LANGUAGES_OF = {
 _LONG_TEXT = 12  # distinct pieces; so long a text without function words is code or a table: English is assumed
 
 
-def is_english(distinct: Set[str]) -> bool:
-    """Whether more function words of English than of any other language are among the pieces."""
-    votes = Counter(chain.from_iterable(map(_LANGUAGES_OF.__getitem__, _ALL_FUNCTION_WORDS.intersection(distinct))))
+def is_function_word(piece: str) -> bool:
+    """Whether a piece is a function word of any language."""
+    return piece in _ALL_FUNCTION_WORDS
+
+
+def is_english(function_words: Set[str]) -> bool:
+    """Whether there are more function words of English than of any other language."""
+    votes = Counter(chain.from_iterable(map(_LANGUAGES_OF.__getitem__, function_words)))
     english = votes.pop("en", 0)
     return english > max(votes.values(), default=0)
 

@@ -7,12 +7,11 @@ import xxhash
 
 def digest(*parts: str) -> str:
     """The xxh3-128 hash of the parts as 32 hexadecimal digits; it also changes when text moves between the parts."""
-    hasher = xxhash.xxh3_128()
+    joined: list[bytes] = []
     for part in parts:
         data = part.encode("utf-8", "surrogatepass")
-        hasher.update(len(data).to_bytes(8, "little"))
-        hasher.update(data)
-    return hasher.hexdigest()
+        joined += (len(data).to_bytes(8, "little"), data)
+    return xxhash.xxh3_128_hexdigest(b"".join(joined))
 
 
 def make_document_id(uri: str) -> str:

@@ -25,7 +25,7 @@ from threading import Lock
 import Stemmer
 
 from clew.core.errors import SettingsError
-from clew.core.function_words import guess_languages, is_english
+from clew.core.function_words import guess_languages, is_english, is_function_word
 from clew.core.languages import FUNCTION_WORDS, MEANINGFUL_FUNCTION_WORDS, STEMMERS
 from clew.core.memo import Memo
 from clew.core.unicode import compose
@@ -89,8 +89,9 @@ def extract_terms_of_each(texts: Sequence[str]) -> list[set[str]]:
     """The terms of each text, stemmed in the one language of all: the sentences of a document, say."""
     split = list(map(split_words, texts))
     words = set(chain.from_iterable(own for own, _ in split))
-    bigrams = set(chain.from_iterable(own for _, own in split))
-    if is_english(bigrams.union(chain.from_iterable(map(expand_word, words)))):
+    common = set(chain.from_iterable(map(_FUNCTION_WORDS_IN.__getitem__, words)))
+    common.update(filter(is_function_word, chain.from_iterable(own for _, own in split)))
+    if is_english(common):
         language = "en"
     else:
         language = guess_languages(list(chain.from_iterable(map(_split_pieces, texts))))[0]
@@ -130,12 +131,17 @@ def prepend_headings(headings: Sequence[str], text: str) -> str:
 
     One word ("Example", "Setup") needs the heading above it; two ("Quick Start", "OAuth 2.0") already name a subject.
     """
+    return _join_headings(tuple(headings)) + text
+
+
+@lru_cache(maxsize=1 << 10)  # the chunks of a section have the same
+def _join_headings(headings: tuple[str, ...]) -> str:
     chosen: list[str] = []
     for heading in filter(str.strip, reversed(headings)):
         chosen.insert(0, heading)
         if len(tokenize_words(heading)) > 1:
             break
-    return ": ".join([*chosen, text])
+    return "".join(f"{heading}: " for heading in chosen)
 
 
 def _split_pieces(text: str) -> list[str]:
@@ -146,8 +152,10 @@ def _split_pieces(text: str) -> list[str]:
 
 def split_words(text: str) -> tuple[list[str], list[str]]:
     """What stands between spaces, and the bigrams of what is written without any."""
-    runs = split_runs(text)
-    return runs[0].split(), list(chain.from_iterable(map(split_bigrams, runs[1])))
+    if text.isascii():
+        return text.split(), []
+    spaced, runs = split_runs(text)
+    return spaced.split(), list(chain.from_iterable(map(split_bigrams, runs)))
 
 
 def split_runs(text: str) -> tuple[str, list[str]]:
@@ -157,6 +165,13 @@ def split_runs(text: str) -> tuple[str, list[str]]:
     text = compose(text)
     runs = UNSPACED_RUN.findall(text)
     return (UNSPACED_RUN.sub(" ", text), runs) if runs else (text, runs)
+
+
+def _find_function_words(word: str) -> tuple[str, ...]:
+    return tuple(filter(is_function_word, expand_word(word)))
+
+
+_FUNCTION_WORDS_IN = Memo(_find_function_words, max_key=_MAX_TERM_LENGTH)
 
 
 @cache

@@ -167,18 +167,24 @@ class Chunk:
         A heading that the text itself begins with is not repeated. The lines of the context that quote ("> ") what was
         said before are left out.
         """
+        if not self.context:
+            return self._prepend("")
         lines = self.context.split("\n")
         return self._prepend("\n".join(line for line in lines if not line.startswith(QUOTE)))
 
     @property
     def index_text(self) -> str:
         """What is indexed by its words, and what rerankers read: `embed_text` with the quoted lines of the context."""
+        if not self.context:
+            return self._prepend("")
         return self._prepend("\n".join(line.removeprefix(QUOTE) for line in self.context.split("\n")))
 
     def _prepend(self, context: str) -> str:
-        opening = self.text.lstrip("#= \n")
-        own = (place for place, heading in enumerate(self.headings) if opening.startswith(heading))
-        body = prepend_headings(self.headings[: next(own, None)], self.text)
+        body = self.text
+        if self.headings:
+            opening = body.lstrip("#= \n")
+            own = (place for place, heading in enumerate(self.headings) if opening.startswith(heading))
+            body = prepend_headings(self.headings[: next(own, None)], body)
         return f"{context}\n\n{body}" if context else body
 
 

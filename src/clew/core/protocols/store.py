@@ -181,6 +181,13 @@ class Store(Protocol):
         is the number of candidates that it explores (None: its default).
         """
 
+    def begin_searches(self, vectors: Matrix, k: int, where: Filter = EVERYTHING) -> bool:
+        """Says that `search_vectors` is called for each of these unit vectors next, with at most this k.
+
+        A store may compute in one pass what they share; results are the same. False where a search mostly waits for
+        another process, so that several are better made in parallel.
+        """
+
     def search_documents(self, vector: Vector, k: int, where: Filter = EVERYTHING) -> list[tuple[str, float]]:
         """The ids of the k documents whose summary has the greatest cosine, with it, best first, ties by id."""
 

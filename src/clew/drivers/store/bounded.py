@@ -16,7 +16,7 @@ from clew.core.protocols.tokens import NOT_KEPT
 from clew.core.stored import StagedModel
 from clew.core.text import Terms
 from clew.core.thread_view import ThreadView, view_document
-from clew.core.types import Chunk, Document, DocumentRecord, Hit, StoreStats, TermMatch, Vector
+from clew.core.types import Chunk, Document, DocumentRecord, Hit, Matrix, StoreStats, TermMatch, Vector
 from clew.drivers.store.checks import not_found_error
 from clew.drivers.store.redact import VisiblePart, redact_document, redact_record, renumber_chunks
 
@@ -120,6 +120,10 @@ class BoundedStore:
     ) -> list[Hit]:
         """The nearest admitted chunks."""
         return self._redact_hits(self.inner.search_vectors(vector, k, self.where & where, mode=mode, breadth=breadth))
+
+    def begin_searches(self, vectors: Matrix, k: int, where: Filter = EVERYTHING) -> bool:
+        """Whether the searches of several vectors were begun in one pass."""
+        return self.inner.begin_searches(vectors, k, self.where & where)
 
     def search_documents(self, vector: Vector, k: int, where: Filter = EVERYTHING) -> list[tuple[str, float]]:
         """The documents with the nearest summaries, of those that are admitted whole."""

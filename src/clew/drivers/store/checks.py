@@ -86,11 +86,11 @@ def _check_unit(matrix: Matrix, dim: int, outcome: str) -> Matrix:
     if matrix.ndim != 2 or matrix.shape[1] != dim:
         raise DriverFailed(f"a vector has {matrix.shape[-1]} dimensions where the collection has {dim}; {outcome}")
     lengths = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
+    if not len(lengths) or np.abs(lengths - 1.0).max() <= UNIT_TOLERANCE:  # false of what is not a number
+        return matrix
     if not np.isfinite(lengths).all():
         raise DriverFailed(f"a vector holds a value that is not a number; the embedder failed, try again; {outcome}")
-    if len(lengths) and np.abs(lengths - 1.0).max() > UNIT_TOLERANCE:
-        raise DriverFailed(
-            f"a vector has the length {lengths[np.abs(lengths - 1.0).argmax()]:.4f} where an embedder must return unit "
-            f"vectors; {outcome}"
-        )
-    return matrix
+    raise DriverFailed(
+        f"a vector has the length {lengths[np.abs(lengths - 1.0).argmax()]:.4f} where an embedder must return unit "
+        f"vectors; {outcome}"
+    )

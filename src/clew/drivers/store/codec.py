@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
+from json.encoder import encode_basestring
 from typing import Any
 
 from clew.core.filter import Meta
@@ -82,7 +83,12 @@ def parse_meta(text: str) -> Meta:
 
 def headings_to_json(headings: Sequence[str]) -> str:
     """Headings as a JSON list."""
-    return to_json(headings) if headings else "[]"
+    return strings_to_json(headings) if headings else "[]"
+
+
+def strings_to_json(strings: Iterable[str]) -> str:
+    """Strings as a JSON list; the same as `to_json`, and faster."""
+    return f"[{','.join(map(encode_basestring, strings))}]"
 
 
 def access_to_json(access: Set[str] | None) -> str | None:

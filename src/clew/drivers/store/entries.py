@@ -68,4 +68,4 @@ def make_entries_from_stored(stored: StoredDocument) -> list[Entry]:
 
 def facets_to_json(document: Document, chunk: Chunk = _NO_CHUNK) -> str:
     """The facets of a chunk, or of a document alone, as a sorted JSON list."""
-    return codec.to_json(sorted(collect_facets(document, chunk)))
+    return codec.strings_to_json(sorted(collect_facets(document, chunk)))

@@ -1,5 +1,6 @@
 """The counts of one run of the pipeline: what its progress and its report say."""
 
+from collections import deque
 from collections.abc import Container
 from dataclasses import dataclass, field
 from time import monotonic
@@ -27,8 +28,18 @@ class Run:
     reused: int = 0
     consecutive_failures: int = 0
     incomplete: list[str] = field(default_factory=list)
-    waiting: list[Prepared] = field(default_factory=list)
+    waiting: deque[Prepared] = field(default_factory=deque)
+    waiting_chunks: int = 0
     is_storing: bool = False  # whether an error comes from the models or the store, not from a source
+
+    def wait_for_batch(self, prepared: Prepared) -> None:
+        """Adds a document to those that wait."""
+        self.waiting.append(prepared)
+        self.waiting_chunks += len(prepared.chunks)
+
+    def take_first(self) -> None:
+        """Removes the first of those that wait."""
+        self.waiting_chunks -= len(self.waiting.popleft().chunks)
 
     def report_progress(self) -> None:
         """Calls `on_progress` with the counts so far."""
@@ -64,7 +75,7 @@ class Run:
 
     def count_stored(self, put: Prepared, known: Container[str]) -> None:
         """Counts the first of the waiting documents, which was stored as `put`, and reports it."""
-        self.waiting.pop(0)
+        self.take_first()
         self.consecutive_failures = 0
         (self.changed if put.record else self.added).append(put.uri_or_id)
         self.incomplete += [put.uri_or_id] if put.incomplete else []

@@ -22,6 +22,7 @@ from clew.core.stored import NewDocument
 from clew.core.thread import is_thread
 from clew.core.thread_edit import ThreadEdit
 from clew.core.types import Chunk, Matrix, Vector
+from clew.index.add.batches import prepare_sources
 from clew.index.add.counts import Run
 from clew.index.add.embed import (
     embed_changed_chunks,
@@ -37,7 +38,6 @@ from clew.index.add.prepare import (
     Recipe,
     Unchanged,
     prepare_source_again,
-    prepare_sources,
 )
 from clew.index.chunk.terms import count_document_terms
 from clew.index.thread.threads import remove_messages_from_thread
@@ -81,7 +81,7 @@ def run_pipeline(
     try:
         for result in results:
             if isinstance(result, Prepared):
-                run.waiting.append(result)
+                run.wait_for_batch(result)
             elif isinstance(result, Unchanged):
                 run.skipped += 1
                 run.done_bytes += result.size
@@ -89,7 +89,7 @@ def run_pipeline(
                     store.set_stamp(result.id, result.stamp)
             else:
                 run.failed.append(result)
-            if sum(len(prepared.chunks) for prepared in run.waiting) >= BATCH_CHUNKS:
+            if run.waiting_chunks >= BATCH_CHUNKS:
                 store_waiting()
             run.report_progress()
     except CostLimit as limit:
@@ -97,7 +97,9 @@ def run_pipeline(
     except BaseException as error:
         if not (run.is_storing and isinstance(error, ClewError)):
             results.close()
-            run.waiting += [each for each in prepared_ahead if isinstance(each, Prepared)]
+            for each in prepared_ahead:
+                if isinstance(each, Prepared):
+                    run.wait_for_batch(each)
             with suppress(ClewError):
                 store_waiting()
         raise
@@ -162,7 +164,7 @@ def _store_one(
         run.failed += [SourceFailure(prepared.uri_or_id, reason) for reason in clashes.values()]
         rest = remove_messages_from_thread(prepared.document, clashes.keys())
         if rest is None:
-            run.waiting.pop(0)
+            run.take_first()
             return
         prepared = replace(prepared, document=rest, chunks=recipe.chunker(rest))
         batch_vectors = None  # others are embedded with what is left
@@ -173,7 +175,7 @@ def _store_one(
         vectors = embed_changed_chunks(prepared, store, recipe.embedder) if batch_vectors is None else batch_vectors
         put = _store_document_with_retry(prepared, vectors, store, recipe)
     except DriverFailed as error:
-        run.waiting.pop(0)
+        run.take_first()
         run.failed.append(SourceFailure(prepared.uri_or_id, str(error)))
         run.consecutive_failures += 1
         if run.consecutive_failures >= MAX_CONSECUTIVE_FAILURES:

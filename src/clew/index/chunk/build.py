@@ -2,7 +2,6 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from clew.core.ids import make_chunk_ids
@@ -98,8 +97,8 @@ def assign_chunk_indexes_and_ids(chunks: Sequence[Chunk]) -> list[Chunk]:
     """The chunks of one document with indexes from 0 on, their total, and ids made from what is embedded of them."""
     ids = make_chunk_ids(chunks[0].doc_id, [chunk.embed_text for chunk in chunks]) if chunks else []
     return [
-        replace(chunk, id=chunk_id, index=index, total=len(chunks))
-        for index, (chunk, chunk_id) in enumerate(zip(chunks, ids, strict=True))
+        Chunk(chunk_id, c.doc_id, index, len(ids), c.text, c.start, c.end, c.headings, c.context, c.at, c.meta)
+        for index, (c, chunk_id) in enumerate(zip(chunks, ids, strict=True))
     ]
 
 

@@ -18,14 +18,15 @@ def validate_document(document: Document) -> Document:
         raise SourceError(name or "a document", "has no id; give it one that does not change with its text")
     if not document.text.strip():
         raise SourceError(name, "is empty")
-    document = replace(document, meta=to_json_meta(document.meta))
+    given = to_json_meta(document.meta)
     if not document.sections:
         headings = [
             Heading(part.start, part.level, part.label) for part in parse_markdown_blocks(document.text) if part.level
         ]
         title = document.title or next((heading.label for heading in headings if heading.level == 1), "")
-        meta = {"format": "markdown", **document.meta}
+        meta = {"format": "markdown", **given}
         return replace(document, sections=build_sections_from_headings(document.text, headings), title=title, meta=meta)
+    document = replace(document, meta=given)
     if document.kind != THREAD_KIND and any(section.access is not None for section in document.sections):
         raise SourceError(
             name, "has labels of access on its sections, which only messages may have; give the document's"

@@ -8,6 +8,8 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
+import numpy as np
+
 from clew.core.calibration import Calibration
 from clew.core.errors import DriverMissing, SettingsError
 from clew.core.filter import EVERYTHING, Filter, Meta
@@ -30,6 +32,7 @@ from clew.query.search.strategies import STRATEGIES, Drivers, StrategyFactory
 
 log = logging.getLogger("clew")
 MAX_K = 1_000_000
+_STORE_ONLY = frozenset({"semantic", "lexical", "hybrid", "document_boost"})  # built-in strategies that ask no model
 LoadReranker = Callable[[RerankerConfig], Reranker | None]
 MakeSplitter = Callable[[ConversationConfig], SplitText]  # the storage chunker at the sizes of a conversation
 
@@ -105,12 +108,23 @@ class Finder:
         return [_copy_hit(hit) for hit in hits]
 
     def find_many(self, queries: Sequence[Query], name: str, settings: Settings) -> list[list[Hit]]:
-        """The hits of each query, all embedded in one batch and searched in parallel."""
+        """The hits of each query, all embedded in one batch; searched in parallel, or in one pass if that is faster."""
         if name != "lexical" and queries:
             vectors = self._embedder.embed([query.text for query in queries], role="query")
             queries = [replace(query, vector=vector) for query, vector in zip(queries, vectors, strict=True)]
         calls = [partial(self.find, query, name, settings) for query in queries]
+        builtin = name in _STORE_ONLY and STRATEGIES.items() <= self.strategies.items()
+        if builtin and queries and self._begin_searches(queries, settings):
+            return [call() for call in calls]  # threads would only wait for one another
         return run_parallel(calls, max_concurrent=os.cpu_count() or 1)  # more would only compete for the cores
+
+    def _begin_searches(self, queries: Sequence[Query], settings: Settings) -> bool:
+        """Tells the store which vectors are searched next; False where searches are better made in parallel."""
+        vectors = [query.vector for query in queries if query.vector is not None]
+        if not vectors:
+            return self._store.begin_searches(np.empty((0, self._embedder.dim), np.float32), 0)
+        depth = max(max(query.depth, query.k * settings.search.overfetch, 15) for query in queries)
+        return self._store.begin_searches(np.stack(vectors), depth, queries[0].where)
 
     def get_reranker(self, config: RerankerConfig) -> Reranker | None:
         """The reranker of the settings, loaded once; None, and a warning, where it is not installed."""

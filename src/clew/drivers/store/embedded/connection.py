@@ -13,6 +13,7 @@ from clew.drivers.store.embedded.schema import FILE, translate_errors
 from clew.drivers.store.embedded.sums import register_functions
 
 LOG = f"{FILE}-wal"
+RECOVERY_SECONDS = 5.0  # that who may only read waits for a writer that has just begun to open the log
 
 
 def connect(folder: Path | None) -> sqlite3.Connection:
@@ -61,7 +62,25 @@ def is_frozen(file: Path) -> bool:
 
 
 def open_read_only_connection(file: Path) -> sqlite3.Connection:
-    """A connection that only reads, with the log that a writer keeps beside the file."""
+    """A connection that only reads, with the log that a writer keeps beside the file.
+
+    For a moment after the first writer has opened the log, who may only read cannot: it is opened again then.
+    """
+    deadline = time.monotonic() + RECOVERY_SECONDS
+    while True:
+        connection = _open_read_only(file)
+        try:
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        except sqlite3.Error as error:
+            code = getattr(error, "sqlite_errorcode", 0) & schema.PRIMARY_CODE
+            if code == sqlite3.SQLITE_READONLY and time.monotonic() < deadline:
+                connection.close()
+                time.sleep(0.01)
+                continue
+        return connection  # of another error the next statement says what it is
+
+
+def _open_read_only(file: Path) -> sqlite3.Connection:
     with translate_errors(str(file)):
         connection = sqlite3.connect(
             f"{file.as_uri()}?mode=ro{'&immutable=1' if is_frozen(file) else ''}",

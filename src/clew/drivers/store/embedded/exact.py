@@ -21,6 +21,8 @@ from clew.drivers.store.embedded.index import RowScores, TermQuery, VectorQuery
 from clew.drivers.store.embedded.postings import Postings, Slots
 from clew.drivers.store.embedded.signals import Rows, Signals
 
+AHEAD_BATCH = 64  # vectors that are compared with all chunks in one product
+MAX_AHEAD = 1024  # vectors whose results are kept until they are asked for
 GATHER_SHARE = 4  # a filter that admits fewer than one chunk in this many is searched by gathering its rows
 
 
@@ -52,6 +54,7 @@ class ExactIndex:
     name = "exact, in memory"
     rereads = False
     _last: tuple[int, VectorQuery, RowScores]  # the last search by vector, and the change that it is of
+    _ahead: dict[bytes, tuple[int, VectorQuery, RowScores]]  # of vectors that are searched next, by their bytes
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -73,23 +76,37 @@ class ExactIndex:
 
     def search_vectors(self, query: VectorQuery) -> RowScores:
         """The k rows of greatest cosine; always exact. What judges the hits of a search asks the same for fewer."""
-        change, (known_at, last, found) = self._change, self._last
-        is_known = known_at == change and last.k >= query.k and last.where == query.where
-        if not is_known or not np.array_equal(last.vector, query.vector):
-            found = self._compare_vectors(query)
-            self._last = change, query, found
-        return found[: query.k]
+        change = self._change
+        for known_at, last, found in (self._last, self._ahead.get(query.vector.tobytes(), self._last)):
+            is_known = known_at == change and last.k >= query.k and last.where == query.where
+            if is_known and np.array_equal(last.vector, query.vector):
+                return found[: query.k]
+        found = self._compare_vectors(query, self._take_view(query.where))
+        self._last = change, query, found
+        return found
 
-    def _compare_vectors(self, query: VectorQuery) -> RowScores:
-        view = self._take_view(query.where)
+    def compare_ahead(self, vectors: Matrix, k: int, where: Filter) -> None:
+        """Compares vectors that are searched next with all chunks, as one product of matrices."""
+        change, view = self._change, self._take_view(where)
+        columns, ahead = view.columns, dict[bytes, tuple[int, VectorQuery, RowScores]]()
+        for start in range(0, min(len(vectors), MAX_AHEAD), AHEAD_BATCH):
+            some = vectors[start : start + AHEAD_BATCH]
+            for vector, scores in zip(some, some @ columns.vectors[: columns.used].T, strict=True):
+                query = VectorQuery(vector, k, where)
+                ahead[vector.tobytes()] = change, query, self._compare_vectors(query, view, scores)
+        self._ahead = ahead
+
+    @staticmethod
+    def _compare_vectors(query: VectorQuery, view: View, all_scores: Vector | None = None) -> RowScores:
         vectors, slots = view.columns.vectors[: view.columns.used], view.admitted
-        if slots is None:
-            scores = vectors @ query.vector
-            scores[view.removed] = -np.inf
-        elif len(slots) * GATHER_SHARE < len(vectors):
+        if slots is not None and all_scores is None and len(slots) * GATHER_SHARE < len(vectors):
             scores = vectors[slots] @ query.vector
         else:
-            scores = (vectors @ query.vector)[slots]
+            scores = vectors @ query.vector if all_scores is None else all_scores
+            if slots is None:
+                scores[view.removed] = -np.inf
+            else:
+                scores = scores[slots]
         top = order.select_candidates(scores, query.k, order.SLACK)
         if len(view.removed):
             top = top[scores[top] > -np.inf]
@@ -184,6 +201,7 @@ class ExactIndex:
         self._postings = postings.EMPTY
         self._removed = np.empty(0, np.intp)
         self._last = (-2, VectorQuery(vectors[:0, 0], 0, EVERYTHING), [])
+        self._ahead = {}
 
     def _apply_changes(self, state: CollectionState) -> bool:
         """Adds and removes chunks up to a state; False if tombstones that this would need have been pruned."""

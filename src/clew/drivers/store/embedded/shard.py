@@ -15,18 +15,18 @@ import numpy as np
 import qdrant_edge as edge
 from numpy.typing import NDArray
 
-from clew.core.facets import Condition, expand_filter
+from clew.core.facets import expand_filter
 from clew.core.filter import Filter
 from clew.core.stored import Counts, Hashes, PackedTerms
 from clew.core.types import TermMatch
 from clew.drivers.store import bm25, order
 from clew.drivers.store.bm25 import Floats
-from clew.drivers.store.embedded import frequencies, signals
+from clew.drivers.store.embedded import frequencies, points, signals
 from clew.drivers.store.embedded.checkpoint import Checkpoint, write_checkpoint
 from clew.drivers.store.embedded.database import CollectionState, Database
 from clew.drivers.store.embedded.index import BrokenIndex, RowScores, TermQuery, VectorQuery
 from clew.drivers.store.embedded.seal import break_seal, has_right_seal, write_seal
-from clew.drivers.store.embedded.signals import RowTerms, Signals, Tombstone
+from clew.drivers.store.embedded.signals import RowTerms, Tombstone
 
 BREADTH = 160  # candidates that a search in the graph keeps: recall@10 is .985 at 100,000 chunks, .96 with 64
 SPARE = 4  # candidates beyond k, so that ties are broken by id; four times as many if they do not suffice
@@ -34,8 +34,6 @@ SMALL_GROWTH = 1.001  # the mean length may have grown by this factor for a word
 MAX_CANDIDATES = 20_000  # where more than this many are equal, which of them are found is left to the shard
 SAVE_EVERY = 5_000  # rows: what is replayed at most after a crash
 DELETE_BATCH = 1_000
-LOW_BITS = 0xFFFFFFFF  # a sparse vector's indices have 32 bits
-DENSE, TERMS = "dense", "terms"
 # Under a filter the search also visits neighbours of rows that it excludes, however many it admits: without this a
 # filter that admits half finds .95 of the ten nearest, with it .997, and takes 1.7 times as long.
 FILTERED = edge.AcornSearchParams(enable=True, max_selectivity=1.0)
@@ -66,7 +64,7 @@ class ShardIndex:
                 self._shard = edge.EdgeShard.load(str(place))
             else:
                 place.mkdir(parents=True)
-                self._shard = edge.EdgeShard.create(str(place), _make_config(checkpoint.dim))
+                self._shard = edge.EdgeShard.create(str(place), points.make_config(checkpoint.dim))
                 for name, kind in (("facets", edge.KeywordIndexParams()), ("at", edge.FloatIndexParams())):
                     self._shard.update(edge.UpdateOperation.create_field_index(name, kind))
 
@@ -83,24 +81,24 @@ class ShardIndex:
             self._advance_checkpoint(len(tombstones), change=max(self.checkpoint.change, state.change))
             for batch in signals.read_rows_in_batches(self._database, self.checkpoint.row, state):
                 if batch.signals.ids:
-                    points = _make_points(batch.signals, self.checkpoint.average)
-                    self._shard.update(edge.UpdateOperation.upsert_points(points))
+                    made = points.make_points(batch.signals, self.checkpoint.average)
+                    self._shard.update(edge.UpdateOperation.upsert_points(made))
                 added = np.concatenate([batch.signals.terms, *batch.removed_terms])
                 self._frequencies = frequencies.update_document_frequencies(self._frequencies, added)
                 self._advance_checkpoint(len(batch.signals.ids), row=batch.last_row)
 
     def search_vectors(self, query: VectorQuery) -> RowScores:
         """The k rows of greatest cosine that the shard finds."""
-        nearest, limit = edge.Query.Nearest(query.vector.tolist(), using=DENSE), query.k + SPARE
+        nearest, limit = edge.Query.Nearest(query.vector.tolist(), using=points.DENSE), query.k + SPARE
         while True:
             breadth = max(query.breadth or BREADTH, limit)
             params = edge.SearchParams(hnsw_ef=breadth, exact=query.exact, acorn=FILTERED)
-            points = self._query_shard(nearest, limit, query.where, params)
-            is_tied = len(points) == limit and points[query.k - 1].score - points[-1].score <= order.SLACK
+            near = self._query_shard(nearest, limit, query.where, params)
+            is_tied = len(near) == limit and near[query.k - 1].score - near[-1].score <= order.SLACK
             if not is_tied or limit >= MAX_CANDIDATES:
                 break
             limit *= 4
-        rows, ids, vectors = signals.read_vectors_by_row(self._database, [int(point.id) for point in points])
+        rows, ids, vectors = signals.read_vectors_by_row(self._database, [int(point.id) for point in near])
         return order.top_k(rows, ids, order.cosines(vectors, query.vector), query.k)
 
     def search_terms(self, query: TermQuery, state: CollectionState) -> RowScores:
@@ -112,16 +110,16 @@ class ShardIndex:
         """
         hashes, k = query.terms.hashes, query.k
         weights = self._weigh_terms(query.terms, state)
-        nearest = edge.Query.Nearest(_make_sparse_vector(hashes, weights.tolist()), using=TERMS)
+        nearest = edge.Query.Nearest(points.make_sparse_vector(hashes, weights.tolist()), using=points.TERMS)
         growth = max(1.0, state.average_chunk_length / self.checkpoint.average) * 1.0001
         is_precise = growth < SMALL_GROWTH and len(weights) > 1  # with one word, many are equal
         limit = k + SPARE if is_precise else max(2 * k, k + 50)
         while True:
-            points = self._query_shard(nearest, limit, query.where, None)
-            read = signals.read_terms_by_row(self._database, [int(point.id) for point in points])
+            near = self._query_shard(nearest, limit, query.where, None)
+            read = signals.read_terms_by_row(self._database, [int(point.id) for point in near])
             scores = _score_rows_by_bm25(read, hashes, weights, state.average_chunk_length)
-            is_complete = len(scores) >= k and np.partition(scores, -k)[-k] > points[-1].score * growth
-            if is_complete or len(points) < limit or limit >= MAX_CANDIDATES:
+            is_complete = len(scores) >= k and np.partition(scores, -k)[-k] > near[-1].score * growth
+            if is_complete or len(near) < limit or limit >= MAX_CANDIDATES:
                 break
             limit *= 4
         best = order.top_k(read.rows, read.ids, scores, k)
@@ -218,7 +216,9 @@ class ShardIndex:
         if not alternatives:
             return []
         with _translate_errors():
-            request = edge.QueryRequest(limit=limit, query=query, filter=_make_filter(alternatives), params=params)
+            request = edge.QueryRequest(
+                limit=limit, query=query, filter=points.make_filter(alternatives), params=params
+            )
             return self._shard.query(request)
 
 
@@ -233,56 +233,6 @@ def _translate_errors() -> Iterator[None]:
         if type(error) is Exception or type(error).__name__ == "PanicException":
             raise BrokenIndex(str(error)) from error
         raise
-
-
-def _make_config(dim: int) -> edge.EdgeConfig:
-    return edge.EdgeConfig(
-        vectors={DENSE: edge.EdgeVectorParams(size=dim, distance=edge.Distance.Dot)},  # of unit vectors: the cosine
-        sparse_vectors={TERMS: edge.EdgeSparseVectorParams()},
-        hnsw_config=edge.HnswIndexConfig(m=16, ef_construct=128, full_scan_threshold=1000),
-        optimizers=edge.EdgeOptimizersConfig(indexing_threshold=1000, default_segment_number=1),
-        wal_enabled=False,
-    )
-
-
-def _make_points(batch: Signals, average: float) -> list[edge.Point]:
-    ends = np.cumsum(batch.sizes)
-    norms = np.repeat(bm25.length_norm(batch.lengths, average), batch.sizes)
-    weights = bm25.saturate(batch.counts.astype(np.float32), norms)
-    words = batch.terms & LOW_BITS
-    points = []
-    for at, (row, end, size) in enumerate(zip(batch.rows.tolist(), ends.tolist(), batch.sizes.tolist(), strict=True)):
-        merged = dict(zip(words[end - size : end].tolist(), weights[end - size : end].tolist(), strict=True))
-        payload: dict[str, object] = {"facets": batch.facets[at]}
-        if not np.isnan(batch.seconds[at]):
-            payload["at"] = float(batch.seconds[at])
-        sparse = edge.SparseVector(list(merged), list(merged.values()))
-        points.append(edge.Point(row, {DENSE: batch.vectors[at].tolist(), TERMS: sparse}, payload))
-    return points
-
-
-def _make_filter(alternatives: Sequence[Condition]) -> edge.Filter | None:
-    if any(each.is_empty for each in alternatives):
-        return None
-    made = [_make_condition_filter(each) for each in alternatives]
-    return made[0] if len(made) == 1 else edge.Filter(should=list(made))
-
-
-def _make_condition_filter(condition: Condition) -> edge.Filter:
-    must = [edge.FieldCondition("facets", match=edge.MatchAny(sorted(group))) for group in condition.groups]
-    if condition.is_timed:
-        must.append(edge.FieldCondition("at", range=edge.RangeFloat(gte=condition.since, lt=condition.until)))
-    forbidden = [edge.FieldCondition("facets", match=edge.MatchAny(sorted(condition.forbidden)))]
-    return edge.Filter(must=list(must) or None, must_not=list(forbidden) if condition.forbidden else None)
-
-
-def _make_sparse_vector(hashes: Hashes, weights: list[float]) -> edge.SparseVector:
-    """The weights of words by the low half of their hashes; two words that share it add their weights."""
-    low = (hashes & LOW_BITS).tolist()
-    merged = dict.fromkeys(low, 0.0)
-    for word, weight in zip(low, weights, strict=True):
-        merged[word] += weight
-    return edge.SparseVector(list(merged), list(merged.values()))
 
 
 def _score_rows_by_bm25(read: RowTerms, words: Hashes, weights: Floats, average: float) -> Floats:

@@ -6,26 +6,23 @@ from pathlib import Path
 
 import numpy as np
 
-from clew.core.errors import DriverFailed
-from clew.core.facets import expand_document_filter
 from clew.core.filter import EVERYTHING, Filter
-from clew.core.protocols import Embedder, Eraser, Mode
+from clew.core.protocols import Embedder, Eraser
 from clew.core.settings import StoreConfig
 from clew.core.stored import NewDocument, StagedModel, StoredDocument
 from clew.core.text import Terms
-from clew.core.types import Chunk, Document, DocumentRecord, Hit, Matrix, Section, StoreStats, TermMatch, Vector
-from clew.drivers.store import checks, order
+from clew.core.types import Chunk, Document, DocumentRecord, Matrix, Section, StoreStats, Vector
+from clew.drivers.store import checks
 from clew.drivers.store.batches import scan_chunks
-from clew.drivers.store.checksums import damaged_error
-from clew.drivers.store.embedded import claims, read, staged, write
+from clew.drivers.store.embedded import claims, put, read, staged, write
 from clew.drivers.store.embedded.database import Database
 from clew.drivers.store.embedded.eraser import EmbeddedEraser
 from clew.drivers.store.embedded.folder import measure_disk_usage
 from clew.drivers.store.embedded.hits import HitCache
-from clew.drivers.store.embedded.index import BrokenIndex, TermQuery, VectorQuery
 from clew.drivers.store.embedded.inspect import InspectMethods
 from clew.drivers.store.embedded.jobs import EmbeddedJobs
 from clew.drivers.store.embedded.manager import IndexManager
+from clew.drivers.store.embedded.search_methods import SearchMethods
 from clew.drivers.store.embedded.sessions import EmbeddedSessions
 from clew.drivers.store.embedded.stored import read_stored_documents
 from clew.drivers.store.embedded.term_counts import TermCounts
@@ -33,12 +30,9 @@ from clew.drivers.store.embedded.thread_methods import ThreadMethods
 from clew.drivers.store.embedded.tokens import TokenMethods
 from clew.drivers.store.entries import DocumentEntries, make_entries, make_entries_from_stored, make_new_entries
 from clew.drivers.store.jobs import SqlJobQueue
-from clew.drivers.store.term_ids import pack_terms
-
-MAX_ATTEMPTS = 3  # of a search whose index breaks, or whose chunks are removed between being found and being read
 
 
-class EmbeddedStore(ThreadMethods, InspectMethods, TermCounts, TokenMethods):
+class EmbeddedStore(SearchMethods, ThreadMethods, InspectMethods, TermCounts, TokenMethods):
     """One collection in a folder, or in memory where the folder is None. Several threads may use it."""
 
     def __init__(
@@ -75,13 +69,13 @@ class EmbeddedStore(ThreadMethods, InspectMethods, TermCounts, TokenMethods):
         with self._database.write_transaction() as db:
             if expected_text is not None:
                 checks.check_text_unchanged(document.id, expected_text, write.read_document_text(db, document.id))
-            write.put_documents(db, [entries])
+            put.put_documents(db, [entries])
 
     def put_many(self, documents: Sequence[NewDocument]) -> None:
         """Replaces documents and all their chunks as one change: all of them or none."""
         made = [make_new_entries(each, self._database.dim) for each in documents]
         with self._database.write_transaction() as db:
-            write.put_documents(db, made)
+            put.put_documents(db, made)
 
     def append(
         self,
@@ -116,7 +110,7 @@ class EmbeddedStore(ThreadMethods, InspectMethods, TermCounts, TokenMethods):
         stored = checks.check_stored_document(stored, self._database.dim)
         entries = DocumentEntries(stored.document, make_entries_from_stored(stored), stored.summary_vector)
         with self._database.write_transaction() as db:
-            write.put_documents(db, [entries])
+            put.put_documents(db, [entries])
             if stored.summary_vector is None:
                 write.clear_summary_vector(db, stored.document.id)
 
@@ -202,39 +196,6 @@ class EmbeddedStore(ThreadMethods, InspectMethods, TermCounts, TokenMethods):
         known = self._indexes.get_vectors(self._database.read_state(), chunk_ids)
         return read.read_vectors_by_chunk_id(self._database, chunk_ids) if known is None else known
 
-    def search_vectors(
-        self, vector: Vector, k: int, where: Filter = EVERYTHING, *, mode: Mode = "ann", breadth: int | None = None
-    ) -> list[Hit]:
-        """The k chunks of greatest cosine, best first, equal ones by id; the score is the cosine."""
-        checked = checks.check_vector(vector, self._database.dim)
-        return self._search_index(VectorQuery(checked, k, where, mode == "exact", breadth))
-
-    def search_terms(self, terms: Terms, k: int, where: Filter = EVERYTHING) -> list[Hit]:
-        """The k chunks of greatest BM25 score among those with any of the terms, best first, equal ones by id."""
-        packed = pack_terms(terms)
-        return self._search_index(TermQuery(packed, k, where)) if len(packed.hashes) else []
-
-    def match_terms(self, terms: Terms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
-        """How well those of the chunks that exist match terms, with the counts of the whole collection."""
-        state = self._database.read_state()
-        return self._indexes.get_caught_up_index(state).match_terms(pack_terms(terms), chunk_ids, state)
-
-    def search_documents(self, vector: Vector, k: int, where: Filter = EVERYTHING) -> list[tuple[str, float]]:
-        """The k documents whose summaries are nearest, with the cosine."""
-        checked = checks.check_vector(vector, self._database.dim)
-        change, known = self._database.read_state().change, self._summaries
-        if known.change != change:
-            with self._database.read_transaction() as db:
-                known = self._summaries = read.read_summary_vectors(db, change, self._database.dim)
-        alternatives = expand_document_filter(where)
-        slots = [slot for slot, facets in enumerate(known.facets) if read.admits_facets(facets, alternatives)]
-        if k < 1 or not slots:
-            return []
-        similar = order.select_candidates(known.vectors[slots] @ checked, k, order.SLACK)
-        top = [slots[position] for position in similar.tolist()]
-        best = order.top_k(top, [known.ids[slot] for slot in top], order.cosines(known.vectors[top], checked), k)
-        return [(known.ids[slot], score) for slot, score in best]
-
     def calibration(self) -> str:
         """The text about the collection that was kept last, or an empty one."""
         with self._database.reader as db:
@@ -271,32 +232,3 @@ class EmbeddedStore(ThreadMethods, InspectMethods, TermCounts, TokenMethods):
         """Closes the index and the database; a closed store raises when it is used."""
         self._indexes.close()
         self._database.close()
-
-    def _search_index(self, query: VectorQuery | TermQuery) -> list[Hit]:
-        """The hits of an index that has caught up with the database; a broken index is rebuilt once."""
-        hits, broke = list[Hit](), False
-        for _ in range(MAX_ATTEMPTS):
-            state = self._database.read_state()
-            if query.k < 1 or not state.chunks:
-                return []
-            index = self._indexes.get_caught_up_index(state)
-            try:
-                if isinstance(query, VectorQuery):
-                    found = index.search_vectors(query)
-                else:
-                    found = index.search_terms(query, state)
-            except BrokenIndex as error:
-                if broke:
-                    reason = f"{self._folder}: the index failed twice ({error}); try again, check the disk"
-                    raise DriverFailed(reason) from error
-                broke = True
-                self._indexes.discard_broken_shard(index, error)
-                continue
-            loaded = self._hits.load_hits(state, [row for row, _ in found])
-            hits = [Hit(loaded[row].chunk, loaded[row].document, score) for row, score in found if row in loaded]
-            is_complete = len(hits) == query.k or (len(hits) == len(found) and not index.rereads)
-            if is_complete or self._database.read_state().change == state.change:
-                if not is_complete and len(hits) < len(found):
-                    raise damaged_error("the table of the chunks")
-                break
-        return hits

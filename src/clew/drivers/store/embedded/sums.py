@@ -1,7 +1,8 @@
 """Checksums in SQLite: the functions that compute them, and the triggers that keep those of rows that change in place.
 
-Chunks, signals and pieces are written with theirs. Documents and the record of the collection change column by column,
-so triggers of the connection compute theirs; a program that writes without them leaves rows that do not match.
+Chunks, signals and pieces are written with theirs, and so are new documents. Documents and the record of the collection
+change column by column, so triggers of the connection compute theirs then; a program that writes without them leaves
+rows that do not match.
 """
 
 import sqlite3
@@ -62,9 +63,10 @@ def create_triggers(connection: sqlite3.Connection) -> None:
         made = _make_assignments(sums, "new.")
         names = {name for sql in sums.values() for name in _LISTS[sql.split("{")[1].rstrip("})")]}
         changed = _join(tuple(sorted(names - {"row"})))
-        for event in ("INSERT", f"UPDATE OF {changed}"):
+        unsummed = " AND ".join(f"new.{column} = {checksums.UNCHECKED}" for column in sums)
+        for event, when in (("INSERT", f" WHEN {unsummed}"), (f"UPDATE OF {changed}", "")):
             connection.execute(
-                f"CREATE TEMP TRIGGER IF NOT EXISTS sum_{table}_{event[:6]} AFTER {event} ON main.{table}"
+                f"CREATE TEMP TRIGGER IF NOT EXISTS sum_{table}_{event[:6]} AFTER {event} ON main.{table}{when}"
                 f" BEGIN UPDATE {table} SET {made} WHERE rowid = new.rowid; END"
             )
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from clew.core.thread_edit import ThreadEdit, ThreadPart, Waiting
 from clew.core.thread_view import ThreadView
 from clew.drivers.store import checks
-from clew.drivers.store.embedded import threads, write
+from clew.drivers.store.embedded import put, threads
 from clew.drivers.store.embedded.database import Database
 from clew.drivers.store.entries import DocumentEntries, make_entries
 
@@ -47,7 +47,7 @@ class ThreadMethods:
                 if edit.revision:
                     threads.write_edit(db, edit, entries)
                 else:
-                    write.put_documents(db, [DocumentEntries(edit.document, entries)])
+                    put.put_documents(db, [DocumentEntries(edit.document, entries)])
 
     def waiting_messages(self, message_ids: Sequence[str], channel: str) -> dict[str, list[Waiting]]:
         """The messages of a channel that answer those, which were not stored when they came."""

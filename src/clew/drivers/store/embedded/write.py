@@ -10,7 +10,7 @@ from clew.core.time import to_iso
 from clew.core.types import Chunk, Document, Section, Vector
 from clew.drivers.store import checksums, codec, pieces
 from clew.drivers.store.checks import check_append, check_text_unchanged, not_found_error
-from clew.drivers.store.entries import DocumentEntries, Entry, facets_to_json
+from clew.drivers.store.entries import Entry
 
 NEW_REVISION = "revision = (SELECT change + 1 FROM meta)"  # never that of another state of the document
 MAX_TOMBSTONES = 20_000  # of removed rows, so that an index can catch up instead of being rebuilt
@@ -19,30 +19,21 @@ MAX_TOMBSTONES = 20_000  # of removed rows, so that an index can catch up instea
 Added = tuple[int, Entry, pieces.Placed]  # a chunk to be inserted: the row of its document, and its place in it
 
 
-def put_documents(db: sqlite3.Connection, given: Sequence[DocumentEntries]) -> None:
-    """Replaces documents and their chunks as one change; a chunk whose fingerprint has not changed keeps its row."""
-    added: list[Added] = []
-    documents = removed = removed_length = 0
-    for each in given:
-        doc, is_new, old = _write_document_row(db, each)
-        split = pieces.split_document(each.document, [entry.chunk for entry in each.entries])
-        write_pieces(db, doc, split.pieces)
-        new, gone, length = _replace_chunks(db, doc, old, each.entries, split.places)
-        added += new
-        documents, removed, removed_length = documents + is_new, removed + gone, removed_length + length
-    _insert_chunks(db, added)
-    entries = [entry for _, entry, _ in added]
-    update_counts(db, documents=documents, added=entries, removed=removed, removed_length=removed_length)
-
-
 def write_pieces(db: sqlite3.Connection, doc: int, given: Sequence[pieces.Piece]) -> None:
     """Writes pieces of a document, in place of those with their numbers."""
+    write_pieces_of_many(db, [(doc, given)])
+
+
+def write_pieces_of_many(db: sqlite3.Connection, given: Sequence[tuple[int, Sequence[pieces.Piece]]]) -> None:
+    """Writes pieces of documents, each given with its row, in place of those with their numbers."""
     db.executemany(
         "INSERT OR REPLACE INTO pieces(doc, n, text, sections, chars, chunks, message, parent, awaits, sum)"
         " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        [(doc, *each, checksums.hash_piece(doc, each)) for each in given],
+        [(doc, *each, checksums.hash_piece(doc, each)) for doc, own in given for each in own],
     )
-    refresh_blocks(db, doc, [each.n for each in given if each.message is not None])
+    for doc, own in given:
+        if numbers := [each.n for each in own if each.message is not None]:
+            refresh_blocks(db, doc, numbers)
 
 
 def refresh_blocks(db: sqlite3.Connection, doc: int, numbers: Iterable[int]) -> None:
@@ -67,12 +58,12 @@ def write_chunks(
 
     A chunk whose fingerprint has not changed keeps its row.
     """
-    added, removed, removed_length = _replace_chunks(db, doc, old, entries, places)
-    _insert_chunks(db, added)
+    added, removed, removed_length = replace_chunks(db, doc, old, entries, places)
+    insert_chunks(db, added)
     return [entry for _, entry, _ in added], removed, removed_length
 
 
-def _replace_chunks(
+def replace_chunks(
     db: sqlite3.Connection,
     doc: int,
     old: Mapping[str, tuple[int, int]],
@@ -130,7 +121,7 @@ def append_to_document(db: sqlite3.Connection, appended: Document, entries: Sequ
         " WHERE row = ?",
         (len(appended.text), len(entries), len(split.pieces), to_iso(datetime.now(UTC)), doc),
     )
-    _insert_chunks(db, [(doc, entry, place) for entry, place in zip(entries, split.places, strict=True)])
+    insert_chunks(db, [(doc, entry, place) for entry, place in zip(entries, split.places, strict=True)])
     update_counts(db, added=entries)
 
 
@@ -182,52 +173,8 @@ def prune_tombstones(db: sqlite3.Connection) -> None:
         db.execute("UPDATE meta SET pruned = ?", oldest)
 
 
-def _write_document_row(db: sqlite3.Connection, given: DocumentEntries) -> tuple[int, bool, dict[str, tuple[int, int]]]:
-    """Upserts a document's row; the row, whether it is new, and the row and fingerprint of each chunk it had."""
-    document = given.document
-    sql = "SELECT row, summary, vector, created FROM documents WHERE id = ?"
-    found = db.execute(sql, (document.id,)).fetchone()
-    vector = found[2] if found and document.summary and found[1] == document.summary else None
-    if given.summary_vector is not None:
-        vector = given.summary_vector.tobytes()
-    columns = (
-        document.uri,
-        document.title,
-        document.kind,
-        document.summary,
-        codec.meta_to_json(document.meta),
-        facets_to_json(document),
-        document.hash,
-        document.stamp,
-        len(document.text),
-        len(given.entries),
-        vector,
-        codec.access_to_json(document.access),
-        document.summary_by,
-        *codec.times_to_text(document, found[3] if found else None),
-    )
-    if found:
-        doc: int = found[0]
-        db.execute(
-            "UPDATE documents SET uri = ?, title = ?, kind = ?, summary = ?, meta = ?, facets = ?, hash = ?, stamp = ?,"
-            " chars = ?, chunks = ?, pieces = 1, vector = ?, access = ?, summary_by = ?, created = ?, updated = ?,"
-            f" {NEW_REVISION} WHERE row = ?",
-            (*columns, doc),
-        )
-        db.execute("DELETE FROM pieces WHERE doc = ?", (doc,))
-        db.execute("DELETE FROM blocks WHERE doc = ?", (doc,))
-        read = db.execute("SELECT id, row, print FROM chunks WHERE doc = ?", (doc,)).fetchall()
-        return doc, False, {chunk_id: (row, fingerprint) for chunk_id, row, fingerprint in read}
-    done = db.execute(
-        "INSERT INTO documents(id, uri, title, kind, summary, meta, facets, hash, stamp, chars, chunks, pieces, vector,"
-        " access, summary_by, created, updated, revision)"
-        " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, (SELECT change + 1 FROM meta))",
-        (document.id, *columns),
-    )
-    return done.lastrowid or 0, True, {}
-
-
-def _insert_chunks(db: sqlite3.Connection, added: Sequence[Added]) -> None:
+def insert_chunks(db: sqlite3.Connection, added: Sequence[Added]) -> None:
+    """Inserts chunks with their signals, in new rows."""
     if not added:
         return
     (last,) = db.execute("SELECT last FROM meta").fetchone()

@@ -218,6 +218,10 @@ class LanceStore(ThreadMethods, InspectMethods, LanguageMethods):
             found = search.find_nearest(snapshot, checked, k, alternatives, is_exact=is_exact, breadth=breadth)
             return read.read_hits(snapshot, [(row, score) for row, _, score in found])
 
+    def begin_searches(self, vectors: Matrix, k: int, where: Filter = EVERYTHING) -> bool:  # noqa: ARG002
+        """False: searches are better made in parallel."""
+        return False
+
     def search_documents(self, vector: Vector, k: int, where: Filter = EVERYTHING) -> list[tuple[str, float]]:
         """The ids of the k documents whose summary has the greatest cosine, with it, best first, ties by id."""
         checked = checks.check_vector(vector, self._content.dim)

@@ -9,7 +9,7 @@ from clew.core.filter import EVERYTHING, Filter
 from clew.core.protocols import Mode
 from clew.core.settings import StoreConfig
 from clew.core.text import Terms
-from clew.core.types import Hit, TermMatch, Vector
+from clew.core.types import Hit, Matrix, TermMatch, Vector
 from clew.drivers.store import checks, codec
 from clew.drivers.store.languages import LanguageMethods
 from clew.drivers.store.postgres.connect.pool import Row
@@ -47,6 +47,10 @@ class SearchMethods(LanguageMethods):
             return self._nearest.search(connection, query, subset, exact=mode == "exact", breadth=breadth)
 
         return codec.parse_hits(self._searches.run(search))
+
+    def begin_searches(self, vectors: Matrix, k: int, where: Filter = EVERYTHING) -> bool:  # noqa: ARG002
+        """False: searches are better made in parallel."""
+        return False
 
     def search_documents(self, vector: Vector, k: int, where: Filter = EVERYTHING) -> list[tuple[str, float]]:
         """The k documents whose summaries are nearest, with the cosine."""

@@ -1,0 +1,106 @@
+"""The methods of the embedded store that search, by vectors and by words."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from clew.core.errors import DriverFailed
+from clew.core.facets import expand_document_filter
+from clew.core.filter import EVERYTHING, Filter
+from clew.core.protocols import Mode
+from clew.core.text import Terms
+from clew.core.types import Hit, Matrix, TermMatch, Vector
+from clew.drivers.store import checks, order
+from clew.drivers.store.checksums import damaged_error
+from clew.drivers.store.embedded import read
+from clew.drivers.store.embedded.database import Database
+from clew.drivers.store.embedded.exact import ExactIndex
+from clew.drivers.store.embedded.hits import HitCache
+from clew.drivers.store.embedded.index import BrokenIndex, TermQuery, VectorQuery
+from clew.drivers.store.embedded.manager import IndexManager
+from clew.drivers.store.term_ids import pack_terms
+
+MAX_ATTEMPTS = 3  # of a search whose index breaks, or whose chunks are removed between being found and being read
+
+
+class SearchMethods:
+    """Searches of a collection; part of EmbeddedStore."""
+
+    _database: Database
+    _folder: Path | None
+    _indexes: IndexManager
+    _hits: HitCache
+    _summaries: read.Summaries
+
+    def search_vectors(
+        self, vector: Vector, k: int, where: Filter = EVERYTHING, *, mode: Mode = "ann", breadth: int | None = None
+    ) -> list[Hit]:
+        """The k chunks of greatest cosine, best first, equal ones by id; the score is the cosine."""
+        checked = checks.check_vector(vector, self._database.dim)
+        return self._search_index(VectorQuery(checked, k, where, mode == "exact", breadth))
+
+    def begin_searches(self, vectors: Matrix, k: int, where: Filter = EVERYTHING) -> bool:
+        """Compares several vectors with all chunks in one pass, where the index is in memory."""
+        checked = [checks.check_vector(vector, self._database.dim) for vector in vectors]
+        state = self._database.read_state()
+        if state.chunks and checked:
+            index = self._indexes.get_caught_up_index(state)
+            if isinstance(index, ExactIndex):
+                index.compare_ahead(np.stack(checked), k, where)
+        return True
+
+    def search_terms(self, terms: Terms, k: int, where: Filter = EVERYTHING) -> list[Hit]:
+        """The k chunks of greatest BM25 score among those with any of the terms, best first, equal ones by id."""
+        packed = pack_terms(terms)
+        return self._search_index(TermQuery(packed, k, where)) if len(packed.hashes) else []
+
+    def match_terms(self, terms: Terms, chunk_ids: Sequence[str]) -> dict[str, TermMatch]:
+        """How well those of the chunks that exist match terms, with the counts of the whole collection."""
+        state = self._database.read_state()
+        return self._indexes.get_caught_up_index(state).match_terms(pack_terms(terms), chunk_ids, state)
+
+    def search_documents(self, vector: Vector, k: int, where: Filter = EVERYTHING) -> list[tuple[str, float]]:
+        """The k documents whose summaries are nearest, with the cosine."""
+        checked = checks.check_vector(vector, self._database.dim)
+        change, known = self._database.read_state().change, self._summaries
+        if known.change != change:
+            with self._database.read_transaction() as db:
+                known = self._summaries = read.read_summary_vectors(db, change, self._database.dim)
+        alternatives = expand_document_filter(where)
+        slots = [slot for slot, facets in enumerate(known.facets) if read.admits_facets(facets, alternatives)]
+        if k < 1 or not slots:
+            return []
+        similar = order.select_candidates(known.vectors[slots] @ checked, k, order.SLACK)
+        top = [slots[position] for position in similar.tolist()]
+        best = order.top_k(top, [known.ids[slot] for slot in top], order.cosines(known.vectors[top], checked), k)
+        return [(known.ids[slot], score) for slot, score in best]
+
+    def _search_index(self, query: VectorQuery | TermQuery) -> list[Hit]:
+        """The hits of an index that has caught up with the database; a broken index is rebuilt once."""
+        hits, broke = list[Hit](), False
+        for _ in range(MAX_ATTEMPTS):
+            state = self._database.read_state()
+            if query.k < 1 or not state.chunks:
+                return []
+            index = self._indexes.get_caught_up_index(state)
+            try:
+                if isinstance(query, VectorQuery):
+                    found = index.search_vectors(query)
+                else:
+                    found = index.search_terms(query, state)
+            except BrokenIndex as error:
+                if broke:
+                    reason = f"{self._folder}: the index failed twice ({error}); try again, check the disk"
+                    raise DriverFailed(reason) from error
+                broke = True
+                self._indexes.discard_broken_shard(index, error)
+                continue
+            loaded = self._hits.load_hits(state, [row for row, _ in found])
+            hits = [Hit(loaded[row].chunk, loaded[row].document, score) for row, score in found if row in loaded]
+            is_complete = len(hits) == query.k or (len(hits) == len(found) and not index.rereads)
+            if is_complete or self._database.read_state().change == state.change:
+                if not is_complete and len(hits) < len(found):
+                    raise damaged_error("the table of the chunks")
+                break
+        return hits

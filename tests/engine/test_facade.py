@@ -1,6 +1,8 @@
 """The front door: what `clew` exports, what `Engine.open` takes, and how wrong arguments are refused."""
 
 import pydoc
+import subprocess
+import sys
 import types
 import typing
 from collections.abc import Callable, Iterator, Sequence
@@ -55,8 +57,8 @@ def test_type_checkers_are_told_the_same_names() -> None:
 
 
 def verbs() -> dict[str, Callable[..., Any]]:
-    members = vars(Engine).items()
-    return {name: member for name, member in members if isinstance(member, types.FunctionType) and name[0] != "_"}
+    members = {name: getattr(Engine, name) for name, own in vars(Engine).items() if not isinstance(own, staticmethod)}
+    return {name: each for name, each in members.items() if isinstance(each, types.FunctionType) and name[0] != "_"}
 
 
 @pytest.mark.parametrize("name", verbs())
@@ -69,6 +71,15 @@ def test_every_type_that_a_verb_takes_or_returns_is_public(name: str) -> None:
         found += typing.get_args(hint)
         if isinstance(hint, type) and hint.__module__.startswith("clew."):
             assert getattr(clew, hint.__name__, None) is hint, f"Engine.{name} has {hint} in its signature"
+
+
+def test_a_search_imports_nothing_that_reads_files() -> None:
+    code = (
+        "import sys; from clew import Engine\n"
+        "with Engine.open(':memory:', embedder='hashed') as engine: assert engine.search('keys') == []\n"
+        "sys.exit(any(name.startswith('clew.index') for name in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_help_is_short() -> None:

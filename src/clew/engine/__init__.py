@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from clew import drivers
 from clew.core.errors import NotFound, SettingsError
@@ -12,28 +12,45 @@ from clew.core.filter import Filter
 from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Reader, Reranker
 from clew.core.secret import mask_secrets
 from clew.core.settings import DEFAULTS, Settings
-from clew.engine import add as _add
-from clew.engine import agent as _agent
-from clew.engine import answer as _answer
 from clew.engine import collections as _collections
-from clew.engine import conversations as _conversations
-from clew.engine import distributed as _distributed
-from clew.engine import doctor as _doctor
-from clew.engine import erase as _erase
-from clew.engine import explain as _explain
-from clew.engine import feedback as _feedback
-from clew.engine import jobs as _jobs
-from clew.engine import names as _names
-from clew.engine import search as _search
-from clew.engine import sessions as _sessions
-from clew.engine import transfer as _transfer
+from clew.engine.lazy import LazyModule
 from clew.engine.opened import Extensions, Opened, make_finder
 from clew.engine.tuned import apply_tuned_settings
 from clew.engine.validate import check_callable, check_embedder, check_function_table, check_implements
-from clew.index.read import check_reader_suffixes
 from clew.query.context.format.renderers import RENDERERS, Render, Renderer
 from clew.query.context.session import Sessions
 from clew.query.search.strategies import StrategyFactory
+
+if TYPE_CHECKING:
+    from clew.engine import add as _add
+    from clew.engine import agent as _agent
+    from clew.engine import answer as _answer
+    from clew.engine import conversations as _conversations
+    from clew.engine import distributed as _distributed
+    from clew.engine import doctor as _doctor
+    from clew.engine import erase as _erase
+    from clew.engine import explain as _explain
+    from clew.engine import feedback as _feedback
+    from clew.engine import jobs as _jobs
+    from clew.engine import names as _names
+    from clew.engine import search as _search
+    from clew.engine import sessions as _sessions
+    from clew.engine import transfer as _transfer
+else:
+    _add = LazyModule("clew.engine.add")
+    _agent = LazyModule("clew.engine.agent")
+    _answer = LazyModule("clew.engine.answer")
+    _conversations = LazyModule("clew.engine.conversations")
+    _distributed = LazyModule("clew.engine.distributed")
+    _doctor = LazyModule("clew.engine.doctor")
+    _erase = LazyModule("clew.engine.erase")
+    _explain = LazyModule("clew.engine.explain")
+    _feedback = LazyModule("clew.engine.feedback")
+    _jobs = LazyModule("clew.engine.jobs")
+    _names = LazyModule("clew.engine.names")
+    _search = LazyModule("clew.engine.search")
+    _sessions = LazyModule("clew.engine.sessions")
+    _transfer = LazyModule("clew.engine.transfer")
 
 MEMORY = drivers.MEMORY
 DEFAULT_EMBEDDER = "bge-small"
@@ -189,7 +206,7 @@ class Engine:
     restore = _transfer.restore
     reembed = _transfer.reembed
     doctor = _doctor.doctor
-    accept_missing_changes = staticmethod(_doctor.accept_missing_changes)
+    accept_missing_changes = staticmethod(_collections.accept_missing_changes)
     # Jobs
     enqueue_add = _jobs.enqueue_add
     jobs = _jobs.list_jobs
@@ -245,7 +262,10 @@ def _build_checked_extensions(
     for enricher in enrichers:
         check_callable(enricher, "enricher", "enricher(document, chunks) -> list[Chunk]")
     check_function_table(readers, "reader", "reader(data, uri) -> Document")
-    check_reader_suffixes(readers or {})
+    if readers:
+        from clew.index.read import check_reader_suffixes
+
+        check_reader_suffixes(readers)
     check_function_table(renderers, "renderer", "renderer(passages, sheet) -> str")
     check_function_table(strategies, "strategy", "factory(drivers) -> strategy")
     return Extensions(

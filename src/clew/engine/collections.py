@@ -1,9 +1,10 @@
-"""The verbs on whole collections: list those of a place, drop one. No collection is opened for them."""
+"""The verbs on whole collections, none of them opened: list those of a place, drop one, accept what is left of one."""
 
 from pathlib import Path
 
 from clew import drivers
 from clew.core.collection import CollectionRecord, DroppedCollection
+from clew.core.doctor import Defect, DoctorReport
 from clew.core.errors import SettingsError
 
 MAX_NAME_BYTES = 200  # of a name, which may be that of a folder
@@ -36,6 +37,16 @@ def check_collection_name(name: str) -> None:
         raise SettingsError(f"collection {name!r} is not a plain name: no slashes, no leading dot")
     if len(name.encode()) > MAX_NAME_BYTES:
         raise SettingsError(f"collection {name[:20]!r}… has a name of more than {MAX_NAME_BYTES} bytes; shorten it")
+
+
+def accept_missing_changes(path: str | Path, collection: str = "default") -> DoctorReport:
+    """Lets a folder's collection be opened whose last changes are missing; returns what was wrong with it, if anything.
+
+    A log that was damaged or deleted takes the changes that were only in it, and Clew then refuses to open the
+    collection as if they had never been. This accepts what is there; add the sources again.
+    """
+    problem = drivers.accept_missing_changes(path, collection)
+    return DoctorReport((Defect("truth", problem, "", "accept", is_repaired=True),) if problem else ())
 
 
 def _check_can_be_listed(path: str | Path) -> None:

@@ -13,8 +13,6 @@ from clew.core.suggest import suggest_name
 from clew.core.thread import THREAD_KIND, extract_messages
 from clew.core.types import DocumentRecord, Message, Section
 from clew.engine.opened import Opened
-from clew.engine.sections import resolve_document_or_sections
-from clew.index.read.uri import make_file_uri
 
 if TYPE_CHECKING:
     from clew.engine import Engine
@@ -82,6 +80,8 @@ def resolve_documents(opened: Opened, name: str) -> list[str]:
     file names in all folders. A folder stands for all documents below it. NotFound with the nearest names if there are
     none.
     """
+    from clew.engine.sections import resolve_document_or_sections
+
     try:
         return resolve_document_or_sections(opened, name)
     except NotFound:
@@ -100,6 +100,8 @@ def find_named_records(opened: Opened, names: Iterable[str]) -> list[DocumentRec
 def _match_documents(opened: Opened, name: str) -> Iterator[DocumentRecord]:
     places = [name]
     if "://" not in name and "\0" not in name:
+        from clew.index.read.uri import make_file_uri
+
         places.append(make_file_uri(Path(name), opened.root))
     records = opened.store.documents()
     if _PATTERN_SIGNS.search(name):

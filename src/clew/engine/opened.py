@@ -2,7 +2,7 @@
 
 import math
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from numbers import Real
@@ -23,13 +23,12 @@ from clew.core.protocols import (
     TokenEncoder,
     Verifier,
 )
-from clew.core.settings import AnswerConfig, EmbedderConfig, LLMConfig, RerankerConfig, Settings
+from clew.core.settings import AnswerConfig, ConversationConfig, EmbedderConfig, LLMConfig, RerankerConfig, Settings
 from clew.core.suggest import format_suggestion
 from clew.drivers.store.bounded import BoundedStore
-from clew.index.chunk import make_query_splitter
-from clew.index.read.uri import resolve_document_ids
 from clew.query.context.format.renderers import Renderer
 from clew.query.context.session import Sessions
+from clew.query.search.conversation import SplitText
 from clew.query.search.find import Finder
 from clew.query.search.strategies import StrategyFactory
 
@@ -176,15 +175,28 @@ def make_finder(
         embedder,
         llm=llm,
         load_reranker=drivers.make_reranker if given is None else lambda _: given,
-        make_splitter=partial(make_query_splitter, count=embedder.count),
+        make_splitter=partial(_make_splitter, count=embedder.count),
         strategies=extensions.strategies,
         cache_size=settings.search.cache,
         load_token_encoder=open_token_encoder,
     )
 
 
+def _make_splitter(config: ConversationConfig, *, count: Callable[[Sequence[str]], list[int]]) -> SplitText:
+    """What splits a conversation that is asked as a query; the chunker is imported when there is one."""
+
+    def split(text: str) -> list[str]:
+        from clew.index.chunk import make_query_splitter
+
+        return make_query_splitter(config, count=count)(text)
+
+    return split
+
+
 def resolve_document(opened: Opened, name: str) -> str:
     """The id of the document that an id, an address or a path names, or NotFound with the nearest names."""
+    from clew.index.read.uri import resolve_document_ids
+
     for candidate in resolve_document_ids(name, opened.root):
         if any(True for _ in opened.store.documents(Filter(documents=frozenset({candidate})))):
             return candidate

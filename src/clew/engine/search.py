@@ -16,7 +16,6 @@ from clew.core.settings import Settings
 from clew.core.text import estimate_tokens
 from clew.core.types import Document, DocumentRecord, Hit, Message, Query, StoreStats
 from clew.engine.opened import Opened, check_filter, check_positive_count
-from clew.engine.sections import read_document_or_sections
 from clew.query.context.assemble import NO_MATCH, build_context
 from clew.query.context.budget import Count
 from clew.query.context.cite import cite_passages
@@ -46,6 +45,8 @@ def read(engine: "Engine", document: str | Path, *, where: Filter = EVERYTHING) 
 
     Of a source that was added in sections, all of them in order.
     """
+    from clew.engine.sections import read_document_or_sections
+
     return read_document_or_sections(engine.opened.within(where), str(document))
 
 

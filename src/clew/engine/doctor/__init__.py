@@ -4,11 +4,9 @@ import random
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from clew import drivers
 from clew.core.doctor import SEVERITIES, Defect, DoctorReport, Inspectable, Inspection, Remedy
 from clew.core.errors import ClewError, SettingsError
 from clew.core.thread import THREAD_KIND
@@ -62,16 +60,6 @@ def doctor(engine: "Engine", *, repair: bool = False, full: bool = False) -> Doc
     named = [replace(each, problem=_name_documents(each, names)) for each in defects]
     named.sort(key=lambda each: SEVERITIES.index(each.severity))
     return DoctorReport(tuple(named), inspection.checked, monotonic() - started, inspection.is_sample)
-
-
-def accept_missing_changes(path: str | Path, collection: str = "default") -> DoctorReport:
-    """Lets a folder's collection be opened whose last changes are missing; returns what was wrong with it, if anything.
-
-    A log that was damaged or deleted takes the changes that were only in it, and Clew then refuses to open the
-    collection as if they had never been. This accepts what is there; add the sources again.
-    """
-    problem = drivers.accept_missing_changes(path, collection)
-    return DoctorReport((Defect("truth", problem, "", "accept", is_repaired=True),) if problem else ())
 
 
 def _examine(opened: "Opened", store: Inspectable, *, full: bool) -> tuple[list[Defect], Inspection]:

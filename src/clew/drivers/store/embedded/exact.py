@@ -221,7 +221,8 @@ class ExactIndex:
         slots = np.searchsorted(rows, gone)
         known = slots < len(rows)
         known[known] = rows[slots[known]] == gone[known]
-        self._removed = np.union1d(self._removed, slots[known])
+        if known.any():  # what numpy makes sets with takes a while to import
+            self._removed = np.union1d(self._removed, slots[known])
         for slot in slots[known].tolist():
             if self._slots.get(self._ids[slot]) == slot:  # else the chunk is in a new row
                 del self._slots[self._ids[slot]]

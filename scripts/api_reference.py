@@ -205,7 +205,7 @@ def find_function(value: ast.expr) -> ast.Attribute | None:
 
 def find_attribute(value: ast.Attribute, module: str) -> Item:
     """The function that `_module.function` means in a module."""
-    for node in parse_module(module).body:
+    for node in ast.walk(parse_module(module)):
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 if alias.asname == ast.unparse(value.value):

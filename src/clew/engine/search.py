@@ -105,7 +105,7 @@ def search_many(
     where: Filter = EVERYTHING,
     settings: Settings | None = None,
 ) -> list[list[Hit]]:
-    """The k best chunks for each of several queries: one embedding batch, parallel searches."""
+    """The k best chunks for each of several queries: embedded in one batch, searched together."""
     opened = engine.opened.within(where)
     settings = opened.resolve_settings(settings)
     if isinstance(queries, str):

@@ -382,6 +382,20 @@ def test_vectors_come_back_as_they_were(make_store: MakeStore) -> None:
     assert store.vectors([]) == {}
 
 
+def test_searches_that_begin_together_find_what_each_finds_alone(make_store: MakeStore) -> None:
+    store, given, few = make_store(), bundle("log", ["anchor", "bell", "cable"]), Filter(documents=frozenset({"log"}))
+    put(store, given)
+    put(store, bundle("map", ["anchor", "rope"]))
+    asked = np.stack([vector(1), vector(2)])
+    alone = [list_scores(store.search_vectors(each, 9, few)) for each in asked]
+    store.begin_searches(asked, 9, few)
+    assert [list_scores(store.search_vectors(each, 9, few)) for each in asked] == alone
+    assert [list_scores(store.search_vectors(each, 2, few)) for each in asked] == [hits[:2] for hits in alone]
+    store.begin_searches(asked, 9)
+    assert store.drop(["map"]) == 1
+    assert [list_scores(store.search_vectors(each, 9)) for each in asked] == alone
+
+
 def test_chunks_are_found_by_their_ids(make_store: MakeStore) -> None:
     store, given = make_store(), bundle("a", ["anchor", "bell", "cable"])
     put(store, given)

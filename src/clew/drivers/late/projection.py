@@ -2,7 +2,7 @@
 
 A token takes 48 bytes in place of 1,536. The mean of all tokens is taken off before, and added again when a query is
 compared, so that the bits tell what is particular to a token. Matrix, mean and steps are in a file that
-`python -m studies.late --fit` makes.
+`python -m studies.projection` makes.
 """
 
 from pathlib import Path

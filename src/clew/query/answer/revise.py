@@ -29,6 +29,8 @@ _DECISION = re.compile(
     re.IGNORECASE,
 )
 
+_NEW = re.compile(r"\bnew (?:date|day|time|place|price|limit)\b", re.IGNORECASE)
+
 
 def find_revision(
     question: str,
@@ -60,8 +62,8 @@ def find_revision(
 def revises(later: Candidate, earlier: Candidate, question: str, *, is_reply: bool) -> bool:
     """Whether a message gives another value of the same kind for what an earlier one says, or names another person.
 
-    It names the old value too; or it replies to it with a word of change or decision; or it has a word of change and is
-    about what the question is about.
+    It has a word of change or decision, and names the old value too or replies to the earlier message; or a word of
+    change, and shares two terms with the question or one with the question and the earlier message.
     """
     told, stated = get_time(later), get_time(earlier)
     if not is_message(later) or told is None or stated is None or told <= stated:
@@ -80,12 +82,15 @@ def revises(later: Candidate, earlier: Candidate, question: str, *, is_reply: bo
         if (are_alike(before, earlier, after, later) or (is_reply and _is_bare(before, after)))
         and not any(after.is_same_as(each) for each in old)
     ]
-    if not changed:
+    if not changed or not (is_change or _DECISION.search(later.shown)):
         return False
+    measured = [before for before in changed if before.kind != "number" or before.unit]
     known = [before for before in old if any(before.is_same_as(after) for after in new)]
-    if any(before.kind == each.kind and before.unit == each.unit for before in changed for each in known):
+    if is_reply or any(before.kind == each.kind and before.unit == each.unit for before in measured for each in known):
         return True
-    return (is_change and (is_reply or bool(shared))) or (is_reply and _DECISION.search(later.shown) is not None)
+    enough = 1 if _NEW.search(later.shown) else MIN_TERMS
+    is_about_it = len(shared) >= enough or bool(shared & extract_subject(earlier, old))
+    return is_change and bool(measured) and is_about_it
 
 
 def _is_bare(before: Fact, after: Fact) -> bool:

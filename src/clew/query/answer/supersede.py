@@ -25,7 +25,7 @@ CHANGE = re.compile(
     r"|(?:it|that|last|which) was|was \d|now\b|goes (?:up|down)|new (?:rule|date|time|place|price|limit)|back to"
     r"|tak(?:e|es|ing) over|took over|more expensive|cheaper"
     r"|small change|correction|update:"
-    r"|(?:mov|chang|rais|lower|shift|increas|decreas|extend|postpon)(?:e|es|ed|ing)?\b"
+    r"|lower(?:s|ed|ing)\b|(?:mov|chang|rais|shift|increas|decreas|extend|postpon)(?:e|es|ed|ing)?\b"
     r"|ab (?:sofort|heute|morgen|jetzt)|nicht mehr|statt|künftig|désormais|à partir|au lieu|ya no|a partir|en vez|agora"
     r"|vanaf)",
     re.IGNORECASE,

@@ -12,23 +12,23 @@ from studies import selection
 from studies.selection import SelectionExample, SelectionQuestion, SelectionSet, fit_weights, make_examples, make_rows
 
 
-def make_example(*rows: tuple[float, float, float, float, bool]) -> SelectionExample:
-    return SelectionExample(np.array([row[:4] for row in rows]), np.array([float(row[4]) for row in rows]))
+def make_example(*rows: tuple[float, float, float, float, float, bool]) -> SelectionExample:
+    return SelectionExample(np.array([row[:5] for row in rows]), np.array([float(row[5]) for row in rows]))
 
 
 def test_weights_follow_what_tells_the_evidence() -> None:
     examples = [
-        make_example((1.0, 0.0, 1.0, 0.0, True), (2.0, 0.0, -1.0, 0.0, False)),
-        make_example((0.0, 0.0, 1.0, 0.0, True), (0.5, 0.0, -1.0, 1.0, False)),
-        make_example((0.0, 0.0, 1.0, 0.0, False)),  # no evidence: it says nothing
+        make_example((1.0, 0.0, 1.0, 0.0, 0.0, True), (2.0, 0.0, -1.0, 0.0, 0.0, False)),
+        make_example((0.0, 0.0, 1.0, 0.0, 0.0, True), (0.5, 0.0, -1.0, 0.0, 1.0, False)),
+        make_example((0.0, 0.0, 1.0, 0.0, 0.0, False)),  # no evidence: it says nothing
     ]
     weights = fit_weights(examples)
-    part, chunk, kind, distance = weights
+    part, chunk, kind, facts, distance = weights
     assert kind > 0 > distance
-    assert chunk == pytest.approx(0.0)
+    assert (chunk, facts) == pytest.approx((0.0, 0.0))
     assert part < kind
     assert [each.is_right(weights) for each in examples] == [True, True, False]
-    assert not SelectionExample(np.zeros((0, 4)), np.zeros(0)).is_right(weights)
+    assert not SelectionExample(np.zeros((0, 5)), np.zeros(0)).is_right(weights)
 
 
 def test_candidates_are_those_of_an_answer() -> None:

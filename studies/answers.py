@@ -84,7 +84,7 @@ def load_questions(examples: Path) -> list[JudgedQuestion]:
 
 def judge_answer(question: JudgedQuestion, answer: Answer, texts: Mapping[str, str]) -> AnswerJudgement:
     """How good an answer is; `texts` are those of the documents, by id."""
-    right = [_is_evidence(question, cited, texts[cited.document]) for cited in answer.citations]
+    right = [is_evidence(question, cited, texts[cited.document]) for cited in answer.citations]
     return AnswerJudgement(
         question,
         is_given=answer.found,
@@ -109,7 +109,8 @@ def states_evidence(question: JudgedQuestion, text: str) -> bool:
     return False
 
 
-def _is_evidence(question: JudgedQuestion, cited: Citation, text: str) -> bool:
+def is_evidence(question: JudgedQuestion, cited: Citation, text: str) -> bool:
+    """Whether a citation of a document with this text holds what is marked."""
     if cited.message:
         same = cited.message in question.messages
         return same and _overlap(question.message_quote, cited, text) > 0

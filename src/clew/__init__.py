@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from clew.core.passages import DroppedPassage as DroppedPassage
     from clew.core.passages import MergedChunk as MergedChunk
     from clew.core.protocols import LLM as LLM
+    from clew.core.protocols import AnswerReader as AnswerReader
     from clew.core.protocols import Chunker as Chunker
     from clew.core.protocols import Embedder as Embedder
     from clew.core.protocols import Enricher as Enricher
@@ -211,8 +212,8 @@ _HOMES = {
     "clew.core.jobs": "Job",
     "clew.core.passages": "Context DroppedPassage MergedChunk",
     "clew.core.protocols": (
-        "Chunker Embedder Enricher Eraser Fuse JobQueue Judge KeepsTokens LLM LLMFailure Reader Reranker Rewrite "
-        "SessionStore Step Store Strategy TokenEncoder Verdict Verifier"
+        "AnswerReader Chunker Embedder Enricher Eraser Fuse JobQueue Judge KeepsTokens LLM LLMFailure Reader Reranker "
+        "Rewrite SessionStore Step Store Strategy TokenEncoder Verdict Verifier"
     ),
     "clew.core.receipt": "Finding Receipt",
     "clew.core.report": "OnProgress PassedOver Plan Progress Report SourceFailure",

@@ -1,8 +1,9 @@
 """`python -m studies.support.calibrate --tuning FILE --model FILE --out FILE`: chances and thresholds from logits of the tuning part.
 
 The chance is logistic(scale · logit + offset), fitted so that every source and label counts the same. Above the first
-threshold one made lie in twenty passes (numbers, names, negations, opposites), below the second lies one truth in ten, every
-source and kind counting the same; what is between them is unsure, and decided by the rules.
+threshold pass 8 % of the made lies (numbers, names, negations, opposites), every source and kind counting the same, and
+not more of the lies of the written contexts that are kept for choosing (sources "written …", where there are any); below
+the second lie 5 % of the truths of those, or else 10 % of all. What is between them is unsure.
 """
 
 import argparse
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 MADE = frozenset(("number", "name", "names exchanged", "negation", "opposite"))
-LIES_PASSED, TRUTHS_LOST = 0.05, 0.10
+LIES_PASSED, TRUTHS_LOST, WRITTEN_TRUTHS_LOST = 0.08, 0.10, 0.05
 MIN_COUNT = 15  # examples of a source and kind that count
 LANGUAGES = ("en",)
 
@@ -44,7 +45,11 @@ def fit_calibration(rows: Sequence[Row]) -> dict[str, Any]:
         found = found - step * min(1.0, 0.2 / max(1e-12, float(np.linalg.norm(step))))
     lies, truths = ([row for row in rows if row[1] in MADE], [row for row in found_as_is if row[2]])
     supported = _find_quantile(lies, 1 - LIES_PASSED)
-    unsupported = min(_find_quantile(truths, TRUTHS_LOST), supported)
+    unsupported = _find_quantile(truths, TRUTHS_LOST)
+    if written := [row for row in found_as_is if row[0].startswith("written")]:
+        supported = max(supported, _find_quantile([row for row in written if not row[2]], 1 - LIES_PASSED))
+        unsupported = _find_quantile([row for row in written if row[2]], WRITTEN_TRUTHS_LOST)
+    unsupported = min(unsupported, supported)
 
     def to_chance(logit: float) -> float:
         return float(1 / (1 + np.exp(-found @ np.array([logit, 1.0]))))

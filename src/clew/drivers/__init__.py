@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 
 from clew.core.collection import CollectionRecord, DroppedCollection
 from clew.core.errors import DriverMissing, NotFound, SettingsError
-from clew.core.protocols import LLM, Embedder, KeepsRecords, RecordStore, Reranker, Store, Verifier
+from clew.core.protocols import LLM, AnswerReader, Embedder, KeepsRecords, RecordStore, Reranker, Store, Verifier
 from clew.core.secret import mask_secrets
 from clew.core.settings import AnswerConfig, EmbedderConfig, LLMConfig, RerankerConfig, StoreConfig
 from clew.core.suggest import find_close_names, format_suggestion
@@ -51,6 +51,9 @@ RERANKERS: Final[Mapping[str, str]] = MappingProxyType(
 )
 VERIFIERS: Final[Mapping[str, str]] = MappingProxyType(
     {"builtin": "clew.drivers.verify.cross_encoder:make_support_model"}
+)
+READERS: Final[Mapping[str, str]] = MappingProxyType(
+    {"builtin": "clew.drivers.verify.cross_encoder:make_answer_reader"}
 )
 # All other names are those of pydantic-ai.
 LLMS: Final[Mapping[str, str]] = MappingProxyType({"local:": "clew.drivers.llm.local:make_local_llm"})
@@ -96,6 +99,13 @@ def make_verifier(config: AnswerConfig) -> Verifier | None:
     if config.verifier == "rules":
         return None
     return cast(Verifier, _import_factory(config.verifier, VERIFIERS, "verifier")(config))
+
+
+def make_reader(config: AnswerConfig) -> AnswerReader | None:
+    """The reader that the settings name, None for "reranker", which is then used; NotFound lists the known names."""
+    if config.reader == "reranker":
+        return None
+    return cast(AnswerReader, _import_factory(config.reader, READERS, "reader")(config))
 
 
 def make_language_model(config: LLMConfig) -> LLM | None:

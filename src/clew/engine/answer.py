@@ -21,6 +21,7 @@ from clew.engine.conversations import style_prompt
 from clew.engine.opened import Opened, check_positive_count, check_question
 from clew.engine.search import assemble_context, make_query_from_text_or_table
 from clew.query.answer import NO_ANSWER, PROBE_HITS, Probe, extract_answer, number_passages, write_answer
+from clew.query.answer.confidence import READER_WEIGHTS, WEIGHTS
 from clew.query.answer.extract import ExtractedPart
 from clew.query.answer.write import SYSTEM, WrittenAnswer, build_answer_prompt
 from clew.query.context.assemble import NO_MATCH
@@ -170,19 +171,22 @@ def answer_verbatim(
     if probe is None and hits:
         probe = find_probe_hits(opened, replace(context.query, text=question), settings)
     minimum = settings.answer.min_confidence
+    reader = opened.get_reader(question, settings)
     reranker = opened.get_reranker_or_overlap(settings)
     found = extract_answer(
         question,
         hits,
         {record.id: record for record in context.documents},
-        reranker,
+        reader or reranker,
         read_chunks=opened.store.chunks,
         find_later=lambda part: find_later_hits(opened, question, part.hit.chunk, context.query, settings),
         probe=build_probe(opened, question, probe or (), settings) if hits else None,
         max_sentences=settings.answer.sentences,
         min_confidence=minimum,
         min_nearest=settings.answer.min_nearest,
-        reads_words=reranker.name != "overlap",
+        reads_words=reader is None and reranker.name != "overlap",
+        weights=WEIGHTS if reader is None else READER_WEIGHTS,
+        topics=None if reader is None else reranker,
     )
     lines = [format_part(part, numbers.get(part.citation.document, place)) for place, part in enumerate(found.parts, 1)]
     if found.is_nearest and lines:

@@ -13,6 +13,7 @@ from clew.core.errors import NotFound, SettingsError
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.protocols import (
     LLM,
+    AnswerReader,
     Chunker,
     Embedder,
     Enricher,
@@ -26,6 +27,7 @@ from clew.core.protocols import (
 from clew.core.settings import AnswerConfig, ConversationConfig, EmbedderConfig, LLMConfig, RerankerConfig, Settings
 from clew.core.suggest import format_suggestion
 from clew.drivers.store.bounded import BoundedStore
+from clew.query.answer.reading import can_read
 from clew.query.context.format.renderers import Renderer
 from clew.query.context.session import Sessions
 from clew.query.search.conversation import SplitText
@@ -146,6 +148,16 @@ class Opened:
         assert reranker is not None
         return reranker
 
+    def get_reader(self, question: str, settings: Settings) -> AnswerReader | None:
+        """The reader of the settings, opened once for the process; None where it cannot read the question.
+
+        None also where the reranker is the term-overlap one: whoever takes that wants no model.
+        """
+        if self.get_reranker_or_overlap(settings).name == "overlap":
+            return None
+        reader = open_reader(settings.answer.reader)
+        return reader if reader is not None and can_read(reader.languages, question) else None
+
     def get_verifier(self, settings: Settings) -> Verifier | None:
         """The verifier of the settings, opened once for the process; None for the rules."""
         return open_verifier(settings.answer.verifier)
@@ -155,6 +167,12 @@ class Opened:
 def open_verifier(name: str) -> Verifier | None:
     """The verifier of that name, which is kept open; None for the rules."""
     return drivers.make_verifier(AnswerConfig(verifier=name))
+
+
+@lru_cache(4)
+def open_reader(name: str) -> AnswerReader | None:
+    """The reader of that name, which is kept open; None for the reranker."""
+    return drivers.make_reader(AnswerConfig(reader=name))
 
 
 @lru_cache(1)

@@ -32,7 +32,7 @@ def verifier() -> Verifier:
     [
         ("The boiler is checked by the caretaker.", "The boiler is checked by the tenant."),
         ("The tenant pays for the heating.", "The landlord pays for the heating."),
-        ("The boiler is checked every six months.", "The boiler is checked every two years."),
+        ("The boiler is checked twice a year.", "The boiler is checked twice a month."),
         ("The caretaker checks the boiler twice a year.", "The caretaker never checks the boiler."),
         ("The landlord pays for the roof.", "The landlord pays for the swimming pool."),
     ],

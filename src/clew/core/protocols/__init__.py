@@ -5,6 +5,7 @@ from clew.core.protocols.functions import Chunker, Enricher, Fuse, Judge, Reader
 from clew.core.protocols.jobs import JobQueue
 from clew.core.protocols.models import (
     LLM,
+    AnswerReader,
     Embedder,
     LLMFailure,
     Reranker,
@@ -19,6 +20,7 @@ from clew.core.protocols.tokens import KeepsTokens, TokenEncoder
 
 __all__ = [
     "LLM",
+    "AnswerReader",
     "Chunker",
     "Embedder",
     "Enricher",

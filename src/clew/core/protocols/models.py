@@ -65,6 +65,14 @@ class Reranker(Protocol):
         """The probability, from 0 to 1, that a text with this score answers the query; it grows with the score."""
 
 
+class AnswerReader(Reranker, Protocol):
+    """Scores whether a part of a text answers a question, and not merely whether it is about it."""
+
+    @property
+    def languages(self) -> Set[str]:
+        """The codes of the languages that it reads; for others its answer means nothing."""
+
+
 class Verifier(Protocol):
     """Says how likely a passage supports a claim. Called from several threads at once; failures raise DriverFailed."""
 

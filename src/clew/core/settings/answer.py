@@ -11,12 +11,13 @@ from clew.core.settings.checks import check_choice, check_min, check_range
 class AnswerConfig:
     """How a question is answered from the search results."""
 
-    min_confidence: float = 0.4  # minimum confidence that the collection holds an answer; without a model
+    min_confidence: float = 0.5  # minimum confidence that the collection holds an answer; without a model
     min_nearest: float = 0.1  # minimum confidence at which the nearest passage is shown where there is no answer
     sentences: int = 3  # of an answer without a model
     max_tokens: int = 600  # of an answer with a model
     unsupported: Literal["mark", "remove", "raise"] = "mark"  # what is done with sentences that no passage supports
     verifier: str = "builtin"  # what says whether a passage supports a sentence
+    reader: str = "builtin"  # what says which part of a passage answers; without a model
 
     def __post_init__(self) -> None:
         check_range("answer.min_confidence", self.min_confidence, 0, 1)
@@ -26,6 +27,8 @@ class AnswerConfig:
         check_choice("answer.unsupported", self.unsupported, ("mark", "remove", "raise"))
         if not self.verifier:
             raise SettingsError("answer.verifier is empty; give rules or builtin")
+        if not self.reader:
+            raise SettingsError("answer.reader is empty; give reranker or builtin")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""The verifier "builtin": a small cross-encoder that reads a claim and a passage together.
+"""The verifier and the reader "builtin": one small cross-encoder that reads a claim or a question with a passage.
 
-It was trained for this (`studies.support`), from the reranker's network and for the same cost; `model/README.md` says
-on what, and how well it does. One pair per run, as for the reranker (see `drivers.onnx`).
+It was trained for both (`studies.support`, `studies.reader`), from the reranker's network and for the same cost;
+`model/README.md` says on what, and how well it does. One pair per run, as for the reranker (see `drivers.onnx`).
 
 A passage that is longer than the model reads is read whole, in overlapping windows, each with the passage's first line,
 which may be its headings. The window that supports the claim best counts.
@@ -10,7 +10,7 @@ which may be its headings. The window that supports the claim best counts.
 import hashlib
 import json
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +38,7 @@ class SupportModel:
             fitted = json.loads((folder / "calibration.json").read_text("utf-8"))
             self._scale, self._offset = float(fitted["scale"]), float(fitted["offset"])
             self._supported, self._unsupported = float(fitted["supported"]), float(fitted["unsupported"])
+            self._answer_scale, self._answer_offset = map(float, fitted["answers"])
             self.languages = frozenset(fitted["languages"])
             expected = str(fitted["sha256"])
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -51,6 +52,10 @@ class SupportModel:
 
     def support(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """For each pair of a passage and a claim, in order, the chance that the passage supports the claim."""
+        return [self.calibrate(logit) for logit in self.read(pairs)]
+
+    def read(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """The logit of each pair of a passage and a claim or question, in order: that of its best window."""
         if not pairs:
             return []
         size = self.max_tokens - self._template.size
@@ -65,8 +70,7 @@ class SupportModel:
             owners += [owner] * len(windows)
         order = sorted(range(len(inputs)), key=lambda at: -len(inputs[at][0]))  # so that all end together
         logits = run_parallel([partial(self._run, *inputs[at]) for at in order], max_concurrent=count_cores())
-        best = max_score_per_text(logits, [owners[at] for at in order], len(pairs))
-        return [self.calibrate(logit) for logit in best]
+        return max_score_per_text(logits, [owners[at] for at in order], len(pairs))
 
     def judge(self, chance: float) -> SupportVerdict:
         """Supported, unsupported or, between the two thresholds, unsure."""
@@ -77,6 +81,10 @@ class SupportModel:
     def calibrate(self, logit: float) -> float:
         """The chance of support at a logit of the model."""
         return logistic(self._scale * logit + self._offset)
+
+    def calibrate_answer(self, logit: float) -> float:
+        """The chance that a part of a passage answers a question, at a logit of the model."""
+        return logistic(self._answer_scale * logit + self._answer_offset)
 
     def _cut(self, passage: list[int], heading: list[int], size: int) -> list[list[int]]:
         """The windows of a passage; after the first, each begins with the passage's first line if that is short."""
@@ -99,4 +107,30 @@ class SupportModel:
 
 def make_support_model(config: AnswerConfig) -> SupportModel:  # noqa: ARG001 - nothing can be set
     """The verifier "builtin"."""
+    return _open_builtin()
+
+
+@lru_cache(1)
+def _open_builtin() -> SupportModel:
     return SupportModel(MODEL, name="builtin")
+
+
+class AnswerModel:
+    """Scores how well texts answer a question; trained to tell an answer from what is close to it."""
+
+    def __init__(self, model: SupportModel) -> None:
+        self._model = model
+        self.name, self.languages = model.name, model.languages
+
+    def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        """The logit of each text, in order."""
+        return self._model.read([(text, query) for text in texts])
+
+    def calibrate(self, score: float) -> float:
+        """The chance that a text with this score answers."""
+        return self._model.calibrate_answer(score)
+
+
+def make_answer_reader(config: AnswerConfig) -> AnswerModel:
+    """The reader "builtin"."""
+    return AnswerModel(make_support_model(config))

@@ -10,7 +10,16 @@ from clew.core.text import extract_terms
 from clew.core.types import Chunk, DocumentRecord, Hit
 from clew.query.answer.absent import explain_absent, explain_lacking, explain_unnamed
 from clew.query.answer.candidates import Candidate, collect_candidates
-from clew.query.answer.confidence import ConfidenceSignals, Probe, compute_confidence, compute_signals
+from clew.query.answer.confidence import (
+    MIN_PROBABILITY,
+    WEIGHTS,
+    ConfidenceSignals,
+    ConfidenceWeights,
+    Probe,
+    compute_confidence,
+    compute_signals,
+)
+from clew.query.answer.features import MIN_PROBABILITY as MIN_PART_PROBABILITY
 from clew.query.answer.features import compute_features, score_candidates, score_chunks, to_log_odds
 from clew.query.answer.objections import find_objection
 from clew.query.answer.revise import find_revision
@@ -70,20 +79,24 @@ def extract_answer(
     find_later: Callable[[Candidate], Sequence[Hit]] = _find_nothing,
     probe: Probe | None = None,
     max_sentences: int = 3,
-    min_confidence: float = 0.4,
+    min_confidence: float = 0.5,
     min_nearest: float = 1.0,
     every: bool = False,
     reads_words: bool = True,
+    weights: ConfidenceWeights = WEIGHTS,
+    topics: Reranker | None = None,
 ) -> ExtractedAnswer:
     """The best part of the best hits; more, up to `max_sentences`, only where they add what the question asks for.
 
     A whole chunk shows better than a part of it whether the answer is there, so the confidence is computed from the
-    reranker's probabilities of chunks and from the `probe` (None: the hits). Below `min_confidence`, if that is
+    reranker's probabilities of chunks and from the `probe` (None: the hits), and by its `weights` from the best part
+    too. Below `min_confidence`, if that is
     not 0, and where what is asked about is not mentioned but its like is, there are no parts; but from `min_nearest` on
     the nearest one, marked as such.
     `read_chunks` reads a conversation, in which the answer follows the question; `find_later` finds what was said in
     the channel of a message after it, which may replace it. `every`: also parts that add nothing, each a sentence
-    alone. `reads_words`: the reranker reads meaning, so a word may speak against a part.
+    alone. `reads_words`: the reranker reads meaning, so a word may speak against a part. `topics`: where `reranker` is
+    a reader, the reranker that says what a chunk is about.
     """
     subset = [hit for hit in hits[:READ_HITS] if hit.chunk.doc_id in records]
     if not subset:
@@ -91,17 +104,24 @@ def extract_answer(
     probabilities = score_chunks(question, subset, reranker)
     probe = probe or Probe(hits, extract_terms(question).keys())
     signals = compute_signals(probe, probabilities)
-    confidence = compute_confidence(signals)
+    confidence = compute_confidence(signals, weights)
+    if not weights.part and confidence < min(min_confidence, min_nearest):
+        return ExtractedAnswer((), confidence, signals)
+    candidates = collect_candidates(subset, read_chunks)
+    features = (
+        compute_features(question, candidates, subset, reranker, probabilities, topics=topics) if candidates else []
+    )
+    citable = _select_citable(subset, candidates, probabilities)  # what cannot be cited speaks for no answer
+    signals = compute_signals(
+        probe,
+        citable or probabilities,
+        [each.part for each in features],
+        min_probability=MIN_PART_PROBABILITY if weights.part else MIN_PROBABILITY,
+    )
+    confidence = compute_confidence(signals, weights)
     is_nearest = confidence < min_confidence
     if is_nearest and confidence < min_nearest:
         return ExtractedAnswer((), confidence, signals)
-    candidates = collect_candidates(subset, read_chunks)
-    if citable := _select_citable(subset, candidates, probabilities):  # what cannot be cited speaks for no answer
-        signals = compute_signals(probe, citable)
-        confidence = compute_confidence(signals)
-        is_nearest = confidence < min_confidence
-        if is_nearest and confidence < min_nearest:
-            return ExtractedAnswer((), confidence, signals)
     seen = [*(hit.chunk.index_text for hit in (*hits, *probe.hits)), *(each.shown for each in candidates)]
     if absent := "" if min_confidence == 0 else explain_absent(question, seen):
         return ExtractedAnswer((), min(confidence, ABSENT_CONFIDENCE), signals, absent)
@@ -112,7 +132,6 @@ def extract_answer(
             return ExtractedAnswer((), confidence, signals, absent)
     if not candidates:
         return ExtractedAnswer((), confidence, signals)
-    features = compute_features(question, candidates, subset, reranker, probabilities)
     odds = score_candidates(features)
     order = sorted(range(len(candidates)), key=lambda place: (-odds[place], place))
     best = [candidates[place] for place in order if _is_half_as_probable(odds[place], odds[order[0]])]

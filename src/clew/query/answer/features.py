@@ -17,26 +17,28 @@ EXACT = frozenset({"date", "code"})  # facts that a part must state as the quest
 
 @dataclass(frozen=True, slots=True)
 class SelectionWeights:
-    """The weights of the features of a candidate, against 1 for the reranker's log-odds of the part itself.
+    """The weights of the features of a candidate, against 1 for the log-odds of the part itself.
 
     `python -m studies.selection` fits and tests them on public sets: those fitted on the other sets are no better on a
     set than these. The relevance of the hit, the cosine of the part, its length, the messages before it and a second
-    model (late interaction) add nothing to them.
+    model (late interaction) add nothing to them. `topic` was chosen on written contexts and the sample.
     """
 
     chunk: float = 1.2
     kind: float = 0.5
     facts: float = 1.0
     distance: float = 0.3
+    topic: float = 1.1
 
 
 @dataclass(frozen=True, slots=True)
 class CandidateFeatures:
     """What a candidate is scored by.
 
-    `part` and `chunk` are the reranker's log-odds of the candidate and of its chunk; `kind` is 1 where it has the kind
-    of fact that is asked for, -1 where it lacks it; `facts` is 1 where it states the dates and codes of the question
-    that any candidate states; `distance` is the number of messages between a question and it.
+    `part` and `chunk` are the reader's log-odds of the candidate and of its chunk (the reranker's, where that reads);
+    `kind` is 1 where it has the kind of fact that is asked for, -1 where it lacks it; `facts` is 1 where it states the
+    dates and codes of the question that any candidate states; `distance` is the number of messages between a question
+    and it; `topic` the reranker's log-odds of its chunk beside a reader, which looks less at what a text is about.
     """
 
     part: float
@@ -44,6 +46,7 @@ class CandidateFeatures:
     kind: int
     facts: int
     distance: int
+    topic: float = 0.0
 
 
 WEIGHTS = SelectionWeights()
@@ -57,6 +60,7 @@ def score_candidates(rows: Sequence[CandidateFeatures], weights: SelectionWeight
         + weights.kind * each.kind
         + weights.facts * each.facts
         - weights.distance * each.distance
+        + weights.topic * each.topic
         for each in rows
     ]
 
@@ -67,15 +71,18 @@ def compute_features(
     hits: Sequence[Hit],
     reranker: Reranker,
     probabilities: Sequence[float] | None = None,
+    *,
+    topics: Reranker | None = None,
 ) -> list[CandidateFeatures]:
-    """The features of each candidate; `probabilities` are the reranker's of the hits, where they are known."""
+    """The features of each candidate; `probabilities` are the reranker's of the hits, where they are known.
+
+    `topics`: the reranker that is asked for the topic beside a reader.
+    """
     if probabilities is None:
         probabilities = score_chunks(question, hits, reranker)
-    of_chunk = {hit.chunk.id: p for hit, p in zip(hits, probabilities, strict=True)}
-    of_document: dict[str, float] = {}
-    for hit, p in zip(hits, probabilities, strict=True):
-        of_document[hit.chunk.doc_id] = max(p, of_document.get(hit.chunk.doc_id, 0.0))
-    stated = _list_stated_facts(question, candidates)
+    chances = _share_with_documents(hits, probabilities)
+    on_topic = _share_with_documents(hits, score_chunks(question, hits, topics)) if topics else {}
+    stated = list_stated_facts(question, candidates)
     known = set[int]().union(*stated)
     scores = score_texts(reranker, question, [each.text for each in candidates])
     found = []
@@ -85,12 +92,22 @@ def compute_features(
         found.append(
             CandidateFeatures(
                 to_log_odds(reranker.calibrate(score)),
-                to_log_odds(of_chunk.get(chunk.id, of_document[chunk.doc_id])),
+                to_log_odds(chances.get(chunk.id, chances[chunk.doc_id])),
                 0 if kind is None else 1 if kind else -1,
                 int(bool(known) and facts == known),
                 max(0, each.distance - 1),
+                to_log_odds(on_topic.get(chunk.id, on_topic[chunk.doc_id])) if on_topic else 0.0,
             )
         )
+    return found
+
+
+def _share_with_documents(hits: Sequence[Hit], probabilities: Sequence[float]) -> dict[str, float]:
+    """The probabilities by the ids of the chunks, and the greatest by those of their documents."""
+    found: dict[str, float] = {}
+    for hit, chance in zip(hits, probabilities, strict=True):
+        found[hit.chunk.id] = chance
+        found[hit.chunk.doc_id] = max(chance, found.get(hit.chunk.doc_id, 0.0))
     return found
 
 
@@ -106,7 +123,7 @@ def to_log_odds(probability: float) -> float:
     return math.log(clipped / (1 - clipped))
 
 
-def _list_stated_facts(question: str, candidates: Sequence[Candidate]) -> list[set[int]]:
+def list_stated_facts(question: str, candidates: Sequence[Candidate]) -> list[set[int]]:
     """For each candidate, which of the dates and codes of the question it states."""
     exact = [fact for fact in find_facts(question) if fact.kind in EXACT]
     return [

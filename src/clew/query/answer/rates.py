@@ -20,6 +20,7 @@ _PERIODS = {
     "person": r"p\.\s?p\.|pp\b|(?:per|an?|/)\s?(?:person|head)\b|per\s+capita\b|apiece|each\b",
 }
 _CODE_FIRST = re.compile(rf"\b({'|'.join(_SIGNS)})\s?(?=\d)")
+_CODE_LAST = re.compile(rf"(\d(?:[\d.,]*\d)?)\s?({'|'.join(_SIGNS)}|euros?|dollars?)\b")  # pounds may be a weight
 _COMES_TO = re.compile(
     r"\b(?:amounts?|comes?|adds?\s+up|runs?)\s+to(?=\s+[$€£¥\d])|\b(?:costs?|totals?)(?=\s+[$€£¥\d])", re.IGNORECASE
 )
@@ -35,6 +36,7 @@ _WORDS = {"euro": "€", "euros": "€", "dollar": "$", "dollars": "$", "pound":
 def normalize_amounts(text: str) -> str:
     """The text with currencies as signs before their number where a code was, and rates as "per month"."""
     text = _CODE_FIRST.sub(lambda found: _SIGNS[found[1]], text)
+    text = _CODE_LAST.sub(lambda found: (_SIGNS.get(found[2]) or _WORDS[found[2]]) + found[1], text)
     text = _COMES_TO.sub("is", text)
     return _RATE.sub(_write_rate, text)
 

@@ -7,7 +7,7 @@ parts if need be.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from clew.core.answer import SupportVerdict
 from clew.core.languages import FUNCTION_WORDS
@@ -23,15 +23,15 @@ _LATIN_END = "ɏ"  # letters above are of other scripts
 _MARGIN = 2  # function words by which a language must lead
 
 
-def can_read(verifier: Verifier, text: str) -> bool:
-    """Whether a text is in a language of the verifier, as far as its letters and function words tell."""
+def can_read(languages: Set[str], text: str) -> bool:
+    """Whether a text is in one of the languages, as far as its letters and function words tell."""
     letters = [sign for sign in text if sign.isalpha()]
     if 2 * sum(sign > _LATIN_END for sign in letters) > len(letters):
         return False
     votes: Counter[str] = Counter()
     for word in tokenize_words(text):
         votes.update(code for code, words in FUNCTION_WORDS.items() if word in words)
-    known = max((votes[code] for code in verifier.languages), default=0)
+    known = max((votes[code] for code in languages), default=0)
     return all(votes[code] < known + _MARGIN for code in votes)
 
 

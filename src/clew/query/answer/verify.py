@@ -137,7 +137,7 @@ def judge_support(
     is_quoted = stands_verbatim(body, cited) or (not reason and says_only_quotes(body))
     if is_quoted and (verifier is not None or not reason):
         return Judgement("supported", "", 1.0)
-    if verifier is None or not can_read(verifier, "\n".join([body, *(each.text for each in cited)])):
+    if verifier is None or not can_read(verifier.languages, "\n".join([body, *(each.text for each in cited)])):
         verdict: SupportVerdict = "supported"
         if reason:
             verdict = "unsure" if reason == NOT_COVERED and may_be_paraphrase(body, cited) else "unsupported"

@@ -75,10 +75,10 @@ def fill(engine: Engine, many: int = 12) -> Engine:
     return engine
 
 
-def read_answers(engine: Engine) -> list[list[tuple[str, float, float | None]]]:
+def read_answers(engine: Engine) -> list[list[tuple[str, float, float, float]]]:
     return [
         [
-            (hit.chunk.id, hit.score, round(hit.relevance, 6))
+            (hit.chunk.id, hit.score, hit.similarity, hit.relevance)
             for hit in engine.search(text, k=5, strategy=strategy, where=where)
         ]
         for text in QUESTIONS
@@ -151,7 +151,7 @@ def test_a_collection_moves_from_a_folder_to_lance_and_on_to_a_server(
     server = open_engine(postgres)
     server.restore(tmp_path / "two.zip")
     assert read_prints(server) == prints
-    assert read_answers(lake) == read_answers(folder)
+    assert read_answers(lake) == read_answers(server) == read_answers(folder)
 
 
 def test_a_collection_is_read_as_of_a_time_until_an_erasure(open_engine: Open, tmp_path: Path) -> None:

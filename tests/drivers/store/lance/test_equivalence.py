@@ -16,8 +16,8 @@ from clew.drivers.store.embedded.store import EmbeddedStore
 from clew.drivers.store.lance import LanceStore
 from tests.soak import choose_runs
 
-DIM, K, QUERIES = 32, 10, choose_runs(6, 200)
-DOCUMENTS, CHUNKS = choose_runs(30, 1000), 10
+DIM, K, QUERIES = 32, 10, choose_runs(6, 40)
+DOCUMENTS, CHUNKS = choose_runs(30, 300), 10
 WORDS = [f"word{number}" for number in range(80)]
 SCANNED = StoreConfig(exact_below=0)
 FILTERS = {"all": EVERYTHING, "a third": Filter(meta={"fleet": 1})}
@@ -71,6 +71,8 @@ def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Sto
         store.close()
 
 
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
 def test_lance_finds_what_the_embedded_store_finds(stores: tuple[Store, dict[str, Store]]) -> None:
     folder, others = stores
     rng = np.random.default_rng(23)

@@ -12,7 +12,7 @@ from benchmarks.ingest import HANDBOOK
 from clew import Engine, Progress
 from studies.server import START_OWN, NoServer, open_server
 
-COPIES = 6  # of the sample handbook
+COPIES = 4  # of the sample handbook
 MODEL = "bge-small"
 ORDER = (1, 2, 2, 1)  # workers of each run, so that a busy moment affects both numbers alike
 
@@ -74,27 +74,29 @@ def _write_copies(folder: Path) -> Path:
 
 def _measure_rate(url: str, pages: Path, workers: int, collection: str) -> Rate:
     """What is added once every worker has added its first share."""
-    seen: list[Rate] = []
+    seen: list[tuple[int, float, dict[int, float]]] = []
 
     def note(progress: Progress) -> None:
         if progress.stage == "adding" and progress.chunks:
-            seen.append(Rate(progress.chunks, perf_counter(), _read_processor_seconds()))
+            seen.append((progress.chunks, perf_counter(), _read_processor_seconds()))
 
     with Engine.open(url, collection=collection, embedder=MODEL) as engine:
         engine.add_distributed(pages, workers=workers, on_progress=note)
-    first, last = seen[workers - 1], seen[-1]
-    return Rate(last.chunks - first.chunks, last.seconds - first.seconds, last.processor - first.processor)
+    (before, started, first), (after, ended, last) = seen[workers - 1], seen[-1]
+    processor = sum(seconds - first.get(process, 0.0) for process, seconds in last.items())
+    return Rate(after - before, ended - started, processor)
 
 
-def _read_processor_seconds() -> float:
-    """The processor time of Ray's processes on this machine, those that have ended included."""
+def _read_processor_seconds() -> dict[int, float]:
+    """The processor time of each worker that is running, by its process id."""
     import psutil
 
-    total = 0.0
+    found: dict[int, float] = {}
     for process in psutil.Process().children(recursive=True):
         try:
-            times = process.cpu_times()
-        except psutil.NoSuchProcess:
+            if "MapWorker" in " ".join(process.cmdline()):
+                times = process.cpu_times()
+                found[process.pid] = times.user + times.system
+        except psutil.Error:  # it has ended
             continue
-        total += times.user + times.system + times.children_user + times.children_system
-    return total
+    return found

@@ -73,14 +73,14 @@ def make_broken_embedder() -> Embedder:
     from clew.drivers.embed.hashed import HashedEmbedder
 
     class Broken(HashedEmbedder):
-        name = "broken"
-
         def embed(self, texts: Any, *, role: Any) -> Any:
             if len(texts) > 1:
                 raise DriverFailed("the model has no memory left")
             return super().embed(texts, role=role)
 
-    return Broken()
+    made = Broken()
+    made.name = "broken"
+    return made
 
 
 @pytest.mark.soak

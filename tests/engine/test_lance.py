@@ -28,6 +28,7 @@ from clew.drivers.store.lance.select import select
 from clew.engine.collections import drop_collection, list_collections
 from clew.surface.cli.app import app
 from tests.s3_server import make_address
+from tests.soak import choose_runs
 
 QUESTIONS = ("who rotates the keys of vault 7?", "the anchor weighs 21 tons")
 STRATEGIES = ("semantic", "lexical", "hybrid", "document_boost")
@@ -205,7 +206,7 @@ def test_doctor_finds_and_repairs_what_is_damaged(open_engine: Open, tmp_path: P
         ("rechunk", CHUNK, "p2", {"idx": 9}),
         ("delete", CHUNK, "p1", {"doc": 999, "id": "stray"}),
     ]
-    for remedy, kind, doc_id, columns in faults:
+    for remedy, kind, doc_id, columns in faults if settings != SCANNED else faults[:: choose_runs(3, 1)]:
         damage(engine, kind, doc_id, **columns)
         report = engine.doctor(repair=True)
         assert remedy in {each.remedy for each in report.defects}, (columns, report.defects)

@@ -9,6 +9,7 @@ from benchmarks.context import measure_context
 from benchmarks.distributed import measure_distributed
 from benchmarks.ingest import measure_add, measure_add_memory, measure_second_add
 from benchmarks.labels import measure_labels
+from benchmarks.lake import measure_lake
 from benchmarks.long_threads import measure_long_threads
 from benchmarks.messages import measure_add_message
 from benchmarks.moving import measure_transfer_memory
@@ -38,6 +39,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "strategies": measure_overhead,
     "search-many": measure_search_many,
     "postgres": measure_stores,
+    "lance": measure_lake,
     "labels": measure_labels,
     "moving": measure_transfer_memory,
     "server": measure_server,
@@ -47,7 +49,15 @@ BENCHMARKS: dict[str, Benchmark] = {
     "peers": measure_peers,
 }
 ONLY_NAMED = {"peers", "ray"}  # one installs other frameworks, the other starts a cluster
-SLOW = {"search-100k", "memory", "moving", "threads", "server", "page"}  # minutes each: with --long, or by name
+SLOW = {
+    "search-100k",
+    "lance",
+    "memory",
+    "moving",
+    "threads",
+    "server",
+    "page",
+}  # minutes each: with --long, or by name
 
 
 def main() -> None:

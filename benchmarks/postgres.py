@@ -38,7 +38,7 @@ def measure_stores(setup: Setup) -> Sequence[Measurement]:
     texts = [each.text for each in load_texts(setup, size)]
     queries = [each.text for each in load_scifact(setup)[1][:QUERIES]]
     model = drivers.make_embedder(EmbedderConfig(name="wordllama"))
-    pages = list(_make_inputs(texts, model.embed(texts, role="passage")))
+    pages = list(make_inputs(texts, model.embed(texts, role="passage")))
     vectors = model.embed(queries, role="query")
     words = [extract_terms(text, is_query=True) for text in queries]
     with ExitStack() as stack:
@@ -69,7 +69,7 @@ def measure_stores(setup: Setup) -> Sequence[Measurement]:
         return [*lines, *_measure_bm25(embedded, server, words, shard, sql)]
 
 
-def _make_inputs(texts: Sequence[str], vectors: Matrix) -> Iterator[PutInput]:
+def make_inputs(texts: Sequence[str], vectors: Matrix) -> Iterator[PutInput]:
     """Documents of ten chunks each, two per page, in equal buckets."""
     for at in range(0, len(texts), CHUNKS_PER_DOCUMENT):
         batch = texts[at : at + CHUNKS_PER_DOCUMENT]

@@ -20,7 +20,7 @@ def test_floors_find_what_the_stores_find(tmp_path: Path, postgres: str) -> None
     drawn = np.random.default_rng(3).normal(size=(MANY, DIM))
     vectors = np.asarray(drawn / np.linalg.norm(drawn, axis=1, keepdims=True), np.float32)
     texts = [f"buoy {n} off cape {n % 17} by {n * 7 % 31} fathoms" for n in range(MANY)]
-    pages = list(bench._make_inputs(texts, vectors))
+    pages = list(bench.make_inputs(texts, vectors))
     embedded = EmbeddedStore(tmp_path / "one", embedder="m", dim=DIM, config=bench.ANN_CONFIG)
     server = PostgresStore(postgres, collection="one", embedder="m", dim=DIM, config=bench.ANN_CONFIG)
     sqlite = SqliteFloor(tmp_path / "raw.db")

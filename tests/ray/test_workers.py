@@ -15,6 +15,7 @@ from clew.index.add.context import ignore_warning
 from clew.index.add.moved import MovedFiles
 from clew.index.walk.files import DEFAULT_RULES
 from clew.ray.budget import BudgetKeeper
+from clew.ray.embedder import EmbedWorker
 from clew.ray.shares import Skipped, make_shares
 from clew.ray.spec import COLUMN, Outcome, Share, WorkerSpec, dump, load
 from clew.ray.worker import Worker
@@ -186,3 +187,51 @@ def test_there_is_no_cluster_at_the_address(open_collection: OpenCollection, pag
         with pytest.raises(DriverFailed, match=f"no Ray cluster at '{address}'"):
             engine.add_distributed(pages, address=address)
     assert engine.status().documents == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits of files are POSIX")
+def test_a_full_disk_is_an_error_and_nothing_is_lost(pages: Path, tmp_path: Path) -> None:
+    import resource
+
+    def open_lake(name: str) -> Engine:
+        return Engine.open(f"lance://{tmp_path}/lake", collection=name, embedder="hashed")
+
+    with open_lake("a") as engine, open_lake("b") as whole:
+        whole.add(pages)
+        spec = make_spec(engine)
+        first, second, *rest = [share for share in list_shares(engine, pages) if isinstance(share, Share)]
+        worker = Worker(dump(spec), {}, None, "add")
+        assert len(do(worker, first).report.added) == 32
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))  # a longer file cannot be written, as on a full disk
+        try:
+            outcome = do(worker, second)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert isinstance(outcome.error, DriverFailed)
+        assert "the disk is full" in str(outcome.error)
+        assert engine.status().documents == 32
+        reports = [do(worker, share).report for share in (second, *rest)]
+        assert [failure for report in reports for failure in report.failed] == []
+        assert list_rows(engine) == list_rows(whole)
+
+
+def test_workers_of_a_cluster_need_its_address(open_collection: OpenCollection) -> None:
+    engine = open_collection("a")
+    with pytest.raises(SettingsError, match="give its address too"):
+        engine.reembed("hashed:32", workers=2)
+    with pytest.raises(DriverFailed, match=r"no Ray cluster at '127\.0\.0\.1:1'"):
+        engine.reembed("hashed:32", ray="127.0.0.1:1")
+    assert engine.opened.store.staged_model() is None
+
+
+def test_an_embedder_that_a_worker_cannot_import_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("only_here")
+    exec("class Own:\n    name = 'own'\n", module.__dict__)
+    monkeypatch.setitem(sys.modules, "only_here", module)
+    given = dump(module.Own())
+    monkeypatch.delitem(sys.modules, "only_here")
+    error = EmbedWorker(given).embed(["a"], "passage")
+    assert isinstance(error, DriverFailed)
+    assert "No module named 'only_here'" in str(error)
+    assert EmbedWorker(dump(EmbedderConfig(name="hashed:8"))).embed(["a"], "passage").shape == (1, 8)  # type: ignore[union-attr]

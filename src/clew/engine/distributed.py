@@ -1,11 +1,15 @@
-"""The verb that adds with many machines: the pipeline of `add`, on a Ray cluster."""
+"""Work on many machines: the pipeline of `add` on a Ray cluster, and an embedder whose models are there."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clew.core.errors import SettingsError
-from clew.core.report import OnProgress, Report
-from clew.core.settings import Settings
+from clew.core.protocols import Embedder
+from clew.core.report import OnProgress, Progress, Report
+from clew.core.settings import EmbedderConfig, Settings
 from clew.engine.add import check_sources, make_ingest_context
 from clew.engine.opened import check_positive_count
 from clew.index.add import ingest
@@ -13,6 +17,45 @@ from clew.index.add.sources import is_url
 
 if TYPE_CHECKING:
     from clew.engine import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class RayOptions:
+    """The cluster that does the work, if one does: its address, and the workers and the GPUs of each."""
+
+    address: str | None
+    workers: int | None = None
+    gpus: float = 0.0
+
+    def check(self) -> None:
+        """Raises SettingsError for what cannot be, and for workers without a cluster."""
+        if self.address is None and (self.workers is not None or self.gpus):
+            raise SettingsError("workers and gpus are those of a Ray cluster; give its address too")
+        if self.workers is not None:
+            check_positive_count("workers", self.workers)
+        if not self.gpus >= 0:
+            raise SettingsError(f"gpus is {self.gpus!r}; it must be a number of at least 0")
+
+
+@contextmanager
+def open_embedder(
+    inner: Embedder, given: EmbedderConfig | Embedder, options: RayOptions, on_progress: OnProgress | None
+) -> Iterator[Embedder]:
+    """The embedder itself, or with a cluster one whose workers each make theirs of `given`."""
+    options.check()
+    if options.address is None:
+        yield inner
+        return
+    from clew.ray import open_cluster_embedder
+
+    def report_node(done: int, total: int) -> None:
+        if on_progress:
+            on_progress(Progress("starting", done, total, "nodes"))
+
+    with open_cluster_embedder(
+        inner, given, options.address, workers=options.workers, gpus=options.gpus, on_node=report_node
+    ) as embedder:
+        yield embedder
 
 
 def add_distributed(
@@ -43,10 +86,7 @@ def add_distributed(
             "workers on many machines cannot write to this collection: one in a folder or in memory belongs to this "
             "machine; open one on a server (postgresql://…), and `clew export` and `clew restore` move what there is"
         )
-    if workers is not None:
-        check_positive_count("workers", workers)
-    if not gpus >= 0:
-        raise SettingsError(f"gpus is {gpus!r}; it must be a number of at least 0")
+    RayOptions(address, workers, gpus).check()
     from clew.ray import DistributedPipeline, WorkerSpec
 
     context, given = make_ingest_context(opened, settings), opened.extensions

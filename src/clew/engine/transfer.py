@@ -12,8 +12,10 @@ from clew.core.filter import Filter
 from clew.core.metered import MeteredEmbedder
 from clew.core.protocols import Embedder, Store
 from clew.core.report import OnProgress, Progress, Report, SourceFailure
+from clew.core.settings import EmbedderConfig
 from clew.core.usage import CostBudget, Price
 from clew.engine.add import make_ingest_context
+from clew.engine.distributed import RayOptions, open_embedder
 from clew.engine.validate import check_embedder
 from clew.index.add.calibrate import calibrate_once
 from clew.index.add.tokens import check_tokens, keep_tokens
@@ -87,12 +89,17 @@ def reembed(
     back: bool = False,
     discard: bool = False,
     max_cost: float | None = None,
+    ray: str | None = None,
+    workers: int | None = None,
+    gpus: float = 0.0,
     on_progress: OnProgress | None = None,
 ) -> Report:
     """Embeds every chunk with another model and switches the collection to it; no chunk is cut anew.
 
     Searches use the old vectors until all new ones are there, changes are caught up with, and interrupted work
-    continues. The old vectors are kept: `back` switches to them again, `discard` deletes the ones not in use.
+    continues. The old vectors are kept: `back` switches to them again, `discard` deletes the ones not in use. With the
+    address of a Ray cluster (`ray`) its `workers` hold the model, by default one for each core or, with `gpus` for
+    each, for each GPU; this process stores what they embed, so the collection may be in any store.
     """
     if (to is not None) + back + discard != 1:
         raise SettingsError("reembed takes exactly one of: a model, back=True, discard=True")
@@ -105,8 +112,10 @@ def reembed(
         opened.store.discard_staged()
         return Report(seconds=monotonic() - started)
     model = staged.embedder if back and staged else to
+    given: EmbedderConfig | Embedder | None = None
     if isinstance(model, str):
-        model = drivers.make_embedder(replace(opened.settings.embedder, name=model))
+        given = replace(opened.settings.embedder, name=model)
+        model = drivers.make_embedder(given)
     if model is not None:
         check_embedder(model)
     if model is None or model.name == before.embedder:
@@ -121,11 +130,12 @@ def reembed(
             left = spent / count * (total - count)
             on_progress(Progress("embedding", count, total, "texts", count / spent, left))
 
-    metered = MeteredEmbedder(model, budget)
     try:
-        opened.store.stage_vectors(metered, report_embedded)
-        engine.opened = opened.with_store(opened.store.switch_to_staged(metered), model)
-        calibrate_once(engine.opened.store, metered)
+        with open_embedder(model, given or model, RayOptions(ray, workers, gpus), on_progress) as embedder:
+            metered = MeteredEmbedder(embedder, budget)
+            opened.store.stage_vectors(metered, report_embedded)
+            engine.opened = opened.with_store(opened.store.switch_to_staged(metered), model)
+            calibrate_once(engine.opened.store, metered)
     except CostLimit as limit:
         stopped = str(limit)
     finally:

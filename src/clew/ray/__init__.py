@@ -14,7 +14,8 @@ except ImportError as error:
         f'work on a Ray cluster needs ray ({error}); install it with: pip install "clew[ray]"'
     ) from error
 
+from clew.ray.embedder import open_cluster_embedder
 from clew.ray.pipeline import DistributedPipeline
 from clew.ray.spec import WorkerSpec
 
-__all__ = ["DistributedPipeline", "WorkerSpec"]
+__all__ = ["DistributedPipeline", "WorkerSpec", "open_cluster_embedder"]

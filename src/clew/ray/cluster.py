@@ -2,6 +2,7 @@
 
 import logging
 import os
+import platform
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -86,6 +87,14 @@ def check_nodes(on_node: OnNode) -> None:
         if found != mine:
             raise DriverMissing(f"the Ray node {place} has Clew {found}, and here it is {mine}; install one of them")
     on_node(len(nodes), len(nodes))
+
+
+def explain_start_error(error: Exception) -> DriverFailed:
+    """The error of a worker that cannot start for a reason that is none of ours, such as a module that it lacks."""
+    return DriverFailed(
+        f"a worker on {platform.node()} could not start: {type(error).__name__}: {error}; "
+        "install there what the driver has, and try again"
+    )
 
 
 def count_workers(cpus: float, gpus: float) -> int:

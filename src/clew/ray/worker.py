@@ -1,13 +1,12 @@
 """The worker: a process on some machine that holds one model and one connection pool, and adds shares of sources."""
 
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
 import ray
 
-from clew.core.errors import ClewError, CostLimit, DriverFailed
+from clew.core.errors import ClewError, CostLimit
 from clew.core.filter import Filter
 from clew.core.report import Report
 from clew.core.types import DocumentRecord
@@ -18,6 +17,7 @@ from clew.index.add.moved import MovedFiles
 from clew.index.add.prepare import Given, Prepared, PrepareResult, Source, Unchanged
 from clew.index.add.run import make_metered_recipe, run_pipeline_on_budget
 from clew.ray.budget import make_worker_budget
+from clew.ray.cluster import explain_start_error
 from clew.ray.spec import COLUMN, Outcome, Share, WorkerSpec, dump, load
 
 Stage = Literal["add", "prepare", "store"]
@@ -39,10 +39,7 @@ class Worker:
         except ClewError as error:
             self._error = error
         except Exception as error:  # unpickling imports the modules of the user's own parts
-            self._error = DriverFailed(
-                f"a worker on {platform.node()} could not start: {type(error).__name__}: {error}; "
-                "install there what the driver has, and add again"
-            )
+            self._error = explain_start_error(error)
 
     def __call__(self, row: dict[str, bytes]) -> dict[str, bytes]:
         """The outcome of a share as a row, or the prepared share."""

@@ -1,4 +1,7 @@
-"""Two servers on one PostgreSQL: what one is sent the other finds, each job is done once, and one may be killed."""
+"""Two servers on one PostgreSQL or one Lance collection.
+
+What one is sent the other finds, each job is done once, and one may be killed.
+"""
 
 import json
 import os
@@ -14,8 +17,9 @@ from pathlib import Path
 import pytest
 
 from clew import Client, Engine, JobConfig, Settings
+from tests.soak import choose_runs
 
-PAGES = 300  # of one upload: several batches of the pipeline
+PAGES = choose_runs(150, 300)  # of one upload: several batches of the pipeline
 
 
 @contextmanager
@@ -53,10 +57,12 @@ def write_pages(folder: Path, count: int) -> list[Path]:
 
 
 @pytest.mark.timeout(600)
-def test_two_servers_share_the_jobs_of_one_database(postgres: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["postgres", "lance"])
+def test_two_servers_share_the_jobs_of_one_store(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    url = request.getfixturevalue("postgres") if kind == "postgres" else f"lance://{tmp_path}/lake"
     pages = write_pages(tmp_path / "pages", 12)
     with ExitStack() as stack:
-        (_, a), (_, b) = (stack.enter_context(started(postgres, tmp_path / "server")) for _ in range(2))
+        (_, a), (_, b) = (stack.enter_context(started(url, tmp_path / "server")) for _ in range(2))
         for number, page in enumerate(pages):
             (a, b)[number % 2].enqueue_add(page)
         wait_for_jobs(a)
@@ -69,7 +75,7 @@ def test_two_servers_share_the_jobs_of_one_database(postgres: str, tmp_path: Pat
 
         uploaded = tmp_path / "server" / "uploads" / "late" / "one"  # of a collection that neither has open
         uploaded.parent.mkdir(parents=True, exist_ok=True)
-        with Engine.open(postgres, collection="late", embedder="hashed") as late:
+        with Engine.open(url, collection="late", embedder="hashed") as late:
             files = write_pages(uploaded, PAGES)
             job = late.enqueue_add(*files, settings=Settings(jobs=JobConfig(any_host=True)))
             assert job.host == ""

@@ -9,17 +9,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from clew.core.types import Matrix, Vector
 from clew.drivers.store.bm25 import Floats
 
-COSINE_DIGITS = 6  # vectors are stored in single precision
 SLACK = 3e-6  # the error of a cosine in single precision, and twice the rounding
-
-
-def cosines(vectors: Matrix, vector: Vector) -> Floats:
-    """The cosine of each unit row with a unit vector, computed in double precision and rounded, within -1 and 1."""
-    exact: Floats = vectors.astype(np.float64) @ vector.astype(np.float64)
-    return np.minimum(np.maximum(exact.round(COSINE_DIGITS), -1.0), 1.0)
 
 
 def select_candidates(scores: NDArray[np.floating], k: int, slack: float) -> NDArray[np.intp]:

@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 
 from clew.core.calibration import Calibration
+from clew.core.cosine import compute_cosines
 from clew.core.protocols import Embedder, Step, Store, Strategy
 from clew.core.text import Terms
 from clew.core.trace import step
-from clew.core.types import NO_MATCH, Hit, Query
+from clew.core.types import NO_MATCH, Hit, Query, Vector
 from clew.query.rank.calibrate import MATCH, Evidence, Signal, estimate_match, estimate_relevance
 from clew.query.rank.dedupe import dedupe_chunks
 from clew.query.rank.fuse import collect_hits, normalise_minmax
@@ -40,7 +41,7 @@ class EvidenceSource:
         ids = [hit.chunk.id for hit in hits]
         unknown = [hit.chunk.id for hit in hits if math.isnan(hit.similarity)]
         vectors = self._store.vectors(unknown) if unknown else {}
-        found = dict(zip(vectors, (np.array(list(vectors.values())) @ vector).tolist(), strict=True)) if vectors else {}
+        found = dict(zip(vectors, _compute_similarities(vectors, vector), strict=True))
         background = self._calibration.background(vector)  # of a chunk that is gone meanwhile, nothing is known
         cosines = [
             found.get(hit.chunk.id, background) if math.isnan(hit.similarity) else hit.similarity for hit in hits
@@ -165,6 +166,11 @@ def _combine(
 
     is_message = np.array([is_message_chunk(hit.chunk) for hit in hits])
     return np.where(is_message, combine(message_weight, MESSAGE_TRUST), combine(page_weight, PAGE_TRUST))
+
+
+def _compute_similarities(vectors: Mapping[str, Vector], query: Vector) -> list[float]:
+    """The cosine of each vector with that of a query."""
+    return compute_cosines(np.array(list(vectors.values())), query).tolist() if vectors else []
 
 
 def measure_prominence(signal: Signal) -> float:

@@ -154,3 +154,11 @@ def parse_time_option(option: str, text: str | None) -> datetime | None:
     except ValueError:
         message = f"{option} is {text!r}; it must be a date or a time such as 2025-05-31 or 2025-05-31T14:00"
         raise SettingsError(message) from None
+
+
+RayAddress = Annotated[
+    str | None,
+    typer.Option("--ray", metavar="ADDRESS", help="Work with a Ray cluster: its address, 'auto' or 'local'."),
+]
+Workers = Annotated[int | None, typer.Option("--workers", help="Workers on the Ray cluster; default: one per core.")]
+Gpus = Annotated[float, typer.Option("--gpus", help="GPUs of each worker on the Ray cluster that holds a model.")]

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clew.core.cosine import compute_cosines
 from clew.drivers.store import bm25, order
 from clew.drivers.store.embedded import checkpoint, frequencies, postings
 from clew.drivers.store.embedded.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
@@ -107,7 +108,7 @@ def test_the_best_are_ordered_by_score_then_id() -> None:
 def test_cosines_do_not_depend_on_the_place() -> None:
     row = np.random.default_rng(1).normal(size=(1, 384)).astype(np.float32)
     row /= np.linalg.norm(row)
-    assert set(order.cosines(np.repeat(row, 101, axis=0), row[0]).tolist()) == {1.0}
+    assert set(compute_cosines(np.repeat(row, 101, axis=0), row[0]).tolist()) == {1.0}
 
 
 def test_a_lock_has_one_holder(tmp_path: Path) -> None:

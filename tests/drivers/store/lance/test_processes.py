@@ -16,6 +16,7 @@ from tests.drivers.store.lance import work
 from tests.soak import choose_runs
 
 WRITERS = 4
+ONLY_LONG = [pytest.mark.soak, pytest.mark.skipif(not choose_runs(0, 1), reason="takes long: make soak")]
 
 
 @pytest.fixture
@@ -78,7 +79,7 @@ def check_whole(address: str) -> dict[str, str]:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="forks")
-@pytest.mark.parametrize("kind", ["folder", "s3"])
+@pytest.mark.parametrize("kind", ["folder", pytest.param("s3", marks=ONLY_LONG)])
 def test_processes_write_the_same_documents_at_once(
     kind: str, root: Path, launcher: Launcher, request: pytest.FixtureRequest
 ) -> None:
@@ -98,9 +99,12 @@ def test_processes_write_the_same_documents_at_once(
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
 @pytest.mark.skipif(sys.platform == "win32", reason="kills by signal")
-def test_no_kill_loses_a_document_or_leaves_a_half(root: Path, launcher: Launcher) -> None:
-    address, rng = f"lance://{root}", random.Random(23)
-    for trial in range(choose_runs(5, 100)):
+@pytest.mark.parametrize("kind", ["folder", pytest.param("s3", marks=ONLY_LONG)])
+def test_no_kill_loses_a_document_or_leaves_a_half(
+    kind: str, root: Path, launcher: Launcher, request: pytest.FixtureRequest
+) -> None:
+    address, rng = request.getfixturevalue("s3") if kind == "s3" else f"lance://{root}", random.Random(23)
+    for trial in range(choose_runs(2, 100)):
         said = root / f"said{trial}"
         process = launcher.start(address, said, f"k{trial}", 1000)
         while not said.exists():

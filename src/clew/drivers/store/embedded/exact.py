@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from clew.core.cosine import compute_cosines
 from clew.core.facets import Condition, expand_filter
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.stored import Hashes, PackedTerms
@@ -111,7 +112,7 @@ class ExactIndex:
         if len(view.removed):
             top = top[scores[top] > -np.inf]
         chosen = top if slots is None else slots[top]
-        return _top_k(view, chosen, order.cosines(vectors[chosen], query.vector), query.k)
+        return _top_k(view, chosen, compute_cosines(vectors[chosen], query.vector), query.k)
 
     def search_terms(self, query: TermQuery, state: CollectionState) -> RowScores:
         """The k rows of greatest BM25 score, with the collection's counts as of a state."""

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from clew.core.cosine import compute_cosines
 from clew.core.errors import DriverFailed
 from clew.core.facets import expand_document_filter
 from clew.core.filter import EVERYTHING, Filter
@@ -73,7 +74,7 @@ class SearchMethods:
             return []
         similar = order.select_candidates(known.vectors[slots] @ checked, k, order.SLACK)
         top = [slots[position] for position in similar.tolist()]
-        best = order.top_k(top, [known.ids[slot] for slot in top], order.cosines(known.vectors[top], checked), k)
+        best = order.top_k(top, [known.ids[slot] for slot in top], compute_cosines(known.vectors[top], checked), k)
         return [(known.ids[slot], score) for slot, score in best]
 
     def _search_index(self, query: VectorQuery | TermQuery) -> list[Hit]:

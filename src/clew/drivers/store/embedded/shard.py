@@ -15,6 +15,7 @@ import numpy as np
 import qdrant_edge as edge
 from numpy.typing import NDArray
 
+from clew.core.cosine import compute_cosines
 from clew.core.facets import expand_filter
 from clew.core.filter import Filter
 from clew.core.stored import Counts, Hashes, PackedTerms
@@ -99,7 +100,7 @@ class ShardIndex:
                 break
             limit *= 4
         rows, ids, vectors = signals.read_vectors_by_row(self._database, [int(point.id) for point in near])
-        return order.top_k(rows, ids, order.cosines(vectors, query.vector), query.k)
+        return order.top_k(rows, ids, compute_cosines(vectors, query.vector), query.k)
 
     def search_terms(self, query: TermQuery, state: CollectionState) -> RowScores:
         """The k rows of greatest BM25 score, with the collection's counts as of a state.

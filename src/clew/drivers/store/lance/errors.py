@@ -9,7 +9,7 @@ _DENIED = ("403", "forbidden", "accessdenied", "access denied", "invalidaccesske
 _NO_BUCKET = ("nosuchbucket", "bucket does not exist", "bucket not found")
 _NO_KEYS = ("credential", "unauthenticated", "401")
 _NO_ANSWER = ("connect", "timed out", "timeout", "dns", "error sending request")
-_FULL = ("no space left", "storage full")
+_FULL = ("no space left", "storage full", "quota exceeded", "file too large")
 _READ_ONLY = ("read-only file system", "permission denied", "os error 13")
 
 
@@ -37,7 +37,9 @@ def explain_error(place: str, error: BaseException) -> DriverFailed:
     if any(each in lower for each in _NO_KEYS):
         return DriverFailed(f"{place}: the object store has no credentials; give them by the environment")
     if any(each in lower for each in _FULL):
-        return DriverFailed(f"{place}: the disk is full; nothing was stored")
+        return DriverFailed(
+            f"{place}: the disk is full, or a limit of it is reached ({_shorten(text)}); nothing was stored"
+        )
     if any(each in lower for each in _NO_ANSWER):
         return DriverFailed(f"{place}: the object store does not answer ({_shorten(text)}); try again")
     return DriverFailed(f"{place}: {_shorten(text)}")

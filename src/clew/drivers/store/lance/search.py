@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from clew.core.cosine import compute_cosines
 from clew.core.facets import Condition
 from clew.core.text import Terms
 from clew.core.types import TermMatch, Vector
@@ -15,7 +16,7 @@ from clew.drivers.store.lance.memory import Signals
 from clew.drivers.store.lance.schema import CHUNK, DOCUMENT, read_vector_column
 from clew.drivers.store.lance.select import Select, select
 from clew.drivers.store.lance.snapshot import Snapshot
-from clew.drivers.store.order import SLACK, cosines, select_candidates, top_k
+from clew.drivers.store.order import SLACK, select_candidates, top_k
 from clew.drivers.store.term_ids import pack_terms
 
 MIN_CANDIDATES = 200  # that the approximate index gives, so that equal ones are ordered by id
@@ -47,7 +48,7 @@ def find_nearest(
         return []
     near = select_candidates(vectors @ vector, k, SLACK).tolist()
     names = {rows[place]: ids[place] for place in near}
-    best = top_k(list(names), list(names.values()), cosines(vectors[near], vector), k)
+    best = top_k(list(names), list(names.values()), compute_cosines(vectors[near], vector), k)
     return [(row, names[row], score) for row, score in best]
 
 

@@ -20,12 +20,6 @@ Watch = Annotated[bool, typer.Option("--watch", help="Watch the sources and re-i
 Background = Annotated[
     bool, typer.Option("--background", help="Queue the work, start a worker for it, print the job id and return.")
 ]
-RayAddress = Annotated[
-    str | None,
-    typer.Option("--ray", metavar="ADDRESS", help="Add with a Ray cluster: its address, 'auto' or 'local'."),
-]
-Workers = Annotated[int | None, typer.Option("--workers", help="Workers on the Ray cluster; default: one per core.")]
-Gpus = Annotated[float, typer.Option("--gpus", help="GPUs of each worker on the Ray cluster that holds a model.")]
 Targets = Annotated[
     list[str],
     typer.Argument(metavar="DOCUMENT...", help="Document ids, URIs, folders or patterns such as 'notes/*.md'."),
@@ -49,9 +43,9 @@ def add(
     watch: Watch = False,
     yes: o.Yes = False,
     background: Background = False,
-    ray: RayAddress = None,
-    workers: Workers = None,
-    gpus: Gpus = 0.0,
+    ray: o.RayAddress = None,
+    workers: o.Workers = None,
+    gpus: o.Gpus = 0.0,
     max_cost: o.MaxCost = None,
     as_json: o.Json = False,
 ) -> None:

@@ -57,6 +57,9 @@ def reembed(
     to: To = None,
     back: Back = False,
     discard: Discard = False,
+    ray: o.RayAddress = None,
+    workers: o.Workers = None,
+    gpus: o.Gpus = 0.0,
     max_cost: o.MaxCost = None,
     as_json: o.Json = False,
 ) -> None:
@@ -66,7 +69,16 @@ def reembed(
 
     with open_engine(ctx, {"embedder.name": ""}) as engine:  # the one it has now
         with progress.report_progress() as on_progress:
-            report = engine.reembed(to, back=back, discard=discard, max_cost=max_cost, on_progress=on_progress)
+            report = engine.reembed(
+                to,
+                back=back,
+                discard=discard,
+                max_cost=max_cost,
+                ray=ray,
+                workers=workers,
+                gpus=gpus,
+                on_progress=on_progress,
+            )
         stats = engine.status()
     if as_json:
         render.print_json({**to_json(report), "embedder": stats.embedder, "dim": stats.dim})

@@ -12,6 +12,7 @@ from typing import Any
 
 from psycopg import Connection
 
+from clew.core.cosine import compute_cosines
 from clew.core.types import Vector
 from clew.drivers.store import codec, order
 from clew.drivers.store.postgres import binary
@@ -127,6 +128,6 @@ def _rescore(found: Sequence[Row], query: NearestQuery) -> list[tuple[Row, float
     """The columns of the k nearest, and their cosines in full precision."""
     if not found:
         return []
-    scores = order.cosines(binary.decode_vectors([columns[2] for columns in found], len(query.vector)), query.vector)
+    scores = compute_cosines(binary.decode_vectors([columns[2] for columns in found], len(query.vector)), query.vector)
     best = order.top_k(range(len(found)), [columns[3] for columns in found], scores, query.k)
     return [(found[position][3:], score) for position, score in best]

@@ -16,6 +16,7 @@ from clew.core.settings import Settings
 from clew.core.text import estimate_tokens
 from clew.core.types import Document, DocumentRecord, Hit, Message, Query, StoreStats
 from clew.engine.opened import Opened, check_filter, check_positive_count
+from clew.engine.upgrade import find_upgrade
 from clew.query.context.assemble import NO_MATCH, build_context
 from clew.query.context.budget import Count
 from clew.query.context.cite import cite_passages
@@ -172,13 +173,15 @@ def find_relevant_hits(opened: Opened, query: Query, strategy: str, settings: Se
 def status(engine: "Engine", *, where: Filter = EVERYTHING) -> StoreStats:
     """Counts, the embedder, the index in use, the number of the last change, and how many documents lack what.
 
-    `languages` are those of the whole collection, with their chunks; of a part of it they are not told.
+    `languages` are those of the whole collection, with their chunks, and `upgrade` is how far the job after a fast
+    `add` is; of a part of it they are not told.
     """
     seen = engine.opened.within(where)
     store, lacking = seen.store, Counter(part for record in seen.store.documents() for part in record.lacks)
-    languages = store.language_counts(exact=True) if seen.boundary == EVERYTHING else {}
     stats = replace(store.stats(), without_summary=lacking["summary"], without_contexts=lacking["contexts"])
-    return replace(stats, languages=languages)
+    if seen.boundary != EVERYTHING:
+        return stats
+    return replace(stats, languages=store.language_counts(exact=True), upgrade=find_upgrade(seen))
 
 
 def assemble_context(

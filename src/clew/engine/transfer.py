@@ -104,9 +104,10 @@ def reembed(
     if discard:
         opened.store.discard_staged()
         return Report(seconds=monotonic() - started)
-    model = staged.embedder if back and staged else to
+    model, config = staged.embedder if back and staged else to, None
     if isinstance(model, str):
-        model = drivers.make_embedder(replace(opened.settings.embedder, name=model))
+        config = replace(opened.settings.embedder, name=model)
+        model = drivers.make_embedder(config)
     if model is not None:
         check_embedder(model)
     if model is None or model.name == before.embedder:
@@ -124,7 +125,7 @@ def reembed(
     metered = MeteredEmbedder(model, budget)
     try:
         opened.store.stage_vectors(metered, report_embedded)
-        engine.opened = opened.with_store(opened.store.switch_to_staged(metered), model)
+        engine.opened = opened.with_store(opened.store.switch_to_staged(metered), model, config)
         calibrate_once(engine.opened.store, metered)
     except CostLimit as limit:
         stopped = str(limit)

@@ -11,6 +11,7 @@ from benchmarks.ingest import measure_add, measure_add_memory, measure_second_ad
 from benchmarks.labels import measure_labels
 from benchmarks.long_threads import measure_long_threads
 from benchmarks.messages import measure_add_message
+from benchmarks.million import measure_million
 from benchmarks.moving import measure_transfer_memory
 from benchmarks.page import measure_page
 from benchmarks.peers.run import measure_peers
@@ -34,6 +35,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "sheet": measure_sheet,
     "search": measure_hybrid_small,
     "search-100k": measure_hybrid_large,
+    "million": measure_million,
     "context": measure_context,
     "strategies": measure_overhead,
     "search-many": measure_search_many,
@@ -46,7 +48,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "ray": measure_distributed,
     "peers": measure_peers,
 }
-ONLY_NAMED = {"peers", "ray"}  # one installs other frameworks, the other starts a cluster
+ONLY_NAMED = {"peers", "ray", "million"}  # other frameworks are installed, a cluster is started, hours pass
 SLOW = {"search-100k", "memory", "moving", "threads", "server", "page"}  # minutes each: with --long, or by name
 
 

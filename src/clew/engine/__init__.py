@@ -13,7 +13,6 @@ from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Reader, Rerank
 from clew.core.secret import mask_secrets
 from clew.core.settings import DEFAULTS, Settings
 from clew.engine import collections as _collections
-from clew.engine import upgrade as _upgrade
 from clew.engine.lazy import LazyModule
 from clew.engine.opened import Extensions, Opened, make_finder
 from clew.engine.tuned import apply_tuned_settings
@@ -122,7 +121,9 @@ class Engine:
         try:
             store = drivers.open_store(path, collection, embedder=embedder, config=settings.store)
         except StoreMismatch:
-            before = embedder_config and stored and _upgrade.find_embedder_before(path, collection, embedder, settings)
+            from clew.engine.upgrade import find_embedder_before
+
+            before = embedder_config and stored and find_embedder_before(path, collection, embedder, settings)
             if not before:
                 raise
             embedder_config, embedder = replace(settings.embedder, name=before.name), before

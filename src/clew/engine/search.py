@@ -16,7 +16,6 @@ from clew.core.settings import Settings
 from clew.core.text import estimate_tokens
 from clew.core.types import Document, DocumentRecord, Hit, Message, Query, StoreStats
 from clew.engine.opened import Opened, check_filter, check_positive_count
-from clew.engine.upgrade import find_upgrade
 from clew.query.context.assemble import NO_MATCH, build_context
 from clew.query.context.budget import Count
 from clew.query.context.cite import cite_passages
@@ -181,6 +180,8 @@ def status(engine: "Engine", *, where: Filter = EVERYTHING) -> StoreStats:
     stats = replace(store.stats(), without_summary=lacking["summary"], without_contexts=lacking["contexts"])
     if seen.boundary != EVERYTHING:
         return stats
+    from clew.engine.upgrade import find_upgrade
+
     return replace(stats, languages=store.language_counts(exact=True), upgrade=find_upgrade(seen))
 
 

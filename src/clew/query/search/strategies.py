@@ -58,17 +58,17 @@ class Drivers:
     calibration: Calibration | None = None  # None: what the embedder says of itself
     token_encoder: LoadTokenEncoder = no_token_encoder  # the model of late interaction, loaded on first use
 
-    analyser: QueryAnalyser = field(init=False, repr=False, compare=False)  # of queries, for both legs of a search
+    _analyser: QueryAnalyser = field(init=False, repr=False, compare=False)  # of queries, for both legs of a search
 
     def __post_init__(self) -> None:
         analyser = QueryAnalyser(self.store, language=self.settings.ingestion.language)
-        object.__setattr__(self, "analyser", analyser)
+        object.__setattr__(self, "_analyser", analyser)
 
     @property
     def evidence(self) -> EvidenceSource:
         """Reads how well chunks match a query, by meaning and by words."""
         known = self.calibration or assume_calibration(self.embedder.name, self.embedder.min_similarity)
-        return EvidenceSource(self.store, self.embedder, known, self.analyser)
+        return EvidenceSource(self.store, self.embedder, known, self._analyser)
 
     def embed_queries(self, texts: Sequence[str]) -> Matrix:
         """The vectors of queries, embedded in one batch."""
@@ -267,7 +267,7 @@ def _build_semantic(drivers: Drivers) -> Strategy:
 
 
 def _build_lexical(drivers: Drivers) -> Strategy:
-    return retrieve.lexical(drivers.store, drivers.analyser)
+    return retrieve.lexical(drivers.store, drivers._analyser)
 
 
 def _build_query_rewrite(drivers: Drivers, feedback: Strategy) -> Rewrite:

@@ -12,6 +12,7 @@ from benchmarks.labels import measure_labels
 from benchmarks.lake import measure_lake
 from benchmarks.long_threads import measure_long_threads
 from benchmarks.messages import measure_add_message
+from benchmarks.million import measure_million
 from benchmarks.moving import measure_transfer_memory
 from benchmarks.page import measure_page
 from benchmarks.peers.run import measure_peers
@@ -35,6 +36,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "sheet": measure_sheet,
     "search": measure_hybrid_small,
     "search-100k": measure_hybrid_large,
+    "million": measure_million,
     "context": measure_context,
     "strategies": measure_overhead,
     "search-many": measure_search_many,
@@ -48,16 +50,9 @@ BENCHMARKS: dict[str, Benchmark] = {
     "ray": measure_distributed,
     "peers": measure_peers,
 }
-ONLY_NAMED = {"peers", "ray"}  # one installs other frameworks, the other starts a cluster
-SLOW = {
-    "search-100k",
-    "lance",
-    "memory",
-    "moving",
-    "threads",
-    "server",
-    "page",
-}  # minutes each: with --long, or by name
+ONLY_NAMED = {"peers", "ray", "million"}  # other frameworks are installed, a cluster is started, hours pass
+# minutes each: with --long, or by name
+SLOW = {"search-100k", "lance", "memory", "moving", "threads", "server", "page"}
 
 
 def main() -> None:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from clew.core.errors import DriverFailed as DriverFailed
     from clew.core.errors import DriverMissing as DriverMissing
     from clew.core.errors import LimitReached as LimitReached
+    from clew.core.errors import ModelSwitched as ModelSwitched
     from clew.core.errors import NotFound as NotFound
     from clew.core.errors import ReadOnlyStore as ReadOnlyStore
     from clew.core.errors import SettingsError as SettingsError
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from clew.core.filter import EVERYTHING as EVERYTHING
     from clew.core.filter import Filter as Filter
     from clew.core.jobs import Job as Job
+    from clew.core.jobs import Upgrade as Upgrade
     from clew.core.passages import Context as Context
     from clew.core.passages import DroppedPassage as DroppedPassage
     from clew.core.passages import MergedChunk as MergedChunk
@@ -202,14 +204,14 @@ _HOMES = {
     "clew.core.doctor": "Defect DoctorReport Inspectable Inspection",
     "clew.core.errors": (
         "ClewError CollectionDamaged CollectionLost ConcurrentChange CostLimit DriverFailed DriverMissing LimitReached "
-        "NotFound ReadOnlyStore SettingsError SourceError StoreMismatch UnsupportedAnswer"
+        "ModelSwitched NotFound ReadOnlyStore SettingsError SourceError StoreMismatch UnsupportedAnswer"
     ),
     "clew.core.events": (
         "AnswerEvent EventStream FinalEvent SentenceEvent StepEvent StepStartEvent TokenEvent VerdictEvent"
     ),
     "clew.core.explanation": "Explanation",
     "clew.core.filter": "EVERYTHING Filter",
-    "clew.core.jobs": "Job",
+    "clew.core.jobs": "Job Upgrade",
     "clew.core.passages": "Context DroppedPassage MergedChunk",
     "clew.core.protocols": (
         "AnswerReader Chunker Embedder Enricher Eraser Fuse JobQueue Judge KeepsTokens LLM LLMFailure Reader Reranker "

@@ -8,7 +8,18 @@ from typing import Any
 
 import pytest
 
-from clew import Document, DriverFailed, Engine, Message, NotFound, Settings, SettingsError, StoreMismatch
+from clew import (
+    Document,
+    DriverFailed,
+    Engine,
+    Filter,
+    Message,
+    ModelSwitched,
+    NotFound,
+    Settings,
+    SettingsError,
+    StoreMismatch,
+)
 from clew.core.protocols import Embedder
 from clew.core.report import Progress
 from clew.core.settings import EmbedderConfig, StoreConfig
@@ -158,13 +169,27 @@ def test_a_switch_that_fails_has_not_happened(open_engine: Open) -> None:
     assert (engine.status().embedder, answers(engine)) == ("hashed", before)
 
 
-def test_another_that_has_it_open_is_told_to_open_it_again(open_engine: Open, request: Any) -> None:
+def test_another_that_has_it_open_goes_on_with_the_new_model(open_engine: Open, request: Any) -> None:
     if "memory" in request.node.name:
         pytest.skip("a collection in memory has one user")
     engine, other = filled(open_engine()), open_engine()
+    part = other.within(Filter(documents=frozenset({"vault"})))
+    assert answers(other) == answers(engine)
+    engine.reembed("hashed:64")
+    assert {hit.chunk.doc_id for hit in part.search("keys", strategy="semantic")} == {"vault"}
+    assert part.opened.store.inner is other.opened.store  # type: ignore[attr-defined]
+    assert answers(other) == answers(engine)
+    other.add_documents([Document("new", "A new page on the tide.")])
+    assert engine.search("a new page", strategy="semantic")[0].chunk.doc_id == "new"
+
+
+def test_one_whose_embedder_is_an_object_is_told_to_open_it_again(open_engine: Open, request: Any) -> None:
+    if "memory" in request.node.name:
+        pytest.skip("a collection in memory has one user")
+    engine, other = filled(open_engine()), open_engine(HashedEmbedder(256))
     assert other.search("keys", strategy="semantic")
     engine.reembed("hashed:64")
-    with pytest.raises(StoreMismatch, match="switched from hashed to hashed:64 meanwhile; open it again"):
+    with pytest.raises(ModelSwitched, match="switched from hashed to hashed:64 meanwhile; open it again"):
         other.search("keys", strategy="semantic")
     with pytest.raises((StoreMismatch, DriverFailed)):
         other.add_documents([Document("x", "Not with the old vectors.")])

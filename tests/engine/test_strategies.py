@@ -336,6 +336,11 @@ def test_many_questions_are_embedded_in_one_call() -> None:
         few = Filter(documents=frozenset({"vault", "tides"}))
         for strategy, where in product(("semantic", "lexical", "hybrid"), (EVERYTHING, few)):
             asks = partial(engine.search, k=3, strategy=strategy, where=where, settings=uncached)
+            calls.clear()
+            found = engine.search_many(
+                [f"{text}?" for text in asked], k=3, strategy=strategy, where=where, settings=uncached
+            )
+            assert calls in ([4], [])  # they are cached from the second strategy on
             found = engine.search_many(asked, k=3, strategy=strategy, where=where, settings=uncached)
             assert found == [asks(text) for text in asked]
             assert {hit.document.id for hits in found for hit in hits} <= PAGES.keys() - {"lunch"}

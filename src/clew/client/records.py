@@ -155,6 +155,18 @@ class JobsReply(TypedDict):
     jobs: list[JobReply]
 
 
+class UpgradeReply(TypedDict):
+    """The way of a collection to the better model after a fast add."""
+
+    to: str
+    job: str
+    state: JobState
+    stage: str
+    done: int
+    total: int | None
+    error: str
+
+
 class StatusReply(TypedDict):
     """The counts of a collection."""
 
@@ -170,6 +182,7 @@ class StatusReply(TypedDict):
     without_summary: int
     without_contexts: int
     languages: dict[str, int]
+    upgrade: UpgradeReply | None
 
 
 class CollectionReply(TypedDict):

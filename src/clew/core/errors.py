@@ -13,6 +13,7 @@
     │   ├── RequestRefused      an HTTP server rejected the request: retrying will not help
     │   └── AttemptFailed       one attempt at a language model failed: says whether and when to retry
     ├── StoreMismatch           the collection was filled with another embedder, or by a newer Clew: names both
+    │   └── ModelSwitched       it was switched to another embedder while it was open: open it again
     ├── NotFound                no such document, strategy, driver or collection: lists the names there are
     ├── SettingsError           invalid setting or argument: names it and the values it may have
     ├── CostLimit               the next model call could exceed the cost limit, so it was not made
@@ -88,6 +89,17 @@ class AttemptFailed(DriverFailed):
 
 class StoreMismatch(ClewError):
     """A collection that was filled in a way that does not fit how it is opened."""
+
+
+class ModelSwitched(StoreMismatch):
+    """A collection that was switched to another embedder while it was open; `embedder` is the name of the new one."""
+
+    def __init__(self, text: str, embedder: str = "") -> None:
+        super().__init__(text)
+        self.embedder = embedder
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str]]:
+        return type(self), (str(self), self.embedder)
 
 
 class NotFound(ClewError):

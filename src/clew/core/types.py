@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from clew.core.filter import EVERYTHING, Filter, Meta
 from clew.core.ids import digest
+from clew.core.jobs import Upgrade
 from clew.core.text import prepend_headings
 from clew.core.time import to_iso
 
@@ -259,3 +260,4 @@ class StoreStats:
     without_summary: int = 0  # documents; counted by `engine.status`
     without_contexts: int = 0  # documents of which a model failed to write contexts
     languages: Mapping[str, int] = field(default_factory=dict)  # chunks in each; counted by `engine.status`
+    upgrade: Upgrade | None = None  # to a better model, after a fast add; told by `engine.status`

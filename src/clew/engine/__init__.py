@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from clew import drivers
-from clew.core.errors import NotFound, SettingsError
+from clew.core.errors import NotFound, SettingsError, StoreMismatch
 from clew.core.filter import Filter
 from clew.core.protocols import LLM, Chunker, Embedder, Enricher, Reader, Reranker
 from clew.core.secret import mask_secrets
@@ -62,10 +62,11 @@ class Engine:
     `opened` is the frozen value of what is open; the verbs below are functions over it.
     """
 
-    def __init__(self, opened: Opened) -> None:
+    def __init__(self, opened: Opened, *, whole: "Engine | None" = None) -> None:
         if not isinstance(opened, Opened):
             raise SettingsError("open a collection with Engine.open(path)")
         self.opened = opened
+        self.whole = whole  # of which this one sees a part
 
     @classmethod
     def open(
@@ -117,7 +118,16 @@ class Engine:
         if llm is not None:
             check_implements(llm, LLM, "language model")
         folder = drivers.find_collection_folder(path, collection)
-        store = drivers.open_store(path, collection, embedder=embedder, config=settings.store)
+        try:
+            store = drivers.open_store(path, collection, embedder=embedder, config=settings.store)
+        except StoreMismatch:
+            from clew.engine.upgrade import find_embedder_before
+
+            before = embedder_config and stored and find_embedder_before(path, collection, embedder, settings)
+            if not before:
+                raise
+            embedder_config, embedder = replace(settings.embedder, name=before.name), before
+            store = drivers.open_store(path, collection, embedder=embedder, config=settings.store)
         records = drivers.find_records(store, folder)
         given = settings
         try:
@@ -160,7 +170,9 @@ class Engine:
         are its own, in memory: those of the collection quote all of it.
         """
         opened = self.opened.within(where)
-        return Engine(opened if opened is self.opened else replace(opened, sessions=opened.sessions.make_private()))
+        if opened is not self.opened:
+            opened = replace(opened, sessions=opened.sessions.make_private())
+        return Engine(opened, whole=self.whole or self)
 
     # Writing
     add = _add.add

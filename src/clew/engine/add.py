@@ -1,6 +1,8 @@
 """The verbs that change a collection: add, plan, backfill and drop."""
 
 from collections.abc import Iterable
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +14,7 @@ from clew.core.types import Document, Message
 from clew.engine.languages import note_foreign_languages
 from clew.engine.names import resolve_documents
 from clew.engine.opened import Opened, open_token_encoder
+from clew.engine.upgrade import hold_upgrade, make_target
 from clew.index.add import ingest
 from clew.index.add.calibrate import measure_calibration
 from clew.index.add.context import IngestContext
@@ -25,6 +28,7 @@ def add(
     *sources: str | Path,
     sync: bool = False,
     allow_mass_drop: bool = False,
+    fast: bool = False,
     max_cost: float | None = None,
     settings: Settings | None = None,
     on_progress: OnProgress | None = None,
@@ -34,29 +38,35 @@ def add(
     `sync` also drops documents whose files have disappeared from the folders; where these are more than half of a
     folder, as when a share is not mounted, only with `allow_mass_drop`. The work stops before it costs more than
     `max_cost`. What is passed over is a matter of `settings.ingestion` (include, exclude, ignore), and in the report.
+
+    `fast` gives an empty collection vectors of a static model (`embedder.fast`), so that all is found at once, and
+    queues a job that switches it to the embedder's; `status` tells how far it is, `run_jobs` does it.
     """
     check_sources(sources)
-    context = make_ingest_context(engine.opened, settings)
-    report = ingest.add_sources(
-        context, sources, sync=sync, allow_mass_drop=allow_mass_drop, max_cost=max_cost, on_progress=on_progress
-    )
-    return note_foreign_languages(engine.opened, report)
+    with hold_upgrade(engine, max_cost=max_cost) if fast else nullcontext(()) as notes:
+        context = make_ingest_context(engine.opened, settings)
+        report = ingest.add_sources(
+            context, sources, sync=sync, allow_mass_drop=allow_mass_drop, max_cost=max_cost, on_progress=on_progress
+        )
+    return note_foreign_languages(engine.opened, replace(report, noted=(*report.noted, *notes)))
 
 
 def add_documents(
     engine: "Engine",
     documents: Iterable[Document],
     *,
+    fast: bool = False,
     max_cost: float | None = None,
     settings: Settings | None = None,
     on_progress: OnProgress | None = None,
 ) -> Report:
-    """Adds documents made by a program; one without sections is parsed as Markdown."""
+    """Adds documents made by a program; one without sections is parsed as Markdown. `fast` is as for `add`."""
     if isinstance(documents, Document):
         raise SettingsError("documents is one Document; give a list of them")
-    context = make_ingest_context(engine.opened, settings)
-    report = ingest.add_documents(context, documents, max_cost=max_cost, on_progress=on_progress)
-    return note_foreign_languages(engine.opened, report)
+    with hold_upgrade(engine, max_cost=max_cost) if fast else nullcontext(()) as notes:
+        context = make_ingest_context(engine.opened, settings)
+        report = ingest.add_documents(context, documents, max_cost=max_cost, on_progress=on_progress)
+    return note_foreign_languages(engine.opened, replace(report, noted=(*report.noted, *notes)))
 
 
 def add_messages(engine: "Engine", messages: Iterable[Message], *, settings: Settings | None = None) -> Report:
@@ -162,4 +172,5 @@ def make_ingest_context(opened: Opened, settings: Settings | None) -> IngestCont
         enrichers=given.enrichers,
         readers=given.readers,
         load_token_encoder=open_token_encoder,
+        cut_for=make_target(opened),
     )

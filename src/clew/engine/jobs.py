@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from clew import drivers
 from clew.core.errors import ClewError, NotFound, SettingsError, StoreMismatch
-from clew.core.jobs import ACTIVE, Job, JobState
+from clew.core.jobs import ACTIVE, UPGRADE, Job, JobState
 from clew.core.protocols import LLM
 from clew.core.report import OnProgress, Progress
 from clew.core.settings import IngestionConfig, Settings, ThreadConfig
 from clew.engine.lease import Lease, StopJob
+from clew.engine.upgrade import run_upgrade
 from clew.index.add.sources import is_url
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def enqueue_add(
     *sources: str | Path,
     sync: bool = False,
     allow_mass_drop: bool = False,
+    fast: bool = False,
     max_cost: float | None = None,
     settings: Settings | None = None,
 ) -> Job:
@@ -55,6 +57,7 @@ def enqueue_add(
         "sources": [str(source) if is_url(source) else str(Path(source).absolute()) for source in sources],
         "sync": sync,
         "allow_mass_drop": allow_mass_drop,
+        "fast": fast,
         "max_cost": max_cost,
         "root": str(opened.root),
         "is_upload": opened.is_upload,
@@ -62,7 +65,7 @@ def enqueue_add(
         "settings": {"ingestion": asdict(own.ingestion), "threads": asdict(own.threads)},
     }
     host = "" if own.jobs.any_host or all(is_url(source) for source in sources) else platform.node()
-    return opened.store.jobs.put(Job(uuid.uuid4().hex[:12], "add", request, host=host))
+    return opened.store.jobs.put(Job(make_job_id(), "add", request, host=host))
 
 
 def list_jobs(engine: "Engine") -> list[Job]:
@@ -101,11 +104,11 @@ def run_jobs(
     it ends.
     """
     opened, jobs = engine.opened, engine.settings.jobs
-    queue, stop = opened.store.jobs, stop or threading.Event()
+    queue, stop = opened.store.jobs, stop or threading.Event()  # the queue outlives a switch to another model
     ended: list[Job] = []
     while not stop.is_set():
         job = queue.claim(
-            _make_worker_name(),
+            make_worker_name(),
             lease=jobs.lease,
             max_attempts=jobs.max_attempts,
             host=host or platform.node(),
@@ -176,14 +179,21 @@ def _run_add(engine: "Engine", job: Job, on_progress: OnProgress) -> Mapping[str
         is_upload=request.get("is_upload", False),
         llm=_get_language_model(engine, request["llm"]),
     )
-    report = type(engine)(opened).add(
-        *request["sources"],
-        sync=request["sync"],
-        allow_mass_drop=request.get("allow_mass_drop", False),
-        max_cost=request["max_cost"],
-        settings=settings,
-        on_progress=on_progress,
-    )
+    worker = type(engine)(opened)
+    try:
+        report = worker.add(
+            *request["sources"],
+            sync=request["sync"],
+            allow_mass_drop=request.get("allow_mass_drop", False),
+            fast=request.get("fast", False),
+            max_cost=request["max_cost"],
+            settings=settings,
+            on_progress=on_progress,
+        )
+    finally:
+        now = worker.opened
+        if now.store is not opened.store:  # it was switched to another model
+            engine.opened = engine.opened.with_store(now.store, now.embedder, now.embedder_config)
     kept = report.passed_over[:MAX_KEPT_PASSED_OVER]  # a repository may have very many
     return {**asdict(replace(report, passed_over=kept)), "passed_over_counts": report.passed_over_counts}
 
@@ -193,7 +203,7 @@ def _pick_fields(table: type[Any], given: Mapping[str, Any]) -> dict[str, Any]:
     return {item.name: given[item.name] for item in fields(table) if item.name in given}
 
 
-_RUNNERS: Final[dict[str, Runner]] = {"add": _run_add}
+_RUNNERS: Final[dict[str, Runner]] = {"add": _run_add, UPGRADE: run_upgrade}
 
 
 def register_runner(kind: str, runner: Runner) -> None:
@@ -217,7 +227,12 @@ def _get_language_model(engine: "Engine", name: str) -> LLM | None:
     return drivers.make_language_model(replace(engine.settings.llm, name=name))
 
 
-def _make_worker_name() -> str:
+def make_job_id() -> str:
+    """An id for a new job."""
+    return uuid.uuid4().hex[:12]
+
+
+def make_worker_name() -> str:
     """A name for one claim: the machine, its space of process ids, the process, and a number of its own."""
     return f"{_get_machine()}/{os.getpid()}/{uuid.uuid4().hex[:8]}"
 

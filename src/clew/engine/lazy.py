@@ -4,6 +4,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from clew.engine.follow import follow_model_switch
+
 
 class LazyModule:
     """Stands for a module of verbs in the body of a class: `module.verb` becomes the function when it is first used."""
@@ -16,7 +18,7 @@ class LazyModule:
 
 
 class LazyVerb:
-    """A function of a module as a method; it puts the function in its place."""
+    """A function of a module as a method that follows the collection to another embedder; it is put in its place."""
 
     def __init__(self, module: str, function: str) -> None:
         self._module, self._function = module, function
@@ -25,7 +27,7 @@ class LazyVerb:
         self._owner, self._name = owner, name
 
     def __get__(self, instance: object, owner: type | None = None) -> Callable[..., Any]:
-        function = getattr(import_module(self._module), self._function)
+        function = follow_model_switch(getattr(import_module(self._module), self._function))
         setattr(self._owner, self._name, function)
         bound: Callable[..., Any] = function.__get__(instance, owner)
         return bound

@@ -89,15 +89,15 @@ class Opened:
             raise SettingsError(f"settings has the type {type(given).__name__}; give a clew.Settings")
         return given
 
-    def with_store(self, store: Store, embedder: Embedder) -> "Opened":
-        """A copy over another store and embedder, as after `reembed`."""
+    def with_store(self, store: Store, embedder: Embedder, config: EmbedderConfig | None = None) -> "Opened":
+        """A copy over another store and embedder, as after `reembed`; `config` is how the embedder was made."""
         finder = make_finder(store, embedder, self.llm, self.settings, self.extensions)
         sessions = self.sessions.with_store(store.sessions)
         return replace(
             self,
             store=store,
             embedder=embedder,
-            embedder_config=None,
+            embedder_config=config,
             finder=finder,
             sessions=sessions,
             records=drivers.find_records(store, self.folder),

@@ -172,13 +172,17 @@ def find_relevant_hits(opened: Opened, query: Query, strategy: str, settings: Se
 def status(engine: "Engine", *, where: Filter = EVERYTHING) -> StoreStats:
     """Counts, the embedder, the index in use, the number of the last change, and how many documents lack what.
 
-    `languages` are those of the whole collection, with their chunks; of a part of it they are not told.
+    `languages` are those of the whole collection, with their chunks, and `upgrade` is how far the job after a fast
+    `add` is; of a part of it they are not told.
     """
     seen = engine.opened.within(where)
     store, lacking = seen.store, Counter(part for record in seen.store.documents() for part in record.lacks)
-    languages = store.language_counts(exact=True) if seen.boundary == EVERYTHING else {}
     stats = replace(store.stats(), without_summary=lacking["summary"], without_contexts=lacking["contexts"])
-    return replace(stats, languages=languages)
+    if seen.boundary != EVERYTHING:
+        return stats
+    from clew.engine.upgrade import find_upgrade
+
+    return replace(stats, languages=store.language_counts(exact=True), upgrade=find_upgrade(seen))
 
 
 def assemble_context(

@@ -12,7 +12,6 @@ from clew.core.filter import Filter
 from clew.core.metered import MeteredEmbedder
 from clew.core.protocols import Embedder, Store
 from clew.core.report import OnProgress, Progress, Report, SourceFailure
-from clew.core.settings import EmbedderConfig
 from clew.core.usage import CostBudget, Price
 from clew.engine.add import make_ingest_context
 from clew.engine.distributed import RayOptions, open_embedder
@@ -111,11 +110,10 @@ def reembed(
     if discard:
         opened.store.discard_staged()
         return Report(seconds=monotonic() - started)
-    model = staged.embedder if back and staged else to
-    given: EmbedderConfig | Embedder | None = None
+    model, config = staged.embedder if back and staged else to, None
     if isinstance(model, str):
-        given = replace(opened.settings.embedder, name=model)
-        model = drivers.make_embedder(given)
+        config = replace(opened.settings.embedder, name=model)
+        model = drivers.make_embedder(config)
     if model is not None:
         check_embedder(model)
     if model is None or model.name == before.embedder:
@@ -131,10 +129,10 @@ def reembed(
             on_progress(Progress("embedding", count, total, "texts", count / spent, left))
 
     try:
-        with open_embedder(model, given or model, RayOptions(ray, workers, gpus), on_progress) as embedder:
+        with open_embedder(model, config or model, RayOptions(ray, workers, gpus), on_progress) as embedder:
             metered = MeteredEmbedder(embedder, budget)
             opened.store.stage_vectors(metered, report_embedded)
-            engine.opened = opened.with_store(opened.store.switch_to_staged(metered), model)
+            engine.opened = opened.with_store(opened.store.switch_to_staged(metered), model, config)
             calibrate_once(engine.opened.store, metered)
     except CostLimit as limit:
         stopped = str(limit)

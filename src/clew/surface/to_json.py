@@ -6,7 +6,7 @@ A key is the name of a field unless a function here says otherwise; fields that 
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import fields
+from dataclasses import asdict, fields
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -126,6 +126,7 @@ def status_to_json(stats: StoreStats, *, invocation: Invocation, is_whole: bool 
         **({} if is_whole else {"change": None, "bytes": None}),
         **lacking,
         "languages": dict(stats.languages),
+        "upgrade": asdict(stats.upgrade) if stats.upgrade else None,
     }
 
 

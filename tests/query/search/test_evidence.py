@@ -11,6 +11,7 @@ import pytest
 from clew.core.calibration import Calibration
 from clew.core.text import Terms
 from clew.core.types import Chunk, DocumentRecord, Hit, Query, TermMatch, Vector
+from clew.query.search.analyse import QueryAnalyser
 from clew.query.search.evidence import EvidenceSource, assess, fuse_by_evidence, measure_prominence
 
 ASKED = Query("where is the harbour?", vector=np.array([1, 0], np.float32))
@@ -40,7 +41,7 @@ class MadeUp:
 
     def source(self) -> EvidenceSource:
         store: Any = self
-        return EvidenceSource(store, None, CALIBRATION, language="en")  # type: ignore[arg-type]
+        return EvidenceSource(store, None, CALIBRATION, QueryAnalyser(store, language="en"))  # type: ignore[arg-type]
 
 
 def hit(name: str, *, message: bool = False, text: str = "", **numbers: Any) -> Hit:

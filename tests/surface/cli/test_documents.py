@@ -284,7 +284,7 @@ def test_status(clew: "Clew") -> None:
     shape = clew("status", "--json").json
     assert list(shape) == [
         "path", "collection", "documents", "chunks", "embedder", "dim", "change", "index", "bytes",
-        "without_summary", "without_contexts", "languages",
+        "without_summary", "without_contexts", "languages", "upgrade",
     ]  # fmt: skip
     assert (shape["path"], shape["collection"], shape["documents"]) == (".clew", "default", 5)
     assert shape["embedder"].startswith("hashed")

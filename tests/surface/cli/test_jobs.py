@@ -150,3 +150,33 @@ def test_cancelling_a_finished_job_says_that_it_has_finished(fresh: Clew) -> Non
     job_id = queue(fresh, "pages/vault.md")
     fresh("jobs", "work")
     assert fresh("jobs", "cancel", job_id).out == f"{job_id} has finished already: done\n"
+
+
+def test_a_fast_add_is_searchable_at_once_and_upgraded_by_a_worker(
+    fresh: Clew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLEW_EMBEDDER__FAST", "hashed:32")
+    started = list[object]()
+    monkeypatch.setattr("clew.surface.cli.worker.start_worker", started.append)
+    done = fresh("add", "--fast", "pages")
+    assert (done.code, len(started)) == (0, 1), done.err
+    job_id = done.err.rpartition("jobs watch ")[2].strip().strip("`")
+    assert "searchable now; hashed follows in the background" in done.err
+    assert fresh.hits("who rotates the keys?")
+    status = fresh("status", "--json").json
+    assert (status["embedder"], status["upgrade"]["to"], status["upgrade"]["job"]) == ("hashed:32", "hashed", job_id)
+    assert f"to hashed, queued (job {job_id})" in fresh("status").out
+    worked = fresh("jobs", "work")
+    assert worked.out.splitlines()[1].split("\t")[-1] == "10 embedded"
+    status = fresh("status", "--json").json
+    assert (status["embedder"], status["upgrade"]) == ("hashed", None)
+    assert fresh.hits("who rotates the keys?")
+    assert fresh("add", "--fast", "pages", "--ray", "auto").code == 2
+
+
+def test_the_worker_of_a_fast_add_is_a_process_of_its_own(fresh: Clew, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLEW_EMBEDDER__FAST", "hashed:32")
+    assert fresh("add", "--fast", "--json", "pages").code == 0
+    watched = fresh("jobs", "watch", "--json")
+    assert [job["state"] for job in watched.json["jobs"]] == ["done"]
+    assert fresh("status", "--json").json["embedder"] == "hashed"

@@ -14,7 +14,10 @@ class JobQueue(Protocol):
     """
 
     def put(self, job: Job) -> Job:
-        """Queues a new job and returns it with its times; the oldest finished ones beyond a hundred are removed."""
+        """Queues a new job and returns it with its times; the oldest finished ones beyond a hundred are removed.
+
+        One whose state is "running" is held by its worker from the start.
+        """
 
     def get(self, job_id: str) -> Job:
         """The job, or NotFound."""

@@ -23,7 +23,7 @@ class Store(Protocol):
     Rules for every method: a write is atomic, and visible to the very next search in any process. A filter is a
     boundary: nothing outside it is returned. `k` < 1 and an empty store return nothing. All methods may be called from
     several threads. A failure raises DriverFailed, as does every use after `close`; it never looks like "nothing
-    found". StoreMismatch is raised once another process has switched the collection to another embedder.
+    found". ModelSwitched is raised once another process has switched the collection to another embedder.
     """
 
     @property
@@ -129,7 +129,13 @@ class Store(Protocol):
         """Makes the staged vectors those in use and stages the old ones; returns the store opened for the new model.
 
         Missing vectors are made first, while writes wait. This store, and whoever else has the collection open, raises
-        StoreMismatch from then on.
+        ModelSwitched from then on.
+        """
+
+    def with_model_in_use(self, embedder: Embedder) -> "Store":
+        """The store of the same collection after it was switched to this model, in place of one that was open before.
+
+        It shares the connections of this one, which is not to be used any more. StoreMismatch if the model is another.
         """
 
     def discard_staged(self) -> bool:

@@ -28,7 +28,7 @@ class BoundedStore:
     """A store within a filter. It only reads: a change is made to the whole collection."""
 
     def __init__(self, store: Store, where: Filter, *, closes: bool = False) -> None:
-        self.inner, self.where, self._closes = store, where, closes
+        self.inner, self.where, self.closes = store, where, closes
         self._splits = any(each.splits_documents for each in expand_filter(where))
         self._known: tuple[int, Parts] = (-1, {})  # as of a change number; never changed, only replaced
 
@@ -174,7 +174,7 @@ class BoundedStore:
 
     def close(self) -> None:
         """Closes the whole store if it was opened for this part alone; else who opened it does."""
-        if self._closes:
+        if self.closes:
             self.inner.close()
 
     def flush(self) -> None:
@@ -189,9 +189,8 @@ class BoundedStore:
         """Refused: the sessions of a collection quote all of it."""
         self._refuse()
 
-    put = put_many = append = summarise = claim = put_stored = stored_documents = stage_vectors = switch_to_staged = (
-        _refuse
-    )
+    put = put_many = append = summarise = claim = put_stored = stored_documents = _refuse
+    stage_vectors = switch_to_staged = with_model_in_use = _refuse
     discard_staged = set_stamp = drop = set_calibration = thread_part = edit_threads = waiting_messages = _refuse
     eraser = add_missing_tokens = _refuse
     jobs = property(_refuse)  # they name sources and reports of the whole collection

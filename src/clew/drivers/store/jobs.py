@@ -49,19 +49,20 @@ class SqlJobQueue:
     def put(self, job: Job) -> Job:
         """Queues a new job; the oldest finished ones beyond a hundred are removed."""
         now = datetime.now(UTC)
-        queued = replace(job, created=now, updated=now)
         columns = self._database.own_columns
         names = ", ".join((*columns, *COLUMNS.split(", ")))
-        values = (*columns.values(), *_job_to_columns(queued))
 
-        def put(execute: Execute) -> None:
+        def put(execute: Execute) -> Job:
+            beat = self._database.read_clock(execute) if job.state in ACTIVE else None
+            queued = replace(job, created=now, updated=now, heartbeat=beat)
+            values = (*columns.values(), *_job_to_columns(queued))
             execute(f"INSERT INTO jobs({names}) VALUES({', '.join('?' * len(values))})", values)
             ended = execute(f"SELECT id {self._where} AND {_IS_FINISHED} ORDER BY number", ())
             for each in ended[:-MAX_FINISHED]:
                 execute(f"DELETE {self._where} AND id = ?", each)
+            return queued
 
-        self._database.run_exclusively(put)
-        return queued
+        return self._database.run_exclusively(put)
 
     def get(self, job_id: str) -> Job:
         """The job, or NotFound."""

@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
-from clew.core.errors import StoreMismatch
+from clew.core.errors import ModelSwitched, StoreMismatch
 from clew.core.protocols import Embedder
 from clew.core.stored import StagedModel
 from clew.core.types import Chunk, Matrix
@@ -100,9 +100,17 @@ def check_staged_model(place: str, staged: StagedModel | None, embedder: Embedde
         )
 
 
-def model_switched_error(place: str, embedder: str, before: str) -> StoreMismatch:
+def model_switched_error(place: str, embedder: str, before: str) -> ModelSwitched:
     """The error for a collection that was switched to another model while it was open."""
-    return StoreMismatch(f"{place} was switched from {before} to {embedder} meanwhile; open it again")
+    return ModelSwitched(f"{place} was switched from {before} to {embedder} meanwhile; open it again", embedder)
+
+
+def check_model_in_use(place: str, embedder: Embedder, name: str, dim: int) -> None:
+    """StoreMismatch unless a model is the one that the collection has by now."""
+    if (embedder.name, embedder.dim) != (name, dim):
+        raise StoreMismatch(
+            f"{place} has vectors of {name} ({dim} dimensions) by now, not of {embedder.name} ({embedder.dim})"
+        )
 
 
 def vectors_to_blobs(vectors: Matrix) -> list[bytes]:

@@ -35,6 +35,7 @@ class IngestContext:
     enrichers: Sequence[Enricher] = ()
     readers: Mapping[str, Reader] = field(default_factory=dict)
     load_token_encoder: Callable[[], TokenEncoder] | None = None
+    cut_for: Embedder | None = None  # texts are cut by its tokens, if it is to replace the embedder
 
     def make_budget(self, limit: float | None = None) -> CostBudget:
         """A budget with nothing spent, at the prices of the settings."""
@@ -56,6 +57,7 @@ class IngestContext:
             chunker=self.chunker,
             enrichers=self.enrichers,
             moved=moved,
+            cut_for=self.cut_for,
         )
 
     def discover(

@@ -28,13 +28,24 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 
 class QueryAnalyser:
-    """Makes the terms of queries to one collection; `language` is that of the settings."""
+    """Makes the terms of queries to one collection; `language` is that of the settings.
+
+    It is made for one search, or one batch of them: what it has found out once it keeps.
+    """
 
     def __init__(self, store: Store, *, language: str) -> None:
         self._store, self._language = store, language
+        self._known: dict[str, Terms] = {}
+        self._counts: Mapping[str, int] | None = None
 
     def extract_terms(self, text: str) -> Terms:
         """The terms of a query and how often each occurs in it."""
+        terms = self._known.get(text)
+        if terms is None:
+            terms = self._known[text] = self._extract_terms(text)
+        return terms
+
+    def _extract_terms(self, text: str) -> Terms:
         languages, own = self.choose_languages(text)
         if not languages:  # indexed before languages were kept
             return extract_terms(text, language=self._language, is_query=True)
@@ -60,7 +71,7 @@ class QueryAnalyser:
 
     def is_foreign(self, text: str) -> bool:
         """Whether a query is surely in a language that hardly any text is in: they share names and numbers at most."""
-        counts = self._store.language_counts() if self._language == "auto" else {}
+        counts = self._count_languages() if self._language == "auto" else {}
         own = _find_own_language(text) if counts else ""
         known = [DEFAULT if code == UNKNOWN else code for code in _list_main(counts)]
         return bool(own) and own not in known
@@ -69,7 +80,7 @@ class QueryAnalyser:
         """The languages to analyse a query in, and its own where that is sure; none if the collection has none."""
         if self._language != "auto":
             return (self._language,), self._language
-        counts = self._store.language_counts()
+        counts = self._count_languages()
         if not counts:
             return (), ""
         own = _find_own_language(text)
@@ -81,6 +92,11 @@ class QueryAnalyser:
         chosen = [*([own] if own in counts else []), *main, *likely, *([UNKNOWN] if UNKNOWN in counts else [])]
         chosen = chosen or _list_main(counts)[:1]
         return tuple(dict.fromkeys(DEFAULT if code == UNKNOWN else code for code in chosen)), own
+
+    def _count_languages(self) -> Mapping[str, int]:
+        if self._counts is None:
+            self._counts = self._store.language_counts()
+        return self._counts
 
 
 def _list_main(counts: Mapping[str, int]) -> list[str]:

@@ -30,10 +30,9 @@ MIN_ASSESSED = 20  # hits that are compared with one another, however few are wa
 class EvidenceSource:
     """Reads from a store how well chunks match a query, by meaning and by words."""
 
-    def __init__(self, store: Store, embedder: Embedder, calibration: Calibration, *, language: str) -> None:
+    def __init__(self, store: Store, embedder: Embedder, calibration: Calibration, analyser: QueryAnalyser) -> None:
         self.embedder = embedder
-        self._store, self._calibration = store, calibration
-        self._analyser = QueryAnalyser(store, language=language)
+        self._store, self._calibration, self._analyser = store, calibration, analyser
 
     def gather(self, query: Query, hits: Sequence[Hit]) -> tuple[list[float], Evidence]:
         """The cosine and the evidence of each hit; a similarity that it has already is taken for the cosine."""

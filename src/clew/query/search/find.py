@@ -16,7 +16,7 @@ from clew.core.filter import EVERYTHING, Filter, Meta
 from clew.core.ids import digest
 from clew.core.lru import LRUCache, LRUEmbedder
 from clew.core.parallel import run_parallel
-from clew.core.protocols import LLM, Embedder, Reranker, Step, Store
+from clew.core.protocols import LLM, Embedder, Reranker, Step, Store, Strategy
 from clew.core.settings import ConversationConfig, RerankerConfig, SearchConfig, Settings
 from clew.core.trace import step
 from clew.core.types import Chunk, DocumentRecord, Hit, Message, Query
@@ -33,6 +33,7 @@ from clew.query.search.strategies import STRATEGIES, Drivers, StrategyFactory
 log = logging.getLogger("clew")
 MAX_K = 1_000_000
 _STORE_ONLY = frozenset({"semantic", "lexical", "hybrid", "document_boost"})  # built-in strategies that ask no model
+Prepared = tuple[Drivers, Strategy]  # a strategy, and what it was made of
 LoadReranker = Callable[[RerankerConfig], Reranker | None]
 MakeSplitter = Callable[[ConversationConfig], SplitText]  # the storage chunker at the sizes of a conversation
 
@@ -76,8 +77,8 @@ class Finder:
         other._store, other._boundary = store, where
         return other
 
-    def find(self, query: Query, name: str, settings: Settings) -> list[Hit]:
-        """The k best hits of a strategy, each chunk once.
+    def find(self, query: Query, name: str, settings: Settings, *, prepared: Prepared | None = None) -> list[Hit]:
+        """The k best hits of a strategy, each chunk once; `prepared` is that strategy, for many queries.
 
         Results are cached until the collection changes, unless a strategy of the user's own takes part.
         """
@@ -89,8 +90,8 @@ class Finder:
                 expanded = query
                 if query.history and not is_small_talk(query.text):  # "ok" needs no expansion: it asks nothing
                     expanded = expand_if_ambiguous(query, build_expander(settings.history))
-                drivers = self.build_drivers(settings)
-                found = drivers.build_strategy(name)(expanded)
+                drivers, strategy = prepared or self._prepare(name, settings)
+                found = strategy(expanded)
                 hits = dedupe_chunks(check_hits(found, f"strategy {name!r}"))
                 weighs_messages = query.channel is not None or query.now is not None
                 every = weighs_messages or settings.search.has_floor  # any hit may be among the k best
@@ -109,14 +110,19 @@ class Finder:
 
     def find_many(self, queries: Sequence[Query], name: str, settings: Settings) -> list[list[Hit]]:
         """The hits of each query, all embedded in one batch; searched in parallel, or in one pass if that is faster."""
-        if name != "lexical" and queries:
+        if queries:  # a search by words needs the vectors too, for the relevance of its hits
             vectors = self._embedder.embed([query.text for query in queries], role="query")
             queries = [replace(query, vector=vector) for query, vector in zip(queries, vectors, strict=True)]
-        calls = [partial(self.find, query, name, settings) for query in queries]
         builtin = name in _STORE_ONLY and STRATEGIES.items() <= self.strategies.items()
-        if builtin and queries and self._begin_searches(queries, settings):
-            return [call() for call in calls]  # threads would only wait for one another
+        if builtin and queries and self._begin_searches(queries, settings):  # threads would only wait for one another
+            prepared = self._prepare(name, settings)
+            return [self.find(query, name, settings, prepared=prepared) for query in queries]
+        calls = [partial(self.find, query, name, settings) for query in queries]
         return run_parallel(calls, max_concurrent=os.cpu_count() or 1)  # more would only compete for the cores
+
+    def _prepare(self, name: str, settings: Settings) -> Prepared:
+        drivers = self.build_drivers(settings)
+        return drivers, drivers.build_strategy(name)
 
     def _begin_searches(self, queries: Sequence[Query], settings: Settings) -> bool:
         """Tells the store which vectors are searched next; False where searches are better made in parallel."""

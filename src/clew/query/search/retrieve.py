@@ -31,9 +31,8 @@ def semantic(
     return search
 
 
-def lexical(store: Store, *, language: str = "auto") -> Strategy:
+def lexical(store: Store, analyser: QueryAnalyser) -> Strategy:
     """Keyword search: chunks that share terms with the query, by BM25."""
-    analyser = QueryAnalyser(store, language=language)
 
     def search(query: Query) -> list[Hit]:
         with step("lexical") as trace:

@@ -24,6 +24,7 @@ from clew.query.rewrite.route import route_question
 from clew.query.rewrite.transformer import QueryTransformer, TransformerConfig
 from clew.query.rewrite.variations import expand_query_variations
 from clew.query.search import boost, conversation, retrieve
+from clew.query.search.analyse import QueryAnalyser
 from clew.query.search.compose import fan_out, fuse, pipe, reflect
 from clew.query.search.conversation import SplitText
 from clew.query.search.evidence import EvidenceSource, assess, fuse_by_evidence
@@ -57,11 +58,17 @@ class Drivers:
     calibration: Calibration | None = None  # None: what the embedder says of itself
     token_encoder: LoadTokenEncoder = no_token_encoder  # the model of late interaction, loaded on first use
 
+    _analyser: QueryAnalyser = field(init=False, repr=False, compare=False)  # of queries, for both legs of a search
+
+    def __post_init__(self) -> None:
+        analyser = QueryAnalyser(self.store, language=self.settings.ingestion.language)
+        object.__setattr__(self, "_analyser", analyser)
+
     @property
     def evidence(self) -> EvidenceSource:
         """Reads how well chunks match a query, by meaning and by words."""
         known = self.calibration or assume_calibration(self.embedder.name, self.embedder.min_similarity)
-        return EvidenceSource(self.store, self.embedder, known, language=self.settings.ingestion.language)
+        return EvidenceSource(self.store, self.embedder, known, self._analyser)
 
     def embed_queries(self, texts: Sequence[str]) -> Matrix:
         """The vectors of queries, embedded in one batch."""
@@ -260,7 +267,7 @@ def _build_semantic(drivers: Drivers) -> Strategy:
 
 
 def _build_lexical(drivers: Drivers) -> Strategy:
-    return retrieve.lexical(drivers.store, language=drivers.settings.ingestion.language)
+    return retrieve.lexical(drivers.store, drivers._analyser)
 
 
 def _build_query_rewrite(drivers: Drivers, feedback: Strategy) -> Rewrite:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from clew import drivers
 from clew.core.collection import DroppedCollection
-from clew.core.errors import ClewError, NotFound
+from clew.core.errors import ClewError, NotFound, StoreMismatch
 from clew.core.jobs import Job
 from clew.core.protocols import Embedder
 from clew.engine import DEFAULT_EMBEDDER, MEMORY, Engine
@@ -114,10 +114,15 @@ class Engines:
     def _open(self, collection: str, *, create: bool) -> Engine:
         path, settings, embedder = self.start.path, self.start.settings, self._get_embedder(collection)
         try:
-            return Engine.open(path, collection=collection, embedder=embedder, settings=settings, create=create)
+            engine = Engine.open(path, collection=collection, embedder=embedder, settings=settings, create=create)
         except NotFound:
             advice = "GET /v1/collections lists them, and adding to one makes it"
             raise NotFound(f"there is no collection {collection!r}; {advice}") from None
+        except StoreMismatch:  # it may be on its way to this embedder
+            return Engine.open(path, collection=collection, embedder=embedder.name, settings=settings, create=create)
+        config = replace(settings.embedder, name=embedder.name)  # it can be made anew: the engine may need another
+        engine.opened = replace(engine.opened, embedder_config=config)
+        return engine
 
     def _get_embedder(self, collection: str) -> Embedder:
         """The embedder of a collection; those of one name share it."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from clew.core.errors import CollectionDamaged, DriverFailed
+from clew.core.protocols import Embedder
 from clew.drivers.store import checksums
 from clew.drivers.store.embedded import connection, schema, sums
 from clew.drivers.store.embedded.folder import (
@@ -23,7 +24,7 @@ from clew.drivers.store.embedded.folder import (
     write_marker,
 )
 from clew.drivers.store.embedded.foreign_log import is_foreign_log
-from clew.drivers.store.staging import model_switched_error
+from clew.drivers.store.staging import check_model_in_use, model_switched_error
 
 MAX_CHECKED = 100_000  # rows that are remembered as checked
 _STATE = f"SELECT {', '.join(sums.META)}, sum, data_version FROM meta, pragma_data_version"
@@ -170,12 +171,15 @@ class Database:
                     db.execute("COMMIT")
 
     @contextmanager
-    def write_transaction(self) -> Iterator[sqlite3.Connection]:
-        """A write transaction: committed as a whole, or rolled back where anything raises."""
+    def write_transaction(self, *, any_model: bool = False) -> Iterator[sqlite3.Connection]:
+        """A write transaction: committed as a whole, or rolled back where anything raises.
+
+        `any_model`: also of a collection that was switched to another model, for what has nothing to do with vectors.
+        """
         with self.reader as db:
             try:
                 db.execute("BEGIN IMMEDIATE")
-                before = self.check_model_unchanged(db)
+                before = self._read_state(db) if any_model else self.check_model_unchanged(db)
                 yield db
                 after = self._read_state(db)
                 db.execute("COMMIT")
@@ -185,6 +189,13 @@ class Database:
                 raise
             if self._folder and after.change != before.change:
                 write_last_change(self._folder, after.collection_id, after.change)
+
+    def reopen_for_model_in_use(self, embedder: Embedder) -> Self:
+        """A copy of this on the same connection for the model it has been switched to meanwhile."""
+        with self.reader as db:
+            name, dim, collection_id = db.execute("SELECT embedder, dim, birth FROM meta").fetchone()
+        check_model_in_use(self.place, embedder, name, dim)
+        return self.reopen_for_model(embedder=name, dim=dim, collection_id=collection_id)
 
     def reopen_for_model(self, *, embedder: str, dim: int, collection_id: str) -> Self:
         """A copy of this on the same connection, for another model; this one raises StoreMismatch from then on."""

@@ -55,6 +55,7 @@ class ExactIndex:
     name = "exact, in memory"
     rereads = False
     _last: tuple[int, VectorQuery, RowScores]  # the last search by vector, and the change that it is of
+    _norms: tuple[ChunkColumns, float, Floats]  # the normalised lengths, and what they were computed from
     _ahead: dict[bytes, tuple[int, VectorQuery, RowScores]]  # of vectors that are searched next, by their bytes
 
     def __init__(self, database: Database) -> None:
@@ -121,7 +122,7 @@ class ExactIndex:
         found = postings.find_postings(view.postings, query.terms.hashes)
         having, counts = (np.concatenate(column) for column in zip(*found, strict=True))
         weights = bm25.weigh_terms(query.terms.counts, _count_having(view, found), state.chunks)
-        norms = bm25.length_norm(view.columns.lengths[:used], state.average_chunk_length)
+        norms = self._norm_lengths(view.columns, state.average_chunk_length)
         weight_of_posting = np.repeat(weights, [len(each) for each, _ in found])
         sums = np.bincount(having, weight_of_posting * bm25.saturate(counts, norms[having]), minlength=used)
         scores = sums.astype(np.float64, copy=False)
@@ -134,6 +135,14 @@ class ExactIndex:
         top = matching[order.select_candidates(scores[matching], query.k, 10.0**-bm25.DIGITS)]
         return _top_k(view, top, scores[top].round(bm25.DIGITS), query.k)
 
+    def _norm_lengths(self, columns: ChunkColumns, average: float) -> Floats:
+        """The length normalisation of every chunk, kept for the next search."""
+        of, at, norms = self._norms
+        if of is not columns or at != average:
+            norms = bm25.length_norm(columns.lengths[: columns.used], average)
+            self._norms = columns, average, norms
+        return norms
+
     def match_terms(self, terms: PackedTerms, chunk_ids: Sequence[str], state: CollectionState) -> dict[str, TermMatch]:
         """How well those of the chunks that exist match terms, with the collection's counts as of a state."""
         with self._lock:
@@ -142,7 +151,7 @@ class ExactIndex:
         slots = np.array(list(known.values()), np.int32)
         found = postings.find_postings(view.postings, terms.hashes)
         weights = bm25.weigh_terms(terms.counts, _count_having(view, found), state.chunks)
-        norms = bm25.length_norm(view.columns.lengths[slots], state.average_chunk_length)
+        norms = self._norm_lengths(view.columns, state.average_chunk_length)[slots]
         return bm25.match_terms(list(known), weights, postings.look_up_counts(found, slots), norms)
 
     def get_vectors(self, state: CollectionState, chunk_ids: Sequence[str]) -> dict[str, Vector] | None:
@@ -201,6 +210,7 @@ class ExactIndex:
         self._facets: dict[str, array[int]] = {}
         self._postings = postings.EMPTY
         self._removed = np.empty(0, np.intp)
+        self._norms = (self._columns, 0.0, empty)
         self._last = (-2, VectorQuery(vectors[:0, 0], 0, EVERYTHING), [])
         self._ahead = {}
 

@@ -12,7 +12,10 @@ T = TypeVar("T")
 
 
 class EmbeddedJobs:
-    """The table `jobs` of a collection's database; SQLite lets one process write at a time."""
+    """The table `jobs` of a collection's database; SQLite lets one process write at a time.
+
+    A job outlives a switch to another model, which may be its own work.
+    """
 
     own_rows = "true"
     own_columns: Mapping[str, Any] = {}
@@ -22,12 +25,12 @@ class EmbeddedJobs:
 
     def run_exclusively(self, work: Callable[[Execute], T]) -> T:
         """The result of work in one write transaction."""
-        with self._database.write_transaction() as db:
+        with self._database.write_transaction(any_model=True) as db:
             return work(_make_execute(db))
 
     def run_read(self, work: Callable[[Execute], T]) -> T:
-        """The result of work in one read transaction."""
-        with self._database.read_transaction() as db:
+        """The result of work that only reads."""
+        with self._database.reader as db:
             return work(_make_execute(db))
 
     run_apart = run_exclusively

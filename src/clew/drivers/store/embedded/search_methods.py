@@ -98,7 +98,7 @@ class SearchMethods:
                 self._indexes.discard_broken_shard(index, error)
                 continue
             loaded = self._hits.load_hits(state, [row for row, _ in found])
-            hits = [Hit(loaded[row].chunk, loaded[row].document, score) for row, score in found if row in loaded]
+            hits = [Hit(hit.chunk, hit.document, score) for row, score in found if (hit := loaded.get(row))]
             is_complete = len(hits) == query.k or (len(hits) == len(found) and not index.rereads)
             if is_complete or self._database.read_state().change == state.change:
                 if not is_complete and len(hits) < len(found):

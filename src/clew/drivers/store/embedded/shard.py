@@ -53,6 +53,7 @@ class ShardIndex:
         self._database = database
         self._lock = threading.RLock()
         self._saved = checkpoint
+        self._read = (-1, signals.NO_TERMS)  # by the last search by words, and the change that it is of
         with _translate_errors():
             place = folder / "shard"
             is_new = not checkpoint.counts
@@ -123,17 +124,26 @@ class ShardIndex:
             if is_complete or len(near) < limit or limit >= MAX_CANDIDATES:
                 break
             limit *= 4
+        self._read = state.change, read
         best = order.top_k(read.rows, read.ids, scores, k)
         return [(row, score) for row, score in best if score]
 
     def match_terms(self, terms: PackedTerms, chunk_ids: Sequence[str], state: CollectionState) -> dict[str, TermMatch]:
-        """How well those of the chunks that exist match terms, with the collection's counts as of a state."""
-        read = signals.read_terms_by_chunk_id(self._database, chunk_ids)
-        places, owners, found = _find_words(read, terms.hashes)
-        counts = np.zeros((len(terms.hashes), len(read.rows)), np.float32)
-        counts[places, owners] = found
-        norms = bm25.length_norm(read.lengths, state.average_chunk_length)
-        return bm25.match_terms(read.ids, self._weigh_terms(terms, state), counts, norms)
+        """How well those of the chunks that exist match terms, with the collection's counts as of a state.
+
+        What was read for the last search by words, whose hits these mostly are, is not read again.
+        """
+        weights, average = self._weigh_terms(terms, state), state.average_chunk_length
+        change, read = self._read
+        known = set(read.ids) if change == state.change else set[str]()
+        missing = [each for each in chunk_ids if each not in known]
+        if len(missing) == len(chunk_ids):
+            return _match_rows(signals.read_terms_by_chunk_id(self._database, missing), terms.hashes, weights, average)
+        matched = _match_rows(read, terms.hashes, weights, average)
+        if missing:
+            others = signals.read_terms_by_chunk_id(self._database, missing)
+            matched |= _match_rows(others, terms.hashes, weights, average)
+        return {each: matched[each] for each in chunk_ids if each in matched}
 
     def count_having(self, hashes: Hashes) -> list[int]:
         """How many chunks have each of the words."""
@@ -236,6 +246,14 @@ def _translate_errors() -> Iterator[None]:
         raise
 
 
+def _match_rows(read: RowTerms, words: Hashes, weights: Floats, average: float) -> dict[str, TermMatch]:
+    """How well rows match sorted words with these weights, by the ids of their chunks."""
+    places, owners, found = _find_words(read, words)
+    counts = np.zeros((len(words), len(read.rows)), np.float32)
+    counts[places, owners] = found
+    return bm25.match_terms(read.ids, weights, counts, bm25.length_norm(read.lengths, average))
+
+
 def _score_rows_by_bm25(read: RowTerms, words: Hashes, weights: Floats, average: float) -> Floats:
     """The BM25 score of each row, for sorted words and their weights."""
     places, owners, counts = _find_words(read, words)
@@ -247,6 +265,10 @@ def _score_rows_by_bm25(read: RowTerms, words: Hashes, weights: Floats, average:
 
 def _find_words(read: RowTerms, words: Hashes) -> tuple[NDArray[np.intp], NDArray[np.intp], Counts]:
     """Where the rows have any of the sorted words: the position of the word, that of the row, and the count."""
-    at = np.flatnonzero(np.isin(read.terms, words))
+    if not len(words):
+        none = np.empty(0, np.intp)
+        return none, none, read.counts[:0]
+    places = words.searchsorted(read.terms)
+    at = np.flatnonzero(words.take(places, mode="clip") == read.terms)
     owners = np.repeat(np.arange(len(read.rows)), read.sizes)
-    return words.searchsorted(read.terms[at]), owners[at], read.counts[at]
+    return places[at], owners[at], read.counts[at]

@@ -154,6 +154,9 @@ def _parse_row_terms(read: list[Any]) -> RowTerms:
     )
 
 
+NO_TERMS = _parse_row_terms([])
+
+
 def _parse_signals(read: list[Any], dim: int) -> Signals:
     rows, ids, facets, seconds, lengths, terms, counts, vectors, _ = zip(*read, strict=True) if read else ((),) * 9
     return Signals(

@@ -137,6 +137,13 @@ class EmbeddedStore(SearchMethods, ThreadMethods, InspectMethods, TermCounts, To
         self._indexes.close()
         return other
 
+    def with_model_in_use(self, embedder: Embedder) -> "EmbeddedStore":
+        """The same collection for the model that another has switched it to meanwhile."""
+        other = copy(self)
+        other._use_database(self._database.reopen_for_model_in_use(embedder))
+        self._indexes.close()
+        return other
+
     def discard_staged(self) -> bool:
         """Deletes the staged vectors; whether there were any."""
         with self._database.write_transaction() as db:

@@ -148,6 +148,10 @@ class LanceStore(ThreadMethods, InspectMethods, LanguageMethods):
     def switch_to_staged(self, embedder: Embedder) -> "LanceStore":
         """The same collection with the staged vectors in use; those used so far are then the staged ones."""
         staged.switch_to_staged_model(self._content, self._address.options, embedder)
+        return self.with_model_in_use(embedder)
+
+    def with_model_in_use(self, embedder: Embedder) -> "LanceStore":
+        """The same collection for the model that another has switched it to meanwhile."""
         name, dim = embedder.name, embedder.dim
         return LanceStore(self._url, collection=self._collection, embedder=name, dim=dim, config=self._config)
 

@@ -160,6 +160,10 @@ class PostgresStore(ThreadMethods, SearchMethods, InspectMethods, TokenMethods):
             for table in ("signals", "summaries"):
                 graph.drop_graph(connection, table, self._number)
             self._pool.run_transaction(lambda pooled: staged.switch_to_staged_model(pooled, self._collection, embedder))
+        return self.with_model_in_use(embedder)
+
+    def with_model_in_use(self, embedder: Embedder) -> "PostgresStore":
+        """The same collection for the model that another has switched it to meanwhile."""
         other = copy(self)
         other._dim, other._collection = embedder.dim, replace(self._collection, embedder=embedder.name)
         other._nearest = NearestSearch(other._collection, self._config.exact_below)

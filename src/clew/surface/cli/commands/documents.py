@@ -3,7 +3,7 @@
 from functools import partial
 from pathlib import Path
 from time import sleep
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,12 +13,21 @@ from clew.surface.cli.errors import INCOMPLETE, LIMIT_REACHED
 from clew.surface.cli.option_groups import CollectionFilterOptions, FilterOptions, IngestOptions
 from clew.surface.cli.program import open_engine, open_engine_for_plan, repeat_options, resolve_invocation
 
+if TYPE_CHECKING:
+    from clew.core.jobs import Upgrade
+
 WATCH_INTERVAL = 1.0  # seconds between two scans of the sources
 MIN_REACH = 3.0  # spreads; below it the embedder hardly tells related texts from others
 
 Watch = Annotated[bool, typer.Option("--watch", help="Watch the sources and re-index changes; implies --sync.")]
 Background = Annotated[
     bool, typer.Option("--background", help="Queue the work, start a worker for it, print the job id and return.")
+]
+Fast = Annotated[
+    bool,
+    typer.Option(
+        "--fast", help="Make everything searchable with a static model at once, and upgrade it in the background."
+    ),
 ]
 Targets = Annotated[
     list[str],
@@ -43,6 +52,7 @@ def add(
     watch: Watch = False,
     yes: o.Yes = False,
     background: Background = False,
+    fast: Fast = False,
     ray: o.RayAddress = None,
     workers: o.Workers = None,
     gpus: o.Gpus = 0.0,
@@ -52,17 +62,19 @@ def add(
     """Add files, folders, chat exports and web pages; unchanged ones are skipped."""
     from clew.surface.cli import progress, render, report_output
 
-    if ray and (watch or background):
-        ctx.fail("--ray adds once and waits for it; leave out --watch and --background.")
+    if ray and (watch or background or fast):
+        ctx.fail("--ray adds once and waits for it; leave out --watch, --background and --fast.")
     if not ray and (workers or gpus):
         ctx.fail("--workers and --gpus are those of a Ray cluster; give --ray ADDRESS too.")
     if background:
         if watch:
             ctx.fail("--background adds once; leave out --watch.")
-        _add_in_background(ctx, sources, options, yes=yes, max_cost=max_cost, as_json=as_json)
+        _add_in_background(ctx, sources, options, yes=yes, fast=fast, max_cost=max_cost, as_json=as_json)
         return
+    upgrade = None
     with open_engine(ctx, options.to_setting_overrides(), create=True) as engine:
-        add = partial(engine.add_distributed, address=ray, workers=workers, gpus=gpus) if ray else engine.add
+        distributed = partial(engine.add_distributed, address=ray or "", workers=workers, gpus=gpus)
+        add = distributed if ray else partial(engine.add, fast=fast)
         with progress.report_progress() as on_progress:
             report = add(
                 *sources,
@@ -74,9 +86,13 @@ def add(
         render.print_report(report, as_json=as_json)
         if not as_json:
             report_output.print_passed_over(report.passed_over, verbose=ctx.obj.verbose)
+        if fast:
+            upgrade = engine.status().upgrade
         if report.held_back and not as_json and report_output.confirm_drop(report.held_back):
             report = engine.add(*sources, sync=True, allow_mass_drop=True, max_cost=max_cost)
             render.print_report(report)
+        if watch and upgrade:
+            _start_upgrade(ctx, options, upgrade, as_json=as_json)
         while watch and not report.stopped:  # until interrupted
             sleep(WATCH_INTERVAL)
             max_cost = None if max_cost is None else max_cost - report.cost
@@ -85,8 +101,21 @@ def add(
             if update.added or update.changed or update.dropped or is_news:
                 render.print_report(update, as_json=as_json)
             report = update
+    if upgrade and not watch:
+        _start_upgrade(ctx, options, upgrade, as_json=as_json)
     if report.failed or report.stopped or report.held_back:
         raise typer.Exit(LIMIT_REACHED if report.stopped else INCOMPLETE)
+
+
+def _start_upgrade(ctx: typer.Context, options: IngestOptions, upgrade: "Upgrade", *, as_json: bool) -> None:
+    """Starts a worker that upgrades the vectors of a fast add, unless there is one."""
+    from clew.surface.cli import render
+    from clew.surface.cli.worker import start_worker
+
+    start_worker(resolve_invocation(ctx, options.to_setting_overrides()))
+    if not as_json:
+        hint = f"searchable now; {upgrade.to} follows in the background: `clew jobs watch {upgrade.job}`"
+        render.print_line((repeat_options(hint, ctx.obj), "dim"), err=True)
 
 
 def _add_in_background(
@@ -95,6 +124,7 @@ def _add_in_background(
     options: IngestOptions,
     *,
     yes: bool,
+    fast: bool,
     max_cost: float | None,
     as_json: bool,
 ) -> None:
@@ -110,7 +140,7 @@ def _add_in_background(
             raise SourceError(source, "does not exist; nothing was queued")
     overrides = options.to_setting_overrides()
     with open_engine(ctx, overrides, create=True) as engine:
-        job = engine.enqueue_add(*sources, sync=options.sync, allow_mass_drop=yes, max_cost=max_cost)
+        job = engine.enqueue_add(*sources, sync=options.sync, allow_mass_drop=yes, fast=fast, max_cost=max_cost)
     start_worker(resolve_invocation(ctx, overrides))
     if as_json:
         render.print_json(job)
@@ -257,5 +287,7 @@ def status(ctx: typer.Context, *, options: CollectionFilterOptions, as_json: o.J
         shown = status_to_json(stats, invocation=resolve_invocation(ctx), is_whole=where == EVERYTHING)
     if as_json:
         render.print_json(shown)
-    else:
-        render.print_pairs({name: value for name, value in shown.items() if value is not None})
+        return
+    if stats.upgrade:
+        shown["upgrade"] = render.describe_upgrade(stats.upgrade)
+    render.print_pairs({name: value for name, value in shown.items() if value is not None})

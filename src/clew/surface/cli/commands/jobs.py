@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from clew.core.jobs import UPGRADE
 from clew.surface.cli import options as o
 from clew.surface.cli.errors import INCOMPLETE
 from clew.surface.cli.program import open_engine, repeat_options
@@ -183,6 +184,8 @@ def _describe_outcome(job: "Job") -> str:
     report = job.result
     if job.error or not report:
         return job.error
+    if job.kind == UPGRADE:
+        return f"{report['embedded']} embedded{'; ' + report['stopped'] if report.get('stopped') else ''}"
     counts = f"{len(report['added'])} added, {len(report['changed'])} changed, {report['skipped']} skipped"
     failed = f", {len(report['failed'])} failed" if report["failed"] else ""
     held = f", {len(report['held_back'])} not dropped" if report.get("held_back") else ""

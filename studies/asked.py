@@ -41,8 +41,12 @@ class AskedSet:
             k=k,
             strategy=strategy,
             history=self.histories.get(id_, ()),
-            where=self.filters.get(id_, EVERYTHING),
+            where=self.where(id_),
         )
+
+    def where(self, id_: str) -> Filter:
+        """What a question is asked of."""
+        return self.filters.get(id_, EVERYTHING)
 
     def measure(self, id_: str, hits: Sequence[Hit]) -> float:
         """nDCG@10 of the hits for a question."""

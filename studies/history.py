@@ -3,6 +3,9 @@
 Turns of MTRAG's conversations over the passages of ClapNQ, queried in four ways: the last turn alone, the rewrite of
 the set (by a language model), all turns of the user so far, and the last turn with its conversation as `history`, as a
 caller of `engine.search` would. The lead is over the supplied rewrite.
+
+`--standalone` asks the questions of other sets, which need no conversation, after three others of their set: how many
+are taken for elliptic, and what that costs.
 """
 
 import argparse
@@ -13,7 +16,9 @@ from statistics import fmean
 from clew import Engine, Message, drivers
 from clew.core.protocols import Embedder
 from clew.core.settings import EmbedderConfig
-from studies.judged import JudgedSet, clapnq
+from clew.query.rewrite.ellipsis import is_elliptic
+from clew.query.rewrite.expand import is_ambiguous_query
+from studies.judged import SETS, JudgedSet, clapnq, ndcg10
 from studies.measures import bootstrap, recall_at
 from studies.sets import read_jsonl, report_missing_set
 from studies.strategies import SETTINGS
@@ -22,6 +27,8 @@ STRATEGIES = ("lexical", "semantic", "hybrid", "multi_query")
 REWRITE = "supplied rewrite"
 OURS = "last turn and its history"
 DEPTHS = (5, 10)
+STANDALONE = "scifact,cosqa,xquad-en,musique,hotpotqa,2wikimultihopqa,limit-small"
+BEFORE = 3  # questions before one that needs none
 
 
 def load_query_texts(folder: Path) -> dict[str, Mapping[str, str]]:
@@ -84,6 +91,22 @@ def make_rows(
                 yield f"| {strategy} | {variant} | {cells} |"
 
 
+def make_standalone_rows(data: JudgedSet, embedder: Embedder) -> Iterator[str]:
+    """The row of a set whose questions need no conversation, asked by `hybrid` alone and after others."""
+    texts = list(data.questions.values())
+    alone: list[float] = []
+    after: list[float] = []
+    with Engine.open(":memory:", embedder=embedder, settings=SETTINGS) as engine:
+        engine.add_documents(data.documents)
+        for at, (id_, text) in enumerate(data.questions.items()):
+            before = [Message(texts[at - back]) for back in range(BEFORE, 0, -1)]
+            for values, history in ((alone, ()), (after, before)):
+                values.append(ndcg10(data.name_hits(engine.search(text, k=10, history=history)), data.grades[id_]))
+    ambiguous, elliptic = (100 * fmean(map(is_so, texts)) for is_so in (is_ambiguous_query, is_elliptic))
+    lost = bootstrap(after, alone)
+    yield f"| {data.name} | {len(texts)} | {ambiguous:.1f} | {elliptic:.1f} | {100 * fmean(alone):.2f} | {lost} |"
+
+
 def _compute_recalls(data: JudgedSet, ranked: Sequence[Sequence[str]], depth: int) -> list[float]:
     return [recall_at(depth, ranking, data.grades[id_]) for ranking, id_ in zip(ranked, data.questions, strict=True)]
 
@@ -98,9 +121,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--embedder", default="bge-small")
     parser.add_argument("--cache", default="", help="a file that caches vectors")
     parser.add_argument("--strategies", nargs="+", default=STRATEGIES)
+    parser.add_argument("--standalone", nargs="?", const=STANDALONE, default="", help="sets that need no conversation")
     given = parser.parse_args(arguments)
-    data = clapnq(given.data)
     embedder = drivers.make_embedder(EmbedderConfig(name=given.embedder, cache=given.cache))
+    if given.standalone:
+        print(
+            "| set | questions | ambiguous | elliptic | nDCG@10 alone | lead after others |\n|---|---|---|---|---|---|"
+        )
+        for name in given.standalone.split(","):
+            for row in make_standalone_rows(SETS[name](given.data), embedder):
+                print(row, flush=True)
+        return
+    data = clapnq(given.data)
     print(f"{len(data.questions)} turns, {len(data.names)} passages, {embedder.name}", flush=True)
     for row in make_rows(data, given.data, embedder, given.strategies):
         print(row, flush=True)

@@ -96,6 +96,12 @@ def clapnq(folder: Path, *, query_field: str = "rewrite") -> JudgedSet:
     )
 
 
+def multihop(folder: Path, *, name: str) -> JudgedSet:
+    """Questions that need several paragraphs of Wikipedia."""
+    set_folder = folder / "multihop" / name
+    return _load_set(name, set_folder, "corpus.jsonl.gz", "queries.jsonl", "qrels.tsv", USUAL_MEASURES)
+
+
 def make_document(id_: str, texts: Sequence[str]) -> Document:
     """A plain-text document with one section per text, separated by blank lines."""
     parts = [*(f"{text}\n\n" for text in texts[:-1]), texts[-1]]
@@ -126,6 +132,7 @@ SETS: Mapping[str, Callable[[Path], JudgedSet]] = {
     "clapnq": clapnq,
     "clapnq-last": partial(clapnq, query_field="last_turn"),
     "limit-small": limit_small,
+    **{name: partial(multihop, name=name) for name in ("musique", "hotpotqa", "2wikimultihopqa")},
 }
 
 

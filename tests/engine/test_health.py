@@ -135,6 +135,20 @@ def test_languages_that_the_model_does_not_know_are_named(open_engine: OpenEngin
     assert engine.doctor().is_sound
 
 
+def test_a_mixed_collection_is_advised_two_embedders(open_engine: OpenEngine) -> None:
+    embedder = EnglishEmbedder(64)
+    embedder.name = "bge-small"
+    texts = {
+        "e": "The {} was at the pier, and it is there now.",
+        "g": "Der {} war nicht an dem Kai, und das ist gut so.",
+    }
+    mixed = [Document(f"{id_}{n}", text.format(word)) for id_, text in texts.items() for n, word in enumerate(WORDS)]
+    engine = open_engine(embedder=embedder)
+    (noted,) = engine.add_documents(mixed).noted
+    assert "run `clew reembed --to bge-small+multilingual`" in noted.reason
+    assert "bge-small+multilingual" in find(engine, "languages")[0].advice
+
+
 def test_languages_are_told_by_words_and_scripts() -> None:
     texts = {
         "en": "the keys are in the vault and nobody has seen them",

@@ -287,6 +287,18 @@ def test_history_tells_what_a_short_question_means(engine: Engine) -> None:
     assert documents(engine.search("Show me more", k=1, history=[Message("When is the soup served?")])) == ["lunch"]
 
 
+def test_history_changes_nothing_of_a_question_that_stands_alone(engine: Engine) -> None:
+    history = [Message("When is the soup served?")]
+    for question in (
+        "At Lowport harbour, how do the tides work and what drives them?",
+        "Which harbour has the same tides as Lowport?",
+    ):
+        with record() as trace:
+            found = engine.search(question, history=history)
+        assert not trace.find("expand")
+        assert documents(found) == documents(engine.search(question))
+
+
 def test_an_explanation_has_its_stages_although_the_result_is_cached(engine: Engine) -> None:
     hits = engine.search("soup", k=2)
     explained = engine.explain("soup", k=2)

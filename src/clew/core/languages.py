@@ -68,6 +68,9 @@ EMBEDDER_LANGUAGES: Final = MappingProxyType(
     }
 )
 
+# The languages that rerankers know, by their names; of others it is not known, and "overlap" is no model.
+RERANKER_LANGUAGES: Final = MappingProxyType({"ms-marco-minilm": _parse_words("en"), "overlap": _parse_words("")})
+
 # Once case-folded, the names US and IT look like the words; "us" is rare enough as a word to stay a term.
 FUNCTION_WORDS: Final = MappingProxyType(
     {

@@ -62,11 +62,15 @@ LLMS: Final[Mapping[str, str]] = MappingProxyType({"local:": "clew.drivers.llm.l
 def make_embedder(config: EmbedderConfig) -> Embedder:
     """The embedder of that name, with a cache and cut vectors if these are set; NotFound lists the known names.
 
-    A name may end with the length that its vectors are cut to, as in "bge-small#128"; `config.dim` goes before it.
+    "bge-small#128" has its vectors cut to that length (`config.dim` goes before it), "one+other" are two as one.
     """
+    if "+" in config.name:
+        from clew.drivers.embed.joined import join_embedders
+
+        if joined := join_embedders(config, make_embedder, EMBEDDERS):
+            return joined
     name, mark, dim = config.name.rpartition(DIM_MARK)
-    if not mark or not dim.isdecimal():
-        name, dim = config.name, ""
+    name, dim = (name, dim) if mark and dim.isdecimal() else (config.name, "")
     embedder = cast(Embedder, _import_factory(name, EMBEDDERS, "embedder")(replace(config, name=name)))
     if config.cache:
         from clew.drivers.embed.cached import CachedEmbedder

@@ -29,9 +29,14 @@ def find_foreign_languages(embedder: Embedder, counts: Mapping[str, int]) -> dic
     return dict(sorted(foreign.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
-def advise_embedder(foreign: Mapping[str, int]) -> str:
-    """What to do where the embedder does not know these languages."""
+def advise_embedder(foreign: Mapping[str, int], embedder: Embedder, chunks: int) -> str:
+    """What to do where the embedder does not know these languages, of that many chunks.
+
+    A collection that is mixed, so that the embedder knows much of it, is better off with two embedders.
+    """
     if foreign.keys() & EMBEDDER_LANGUAGES[MULTILINGUAL]:
+        if embedder.name in EMBEDDER_LANGUAGES and chunks - sum(foreign.values()) > MAX_FOREIGN * chunks:
+            return f"words still find them; for meaning run `clew reembed --to {embedder.name}+{MULTILINGUAL}`"
         return f"words still find them; for meaning run `clew reembed --to {MULTILINGUAL}`"
     return "words still find them; for meaning run `clew reembed --to` a model of these languages (onnx: or openai:)"
 
@@ -47,6 +52,8 @@ def note_foreign_languages(opened: "Opened", report: Report) -> Report:
     foreign = find_foreign_languages(opened.embedder, counts)
     if not foreign:
         return report
-    share = f"{sum(foreign.values())} of {sum(counts.values())} chunks"
+    chunks = sum(counts.values())
+    share = f"{sum(foreign.values())} of {chunks} chunks"
     problem = f"{share} are in languages that {opened.embedder.name} does not know ({', '.join(foreign)})"
-    return replace(report, noted=(*report.noted, SourceFailure("embedder", f"{problem}; {advise_embedder(foreign)}")))
+    advice = advise_embedder(foreign, opened.embedder, chunks)
+    return replace(report, noted=(*report.noted, SourceFailure("embedder", f"{problem}; {advice}")))

@@ -8,7 +8,7 @@ import pytest
 from clew.core.errors import SettingsError
 from clew.core.types import Message, Query
 from clew.query.rewrite.expand import ContextualExpander, HistoryItem, is_ambiguous_query
-from clew.query.rewrite.rewrites import expand_if_ambiguous
+from clew.query.rewrite.rewrites import expand_if_elliptic
 
 PROMPTING = [Message("Tell me about chain-of-thought prompting"), Message("How does it compare to few-shot?")]
 TURNS: list[HistoryItem] = [
@@ -181,15 +181,15 @@ def test_a_history_of_something_else_is_refused() -> None:
         ContextualExpander().expand("More", ["text"])  # type: ignore[list-item]
 
 
-def test_only_an_ambiguous_query_is_expanded() -> None:
+def test_only_an_elliptic_query_is_expanded() -> None:
     expander = ContextualExpander()
     query = Query("Show me an example", k=7, history=tuple(PROMPTING), vector=np.ones(2, np.float32))
-    changed = expand_if_ambiguous(query, expander)
+    changed = expand_if_elliptic(query, expander)
     assert changed.text == "chain-of-thought prompting compare few-shot Show me an example"
     assert changed.vector is None
     assert changed.k == 7
     assert changed.history == query.history
     clear = replace(query, text="How do I configure OAuth authentication")
-    assert expand_if_ambiguous(clear, expander) is clear
+    assert expand_if_elliptic(clear, expander) is clear
     alone = replace(query, history=())
-    assert expand_if_ambiguous(alone, expander) is alone
+    assert expand_if_elliptic(alone, expander) is alone

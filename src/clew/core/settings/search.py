@@ -78,7 +78,7 @@ class QueryTransformerConfig:
 
 @dataclass(frozen=True, slots=True)
 class HistoryConfig:
-    """Expansion of an ambiguous question by keywords of the conversation before it.
+    """Expansion of an elliptic question by keywords of the conversation before it.
 
     Three keywords, weighted by the answers too, mislead less often than five (measured on MTRAG).
     """

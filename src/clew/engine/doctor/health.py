@@ -179,7 +179,7 @@ def inspect_languages(sample: Sample, opened: "Opened") -> Iterator[Defect]:
             f"{sum(foreign.values())} of {len(sample.texts)} chunks are in languages that {opened.embedder.name} does "
             f"not know ({', '.join(foreign)})",
             severity="advice",
-            next_step=advise_embedder(foreign),
+            next_step=advise_embedder(foreign, opened.embedder, len(sample.texts)),
         )
 
 

@@ -1,6 +1,6 @@
 """Query rewriting before the search: variations, the transformer's queries, keywords of the conversation.
 
-The `rewrite_with_…` functions make Rewrites for `compose.fan_out`; `expand_if_ambiguous` changes a single query.
+The `rewrite_with_…` functions make Rewrites for `compose.fan_out`; `expand_if_elliptic` changes a single query.
 """
 
 from dataclasses import replace
@@ -10,7 +10,8 @@ from clew.core.protocols import LLM, Rewrite, Strategy
 from clew.core.settings import HistoryConfig
 from clew.core.trace import note, step
 from clew.core.types import Query
-from clew.query.rewrite.expand import ContextualExpander, is_ambiguous_query
+from clew.query.rewrite.ellipsis import is_elliptic
+from clew.query.rewrite.expand import ContextualExpander
 from clew.query.rewrite.parse_queries import dedupe_queries
 from clew.query.rewrite.transformer import QueryTransformer
 from clew.query.rewrite.variations import expand_query_variations
@@ -67,9 +68,9 @@ def build_expander(config: HistoryConfig) -> ContextualExpander:
     )
 
 
-def expand_if_ambiguous(query: Query, expander: ContextualExpander) -> Query:
-    """An ambiguous query after the best keywords of its history; any other query, or one without history, unchanged."""
-    if not query.history or not query.text or not is_ambiguous_query(query.text):
+def expand_if_elliptic(query: Query, expander: ContextualExpander) -> Query:
+    """An elliptic query after the best keywords of its history; any other query, or one without history, unchanged."""
+    if not query.history or not query.text or not is_elliptic(query.text):
         return query
     with step("expand") as trace:
         text = expander.expand(query.text, query.history)

@@ -40,11 +40,15 @@ _MAX_VAGUE_WORDS = 2  # up to which a query may mean many things
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The strategy for a question, the reason, and the question without the words that name the strategy."""
+    """The strategy for a question, the reason, and the question without the words that name the strategy.
+
+    `is_wanted`: the question or its conversation asks for this strategy; otherwise its words only suggest it.
+    """
 
     strategy: str
     reason: str
     text: str
+    is_wanted: bool = False
 
 
 def route_question(text: str, *, history_length: int = 0) -> Route:
@@ -54,14 +58,14 @@ def route_question(text: str, *, history_length: int = 0) -> Route:
     for pattern, name in _REQUESTS:
         if found := pattern.search(opening):
             rest = " ".join((asked[: found.start()] + " " + asked[found.end() :]).split()).strip(" ,:;")
-            return Route(name, f"the question asks for {found.group().strip(' ,.;!')!r}", rest or text)
+            return Route(name, f"the question asks for {found.group().strip(' ,.;!')!r}", rest or text, True)
     if history_length and not text.strip():
-        return Route("chunked", f"the query is a conversation of {history_length} messages", text)
+        return Route("chunked", f"the query is a conversation of {history_length} messages", text, True)
     if history_length > _MAX_HISTORY:
-        return Route("chunked", f"the conversation has {history_length} messages", text)
+        return Route("chunked", f"the conversation has {history_length} messages", text, True)
     tokens = tokenize_words(text)
     if WHOLE_DOCUMENT.search(opening):
-        return Route("document_boost", "it asks for a whole document: find the document first", text)
+        return Route("document_boost", "it asks for a whole document: find the document first", text, True)
     if RESEARCH.search(opening) or len(tokens) >= _MIN_COMPLEX_WORDS:
         return Route("self_reflective", "it is a complex question", text)
     if precise := next((word for word in tokens if word in PRECISE), None):

@@ -21,7 +21,7 @@ from clew.core.settings import ConversationConfig, RerankerConfig, SearchConfig,
 from clew.core.trace import step
 from clew.core.types import Chunk, DocumentRecord, Hit, Message, Query
 from clew.query.rank.dedupe import dedupe_chunks
-from clew.query.rewrite.rewrites import build_expander, expand_if_ambiguous
+from clew.query.rewrite.rewrites import build_expander, expand_if_elliptic
 from clew.query.rewrite.small_talk import is_small_talk
 from clew.query.search.compose import check_hits, run_step
 from clew.query.search.conversation import SplitText
@@ -89,7 +89,7 @@ class Finder:
             if hits is None:
                 expanded = query
                 if query.history and not is_small_talk(query.text):  # "ok" needs no expansion: it asks nothing
-                    expanded = expand_if_ambiguous(query, build_expander(settings.history))
+                    expanded = expand_if_elliptic(query, build_expander(settings.history))
                 drivers, strategy = prepared or self._prepare(name, settings)
                 found = strategy(expanded)
                 hits = dedupe_chunks(check_hits(found, f"strategy {name!r}"))

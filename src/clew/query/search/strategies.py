@@ -25,6 +25,7 @@ from clew.query.rewrite.transformer import QueryTransformer, TransformerConfig
 from clew.query.rewrite.variations import expand_query_variations
 from clew.query.search import boost, conversation, retrieve
 from clew.query.search.analyse import QueryAnalyser
+from clew.query.search.choose import choose_by_signs, read_signs
 from clew.query.search.compose import fan_out, fuse, pipe, reflect
 from clew.query.search.conversation import SplitText
 from clew.query.search.evidence import EvidenceSource, assess, fuse_by_evidence
@@ -198,14 +199,17 @@ def chunked(drivers: Drivers) -> Strategy:
 
 
 def auto(drivers: Drivers) -> Strategy:
-    """Strategy that routes the question to another: the one it names, or the one for its kind."""
+    """Strategy that chooses another: the one that the question asks for, else by what a first hybrid search found."""
 
     def search(query: Query) -> list[Hit]:
-        chosen = route_question(query.text, history_length=len(query.history))
+        route = route_question(query.text, history_length=len(query.history))
+        name, reason, first = route.strategy, route.reason, list[Hit]()
+        if not route.is_wanted:
+            first = drivers.build_strategy("hybrid")(query)
+            name, reason = choose_by_signs(read_signs(drivers.evidence, query, first), drivers.reranker)
         with step("auto") as trace:
-            trace.notes["strategy"] = chosen.strategy
-            trace.notes["reason"] = chosen.reason
-        return drivers.build_strategy(chosen.strategy)(replace(query, text=chosen.text))
+            trace.notes.update(strategy=name, reason=reason)
+        return first if first and name == "hybrid" else drivers.build_strategy(name)(replace(query, text=route.text))
 
     return search
 

@@ -1,0 +1,81 @@
+"""What `auto` does with a question that names no strategy: decided by what a first hybrid search found.
+
+A hit that is almost certainly the answer needs nothing more. A reranker orders prose in its own language better; it
+loses on code, in languages that it does not know, and on messages, which say little without those before them. Without
+one, several wordings of the question help only where many texts are about it; elsewhere their words lead away from it.
+`python -m studies.auto` compares this with every strategy, and leaves each set out of the choice of the threshold.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from clew.core.detect import detect_language
+from clew.core.languages import RERANKER_LANGUAGES
+from clew.core.protocols import Reranker
+from clew.core.types import Hit, Query
+from clew.query.rank.thread_smoothing import is_message_chunk
+from clew.query.search.evidence import EvidenceSource
+
+FIRST = 10  # hits whose texts are looked at
+CERTAIN = 0.9  # relevance of a hit from which nothing more is done
+MAX_SYMBOLS = 0.03  # share of characters that are symbols of code; prose has half of it or less
+MIN_ON_TOPIC = 10  # hits with more than half of the question's terms, by their weights
+_SYMBOL = re.compile(r"[(){}\[\]=<>_;|&$#@\\/*+]")
+_LOOKED_AT = 1_000  # characters of a text
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """What a first search says of a question: how sure its best hit is, how many are on topic, and of what kind."""
+
+    relevance: float
+    on_topic: int
+    symbols: float
+    language: str
+    is_chat: bool
+
+
+def read_signs(source: EvidenceSource, query: Query, hits: Sequence[Hit]) -> Signs:
+    """The signs of the hits of a hybrid search."""
+    texts = [hit.chunk.text[:_LOOKED_AT] for hit in hits[:FIRST]]
+    known = [hit.relevance for hit in hits if not math.isnan(hit.relevance)]
+    _, evidence = source.gather(query, hits)
+    return Signs(
+        max(known, default=0.0),
+        int((evidence.share > 0.5).sum()),
+        sum(len(_SYMBOL.findall(text)) for text in texts) / max(1, sum(map(len, texts))),
+        _find_language(texts),
+        any(is_message_chunk(hit.chunk) for hit in hits[:FIRST]),
+    )
+
+
+def choose_by_signs(
+    signs: Signs, load_reranker: Callable[[], Reranker | None], *, certain: float = CERTAIN
+) -> tuple[str, str]:
+    """The strategy, and the reason; the reranker is loaded only where it may be used."""
+    if signs.relevance >= certain:
+        return "hybrid", "its first hit is almost certain"
+    if signs.is_chat:
+        return "hybrid", "its hits are messages"
+    if signs.symbols < MAX_SYMBOLS and _knows(load_reranker(), signs.language):
+        return "rerank", "the reranker knows texts of this kind"
+    if signs.on_topic >= MIN_ON_TOPIC:
+        return "multi_query", f"{signs.on_topic} texts are about it"
+    return "hybrid", "it is a plain question"
+
+
+def _knows(reranker: Reranker | None, language: str) -> bool:
+    """Whether there is a reranker that knows the language; one of which that is not known is taken to know all."""
+    if reranker is None:
+        return False
+    known = RERANKER_LANGUAGES.get(reranker.name)
+    return known is None or (language in known if language else bool(known))
+
+
+def _find_language(texts: Sequence[str]) -> str:
+    """The language of most of the texts."""
+    found = Counter(filter(None, map(detect_language, texts)))
+    return found.most_common(1)[0][0] if found else ""

@@ -1,11 +1,11 @@
 """`python -m studies.abstention --data FOLDER [--cache FILE]`: is confidence low without an answer?
 
 Each training claim of SciFact is asked of the corpus, and of the corpus without the abstracts that answer it (the same
-hits without those abstracts). Answers are extractive, without a language model. AUC is the probability that an
-answerable claim gets more confidence than an unanswerable one; risk is the share of given answers whose first citation
-is wrong (for turns: that should not have been given); the calibration error is the mean gap between confidence and
-truth over ten bins of equal width, where truth means that the collection holds an answer. The weights of the confidence
-are not fitted on SciFact; `studies.confidence` fits them.
+hits without those abstracts). Answers are extractive, without a language model, read by `--reader`. AUC is the
+probability that an answerable claim gets more confidence than an unanswerable one; risk is the share of given answers
+whose first citation is wrong (for turns: that should not have been given); the calibration error is the mean gap
+between confidence and truth over ten bins of equal width, where truth means that the collection holds an answer. The
+weights of the confidence are not fitted on SciFact; `studies.confidence` fits those of the reranker.
 
 With --turns: turns of MTRAG with their history, by whether its annotators called them answerable from the passages.
 With --pairs FILE: pairs of an answerable question and a near miss on `--documents` (by default the sample), asked as
@@ -22,11 +22,11 @@ import numpy as np
 from clew import Engine, Message, Settings, drivers
 from clew.core.filter import EVERYTHING
 from clew.core.protocols import Reranker
-from clew.core.settings import EmbedderConfig, IngestionConfig, RerankerConfig
+from clew.core.settings import AnswerConfig, EmbedderConfig, IngestionConfig, RerankerConfig
 from clew.engine.answer import build_probe, find_probe_hits
 from clew.query.answer import Probe, extract_answer
-from clew.query.answer.confidence import ConfidenceSignals, compute_confidence, compute_signals
-from clew.query.answer.extract import READ_HITS
+from clew.query.answer.confidence import READER_WEIGHTS, WEIGHTS, ConfidenceSignals, compute_signals
+from clew.query.answer.extract import READ_HITS, ExtractedAnswer
 from clew.query.search.find import build_query
 from studies.handbook import EXAMPLES
 from studies.judged import SETS, JudgedSet
@@ -160,20 +160,33 @@ def probe_collection(engine: Engine, question: str, history: Sequence[Message] =
     return build_probe(engine.opened, question, hits, settings)
 
 
-def answer_claims(engine: Engine, given: JudgedSet, reranker: Reranker, *, max_questions: int) -> list[AnswerOutcome]:
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What reads the hits, as `ask` reads them: the reader with the reranker for topics, or the reranker alone."""
+
+    reranker: Reranker
+    reader: Reranker | None = None
+
+    def answer(self, question: str, probe: Probe) -> ExtractedAnswer:
+        """The best part of the hits of a probe, however low its confidence is."""
+        return extract_answer(
+            question,
+            probe.hits,
+            {hit.document.id: hit.document for hit in probe.hits},
+            self.reader or self.reranker,
+            probe=probe,
+            max_sentences=1,
+            min_confidence=0.0,
+            weights=READER_WEIGHTS if self.reader else WEIGHTS,
+            topics=self.reranker if self.reader else None,
+        )
+
+
+def answer_claims(engine: Engine, given: JudgedSet, reading: Reading, *, max_questions: int) -> list[AnswerOutcome]:
     """The outcome of each question with and without its relevant documents."""
     found = []
     for case in make_cases(engine, given, max_questions=max_questions):
-        hits = case.probe.hits
-        answer = extract_answer(
-            case.question,
-            hits,
-            {hit.document.id: hit.document for hit in hits},
-            reranker,
-            probe=case.probe,
-            max_sentences=1,
-            min_confidence=0.0,
-        )
+        answer = reading.answer(case.question, case.probe)
         right = any(citation.document in case.answers for citation in answer.citations)
         found.append(AnswerOutcome(answer.confidence, case.is_answerable, right))
     return found
@@ -185,7 +198,7 @@ def compute_question_signals(question: str, look: Probe, reranker: Reranker) -> 
     return compute_signals(look, map(reranker.calibrate, scores))
 
 
-def answer_turns(engine: Engine, folder: Path, reranker: Reranker, *, max_questions: int) -> list[AnswerOutcome]:
+def answer_turns(engine: Engine, folder: Path, reading: Reading, *, max_questions: int) -> list[AnswerOutcome]:
     """The outcomes of all unanswerable turns and at most so many answerable ones, each outcomes with its history."""
     turns_by_kind: dict[str, list[tuple[str, Probe]]] = {"ANSWERABLE": [], "UNANSWERABLE": []}
     for talk in read_jsonl(folder / "mtrag" / "clapnq" / "conversations.jsonl"):
@@ -197,7 +210,7 @@ def answer_turns(engine: Engine, folder: Path, reranker: Reranker, *, max_questi
             history += [Message(turn["user"]), Message(turn["agent"], role="assistant")]
     return [
         AnswerOutcome(
-            compute_confidence(compute_question_signals(question, look, reranker)),
+            reading.answer(question, look).confidence,
             kind == "ANSWERABLE",
             is_right=kind == "ANSWERABLE",
         )
@@ -238,6 +251,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--cache", default="", help="a file that caches vectors")
     parser.add_argument("--embedder", default="bge-small")
     parser.add_argument("--reranker", default=RerankerConfig().name)
+    parser.add_argument("--reader", default=AnswerConfig().reader)
     parser.add_argument("--questions", type=int, default=QUESTIONS)
     parser.add_argument("--set", default="scifact", choices=sorted(SETS), help="the set to take questions from")
     parser.add_argument("--turns", action="store_true", help="use the turns of MTRAG instead")
@@ -250,18 +264,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     reranker = drivers.make_reranker(RerankerConfig(name=given.reranker))
     if reranker is None:
         parser.error("--reranker is empty; give a name")
+    reader = drivers.make_reader(AnswerConfig(reader=given.reader))
+    reading = Reading(CachedReranker(reranker), CachedReranker(reader) if reader else None)
     try:
         data = SETS["clapnq" if given.turns else given.set](given.data)
         with open_engine(data, given.embedder, given.cache) as engine:
             if given.turns:
-                outcomes = answer_turns(engine, given.data, CachedReranker(reranker), max_questions=given.questions)
+                outcomes = answer_turns(engine, given.data, reading, max_questions=given.questions)
             else:
-                outcomes = answer_claims(engine, data, CachedReranker(reranker), max_questions=given.questions)
+                outcomes = answer_claims(engine, data, reading, max_questions=given.questions)
     except MissingSet as error:
         parser.error(str(error))
     counts = sum(each.is_answerable for each in outcomes), sum(not each.is_answerable for each in outcomes)
     what = "turns of MTRAG" if given.turns else f"questions of {data.name}"
-    print(f"{what}, {given.embedder}, {given.reranker}: {counts[0]} answerable, {counts[1]} unanswerable")
+    print(
+        f"{what}, {given.embedder}, {given.reranker}, {given.reader}: {counts[0]} answerable, {counts[1]} unanswerable"
+    )
     low, high = compute_auc_interval(outcomes)
     print(f"AUC {auc(outcomes):.3f} (95 % interval {low:.3f} to {high:.3f}), ", end="")
     print(f"calibration error {calibration_error(outcomes):.3f}", end="")

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from clew import Document, Engine, Filter, Section, Settings, drivers
 from clew.core.filter import EVERYTHING
 from clew.core.protocols import Reranker
-from clew.core.settings import EmbedderConfig, IngestionConfig, RerankerConfig, SearchConfig
+from clew.core.settings import AnswerConfig, EmbedderConfig, IngestionConfig, RerankerConfig, SearchConfig
 from clew.engine.answer import find_probe_hits
 from clew.query.answer.candidates import Candidate, collect_candidates
 from clew.query.answer.extract import READ_HITS
@@ -33,7 +33,7 @@ QUESTIONS = 70
 MAX_PARAGRAPHS = 700  # of a multi-hop set: those of its first questions
 MAX_TALKS = 4
 RIDGE = 0.5
-NAMES = ("part", "chunk", "kind", "facts", "distance")
+NAMES = ("part", "chunk", "kind", "facts", "distance", "topic")
 
 Floats = NDArray[np.float64]
 
@@ -131,9 +131,15 @@ def load_paragraphs(folder: Path, name: str) -> SelectionSet:
 
 
 def make_examples(
-    given: SelectionSet, embedder: str, cache: str, reranker: Reranker, *, max_questions: int
+    given: SelectionSet,
+    embedder: str,
+    cache: str,
+    reranker: Reranker,
+    *,
+    max_questions: int,
+    reader: Reranker | None = None,
 ) -> list[SelectionExample]:
-    """The examples of a seeded choice of the questions of a set."""
+    """The examples of a seeded choice of the questions of a set, read by the reader or by the reranker alone."""
     settings = Settings(
         embedder=EmbedderConfig(name=embedder, cache=cache),
         ingestion=IngestionConfig(summaries=False),
@@ -147,8 +153,9 @@ def make_examples(
             query = build_query(question.text, READ_HITS, question.where, (), settings)
             hits = find_probe_hits(engine.opened, query, settings)[:READ_HITS]
             candidates = collect_candidates(hits, engine.opened.store.chunks)
-            rows = compute_features(question.text, candidates, hits, reranker)
-            features = np.array([(each.part, each.chunk, each.kind, each.facts, each.distance) for each in rows])
+            topics = reranker if reader else None
+            rows = compute_features(question.text, candidates, hits, reader or reranker, topics=topics)
+            features = np.array([[getattr(each, name) for name in NAMES] for each in rows], dtype=np.float64)
             evidence = np.array([question.is_evidence(each) for each in candidates], dtype=np.float64)
             found.append(SelectionExample(features, evidence))
     return found
@@ -178,7 +185,7 @@ def fit_weights(examples: Sequence[SelectionExample], *, ridge: float = RIDGE) -
 
 def make_rows(sets: Mapping[str, Sequence[SelectionExample]]) -> Iterator[str]:
     """For each set the share of questions with evidence among the candidates, and with evidence first."""
-    used = np.array([1.0, WEIGHTS.chunk, WEIGHTS.kind, WEIGHTS.facts, -WEIGHTS.distance])
+    used = np.array([1.0, WEIGHTS.chunk, WEIGHTS.kind, WEIGHTS.facts, -WEIGHTS.distance, WEIGHTS.topic])
     yield "| set | n | among the candidates, % | first, weights in use | first, fitted on the others | these weights |"
     yield "|---|---|---|---|---|---|"
     for name, examples in sets.items():
@@ -202,11 +209,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--cache", default="", help="a file that caches vectors")
     parser.add_argument("--embedder", default="bge-small")
     parser.add_argument("--reranker", default=RerankerConfig().name)
+    parser.add_argument("--reader", default=AnswerConfig().reader)
     parser.add_argument("--questions", type=int, default=QUESTIONS, help="of each set")
     given = parser.parse_args(arguments)
     reranker = drivers.make_reranker(RerankerConfig(name=given.reranker))
     if reranker is None:
         parser.error("--reranker is empty; give a name")
+    reader = drivers.make_reader(AnswerConfig(reader=given.reader))
     try:
         loaded = [
             load_spans(given.data),
@@ -217,7 +226,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except MissingSet as error:
         parser.error(str(error))
     sets = {
-        each.name: make_examples(each, given.embedder, given.cache, reranker, max_questions=given.questions)
+        each.name: make_examples(
+            each, given.embedder, given.cache, reranker, max_questions=given.questions, reader=reader
+        )
         for each in loaded
     }
     for row in make_rows(sets):

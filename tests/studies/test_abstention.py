@@ -9,6 +9,7 @@ from clew import Document, Engine, Section
 from clew.drivers.rerank.overlap import OverlapReranker
 from studies.abstention import (
     AnswerOutcome,
+    Reading,
     answer_claims,
     auc,
     calibration_error,
@@ -58,7 +59,7 @@ def test_each_claim_is_asked_with_and_without_its_abstract() -> None:
     )
     with Engine.open(":memory:", embedder="hashed") as engine:
         engine.add_documents(documents)
-        there, absent = answer_claims(engine, given, OverlapReranker(), max_questions=5)
+        there, absent = answer_claims(engine, given, Reading(OverlapReranker()), max_questions=5)
     assert (there.is_answerable, there.is_right, absent.is_answerable, absent.is_right) == (True, True, False, False)
     assert there.confidence > 0.9 > absent.confidence
 

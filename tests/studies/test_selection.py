@@ -13,7 +13,7 @@ from studies.selection import SelectionExample, SelectionQuestion, SelectionSet,
 
 
 def make_example(*rows: tuple[float, float, float, float, float, bool]) -> SelectionExample:
-    return SelectionExample(np.array([row[:5] for row in rows]), np.array([float(row[5]) for row in rows]))
+    return SelectionExample(np.array([(*row[:5], 0.0) for row in rows]), np.array([float(row[5]) for row in rows]))
 
 
 def test_weights_follow_what_tells_the_evidence() -> None:
@@ -23,12 +23,12 @@ def test_weights_follow_what_tells_the_evidence() -> None:
         make_example((0.0, 0.0, 1.0, 0.0, 0.0, False)),  # no evidence: it says nothing
     ]
     weights = fit_weights(examples)
-    part, chunk, kind, facts, distance = weights
+    part, chunk, kind, facts, distance, topic = weights
     assert kind > 0 > distance
-    assert (chunk, facts) == pytest.approx((0.0, 0.0))
+    assert (chunk, facts, topic) == pytest.approx((0.0, 0.0, 0.0))
     assert part < kind
     assert [each.is_right(weights) for each in examples] == [True, True, False]
-    assert not SelectionExample(np.zeros((0, 5)), np.zeros(0)).is_right(weights)
+    assert not SelectionExample(np.zeros((0, 6)), np.zeros(0)).is_right(weights)
 
 
 def test_candidates_are_those_of_an_answer() -> None:

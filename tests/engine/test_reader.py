@@ -1,0 +1,63 @@
+"""The reader: which part answers, without a language model, and that what is merely close is no answer."""
+
+import pytest
+
+from clew import Answer, Document, Engine, NotFound, Settings, SettingsError
+from clew.core.settings import AnswerConfig
+
+KILN = (
+    "The kiln in the cellar is fired on Fridays. Pots go on the lower shelf by noon. A firing costs four euros a "
+    "shelf, paid into the tin. Only Jonas may open the lid before it is cold."
+)
+VAN = (
+    "The blue van has eight seats and a roof rack. Ask Marta for the key two days ahead. On Sundays it belongs to the "
+    "choir. It was washed in March."
+)
+OFEN = "Der Ofen im Keller wird freitags gebrannt. Die Schalen müssen bis Mittag auf dem unteren Brett stehen."
+
+
+def ask(question: str, *, reader: str = "builtin") -> Answer:
+    settings = Settings(answer=AnswerConfig(reader=reader))
+    with Engine.open(":memory:", embedder="hashed", settings=settings) as engine:
+        engine.add_documents(
+            [
+                Document("kiln", KILN, title="Kiln", uri="kiln.md"),
+                Document("van", VAN, title="Van", uri="van.md"),
+                Document("ofen", OFEN, title="Ofen", uri="ofen.md"),
+            ]
+        )
+        return engine.ask(question)
+
+
+@pytest.mark.parametrize(
+    ("question", "quote"),
+    [
+        ("By what time must my pottery be there?", "Pots go on the lower shelf by noon."),
+        ("Who is allowed to look into the kiln while it is hot?", "Only Jonas may open the lid before it is cold."),
+    ],
+)
+def test_an_answer_in_other_words_is_found(question: str, quote: str) -> None:
+    answer = ask(question)
+    assert answer.found
+    assert answer.citations[0].quote == quote
+    assert not ask(question, reader="reranker").found  # it is sure only where the words are alike
+
+
+@pytest.mark.parametrize("question", ["How hot does the kiln get?", "How much is a repair of the kiln?"])
+def test_what_is_close_is_no_answer(question: str) -> None:
+    answer = ask(question)
+    assert not answer.found
+    assert answer.confidence < ask("By what time must my pottery be there?").confidence
+
+
+def test_in_another_language_the_reranker_reads() -> None:
+    question = "Bis wann müssen die Schalen auf dem Brett stehen?"
+    assert ask(question) == ask(question, reader="reranker")
+    assert ask(question).citations[0].uri == "ofen.md"
+
+
+def test_a_reader_must_be_known() -> None:
+    with pytest.raises(SettingsError, match=r"answer\.reader is empty"):
+        AnswerConfig(reader="")
+    with pytest.raises(NotFound, match="builtin"):
+        ask("By what time must my pottery be there?", reader="none")

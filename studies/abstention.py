@@ -27,6 +27,7 @@ from clew.engine.answer import build_probe, find_probe_hits
 from clew.query.answer import Probe, extract_answer
 from clew.query.answer.confidence import READER_WEIGHTS, WEIGHTS, ConfidenceSignals, compute_signals
 from clew.query.answer.extract import READ_HITS, ExtractedAnswer
+from clew.query.answer.question import is_statement
 from clew.query.search.find import build_query
 from studies.handbook import EXAMPLES
 from studies.judged import SETS, JudgedSet
@@ -168,7 +169,9 @@ class Reading:
     reader: Reranker | None = None
 
     def answer(self, question: str, probe: Probe) -> ExtractedAnswer:
-        """The best part of the hits of a probe, however low its confidence is."""
+        """The best part of the hits of a probe, however low its confidence is; a statement is read by the reranker."""
+        if self.reader and is_statement(question):
+            return Reading(self.reranker).answer(question, probe)
         return extract_answer(
             question,
             probe.hits,

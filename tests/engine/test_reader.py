@@ -56,6 +56,21 @@ def test_in_another_language_the_reranker_reads() -> None:
     assert ask(question).citations[0].uri == "ofen.md"
 
 
+def test_a_statement_is_read_by_the_reranker() -> None:
+    claim = "Pots go on the upper shelf by noon."
+    assert ask(claim) == ask(claim, reader="reranker")
+    assert ask("Tell me by what time my pottery must be there.").found
+
+
+def test_a_code_that_is_not_mentioned_is_named() -> None:
+    with Engine.open(":memory:", embedder="hashed") as engine:
+        engine.add_documents(
+            [Document("printer", "The printer shows E47 when the cyan cartridge is empty.", uri="p.md")]
+        )
+        assert engine.ask("What does E52 on the printer mean?").reason == "E52 is not mentioned; E47 is"
+        assert engine.ask("What does E47 on the printer mean?").found
+
+
 def test_a_reader_must_be_known() -> None:
     with pytest.raises(SettingsError, match=r"answer\.reader is empty"):
         AnswerConfig(reader="")

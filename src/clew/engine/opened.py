@@ -27,6 +27,7 @@ from clew.core.protocols import (
 from clew.core.settings import AnswerConfig, ConversationConfig, EmbedderConfig, LLMConfig, RerankerConfig, Settings
 from clew.core.suggest import format_suggestion
 from clew.drivers.store.bounded import BoundedStore
+from clew.query.answer.question import is_statement
 from clew.query.answer.reading import can_read
 from clew.query.context.format.renderers import Renderer
 from clew.query.context.session import Sessions
@@ -151,9 +152,10 @@ class Opened:
     def get_reader(self, question: str, settings: Settings) -> AnswerReader | None:
         """The reader of the settings, opened once for the process; None where it cannot read the question.
 
-        None also where the reranker is the term-overlap one: whoever takes that wants no model.
+        It was trained on questions, so a statement is read by the reranker. None also where that is the term-overlap
+        one: whoever takes it wants no model.
         """
-        if self.get_reranker_or_overlap(settings).name == "overlap":
+        if is_statement(question) or self.get_reranker_or_overlap(settings).name == "overlap":
             return None
         reader = open_reader(settings.answer.reader)
         return reader if reader is not None and can_read(reader.languages, question) else None

@@ -7,9 +7,9 @@ from clew.core.text import extract_terms
 from clew.query.answer.facts import find_facts
 from clew.query.answer.question import asks_for_amount, states_amount
 
-# A name and what tells it from its like: Aqua 7, Ring B, E-4417, v2.13.
+# A name and what tells it from its like: Aqua 7, Ring B, E-4417, E52, v2.13.
 _NUMBERED = re.compile(r"\b(?P<name>[A-Z][^\W\d_]+(?:[ -][A-Z][^\W\d_]+)?)[ -](?P<number>\d+[A-Za-z]?|[A-Z])\b")
-_CODE = re.compile(r"(?<!\w)(?P<name>[A-Z]{1,6})(?:[-_])(?P<number>\d[\w-]*)")
+_CODE = re.compile(r"(?<!\w)(?P<name>[A-Z]{1,6})[-_]?(?P<number>\d[\w-]*)")
 _VERSION = re.compile(r"(?<![\w.])v?\d+(?:\.\d+){2,}(?![\w.]*\d)")
 _ASKS_PRICE = re.compile(
     r"\b(?:how\s+much|what)\b[^?]*\b(?:cost|costs|charged?|pays?|paid|earns?|money|cash|fees?|price)\b"

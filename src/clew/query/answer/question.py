@@ -16,6 +16,10 @@ _OPENING = re.compile(
     re.IGNORECASE,
 )
 _MAX_UNMARKED_WORDS = 12  # a longer text that only begins like a question says something
+_REQUEST = re.compile(
+    r"\s*(?:please|kindly|tell|show|list|explain|describe|find|give|name|say|compare|summarise|summarize)\b",
+    re.IGNORECASE,
+)
 _WHO = re.compile(r"\b(?:who|whom|whose|wer|wem|wen|qui|quién|quien|quem|chi)\b", re.IGNORECASE)
 _AMOUNT = re.compile(
     r"\bhow\s+(?:much|many|long|often|far|old|big|large|high|tall|deep|loud|fast|heavy|soon|early|late|wide)\b"
@@ -40,6 +44,11 @@ _TIME_WORDS = re.compile(
     r"|since|spring|summer|autumn|winter|once|as soon)\b",
     re.IGNORECASE,
 )
+
+
+def is_statement(text: str) -> bool:
+    """Whether a text states something: it ends with a full stop and asks for nothing."""
+    return text.rstrip().endswith(".") and not is_question(text) and not _REQUEST.match(text)
 
 
 def is_question(text: str) -> bool:

@@ -22,7 +22,7 @@ from clew.engine.opened import Opened, check_positive_count, check_question
 from clew.engine.search import assemble_context, make_query_from_text_or_table
 from clew.query.answer import NO_ANSWER, PROBE_HITS, Probe, extract_answer, number_passages, write_answer
 from clew.query.answer.confidence import READER_WEIGHTS, WEIGHTS
-from clew.query.answer.extract import ExtractedPart
+from clew.query.answer.extract import READ_HITS, ExtractedPart
 from clew.query.answer.write import SYSTEM, WrittenAnswer, build_answer_prompt
 from clew.query.context.assemble import NO_MATCH
 from clew.query.search.find import build_query
@@ -171,7 +171,7 @@ def answer_verbatim(
     if probe is None and hits:
         probe = find_probe_hits(opened, replace(context.query, text=question), settings)
     minimum = settings.answer.min_confidence
-    reader = opened.get_reader(question, settings)
+    reader = opened.get_reader(question, hits[:READ_HITS], settings)
     reranker = opened.get_reranker_or_overlap(settings)
     found = extract_answer(
         question,

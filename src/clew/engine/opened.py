@@ -1,5 +1,6 @@
 """What is open: one frozen value with the store, the drivers and the settings that every verb works with."""
 
+import logging
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +10,8 @@ from numbers import Real
 from pathlib import Path
 
 from clew import drivers
-from clew.core.errors import NotFound, SettingsError
+from clew.core.detect import detect_language
+from clew.core.errors import DriverMissing, NotFound, SettingsError
 from clew.core.filter import EVERYTHING, Filter
 from clew.core.protocols import (
     LLM,
@@ -26,6 +28,8 @@ from clew.core.protocols import (
 )
 from clew.core.settings import AnswerConfig, ConversationConfig, EmbedderConfig, LLMConfig, RerankerConfig, Settings
 from clew.core.suggest import format_suggestion
+from clew.core.text import extract_terms
+from clew.core.types import Hit
 from clew.drivers.store.bounded import BoundedStore
 from clew.query.answer.question import is_statement
 from clew.query.answer.reading import can_read
@@ -48,6 +52,9 @@ class Extensions:
     reranker: Reranker | None = None
 
 
+log = logging.getLogger(__name__)
+
+MIN_TERMS = 2  # of a question that a reader reads
 _MODEL_FIELDS = ("name", "url", "api_key", "cache", "timeout", "retries", "max_concurrent")
 
 
@@ -149,16 +156,21 @@ class Opened:
         assert reranker is not None
         return reranker
 
-    def get_reader(self, question: str, settings: Settings) -> AnswerReader | None:
-        """The reader of the settings, opened once for the process; None where it cannot read the question.
+    def get_reader(self, question: str, hits: Sequence[Hit], settings: Settings) -> AnswerReader | None:
+        """The reader of the settings, opened once for the process; None where it cannot read the question or the hits.
 
-        It was trained on questions, so a statement is read by the reranker. None also where that is the term-overlap
-        one: whoever takes it wants no model.
+        It was trained on questions, so a statement and what has hardly a word that means something ("hello", "when?")
+        are read by the reranker. None also where that is the term-overlap one: whoever takes it wants no model.
         """
-        if is_statement(question) or self.get_reranker_or_overlap(settings).name == "overlap":
+        if is_statement(question) or len(extract_terms(question)) < MIN_TERMS:
+            return None
+        if self.get_reranker_or_overlap(settings).name == "overlap":
             return None
         reader = open_reader(settings.answer.reader)
-        return reader if reader is not None and can_read(reader.languages, question) else None
+        if reader is None or not can_read(reader.languages, question):
+            return None
+        known = [detect_language(hit.chunk.text) in ("", *reader.languages) for hit in hits]
+        return reader if 2 * sum(known) >= len(known) else None
 
     def get_verifier(self, settings: Settings) -> Verifier | None:
         """The verifier of the settings, opened once for the process; None for the rules."""
@@ -173,8 +185,12 @@ def open_verifier(name: str) -> Verifier | None:
 
 @lru_cache(4)
 def open_reader(name: str) -> AnswerReader | None:
-    """The reader of that name, which is kept open; None for the reranker."""
-    return drivers.make_reader(AnswerConfig(reader=name))
+    """The reader of that name, which is kept open; None for the reranker, and, with a warning, where it is missing."""
+    try:
+        return drivers.make_reader(AnswerConfig(reader=name))
+    except DriverMissing as error:
+        log.warning("%s; the reranker reads instead (answer.reader = reranker)", error)
+        return None
 
 
 @lru_cache(1)

@@ -11,8 +11,8 @@ from clew.core.settings.checks import check_choice, check_min, check_range
 class AnswerConfig:
     """How a question is answered from the search results."""
 
-    min_confidence: float = 0.5  # minimum confidence that the collection holds an answer; without a model
-    min_nearest: float = 0.1  # minimum confidence at which the nearest passage is shown where there is no answer
+    min_confidence: float = 0.4  # minimum confidence that the collection holds an answer; without a model
+    min_nearest: float = 0.15  # minimum confidence at which the nearest passage is shown where there is no answer
     sentences: int = 3  # of an answer without a model
     max_tokens: int = 600  # of an answer with a model
     unsupported: Literal["mark", "remove", "raise"] = "mark"  # what is done with sentences that no passage supports

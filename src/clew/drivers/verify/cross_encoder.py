@@ -12,6 +12,7 @@ import json
 from collections.abc import Sequence
 from functools import lru_cache, partial
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from clew.drivers.windows import keep_both_ends, logistic, max_score_per_text, s
 MODEL = Path(__file__).parent / "model"
 MAX_TOKENS = 448  # of a pair, as in training
 OVERLAP = 96  # tokens that two windows share at least
+_opening = Lock()
 MAX_HEADING = 48  # tokens of the first line that go with every window
 
 
@@ -107,7 +109,8 @@ class SupportModel:
 
 def make_support_model(config: AnswerConfig) -> SupportModel:  # noqa: ARG001 - nothing can be set
     """The verifier "builtin"."""
-    return _open_builtin()
+    with _opening:  # threads that ask at once share it
+        return _open_builtin()
 
 
 @lru_cache(1)

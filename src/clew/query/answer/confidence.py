@@ -15,6 +15,7 @@ from clew.core.types import Hit
 
 PROBE_HITS = 20
 OTHER_DOCUMENTS = 10  # documents that the best one is compared with
+NO_PART = -7.0  # the log-odds of the best part where there is none
 MIN_PROBABILITY = 0.05  # the reranker's probabilities are clipped to this distance from 0 and 1
 
 
@@ -35,8 +36,9 @@ class ConfidenceWeights:
 WEIGHTS = ConfidenceWeights(margin=3.0, reranker=0.8, offset=-1.0, words=0.6)
 # Fitted on the near misses and the answered questions of the written contexts that were kept for choosing. There the
 # margin speaks against an answer, since a near miss shares more words with its passage, and where the evidence was
-# taken out it speaks for one: it has no weight.
-READER_WEIGHTS = ConfidenceWeights(margin=0.0, reranker=0.38, part=0.48, offset=2.0, words=0.6)
+# taken out it speaks for one: it has no weight. The offset (2.0 by the fit) makes the odds of 0.5 those of 0.4, from
+# which `ask` answers whatever reads.
+READER_WEIGHTS = ConfidenceWeights(margin=0.0, reranker=0.38, part=0.48, offset=1.6, words=0.6)
 NEUTRAL_MARGIN = -WEIGHTS.offset / WEIGHTS.margin  # that leaves the decision to the reranker
 
 
@@ -73,7 +75,7 @@ def compute_signals(
     """The signals of a probe, of the probabilities of the chunks that are read, and of the log-odds of their parts."""
     best = min(max(max(probabilities, default=0.0), min_probability), 1 - min_probability)
     margin = compute_margin(probe, word_weight=word_weight)
-    return ConfidenceSignals(margin, math.log(best / (1 - best)), max(parts, default=0.0))
+    return ConfidenceSignals(margin, math.log(best / (1 - best)), max(parts, default=NO_PART))
 
 
 def compute_margin(probe: Probe, *, word_weight: float = WEIGHTS.words) -> float:

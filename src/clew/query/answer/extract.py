@@ -29,6 +29,7 @@ from clew.query.context.cite import make_citation
 from clew.query.search.rerank import score_texts
 
 READ_HITS = 6  # hits whose sentences are read
+MAX_LAG = 1.0  # in the summed log-odds of a reader, behind the best part, of parts that are shown too
 ABSENT_CONFIDENCE = 0.05  # where what is asked about is not mentioned, but its like is
 UNNAMED_CONFIDENCE = 0.3  # where a name of the question is not mentioned: the passages may call it otherwise
 
@@ -79,7 +80,7 @@ def extract_answer(
     find_later: Callable[[Candidate], Sequence[Hit]] = _find_nothing,
     probe: Probe | None = None,
     max_sentences: int = 3,
-    min_confidence: float = 0.5,
+    min_confidence: float = 0.4,
     min_nearest: float = 1.0,
     every: bool = False,
     reads_words: bool = True,
@@ -134,11 +135,12 @@ def extract_answer(
         return ExtractedAnswer((), confidence, signals)
     odds = score_candidates(features)
     order = sorted(range(len(candidates)), key=lambda place: (-odds[place], place))
-    best = [candidates[place] for place in order if _is_half_as_probable(odds[place], odds[order[0]])]
+    best = [candidates[place] for place in order if _is_near(odds[place], odds[order[0]], is_sum=bool(weights.part))]
+    on_topic = [candidates[at] for at in order if _is_near(features[at].topic, features[order[0]].topic, is_sum=False)]
     chosen = find_superseded(
         question,
         _choose_parts(question, best, max_sentences=1 if is_nearest else max_sentences, every=every),
-        best,
+        [*best, *(each for each in on_topic if each not in best)] if topics else best,  # a reader may dislike a change
         [candidates[place] for place in order],
         max_sentences=max_sentences,
     )
@@ -192,7 +194,10 @@ def _select_citable(
     ]
 
 
-def _is_half_as_probable(odds: float, best: float) -> bool:
+def _is_near(odds: float, best: float, *, is_sum: bool) -> bool:
+    """Whether log-odds are half as probable as the best; sums of several are compared by their difference."""
+    if is_sum:
+        return odds >= best - MAX_LAG
     return 1 / (1 + math.exp(-odds)) >= 0.5 / (1 + math.exp(-best))
 
 

@@ -26,6 +26,8 @@ _MARGIN = 2  # function words by which a language must lead
 def can_read(languages: Set[str], text: str) -> bool:
     """Whether a text is in one of the languages, as far as its letters and function words tell."""
     letters = [sign for sign in text if sign.isalpha()]
+    if not letters:
+        return False
     if 2 * sum(sign > _LATIN_END for sign in letters) > len(letters):
         return False
     votes: Counter[str] = Counter()

@@ -30,7 +30,6 @@ def ask(page: str, reply: str, *, title: str = "", question: str = "what does it
     [
         ("The rent is £2,400 a month.", "The rent amounts to £2,400 per month [1]."),
         (LEASE, "The rent amounts to £2,400 per month [1]."),
-        (LEASE, "Pets may only be kept in the garden [1]."),
         (BACKUPS, "Every night at 01:30 a backup is made [1]."),
         (BACKUPS, "Ines Dahl holds the keys [1]."),
     ],
@@ -41,6 +40,7 @@ def test_what_is_true_in_other_words_is_supported(page: str, true: str) -> None:
 
 def test_a_truth_that_it_is_unsure_of_is_not_called_unsupported() -> None:
     assert ask(LEASE, "You owe £2,400 monthly [1].") == ["unsure"]
+    assert ask(LEASE, "Pets may only be kept in the garden [1].") == ["unsure"]
 
 
 @pytest.mark.parametrize(

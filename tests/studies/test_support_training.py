@@ -134,7 +134,7 @@ def test_calibration_separates_and_orders_its_thresholds() -> None:
 
     chances = [chance(logit) for *_, logit in rows]
     assert expected_calibration_error(chances, [label for _, _, label, _ in rows]) < 0.06
-    assert sum(chance(logit) >= found["supported"] for *_, logit in lies) == pytest.approx(25, abs=2)
+    assert sum(chance(logit) >= found["supported"] for *_, logit in lies) == pytest.approx(40, abs=2)
 
 
 def test_sentences_in_another_build_say_the_same() -> None:

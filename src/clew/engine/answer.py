@@ -184,7 +184,7 @@ def answer_verbatim(
         max_sentences=settings.answer.sentences,
         min_confidence=minimum,
         min_nearest=settings.answer.min_nearest,
-        reads_words=reader is None and reranker.name != "overlap",
+        reads_words=reranker.name != "overlap",
         weights=WEIGHTS if reader is None else READER_WEIGHTS,
         topics=None if reader is None else reranker,
     )

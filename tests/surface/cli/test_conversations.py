@@ -140,8 +140,10 @@ def test_the_sources_of_an_answer_name_section_and_line_or_author_and_time(chat_
     message = chat_clew(*answer, "--channel", "ops", CLEW_ANSWER__MIN_CONFIDENCE="0").out
     assert message.startswith("bob: In the vault, see vault.md [1]")
     assert "ops/m0  bob, 2026-04-01 09:01" in message
-    cited = chat_clew(*answer, "--kind", "page", "--json", CLEW_ANSWER__MIN_CONFIDENCE="0").json["citations"]
-    page = chat_clew(*answer, "--kind", "page", CLEW_ANSWER__MIN_CONFIDENCE="0").out
+    cited = chat_clew(
+        *answer, "--kind", "page", "--json", CLEW_ANSWER__MIN_CONFIDENCE="0", CLEW_ANSWER__READER="reranker"
+    ).json["citations"]
+    page = chat_clew(*answer, "--kind", "page", CLEW_ANSWER__MIN_CONFIDENCE="0", CLEW_ANSWER__READER="reranker").out
     assert cited[0]["section"]
     assert f"{cited[0]['section'][-1]}  {cited[0]['uri']}  line {cited[0]['line']}" in page
 

@@ -83,7 +83,7 @@ def test_each_citation_has_its_own_number(browser: "Browser", shelf: Running) ->
         page.keyboard.press("Enter")
         expect(page.locator("article footer")).to_be_visible()
         numbers = page.locator(".source .number").all_inner_texts()
-        assert len(numbers) > 1
+        assert numbers
         assert numbers == [str(each + 1) for each in range(len(numbers))]
         for sentence in page.locator(".sentence", has=page.locator(".mark")).all():
             words = sentence.locator("p").first.inner_text()

@@ -29,6 +29,7 @@ from clew.query.context.cite import make_citation
 from clew.query.search.rerank import score_texts
 
 READ_HITS = 6  # hits whose sentences are read
+SURE = 0.6  # the confidence by a reader from which on no word speaks against a part
 MAX_LAG = 1.0  # in the summed log-odds of a reader, behind the best part, of parts that are shown too
 ABSENT_CONFIDENCE = 0.05  # where what is asked about is not mentioned, but its like is
 UNNAMED_CONFIDENCE = 0.3  # where a name of the question is not mentioned: the passages may call it otherwise
@@ -154,7 +155,8 @@ def extract_answer(
         nearest = widen_part(question, nearest, candidates, parts, max_sentences=max_sentences)
         chosen = [(nearest, None), *(each for each in chosen[1:] if not _overlaps(nearest, each[0]))]
     if not is_nearest and min_confidence > 0:
-        absent = _explain_no_answer(question, nearest, reranker, reads_words=reads_words)
+        doubts = reads_words and (topics is None or confidence < SURE)
+        absent = _explain_no_answer(question, nearest, topics or reranker, reads_words=doubts)
         if absent:
             confidence = min(confidence, UNNAMED_CONFIDENCE)
             is_nearest = confidence < min_confidence

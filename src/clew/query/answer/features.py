@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from clew.core.protocols import Reranker
 from clew.core.types import Hit
@@ -12,6 +12,7 @@ from clew.query.answer.question import names_asked_kind
 from clew.query.search.rerank import score_texts
 
 MIN_PROBABILITY = 0.001  # probabilities are clipped to this distance from 0 and 1
+TOPIC_PARTS = 8  # parts that the reranker reads beside a reader
 EXACT = frozenset({"date", "code"})  # facts that a part must state as the question does
 
 
@@ -28,7 +29,7 @@ class SelectionWeights:
     kind: float = 0.5
     facts: float = 1.0
     distance: float = 0.3
-    topic: float = 1.1
+    topic: float = 0.84
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,8 @@ class CandidateFeatures:
     `part` and `chunk` are the reader's log-odds of the candidate and of its chunk (the reranker's, where that reads);
     `kind` is 1 where it has the kind of fact that is asked for, -1 where it lacks it; `facts` is 1 where it states the
     dates and codes of the question that any candidate states; `distance` is the number of messages between a question
-    and it; `topic` the reranker's log-odds of its chunk beside a reader, which looks less at what a text is about.
+    and it; `topic` the reranker's log-odds of it and of its chunk, beside a reader, which looks less at what a text is
+    about.
     """
 
     part: float
@@ -99,7 +101,19 @@ def compute_features(
                 to_log_odds(on_topic.get(chunk.id, on_topic[chunk.doc_id])) if on_topic else 0.0,
             )
         )
-    return found
+    return found if topics is None else _read_topics(question, candidates, found, topics)
+
+
+def _read_topics(
+    question: str, candidates: Sequence[Candidate], rows: Sequence[CandidateFeatures], topics: Reranker
+) -> list[CandidateFeatures]:
+    """The features with the reranker's log-odds of the likeliest parts in their topic; the others get the least."""
+    odds = score_candidates(rows)
+    order = sorted(range(len(rows)), key=lambda place: -odds[place])[:TOPIC_PARTS]
+    scores = score_texts(topics, question, [candidates[place].text for place in order])
+    read = {place: to_log_odds(topics.calibrate(score)) for place, score in zip(order, scores, strict=True)}
+    least = min(read.values(), default=0.0)
+    return [replace(row, topic=row.topic + read.get(place, least)) for place, row in enumerate(rows)]
 
 
 def _share_with_documents(hits: Sequence[Hit], probabilities: Sequence[float]) -> dict[str, float]:

@@ -324,8 +324,8 @@ def test_a_ceiling_of_cost_is_never_passed_and_the_next_run_goes_on(tmp_path: Pa
     settings = replace(CONTEXTUAL, llm=prices, embedder=EmbedderConfig(price=100.0))
     with Engine.open(tmp_path / "team.clew", embedder="hashed", llm=ScriptedLLM(describe)) as engine:
         whole = engine.plan(folder, settings=settings).cost
-        first = engine.add(folder, settings=settings, max_cost=whole / 2)
-        assert 0 < first.cost <= whole / 2
+        first = engine.add(folder, settings=settings, max_cost=whole / 4)
+        assert 0 < first.cost <= whole / 4
         assert "limit" in first.stopped
         assert 0 < len(first.added) < 20
         assert engine.status().documents == len(first.added)

@@ -82,7 +82,7 @@ def test_to_the_server_and_back_without_embedding(open_engine: Open, postgres: s
     made = first.export(file)
     assert (made.embedder, made.dim, made.documents) == ("hashed", 256, first.status().documents)
     server = open_engine(postgres, collection="a")
-    server.opened = replace(server.opened, embedder=SimpleNamespace(name="hashed"))  # type: ignore[arg-type]
+    server.opened = replace(server.opened, embedder=SimpleNamespace(name="hashed"))
     report = server.restore(file)
     assert (len(report.added), report.embedded, report.failed) == (made.documents, 0, ())
     assert report.chunks == made.chunks == first.status().chunks

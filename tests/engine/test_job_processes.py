@@ -31,7 +31,7 @@ class Embedder(HashedEmbedder):
             sys.stdin.readline()
         return super().embed(texts, role=role)
 
-settings = Settings(jobs=JobConfig(lease=0.5))
+settings = Settings(jobs=JobConfig(lease=float(sys.argv[3])))
 with Engine.open(sys.argv[1], embedder=Embedder(), settings=settings) as engine:
     for job in engine.run_jobs():
         print(job.id, flush=True)
@@ -59,8 +59,8 @@ def start_worker(place: str) -> Any:
     """Starts a worker that waits before its nth batch; all are ended in the end."""
     started: list[subprocess.Popen[str]] = []
 
-    def start(batch: int) -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", textwrap.dedent(WORKER), place, str(batch)]
+    def start(batch: int, lease: float = 0.5) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", textwrap.dedent(WORKER), place, str(batch), str(lease)]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         started.append(process)
         return process
@@ -128,7 +128,7 @@ def test_a_worker_that_was_stopped_too_long_loses_the_job_to_another(
 def test_many_workers_do_every_job_exactly_once(place: str, pages: Path, start_worker: Any) -> None:
     with Engine.open(place, embedder="hashed") as engine:
         queued = sorted(engine.enqueue_add(page).id for page in sorted(pages.iterdir())[:24])
-        workers = [start_worker(0) for _ in range(3)]
+        workers = [start_worker(0, lease=30) for _ in range(3)]
         done = [line for worker in workers for line in worker.communicate()[0].split()]
         assert sorted(line for line in done if line != "ended") == queued
         assert {(job.state, job.attempts, len(job.result["added"])) for job in engine.jobs()} == {("done", 1, 1)}

@@ -101,8 +101,8 @@ def test_a_pattern_of_drop_asks_on_a_terminal(fresh: "Clew", words: list[str], a
 
 
 def test_a_question_comes_from_standard_input(chats: "Clew") -> None:
-    for words in (("search", "-"), ("context", "-"), ("ask", "-"), ("explain", "-")):
-        done = chats(*words, stdin="who has the soup plan?\n")
+    for command in ("search", "context", "ask", "explain"):
+        done = chats(command, "-", stdin="is the soup on?\n")
         assert done.code == 0, done.err
         assert "soup" in done.out.lower()
     piped, given = chats("search", "-", "--json", stdin="soup plan\n"), chats("search", "soup plan", "--json")

@@ -60,6 +60,7 @@ def browser() -> Iterator["Browser"]:
     )
     if not CHROMIUM:
         pytest.skip("Chromium is not installed (apt-get install chromium)")
+    playwright.expect.set_options(timeout=20_000)  # beside other tests a page is slow
     with playwright.sync_playwright() as started:
         launched = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield launched

@@ -24,6 +24,7 @@ from pathlib import Path
 
 WRITTEN = Path(__file__).parent / "written"
 TRAINED = ("company", "technical", "chats", "mixed", "teams", "handbook")
+KEPT = ("rooms", "groups", "policies", "engineering", "hard")  # nothing was trained or chosen on them
 TEST = "test"
 DEVELOPMENT = "development"  # the contexts that are kept for choosing
 DEVELOPMENT_SHARE = 8  # one in so many

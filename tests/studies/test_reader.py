@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from studies.reader import groups
-from studies.reader.written import DEVELOPMENT, TEST, TRAINED, is_for_development, load_written, parse_contexts
+from studies.reader import asked, claims, groups
+from studies.reader.written import DEVELOPMENT, KEPT, TEST, TRAINED, is_for_development, load_written, parse_contexts
 
 CONTEXTS = """== page | Kiln > Use
 The kiln is fired on Fridays. Pots go on the lower shelf by noon.
@@ -45,7 +45,8 @@ def test_what_is_kept_for_choosing_is_not_trained_on() -> None:
     every = [each for name in TRAINED for each in load_written(name)]
     assert kept == {each.id for each in every if is_for_development(f"{each.id}?0")}
     assert 0.08 < len(kept) / len(every) < 0.17
-    assert not {each.text for each in load_written(TEST)} & {each.text for each in every}
+    for name in (TEST, *KEPT):
+        assert not {each.text for each in load_written(name)} & {each.text for each in every}
 
 
 def test_groups_mark_the_part_that_answers(tmp_path: Path) -> None:
@@ -59,6 +60,26 @@ def test_groups_mark_the_part_that_answers(tmp_path: Path) -> None:
     groups.write_groups(found, tmp_path / "groups.jsonl.gz")
     with gzip.open(tmp_path / "groups.jsonl.gz", "rt") as file:
         assert [json.loads(line)["question"] for line in file] == [each.question for each in found]
+
+
+def test_questions_and_near_misses_are_asked(tmp_path: Path) -> None:
+    easy = CONTEXTS.replace("When must my pot be there?", "By when must pots be on the lower shelf?")
+    (tmp_path / "made.txt").write_text(easy, "utf-8")
+    found = list(asked.ask_written(load_written("made", tmp_path), embedder="hashed"))
+    assert [(each.kind, each.is_answerable) for each in found] == [
+        *(("page", True), ("page", False), ("chat", True), ("chat", False)),
+    ]
+    assert [each.is_right_first for each in found if each.kind == "page"] == [True, False]
+    row = asked.make_row("made", [*found, asked.Asked("page", False, True, False, 0.9)])
+    assert row.startswith("| made | 2 | ")
+    assert " | 3 | 33.3 | " in row  # one of three near misses was answered
+
+
+def test_claims_are_judged(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(claims, "load_written", lambda _: list(parse_contexts(CONTEXTS, "made")))
+    claims.main(["--part", TEST])
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| test, ")]
+    assert [row.split(" | ")[:2] for row in rows] == [["| test, pages", "2"], ["| test, chats", "2"]]
 
 
 @pytest.mark.skipif(find_spec("torch") is None or find_spec("onnx") is None, reason="training needs torch and onnx")

@@ -3,7 +3,7 @@
 There is always a best hit, even where the collection holds no answer. The reader tells an answer from what is close to
 it, so what it says of the best chunk and of the best part decides. A reranker judges the topic of a text more than
 whether it answers: with it the margin of the best hit over other documents on the topic counts, by meaning and words at
-once. `python -m studies.reader` and `python -m studies.confidence` fit the weights.
+once. `python -m studies.confidence` fits the reranker's weights; `python -m studies.reader.asked` judges the reader's.
 """
 
 import math

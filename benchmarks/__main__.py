@@ -7,7 +7,7 @@ from pathlib import Path
 from benchmarks import Benchmark, Measurement, Setup, Skipped, history
 from benchmarks.context import measure_context
 from benchmarks.distributed import measure_distributed
-from benchmarks.ingest import measure_add, measure_add_memory, measure_second_add
+from benchmarks.ingest import measure_add, measure_add_given, measure_add_memory, measure_second_add
 from benchmarks.labels import measure_labels
 from benchmarks.lake import measure_lake
 from benchmarks.long_threads import measure_long_threads
@@ -21,12 +21,14 @@ from benchmarks.reading import measure_chunking, measure_pdf, measure_sheet
 from benchmarks.search import measure_hybrid_large, measure_hybrid_small
 from benchmarks.server import measure_server
 from benchmarks.sizing import measure_sizing
-from benchmarks.startup import measure_help
+from benchmarks.startup import measure_cold_search, measure_help
 from benchmarks.strategies import measure_overhead, measure_search_many
 
 BENCHMARKS: dict[str, Benchmark] = {
     "help": measure_help,
+    "cold": measure_cold_search,
     "add": measure_add,
+    "given": measure_add_given,
     "again": measure_second_add,
     "memory": measure_add_memory,
     "messages": measure_add_message,

@@ -26,7 +26,16 @@ from clew.core.languages import MEANINGFUL_FUNCTION_WORDS, STEMMERS
 from clew.core.memo import Memo
 from clew.core.scripts import USUAL_LANGUAGE, find_script, list_scripts
 from clew.core.stop_words import STOP_WORDS
-from clew.core.text import TOKEN, expand_token, expand_word, split_bigrams, split_runs, stem_word, strip_diacritics
+from clew.core.text import (
+    TOKEN,
+    expand_token,
+    expand_word,
+    fold_plain_word,
+    split_bigrams,
+    split_runs,
+    stem_word,
+    strip_diacritics,
+)
 
 UNKNOWN = "und"  # the ISO 639 code of a language that is not known; it is analysed as English
 DEFAULT = "en"
@@ -49,12 +58,9 @@ def analyse_text(text: str, language: str) -> dict[str, int]:
     language = DEFAULT if language == UNKNOWN else language
     spaced, runs = split_runs(text)
     terms_of_word = _get_term_table(language)
-    found: dict[str, int] = {}
-    for word, count in Counter(spaced.split()).items():
-        for term in terms_of_word[word]:
-            found[term] = found.get(term, 0) + count
-    for term in _list_terms(chain.from_iterable(map(_split_run, runs)), language):
-        found[term] = found.get(term, 0) + 1
+    found = Counter(chain.from_iterable(map(terms_of_word.__getitem__, spaced.split())))
+    if runs:
+        found.update(_list_terms(chain.from_iterable(map(_split_run, runs)), language))
     if found:
         return found
     return dict(Counter(map(strip_diacritics, _list_pieces(text, language))) or Counter(filter(str.isalnum, text)))
@@ -65,8 +71,11 @@ def _get_term_table(language: str) -> Memo[str, tuple[str, ...]]:
     """The terms of each word in a text of a language."""
 
     def make(word: str) -> tuple[str, ...]:
+        if is_plain and (piece := fold_plain_word(word)):
+            return (term,) if (term := _make_term(piece, language)) else ()
         return tuple(_list_terms(_expand(word, language), language))
 
+    is_plain = language not in _TURKIC  # an ASCII word is one piece, in lower case; nor has it marks to lose
     return Memo(make, max_key=_MAX_WORD_CHARS)
 
 

@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import chain, repeat
+from operator import itemgetter
 from threading import Lock
 
 import Stemmer
@@ -31,6 +32,8 @@ from clew.core.memo import Memo
 from clew.core.unicode import compose
 
 Terms = Mapping[str, int]  # term frequencies
+_WordTerms = tuple[tuple[str, ...], tuple[str, ...]]  # of a word: its stems, its function words
+_get_stems, _get_function_words = itemgetter(0), itemgetter(1)
 
 # Scripts written without spaces: Thai, Lao, Myanmar, Khmer, Kana, Han; and Hangul, which attaches particles to words.
 _UNSPACED = (
@@ -88,21 +91,26 @@ def extract_terms(text: str, *, language: str = "auto", is_query: bool = False) 
 def extract_terms_of_each(texts: Sequence[str]) -> list[set[str]]:
     """The terms of each text, stemmed in the one language of all: the sentences of a document, say."""
     split = list(map(split_words, texts))
-    words = set(chain.from_iterable(own for own, _ in split))
-    common = set(chain.from_iterable(map(_FUNCTION_WORDS_IN.__getitem__, words)))
-    common.update(filter(is_function_word, chain.from_iterable(own for _, own in split)))
-    if is_english(common):
-        language = "en"
-    else:
+    looked_up = _look_up_words(split, "en")
+    common = set(chain.from_iterable(map(_get_function_words, chain.from_iterable(looked_up))))
+    common.update(filter(is_function_word, chain.from_iterable(bigrams for _, bigrams in split)))
+    language = "en"
+    if not is_english(common):
         language = guess_languages(list(chain.from_iterable(map(_split_pieces, texts))))[0]
-    stems_of_word, languages = _get_stem_table(language), (language,)
+        looked_up = _look_up_words(split, language)
     stems = []
-    for text, (own, runs) in zip(texts, split, strict=True):
-        found = set(chain.from_iterable(map(stems_of_word.__getitem__, own)))
-        if runs:
-            found.update(chain.from_iterable(map(_stem_piece, runs, repeat(languages))))
+    for text, own, (_, bigrams) in zip(texts, looked_up, split, strict=True):
+        found = set(chain.from_iterable(map(_get_stems, own)))
+        if bigrams:
+            found.update(chain.from_iterable(map(_stem_piece, bigrams, repeat((language,)))))
         stems.append(found or set(map(strip_diacritics, _split_pieces(text))))
     return stems
+
+
+def _look_up_words(split: Sequence[tuple[list[str], list[str]]], language: str) -> list[list[_WordTerms]]:
+    """The stems and function words of the words of each text."""
+    table = _get_word_table(language)
+    return [list(map(table.__getitem__, words)) for words, _ in split]
 
 
 def _count_stems(text: str, pieces: Sequence[str], languages: tuple[str, ...]) -> dict[str, int]:
@@ -167,27 +175,31 @@ def split_runs(text: str) -> tuple[str, list[str]]:
     return (UNSPACED_RUN.sub(" ", text), runs) if runs else (text, runs)
 
 
-def _find_function_words(word: str) -> tuple[str, ...]:
-    return tuple(filter(is_function_word, expand_word(word)))
-
-
-_FUNCTION_WORDS_IN = Memo(_find_function_words, max_key=_MAX_TERM_LENGTH)
-
-
 @cache
-def _get_stem_table(language: str) -> Memo[str, tuple[str, ...]]:
-    """The stems of the pieces of each word, in a language."""
+def _get_word_table(language: str) -> Memo[str, _WordTerms]:
+    """The stems of the pieces of each word in a language, and those of its pieces that are function words of any."""
 
-    def stem_pieces(word: str) -> tuple[str, ...]:
-        return tuple(chain.from_iterable(map(_stem_piece, expand_word(word), repeat((language,)))))
+    def make(word: str) -> _WordTerms:
+        if piece := fold_plain_word(word):
+            return _stem_piece(piece, languages), (piece,) if is_function_word(piece) else ()
+        pieces = expand_word(word)
+        stems = tuple(chain.from_iterable(map(_stem_piece, pieces, repeat(languages))))
+        return stems, tuple(filter(is_function_word, pieces))
 
-    return Memo(stem_pieces, max_key=_MAX_TERM_LENGTH)
+    languages = (language,)
+    return Memo(make, max_key=_MAX_TERM_LENGTH)
+
+
+def fold_plain_word(word: str) -> str:
+    """The one piece of what stands between two spaces if it is a word of ASCII letters, as most are; "" if not."""
+    bare = word.strip("(),.;:")
+    return bare.lower()[:_MAX_TERM_LENGTH] if bare.isascii() and _is_one_word(bare) else ""
 
 
 @lru_cache(maxsize=1 << 16)  # no token has a space in it, and most words come again
 def expand_word(word: str) -> tuple[str, ...]:
     """The pieces of the tokens between two spaces."""
-    if (bare := word.strip("(),.;:")).isalpha():  # as most are
+    if (bare := word.strip("(),.;:")).isalpha():
         return expand_token(bare)
     return tuple(chain.from_iterable(map(expand_token, TOKEN.findall(word))))
 
@@ -200,7 +212,7 @@ def split_bigrams(run: str) -> list[str]:
 @lru_cache(maxsize=1 << 16)
 def expand_token(token: str) -> tuple[str, ...]:
     """The token and, if it is compound, its parts; case-folded, without duplicates."""
-    if token.isascii() and token.isalpha() and (token.islower() or token[1:].islower()):
+    if token.isascii() and (_is_one_word(token) or token.isdigit()):
         return (token.lower()[:_MAX_TERM_LENGTH],)
     return tuple(dict.fromkeys(part[:_MAX_TERM_LENGTH] for part in map(_fold_case, _split_token(token)) if part))
 
@@ -212,15 +224,17 @@ def _fold_case(part: str) -> str:
 
 def _split_token(token: str) -> Iterator[str]:
     """The parts of a token, outermost first."""
-    if token.isalpha() and (token.islower() or token[1:].islower() or token.isupper()):
+    if _is_one_word(token):
         yield token
         return
     if token[-1] in "+#" and len(token) < 4:  # C++, C#
         yield token
         return
     token = _strip_apostrophe(token.rstrip("+#").replace(",", "").strip("_"))
-    levels = ([part for part in level.split(token) if part] for level in _SEPARATOR_LEVELS)
-    parts = next((parts for parts in levels if len(parts) > 1), None)
+    parts = None
+    if _SEPARATORS.search(token):
+        levels = ([part for part in level.split(token) if part] for level in _SEPARATOR_LEVELS)
+        parts = next((parts for parts in levels if len(parts) > 1), None)
     if parts is None:
         parts = (
             [token]
@@ -236,7 +250,12 @@ def _split_token(token: str) -> Iterator[str]:
     yield _SEPARATORS.sub("", token) if any(map(str.isalpha, token)) else token
     for part in parts:
         if len(part) > 1:  # the E of E4417 carries no meaning
-            yield from _split_token(part)
+            yield from (part,) if _is_one_word(part) else _split_token(part)
+
+
+def _is_one_word(token: str) -> bool:
+    """Whether a token is letters in the case of a word, a name or an acronym."""
+    return token.isalpha() and (token.islower() or token[1:].islower() or token.isupper())
 
 
 def _strip_apostrophe(token: str) -> str:
@@ -258,10 +277,11 @@ def _stem_piece(piece: str, languages: tuple[str, ...]) -> tuple[str, ...]:
         languages = tuple(code for low, high, code in _SCRIPTS if low <= piece[0] <= high)
     if not languages:
         return (strip_diacritics(piece),)
+    if len(languages) == 1:
+        is_dropped = piece in FUNCTION_WORDS.get(languages[0], ()) and piece not in MEANINGFUL_FUNCTION_WORDS
+        return () if is_dropped else (strip_diacritics(stem_word(piece, languages[0])),)
     if piece not in MEANINGFUL_FUNCTION_WORDS and all(piece in FUNCTION_WORDS.get(code, ()) for code in languages):
         return ()
-    if len(languages) == 1:
-        return (strip_diacritics(stem_word(piece, languages[0])),)
     return tuple(dict.fromkeys(strip_diacritics(stem_word(piece, code)) for code in languages))
 
 

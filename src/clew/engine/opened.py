@@ -31,8 +31,6 @@ from clew.core.suggest import format_suggestion
 from clew.core.text import extract_terms
 from clew.core.types import Hit
 from clew.drivers.store.bounded import BoundedStore
-from clew.query.answer.question import is_statement
-from clew.query.answer.reading import can_read
 from clew.query.context.format.renderers import Renderer
 from clew.query.context.session import Sessions
 from clew.query.search.conversation import SplitText
@@ -162,6 +160,9 @@ class Opened:
         It was trained on questions, so a statement and what has hardly a word that means something ("hello", "when?")
         are read by the reranker. None also where that is the term-overlap one: whoever takes it wants no model.
         """
+        from clew.query.answer.question import is_statement  # a search needs nothing of what answers
+        from clew.query.answer.reading import can_read
+
         if is_statement(question) or len(extract_terms(question)) < MIN_TERMS:
             return None
         if self.get_reranker_or_overlap(settings).name == "overlap":

@@ -20,7 +20,6 @@ from clew.query.rank.balance_kinds import fuse_by_kind, search_each_kind
 from clew.query.rank.fuse import convex, round_robin, rrf, weights_to_turn_counts
 from clew.query.rank.thread_smoothing import smooth_threads
 from clew.query.rewrite.rewrites import rewrite_with_transformer, rewrite_with_variations
-from clew.query.rewrite.route import route_question
 from clew.query.rewrite.transformer import QueryTransformer, TransformerConfig
 from clew.query.rewrite.variations import expand_query_variations
 from clew.query.search import boost, conversation, retrieve
@@ -200,6 +199,8 @@ def chunked(drivers: Drivers) -> Strategy:
 
 def auto(drivers: Drivers) -> Strategy:
     """Strategy that chooses another: the one that the question asks for, else by what a first hybrid search found."""
+
+    from clew.query.rewrite.route import route_question  # many patterns, which no other strategy needs
 
     def search(query: Query) -> list[Hit]:
         route = route_question(query.text, history_length=len(query.history))

@@ -21,7 +21,7 @@ from clew import Engine, Hit, drivers
 from clew.core.protocols import Embedder
 from clew.core.settings import EmbedderConfig
 from clew.drivers.late.colbert import ColbertEncoder
-from clew.drivers.late.projection import TokenMatrix
+from clew.drivers.late.projection import TokenMatrix, load_projection
 from clew.query.search.late import join_scores
 from studies.judged import SETS, USUAL_MEASURES, JudgedSet, make_document
 from studies.measures import bootstrap, ndcg_at
@@ -42,7 +42,7 @@ class TokenStates:
     """The token states of texts, each made once, and MaxSim with them as they are and as they are stored."""
 
     def __init__(self) -> None:
-        self._encoder = ColbertEncoder()
+        self._encoder, self._projection = ColbertEncoder(), load_projection()
         self._kept: dict[str, TokenMatrix] = {}
 
     def match(self, question: str, texts: Mapping[str, str]) -> dict[str, dict[str, float]]:
@@ -50,7 +50,7 @@ class TokenStates:
         fresh = [text for text in dict.fromkeys(texts.values()) if text not in self._kept]
         self._kept |= zip(fresh, self._encoder.encode_texts(fresh), strict=True)
         states = {id_: self._kept[text] for id_, text in texts.items()}
-        packed = [self._encoder.pack(each) for each in states.values()]
+        packed = [self._projection.pack(each) for each in states.values()]
         asked = self._encoder.encode_query(question)
         return {
             "late": dict(zip(states, self._encoder.match(question, packed), strict=True)),

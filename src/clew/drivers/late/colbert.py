@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from clew.core.types import Span
-from clew.drivers.late.projection import Projection, TokenMatrix, WeighedQuery, compress, decompress, load_projection
+from clew.drivers.late.projection import Projection, TokenMatrix, WeighedQuery, load_projection
 from clew.drivers.onnx import OnnxModel, find_package_folder, run_parallel_longest_first
 from clew.drivers.tokenizer import replace_surrogates
 from clew.drivers.windows import keep_both_ends, split_windows
@@ -38,23 +38,18 @@ class ColbertEncoder:
         self._query_mark, self._text_mark = words[QUERY_MARK], words[TEXT_MARK]
         self._punctuation = {words[each] for each in string.punctuation if each in words}
         self._get_query = lru_cache(KEPT_QUERIES)(self._weigh_query)
-        self.name = f"{NAME}/{self._projection.dim}x4z"  # four bits each, compressed
+        self.name = f"{NAME}/{self._projection.dim}x4"
 
     def encode(self, texts: Sequence[str]) -> list[bytes]:
         """The token vectors of each text, in order; a long text is read in windows, to its end."""
-        return [self.pack(states) for states in self.encode_texts(texts)]
-
-    def pack(self, states: TokenMatrix) -> bytes:
-        """The states of the tokens of a text as they are stored."""
-        return compress(self._projection.pack(states))
+        return [self._projection.pack(states) for states in self.encode_texts(texts)]
 
     def match(self, query: str, encoded: Sequence[bytes]) -> list[float]:
         """How well a query matches each text (MaxSim): the mean over its tokens of the greatest cosine with one."""
         if not encoded:
             return []
-        packed = [decompress(each) for each in encoded]
-        counts = [self._projection.count_tokens(each) for each in packed]
-        similar = self._projection.compare(self._get_query(query), b"".join(packed))
+        counts = [self._projection.count_tokens(each) for each in encoded]
+        similar = self._projection.compare(self._get_query(query), b"".join(encoded))
         best = np.maximum.reduceat(similar, np.cumsum([0, *counts[:-1]]), axis=0)
         return [float(score) for score in best.mean(axis=1)]
 
@@ -62,7 +57,7 @@ class ColbertEncoder:
         """The words of a text that tokens of the query match best, each with the cosine, in the order of the text."""
         encoding = self._model.tokenizer.encode(replace_surrogates(text), add_special_tokens=False)
         kept = [place for place, token in enumerate(encoding.ids) if token not in self._punctuation]
-        similar = self._projection.compare(self._get_query(query), decompress(encoded))[2:-1]
+        similar = self._projection.compare(self._get_query(query), encoded)[2:-1]
         if not kept or len(similar) != len(kept):  # it was encoded of another text
             return []
         best: dict[Span, float] = {}

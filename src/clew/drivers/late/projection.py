@@ -1,11 +1,10 @@
 """Token vectors made small: a projection to fewer dimensions (PCA) and four bits for each of them.
 
-A token takes 48 bytes in place of 1,536, and compressed about 42. The mean of all tokens is taken off before, and added
-again when a query is compared, so that the bits tell what is particular to a token. Matrix, mean and steps are in a
-file that `python -m studies.projection` makes.
+A token takes 48 bytes in place of 1,536. The mean of all tokens is taken off before, and added again when a query is
+compared, so that the bits tell what is particular to a token. Matrix, mean and steps are in a file that
+`python -m studies.projection` makes.
 """
 
-import zlib
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -69,22 +68,6 @@ class Projection:
         codes[:, 0::2] = pairs & 0x0F
         codes[:, 1::2] = pairs >> 4
         return codes
-
-
-def compress(packed: bytes) -> bytes:
-    """Packed vectors in fewer bytes, by Huffman codes alone: no sequence of them comes again, but values near 0 do."""
-    coder = zlib.compressobj(1, wbits=-zlib.MAX_WBITS, strategy=zlib.Z_HUFFMAN_ONLY)
-    return coder.compress(packed) + coder.flush()
-
-
-def decompress(data: bytes) -> bytes:
-    """The packed vectors; DriverFailed if these bytes are none."""
-    try:
-        return zlib.decompress(data, -zlib.MAX_WBITS)
-    except zlib.error as error:
-        raise DriverFailed(
-            f"{len(data)} bytes are not token vectors ({error}); `clew doctor` says what is damaged"
-        ) from error
 
 
 def multiply(left: TokenMatrix, right: TokenMatrix) -> TokenMatrix:

@@ -29,7 +29,7 @@ from studies.sets import report_missing_set
 
 FIXED = ("lexical", "semantic", "hybrid", "multi_query", "rerank")
 SYSTEMS = (*FIXED, "auto")
-CERTAINTIES = (0.5, 0.7, 0.8, CERTAIN, 1.1)  # 1.1: no hit is certain
+CERTAINTIES = (0.5, 0.7, 0.8, CERTAIN, 0.95, 0.98, 1.1)  # 1.1: no hit is certain
 Row = Mapping[str, Any]  # a question: set, id, values by system, signs
 
 

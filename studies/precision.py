@@ -1,27 +1,25 @@
 """`python -m studies.precision --data FOLDER`: what do shorter vectors (`embedder.dim`) and int8 ones cost?
 
 The same questions with whole vectors, with the first numbers of each, and with a byte per number; nDCG@10 by meaning
-and by `hybrid`, the bytes of a chunk's vector, and those of the whole collection a chunk (a folder with its index on
-disk). bge-small was not trained for its vectors to be cut.
+and by `hybrid`, the bytes of a chunk's vector, and those of a chunk with all that is kept of it, in a folder. bge-small
+was not trained for its vectors to be cut.
 """
 
 import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
 
 from clew import Engine, drivers
 from clew.core.protocols import Embedder
-from clew.core.settings import EmbedderConfig, StoreConfig
+from clew.core.settings import EmbedderConfig
 from studies.judged import SETS, JudgedSet
 from studies.late import BARE_SETTINGS, measure_folder, parse_parts, take_part
 from studies.measures import bootstrap, ndcg_at
 from studies.sets import report_missing_set
 
 STRATEGIES = ("semantic", "hybrid")
-ON_DISK = replace(BARE_SETTINGS, store=StoreConfig(exact_below=0))  # with the index that large collections have
 
 
 def list_configs(name: str, cache: str, dims: Sequence[int]) -> list[EmbedderConfig]:
@@ -33,7 +31,7 @@ def measure_set(data: JudgedSet, embedder: Embedder) -> tuple[Mapping[str, list[
     """nDCG@10 of each question by strategy, and the bytes on disk of a chunk."""
     values: dict[str, list[float]] = {name: [] for name in STRATEGIES}
     with TemporaryDirectory() as folder:
-        with Engine.open(folder, embedder=embedder, settings=ON_DISK) as engine:
+        with Engine.open(folder, embedder=embedder, settings=BARE_SETTINGS) as engine:
             engine.add_documents(data.documents)
             chunks = engine.status().chunks
             for id_, question in data.questions.items():

@@ -4,6 +4,7 @@ Every strategy answers the same questions of parts of the open sets (`studies.as
 the distance from the strategy that is best on that set, known only afterwards. What a search says of each question is
 kept with the values in a file, to which further sets are added; `--report` prints the tables of all that it holds. The
 second table leaves each set out: the threshold of certainty with the least mean regret on the others decides there.
+`--systems hybrid,multi_query` asks only these, which takes seconds, and then the table has their leads over hybrid.
 """
 
 import argparse
@@ -23,11 +24,12 @@ from clew.query.search.choose import CERTAIN, Signs, choose_by_signs, read_signs
 from clew.query.search.find import build_query
 from studies.asked import LOADERS, AskedSet, load_part
 from studies.late import BARE_SETTINGS
+from studies.measures import bootstrap
 from studies.sets import report_missing_set
 
 FIXED = ("lexical", "semantic", "hybrid", "multi_query", "rerank")
 SYSTEMS = (*FIXED, "auto")
-CERTAINTIES = (0.5, 0.7, 0.8, CERTAIN, 1.1)  # 1.1: no hit is certain
+CERTAINTIES = (0.5, 0.7, 0.8, CERTAIN, 0.95, 0.98, 1.1)  # 1.1: no hit is certain
 Row = Mapping[str, Any]  # a question: set, id, values by system, signs
 
 
@@ -49,7 +51,9 @@ class CachedReranker:
         return [float({**known, **fresh}[key]) for key in keys]
 
 
-def ask_set(asked: AskedSet, ids: Sequence[str], embedder: Embedder, reranker: Reranker) -> Iterator[Row]:
+def ask_set(
+    asked: AskedSet, ids: Sequence[str], embedder: Embedder, reranker: Reranker, systems: Sequence[str] = SYSTEMS
+) -> Iterator[Row]:
     """The values of each question by every system, and the signs of a first search."""
     settings = BARE_SETTINGS
     with Engine.open(":memory:", embedder=embedder, reranker=reranker, settings=settings) as engine:
@@ -62,7 +66,7 @@ def ask_set(asked: AskedSet, ids: Sequence[str], embedder: Embedder, reranker: R
                 "set": asked.data.name,
                 "embedder": embedder.name,
                 "id": id_,
-                "values": {name: asked.measure(id_, asked.search(engine, id_, name)) for name in SYSTEMS},
+                "values": {name: asked.measure(id_, asked.search(engine, id_, name)) for name in systems},
                 "signs": asdict(read_signs(made.evidence, query, first)),
             }
 
@@ -94,6 +98,26 @@ def make_rows(rows: Sequence[Row], reranker: Reranker) -> Iterator[str]:
     yield f"| mean, worst | | {fmean(left_out):.2f}, {max(left_out):.1f} |{' |' * len(CERTAINTIES)}"
 
 
+def make_lead_rows(rows: Sequence[Row]) -> Iterator[str]:
+    """The table of systems without `auto`: their means, and the paired leads over hybrid."""
+    systems = list(rows[0]["values"])
+    yield f"| set | embedder | questions | {' | '.join(f'{name} | lead' for name in systems)} |"
+    yield "|---" * (3 + 2 * len(systems)) + "|"
+    leads: dict[str, list[float]] = {name: [] for name in systems}
+    for name in dict.fromkeys(row["set"] for row in rows):
+        own = [row for row in rows if row["set"] == name]
+        values = {system: [row["values"][system] for row in own] for system in systems}
+        cells = " | ".join(
+            f"{100 * fmean(found):.1f} | {'' if system == 'hybrid' else bootstrap(found, values['hybrid'])}"
+            for system, found in values.items()
+        )
+        for system, found in values.items():
+            leads[system].append(100 * (fmean(found) - fmean(values["hybrid"])))
+        yield f"| {name} | {own[0]['embedder']} | {len(own)} | {cells} |"
+    means = " | ".join(f"| {fmean(found):+.2f}" for found in leads.values())
+    yield f"| mean lead | | {len(rows)} | {means} |"
+
+
 def find_regret(rows: Sequence[Row], reranker: Reranker, certain: float) -> float:
     """The distance from the best fixed strategy with a threshold of certainty, in points."""
     chosen = [choose_by_signs(Signs(**row["signs"]), lambda: reranker, certain=certain)[0] for row in rows]
@@ -114,6 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--scores", default="", help="a file that caches the scores of the reranker")
     parser.add_argument("--questions", type=int, default=60, help="of each set")
     parser.add_argument("--places", default="1:0", help="which of them: '5:0,2' asks the first and third of every five")
+    parser.add_argument("--systems", default=",".join(SYSTEMS), help="those that are asked")
     given = parser.parse_args(arguments)
     reranker = drivers.make_reranker(DEFAULTS.reranker)
     assert reranker is not None
@@ -130,13 +155,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 if at % int(every) in set(map(int, places.split(",")))
             ]
             with given.values.open("a", encoding="utf-8") as file:
-                for row in ask_set(asked, kept, embedder, reranker):
+                for row in ask_set(asked, kept, embedder, reranker, given.systems.split(",")):
                     file.write(json.dumps(row) + "\n")
                     file.flush()
             print(f"{name}: {len(kept)} questions", flush=True)
         return
     rows = [json.loads(line) for line in given.values.read_text("utf-8").splitlines()]
-    for line in make_rows(rows, reranker):
+    for line in make_rows(rows, reranker) if "auto" in rows[0]["values"] else make_lead_rows(rows):
         print(line)
 
 

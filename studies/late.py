@@ -99,7 +99,8 @@ def measure_times(data: JudgedSet, embedder: str, systems: Sequence[str]) -> Map
             chunks = engine.status().chunks
         tokens = sum(ColbertEncoder().count([each.text for each in data.documents]))
         each = (measure_folder(folder) - before) / chunks
-        print(f"{chunks} chunks, {tokens / chunks:.0f} tokens and {each:,.0f} bytes of token vectors each")
+        size = f"{tokens / chunks:.0f} tokens and {each:,.0f} bytes of token vectors each"
+        print(f"{chunks} chunks, {size}, {250 * each * chunks / tokens:,.0f} for 250 tokens")
         engines = {name: Engine.open(folder, settings=LATE_SETTINGS) for name in seconds}
         for name, engine in engines.items():
             engine.search("a question that loads the models", strategy=name)
@@ -114,8 +115,9 @@ def measure_times(data: JudgedSet, embedder: str, systems: Sequence[str]) -> Map
 
 
 def measure_folder(folder: str) -> int:
-    """The bytes of all files in a folder; of a collection that nobody has open, whose log is empty."""
-    return sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
+    """The bytes of all files in a folder, without SQLite's shared memory; nobody has it open, so its log is empty."""
+    files = [path for path in Path(folder).rglob("*") if path.is_file() and not path.name.endswith("-shm")]
+    return sum(path.stat().st_size for path in files)
 
 
 def load_pool(folder: Path) -> JudgedSet:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from clew.core.quantize import dequantize, quantize
 from clew.core.types import Matrix
 
 Windows = NDArray[np.uint64]
@@ -89,15 +90,27 @@ def fingerprint_texts(texts: Iterable[str], key: int) -> Fingerprints:
 
 
 def fingerprint_vectors(vectors: Matrix, key: int) -> Windows:
-    """The fingerprints of a few places of each vector that are not zero."""
-    rows = np.ascontiguousarray(vectors, "<f4")
-    if rows.size == 0:
+    """The fingerprints of a few places of each vector that are not zero, in every form that a store may keep."""
+    if vectors.size == 0:
         return _EMPTY
-    width = TEXT // 4
+    return _merge([_fingerprint_rows(rows, key) for rows in list_vector_forms(vectors)])
+
+
+def list_vector_forms(vectors: Matrix) -> list[NDArray[Any]]:
+    """Vectors as stores keep them: in single precision, and int8 vectors also as codes and in half precision."""
+    rows = np.ascontiguousarray(vectors, "<f4")
+    codes = quantize(rows) if rows.size else None
+    if codes is None or not np.array_equal(dequantize(codes), rows):
+        return [rows]
+    return [rows, rows.astype("<f2"), codes]
+
+
+def _fingerprint_rows(rows: NDArray[Any], key: int) -> Windows:
+    width = TEXT // rows.itemsize
     usable = rows[:, : rows.shape[1] // width * width].reshape(len(rows), -1, width)
     full = (usable != 0).sum(axis=2) >= width - 1
     picked = [block[mask][:VECTOR_WINDOWS] for block, mask in zip(usable, full, strict=True)]
-    data = np.concatenate(picked) if picked else np.empty((0, width), "<f4")
+    data = np.concatenate(picked) if picked else np.empty((0, width), rows.dtype)
     return np.unique(_hash_windows(data.tobytes(), key)[TEXT][::TEXT]) if len(data) else _EMPTY
 
 

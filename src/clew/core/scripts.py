@@ -17,6 +17,8 @@ _BLOCKS: Final = (
     (0x3041, "Kana"), (0x3100, ""), (0x3400, "Hani"), (0xA000, ""), (0xAC00, "Hang"), (0xD7B0, ""),
     (0xF900, "Hani"), (0xFB00, ""), (0x20000, "Hani"), (0x40000, ""),
 )  # fmt: skip
+# Written without spaces, or with words that particles are attached to.
+UNSPACED: Final = frozenset({"Hani", "Kana", "Hang", "Thai", "Laoo", "Khmr", "Mymr"})
 _STARTS: Final = tuple(start for start, _ in _BLOCKS)
 
 # Where one language is the only one of its script, or by far the usual one: that of a word of this script in a text of

@@ -17,6 +17,7 @@ from typing import Any, Final, cast
 from clew.core.collection import CollectionRecord, DroppedCollection
 from clew.core.errors import DriverMissing, NotFound, SettingsError
 from clew.core.protocols import LLM, AnswerReader, Embedder, KeepsRecords, RecordStore, Reranker, Store, Verifier
+from clew.core.quantize import INT8_MARK, has_int8_vectors
 from clew.core.secret import mask_secrets
 from clew.core.settings import AnswerConfig, EmbedderConfig, LLMConfig, RerankerConfig, StoreConfig
 from clew.core.suggest import find_close_names, format_suggestion
@@ -62,8 +63,14 @@ LLMS: Final[Mapping[str, str]] = MappingProxyType({"local:": "clew.drivers.llm.l
 def make_embedder(config: EmbedderConfig) -> Embedder:
     """The embedder of that name, with a cache and cut vectors if these are set; NotFound lists the known names.
 
-    "bge-small#128" has its vectors cut to that length (`config.dim` goes before it), "one+other" are two as one.
+    "bge-small#128" has its vectors cut to that length (`config.dim` goes before it), "bge-small#int8" stores them as
+    int8, "one+other" are two as one.
     """
+    if config.int8 or has_int8_vectors(config.name):
+        from clew.drivers.embed.quantized import quantize_embedder
+
+        plain = replace(config, name=config.name.removesuffix(INT8_MARK), int8=False)
+        return quantize_embedder(make_embedder(plain))
     if "+" in config.name:
         from clew.drivers.embed.joined import join_embedders
 

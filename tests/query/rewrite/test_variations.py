@@ -95,7 +95,26 @@ def test_n() -> None:
 )
 def test_a_compound_question_is_taken_apart(query: str, expected: list[str]) -> None:
     assert split_question(query) == expected
-    assert expand_query_variations(query)[1:][: len(expected)] == expected
+
+
+def test_only_questions_that_stand_alone_are_variations() -> None:
+    assert expand_query_variations("Who rotates the keys? Where is the vault kept?")[1:3] == [
+        "Who rotates the keys",
+        "Where is the vault kept",
+    ]
+    assert expand_query_variations("Which is faster, SQLite or PostgreSQL?")[1:] == ["faster SQLite PostgreSQL"]
+    shared = "where was the cotton gin invented and where is it used today"
+    assert expand_query_variations(shared)[1:] == ["cotton gin invented used today"]
+
+
+def test_nothing_is_varied_in_a_script_without_spaces_or_about_code() -> None:
+    assert expand_query_variations("谁被视为第一位现代地质学家？", feedback=["地球理论, 地球理论, 他们同意"] * 2) == [
+        "谁被视为第一位现代地质学家？"
+    ]
+    code = "def is_iterable(value):\n    return hasattr(value, '__iter__') and not isinstance(value, (str, bytes))"
+    query = "how do I check that a value is iterable"
+    assert expand_query_variations(query, feedback=[code, code]) == [query]
+    assert len(expand_query_variations(query, feedback=["An iterable value has a method that returns its items."])) > 1
 
 
 @pytest.mark.parametrize(
@@ -143,7 +162,7 @@ def test_the_relevance_model_is_the_sum_of_belief_times_frequency() -> None:
 
 
 def test_many_parts_leave_room_for_the_feedback() -> None:
-    query = "guinea pigs: causes, symptoms, and treatments of scurvy"
+    query = "Which fruit prevents scurvy? Who sells fresh hay? Where do guinea pigs sleep at night?"
     found = expand_query_variations(query, feedback=[f"{text} scurvy" for text in PIGS])
     assert len(found) == 4
     assert found[3].startswith(f"{query} ")

@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar
 
-import numpy as np
-
 from clew.core.errors import ModelSwitched, StoreMismatch
 from clew.core.protocols import Embedder
 from clew.core.stored import StagedModel
@@ -111,8 +109,3 @@ def check_model_in_use(place: str, embedder: Embedder, name: str, dim: int) -> N
         raise StoreMismatch(
             f"{place} has vectors of {name} ({dim} dimensions) by now, not of {embedder.name} ({embedder.dim})"
         )
-
-
-def vectors_to_blobs(vectors: Matrix) -> list[bytes]:
-    """The rows as bytes, as SQLite stores them."""
-    return [row.tobytes() for row in np.ascontiguousarray(vectors, np.float32)]

@@ -7,9 +7,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
-from clew.core.fingerprint import Fingerprints, Matcher
+from clew.core.fingerprint import Fingerprints, Matcher, list_vector_forms
 from clew.core.protocols import Store
 from clew.core.settings import ThreadConfig
 from clew.core.stored import PackedTerms, StoredDocument
@@ -63,9 +61,9 @@ def compare_with_remaining(
         for text in _list_own_texts(document, threads) if document.id in touched else _list_texts(stored):
             for start in range(0, len(text), BLOCK - SHARED):
                 matcher.count_in_text(text[start : start + BLOCK], TEXT_KINDS)
-        matcher.count(np.ascontiguousarray(stored.vectors, "<f4").tobytes(), ["vectors"])
-        if stored.summary_vector is not None:
-            matcher.count(np.ascontiguousarray(stored.summary_vector, "<f4").tobytes(), ["vectors"])
+        summary = [] if stored.summary_vector is None else list_vector_forms(stored.summary_vector[None])
+        for rows in (*list_vector_forms(stored.vectors), *summary):
+            matcher.count(rows.tobytes(), ["vectors"])
         packed = (
             [pack_terms(count_chunk_terms(chunk, language=language)) for chunk in _without_erased(stored)]
             if document.id in touched

@@ -5,8 +5,10 @@ from collections.abc import Sequence
 
 from clew.core.errors import DriverFailed, SettingsError
 from clew.core.protocols import LLM
+from clew.core.scripts import UNSPACED, count_scripts
 from clew.core.sentences import split_sentences
 from clew.core.trace import step
+from clew.query.rewrite.code import MAX_SYMBOLS, measure_symbols
 from clew.query.rewrite.expand import is_ambiguous_query
 from clew.query.rewrite.keywords import condense_query, extract_content_words, extract_stems, select_expansion_terms
 from clew.query.rewrite.parse_queries import dedupe_queries, parse_query_lines, strip_thinking
@@ -40,6 +42,7 @@ _LIST = re.compile(r"[^,]+(?:,[^,]+)*,?\s(?:and|or)\s[^,]+")
 _ITEM_SEPARATOR = re.compile(r"\s*,\s*(?:(?:and|or)\s+)?|\s+(?:and|or)\s+", re.IGNORECASE)
 _SHARED_TAIL = re.compile(r"\s(?=(?:of|for|in|on|with|from|at|about)\s)", re.IGNORECASE)  # … and treatments of flu
 _MAX_COMPOUND_CHARS = 1_000  # of a question that is searched for what it compares or lists
+_MIN_QUESTION_WORDS = 2  # content words of a question that is searched by itself
 _MIN_CLAUSE_WORDS = 3  # content words from which a list item needs no shared words
 
 
@@ -48,9 +51,9 @@ def expand_query_variations(
 ) -> list[str]:
     """The query, then up to n variations of it, all different.
 
-    A model is called once; if it fails or returns nothing usable, there is only the query. Without one: the parts of a
-    compound question, the question with expansion terms of `feedback` (texts of a first search, best first), and its
-    content words alone.
+    A model is called once; if it fails or returns nothing usable, there is only the query. Without one: the questions
+    of a request of several, the question with expansion terms of `feedback` (texts of a first search, best first), and
+    its content words alone; nothing where other words lead away from it, in a script without spaces and about code.
     """
     if n < 0:
         raise SettingsError(f"n is {n}; it must be at least 0 variations")
@@ -69,8 +72,7 @@ def expand_query_variations(
 
 def split_question(query: str) -> list[str]:
     """The parts of a compound question: its questions, the sides it compares or the items it lists; else itself."""
-    parts = [part for start, end in split_sentences(query) for part in _JOIN.split(query[start:end])]
-    questions = [_trim_punctuation(part) for part in parts if extract_content_words(part)]
+    questions = _list_questions(query)
     if len(questions) > 1:
         first, *others = questions
         topic = condense_query(first)
@@ -93,11 +95,35 @@ def _ask_for_variations(query: str, llm: LLM, n: int) -> list[str]:
 
 
 def _vary_by_rule(query: str, feedback: Sequence[str], n: int) -> list[str]:
-    """Variations without a model: the question's parts, the question with feedback terms, its content words."""
+    """Variations without a model: separate questions, the question with feedback terms, its content words.
+
+    The sides of a comparison and the items of a list are no questions: the query names them all, and what is found for
+    one alone would rank above what is about both. So would what a question says that needs the one before it.
+    """
+    if measure_symbols(feedback) >= MAX_SYMBOLS or count_scripts(query).keys() & UNSPACED:
+        return []
     terms = select_expansion_terms(query, feedback)
     expanded = [" ".join([query, *terms])] if terms else []
-    parts = split_question(query)
+    parts = _list_separate_questions(query)
     return [*parts[: max(1, n - len(expanded))], *expanded, *parts[n - len(expanded) :], condense_query(query)]
+
+
+def _list_questions(query: str) -> list[str]:
+    """The questions of a query: its sentences, and what a conjunction joins in them, that have a content word."""
+    parts = [part for start, end in split_sentences(query) for part in _JOIN.split(query[start:end])]
+    return [_trim_punctuation(part) for part in parts if extract_content_words(part)]
+
+
+def _list_separate_questions(query: str) -> list[str]:
+    """The questions of a query that can be understood each by itself and share no content word; none if some cannot."""
+    questions = _list_questions(query)
+    seen: set[str] = set()
+    for each in questions:
+        stems = extract_stems(each)
+        if is_ambiguous_query(each) or len(stems) < _MIN_QUESTION_WORDS or stems & seen:
+            return []
+        seen |= stems
+    return questions if len(questions) > 1 else []
 
 
 def _distribute_shared_words(items: Sequence[str]) -> list[str]:

@@ -7,7 +7,6 @@ one, several wordings of the question help only where many texts are about it; e
 """
 
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,13 +16,12 @@ from clew.core.languages import RERANKER_LANGUAGES
 from clew.core.protocols import Reranker
 from clew.core.types import Hit, Query
 from clew.query.rank.thread_smoothing import is_message_chunk
+from clew.query.rewrite.code import MAX_SYMBOLS, measure_symbols
 from clew.query.search.evidence import EvidenceSource
 
 FIRST = 10  # hits whose texts are looked at
 CERTAIN = 0.9  # relevance of a hit from which nothing more is done
-MAX_SYMBOLS = 0.03  # share of characters that are symbols of code; prose has half of it or less
 MIN_ON_TOPIC = 10  # hits with more than half of the question's terms, by their weights
-_SYMBOL = re.compile(r"[(){}\[\]=<>_;|&$#@\\/*+]")
 _LOOKED_AT = 1_000  # characters of a text
 
 
@@ -46,7 +44,7 @@ def read_signs(source: EvidenceSource, query: Query, hits: Sequence[Hit]) -> Sig
     return Signs(
         max(known, default=0.0),
         int((evidence.share > 0.5).sum()),
-        sum(len(_SYMBOL.findall(text)) for text in texts) / max(1, sum(map(len, texts))),
+        measure_symbols(texts),
         _find_language(texts),
         any(is_message_chunk(hit.chunk) for hit in hits[:FIRST]),
     )

@@ -5,8 +5,6 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-import numpy as np
-
 from clew.core.doctor import Defect, Inspection, Remedy
 from clew.core.errors import CollectionDamaged, DriverFailed
 from clew.core.stored import StoredDocument
@@ -20,6 +18,7 @@ from clew.drivers.store.embedded.manager import IndexManager
 from clew.drivers.store.embedded.parts import find_missing_parts
 from clew.drivers.store.embedded.raw import read_raw
 from clew.drivers.store.embedded.repair import COUNTS, ORPHANS, repair_tables
+from clew.drivers.store.embedded.vectors import unpack_vector
 from clew.drivers.store.entries import facets_to_json
 from clew.drivers.store.inspection import (
     DocumentReader,
@@ -147,15 +146,18 @@ def inspect_staged(db: sqlite3.Connection) -> Iterator[Defect]:
         yield Defect("staged", f"vectors of {name} are staged, which is the model in use", "", "discard")
     for table in ("shadows", "summary_shadows"):
         found = db.execute(f"SELECT vector FROM {table} LIMIT {MAX_STAGED}").fetchall()
-        if any(len(vector) != 4 * dim or not _is_unit(vector) for (vector,) in found):
+        if any(not _is_whole(vector, dim) for (vector,) in found):
             yield Defect(
                 "staged", f"staged vectors of {name} are not of its width, or not of unit length", "", "discard"
             )
             return
 
 
-def _is_unit(data: bytes) -> bool:
-    vector = np.frombuffer(data, np.float32)
+def _is_whole(data: bytes, dim: int) -> bool:
+    """Whether a vector has its width and unit length."""
+    if len(data) not in (dim, 4 * dim):
+        return False
+    vector = unpack_vector(data, dim)
     return bool(abs(float(vector @ vector) - 1.0) <= 2 * UNIT_TOLERANCE)
 
 

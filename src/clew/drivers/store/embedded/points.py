@@ -6,6 +6,7 @@ import numpy as np
 import qdrant_edge as edge
 
 from clew.core.facets import Condition
+from clew.core.quantize import has_int8_vectors
 from clew.core.stored import Hashes
 from clew.drivers.store import bm25
 from clew.drivers.store.embedded.signals import Signals
@@ -14,10 +15,12 @@ LOW_BITS = 0xFFFFFFFF  # a sparse vector's indices have 32 bits
 DENSE, TERMS = "dense", "terms"
 
 
-def make_config(dim: int) -> edge.EdgeConfig:
-    """The settings of a shard for vectors of this width."""
+def make_config(dim: int, embedder: str) -> edge.EdgeConfig:
+    """The settings of a shard for vectors of this width; in half precision where they are stored as int8."""
+    kind = edge.VectorStorageDatatype.Float16 if has_int8_vectors(embedder) else edge.VectorStorageDatatype.Float32
     return edge.EdgeConfig(
-        vectors={DENSE: edge.EdgeVectorParams(size=dim, distance=edge.Distance.Dot)},  # of unit vectors: the cosine
+        # Of unit vectors the inner product is the cosine.
+        vectors={DENSE: edge.EdgeVectorParams(size=dim, distance=edge.Distance.Dot, datatype=kind)},
         sparse_vectors={TERMS: edge.EdgeSparseVectorParams()},
         hnsw_config=edge.HnswIndexConfig(m=16, ef_construct=128, full_scan_threshold=1000),
         optimizers=edge.EdgeOptimizersConfig(indexing_threshold=1000, default_segment_number=1),

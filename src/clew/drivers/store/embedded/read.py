@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from clew.core.facets import (
     Condition,
     expand_document_filter,
@@ -25,6 +23,7 @@ from clew.drivers.store.embedded import schema, sums
 from clew.drivers.store.embedded.database import Database
 from clew.drivers.store.embedded.places import check_places
 from clew.drivers.store.embedded.signals import check_rows, make_placeholders
+from clew.drivers.store.embedded.vectors import unpack_vector, unpack_vectors
 
 _FACETS_AMONG = "SELECT 1 FROM json_each(s.facets) f WHERE f.value IN (SELECT value FROM json_each(?))"
 _PIECES = ", ".join(f"p.{name}" for name in codec.PIECE_COLUMNS.split(", "))
@@ -126,7 +125,7 @@ def read_summary_vectors(db: sqlite3.Connection, change: int, dim: int) -> Summa
     for *found, stored in db.execute(sql):
         check_values(f"the summary of the document {found[1]!r}", stored, *found)
         read.append(found[1:4])
-    vectors = np.frombuffer(b"".join(each[2] for each in read), np.float32).reshape(len(read), dim)
+    vectors = unpack_vectors([each[2] for each in read], dim)
     return Summaries(change, [each[0] for each in read], [each[1] for each in read], vectors)
 
 
@@ -197,7 +196,7 @@ def read_vectors_by_chunk_id(database: Database, chunk_ids: Sequence[str]) -> di
         ).fetchall()
         check_rows(database, db, read)
     check_ids({each[2] for each in read}, chunk_ids)
-    return {chunk_id: np.frombuffer(vector, np.float32) for _, _, chunk_id, vector in read}
+    return {chunk_id: unpack_vector(vector, database.dim) for _, _, chunk_id, vector in read}
 
 
 def check_ids(found: Set[str], wanted: Sequence[str]) -> None:

@@ -66,7 +66,7 @@ class ShardIndex:
                 self._shard = edge.EdgeShard.load(str(place))
             else:
                 place.mkdir(parents=True)
-                self._shard = edge.EdgeShard.create(str(place), points.make_config(checkpoint.dim))
+                self._shard = edge.EdgeShard.create(str(place), points.make_config(checkpoint.dim, database.embedder))
                 for name, kind in (("facets", edge.KeywordIndexParams()), ("at", edge.FloatIndexParams())):
                     self._shard.update(edge.UpdateOperation.create_field_index(name, kind))
 

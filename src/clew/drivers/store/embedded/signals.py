@@ -14,6 +14,7 @@ from clew.core.types import Matrix
 from clew.drivers.store.bm25 import Floats
 from clew.drivers.store.checksums import check_signal, check_values
 from clew.drivers.store.embedded.database import CollectionState, Database
+from clew.drivers.store.embedded.vectors import unpack_vectors
 
 COLUMNS = "row, id, facets, seconds, length, terms, counts, vector, sum"
 BATCH = 2000  # signals that are read at once
@@ -87,7 +88,7 @@ def read_vectors_by_row(database: Database, rows: Sequence[int]) -> tuple[list[i
     with database.reader as db:
         read = db.execute(f"{sql} ({make_placeholders(rows)})", (database.collection_id, *rows)).fetchall()
         check_rows(database, db, read)
-    matrix = np.frombuffer(b"".join([each[3] for each in read]), np.float32).reshape(len(read), database.dim)
+    matrix = unpack_vectors([each[3] for each in read], database.dim)
     return [each[0] for each in read], [each[2] for each in read], matrix
 
 
@@ -168,7 +169,7 @@ def _parse_signals(read: list[Any], dim: int) -> Signals:
         np.frombuffer(b"".join(terms), np.int64),
         np.frombuffer(b"".join(counts), np.uint16),
         np.array([len(each) // 8 for each in terms], np.int64),
-        np.frombuffer(b"".join(vectors), np.float32).reshape(len(read), dim),
+        unpack_vectors(vectors, dim),
     )
 
 

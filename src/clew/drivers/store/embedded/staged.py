@@ -8,10 +8,12 @@ from typing import TypeVar
 
 from clew.core.errors import CollectionDamaged
 from clew.core.protocols import Embedder
+from clew.core.quantize import has_int8_vectors
 from clew.core.stored import StagedModel
 from clew.core.types import Matrix
 from clew.drivers.store.embedded.database import Database
 from clew.drivers.store.embedded.sums import SIGNAL_SUM
+from clew.drivers.store.embedded.vectors import pack_vectors
 from clew.drivers.store.staging import (
     Kind,
     MissingVector,
@@ -20,7 +22,6 @@ from clew.drivers.store.staging import (
     check_staged_model,
     parse_missing_row,
     stage_missing_vectors,
-    vectors_to_blobs,
 )
 
 # A document of one chunk may have that chunk's vector for its summary too.
@@ -63,11 +64,13 @@ class SqliteStagedVectors:
         """Stores the vectors of rows, except of those whose text has changed since."""
         rows = json.dumps([each.row for each in missing])
         now = {row: tuple(columns) for row, *columns in self._db.execute(_TEXTS[kind], (rows,))}
+        (name,) = self._db.execute("SELECT embedder FROM shadow").fetchone()
+        packed = pack_vectors(vectors, is_int8=has_int8_vectors(name))
         self._db.executemany(
             f"INSERT OR REPLACE INTO {_TABLE[kind]}(row, vector, sum) VALUES(?1, ?2, row_sum(?1, ?2))",
             [
                 (each.row, vector)
-                for each, vector in zip(missing, vectors_to_blobs(vectors), strict=True)
+                for each, vector in zip(missing, packed, strict=True)
                 if now.get(each.row) == each.columns
             ],
         )

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from clew.core.stored import PackedTerms, StoredDocument
-from clew.core.types import Vector
 from clew.drivers.store import codec
 from clew.drivers.store.batches import DOCUMENT_PAGE, take_batch
 from clew.drivers.store.checksums import check_signal, check_values, damaged_error
 from clew.drivers.store.embedded.database import Database
 from clew.drivers.store.embedded.signals import COLUMNS
+from clew.drivers.store.embedded.vectors import unpack_vector, unpack_vectors
 
 _SIGNALS = ", ".join(f"s.{name}" for name in COLUMNS.split(", "))
 
@@ -81,9 +81,9 @@ def _read_document_batch(db: sqlite3.Connection, rows: Sequence[int], dim: int) 
             StoredDocument(
                 codec.build_whole_document(document, pieces.get(row, [])),
                 parsed,
-                np.frombuffer(b"".join(columns[7] for columns in found), np.float32).reshape(len(found), dim),
+                unpack_vectors([columns[7] for columns in found], dim),
                 tuple(_parse_terms(*columns[4:7]) for columns in found),
-                _parse_vector(vector),
+                None if vector is None else unpack_vector(vector, dim),
             )
         )
     return batch
@@ -95,7 +95,3 @@ def _group_by_document(read: Iterable[Sequence[Any]]) -> dict[int, list[Sequence
 
 def _parse_terms(length: int, terms: bytes, counts: bytes) -> PackedTerms:
     return PackedTerms(np.frombuffer(terms, np.int64), np.frombuffer(counts, np.uint16), length)
-
-
-def _parse_vector(stored: bytes | None) -> Vector | None:
-    return None if stored is None else np.frombuffer(stored, np.float32)

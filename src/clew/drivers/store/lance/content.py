@@ -78,7 +78,7 @@ class Draft:
         for number, row in self._removed.items():
             removed[row["fragment"]].append(number)
         rows = [self.head.to_row(), *self._added.values()]
-        return Change(removed, make_table(rows, make_schema(self.head.dim)))
+        return Change(removed, make_table(rows, make_schema(self.head.dim, self.head.embedder)))
 
 
 class Content:
@@ -100,7 +100,7 @@ class Content:
             if self._as_of is not None:
                 raise NotFound(f"{self.place} is not there, so it has no versions")
             first = Head(self.embedder, self.dim, created).to_row()
-            self.table.create(make_table([first], make_schema(self.dim)))
+            self.table.create(make_table([first], make_schema(self.dim, self.embedder)))
         head = self.read().head
         if (head.embedder, head.dim) != (self.embedder, self.dim):
             raise StoreMismatch(

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from clew.core.quantize import has_int8_vectors, round_to_int8
 from clew.core.types import Matrix
 from clew.drivers.store.lance.table import HEAD
 
@@ -44,9 +45,10 @@ ARRAYS: Final = ("facets", "terms", "counts", "vector")  # `vector` is of a chun
 Row = dict[str, Any]  # by the name of the column; what is missing is null
 
 
-def make_schema(dim: int) -> pa.Schema:
+def make_schema(dim: int, embedder: str) -> pa.Schema:
     """The columns for vectors of this width."""
-    arrays = (pa.list_(pa.string()), pa.list_(pa.int64()), pa.list_(pa.uint16()), pa.list_(pa.float32(), dim))
+    vectors = make_vector_type(dim, embedder)
+    arrays = (pa.list_(pa.string()), pa.list_(pa.int64()), pa.list_(pa.uint16()), vectors)
     return pa.schema([*_COMMON, *_RECORD, *_PIECE, *_CHUNK, *zip(ARRAYS, arrays, strict=True)])
 
 
@@ -56,24 +58,32 @@ def make_table(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
     for column in schema:
         values = [row.get(column.name) for row in rows]
         if column.name == "vector":
-            columns.append(make_vector_column(values, column.type.list_size))
+            columns.append(make_vector_column(values, column.type))
         else:
             columns.append(pa.array(values, column.type))
     return pa.table(columns, schema=schema)
 
 
-def make_vector_column(values: Sequence[Any], dim: int) -> pa.Array:
-    """Vectors, some of them None, as a column."""
-    empty = np.zeros(dim, np.float32)
+def make_vector_type(dim: int, embedder: str) -> pa.DataType:
+    """The type of a column of vectors: single precision, half of it for int8 vectors, which are read from it again."""
+    return pa.list_(pa.float16() if has_int8_vectors(embedder) else pa.float32(), dim)
+
+
+def make_vector_column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Vectors, some of them None, as a column of this type."""
+    dim, form = kind.list_size, kind.value_type.to_pandas_dtype()
+    empty = np.zeros(dim, form)
     flat = np.concatenate([empty if value is None else value for value in values]) if values else empty[:0]
     mask = pa.array([value is None for value in values], pa.bool_())
-    return pa.FixedSizeListArray.from_arrays(pa.array(flat, pa.float32()), dim, mask=mask)
+    return pa.FixedSizeListArray.from_arrays(pa.array(flat.astype(form), kind.value_type), dim, mask=mask)
 
 
 def read_vector_column(column: Any, dim: int) -> Matrix:
     """A column of vectors without nulls as a matrix."""
     whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    return np.asarray(whole.flatten().to_numpy(zero_copy_only=False), np.float32).reshape(len(whole), dim)
+    found = whole.flatten().to_numpy(zero_copy_only=False)
+    matrix = np.asarray(found, np.float32).reshape(len(whole), dim)
+    return round_to_int8(matrix) if found.dtype == np.float16 else matrix
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,8 +143,9 @@ def read_staged(uri: str, options: Mapping[str, str], dim: int) -> dict[int, tup
 
 def write_staged(uri: str, options: Mapping[str, str], dim: int, made: Mapping[int, tuple[str, Vector | None]]) -> None:
     """Adds staged vectors."""
-    schema = pa.schema([("row", pa.int64()), ("print", pa.string()), ("vector", pa.list_(pa.float32(), dim))])
-    vectors = make_vector_column([vector for _, vector in made.values()], dim)
+    kind = pa.list_(pa.float32(), dim)
+    schema = pa.schema([("row", pa.int64()), ("print", pa.string()), ("vector", kind)])
+    vectors = make_vector_column([vector for _, vector in made.values()], kind)
     prints = pa.array([print_ for print_, _ in made.values()], pa.string())
     table = pa.table([pa.array(list(made), pa.int64()), prints, vectors], schema=schema)
     lance.write_dataset(table, uri, mode="append", storage_options=dict(options))
@@ -216,7 +217,7 @@ def switch_to_staged_model(content: Content, options: Mapping[str, str], embedde
 def _swap(
     content: Content, snapshot: Snapshot, staged: LanceStagedVectors, options: Mapping[str, str], embedder: Embedder
 ) -> bool:
-    old, schema = snapshot.head, make_schema(embedder.dim)
+    old, schema = snapshot.head, make_schema(embedder.dim, embedder.name)
     used = _name_staged(old.embedder, old.dim, was_used=True)
     head = replace(old, embedder=embedder.name, dim=embedder.dim, staged=used, change=old.change + 1)
     uri = _locate(content, used)

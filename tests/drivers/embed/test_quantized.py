@@ -1,0 +1,120 @@
+"""int8 vectors: the codes, their place in the name, and collections that store them."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clew import Document, Engine, Settings
+from clew.core.errors import StoreMismatch
+from clew.core.fingerprint import Fingerprints, Matcher, fingerprint_vectors
+from clew.core.quantize import dequantize, quantize, round_to_int8
+from clew.core.settings import EmbedderConfig, StoreConfig
+from clew.drivers import make_embedder, pin_embedder_name
+
+INT8 = EmbedderConfig(name="hashed", int8=True)
+TOPICS = ("keys are rotated", "lunch is served", "the vault is opened", "boats leave the harbour")
+DOCUMENTS = [Document(f"note-{n}", f"{TOPICS[n % 4]} on day {n}.", uri=f"{n}.md") for n in range(40)]
+
+
+@pytest.fixture(params=["folder", "postgres", "lance"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of a new collection."""
+    if request.param == "postgres":
+        return str(request.getfixturevalue("postgres"))
+    if request.param == "lance":
+        pytest.importorskip("lance")
+        return f"lance://{tmp_path / 'a'}"
+    return str(tmp_path / "a.clew")
+
+
+def test_codes_are_whole_numbers_that_give_back_their_vector() -> None:
+    rows = np.random.default_rng(7).normal(size=(50, 64)).astype(np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    codes = quantize(rows)
+    assert codes.dtype == np.int8
+    assert np.abs(codes).max(axis=1).tolist() == [127] * 50
+    np.testing.assert_array_equal(codes[0], np.rint(rows[0] / np.abs(rows[0]).max() * 127))
+    made = dequantize(codes)
+    np.testing.assert_allclose(np.linalg.norm(made, axis=1), 1, atol=1e-6)
+    assert (made * rows).sum(axis=1).min() > 0.999
+    np.testing.assert_array_equal(quantize(made), codes)
+    halves = made.astype(np.float16).astype(np.float32)
+    np.testing.assert_array_equal(round_to_int8(halves), made)
+    assert quantize(np.zeros((1, 4), np.float32)).tolist() == [[0, 0, 0, 0]]
+
+
+def test_passages_are_rounded_and_queries_are_not() -> None:
+    whole, small = make_embedder(EmbedderConfig(name="hashed")), make_embedder(INT8)
+    assert (small.name, small.dim, small.max_tokens) == ("hashed#int8", whole.dim, whole.max_tokens)
+    one = whole.embed(["keys"], role="passage")
+    np.testing.assert_array_equal(small.embed(["keys"], role="passage"), round_to_int8(one))
+    np.testing.assert_array_equal(small.embed(["keys"], role="query"), whole.embed(["keys"], role="query"))
+    assert make_embedder(EmbedderConfig(name="hashed#64#int8", int8=True)).name == "hashed#64#int8"
+    assert make_embedder(EmbedderConfig(name="hashed", dim=64, int8=True)).name == "hashed#64#int8"
+    assert pin_embedder_name("hf:a/b", "hf:a/b@123#int8") == "hf:a/b@123#int8"
+
+
+def test_a_collection_keeps_int8_vectors(place: str) -> None:
+    with Engine.open(place, settings=Settings(embedder=INT8)) as engine:
+        engine.add_documents(DOCUMENTS)
+    with Engine.open(place) as engine:  # without the setting: the collection's own
+        assert engine.opened.embedder.name == "hashed#int8"
+        hits = engine.search("keys are rotated on day 8", k=4, strategy="semantic")
+        assert hits[0].document.uri == "8.md"
+        stored = engine.opened.store.vectors([hit.chunk.id for hit in hits])
+        for hit in hits:
+            expected = engine.opened.embedder.embed([hit.chunk.embed_text], role="passage")[0]
+            np.testing.assert_array_equal(stored[hit.chunk.id], expected)
+    for other in (EmbedderConfig(name="hashed"), EmbedderConfig(name="hashed#64#int8")):
+        with pytest.raises(StoreMismatch, match=r"hashed#int8.*clew reembed --to hashed"):
+            Engine.open(place, settings=Settings(embedder=other))
+
+
+def test_reembedding_changes_to_int8_and_back(place: str) -> None:
+    with Engine.open(place, embedder="hashed") as engine:
+        engine.add_documents(DOCUMENTS)
+        question = "when is lunch served on day 9?"
+        before = [hit.chunk.id for hit in engine.search(question)]
+        for name in ("hashed#int8", "hashed"):
+            engine.reembed(name)
+            assert engine.opened.embedder.name == name
+            assert [hit.chunk.id for hit in engine.search(question)] == before
+
+
+def test_int8_vectors_take_less_room(tmp_path: Path) -> None:
+    sizes = {}
+    for name in ("hashed", "hashed#int8"):
+        config = Settings(
+            embedder=EmbedderConfig(name=name), store=StoreConfig(exact_below=10)
+        )  # with an index on disk
+        with Engine.open(tmp_path / name, settings=config) as engine:
+            engine.add_documents(DOCUMENTS)
+            assert engine.search("the vault is opened on day 6.", strategy="semantic")[0].document.uri == "6.md"
+            sizes[name] = _sum_vectors(engine)
+    assert sizes["hashed"] == 4 * sizes["hashed#int8"]
+
+
+def test_equal_answers_in_every_store(tmp_path: Path, place: str) -> None:
+    found: list[Any] = []
+    for where in (place, str(tmp_path / "other.clew")):
+        with Engine.open(where, settings=Settings(embedder=INT8)) as engine:
+            engine.add_documents(DOCUMENTS)
+            found.append([(hit.chunk.id, hit.similarity) for hit in engine.search("boats on day 3")])
+    assert found[0] == found[1]
+
+
+def test_an_erasure_looks_for_every_form_of_a_vector() -> None:
+    rows = round_to_int8(np.random.default_rng(3).normal(size=(4, 64)).astype(np.float32))
+    prints = Fingerprints(11, vectors=fingerprint_vectors(rows, 11))
+    for data in (rows.tobytes(), rows.astype(np.float16).tobytes(), quantize(rows).tobytes()):
+        assert Matcher(prints).count(b"before" + data + b"after", ["vectors"])
+    assert not Matcher(prints).count(bytes(range(256)), ["vectors"])
+
+
+def _sum_vectors(engine: Engine) -> int:
+    database: Any = engine.opened.store
+    with database._database.read_transaction() as db:
+        size: int = db.execute("SELECT sum(length(vector)) FROM signals").fetchone()[0]
+    return size

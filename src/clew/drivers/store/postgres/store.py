@@ -21,7 +21,7 @@ from clew.drivers.store.jobs import SqlJobQueue
 from clew.drivers.store.postgres import claims, read, staged, stored, write
 from clew.drivers.store.postgres.connect.errors import translate_errors
 from clew.drivers.store.postgres.connect.planner import use_generic_plans
-from clew.drivers.store.postgres.connect.pool import Pool
+from clew.drivers.store.postgres.connect.pool import Pool, check_pooler
 from clew.drivers.store.postgres.connect.replica import SearchPool, open_replica
 from clew.drivers.store.postgres.connect.setup import open_collection
 from clew.drivers.store.postgres.eraser import PostgresEraser
@@ -54,7 +54,7 @@ class PostgresStore(ThreadMethods, SearchMethods, InspectMethods, TokenMethods):
         self._dim, self._config = dim, config
         self._collection = open_collection(url, collection=collection, embedder=embedder, dim=dim)
         self._number = self._collection.number
-        self._pool = Pool(url, collection, access=config.access)
+        self._pool = Pool(url, collection, access=config.access, pooler=check_pooler(config.pooler))
         self._searches = SearchPool(self._pool, open_replica(config.replica, collection, access=config.access))
         self._nearest = NearestSearch(self._collection, config.exact_below)
         self.jobs = SqlJobQueue(PostgresJobs(self._pool, self._number))

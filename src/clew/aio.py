@@ -197,6 +197,7 @@ class Engine:
     reembed = _Verb(sync.Engine.reembed)
     doctor = _Verb(sync.Engine.doctor)
     enqueue_add = _Verb(sync.Engine.enqueue_add)
+    enqueue_maintenance = _Verb(sync.Engine.enqueue_maintenance)
     jobs = _Verb(sync.Engine.jobs)
     job = _Verb(sync.Engine.job)
     cancel_job = _Verb(sync.Engine.cancel_job)

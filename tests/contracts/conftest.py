@@ -11,13 +11,18 @@ from clew.core.settings import StoreConfig
 from clew.drivers.store.embedded.store import EmbeddedStore
 from clew.drivers.store.lance import LanceStore
 from clew.drivers.store.postgres import PostgresStore
+from tests.pooler import PGBOUNCER, find_database, started_pooler
 from tests.soak import choose_runs
 
 DIM = 8
 MODEL = "model-a"
 KINDS = ("memory", "exact", "shard", "postgres", "postgres-graph", "lance")
 # All of the contract too, in `make soak`; `test_store_on_lance.py` has the part that differs most for every day.
-LONG = tuple(pytest.param(kind, marks=pytest.mark.soak) for kind in ("lance-index", "lance-s3") if choose_runs(0, 1))
+LONG = tuple(
+    pytest.param(kind, marks=pytest.mark.soak)
+    for kind in ("lance-index", "lance-s3", *(("postgres-pooler",) if PGBOUNCER else ()))
+    if choose_runs(0, 1)
+)
 
 MakeStore = Callable[..., Store]
 
@@ -32,6 +37,13 @@ def place(tmp_path: Path) -> Iterator[Path]:
         yield Path(folder)
 
 
+@pytest.fixture(scope="session")
+def pooler(postgres_server: str) -> Iterator[str]:
+    """The address of a pooler in transaction mode before the server."""
+    with started_pooler(postgres_server) as url:
+        yield url
+
+
 @pytest.fixture(params=(*KINDS, *LONG))
 def make_store(request: pytest.FixtureRequest, place: Path) -> Iterator[MakeStore]:
     """Opens a store by the name of its collection; all are closed in the end."""
@@ -43,6 +55,9 @@ def make_store(request: pytest.FixtureRequest, place: Path) -> Iterator[MakeStor
         )
         if request.param.startswith("postgres"):
             url = request.getfixturevalue("postgres")
+            if request.param == "postgres-pooler":
+                pooler = find_database(request.getfixturevalue("pooler"), url)
+                config = StoreConfig(exact_below=0, pooler=pooler)
             opened.append(PostgresStore(url, collection=collection, embedder=embedder, dim=dim, config=config))
             if config.exact_below == 0:
                 opened[-1].flush()  # so that there is a graph from the start

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -15,7 +16,8 @@ from clew.index.add.context import ignore_warning
 from clew.index.add.moved import MovedFiles
 from clew.index.walk.files import DEFAULT_RULES
 from clew.ray.budget import BudgetKeeper
-from clew.ray.embedder import EmbedWorker
+from clew.ray.embedder import make_embed
+from clew.ray.pool import TaskWorker
 from clew.ray.shares import Skipped, make_shares
 from clew.ray.spec import COLUMN, Outcome, Share, WorkerSpec, dump, load
 from clew.ray.worker import Worker
@@ -229,9 +231,10 @@ def test_an_embedder_that_a_worker_cannot_import_says_so(monkeypatch: pytest.Mon
     module = ModuleType("only_here")
     exec("class Own:\n    name = 'own'\n", module.__dict__)
     monkeypatch.setitem(sys.modules, "only_here", module)
-    given = dump(module.Own())
+    given = dump(partial(make_embed, module.Own()))
     monkeypatch.delitem(sys.modules, "only_here")
-    error = EmbedWorker(given).embed(["a"], "passage")
+    error = TaskWorker(given).run((["a"], "passage"))
     assert isinstance(error, DriverFailed)
     assert "No module named 'only_here'" in str(error)
-    assert EmbedWorker(dump(EmbedderConfig(name="hashed:8"))).embed(["a"], "passage").shape == (1, 8)  # type: ignore[union-attr]
+    worker = TaskWorker(dump(partial(make_embed, EmbedderConfig(name="hashed:8"))))
+    assert worker.run((["a"], "passage")).shape == (1, 8)

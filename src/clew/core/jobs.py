@@ -9,6 +9,7 @@ JobState = Literal["queued", "running", "cancelling", "done", "failed", "cancell
 JOB_STATES: Final[tuple[JobState, ...]] = get_args(JobState)
 ACTIVE: Final[frozenset[JobState]] = frozenset({"running", "cancelling"})  # a worker has it
 UPGRADE: Final = "upgrade_vectors"  # the kind of the job that follows a fast add
+MAINTAIN: Final = "maintain"  # the kind of the job that keeps up the store
 FINISHED: Final[frozenset[JobState]] = frozenset({"done", "failed", "cancelled"})
 
 
@@ -46,6 +47,8 @@ class Job:
     @property
     def message(self) -> str:
         """What came of it in a sentence, with the first failure; empty before it is finished."""
+        if self.state == "done" and self.kind == MAINTAIN:
+            return "; ".join(self.result.get("done", ()))
         if self.state != "done" or "added" not in self.result:
             return self.error
         return describe_outcome(self.result)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from clew.core.protocols import Embedder
 from clew.core.report import OnProgress, Progress, Report
 from clew.core.settings import EmbedderConfig, Settings
 from clew.engine.add import check_sources, make_ingest_context
-from clew.engine.opened import check_positive_count
+from clew.engine.opened import Opened, check_positive_count
 from clew.index.add import ingest
 from clew.index.add.sources import is_url
 
@@ -48,14 +49,26 @@ def open_embedder(
         return
     from clew.ray import open_cluster_embedder
 
-    def report_node(done: int, total: int) -> None:
-        if on_progress:
-            on_progress(Progress("starting", done, total, "nodes"))
-
+    on_node = partial(report_nodes, on_progress)
     with open_cluster_embedder(
-        inner, given, options.address, workers=options.workers, gpus=options.gpus, on_node=report_node
+        inner, given, options.address, workers=options.workers, gpus=options.gpus, on_node=on_node
     ) as embedder:
         yield embedder
+
+
+def report_nodes(on_progress: OnProgress | None, done: int, total: int) -> None:
+    """Tells how many nodes of the cluster have answered."""
+    if on_progress:
+        on_progress(Progress("starting", done, total, "nodes"))
+
+
+def check_reachable(opened: Opened) -> None:
+    """Raises SettingsError if the workers of other machines cannot open the collection."""
+    if not opened.address:
+        raise SettingsError(
+            "workers on many machines cannot open this collection: one in a folder or in memory belongs to this "
+            "machine; open one on a server (postgresql://…), and `clew export` and `clew restore` move what there is"
+        )
 
 
 def add_distributed(
@@ -81,11 +94,7 @@ def add_distributed(
     opened = engine.opened
     check_sources(sources)
     opened.check_unbounded()
-    if not opened.address:
-        raise SettingsError(
-            "workers on many machines cannot write to this collection: one in a folder or in memory belongs to this "
-            "machine; open one on a server (postgresql://…), and `clew export` and `clew restore` move what there is"
-        )
+    check_reachable(opened)
     RayOptions(address, workers, gpus).check()
     from clew.ray import DistributedPipeline, WorkerSpec
 

@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from clew import drivers
 from clew.core.errors import ClewError, NotFound, SettingsError, StoreMismatch
-from clew.core.jobs import ACTIVE, UPGRADE, Job, JobState
+from clew.core.jobs import ACTIVE, MAINTAIN, UPGRADE, Job, JobState
 from clew.core.protocols import LLM
 from clew.core.report import OnProgress, Progress
 from clew.core.settings import IngestionConfig, Settings, ThreadConfig
 from clew.engine.lease import Lease, StopJob
 from clew.engine.upgrade import run_upgrade
+from clew.engine.upkeep import run_maintenance
 from clew.index.add.sources import is_url
 
 if TYPE_CHECKING:
@@ -203,7 +204,7 @@ def _pick_fields(table: type[Any], given: Mapping[str, Any]) -> dict[str, Any]:
     return {item.name: given[item.name] for item in fields(table) if item.name in given}
 
 
-_RUNNERS: Final[dict[str, Runner]] = {"add": _run_add, UPGRADE: run_upgrade}
+_RUNNERS: Final[dict[str, Runner]] = {"add": _run_add, UPGRADE: run_upgrade, MAINTAIN: run_maintenance}
 
 
 def register_runner(kind: str, runner: Runner) -> None:

@@ -21,6 +21,7 @@ def score_run(run: EvaluationRun, *, measures: Sequence[str] = ()) -> Evaluation
 
     By default nDCG is compared, and the evidence in the context where there is evidence.
     """
+    run = _sort_results(run)
     values = {system.name: collect_values(run, system.name) for system in run.systems}
     known = list(dict.fromkeys(measure for each in values.values() for measure in each))
     usual = [each for each in known if each == f"nDCG@{run.k}" or each == f"evidence@{run.tokens} tokens"]
@@ -30,6 +31,14 @@ def score_run(run: EvaluationRun, *, measures: Sequence[str] = ()) -> Evaluation
         tuple(_score_system(run, system, values[system.name]) for system in run.systems),
         tuple(_compare(run, values, list(measures) or usual or known[:1])),
     )
+
+
+def _sort_results(run: EvaluationRun) -> EvaluationRun:
+    """The run with its results in the order of its questions: they come as they are done, and resampling has one."""
+    systems = {system.name: number for number, system in enumerate(run.systems)}
+    questions = {id_: number for number, id_ in enumerate(run.questions)}
+    ordered = sorted(run.results, key=lambda each: (systems[each.system], questions[each.question]))
+    return replace(run, results=tuple(ordered))
 
 
 def estimate_means(run: EvaluationRun, system: str) -> dict[str, Interval]:

@@ -1,4 +1,4 @@
-"""The write path on a Ray cluster: the workers of many machines read, chunk, embed and store into one shared store.
+"""Work on a Ray cluster: the workers of many machines read, chunk, embed and store into one shared store.
 
 The driver finds the sources and hands them out in small shares; each worker does with its share what `add` does, by the
 same functions, so the collection is the same. A share whose worker is lost is done again: documents that it had stored
@@ -16,6 +16,7 @@ except ImportError as error:
 
 from clew.ray.embedder import open_cluster_embedder
 from clew.ray.pipeline import DistributedPipeline
+from clew.ray.pool import Work, open_pool
 from clew.ray.spec import WorkerSpec
 
-__all__ = ["DistributedPipeline", "WorkerSpec", "open_cluster_embedder"]
+__all__ = ["DistributedPipeline", "Work", "WorkerSpec", "open_cluster_embedder", "open_pool"]

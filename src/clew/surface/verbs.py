@@ -64,6 +64,7 @@ VERBS: Final[Mapping[str, frozenset[Surface]]] = MappingProxyType(
         "accept_missing_changes": _PYTHON,  # `clew doctor --repair`
         "within": _PYTHON,  # the filter options of each command
         "enqueue_add": _PYTHON | _HTTP,  # `clew add --background`
+        "enqueue_maintenance": _PYTHON,  # `clew jobs maintain`
         "jobs": _BOTH | _HTTP,
         "job": _PYTHON | _HTTP,  # `clew jobs show`
         "cancel_job": _PYTHON | _HTTP,  # `clew jobs cancel`

@@ -238,5 +238,11 @@ class Store(Protocol):
     def flush(self) -> None:
         """Returns when all writes are on disk and the index is optimised; results do not change."""
 
+    def maintain(self) -> list[str]:
+        """Removes what deleted rows and old versions leave behind and keeps up the indexes; what was done, in words.
+
+        It may take long, and others search and write meanwhile; results do not change.
+        """
+
     def close(self) -> None:
         """Releases all resources; closing twice is allowed."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from datetime import timedelta
 
 from clew.core.facets import expand_document_filter, expand_filter
 from clew.core.filter import EVERYTHING, Filter
@@ -27,11 +26,12 @@ from clew.drivers.store.lance.jobs import LanceJobs
 from clew.drivers.store.lance.records import LanceRecords
 from clew.drivers.store.lance.sessions import LanceSessions, claim_documents
 from clew.drivers.store.lance.threads import ThreadMethods
+from clew.drivers.store.lance.upkeep import UpkeepMethods
 from clew.drivers.store.languages import LanguageMethods
 from clew.drivers.store.term_ids import hash_terms
 
 
-class LanceStore(ThreadMethods, InspectMethods, LanguageMethods):
+class LanceStore(ThreadMethods, InspectMethods, LanguageMethods, UpkeepMethods):
     """One collection. Several threads, programs and machines may use it at once.
 
     With `config.as_of` it shows the version of that time, and only reads.
@@ -286,11 +286,6 @@ class LanceStore(ThreadMethods, InspectMethods, LanguageMethods):
     def change_number(self) -> int:
         """The number of the last change."""
         return self._content.read().head.change
-
-    def flush(self) -> None:
-        """Returns when fragments are joined and the indexes that are due are made; what was put is stored anyway."""
-        with translate_errors(self._content.place):
-            indexes.keep_up(self._content, timedelta(days=self._config.keep_versions))
 
     def close(self) -> None:
         """Lets go of all datasets; a closed store raises when it is used."""

@@ -39,7 +39,7 @@ class PostgresJobs:
 
     def run_apart(self, work: Callable[[Execute], T]) -> T:
         """The result of work, each statement of which is a transaction."""
-        return self._pool.run_read(lambda connection: work(_make_execute(connection)))
+        return self._pool.run_apart(lambda connection: work(_make_execute(connection)))
 
     def read_clock(self, execute: Execute) -> float:
         """The seconds of the server's clock, since those of the workers' machines differ."""

@@ -21,7 +21,7 @@ from clew.drivers.store.jobs import SqlJobQueue
 from clew.drivers.store.postgres import claims, read, staged, stored, write
 from clew.drivers.store.postgres.connect.errors import translate_errors
 from clew.drivers.store.postgres.connect.planner import use_generic_plans
-from clew.drivers.store.postgres.connect.pool import Pool
+from clew.drivers.store.postgres.connect.pool import Pool, check_pooler
 from clew.drivers.store.postgres.connect.replica import SearchPool, open_replica
 from clew.drivers.store.postgres.connect.setup import open_collection
 from clew.drivers.store.postgres.eraser import PostgresEraser
@@ -34,9 +34,10 @@ from clew.drivers.store.postgres.search_methods import SearchMethods
 from clew.drivers.store.postgres.sessions import PostgresSessions
 from clew.drivers.store.postgres.thread_methods import ThreadMethods
 from clew.drivers.store.postgres.tokens import TokenMethods
+from clew.drivers.store.postgres.upkeep import UpkeepMethods
 
 
-class PostgresStore(ThreadMethods, SearchMethods, InspectMethods, TokenMethods):
+class PostgresStore(ThreadMethods, SearchMethods, InspectMethods, TokenMethods, UpkeepMethods):
     """One collection on a server. Several threads, programs and machines may use it at once.
 
     With `config.access` the server shows it what these labels admit, and it only reads.
@@ -54,7 +55,7 @@ class PostgresStore(ThreadMethods, SearchMethods, InspectMethods, TokenMethods):
         self._dim, self._config = dim, config
         self._collection = open_collection(url, collection=collection, embedder=embedder, dim=dim)
         self._number = self._collection.number
-        self._pool = Pool(url, collection, access=config.access)
+        self._pool = Pool(url, collection, access=config.access, pooler=check_pooler(config.pooler))
         self._searches = SearchPool(self._pool, open_replica(config.replica, collection, access=config.access))
         self._nearest = NearestSearch(self._collection, config.exact_below)
         self.jobs = SqlJobQueue(PostgresJobs(self._pool, self._number))
@@ -264,19 +265,6 @@ class PostgresStore(ThreadMethods, SearchMethods, InspectMethods, TokenMethods):
         """The number of the last change."""
         found = self._pool.fetch_rows("SELECT change FROM collections WHERE number = %s", (self._number,))
         return int(found[0][0]) if found else 0
-
-    def flush(self) -> None:
-        """Returns when the graphs that are due are built; what was put is safe on the server's disk anyway."""
-        state = self._pool.run_read(lambda connection: graph.read_graph_state(connection, self._number))
-        tables = (
-            ("signals", state.chunks, state.has_chunk_graph),
-            ("summaries", state.documents, state.has_summary_graph),
-        )
-        due = [(table, rows) for table, rows, exists in tables if rows >= self._config.exact_below and not exists]
-        if due and self._dim <= graph.MAX_DIM:
-            with translate_errors(self._pool.place), self._pool.open_connection() as connection:
-                for table, rows in due:
-                    graph.build_graph(connection, table, self._collection, self._dim, rows)
 
     def close(self) -> None:
         """Closes all connections; a closed store raises when it is used."""

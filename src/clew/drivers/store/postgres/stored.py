@@ -12,7 +12,7 @@ from clew.drivers.store import codec
 from clew.drivers.store.batches import DOCUMENT_PAGE, take_batch
 from clew.drivers.store.checksums import damaged_error
 from clew.drivers.store.postgres import binary, read
-from clew.drivers.store.postgres.connect.pool import Row, fetch_rows
+from clew.drivers.store.postgres.connect.pool import Row, fetch_rows, read_one_state
 from clew.drivers.store.postgres.connect.setup import OpenCollection
 
 _DOCUMENTS = f"""
@@ -39,8 +39,7 @@ def read_stored_batch(
     """The batch of documents after a row, of all or of those named, and its last row; empty if there are no more."""
     condition = "" if doc_ids is None else " AND id = ANY(%s)"
     params = () if doc_ids is None else (list(doc_ids),)
-    with connection.transaction():
-        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+    with read_one_state(connection):
         read.check_model_unchanged(connection, collection)
         sizes = fetch_rows(
             connection,

@@ -13,7 +13,7 @@ from clew.drivers.store.checks import not_found_error
 from clew.drivers.store.entries import DocumentEntries, Entry
 from clew.drivers.store.pieces import Piece
 from clew.drivers.store.postgres import insert, read, write
-from clew.drivers.store.postgres.connect.pool import fetch_rows
+from clew.drivers.store.postgres.connect.pool import fetch_rows, read_one_state
 from clew.drivers.store.postgres.connect.setup import OpenCollection
 
 _PIECES = f"SELECT {codec.PIECE_COLUMNS} FROM pieces WHERE doc = %s"
@@ -76,8 +76,7 @@ def split_thread(connection: Connection, collection: OpenCollection, doc_id: str
 
 def read_thread_part(connection: Connection, number: int, doc_id: str, ids: Sequence[str], reach: int) -> ThreadPart:
     """The part of a thread that an edit of some messages needs, all of one state."""
-    with connection.transaction():
-        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+    with read_one_state(connection):
         found = fetch_rows(
             connection,
             f"SELECT d.row, d.revision, {codec.RECORD_COLUMNS} FROM documents d WHERE d.collection = %s AND d.id = %s",

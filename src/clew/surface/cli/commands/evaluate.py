@@ -101,6 +101,9 @@ def run(
     restart: Restart = False,
     plots: Plots = None,
     worst: Worst = 0,
+    ray: o.RayAddress = None,
+    workers: o.Workers = None,
+    gpus: o.Gpus = 0.0,
     as_json: o.Json = False,
 ) -> None:
     """Ask every strategy with every setting all questions, and test the differences; the word run may be left out."""
@@ -126,6 +129,9 @@ def run(
             keep=not no_keep,
             folder=runs,
             resume=not restart,
+            ray=ray,
+            workers=workers,
+            gpus=gpus,
             on_progress=on_progress,
         )
     print_evaluation(made, worst=worst, measures=measure or (), asked=asked, as_json=as_json)

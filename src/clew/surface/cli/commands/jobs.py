@@ -9,7 +9,7 @@ import typer
 from clew.core.jobs import UPGRADE
 from clew.surface.cli import options as o
 from clew.surface.cli.errors import INCOMPLETE
-from clew.surface.cli.program import open_engine, repeat_options
+from clew.surface.cli.program import open_engine, repeat_options, resolve_invocation
 
 if TYPE_CHECKING:
     from clew.core.jobs import Job
@@ -91,6 +91,22 @@ def cancel(ctx: typer.Context, *, job: JobId, as_json: o.Json = False) -> None:
     else:
         finished = "has finished already: " if was_finished else ""
         render.print_line((f"{cancelled.id} {finished}{cancelled.state}", ""))
+
+
+@jobs_app.command()
+def maintain(ctx: typer.Context, *, as_json: o.Json = False) -> None:
+    """Queue the upkeep of the collection, and start a worker: compaction, old versions, vacuum, indexes."""
+    from clew.surface.cli import render
+    from clew.surface.cli.worker import start_worker
+
+    with open_engine(ctx) as engine:
+        job = engine.enqueue_maintenance()
+    start_worker(resolve_invocation(ctx))
+    if as_json:
+        render.print_json(job)
+    else:
+        render.print_line((job.id, ""))
+        render.print_line((repeat_options(f"queued; `clew jobs watch {job.id}` follows it", ctx.obj), "dim"), err=True)
 
 
 @jobs_app.command()
@@ -180,12 +196,14 @@ def _to_row(job: "Job") -> tuple[str, ...]:
 
 
 def _describe_outcome(job: "Job") -> str:
-    """Why a job failed, or the counts of its report."""
+    """Why a job failed, or the counts of its report, the id of its run, or what was done."""
     report = job.result
     if job.error or not report:
         return job.error
     if job.kind == UPGRADE:
         return f"{report['embedded']} embedded{'; ' + report['stopped'] if report.get('stopped') else ''}"
+    if "added" not in report:
+        return job.message or str(report.get("run", ""))
     counts = f"{len(report['added'])} added, {len(report['changed'])} changed, {report['skipped']} skipped"
     failed = f", {len(report['failed'])} failed" if report["failed"] else ""
     held = f", {len(report['held_back'])} not dropped" if report.get("held_back") else ""

@@ -7,13 +7,26 @@ connection that searches again is not configured again.
 
 from collections.abc import Mapping
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from psycopg import Connection
 
 CUSTOM_PLANS = {"plan_cache_mode": "force_custom_plan", "enable_sort": "on"}
 _GENERIC_PLANS = {"plan_cache_mode": "force_generic_plan", "enable_sort": "off"}  # no sort, so that a graph is used
 _applied: "WeakKeyDictionary[Connection[Any], dict[str, str]]" = WeakKeyDictionary()
+_local: "WeakSet[Connection[Any]]" = WeakSet()  # whose settings end with each transaction
+
+
+def forget_settings(connection: Connection, *, is_local: bool) -> None:
+    """Says that a connection has been configured anew, until it is closed or until its transaction ends."""
+    _applied.pop(connection, None)
+    if is_local:
+        _local.add(connection)
+
+
+def is_local(connection: Connection) -> bool:
+    """Whether the settings of a connection end with each transaction."""
+    return connection in _local
 
 
 def use_custom_plans(connection: Connection) -> None:
@@ -36,12 +49,12 @@ def use_graph_plans(connection: Connection, breadth: int, *, iterative: bool) ->
 
 
 def _apply_settings(connection: Connection, settings: Mapping[str, str]) -> None:
-    """Changes the settings that differ; outside of a transaction, which might roll them back."""
+    """Changes the settings that differ; outside of a transaction, which might roll them back, unless they end there."""
     current = _applied.setdefault(
         connection, {**CUSTOM_PLANS, "hnsw.iterative_scan": "off"}
     )  # old versions do not have it
     new = {name: value for name, value in settings.items() if current.get(name) != value}
     if new:
-        calls = ", ".join(["set_config(%s, %s, false)"] * len(new))
+        calls = ", ".join([f"set_config(%s, %s, {str(is_local(connection)).lower()})"] * len(new))
         connection.execute(f"SELECT {calls}", [word for pair in new.items() for word in pair])
         current.update(new)

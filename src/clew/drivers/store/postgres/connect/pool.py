@@ -1,8 +1,9 @@
 """A pool of connections: one for each search or change that runs, never shared, replaced when it breaks."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
 from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
 from typing import Any, Final, TypeVar
 
@@ -11,6 +12,7 @@ from psycopg import Connection
 from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import ConnectionPool, PoolTimeout
 
+from clew.core.errors import SettingsError
 from clew.drivers.store.postgres import binary
 from clew.drivers.store.postgres.connect import planner
 from clew.drivers.store.postgres.connect.errors import CommitUnknown, describe_address, translate_errors
@@ -28,6 +30,7 @@ def connect(url: str, collection: str, *, access: Access = None) -> Connection:
     """A connection that sees the rows of one collection, or what labels admit of it. Raises psycopg's errors."""
     connection = psycopg.connect(url, autocommit=True, **_make_default_options(url))
     try:
+        binary.register_dumper(connection)
         configure_connection(connection, collection, access=access)
     except BaseException:
         connection.close()
@@ -35,39 +38,58 @@ def connect(url: str, collection: str, *, access: Access = None) -> Connection:
     return connection
 
 
-def configure_connection(connection: Connection, collection: str, *, access: Access = None) -> None:
+def configure_connection(
+    connection: Connection, collection: str, *, access: Access = None, is_local: bool = False
+) -> None:
     """Configures a new connection: its collection and labels, its search path, how statements are planned.
 
-    With labels it sees what they admit, and only reads.
+    With labels it sees what they admit, and only reads. `is_local`: all of it until the transaction ends.
     """
-    binary.register_dumper(connection)
     # Statements are planned for their parameters, except searches (see `planner`); joined in the order they are
     # written, which does not depend on the server's statistics; not compiled, which takes longer than running them; and
     # have room to add up the postings of common words in memory.
     connection.execute(
-        "SELECT set_config('clew.collection', %s, false), set_config('clew.access', '', false),"
-        " set_config('plan_cache_mode', 'force_custom_plan', false),"
-        " set_config('enable_sort', 'on', false), set_config('client_encoding', 'UTF8', false),"
-        " set_config('join_collapse_limit', '1', false), set_config('from_collapse_limit', '1', false),"
-        " set_config('jit', 'off', false), set_config('work_mem', '32MB', false),"
+        "SELECT set_config('clew.collection', %(name)s, %(local)s), set_config('clew.access', '', %(local)s),"
+        " set_config('plan_cache_mode', 'force_custom_plan', %(local)s), set_config('enable_sort', 'on', %(local)s),"
+        " set_config('join_collapse_limit', '1', %(local)s), set_config('from_collapse_limit', '1', %(local)s),"
+        " set_config('jit', 'off', %(local)s), set_config('work_mem', '32MB', %(local)s),"
         " set_config('search_path', 'clew, ' || coalesce((SELECT quote_ident(nspname) FROM pg_extension e"
-        " JOIN pg_namespace n ON n.oid = extnamespace WHERE extname = 'vector'), 'public'), false)",
-        (collection,),
+        " JOIN pg_namespace n ON n.oid = extnamespace WHERE extname = 'vector'), 'public'), %(local)s)",
+        {"name": collection, "local": is_local},
     )
+    planner.forget_settings(connection, is_local=is_local)
     if access is not None:
-        limit_to_labels(connection, access)
+        limit_to_labels(connection, access, is_local=is_local)
+
+
+def check_pooler(url: str) -> str:
+    """The address of a pooler, or an empty one; SettingsError if it is none of PostgreSQL."""
+    if url and not url.startswith(("postgresql://", "postgres://")):
+        raise SettingsError("store.pooler is not the address of a pooler for PostgreSQL; give postgresql://…")
+    return url
 
 
 class Pool:
-    """The connections of one store."""
+    """The connections of one store.
 
-    def __init__(self, url: str, collection: str, *, access: Access = None) -> None:
+    With the address of a pooler in transaction mode they go there. Each transaction may then be another session of the
+    server, so a read is one too, all is set for the transaction alone, and nothing is prepared.
+    """
+
+    def __init__(self, url: str, collection: str, *, access: Access = None, pooler: str = "") -> None:
         self.place = describe_address(url)
-        self._url, self._collection, self._access = url, collection, access
+        self._url, self._collection, self._access, self._pooler = url, collection, access, pooler
+        if pooler:
+            with translate_errors(f"store.pooler, {describe_address(pooler)}"):
+                psycopg.connect(pooler, **_make_default_options(pooler)).close()
         self._pool = ConnectionPool(
-            url,
-            kwargs={"autocommit": True, **_make_default_options(url)},
-            configure=lambda connection: configure_connection(connection, collection, access=access),
+            pooler or url,
+            kwargs={
+                "autocommit": True,
+                **({"prepare_threshold": None} if pooler else {}),
+                **_make_default_options(pooler or url),
+            },
+            configure=self._configure,
             min_size=1,
             max_size=MAX_CONNECTIONS,
             timeout=TIMEOUT,
@@ -77,6 +99,11 @@ class Pool:
         self._pool.open()
         with suppress(PoolTimeout):  # the first caller then tries again, and gets the error
             self._pool.wait(TIMEOUT)
+
+    def _configure(self, connection: Connection) -> None:
+        binary.register_dumper(connection)
+        if not self._pooler:
+            configure_connection(connection, self._collection, access=self._access)
 
     def run_read(self, work: Callable[[Connection], T]) -> T:
         """The result of a read with custom plans; retried once on another connection if the first was lost."""
@@ -90,6 +117,8 @@ class Pool:
     def run_read_with_own_plan(self, work: Callable[[Connection], T]) -> T:
         """The result of a read that sets its kind of plan itself, or is fast by any plan; retried like `run_read`."""
         with translate_errors(self.place):
+            if self._pooler:
+                return self._retry_once(partial(_run_transaction, work=work, begin=self._begin_read))
             return self._retry_once(work)
 
     def fetch_rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
@@ -104,8 +133,28 @@ class Pool:
         If the connection is lost before the commit, nothing has happened, and it is retried once. If it is lost during
         the commit, the outcome is unknown, and it is not.
         """
+
+        def begin(connection: Connection) -> None:
+            connection.execute("BEGIN")
+            if self._pooler:
+                configure_connection(connection, self._collection, access=self._access, is_local=True)
+                plan(connection)
+
+        def run(connection: Connection) -> T:
+            if not self._pooler:
+                plan(connection)  # outside of the transaction, which might roll it back
+            return _run_transaction(connection, work, begin)
+
         with translate_errors(self.place):
-            return self._retry_once(lambda connection: _run_transaction(connection, work, plan))
+            return self._retry_once(run)
+
+    def run_apart(self, work: Callable[[Connection], T]) -> T:
+        """The result of work, each statement of which is a transaction; through a pooler all of it is one."""
+        return self.run_transaction(work) if self._pooler else self.run_read(work)
+
+    def _begin_read(self, connection: Connection) -> None:
+        connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        configure_connection(connection, self._collection, access=self._access, is_local=True)
 
     def open_connection(self) -> Connection:
         """A connection outside the pool, for long work; the caller closes it."""
@@ -136,6 +185,9 @@ class Pool:
         try:
             return self._pool.getconn()
         except PoolTimeout:
+            if self._pooler:
+                psycopg.connect(self._pooler, **_make_default_options(self._pooler)).close()
+                raise
             connect(self._url, self._collection, access=self._access).close()  # fails with the reason, if there is one
             raise
 
@@ -147,13 +199,12 @@ def fetch_rows(
     return connection.cursor(binary=True).execute(sql, params, prepare=prepare).fetchall()
 
 
-def _run_transaction(connection: Connection, work: Callable[[Connection], T], plan: Callable[[Connection], None]) -> T:
+def _run_transaction(connection: Connection, work: Callable[[Connection], T], begin: Callable[[Connection], None]) -> T:
     """The result of a transaction; statements without results are pipelined, the commit follows when all are done."""
-    plan(connection)
     is_committing = False
     try:
         with connection.pipeline() as pipeline:
-            connection.execute("BEGIN")
+            begin(connection)
             result = work(connection)
             if pipeline.result_queue:
                 _flush_output(connection)
@@ -169,6 +220,17 @@ def _run_transaction(connection: Connection, work: Callable[[Connection], T], pl
     return result
 
 
+@contextmanager
+def read_one_state(connection: Connection) -> Iterator[None]:
+    """A block whose reads all see one state of the database."""
+    if planner.is_local(connection):  # a read through a pooler is one transaction, and sees one state anyway
+        yield
+        return
+    with connection.transaction():
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        yield
+
+
 def _flush_output(connection: Connection) -> None:
     """Sends the whole output buffer: psycopg waits for results after a part of it, and the server for the rest."""
     with DefaultSelector() as ready:
@@ -180,6 +242,6 @@ def _flush_output(connection: Connection) -> None:
 
 
 def _make_default_options(url: str) -> dict[str, Any]:
-    """The connection options that an address does not set."""
-    given = conninfo_to_dict(url)
-    return {key: value for key, value in (("connect_timeout", 10), ("application_name", "clew")) if key not in given}
+    """The connection options that an address does not set, and the encoding, which is always the same."""
+    given, usual = conninfo_to_dict(url), {"connect_timeout": 10, "application_name": "clew"}
+    return {"client_encoding": "UTF8", **{key: value for key, value in usual.items() if key not in given}}

@@ -51,7 +51,7 @@ def build_graph(connection: Connection, table: str, collection: OpenCollection, 
         " set_config('max_parallel_maintenance_workers', '0', false)",
         (f"{memory}MB",),
     )
-    if not _is_owner(connection, table):
+    if not is_owner(connection, table):
         connection.execute("SELECT build_graph(%s)", (table,))
         return
     connection.execute(f"DROP INDEX IF EXISTS clew.{name}")  # the rest of an interrupted build
@@ -66,13 +66,14 @@ def drop_graph(connection: Connection, table: str, number: int) -> None:
     """Drops the graph over a table's vectors; nobody can build it again until the connection is closed."""
     name = f"{table}_graph_{number}"
     connection.execute("SELECT pg_advisory_lock(%s)", (_make_lock_key(name),))
-    if _is_owner(connection, table):
+    if is_owner(connection, table):
         connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS clew.{name}")
     else:
         connection.execute("SELECT drop_graph(%s)", (table,))
 
 
-def _is_owner(connection: Connection, table: str) -> bool:
+def is_owner(connection: Connection, table: str) -> bool:
+    """Whether the role owns a table, or may act for who does."""
     sql = "SELECT pg_has_role(current_user, relowner, 'USAGE') FROM pg_class WHERE oid = to_regclass(%s)"
     ((is_owner,),) = fetch_rows(connection, sql, (f"clew.{table}",))
     return bool(is_owner)

@@ -1,0 +1,89 @@
+"""Upkeep as a job: what it does in each store, that a worker takes it, and that searches find the same after it."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from clew import Document, Engine, Filter, Settings, SettingsError
+from clew.surface.cli.app import app
+
+DEFAULTS = Settings()
+INDEXED = replace(DEFAULTS, store=replace(DEFAULTS.store, exact_below=0))
+Check = Callable[[list[str]], bool]
+
+
+def fill(engine: Engine, count: int = 12) -> None:
+    for number in range(count):
+        engine.add_documents([Document(f"d{number}", f"The gauge {number} is read at noon.")])
+    engine.drop(*(f"d{number}" for number in range(0, count, 2)))
+
+
+def keep_up(engine: Engine) -> list[str]:
+    """What the job has done; searches find the same after it."""
+    before = engine.search("gauge 7", k=6)
+    queued = engine.enqueue_maintenance()
+    assert engine.enqueue_maintenance().id == queued.id, "one that waits is enough"
+    (ended,) = engine.run_jobs()
+    assert (ended.id, ended.kind, ended.state, ended.error) == (queued.id, "maintain", "done", "")
+    assert engine.search("gauge 7", k=6) == before
+    assert ended.message == "; ".join(ended.result["done"])
+    return list(ended.result["done"])
+
+
+def test_fragments_of_lance_are_joined_and_indexes_kept_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clew.drivers.store.lance.indexes.MIN_TRAINING", 1 << 30)
+    with Engine.open(f"lance://{tmp_path}", embedder="hashed:8", settings=INDEXED) as engine:
+        fill(engine, 4)
+        store = engine.opened.store
+        store.set_stamp("d1", "touched")
+        store.set_stamp("d3", "touched")
+        done = keep_up(engine)
+        assert any(line.startswith("joined ") for line in done)
+        assert any(line.startswith("indexes kept up: ") and "terms" in line for line in done)
+
+
+def test_partitions_that_were_outgrown_are_learnt_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Engine.open(f"lance://{tmp_path}", embedder="hashed:8", settings=INDEXED) as engine:
+        engine.add_documents([Document(f"d{number}", f"The gauge {number} is read.") for number in range(300)])
+        assert "anew" not in "; ".join(keep_up(engine))
+        monkeypatch.setattr("clew.drivers.store.lance.indexes.PARTITION", 75)
+        assert "made the index of vectors anew: 1 partitions became 4" in keep_up(engine)
+
+
+def test_tables_are_vacuumed_and_a_graph_of_deleted_rows_is_built_anew(
+    postgres: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Engine.open(postgres, embedder="hashed:8", settings=INDEXED) as engine:
+        fill(engine)
+        done = keep_up(engine)
+        assert [line.split(",")[0] for line in done] == [done[0].split(",")[0]]
+        assert done[0].startswith("vacuumed ")
+        monkeypatch.setattr("clew.drivers.store.postgres.upkeep.MIN_REBUILT_BYTES", 0)
+        monkeypatch.setattr("clew.drivers.store.postgres.upkeep.MAX_GRAPH_GROWTH", 0.0)
+        assert any(line.startswith("built the graph of signals anew: ") for line in keep_up(engine))
+
+
+def test_a_folder_is_kept_up_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = str(tmp_path / "team")
+    with Engine.open(folder, embedder="hashed") as engine:
+        fill(engine, 2)
+        with pytest.raises(SettingsError, match="sees a part of the collection"):
+            engine.within(Filter(documents=frozenset({"d1"}))).enqueue_maintenance()
+    started: list[object] = []
+    monkeypatch.setattr("clew.surface.cli.worker.start_worker", started.append)  # the worker is the one below
+    run = CliRunner().invoke
+    own = ["--path", folder, "--embedder", "hashed"]
+    queued = run(app, [*own, "jobs", "maintain", "--json"])
+    assert queued.exit_code == 0, queued.output
+    assert len(started) == 1
+    worked = run(app, [*own, "jobs", "work", "--json"])
+    assert worked.exit_code == 0, worked.output
+    assert json.loads(worked.stdout)["jobs"][0]["result"]["done"] == ["index kept up: exact, in memory"]
+    listed = run(app, [*own, "jobs"])
+    assert listed.exit_code == 0, listed.output
+    assert json.loads(queued.stdout)["id"] in listed.stdout
+    assert "maintain" in listed.stdout
